@@ -1,0 +1,1 @@
+//! The fingerprint of a composition: same role, task and scope, same DNA.

@@ -1,0 +1,16 @@
+//! Pure values and rules. No file system, environment, clock, process, libgit2 or serde in here: what
+//! this layer decides is decided from its arguments alone, so every rule has a table of cases.
+
+pub mod agent;
+pub mod diagnostic;
+pub mod dna;
+pub mod event;
+pub mod glob;
+pub mod id;
+pub mod oid;
+pub mod path;
+pub mod role;
+pub mod scope;
+pub mod secret;
+pub mod stamp;
+pub mod task;

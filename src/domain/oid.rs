@@ -1,0 +1,89 @@
+//! Object names as plain values, so that the rules can speak of them without libgit2.
+
+use std::fmt;
+
+/// The SHA-1 name of a git object.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Oid([u8; 20]);
+
+impl Oid {
+    /// The all-zero name: "no object" in git's plumbing.
+    pub const ZERO: Oid = Oid([0; 20]);
+
+    /// The empty tree, which every repository has without storing it.
+    pub const EMPTY_TREE: Oid = Oid([
+        0x4b, 0x82, 0x5d, 0xc6, 0x42, 0xcb, 0x6e, 0xb9, 0xa0, 0x60, 0xe5, 0x4b, 0xf8, 0xd6, 0x92,
+        0x88, 0xfb, 0xee, 0x49, 0x04,
+    ]);
+
+    /// Takes the 20 bytes of a name.
+    pub const fn from_bytes(bytes: [u8; 20]) -> Oid {
+        Oid(bytes)
+    }
+
+    /// Takes the bytes of a name from a slice; `None` unless there are exactly 20.
+    pub fn from_slice(bytes: &[u8]) -> Option<Oid> {
+        bytes.try_into().ok().map(Oid)
+    }
+
+    /// Reads 40 hex digits; `None` for anything else.
+    pub fn from_hex(hex: &str) -> Option<Oid> {
+        if hex.len() != 40 {
+            return None;
+        }
+        let mut bytes = [0; 20];
+        for (byte, pair) in bytes.iter_mut().zip(hex.as_bytes().chunks_exact(2)) {
+            let high = char::from(pair[0]).to_digit(16)?;
+            let low = char::from(pair[1]).to_digit(16)?;
+            *byte = u8::try_from(high * 16 + low).ok()?;
+        }
+        Some(Oid(bytes))
+    }
+
+    /// The 20 bytes of the name.
+    pub fn as_bytes(&self) -> &[u8; 20] {
+        &self.0
+    }
+
+    /// The 40 hex digits of the name.
+    pub fn to_hex(self) -> String {
+        self.to_string()
+    }
+
+    /// The first seven hex digits, for people.
+    pub fn short(self) -> String {
+        let mut hex = self.to_string();
+        hex.truncate(7);
+        hex
+    }
+
+    /// Whether this is [`Oid::ZERO`].
+    pub fn is_zero(self) -> bool {
+        self == Oid::ZERO
+    }
+}
+
+impl fmt::Display for Oid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Oid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Oid({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hex_round_trips() {
+        let hex = "6a48ca7b00112233445566778899aabbccddeeff";
+        assert_eq!(Oid::from_hex(hex).map(Oid::to_hex).as_deref(), Some(hex));
+        assert_eq!(Oid::from_hex("6a48"), None);
+        assert_eq!(Oid::from_hex(&"zz".repeat(20)), None);
+    }
+}

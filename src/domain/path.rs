@@ -1,0 +1,1 @@
+//! Paths inside a repository, as bytes with `/` between the parts.

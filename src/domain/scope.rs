@@ -1,0 +1,1 @@
+//! What an agent may touch: whitelist and denylist, deny wins.

@@ -1,0 +1,1 @@
+//! Recognises credentials in texts that would be recorded.

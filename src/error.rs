@@ -1,0 +1,263 @@
+//! The one error type: a stable code, what failed and on what, why, and what to do next.
+//!
+//! Every layer builds [`Error`]s; only `cli` prints them. The code decides the exit status, so the
+//! place that fails also decides what the calling script sees. Messages are lower case, name their
+//! object and carry no final full stop; a [`hint`](Error::hint) ends with a command to run.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+/// The result of everything in this crate that can fail.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What a process of ours ends with (DESIGN §12, the public exit table).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Exit {
+    /// Done, yes, accepted, in scope.
+    Yes,
+    /// The answer is no: rejected, out of scope, nothing to receive.
+    No,
+    /// Usage, invalid task, unknown agent or role.
+    Usage,
+    /// Refused, to protect work.
+    Refused,
+    /// The environment: git, the file system, an unsupported repository.
+    Environment,
+    /// A lost race, or a lock waited for too long: try again.
+    TryAgain,
+    /// A bug in this program.
+    Bug,
+    /// The status of a child process, passed on.
+    Child(u8),
+}
+
+impl Exit {
+    /// The number given to the operating system.
+    pub fn code(self) -> u8 {
+        match self {
+            Exit::Yes => 0,
+            Exit::No => 1,
+            Exit::Usage => 2,
+            Exit::Refused => 3,
+            Exit::Environment => 4,
+            Exit::TryAgain => 5,
+            Exit::Bug => 70,
+            Exit::Child(code) => code,
+        }
+    }
+}
+
+macro_rules! codes {
+    ($($variant:ident, $name:literal, $exit:ident, $doc:literal;)*) => {
+        /// Stable names of everything that can go wrong. Never reused, never renamed.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum Code {
+            $(#[doc = $doc] $variant,)*
+        }
+
+        impl Code {
+            /// Every code, in the order of the documentation.
+            pub const ALL: &'static [Code] = &[$(Code::$variant,)*];
+
+            /// The kebab-case name that users and scripts see.
+            pub fn name(self) -> &'static str {
+                match self { $(Code::$variant => $name,)* }
+            }
+
+            /// The exit status that an error with this code ends in.
+            pub fn exit(self) -> Exit {
+                match self { $(Code::$variant => Exit::$exit,)* }
+            }
+
+            /// What the code means, in one line.
+            pub fn meaning(self) -> &'static str {
+                match self { $(Code::$variant => $doc,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    Usage, "usage", Usage, "The command line does not add up.";
+    TaskUnreadable, "task-unreadable", Usage, "A task file could not be read.";
+    TaskInvalid, "task-invalid", Usage, "A task file breaks one or more rules; all of them are listed.";
+    RoleUnknown, "role-unknown", Usage, "No role of that name is built in or defined in the base commit.";
+    RoleInvalid, "role-invalid", Usage, "A role file in the base commit breaks a rule.";
+    RoleNotSpawnable, "role-not-spawnable", Usage, "The role exists but may not be given to an agent.";
+    AgentUnknown, "agent-unknown", Usage, "No agent goes by that id, name, branch or path.";
+    AgentAmbiguous, "agent-ambiguous", Usage, "More than one agent goes by that prefix or name.";
+    AgentState, "agent-state", Refused, "The agent is not in a state that allows this.";
+    BaseNotCommit, "base-not-commit", Usage, "The base is no commit of this repository.";
+    HeadUnborn, "head-unborn", Environment, "HEAD points at a branch without commits.";
+    BranchInvalid, "branch-invalid", Usage, "That is no valid branch name for an agent.";
+    BranchExists, "branch-exists", Refused, "The branch exists already.";
+    PathInvalid, "path-invalid", Usage, "A worktree cannot be at that path.";
+    PathExists, "path-exists", Refused, "Something is at that path already.";
+    RecursionRefused, "recursion-refused", Refused, "An agent tried to spawn an agent.";
+    RepoNotFound, "repo-not-found", Environment, "There is no git repository here.";
+    RepoUnsupportedFormat, "repo-unsupported-format", Environment, "The repository uses a format that this program cannot open.";
+    RepoUnsafeOwner, "repo-unsafe-owner", Environment, "The repository belongs to somebody else and is not marked safe.";
+    RepoCorrupt, "repo-corrupt", Environment, "An object or ref that must be there is missing or broken.";
+    RepoReadOnly, "repo-read-only", Environment, "The repository cannot be written.";
+    DiskFull, "disk-full", Environment, "There is no space left.";
+    GitMissing, "git-missing", Environment, "The git command was not found.";
+    GitFailed, "git-failed", Environment, "A git command or a libgit2 call failed.";
+    Io, "io", Environment, "The file system said no.";
+    LockTimeout, "lock-timeout", TryAgain, "A lock was held by somebody else for too long.";
+    LostRace, "lost-race", TryAgain, "Somebody else changed the same thing at the same moment.";
+    Bug, "bug", Bug, "This program contradicts itself; please report it.";
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One failed intention.
+#[derive(Debug)]
+pub struct Error {
+    // Boxed so that `Result<T>` stays one word wider than `T` on the happy path.
+    inner: Box<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    code: Code,
+    message: String,
+    details: Vec<String>,
+    hints: Vec<String>,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+impl Error {
+    /// An error that says what failed and on what.
+    pub fn new(code: Code, message: impl Into<String>) -> Error {
+        Error {
+            inner: Box::new(Inner {
+                code,
+                message: message.into(),
+                details: Vec::new(),
+                hints: Vec::new(),
+                source: None,
+            }),
+        }
+    }
+
+    /// An error of the file system; full disks and read-only media get a code of their own.
+    pub fn io(what: impl Into<String>, source: std::io::Error) -> Error {
+        let code = match source.kind() {
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => Code::DiskFull,
+            std::io::ErrorKind::ReadOnlyFilesystem => Code::RepoReadOnly,
+            _ => Code::Io,
+        };
+        Error::new(code, what).because(source)
+    }
+
+    /// A contradiction inside this program.
+    pub fn bug(message: impl Into<String>) -> Error {
+        Error::new(Code::Bug, message)
+    }
+
+    /// Adds a line of advice. It is shown after `hint: ` and ends with a command where there is one.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Error {
+        self.inner.hints.push(hint.into());
+        self
+    }
+
+    /// Adds a block that is shown below the message as it is, such as a source excerpt.
+    #[must_use]
+    pub fn detail(mut self, detail: impl Into<String>) -> Error {
+        self.inner.details.push(detail.into());
+        self
+    }
+
+    /// Names the error below this one.
+    #[must_use]
+    pub fn because(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Error {
+        self.inner.source = Some(source.into());
+        self
+    }
+
+    /// The stable name of what went wrong.
+    pub fn code(&self) -> Code {
+        self.inner.code
+    }
+
+    /// What failed and on what.
+    pub fn message(&self) -> &str {
+        &self.inner.message
+    }
+
+    /// Blocks shown below the message.
+    pub fn details(&self) -> &[String] {
+        &self.inner.details
+    }
+
+    /// Lines of advice.
+    pub fn hints(&self) -> &[String] {
+        &self.inner.hints
+    }
+
+    /// The messages of the errors below this one, nearest first.
+    pub fn causes(&self) -> Vec<String> {
+        let mut causes = Vec::new();
+        let mut next = self.source();
+        while let Some(error) = next {
+            causes.push(error.to_string());
+            next = error.source();
+        }
+        causes
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.inner.message)
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.inner
+            .source
+            .as_deref()
+            .map(|source| source as &(dyn StdError + 'static))
+    }
+}
+
+/// Gives file-system results their context: `fs::read(p).at("could not read", p)?`.
+pub trait IoContext<T> {
+    /// Turns an I/O error into one that names what was tried and the path.
+    ///
+    /// # Errors
+    /// The I/O error, as [`Error::io`] classes it.
+    fn at(self, what: &str, path: impl AsRef<std::path::Path>) -> Result<T>;
+}
+
+impl<T> IoContext<T> for std::io::Result<T> {
+    fn at(self, what: &str, path: impl AsRef<std::path::Path>) -> Result<T> {
+        self.map_err(|source| Error::io(format!("{what} {}", path.as_ref().display()), source))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn code_names_are_unique_and_kebab_case() {
+        let names: HashSet<_> = Code::ALL.iter().map(|code| code.name()).collect();
+        assert_eq!(names.len(), Code::ALL.len());
+        for name in names {
+            assert!(
+                name.bytes().all(|b| b.is_ascii_lowercase() || b == b'-'),
+                "{name}"
+            );
+        }
+    }
+}

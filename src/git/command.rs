@@ -1,0 +1,85 @@
+//! The one door through which this program starts the user's `git`.
+
+use crate::error::{Code, Error, Result};
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// What `git rev-parse --local-env-vars` lists: variables that tie a process to one repository. A
+/// child that works in another worktree must not inherit them.
+pub const LOCAL_VARIABLES: &[&str] = &[
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_CONFIG",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_CONFIG_COUNT",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_GRAFT_FILE",
+    "GIT_INDEX_FILE",
+    "GIT_NO_REPLACE_OBJECTS",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_PREFIX",
+    "GIT_SHALLOW_FILE",
+    "GIT_COMMON_DIR",
+    "GIT_INTERNAL_SUPER_PREFIX",
+];
+
+/// A `git` command that will run in `directory`, free of the caller's repository variables, without
+/// standard input and without a prompt.
+pub fn git(directory: &Path) -> Command {
+    let mut command = Command::new("git");
+    for variable in LOCAL_VARIABLES {
+        command.env_remove(variable);
+    }
+    command
+        .current_dir(directory)
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .stdin(Stdio::null());
+    command
+}
+
+/// Runs `git` and gives its output whatever the status.
+///
+/// # Errors
+/// `git-missing` when there is no `git`, `io` when it cannot be started.
+pub fn output<A: AsRef<OsStr>>(
+    directory: &Path,
+    arguments: impl IntoIterator<Item = A>,
+) -> Result<Output> {
+    git(directory)
+        .args(arguments)
+        .output()
+        .map_err(|source| match source.kind() {
+            std::io::ErrorKind::NotFound if directory.is_dir() => {
+                Error::new(Code::GitMissing, "the git command was not found")
+                    .hint("install git and make sure it is on PATH")
+                    .because(source)
+            }
+            _ => Error::io("could not start git", source),
+        })
+}
+
+/// Runs `git` and gives its standard output.
+///
+/// # Errors
+/// As [`output`], and `git-failed` with what git said when it ends unsuccessfully.
+pub fn run<A: AsRef<OsStr>>(
+    directory: &Path,
+    arguments: impl IntoIterator<Item = A>,
+) -> Result<Vec<u8>> {
+    let arguments: Vec<A> = arguments.into_iter().collect();
+    let output = output(directory, &arguments)?;
+    if output.status.success() {
+        return Ok(output.stdout);
+    }
+    let words: Vec<_> = arguments
+        .iter()
+        .map(|word| word.as_ref().to_string_lossy())
+        .collect();
+    Err(
+        Error::new(Code::GitFailed, format!("git {} failed", words.join(" ")))
+            .because(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+    )
+}

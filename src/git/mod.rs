@@ -1,0 +1,14 @@
+//! The only layer that names libgit2 (and gitoxide) or starts `git`. Everything it gives out is a
+//! plain owned value of `domain`, so that all git access can be read, and audited, in one place.
+//!
+//! Three tools share the work, each where it was measured to be right and fast: libgit2 for refs,
+//! objects and tree walks; gitoxide for populating a worktree; the user's own `git` for what depends
+//! on its version or its network.
+
+pub mod command;
+pub mod objects;
+pub mod refs;
+pub mod repo;
+pub mod tree;
+
+pub use repo::Repo;

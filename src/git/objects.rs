@@ -1,0 +1,201 @@
+//! Reading and writing objects, raw: bytes in, names out.
+
+use super::repo::{failed, from_git2, to_git2};
+use super::{Repo, tree};
+use crate::domain::oid::Oid;
+use crate::error::{Code, Error, Result};
+
+/// Who did something and when, in the form of git's commit headers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// A name without `<`, `>` and line ends.
+    pub name: String,
+    /// An address without `<`, `>` and line ends.
+    pub email: String,
+    /// Seconds since the epoch.
+    pub seconds: i64,
+    /// Minutes east of UTC.
+    pub offset_minutes: i32,
+}
+
+/// A commit about to be written.
+#[derive(Clone, Debug)]
+pub struct NewCommit<'a> {
+    /// Its tree.
+    pub tree: Oid,
+    /// Its parents, in order.
+    pub parents: &'a [Oid],
+    /// Who wrote the change.
+    pub author: &'a Identity,
+    /// Who made the commit.
+    pub committer: &'a Identity,
+    /// The message, ending in a line feed.
+    pub message: &'a str,
+}
+
+/// A commit as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Commit {
+    /// Its name.
+    pub oid: Oid,
+    /// Its tree.
+    pub tree: Oid,
+    /// Its parents, in order.
+    pub parents: Vec<Oid>,
+    /// Committer time in seconds since the epoch.
+    pub seconds: i64,
+    /// The message; bytes that are not UTF-8 are replaced.
+    pub message: String,
+}
+
+impl Commit {
+    /// The value of the last trailer of that name, such as `Agent-Nonce`.
+    pub fn trailer(&self, name: &str) -> Option<&str> {
+        self.message.lines().rev().find_map(|line| {
+            let (key, value) = line.split_once(':')?;
+            key.eq_ignore_ascii_case(name).then(|| value.trim())
+        })
+    }
+}
+
+impl Repo {
+    /// The content of a blob.
+    ///
+    /// # Errors
+    /// `repo-corrupt` when it is missing or no blob.
+    pub fn read_blob(&self, oid: Oid) -> Result<Vec<u8>> {
+        self.read_object(oid, git2::ObjectType::Blob)
+    }
+
+    /// The entries of a tree, in git's order. The empty tree needs no object.
+    ///
+    /// # Errors
+    /// `repo-corrupt` when it is missing, no tree, or malformed.
+    pub fn read_tree(&self, oid: Oid) -> Result<Vec<tree::Entry>> {
+        if oid == Oid::EMPTY_TREE {
+            return Ok(Vec::new());
+        }
+        let data = self.read_object(oid, git2::ObjectType::Tree)?;
+        tree::parse(&data).ok_or_else(|| {
+            Error::new(Code::RepoCorrupt, format!("tree {oid} is malformed"))
+                .hint("to check the repository, run git fsck")
+        })
+    }
+
+    /// A commit.
+    ///
+    /// # Errors
+    /// `repo-corrupt` when it is missing or no commit.
+    pub fn read_commit(&self, oid: Oid) -> Result<Commit> {
+        let commit = self
+            .inner
+            .find_commit(to_git2(oid)?)
+            .map_err(|error| corrupt(oid, "commit", error))?;
+        Ok(Commit {
+            oid,
+            tree: from_git2(commit.tree_id()),
+            parents: commit.parent_ids().map(from_git2).collect(),
+            seconds: commit.time().seconds(),
+            message: String::from_utf8_lossy(commit.message_bytes()).into_owned(),
+        })
+    }
+
+    /// Writes a blob.
+    ///
+    /// # Errors
+    /// `disk-full`, `repo-read-only`, `git-failed`.
+    pub fn write_blob(&self, data: &[u8]) -> Result<Oid> {
+        self.write_object(git2::ObjectType::Blob, data)
+    }
+
+    /// Writes a tree; the entries are put into git's order first.
+    ///
+    /// # Errors
+    /// As [`Repo::write_blob`].
+    pub fn write_tree(&self, entries: Vec<tree::Entry>) -> Result<Oid> {
+        self.write_object(git2::ObjectType::Tree, &tree::serialize(entries))
+    }
+
+    /// Writes a commit without touching any ref.
+    ///
+    /// # Errors
+    /// As [`Repo::write_blob`].
+    pub fn write_commit(&self, commit: &NewCommit<'_>) -> Result<Oid> {
+        let mut text = format!("tree {}\n", commit.tree);
+        for parent in commit.parents {
+            text.push_str(&format!("parent {parent}\n"));
+        }
+        text.push_str(&header("author", commit.author));
+        text.push_str(&header("committer", commit.committer));
+        text.push('\n');
+        text.push_str(commit.message);
+        self.write_object(git2::ObjectType::Commit, text.as_bytes())
+    }
+
+    /// Whether the object is in the repository.
+    pub fn has_object(&self, oid: Oid) -> bool {
+        match (self.inner.odb(), to_git2(oid)) {
+            (Ok(odb), Ok(oid)) => odb.exists(oid),
+            _ => false,
+        }
+    }
+
+    /// The common ancestor that git would name; `None` for unrelated histories.
+    ///
+    /// # Errors
+    /// `git-failed` when history cannot be walked.
+    pub fn merge_base(&self, one: Oid, two: Oid) -> Result<Option<Oid>> {
+        match self.inner.merge_base(to_git2(one)?, to_git2(two)?) {
+            Ok(base) => Ok(Some(from_git2(base))),
+            Err(error) if error.code() == git2::ErrorCode::NotFound => Ok(None),
+            Err(error) => Err(failed("could not find the merge base", error)),
+        }
+    }
+
+    fn read_object(&self, oid: Oid, kind: git2::ObjectType) -> Result<Vec<u8>> {
+        let odb = self
+            .inner
+            .odb()
+            .map_err(|error| failed("could not open the object database", error))?;
+        let object = odb
+            .read(to_git2(oid)?)
+            .map_err(|error| corrupt(oid, kind.str(), error))?;
+        if object.kind() != kind {
+            return Err(Error::new(
+                Code::RepoCorrupt,
+                format!(
+                    "object {oid} is a {}, not a {}",
+                    object.kind().str(),
+                    kind.str()
+                ),
+            ));
+        }
+        Ok(object.data().to_owned())
+    }
+
+    fn write_object(&self, kind: git2::ObjectType, data: &[u8]) -> Result<Oid> {
+        let what = "could not write an object";
+        let odb = self.inner.odb().map_err(|error| failed(what, error))?;
+        let oid = odb.write(kind, data).map_err(|error| failed(what, error))?;
+        Ok(from_git2(oid))
+    }
+}
+
+fn header(role: &str, who: &Identity) -> String {
+    let sign = if who.offset_minutes < 0 { '-' } else { '+' };
+    let minutes = who.offset_minutes.abs();
+    format!(
+        "{role} {} <{}> {} {sign}{:02}{:02}\n",
+        who.name,
+        who.email,
+        who.seconds,
+        minutes / 60,
+        minutes % 60
+    )
+}
+
+fn corrupt(oid: Oid, kind: &str, error: git2::Error) -> Error {
+    Error::new(Code::RepoCorrupt, format!("could not read {kind} {oid}"))
+        .hint("to check the repository, run git fsck")
+        .because(error)
+}

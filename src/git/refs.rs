@@ -1,0 +1,1 @@
+//! Refs: reading, creating without overwriting, and moving by compare-and-swap.

@@ -1,0 +1,274 @@
+//! A repository that this program can work in: opened as git's environment says, known by its common
+//! dir, with the formats that libgit2 would misread refused by name.
+
+use crate::domain::oid::Oid;
+use crate::error::{Code, Error, Result};
+use std::path::{Path, PathBuf};
+
+/// An open repository, seen from one of its worktrees or from its git dir.
+///
+/// Not shareable between threads: each thread opens its own with [`Repo::reopen`].
+pub struct Repo {
+    pub(in crate::git) inner: git2::Repository,
+    common_dir: PathBuf,
+}
+
+/// What a revision named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolved {
+    /// The full ref name when the revision was a ref; `None` for an object name or an expression.
+    pub refname: Option<String>,
+    /// The commit it peels to.
+    pub commit: Oid,
+}
+
+impl Repo {
+    /// Opens the repository of the current directory, or the one that `GIT_DIR` names.
+    ///
+    /// A hook runs with `GIT_DIR` and often a temporary `GIT_INDEX_FILE` set; opening by path would
+    /// read another index than the one being committed.
+    ///
+    /// # Errors
+    /// `repo-not-found`, `repo-unsafe-owner`, `repo-unsupported-format`.
+    pub fn from_env() -> Result<Repo> {
+        let inner = git2::Repository::open_from_env()
+            .map_err(|error| open_error(error, "the current directory"))?;
+        Repo::wrap(inner)
+    }
+
+    /// Opens the repository that `path` belongs to, whatever the environment says.
+    ///
+    /// # Errors
+    /// As [`Repo::from_env`].
+    pub fn open(path: &Path) -> Result<Repo> {
+        let inner = git2::Repository::discover(path)
+            .map_err(|error| open_error(error, &path.display().to_string()))?;
+        Repo::wrap(inner)
+    }
+
+    /// Opens the same git dir again, for another thread.
+    ///
+    /// # Errors
+    /// As [`Repo::from_env`].
+    pub fn reopen(&self) -> Result<Repo> {
+        let git_dir = self.inner.path();
+        let inner = git2::Repository::open(git_dir)
+            .map_err(|error| open_error(error, &git_dir.display().to_string()))?;
+        Repo::wrap(inner)
+    }
+
+    fn wrap(inner: git2::Repository) -> Result<Repo> {
+        // libgit2 answers with a trailing slash and, for a relative GIT_DIR, a relative path.
+        let common_dir = std::fs::canonicalize(inner.commondir()).map_err(|source| {
+            Error::io(
+                format!("could not resolve {}", inner.commondir().display()),
+                source,
+            )
+        })?;
+        Ok(Repo { inner, common_dir })
+    }
+
+    /// The directory shared by all worktrees (`git rev-parse --git-common-dir`), absolute and free
+    /// of symlinks.
+    pub fn common_dir(&self) -> &Path {
+        &self.common_dir
+    }
+
+    /// The git dir of the worktree this was opened from.
+    pub fn git_dir(&self) -> &Path {
+        self.inner.path()
+    }
+
+    /// The top of the worktree this was opened from; `None` in a bare repository.
+    pub fn workdir(&self) -> Option<&Path> {
+        self.inner.workdir()
+    }
+
+    /// Whether there is no main worktree.
+    ///
+    /// # Errors
+    /// As [`Repo::from_env`].
+    pub fn is_bare(&self) -> Result<bool> {
+        Ok(self.main_worktree()?.is_none())
+    }
+
+    /// The top of the main worktree; `None` for a bare repository.
+    ///
+    /// # Errors
+    /// As [`Repo::from_env`].
+    pub fn main_worktree(&self) -> Result<Option<PathBuf>> {
+        let canonical = |path: &Path| {
+            std::fs::canonicalize(path).map_err(|source| {
+                Error::io(format!("could not resolve {}", path.display()), source)
+            })
+        };
+        if !self.inner.is_worktree() {
+            return self.inner.workdir().map(canonical).transpose();
+        }
+        let main = git2::Repository::open(&self.common_dir)
+            .map_err(|error| open_error(error, &self.common_dir.display().to_string()))?;
+        main.workdir().map(canonical).transpose()
+    }
+
+    /// The directory that default worktree paths start from: the main worktree, or for a bare
+    /// repository the directory that a person thinks of as the project (the parent of a `.bare` or
+    /// `.git` directory, else the bare directory itself).
+    ///
+    /// # Errors
+    /// As [`Repo::from_env`].
+    pub fn root(&self) -> Result<PathBuf> {
+        if let Some(main) = self.main_worktree()? {
+            return Ok(main);
+        }
+        let hidden = self
+            .common_dir
+            .file_name()
+            .is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        match self.common_dir.parent() {
+            Some(parent) if hidden => Ok(parent.to_owned()),
+            _ => Ok(self.common_dir.clone()),
+        }
+    }
+
+    /// A string setting from all of git's configuration files; `None` when unset.
+    ///
+    /// # Errors
+    /// `git-failed` when a configuration file cannot be read.
+    pub fn config_string(&self, key: &str) -> Result<Option<String>> {
+        let config = self
+            .inner
+            .config()
+            .and_then(|mut config| config.snapshot())
+            .map_err(|error| failed("could not read the configuration", error))?;
+        match config.get_string(key) {
+            Ok(value) => Ok(Some(value)),
+            Err(error) if error.code() == git2::ErrorCode::NotFound => Ok(None),
+            Err(error) => Err(failed(&format!("could not read the setting {key}"), error)),
+        }
+    }
+
+    /// A yes-or-no setting; `None` when unset or not a boolean.
+    ///
+    /// # Errors
+    /// As [`Repo::config_string`].
+    pub fn config_bool(&self, key: &str) -> Result<Option<bool>> {
+        Ok(self
+            .config_string(key)?
+            .and_then(|value| git2::Config::parse_bool(value).ok()))
+    }
+
+    /// Resolves a revision to a commit, once.
+    ///
+    /// # Errors
+    /// `base-not-commit` when it names nothing or no commit, `head-unborn` for `HEAD` without commits.
+    pub fn resolve_commit(&self, revision: &str) -> Result<Resolved> {
+        let not_commit = |error: git2::Error| {
+            Error::new(
+                Code::BaseNotCommit,
+                format!("`{revision}` names no commit of this repository"),
+            )
+            .hint("to see what there is, run git branch --all")
+            .because(error)
+        };
+        let (object, reference) = match self.inner.revparse_ext(revision) {
+            Ok(found) => found,
+            Err(_) if revision == "HEAD" && self.head_is_unborn() => {
+                return Err(Error::new(
+                    Code::HeadUnborn,
+                    "HEAD points at a branch that has no commit yet",
+                )
+                .hint("to make a first commit, run git commit --allow-empty -m 'first commit'"));
+            }
+            Err(error) => return Err(not_commit(error)),
+        };
+        let commit = object.peel_to_commit().map_err(not_commit)?;
+        let refname = reference
+            .as_ref()
+            .and_then(|reference| match reference.symbolic_target() {
+                Ok(Some(target)) => Some(target.to_owned()),
+                _ => reference.name().ok().map(str::to_owned),
+            })
+            .filter(|name| name.starts_with("refs/"));
+        Ok(Resolved {
+            refname,
+            commit: from_git2(commit.id()),
+        })
+    }
+
+    fn head_is_unborn(&self) -> bool {
+        self.inner
+            .head()
+            .is_err_and(|error| error.code() == git2::ErrorCode::UnbornBranch)
+    }
+}
+
+/// An oid of libgit2 as a plain value.
+pub(in crate::git) fn from_git2(oid: git2::Oid) -> Oid {
+    // A repository with other than SHA-1 names is refused on opening.
+    Oid::from_slice(oid.as_bytes()).unwrap_or(Oid::ZERO)
+}
+
+/// A plain oid for libgit2.
+///
+/// # Errors
+/// Never for the 20 bytes that an [`Oid`] holds; libgit2 offers no infallible way.
+pub(in crate::git) fn to_git2(oid: Oid) -> Result<git2::Oid> {
+    git2::Oid::from_bytes(oid.as_bytes())
+        .map_err(|error| Error::bug("an oid has 20 bytes").because(error))
+}
+
+/// A libgit2 error under the name of what was tried, with the code that its class calls for.
+pub(in crate::git) fn failed(what: &str, error: git2::Error) -> Error {
+    use git2::{ErrorClass, ErrorCode};
+    let text = error.message().to_ascii_lowercase();
+    let code = match (error.code(), error.class()) {
+        (ErrorCode::Locked | ErrorCode::Modified, _) => Code::LostRace,
+        (ErrorCode::NotFound, ErrorClass::Odb) => Code::RepoCorrupt,
+        (_, ErrorClass::Os) if text.contains("no space left") => Code::DiskFull,
+        (_, ErrorClass::Os) if text.contains("read-only file system") => Code::RepoReadOnly,
+        _ => Code::GitFailed,
+    };
+    Error::new(code, what).because(error)
+}
+
+/// Says why a repository could not be opened, in the user's terms.
+fn open_error(error: git2::Error, place: &str) -> Error {
+    let text = error.message().to_owned();
+    if error.code() == git2::ErrorCode::Owner {
+        return Error::new(
+            Code::RepoUnsafeOwner,
+            format!("the repository at {place} belongs to somebody else"),
+        )
+        .hint("to trust it, run git config --global --add safe.directory <its absolute path>")
+        .because(error);
+    }
+    // libgit2 has no error code for these two; the texts are pinned by a test.
+    let format = if text.contains("unknown object format") {
+        text.rsplit('\'')
+            .nth(1)
+            .map(|name| format!("object format {name}"))
+    } else if text.contains("unsupported extension name") {
+        text.split_whitespace().last().map(|name| match name {
+            "extensions.refstorage" => "ref storage other than files (reftable)".to_owned(),
+            other => other.to_owned(),
+        })
+    } else {
+        None
+    };
+    if let Some(format) = format {
+        return Error::new(
+            Code::RepoUnsupportedFormat,
+            format!("the repository at {place} uses {format}, which git-agent cannot open"),
+        )
+        .hint("to work on a copy in the common format, run git clone --ref-format=files <repository> <directory>")
+        .because(error);
+    }
+    if error.code() == git2::ErrorCode::NotFound {
+        return Error::new(
+            Code::RepoNotFound,
+            format!("there is no git repository at {place} or above it"),
+        )
+        .hint("to make one here, run git init");
+    }
+    failed(&format!("could not open the repository at {place}"), error)
+}

@@ -1,0 +1,105 @@
+//! Tree objects as git stores them: `<octal mode> <name>\0<20 bytes>` repeated, ordered by name with
+//! directories compared as if their name ended in `/` (git's `tree.c: base_name_compare`).
+
+use crate::domain::oid::Oid;
+use std::cmp::Ordering;
+
+/// The mode of a directory entry.
+pub const DIRECTORY: u32 = 0o040_000;
+/// The mode of a plain file.
+pub const FILE: u32 = 0o100_644;
+/// The mode of an executable file.
+pub const EXECUTABLE: u32 = 0o100_755;
+/// The mode of a symbolic link.
+pub const SYMLINK: u32 = 0o120_000;
+/// The mode of a submodule pointer.
+pub const GITLINK: u32 = 0o160_000;
+
+/// One entry of a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The mode, as git stores it.
+    pub mode: u32,
+    /// The name: no `/`, not necessarily UTF-8.
+    pub name: Vec<u8>,
+    /// The object it points at.
+    pub oid: Oid,
+}
+
+impl Entry {
+    /// Whether the entry is a directory.
+    pub fn is_directory(&self) -> bool {
+        self.mode == DIRECTORY
+    }
+}
+
+/// Reads a tree object; `None` when it is malformed.
+pub fn parse(mut data: &[u8]) -> Option<Vec<Entry>> {
+    let mut entries = Vec::with_capacity(data.len() / 32);
+    while !data.is_empty() {
+        let space = data.iter().position(|&b| b == b' ')?;
+        let mode = data[..space].iter().try_fold(0u32, |mode, &digit| {
+            (b'0'..=b'7')
+                .contains(&digit)
+                .then(|| mode << 3 | u32::from(digit - b'0'))
+        })?;
+        let rest = &data[space + 1..];
+        let nul = rest.iter().position(|&b| b == 0)?;
+        let oid = Oid::from_slice(rest.get(nul + 1..nul + 21)?)?;
+        entries.push(Entry {
+            mode,
+            name: rest[..nul].to_owned(),
+            oid,
+        });
+        data = &rest[nul + 21..];
+    }
+    Some(entries)
+}
+
+/// Writes a tree object, in git's order.
+pub fn serialize(mut entries: Vec<Entry>) -> Vec<u8> {
+    entries.sort_by(order);
+    let mut data = Vec::with_capacity(entries.len() * 40);
+    for entry in &entries {
+        data.extend_from_slice(format!("{:o} ", entry.mode).as_bytes());
+        data.extend_from_slice(&entry.name);
+        data.push(0);
+        data.extend_from_slice(entry.oid.as_bytes());
+    }
+    data
+}
+
+/// Git's order of entries within one tree.
+fn order(one: &Entry, two: &Entry) -> Ordering {
+    fn key(entry: &Entry) -> impl Iterator<Item = u8> + '_ {
+        let end = entry.is_directory().then_some(b'/');
+        entry.name.iter().copied().chain(end)
+    }
+    key(one).cmp(key(two))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_sort_as_if_they_ended_in_a_slash() {
+        let entry = |mode, name: &str| Entry {
+            mode,
+            name: name.into(),
+            oid: Oid::ZERO,
+        };
+        let data = serialize(vec![
+            entry(DIRECTORY, "a"),
+            entry(FILE, "a.b"),
+            entry(FILE, "a0"),
+        ]);
+        let names: Vec<_> = parse(&data)
+            .expect("well formed")
+            .into_iter()
+            .map(|entry| String::from_utf8(entry.name).expect("ascii"))
+            .collect();
+        assert_eq!(names, ["a.b", "a", "a0"]);
+        assert_eq!(parse(&data[..data.len() - 1]), None);
+    }
+}

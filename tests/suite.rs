@@ -1,0 +1,10 @@
+//! Every integration test, in one binary so that it links once. Each module says what it holds.
+
+/// The layers, the doors and the ceilings of `src`.
+mod architecture;
+/// The ledger as git notes: nothing lost, bytes equal to git's.
+mod ledger;
+/// Populating a worktree: content, index and status equal to git's.
+mod populate;
+/// Real repositories to test on.
+mod support;

@@ -1,0 +1,103 @@
+#![allow(clippy::disallowed_methods, reason = "tests set up the environment")]
+//! Real repositories in temporary directories, driven by the real `git`, with nothing of the
+//! machine's own configuration or environment showing through.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A repository of its own, removed when dropped.
+pub struct TestRepo {
+    dir: tempfile::TempDir,
+}
+
+impl TestRepo {
+    /// An empty repository with branch `main`, without commits.
+    pub fn empty() -> TestRepo {
+        let repo = TestRepo {
+            dir: tempfile::tempdir().expect("temporary directory"),
+        };
+        std::fs::create_dir(repo.path()).expect("create the worktree");
+        repo.git(["init", "--quiet", "--initial-branch=main"]);
+        repo
+    }
+
+    /// A repository with one commit on `main`: `README.md`, `src/lib.rs`, `src/bin/tool.rs`.
+    pub fn with_commit() -> TestRepo {
+        let repo = TestRepo::empty();
+        repo.write("README.md", "# Test\n");
+        repo.write("src/lib.rs", "pub fn one() -> u32 {\n    1\n}\n");
+        repo.write("src/bin/tool.rs", "fn main() {}\n");
+        repo.commit_all("first commit");
+        repo
+    }
+
+    /// The top of the main worktree, free of symlinks.
+    pub fn path(&self) -> PathBuf {
+        std::fs::canonicalize(self.dir.path())
+            .expect("temporary directory")
+            .join("repo")
+    }
+
+    /// Writes a file below the worktree, making its directories.
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        let path = self.path().join(name);
+        std::fs::create_dir_all(path.parent().expect("below the worktree")).expect("directories");
+        std::fs::write(path, content).expect("write");
+    }
+
+    /// Commits everything and gives the commit's name.
+    pub fn commit_all(&self, message: &str) -> String {
+        self.git(["add", "--all"]);
+        self.git(["commit", "--quiet", "--allow-empty", "-m", message]);
+        self.git(["rev-parse", "HEAD"])
+    }
+
+    /// Runs git in the main worktree, which must succeed; gives its trimmed standard output.
+    pub fn git<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> String {
+        git_in(&self.path(), arguments)
+    }
+}
+
+/// Runs git in any directory, which must succeed; gives its trimmed standard output.
+pub fn git_in<A: AsRef<OsStr>>(directory: &Path, arguments: impl IntoIterator<Item = A>) -> String {
+    let output = git_output(directory, arguments);
+    assert!(
+        output.status.success(),
+        "git failed: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8_lossy(&output.stdout)
+        .trim_end()
+        .to_owned()
+}
+
+/// Runs git in any directory, whatever its status.
+pub fn git_output<A: AsRef<OsStr>>(
+    directory: &Path,
+    arguments: impl IntoIterator<Item = A>,
+) -> Output {
+    isolated("git", directory)
+        .args(arguments)
+        .output()
+        .expect("git starts")
+}
+
+/// A command without the machine's configuration: no user or system git config, a fixed identity,
+/// fixed dates, no repository variables.
+pub fn isolated(program: impl AsRef<OsStr>, directory: &Path) -> Command {
+    let mut command = Command::new(program);
+    command
+        .current_dir(directory)
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("HOME", directory)
+        .env("LC_ALL", "C")
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_AUTHOR_NAME", "A U Thor")
+        .env("GIT_AUTHOR_EMAIL", "author@example.com")
+        .env("GIT_COMMITTER_NAME", "C O Mitter")
+        .env("GIT_COMMITTER_EMAIL", "committer@example.com");
+    command
+}
