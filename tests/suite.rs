@@ -8,3 +8,5 @@ mod ledger;
 mod populate;
 /// Real repositories to test on.
 mod support;
+/// Task files: what is accepted, and the whole report of what is not.
+mod task_file;

@@ -1,25 +1,340 @@
 //! Problems of a text file, shown with file, line, column, the offending line and a caret.
+//!
+//! A reader turns a file into [`Source`], [`Field`]s and [`Problem`]s; rules add more problems; then the
+//! source renders all of them in order of position:
+//!
+//! ```text
+//! tasks/fix.toml:3:1: unknown key `whitelst` in [scope]
+//!   |
+//! 3 | whitelst = ["src/**"]
+//!   | ^^^^^^^^ did you mean `whitelist`?
+//! ```
+//!
+//! What is rendered goes to terminals and logs, so nothing dangerous gets through: credentials are cut out
+//! of messages, lines that hold one are not shown at all, and control characters, which could
+//! repaint a terminal or reorder a line, are replaced. Colour is deliberately absent.
 
+use super::secret;
+use crate::error::Code;
+use std::cmp::Reverse;
 use std::ops::Range;
+use unicode_width::UnicodeWidthChar;
 
-/// A text that a person wrote, under the name they know it by.
+/// A line wider than this many columns is cut around the caret.
+const LINE_WIDTH: usize = 120;
+
+/// A message longer than this many characters quotes more than anybody reads.
+const MESSAGE_LENGTH: usize = 300;
+
+/// A value and the bytes of the file it came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
-    /// The path as it was given, or `<stdin>`.
-    pub name: String,
-    /// The text, without a byte order mark.
-    pub text: String,
+pub struct Located<T> {
+    /// The value.
+    pub value: T,
+    /// Where it stands.
+    pub span: Range<usize>,
 }
 
-/// One thing that is wrong at one place.
+/// What a file says about one key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Field<T> {
+    /// The key is there, but its value could not be read; the reader has said why.
+    #[default]
+    Unreadable,
+    /// The key is not there.
+    Absent {
+        /// The key as messages name it: `` `whitelist` in [scope] ``.
+        key: String,
+        /// The header of the table it would stand in, where the file has one.
+        header: Option<Range<usize>>,
+    },
+    /// The key and its value.
+    Given(Located<T>),
+}
+
+impl<T> Field<T> {
+    /// The value, where there is one.
+    pub fn given(&self) -> Option<&Located<T>> {
+        match self {
+            Field::Given(located) => Some(located),
+            _ => None,
+        }
+    }
+}
+
+/// One thing that is wrong, or worth a warning, at one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The bytes of the text that are wrong; `None` when the problem is something missing.
+    /// The bytes of the text that are wrong; `None` when it is the whole file, or something missing.
     pub span: Option<Range<usize>>,
-    /// What is wrong, naming the key or the glob and the rule.
+    /// What is wrong, naming the key or the glob and the rule. One line.
     pub message: String,
     /// What to do instead.
     pub help: Option<String>,
-    /// Whether the line holds a secret and must not be shown.
-    pub secret: bool,
+    /// The code that the error gets when this is its only problem.
+    pub code: Option<Code>,
 }
+
+impl Problem {
+    /// A problem of these bytes of the text.
+    pub fn at(span: Range<usize>, message: impl Into<String>) -> Problem {
+        Problem {
+            span: Some(span),
+            ..Problem::of_file(message)
+        }
+    }
+
+    /// A problem of the file as a whole, or of something that is missing from it.
+    pub fn of_file(message: impl Into<String>) -> Problem {
+        Problem {
+            span: None,
+            message: message.into(),
+            help: None,
+            code: None,
+        }
+    }
+
+    /// Adds what to do instead.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Problem {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Adds a code of its own.
+    #[must_use]
+    pub fn code(mut self, code: Code) -> Problem {
+        self.code = Some(code);
+        self
+    }
+
+    /// Order of position in the file; what has no position comes last.
+    pub fn position(&self) -> (bool, usize, Reverse<usize>) {
+        let span = self.span.clone().unwrap_or_default();
+        (self.span.is_none(), span.start, Reverse(span.end))
+    }
+}
+
+/// A text that a person wrote, under the name they know it by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    name: String,
+    text: String,
+    hidden: Vec<Range<usize>>,
+}
+
+impl Source {
+    /// A text, and the path as it was given or `<stdin>`. Lines with a credential are hidden.
+    pub fn new(name: impl Into<String>, text: impl Into<String>) -> Source {
+        let text = text.into();
+        Source {
+            name: name.into(),
+            hidden: secret::find_all(&text).map(|secret| secret.range).collect(),
+            text,
+        }
+    }
+
+    /// The name, safe to print.
+    pub fn name(&self) -> String {
+        printable(&self.name)
+    }
+
+    /// The text, without a byte order mark.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The bytes of a span; empty where the span is none of this text.
+    pub fn slice(&self, span: &Range<usize>) -> &str {
+        self.text.get(span.clone()).unwrap_or_default()
+    }
+
+    /// Keeps the lines that these bytes stand on from being shown.
+    pub fn hide(&mut self, span: Range<usize>) {
+        self.hidden.push(span);
+    }
+
+    /// One line: `file:line:column: message`, line and column (in characters) counted from 1.
+    pub fn headline(&self, problem: &Problem) -> String {
+        let message = printable(&problem.message);
+        match &problem.span {
+            None => format!("{}: {message}", self.name()),
+            Some(span) => {
+                let (number, line) = self.line_of(span.start);
+                let before = line.start..span.start.min(line.end);
+                let column = self.slice(&before).chars().count() + 1;
+                format!("{}:{number}:{column}: {message}", self.name())
+            }
+        }
+    }
+
+    /// The headline, the offending line and a caret with the help.
+    pub fn render(&self, problem: &Problem) -> String {
+        let mut block = self.headline(problem);
+        let help = problem.help.as_deref().map(printable).unwrap_or_default();
+        let mut push = |gutter: &str, mark: &str, content: &str| {
+            block.push_str(format!("\n{gutter} {mark} {content}").trim_end());
+        };
+        let Some(span) = &problem.span else {
+            if !help.is_empty() {
+                push(" ", "=", &help);
+            }
+            return block;
+        };
+        let (number, line) = self.line_of(span.start);
+        let number = number.to_string();
+        let blank = " ".repeat(number.len());
+        push(&blank, "|", "");
+        if self.hides(&line) || self.hides(span) {
+            push(
+                &number,
+                "|",
+                "(not shown, because this line may hold a secret)",
+            );
+            push(&blank, "=", &help);
+        } else {
+            let start = span.start.clamp(line.start, line.end) - line.start;
+            let end = span.end.clamp(line.start, line.end) - line.start;
+            let (shown, caret) = excerpt(self.slice(&line), start..end);
+            push(&number, "|", &shown);
+            push(&blank, "|", &format!("{caret} {help}"));
+        }
+        block
+    }
+
+    fn hides(&self, span: &Range<usize>) -> bool {
+        self.hidden
+            .iter()
+            .any(|hidden| hidden.start < span.end && span.start < hidden.end)
+    }
+
+    /// The number of the line that holds an offset, from 1, and its bytes without the line end. The end
+    /// of the text counts to the last line that has anything on it.
+    fn line_of(&self, offset: usize) -> (usize, Range<usize>) {
+        let last = self.text.trim_end().len();
+        let offset = if offset >= self.text.len() {
+            last
+        } else {
+            offset
+        };
+        let bytes = self.text.as_bytes();
+        let before = &bytes[..offset];
+        let start = before
+            .iter()
+            .rposition(|&b| b == b'\n')
+            .map_or(0, |at| at + 1);
+        let length = bytes[start..].iter().position(|&b| b == b'\n');
+        let end = length.map_or(bytes.len(), |length| start + length);
+        let end = if bytes[start..end].ends_with(b"\r") {
+            end - 1
+        } else {
+            end
+        };
+        let number = before.iter().filter(|&&b| b == b'\n').count() + 1;
+        (number, start..end)
+    }
+}
+
+/// A line as it is shown, cut to [`LINE_WIDTH`], and the carets below the given bytes of it.
+fn excerpt(line: &str, span: Range<usize>) -> (String, String) {
+    let width = |c: char| shown(c).chars().filter_map(char::width).sum::<usize>();
+    let columns: usize = line.chars().map(width).sum();
+    // A third of the room goes to what stands before the caret.
+    let before = line.get(..span.start).unwrap_or_default();
+    let mut room = if columns > LINE_WIDTH {
+        LINE_WIDTH / 3
+    } else {
+        LINE_WIDTH
+    };
+    let fits = |room: &mut usize, c: char| match room.checked_sub(width(c)) {
+        Some(rest) => {
+            *room = rest;
+            true
+        }
+        None => false,
+    };
+    let lead: usize = before
+        .chars()
+        .rev()
+        .take_while(|&c| fits(&mut room, c))
+        .map(char::len_utf8)
+        .sum();
+    let first = span.start.min(line.len()) - lead;
+
+    let (mut text, mut caret) = (String::new(), String::new());
+    if first > 0 {
+        text.push('…');
+        caret.push(' ');
+    }
+    let mut room = LINE_WIDTH;
+    for (at, c) in line.char_indices().skip_while(|(at, _)| *at < first) {
+        if !fits(&mut room, c) {
+            text.push('…');
+            break;
+        }
+        text.push_str(&shown(c));
+        let mark = if at < span.start {
+            " "
+        } else if at < span.end {
+            "^"
+        } else {
+            ""
+        };
+        caret.push_str(&mark.repeat(width(c)));
+    }
+    if !caret.contains('^') {
+        caret.push('^');
+    }
+    (text, caret)
+}
+
+/// A character as it is shown: a tab is four spaces wide, whatever could act on a terminal is replaced.
+fn shown(c: char) -> String {
+    match c {
+        '\t' => "    ".to_owned(),
+        // Directional formatting (Unicode UAX #9 §2): it can make a line read as what it is not.
+        '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+            '\u{fffd}'.to_string()
+        }
+        c if c.is_control() => '\u{fffd}'.to_string(),
+        c => c.to_string(),
+    }
+}
+
+/// One line of text without credentials or control characters, of bearable length.
+fn printable(text: &str) -> String {
+    let text = secret::redact(text);
+    let mut line: String = text.chars().take(MESSAGE_LENGTH).map(shown).collect();
+    if text.chars().nth(MESSAGE_LENGTH).is_some() {
+        line.push('…');
+    }
+    line
+}
+
+/// The candidate that a mistyped word most likely meant.
+///
+/// Case and the choice between `-` and `_` are ignored. A word is close when at most a third of it is
+/// wrong (Damerau-Levenshtein), or when one of the two contains the other, as in `deny` for `denylist`.
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let plain = |text: &str| text.to_ascii_lowercase().replace('_', "-");
+    let word = plain(word);
+    let closeness = |candidate: &'a str| {
+        let name = plain(candidate);
+        let longer = name.len().max(word.len());
+        let shorter = name.len().min(word.len());
+        // The distance is at least the difference in length: a word of a megabyte is not compared.
+        if (longer - shorter) * 3 <= longer {
+            let distance = strsim::osa_distance(&name, &word);
+            if distance * 3 <= longer {
+                return Some((distance, candidate));
+            }
+        }
+        let contained = shorter >= 4 && (name.contains(&word) || word.contains(&name));
+        contained.then_some((longer, candidate))
+    };
+    let closest = candidates.into_iter().filter_map(closeness).min();
+    closest.map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests;

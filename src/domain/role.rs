@@ -42,3 +42,15 @@ impl RoleSet {
         self.0.values()
     }
 }
+
+impl RoleSet {
+    /// A set of these roles.
+    pub fn of(roles: Vec<Role>) -> RoleSet {
+        RoleSet(
+            roles
+                .into_iter()
+                .map(|role| (role.name.clone(), role))
+                .collect(),
+        )
+    }
+}

@@ -1,28 +1,32 @@
 //! The contract of one agent: what a task file says once every rule has been checked.
+//!
+//! A reader ([`crate::wire`] has the one for `task.toml`) makes a [`TaskDraft`]: raw values with their
+//! positions, and what it already found wrong. The draft names its base and its role, so that the roles
+//! of the base commit can be loaded; then [`TaskDraft::check`] applies every rule at once and
+//! gives either a [`Task`] with warnings or all [`TaskProblems`] in order of position.
+//!
+//! A [`Task`] is valid by construction: nobody checks it again.
+//!
+//! Deliberately absent: whether base and parent exist, and whether a glob matches anything. That
+//! takes a repository.
+
+mod check;
+mod draft;
+mod duration;
 
 use super::diagnostic::{Problem, Source};
 use super::glob::Glob;
 use super::id::AgentName;
-use std::ops::Range;
+use crate::error::{Code, Error};
+use std::fmt;
 use std::time::Duration;
 
-/// A value and the bytes of the file it came from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Located<T> {
-    /// The value.
-    pub value: T,
-    /// Where it stands.
-    pub span: Range<usize>,
-}
+pub use check::TaskOptions;
+pub use draft::TaskDraft;
+pub use duration::parse_duration;
 
-/// What a task file says, of either accepted form, before its rules are checked against a role set.
-#[derive(Clone, Debug)]
-pub struct TaskDraft {
-    /// The file.
-    pub source: Source,
-    /// What the reader already found wrong: syntax, unknown keys, wrong types.
-    pub problems: Vec<Problem>,
-}
+/// More problems than this are counted, not shown.
+const SHOWN_PROBLEMS: usize = 20;
 
 /// A task that obeys every rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,13 +35,13 @@ pub struct Task {
     pub role: String,
     /// The task text, trimmed, with LF line ends; 20 to 4000 characters.
     pub text: String,
-    /// 1 to 20 globs.
+    /// 1 to 20 globs, each once, in the order of the file.
     pub whitelist: Vec<Glob>,
     /// The task's own denylist; `None` when the file has none (that matters to `--no-default-deny`).
     pub denylist: Option<Vec<Glob>>,
     /// An alias for the agent.
     pub name: Option<AgentName>,
-    /// The parent agent, as the file names it.
+    /// The parent agent, as the file names it: an id, a prefix of one, a name or a branch.
     pub parent: Option<String>,
     /// The revision to start from.
     pub base: Option<String>,
@@ -51,20 +55,66 @@ pub struct Task {
     pub system_prompt: Option<String>,
     /// A persona.
     pub profile: Option<String>,
-    /// How many turns the agent may take.
+    /// How many turns the agent may take; 1 to 1000.
     pub max_iterations: Option<u32>,
     /// Commands that `verify` runs in the merged tree.
     pub checks: Vec<String>,
     /// Whether the bundle is required; `None` follows the isolation.
     pub bundle_required: Option<bool>,
-    /// The file an output-only agent writes.
+    /// The file an output-only agent writes, relative to where it works.
     pub output_file: Option<String>,
     /// Whether that file may exist already.
     pub output_overwrite: bool,
-    /// Ignored files to bring into the worktree.
+    /// Ignored files to bring into the worktree; at most 20 globs.
     pub setup_copy: Vec<Glob>,
     /// Commands to run in the new worktree.
     pub setup_run: Vec<String>,
-    /// How long `run` lets the agent work.
+    /// How long `run` lets the agent work; more than nothing, at most 24 hours.
     pub timeout: Option<Duration>,
+}
+
+/// Something in a valid task that its author should know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// One line: `file:line:column: message`.
+    pub message: String,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// Everything that is wrong with one task file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskProblems {
+    /// The file.
+    pub source: Source,
+    /// What is wrong, in order of position; what has none (something missing) comes last.
+    pub problems: Vec<Problem>,
+}
+
+impl From<TaskProblems> for Error {
+    /// One detail per problem. A file with a single problem goes by that problem's own code, so that a
+    /// script can tell an unknown role from a typing error.
+    fn from(task: TaskProblems) -> Error {
+        let TaskProblems { source, problems } = task;
+        let name = source.name();
+        let (code, count) = match problems.as_slice() {
+            [only] => (only.code.unwrap_or(Code::TaskInvalid), "1 problem".into()),
+            more => (Code::TaskInvalid, format!("{} problems", more.len())),
+        };
+        let mut error = Error::new(code, format!("{name} has {count}"));
+        for problem in problems.iter().take(SHOWN_PROBLEMS) {
+            error = error.detail(source.render(problem));
+        }
+        if let Some(hidden @ 1..) = problems.len().checked_sub(SHOWN_PROBLEMS) {
+            error = error.detail(format!("… and {hidden} more"));
+        }
+        let argument = if name == "<stdin>" { "-" } else { &name };
+        error.hint(format!(
+            "to check it again without spawning, run git agent spawn --dry-run {argument}"
+        ))
+    }
 }

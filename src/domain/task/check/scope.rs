@@ -1,0 +1,117 @@
+//! Rules of what an agent may be and touch: its role and its globs.
+
+use super::Rules;
+use crate::domain::diagnostic::{Field, Located, Problem, nearest};
+use crate::domain::glob::Glob;
+use crate::domain::role::{Role, RoleSet};
+use crate::error::Code;
+use std::collections::HashSet;
+
+/// The most globs a list has.
+const GLOBS: usize = 20;
+
+const ROLES_HELP: &str = "to see the roles, run git agent roles";
+
+const WHITELIST_HELP: &str = "name what the agent may touch, in 1 to 20 globs";
+
+impl Rules<'_> {
+    /// The role, which must be known and spawnable.
+    pub(super) fn role<'r>(
+        &mut self,
+        field: &Field<String>,
+        roles: &'r RoleSet,
+    ) -> Option<&'r Role> {
+        let Located { value: name, span } = self.required(field, ROLES_HELP)?;
+        let role = roles.get(name);
+        let problem = match role {
+            Some(role) if role.spawnable => return Some(role),
+            // The wording is the one that users of the older kit know.
+            Some(_) if name == "git-ops" => Problem::at(
+                span.clone(),
+                "role 'git-ops' is NOT spawnable (per RULE 0.13 git-ops is orchestrator-only)",
+            )
+            .help(ROLES_HELP)
+            .code(Code::RoleNotSpawnable),
+            Some(_) => Problem::at(span.clone(), format!("role '{name}' is NOT spawnable"))
+                .help(ROLES_HELP)
+                .code(Code::RoleNotSpawnable),
+            None if name.is_empty() => {
+                Problem::at(span.clone(), "the role is empty").help(ROLES_HELP)
+            }
+            None => {
+                let spawnable = roles.iter().filter(|role| role.spawnable);
+                let near = nearest(name, spawnable.map(|role| role.name.as_str()));
+                let help = match near {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None if is_role_name(name) => ROLES_HELP.to_owned(),
+                    None => {
+                        "a role name has 1 to 64 of a-z, 0-9 and -, beginning with a letter".into()
+                    }
+                };
+                Problem::at(span.clone(), format!("there is no role `{name}`"))
+                    .help(help)
+                    .code(Code::RoleUnknown)
+            }
+        };
+        self.problems.push(problem);
+        role
+    }
+
+    /// The whitelist, which must be there and say something.
+    pub(super) fn whitelist(
+        &mut self,
+        field: &Field<Vec<Located<String>>>,
+        edits: bool,
+    ) -> Vec<Glob> {
+        if let Some(list) = self.required(field, WHITELIST_HELP)
+            && list.value.is_empty()
+        {
+            self.refuse(&list.span, "the whitelist is empty", WHITELIST_HELP);
+        }
+        self.globs("whitelist", field, edits).unwrap_or_default()
+    }
+
+    /// The globs of a list, each once; `None` where the file has no such list.
+    pub(super) fn globs(
+        &mut self,
+        list: &str,
+        field: &Field<Vec<Located<String>>>,
+        edits: bool,
+    ) -> Option<Vec<Glob>> {
+        let Located { value: given, span } = field.given()?;
+        if given.len() > GLOBS {
+            let message = format!("the {list} has {} globs, and may have {GLOBS}", given.len());
+            self.refuse(
+                span,
+                message,
+                "name directories (`src/**`) instead of files",
+            );
+        }
+        let mut seen = HashSet::new();
+        let mut globs = Vec::new();
+        for Located { value, span } in given.iter().take(GLOBS) {
+            match Glob::parse(value) {
+                Err(message) => self.problems.push(Problem::at(span.clone(), message)),
+                Ok(glob) if edits && glob.is_bare() => {
+                    let message = format!(
+                        "glob `{value}` matches everything, which no role that edits may say"
+                    );
+                    self.refuse(span, message, "name at least one directory or file");
+                }
+                Ok(glob) if !seen.insert(glob.clone()) => {
+                    self.warn(span, format!("glob `{value}` is in the {list} twice"));
+                }
+                Ok(glob) => globs.push(glob),
+            }
+        }
+        Some(globs)
+    }
+}
+
+fn is_role_name(name: &str) -> bool {
+    name.len() <= 64
+        && name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+}

@@ -1,0 +1,158 @@
+//! Rules of the optional keys.
+
+use super::Rules;
+use crate::domain::diagnostic::{Field, Located, Problem};
+use crate::domain::id::AgentName;
+use crate::domain::task::parse_duration;
+use std::time::Duration;
+
+/// The longest time an agent gets.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The words that callers of the spawn-agent task match on; the braces are part of them.
+const OUTSIDE: &str = "output_file must be under {output_dir}; path traversal not allowed";
+
+impl Rules<'_> {
+    /// A text without the space around it, which must leave something.
+    pub(super) fn filled(&mut self, word: &str, field: &Field<String>) -> Option<String> {
+        let Located { value, span } = field.given()?;
+        let text = value.trim();
+        if text.is_empty() {
+            self.refuse(span, format!("the {word} is empty"), "leave the key out");
+        }
+        Some(text.to_owned())
+    }
+
+    /// The briefing may hold credentials, because nobody records it.
+    pub(super) fn briefing(&mut self, field: &Field<String>) -> Option<String> {
+        self.printable("the briefing", true, field.given()?);
+        self.filled("briefing", field)
+    }
+
+    /// An alias.
+    pub(super) fn name(&mut self, field: &Field<String>) -> Option<AgentName> {
+        let Located { value, span } = field.given()?;
+        AgentName::parse(value)
+            .map_err(|message| self.problems.push(Problem::at(span.clone(), message)))
+            .ok()
+    }
+
+    /// Ids and their prefixes have the characters of a name; a branch is `agent/` and more of the same.
+    pub(super) fn parent(&mut self, field: &Field<String>) -> Option<String> {
+        let Located { value, span } = field.given()?;
+        let name = value.strip_prefix("agent/").unwrap_or(value);
+        if AgentName::parse(name).is_err() {
+            let message = format!("the parent `{value}` is no agent");
+            self.refuse(
+                span,
+                message,
+                "write its id (4 digits or more), name or branch",
+            );
+        }
+        Some(value.clone())
+    }
+
+    /// A revision must not be taken for an option of git.
+    pub(super) fn base(&mut self, field: &Field<String>) -> Option<String> {
+        let base = self.filled("base", field)?;
+        if base.starts_with('-') {
+            let span = &field.given()?.span;
+            let message = format!("the base `{base}` is no revision");
+            self.refuse(span, message, "write a branch, a tag or a commit");
+        }
+        Some(base)
+    }
+
+    /// Commands, none of them empty.
+    pub(super) fn commands(
+        &mut self,
+        word: &str,
+        field: &Field<Vec<Located<String>>>,
+    ) -> Vec<String> {
+        let commands = field.given().map(|list| list.value.as_slice());
+        let commands = commands.unwrap_or_default();
+        for Located { value, span } in commands {
+            if value.trim().is_empty() {
+                self.refuse(span, format!("a {word} is empty"), "remove it");
+            }
+        }
+        commands
+            .iter()
+            .map(|command| command.value.clone())
+            .collect()
+    }
+
+    /// 1 to 1000 turns.
+    pub(super) fn max_iterations(&mut self, field: &Field<i64>) -> Option<u32> {
+        let Located { value, span } = field.given()?;
+        if !(1..=1000).contains(value) {
+            let message = format!("max_iterations is {value}");
+            self.refuse(span, message, "write a number from 1 to 1000");
+        }
+        u32::try_from(*value).ok()
+    }
+
+    /// More than nothing, at most a day.
+    pub(super) fn timeout(&mut self, field: &Field<String>) -> Option<Duration> {
+        let Located { value, span } = field.given()?;
+        match parse_duration(value) {
+            Ok(timeout) if !timeout.is_zero() && timeout <= LONGEST => return Some(timeout),
+            Ok(_) => {
+                let message = format!("the timeout is `{value}`");
+                self.refuse(span, message, "write a time from `1s` to `24h`");
+            }
+            Err(message) => self.problems.push(Problem::at(span.clone(), message)),
+        }
+        None
+    }
+
+    /// A path below the output directory. `run`, which knows that directory, judges symlinks.
+    pub(super) fn output_file(&mut self, field: &Field<String>) -> Option<String> {
+        let file = self.filled("output file", field)?;
+        if leads_outside(&file) {
+            let span = &field.given()?.span;
+            self.refuse(span, OUTSIDE, "write a relative path without `..`");
+        }
+        Some(file)
+    }
+}
+
+/// Whether a path is absolute or climbs, on any system. Percent-encoded dots, slashes and percent signs
+/// serve nothing but hiding that.
+fn leads_outside(path: &str) -> bool {
+    let path = path.to_ascii_lowercase().replace('\\', "/");
+    matches!(path.as_bytes(), [b'a'..=b'z', b':', ..])
+        || path.starts_with(['/', '~'])
+        || path.split('/').any(|part| part == "..")
+        || ["%2e", "%2f", "%5c", "%25"]
+            .iter()
+            .any(|code| path.contains(code))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_that_climb_are_recognised_in_every_disguise() {
+        for path in [
+            "/etc/passwd",
+            "~/x",
+            "../x",
+            "a/../../x",
+            "..\\x",
+            "C:\\x",
+            "c:x",
+            "%2e%2e/x",
+            "..%2fx",
+            "%252e%252e/x",
+            "..",
+            "a/..",
+        ] {
+            assert!(leads_outside(path), "{path}");
+        }
+        for path in ["report.md", "out/report..md", "a/.b/c", "50%.md", "..."] {
+            assert!(!leads_outside(path), "{path}");
+        }
+    }
+}

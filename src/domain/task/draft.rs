@@ -1,0 +1,109 @@
+//! What a task file says, before its rules are checked.
+
+use crate::domain::diagnostic::{Field, Located, Problem, Source};
+
+/// A task file of either accepted form, read as far as it could be.
+#[derive(Clone, Debug, Default)]
+pub struct TaskDraft {
+    /// The file.
+    pub source: Source,
+    /// What the reader already found wrong: syntax, unknown keys, wrong types.
+    pub problems: Vec<Problem>,
+    /// What the reader accepted but nothing will act on.
+    pub warnings: Vec<Problem>,
+    /// The name of the role. Required.
+    pub role: Field<String>,
+    /// The task text. Required.
+    pub text: Field<String>,
+    /// Globs that may be touched. Required.
+    pub whitelist: Field<Vec<Located<String>>>,
+    /// Globs that may not.
+    pub denylist: Field<Vec<Located<String>>>,
+    /// An alias for the agent.
+    pub name: Field<String>,
+    /// The parent agent.
+    pub parent: Field<String>,
+    /// The revision to start from.
+    pub base: Field<String>,
+    /// A one-line description.
+    pub description: Field<String>,
+    /// The model to ask the host for.
+    pub model: Field<String>,
+    /// System-level context; may hold credentials.
+    pub briefing: Field<String>,
+    /// Text on top of the role's own.
+    pub system_prompt: Field<String>,
+    /// A persona.
+    pub profile: Field<String>,
+    /// How many turns the agent may take.
+    pub max_iterations: Field<i64>,
+    /// Commands that `verify` runs.
+    pub checks: Field<Vec<Located<String>>>,
+    /// Whether the bundle is required.
+    pub bundle_required: Field<bool>,
+    /// The file an output-only agent writes.
+    pub output_file: Field<String>,
+    /// Whether that file may exist already.
+    pub output_overwrite: Field<bool>,
+    /// Globs of ignored files to bring into the worktree.
+    pub setup_copy: Field<Vec<Located<String>>>,
+    /// Commands to run in the new worktree.
+    pub setup_run: Field<Vec<Located<String>>>,
+    /// How long `run` lets the agent work, as written: `1h30m`.
+    pub timeout: Field<String>,
+}
+
+impl TaskDraft {
+    /// A file of which nothing could be read.
+    pub fn unreadable(source: Source, problem: Problem) -> TaskDraft {
+        TaskDraft {
+            source,
+            problems: vec![problem],
+            ..TaskDraft::default()
+        }
+    }
+
+    /// The revision to start from, where the file names one.
+    pub fn base(&self) -> Option<&str> {
+        self.base.given().map(|base| base.value.as_str())
+    }
+
+    /// The role, where the file names one.
+    pub fn role(&self) -> Option<&str> {
+        self.role.given().map(|role| role.value.as_str())
+    }
+
+    /// Every text that is recorded or shown, with the word for it in messages and whether it may have
+    /// several lines. The briefing is not among them: it is handed to the agent and never recorded.
+    pub(super) fn texts(&self) -> Vec<(&'static str, bool, &Located<String>)> {
+        let single = [
+            ("the role", false, &self.role),
+            ("the task text", true, &self.text),
+            ("the name", false, &self.name),
+            ("the parent", false, &self.parent),
+            ("the base", false, &self.base),
+            ("the description", false, &self.description),
+            ("the model", false, &self.model),
+            ("the system prompt", true, &self.system_prompt),
+            ("the profile", false, &self.profile),
+            ("the output file", false, &self.output_file),
+            ("the timeout", false, &self.timeout),
+        ];
+        let lists = [
+            ("a glob of the whitelist", false, &self.whitelist),
+            ("a glob of the denylist", false, &self.denylist),
+            ("a check", true, &self.checks),
+            ("a glob to copy", false, &self.setup_copy),
+            ("a setup command", true, &self.setup_run),
+        ];
+        let single = single
+            .into_iter()
+            .filter_map(|(word, lines, field)| Some((word, lines, field.given()?)));
+        let lists = lists.into_iter().flat_map(|(word, lines, field)| {
+            let items = field.given().map(|list| list.value.as_slice());
+            let items = items.unwrap_or_default().iter();
+            items.map(move |item| (word, lines, item))
+        });
+        single.chain(lists).collect()
+    }
+}

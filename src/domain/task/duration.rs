@@ -1,0 +1,69 @@
+//! Spans of time as people write them: `90s`, `5m`, `1h30m`.
+
+use std::time::Duration;
+
+/// The units, longest first, in seconds.
+const UNITS: [(char, u64); 4] = [('d', 86_400), ('h', 3_600), ('m', 60), ('s', 1)];
+
+/// Reads a span of time: whole numbers with the units `d`, `h`, `m` and `s`, each at most once, longest
+/// first.
+///
+/// # Errors
+/// One sentence that names the text and the rule.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is no span of time; write it like `90s`, `5m` or `1h30m`");
+    let mut seconds: u64 = 0;
+    let mut units = UNITS.iter();
+    let mut rest = text.trim();
+    if rest.is_empty() {
+        return Err(wrong());
+    }
+    while !rest.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, tail) = rest.split_at(digits);
+        let unit = tail.chars().next().ok_or_else(wrong)?;
+        let &(_, length) = units.find(|(name, _)| *name == unit).ok_or_else(wrong)?;
+        let part = number.parse::<u64>().map_err(|_| wrong())?;
+        seconds = part
+            .checked_mul(length)
+            .and_then(|part| seconds.checked_add(part))
+            .ok_or_else(wrong)?;
+        rest = tail.split_at(unit.len_utf8()).1;
+    }
+    Ok(Duration::from_secs(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_of_time_are_read_longest_unit_first() {
+        for (text, seconds) in [
+            ("90s", 90),
+            ("5m", 300),
+            ("1h30m", 5_400),
+            ("1d", 86_400),
+            ("1d2h3m4s", 93_784),
+            (" 0s ", 0),
+        ] {
+            assert_eq!(parse_duration(text), Ok(Duration::from_secs(seconds)));
+        }
+        for text in [
+            "",
+            "5",
+            "m",
+            "5 m",
+            "30m1h",
+            "1h1h",
+            "-5m",
+            "1.5h",
+            "5min",
+            "5µs",
+            "99999999999999999999s",
+            "18446744073709551615d",
+        ] {
+            assert!(parse_duration(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! `task.toml`: from bytes to a [`TaskDraft`], whatever the bytes are.
+//!
+//! Two forms are accepted. The **plain form** has `role` and `task` (a string) on top; the **kit form** is
+//! that of an older tool and has a `[task]` table and the text in `[body]`:
+//!
+//! | plain form | kit form |
+//! |---|---|
+//! | `role`, `task` | `[task] role`, `[body] text` |
+//! | `name`, `parent` | `[task] agent-id`, `parent-agent` |
+//! | `[scope] whitelist`, `denylist` | `[scope] files-whitelist`, `files-denylist` |
+//! | `[checks] commands` | `[verification] cargo-check-crates`, `cargo-test-crates`: one `cargo check -p` or `cargo test -p` each |
+//! | | `[verification] test-count-min`, `[output] report-fields-required`: type-checked, and a warning says that nothing enforces them |
+//! | `base`, `description`, `model`, `briefing`, `system_prompt`, `profile`, `max_iterations` | |
+//! | `[bundle] required`, `[output] file`, `allow_overwrite`, `[setup] copy`, `run`, `[run] timeout` | |
+//!
+//! A file has one form: keys of the other one are problems. Comments are comments, also the
+//! header that says not to edit the file by hand.
+//!
+//! Credentials are refused in every text but `briefing`, which is handed to the agent and never recorded.
+//! Lines of the briefing are therefore never shown either.
+
+mod kit;
+mod plain;
+
+use super::toml_reader::Document;
+use crate::domain::diagnostic::{Problem, Source};
+use crate::domain::task::TaskDraft;
+use crate::error::{Code, Error};
+use std::io;
+use std::path::Path;
+use toml::de::DeValue;
+
+/// The most bytes of a task file. A reader may stop after one more.
+pub const MAX_BYTES: usize = 1024 * 1024;
+
+/// Reads a task file. `name` is its path as given, or `<stdin>`. Never fails: what is wrong with the bytes
+/// is among the problems of the draft.
+pub fn parse(name: &str, bytes: &[u8]) -> TaskDraft {
+    if bytes.len() > MAX_BYTES {
+        let problem = Problem::of_file("the file is larger than 1 MiB")
+            .help("a task is up to 4000 characters of text and some settings");
+        return TaskDraft::unreadable(Source::new(name, ""), problem);
+    }
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => {
+            let at = error.valid_up_to();
+            let problem = Problem::at(at..at + 1, "the file is not UTF-8 from here on")
+                .help("save it as UTF-8");
+            let text = String::from_utf8_lossy(bytes);
+            return TaskDraft::unreadable(Source::new(name, text), problem);
+        }
+    };
+    let document = Document::parse(text);
+    let mut source = Source::new(name, text);
+    document.hide_secrets(&mut source);
+    if let Some(briefing) = document.root().get("briefing") {
+        source.hide(briefing.span());
+    }
+    if is_kit(&document) {
+        kit::read(&document, source)
+    } else {
+        plain::read(&document, source)
+    }
+}
+
+/// The error of a task file that could not be read at all.
+pub fn unreadable(path: &Path, cause: &io::Error) -> Error {
+    let error = Error::new(
+        Code::TaskUnreadable,
+        format!("could not read task file {}", path.display()),
+    )
+    .because(cause.to_string());
+    let directory = path.parent().unwrap_or(Path::new(""));
+    if directory.ends_with("tasks") && !directory.is_dir() {
+        return error.hint(
+            "to make the directory for task files, run mkdir tasks && git add tasks/.gitkeep",
+        );
+    }
+    match cause.kind() {
+        io::ErrorKind::IsADirectory => error.hint("name a file, or `-` for standard input"),
+        _ => error.hint("for a task on standard input, run git agent spawn -"),
+    }
+}
+
+fn is_kit(document: &Document<'_>) -> bool {
+    let root = document.root();
+    match root.get("task").map(|task| task.get_ref()) {
+        Some(DeValue::Table(_)) => true,
+        Some(_) => false,
+        None => !root.contains_key("role") && root.contains_key("body"),
+    }
+}

@@ -1,0 +1,279 @@
+//! Reads a TOML file against a list of keys and finds everything that is wrong with it in one pass.
+//!
+//! Derived deserialisers stop at the first mistake. This reader walks the tree that the parser recovers
+//! even from a broken file: each key is asked for by section and type, mistakes pile up as
+//! [`Problem`]s, and at the end [`Reader::finish`] adds the keys that nobody knows.
+//!
+//! Invariant: one mistake is one problem. Values on a line that is no TOML are passed over, and
+//! nothing is called missing from a file that is broken.
+
+mod document;
+
+use crate::domain::diagnostic::{Field, Located, Problem, nearest};
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue};
+
+pub(super) use document::Document;
+
+/// A section (empty for the top of the file) and a key in it.
+pub(super) type Key = (&'static str, &'static str);
+
+/// Asks a document for its values.
+pub(super) struct Reader<'d, 't> {
+    document: &'d Document<'t>,
+    keys: &'static [Key],
+    problems: Vec<Problem>,
+}
+
+impl<'d, 't> Reader<'d, 't> {
+    /// A reader that knows these keys.
+    pub(super) fn new(document: &'d Document<'t>, keys: &'static [Key]) -> Reader<'d, 't> {
+        let mut reader = Reader {
+            document,
+            keys,
+            problems: document.syntax().to_vec(),
+        };
+        for (key, value) in document.root().iter() {
+            let name = key.get_ref().as_ref();
+            if is_section(keys, name) && !is_key(keys, ("", name)) && table(value).is_none() {
+                let message = format!("`{name}` must be a table, not {}", kind(value.get_ref()));
+                reader.report(
+                    value,
+                    message,
+                    format!("write [{name}] and its keys below it"),
+                );
+            }
+        }
+        reader
+    }
+
+    /// A text.
+    pub(super) fn string(&mut self, key: Key) -> Field<String> {
+        self.read(key, "a string", |value| match value {
+            DeValue::String(text) => Some(text.to_string()),
+            _ => None,
+        })
+    }
+
+    /// A whole number.
+    pub(super) fn integer(&mut self, key: Key) -> Field<i64> {
+        self.read(key, "a whole number of 64 bits", |value| match value {
+            DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix()).ok(),
+            _ => None,
+        })
+    }
+
+    /// `true` or `false`.
+    pub(super) fn boolean(&mut self, key: Key) -> Field<bool> {
+        self.read(key, "true or false", |value| match value {
+            DeValue::Boolean(truth) => Some(*truth),
+            _ => None,
+        })
+    }
+
+    /// A list of texts. Items of another type are reported and left out; a list of nothing else is
+    /// unreadable, so that it does not pass for an empty one.
+    pub(super) fn strings(&mut self, key: Key) -> Field<Vec<Located<String>>> {
+        let list = match self.find(key) {
+            Ok(list) => list,
+            Err(absent) => return absent,
+        };
+        let DeValue::Array(items) = list.get_ref() else {
+            let message = format!(
+                "`{}` must be a list of strings, not {}",
+                key.1,
+                kind(list.get_ref())
+            );
+            let help = match list.get_ref() {
+                DeValue::String(_) => "put it into brackets: [\"…\"]",
+                _ => "write it like [\"one\", \"two\"]",
+            };
+            self.report(list, message, help);
+            return Field::Unreadable;
+        };
+        let mut texts = Vec::new();
+        for item in items.iter() {
+            if let DeValue::String(text) = item.get_ref() {
+                texts.push(Located {
+                    value: text.to_string(),
+                    span: item.span(),
+                });
+            } else {
+                let kind = kind(item.get_ref());
+                let message = format!("`{}` must hold nothing but strings, not {kind}", key.1);
+                self.report(item, message, "put it into quotes");
+            }
+        }
+        if texts.is_empty() && items.iter().next().is_some() {
+            return Field::Unreadable;
+        }
+        Field::Given(Located {
+            value: texts,
+            span: list.span(),
+        })
+    }
+
+    /// Everything wrong with the file: syntax, types, and keys that are not known. `other` are keys
+    /// of a form that this file does not have, and the name of that form.
+    pub(super) fn finish(mut self, other: (&str, &'static [Key])) -> Vec<Problem> {
+        for (key, value) in self.document.root().iter() {
+            let name = key.get_ref().as_ref();
+            if !is_key(self.keys, ("", name)) && !is_section(self.keys, name) {
+                let section = table(value).is_some();
+                self.unknown("", key, section, other);
+            } else if let Some(section) = table(value) {
+                for (key, _) in section.iter() {
+                    if !is_key(self.keys, (name, key.get_ref())) {
+                        self.unknown(name, key, false, other);
+                    }
+                }
+            }
+        }
+        self.problems
+    }
+
+    fn read<T>(
+        &mut self,
+        key: Key,
+        expected: &str,
+        accept: impl Fn(&DeValue<'_>) -> Option<T>,
+    ) -> Field<T> {
+        let value = match self.find(key) {
+            Ok(value) => value,
+            Err(absent) => return absent,
+        };
+        if let Some(accepted) = accept(value.get_ref()) {
+            return Field::Given(Located {
+                value: accepted,
+                span: value.span(),
+            });
+        }
+        let message = format!(
+            "`{}` must be {expected}, not {}",
+            key.1,
+            kind(value.get_ref())
+        );
+        self.report(value, message, "");
+        Field::Unreadable
+    }
+
+    /// The value of a key, or what to say instead.
+    fn find<T>(&self, (section, key): Key) -> Result<&'d Spanned<DeValue<'t>>, Field<T>> {
+        let root = self.document.root();
+        let header = root.get(section);
+        let table = if section.is_empty() {
+            Some(root)
+        } else {
+            header.and_then(table)
+        };
+        match table.and_then(|table| table.get(key)) {
+            Some(value) if self.document.is_torn(&value.span()) => Err(Field::Unreadable),
+            Some(value) => Ok(value),
+            // A section that is no table was reported as such.
+            None if header.is_some() && table.is_none() => Err(Field::Unreadable),
+            None if !self.document.syntax().is_empty() => Err(Field::Unreadable),
+            None => Err(Field::Absent {
+                key: label(section, key),
+                header: header.map(Spanned::span),
+            }),
+        }
+    }
+
+    fn report(&mut self, value: &Spanned<DeValue<'_>>, message: String, help: impl Into<String>) {
+        if !self.document.is_torn(&value.span()) {
+            let problem = Problem::at(value.span(), message);
+            let help = Some(help.into()).filter(|help| !help.is_empty());
+            self.problems.push(Problem { help, ..problem });
+        }
+    }
+
+    fn unknown(
+        &mut self,
+        section: &str,
+        key: &Spanned<DeString<'_>>,
+        is_table: bool,
+        (form, foreign): (&str, &'static [Key]),
+    ) {
+        if self.document.is_torn(&key.span()) {
+            return;
+        }
+        let name = key.get_ref().as_ref();
+        let (word, belongs) = if is_table {
+            (format!("section [{name}]"), is_section(foreign, name))
+        } else {
+            (
+                format!("key {}", label(section, name)),
+                is_key(foreign, (section, name)),
+            )
+        };
+        let message = if belongs {
+            format!("{word} belongs to the {form} form; this file has the other one")
+        } else {
+            format!("unknown {word}")
+        };
+        let help = self.meant(section, name, is_table);
+        self.problems.push(Problem {
+            help,
+            ..Problem::at(key.span(), message)
+        });
+    }
+
+    /// What an unknown key was probably meant to be.
+    fn meant(&self, section: &str, name: &str, is_table: bool) -> Option<String> {
+        let home = self.keys.iter().find(|(_, key)| *key == name && !is_table);
+        match home {
+            Some(("", _)) => return Some("it belongs above the first [section]".to_owned()),
+            Some((home, _)) => return Some(format!("it belongs below [{home}]")),
+            None => {}
+        }
+        let siblings = self.keys.iter().filter(|(of, _)| *of == section);
+        let sections = self
+            .keys
+            .iter()
+            .filter(|(of, _)| section.is_empty() && !of.is_empty());
+        let candidates = siblings
+            .map(|(_, key)| *key)
+            .chain(sections.map(|(of, _)| *of));
+        let near = nearest(name, candidates)?;
+        let header = is_table || is_section(self.keys, near);
+        Some(if header {
+            format!("did you mean [{near}]?")
+        } else {
+            format!("did you mean `{near}`?")
+        })
+    }
+}
+
+fn is_section(keys: &[Key], name: &str) -> bool {
+    !name.is_empty() && keys.iter().any(|(section, _)| *section == name)
+}
+
+fn is_key(keys: &[Key], (section, key): (&str, &str)) -> bool {
+    keys.iter().any(|known| *known == (section, key))
+}
+
+fn label(section: &str, key: &str) -> String {
+    match section {
+        "" => format!("`{key}`"),
+        section => format!("`{key}` in [{section}]"),
+    }
+}
+
+fn table<'v, 't>(value: &'v Spanned<DeValue<'t>>) -> Option<&'v DeTable<'t>> {
+    match value.get_ref() {
+        DeValue::Table(table) => Some(table),
+        _ => None,
+    }
+}
+
+fn kind(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "a string",
+        DeValue::Integer(_) => "an integer",
+        DeValue::Float(_) => "a float",
+        DeValue::Boolean(_) => "a boolean",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "an array",
+        DeValue::Table(_) => "a table",
+    }
+}
