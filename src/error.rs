@@ -95,6 +95,7 @@ codes! {
     BranchExists, "branch-exists", Refused, "The branch exists already.";
     PathInvalid, "path-invalid", Usage, "A worktree cannot be at that path.";
     PathExists, "path-exists", Refused, "Something is at that path already.";
+    HostSettingsInvalid, "host-settings-invalid", Refused, "The settings file of an agent host cannot be edited safely; nothing was written.";
     RecursionRefused, "recursion-refused", Refused, "An agent tried to spawn an agent.";
     RepoNotFound, "repo-not-found", Environment, "There is no git repository here.";
     RepoUnsupportedFormat, "repo-unsupported-format", Environment, "The repository uses a format that this program cannot open.";

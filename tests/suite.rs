@@ -2,6 +2,8 @@
 
 /// The layers, the doors and the ceilings of `src`.
 mod architecture;
+/// Agent hosts: their payloads read, their settings merged.
+mod hosts;
 /// The ledger as git notes: nothing lost, bytes equal to git's.
 mod ledger;
 /// Populating a worktree: content, index and status equal to git's.

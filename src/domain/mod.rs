@@ -14,3 +14,4 @@ pub mod scope;
 pub mod secret;
 pub mod stamp;
 pub mod task;
+pub mod tool_call;

@@ -1,0 +1,259 @@
+//! A JSON settings file, edited in place: what is not ours keeps every byte.
+
+use super::entries;
+use super::{Host, HostWorktrees, Removal, registration};
+use crate::error::{Code, Error, Result};
+use jsonc_parser::ParseOptions;
+use jsonc_parser::cst::{CstArray, CstObject, CstObjectProp, CstRootNode};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// Events that replace something the host does by itself, and so are registered on request only.
+const OPT_IN: [&str; 2] = ["WorktreeCreate", "WorktreeRemove"];
+
+/// How the texts begin that mark a file or a key as ours.
+const MARK: &str = "git-agent";
+
+const BYTE_ORDER_MARK: &str = "\u{feff}";
+
+/// The text with our hooks as this version writes them.
+pub(super) fn merge(host: Host, existing: &str, worktrees: HostWorktrees) -> Result<String> {
+    let template = Document::template(host)?;
+    let on_request = |name: &str| OPT_IN.contains(&name) && worktrees == HostWorktrees::Host;
+    if existing.trim().is_empty() {
+        for (name, _) in template.events() {
+            if on_request(&name) {
+                template.drop_event(&name);
+            }
+        }
+        return Ok(template.text());
+    }
+    let document = Document::parse(host, existing)?;
+    let present = document.events();
+    let wanted = template.events();
+    for (name, list) in &present {
+        if !wanted.iter().any(|(event, _)| event == name) {
+            document.take_out(name, list);
+        }
+    }
+    for (name, entries) in wanted {
+        let list = present.iter().find(|(event, _)| *event == name);
+        let list = list.map(|(_, list)| list.clone());
+        let in_use = list
+            .as_ref()
+            .is_some_and(|list| !entries::ours(list).is_empty());
+        if in_use || !on_request(&name) {
+            let list = list.unwrap_or_else(|| document.add_event(&name));
+            entries::update(&list, &entries);
+        }
+    }
+    document.add_other_keys(&template);
+    Ok(document.text())
+}
+
+/// The text without our hooks.
+pub(super) fn remove(host: Host, existing: &str) -> Result<Removal> {
+    if existing.trim().is_empty() {
+        return Ok(Removal::Unchanged);
+    }
+    let document = Document::parse(host, existing)?;
+    let template = Document::template(host)?;
+    let before = document.text();
+    for (name, list) in document.events() {
+        document.take_out(&name, &list);
+    }
+    document.drop_marks(&template);
+    let after = document.text();
+    Ok(if after == before {
+        Removal::Unchanged
+    } else if document.holds_nothing_but(&template) {
+        Removal::Delete
+    } else {
+        Removal::Edited(after)
+    })
+}
+
+/// A settings file of the shape that can be edited: an object whose `hooks`, where present, is an
+/// object of lists, and which repeats no key down to there.
+struct Document {
+    root: CstRootNode,
+    top: CstObject,
+    byte_order_mark: bool,
+}
+
+impl Document {
+    /// Parses JSON, with comments and trailing commas where the file has them. Nothing looser: a
+    /// host that reads plain JSON would not read it, and we must not vouch for it.
+    fn parse(host: Host, text: &str) -> Result<Document> {
+        let options = ParseOptions {
+            allow_comments: true,
+            allow_trailing_commas: true,
+            allow_loose_object_property_names: false,
+            allow_missing_commas: false,
+            allow_single_quoted_strings: false,
+            allow_hexadecimal_numbers: false,
+            allow_unary_plus_numbers: false,
+            allow_bare_decimal_point_numbers: false,
+            allow_non_finite_numbers: false,
+            allow_extended_string_escapes: false,
+        };
+        let stripped = text.strip_prefix(BYTE_ORDER_MARK);
+        let root = CstRootNode::parse(stripped.unwrap_or(text), &options)
+            .map_err(|error| refusal(host, &error.to_string()))?;
+        // A file of nothing but comments gets its object here.
+        let top = match root.value() {
+            None => Some(root.object_value_or_set()),
+            Some(value) => value.as_object(),
+        };
+        let top = top.ok_or_else(|| refusal(host, "it is not a JSON object"))?;
+        require_editable(&top).map_err(|why| refusal(host, &why))?;
+        Ok(Document {
+            root,
+            top,
+            byte_order_mark: stripped.is_some(),
+        })
+    }
+
+    fn template(host: Host) -> Result<Document> {
+        Document::parse(host, registration(host).template)
+    }
+
+    fn text(&self) -> String {
+        let mark = if self.byte_order_mark {
+            BYTE_ORDER_MARK
+        } else {
+            ""
+        };
+        format!("{mark}{}", self.root)
+    }
+
+    /// Every hook event and its entries, in order.
+    fn events(&self) -> Vec<(String, CstArray)> {
+        let hooks = self.top.object_value("hooks");
+        let events = hooks.into_iter().flat_map(|hooks| hooks.properties());
+        events
+            .filter_map(|event| Some((event.decoded_name()?, event.array_value()?)))
+            .collect()
+    }
+
+    fn add_event(&self, name: &str) -> CstArray {
+        let hooks = self.top.object_value_or_set("hooks");
+        hooks.array_value_or_set(name)
+    }
+
+    /// Takes our entries out of an event, and the event and `hooks` with them when that empties it.
+    fn take_out(&self, name: &str, list: &CstArray) {
+        if entries::ours(list).is_empty() {
+            return;
+        }
+        entries::take_out(list);
+        if list.elements().is_empty() {
+            self.drop_event(name);
+        }
+    }
+
+    fn drop_event(&self, name: &str) {
+        let Some(events) = self.top.object_value("hooks") else {
+            return;
+        };
+        if let Some(event) = events.get(name) {
+            event.remove();
+        }
+        if events.properties().is_empty()
+            && let Some(hooks) = self.top.get("hooks")
+        {
+            hooks.remove();
+        }
+    }
+
+    /// Adds the template's keys beside `hooks` that are missing, and renews those that mark a file
+    /// as ours. A value that somebody else chose stays.
+    fn add_other_keys(&self, template: &Document) {
+        for (index, wanted) in template.top.properties().into_iter().enumerate() {
+            let (Some(name), Some(value)) = (wanted.decoded_name(), wanted.value()) else {
+                continue;
+            };
+            match self.top.get(&name) {
+                None => {
+                    self.top.insert(index, &name, entries::input(&value));
+                }
+                Some(present) if is_mark(&present) => {
+                    if present.to_serde_value() != wanted.to_serde_value() {
+                        present.set_value(entries::input(&value));
+                    }
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Drops the keys that mark a file as ours.
+    fn drop_marks(&self, template: &Document) {
+        for wanted in template.top.properties() {
+            let present = wanted.decoded_name().and_then(|name| self.top.get(&name));
+            if let Some(mark) = present.filter(is_mark) {
+                mark.remove();
+            }
+        }
+    }
+
+    /// Whether only keys with the template's own values are left, and no comment.
+    fn holds_nothing_but(&self, template: &Document) -> bool {
+        let known = self.top.properties().into_iter().all(|left| {
+            let name = left.decoded_name();
+            let known = name.and_then(|name| template.top.get(&name));
+            known.is_some_and(|known| known.to_serde_value() == left.to_serde_value())
+        });
+        let without_comments = serde_json::from_str::<Value>(&self.root.to_string()).is_ok();
+        known && without_comments
+    }
+}
+
+/// Refuses what an edit could get wrong.
+fn require_editable(top: &CstObject) -> Result<(), String> {
+    require_distinct(top)?;
+    let Some(hooks) = top.get("hooks") else {
+        return Ok(());
+    };
+    let hooks = hooks.object_value().ok_or("`hooks` is not an object")?;
+    require_distinct(&hooks)?;
+    let odd = hooks
+        .properties()
+        .into_iter()
+        .find(|e| e.array_value().is_none());
+    match odd.and_then(|event| event.decoded_name()) {
+        Some(name) => Err(format!("`hooks.{name}` is not a list")),
+        None => Ok(()),
+    }
+}
+
+/// Refuses an object with a key that stands twice: hosts read the last one, an edit would change
+/// the first.
+fn require_distinct(object: &CstObject) -> Result<(), String> {
+    let mut seen = BTreeSet::new();
+    for property in object.properties() {
+        let name = property.decoded_name().ok_or("a key cannot be read")?;
+        if !seen.insert(name.clone()) {
+            return Err(format!("the key `{name}` stands twice"));
+        }
+    }
+    Ok(())
+}
+
+fn is_mark(property: &CstObjectProp) -> bool {
+    let value = property.to_serde_value();
+    let text = value.as_ref().and_then(Value::as_str);
+    text.is_some_and(|text| text.starts_with(MARK))
+}
+
+fn refusal(host: Host, why: &str) -> Error {
+    let path = registration(host).path;
+    Error::new(
+        Code::HostSettingsInvalid,
+        format!("could not edit {path}: {why}"),
+    )
+    .hint(format!(
+        "repair the file, then run git agent init --host {}",
+        host.name()
+    ))
+}
