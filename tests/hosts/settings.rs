@@ -1,0 +1,298 @@
+use git_agent::error::Code;
+use git_agent::wire::host_settings::{
+    Host, HostWorktrees, Removal, Status, merge, registration, remove, status,
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+const JSON_HOSTS: [Host; 5] = [
+    Host::Claude,
+    Host::Codex,
+    Host::Gemini,
+    Host::Copilot,
+    Host::Cursor,
+];
+
+fn merged(host: Host, existing: Option<&str>) -> String {
+    merge(host, existing, HostWorktrees::Host)
+        .expect("merge")
+        .text
+}
+
+#[test]
+fn a_fresh_file_is_whole_installed_and_goes_again() {
+    for host in Host::ALL {
+        assert_eq!(Host::parse(host.name()), Some(host));
+        assert_eq!(status(host, None).expect("status"), Status::NotInstalled);
+        for nothing in [None, Some(""), Some(" \n")] {
+            let text = merged(host, nothing);
+            assert!(text.ends_with('\n'), "{host:?}");
+            assert!(
+                !text.contains("worktree-"),
+                "{host:?} takes worktrees unasked"
+            );
+            assert_eq!(merged(host, Some(&text)), text);
+            assert_eq!(
+                status(host, Some(&text)).expect("status"),
+                Status::Installed
+            );
+            assert_eq!(remove(host, Some(&text)).expect("remove"), Removal::Delete);
+        }
+    }
+}
+
+#[test]
+fn templates_are_plain_json_with_the_keys_their_hosts_accept() {
+    let keys = |host| {
+        let template: Value = serde_json::from_str(registration(host).template).expect("JSON");
+        let object = template.as_object().expect("object");
+        object.keys().cloned().collect::<Vec<_>>().join(" ")
+    };
+    // Codex refuses a file with any other key at the top.
+    let found = JSON_HOSTS.map(keys);
+    assert_eq!(
+        found,
+        [
+            "hooks",
+            "description hooks",
+            "hooks",
+            "hooks version",
+            "hooks version"
+        ]
+    );
+}
+
+#[test]
+fn comments_and_formatting_stay() {
+    let theirs = "\u{feff}{\r\n\t// why we log\r\n\t\"model\": \"x\", /* one */\r\n\t\"hooks\": {\r\n\t\t\"PreToolUse\": [\r\n\t\t\t// theirs\r\n\t\t\t{ \"matcher\": \"Bash\", \"hooks\": [{\"type\":\"command\",\"command\":\"./log.sh\"}] },\r\n\t\t],\r\n\t},\r\n}\r\n";
+    let text = merged(Host::Codex, Some(theirs));
+    let shown = text.replace(['\r', '\u{feff}'], "").replace('\t', "→");
+    insta::assert_snapshot!(shown, @r#"
+    {
+    →"description": "git-agent hooks, version 1",
+    →// why we log
+    →"model": "x", /* one */
+    →"hooks": {
+    →→"PreToolUse": [
+    →→→// theirs
+    →→→{ "matcher": "Bash", "hooks": [{"type":"command","command":"./log.sh"}] },
+    →→→{
+    →→→→"matcher": "^(Bash|apply_patch|spawn_agent|mcp__.*)$",
+    →→→→"hooks": [
+    →→→→→{
+    →→→→→→"type": "command",
+    →→→→→→"command": "git-agent hook pre-tool",
+    →→→→→→"timeout": 10,
+    →→→→→→"statusMessage": "scope",
+    →→→→→},
+    →→→→],
+    →→→},
+    →→],
+    →},
+    }
+    "#);
+    assert_eq!(text.matches('\n').count(), text.matches("\r\n").count());
+    assert!(text.starts_with('\u{feff}'));
+    let back = remove(Host::Codex, Some(&text)).expect("remove");
+    assert_eq!(back, Removal::Edited(theirs.to_owned()));
+}
+
+#[test]
+fn an_older_entry_is_replaced_where_it_stands_and_others_stay() {
+    let old = r#"{
+  "hooks": {
+    "PreToolUse": [
+      {"matcher": "Read", "hooks": [{"type": "command", "command": "./first.sh"}]},
+      {"matcher": "Edit", "hooks": [{"type": "command", "command": "/opt/git-agent hook pre-tool"}]},
+      {"matcher": "Bash", "hooks": [
+        {"type": "command", "command": "./mine.sh"},
+        {"type": "command", "command": "git agent hook pre-tool"}
+      ]}
+    ],
+    "Notification": [{"hooks": [{"type": "command", "command": "git-agent hook pre-tool"}]}],
+    "PostToolUse": []
+  }
+}
+"#;
+    assert_eq!(
+        status(Host::Claude, Some(old)).expect("status"),
+        Status::Outdated
+    );
+    let text = merged(Host::Claude, Some(old));
+    let value: Value = serde_json::from_str(&text).expect("JSON");
+    let entries = value["hooks"]["PreToolUse"].as_array().expect("list");
+    let first = |entry: &Value| entry["hooks"][0]["command"].as_str().map(str::to_owned);
+    let commands: Vec<_> = entries.iter().filter_map(first).collect();
+    assert_eq!(
+        commands,
+        ["./first.sh", "git-agent", "git-agent", "./mine.sh"]
+    );
+    assert_eq!(entries[3]["hooks"].as_array().map(Vec::len), Some(1));
+    assert_eq!(value["hooks"]["Notification"], Value::Null);
+    assert_eq!(value["hooks"]["PostToolUse"], json!([]));
+    assert_eq!(merged(Host::Claude, Some(&text)), text);
+}
+
+#[test]
+fn worktrees_are_taken_on_request_and_kept_after() {
+    let asked = merge(Host::Claude, Some("{}"), HostWorktrees::Ours).expect("merge");
+    assert!(asked.changed && asked.text.contains("worktree-create"));
+    assert_eq!(merged(Host::Claude, Some(&asked.text)), asked.text);
+    let installed = status(Host::Claude, Some(&asked.text)).expect("status");
+    assert_eq!(installed, Status::Installed);
+    let gone = remove(Host::Claude, Some(&asked.text)).expect("remove");
+    assert_eq!(gone, Removal::Delete);
+}
+
+#[test]
+fn a_users_own_values_beside_the_hooks_stay() {
+    let theirs = r#"{"description": "our team's hooks", "hooks": {}}"#;
+    let value: Value = serde_json::from_str(&merged(Host::Codex, Some(theirs))).expect("JSON");
+    assert_eq!(value["description"], "our team's hooks");
+    let marked = r#"{"description": "git-agent hooks, version 0", "hooks": {}}"#;
+    let value: Value = serde_json::from_str(&merged(Host::Codex, Some(marked))).expect("JSON");
+    assert_eq!(value["description"], "git-agent hooks, version 1");
+}
+
+#[test]
+fn files_that_cannot_be_edited_safely_are_refused() {
+    let cases = [
+        "{",
+        "[]",
+        "7",
+        r#"{"hooks": []}"#,
+        r#"{"hooks": null}"#,
+        r#"{"hooks": {"Stop": {}}}"#,
+        r#"{"hooks": {}, "hooks": {}}"#,
+        r#"{"hooks": {"Stop": [], "Stop": []}}"#,
+        r#"{"a": 1 "b": 2}"#,
+        "{'a': 1}",
+        "{a: 1}",
+        &"[".repeat(100_000),
+    ];
+    for text in cases {
+        for host in JSON_HOSTS {
+            let error = merge(host, Some(text), HostWorktrees::Host).expect_err(text);
+            assert_eq!(error.code(), Code::HostSettingsInvalid);
+            assert!(error.message().contains(registration(host).path), "{error}");
+            assert!(remove(host, Some(text)).is_err(), "{text}");
+        }
+    }
+}
+
+#[test]
+fn the_opencode_plugin_is_replaced_only_where_it_is_ours() {
+    let host = Host::Opencode;
+    let theirs = "export const Mine = async () => ({});\n";
+    let error = merge(host, Some(theirs), HostWorktrees::Host).expect_err("foreign");
+    assert_eq!(error.code(), Code::PathExists);
+    assert_eq!(
+        remove(host, Some(theirs)).expect("remove"),
+        Removal::Unchanged
+    );
+    let old = "// git-agent opencode plugin, version 0\nold();\n";
+    assert_eq!(status(host, Some(old)).expect("status"), Status::Outdated);
+    assert_eq!(merged(host, Some(old)), registration(host).template);
+    let converted = registration(host).template.replace('\n', "\r\n");
+    assert_eq!(
+        status(host, Some(&converted)).expect("status"),
+        Status::Installed
+    );
+}
+
+/// An entry of a user's, in one of the two shapes or none.
+fn entry() -> impl Strategy<Value = Value> {
+    let handler =
+        "[a-z./ ]{0,6}".prop_map(|command| json!({"type": "command", "command": command}));
+    prop_oneof![
+        handler.clone(),
+        prop::collection::vec(handler, 0..3)
+            .prop_map(|hooks| json!({"matcher": "x", "hooks": hooks})),
+        Just(json!(null)),
+        Just(json!([])),
+        Just(json!({})),
+    ]
+}
+
+fn settings() -> impl Strategy<Value = Value> {
+    let events = &[
+        "PreToolUse",
+        "preToolUse",
+        "BeforeTool",
+        "Stop",
+        "WorktreeCreate",
+        "Other",
+    ][..];
+    let hooks = prop::collection::btree_map(
+        prop::sample::select(events).prop_map(str::to_owned),
+        prop::collection::vec(entry(), 0..4),
+        0..4,
+    );
+    let keys = &["model", "version", "description", "permissions", "ä\"\\"][..];
+    let values = prop_oneof![
+        Just(json!(1)),
+        Just(json!([])),
+        Just(json!({"a": [1.5, "é"]}))
+    ];
+    let others = prop::collection::btree_map(
+        prop::sample::select(keys).prop_map(str::to_owned),
+        values,
+        0..4,
+    );
+    (others, prop::option::of(hooks)).prop_map(|(others, hooks)| {
+        let mut all = json!(others);
+        if let Some(hooks) = hooks {
+            all["hooks"] = json!(hooks);
+        }
+        all
+    })
+}
+
+proptest! {
+    #[test]
+    fn merging_adds_only_ours_and_removing_gives_the_rest_back(
+        theirs in settings(),
+        host in prop::sample::select(&JSON_HOSTS[..]),
+        worktrees in prop::sample::select(&[HostWorktrees::Host, HostWorktrees::Ours][..]),
+        pretty in any::<bool>(),
+    ) {
+        let text = if pretty { format!("{theirs:#}\n") } else { theirs.to_string() };
+        let added = merge(host, Some(&text), worktrees).expect("merge");
+        prop_assert!(added.changed);
+        prop_assert_eq!(status(host, Some(&added.text)).expect("status"), Status::Installed);
+        let again = merge(host, Some(&added.text), worktrees).expect("merge");
+        prop_assert!(!again.changed, "{}", added.text);
+        let left = match remove(host, Some(&added.text)).expect("remove") {
+            Removal::Edited(left) => serde_json::from_str(&left).expect("JSON"),
+            Removal::Delete => json!({}),
+            Removal::Unchanged => panic!("nothing removed"),
+        };
+        // What we had to add beside the hooks may stay; an empty `hooks` or event may go.
+        let ours: Value = serde_json::from_str(registration(host).template).expect("JSON");
+        prop_assert_eq!(bare(left, &ours), bare(theirs, &ours));
+    }
+
+    #[test]
+    fn any_text_is_merged_or_refused_without_a_panic(text in r#"[\[\]{}:,"/*a\\\n 1]{0,60}"#) {
+        for host in Host::ALL {
+            let _ = status(host, Some(&text));
+            if let Ok(merged) = merge(host, Some(&text), HostWorktrees::Ours) {
+                prop_assert_eq!(status(host, Some(&merged.text)).expect("status"), Status::Installed);
+            }
+        }
+    }
+}
+
+/// Settings without empty events, an empty `hooks` and the values a template brings along.
+fn bare(mut settings: Value, template: &Value) -> Value {
+    if let Some(hooks) = settings.get_mut("hooks").and_then(Value::as_object_mut) {
+        hooks.retain(|_, entries| entries != &json!([]));
+    }
+    if let Some(all) = settings.as_object_mut() {
+        all.retain(|key, value| {
+            let brought = key != "hooks" && template.get(key) == Some(value);
+            !brought && !(key == "hooks" && value == &json!({}))
+        });
+    }
+    settings
+}
