@@ -289,9 +289,9 @@ fn bare(mut settings: Value, template: &Value) -> Value {
         hooks.retain(|_, entries| entries != &json!([]));
     }
     if let Some(all) = settings.as_object_mut() {
-        all.retain(|key, value| {
-            let brought = key != "hooks" && template.get(key) == Some(value);
-            !brought && !(key == "hooks" && value == &json!({}))
+        all.retain(|key, value| match key.as_str() {
+            "hooks" => value != &json!({}),
+            key => template.get(key) != Some(value),
         });
     }
     settings

@@ -72,7 +72,7 @@ impl Json {
             let Json::Text(text) = value else {
                 return Err(format!("`{}` is not a text", keys[0]));
             };
-            if found.is_some_and(|earlier: &str| !earlier.eq_ignore_ascii_case(text)) {
+            if found.is_some_and(|earlier: &str| earlier != text) {
                 return Err(format!("`{}` is given twice, differently", keys[0]));
             }
             found = Some(text);
@@ -82,13 +82,16 @@ impl Json {
 
     /// The text of a text, or of a list of texts with spaces between, as commands are given.
     pub(super) fn joined(&self) -> Option<String> {
-        match self {
+        let word = |item: &Json| match item {
             Json::Text(text) => Some(text.clone()),
+            _ => None,
+        };
+        match self {
             Json::List(items) => {
-                let words: Option<Vec<String>> = items.iter().map(Json::joined).collect();
+                let words: Option<Vec<String>> = items.iter().map(word).collect();
                 words.map(|words| words.join(" "))
             }
-            _ => None,
+            other => word(other),
         }
     }
 }

@@ -39,7 +39,7 @@ pub(super) fn kind(name: &str) -> Option<Kind> {
 /// Gemini: `write_file replace`. Copilot: `create edit str_replace_editor apply_patch`. Cursor:
 /// `Write Edit StrReplace Delete edit_notebook search_replace`. opencode: `write edit patch`. The
 /// rest is what editors and MCP file servers use for the same things.
-pub(super) const KNOWN: &[(Kind, &[&str])] = &[
+const KNOWN: &[(Kind, &[&str])] = &[
     (
         Kind::Editor,
         &["str_replace_editor", "str_replace_based_edit_tool"],
@@ -67,7 +67,6 @@ pub(super) const KNOWN: &[(Kind, &[&str])] = &[
             "create_file",
             "move_file",
             "rename_file",
-            "copy_file",
             "write_to_file",
             "replace_in_file",
             "append_to_file",
