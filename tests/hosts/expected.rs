@@ -135,6 +135,10 @@ pub(super) const EXPECTED: &[(&str, &str)] = &[
     ("gemini/run-shell-command", "PreTool shell: npm test"),
     ("gemini/session-start", "SessionStart no tool"),
     ("gemini/write-file", "PreTool writes src/../src/a.rs"),
+    (
+        "gemini/write-file-with-directory",
+        "PreTool writes Cargo.lock src/Cargo.lock",
+    ),
     ("opencode/bash", "PreTool shell: ls"),
     (
         "opencode/broken-edit",

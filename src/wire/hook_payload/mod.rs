@@ -1,8 +1,8 @@
 //! Reads what an agent host sends to a hook: one tolerant reader for the payloads of Claude Code,
 //! Codex, Gemini, Copilot, Cursor and opencode.
 //!
-//! Bytes become [`json::Json`], which keeps every one of several equal keys; the tool's name decides
-//! through [`tools`] what it does; [`paths`] and [`patch`] find the files. Tolerant in shape (any
+//! Bytes become `Json`, which keeps every one of several equal keys; the tool's name decides
+//! through `tools` what it does; `paths` and `patch` find the files. Tolerant in shape (any
 //! style of key, input as an object or as JSON in a text, any known key for a path), strict in
 //! meaning: a writing tool whose files cannot all be told is [`Intent::Unreadable`], never guessed
 //! at, because the caller denies that and allows what is merely unknown.

@@ -82,7 +82,7 @@ pub(super) fn written(inputs: &[Json], touch: Touch) -> Result<Vec<TouchedPath>,
     }
     match found.touched.is_empty() {
         true => Err("its input names no file".to_owned()),
-        false => Ok(found.below(directory)),
+        false => Ok(found.in_and_below(directory)),
     }
 }
 
@@ -217,6 +217,18 @@ impl Found {
             true => Err(format!("it names more than {MOST_PATHS} files in one call")),
             false => Ok(()),
         }
+    }
+
+    /// What was found, and again below `directory`: hosts may or may not heed a directory among the
+    /// arguments of a writing tool, so both readings are judged.
+    fn in_and_below(self, directory: Option<&str>) -> Vec<TouchedPath> {
+        let mut both = self.touched;
+        if directory.is_some() {
+            let mut relative = both.clone();
+            relative.retain(|touched| !touched.path.starts_with('/'));
+            both.extend(Found { touched: relative }.below(directory));
+        }
+        both
     }
 
     /// What was found, with relative paths put below `directory`.
