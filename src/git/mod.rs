@@ -7,6 +7,7 @@
 
 pub mod command;
 pub mod objects;
+pub mod populate;
 pub mod refs;
 pub mod repo;
 pub mod tree;

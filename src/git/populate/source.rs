@@ -1,0 +1,121 @@
+//! A worktree that may already hold the bytes that the new one needs.
+//!
+//! Nothing about it is believed: not its index, which may have been written before the attributes
+//! changed, and which an agent can write; not its directories, which an agent can replace by
+//! symlinks. It is only read, below its root and through no symlink, and what was read counts when
+//! it hashes to the blob's name (see [`super::plain`]). So any directory is a safe source, and the
+//! choice is about speed alone.
+
+use crate::domain::oid::Oid;
+use crate::error::Result;
+use crate::git::Repo;
+use rustix::fs::{Mode, OFlags};
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+/// At most this many linked worktrees are considered, so that a repository with thousands of agents
+/// is not slower to spawn in.
+const MOST_CANDIDATES: usize = 64;
+
+/// The top of a worktree to copy from.
+pub(super) struct Source {
+    root: OwnedFd,
+    path: PathBuf,
+}
+
+impl Source {
+    /// Chooses the worktree that most likely holds the files of `tree`: one whose HEAD has that very
+    /// tree, the main worktree before linked ones; else the main worktree; else any.
+    ///
+    /// # Errors
+    /// When the repository cannot be read.
+    pub(super) fn choose(
+        repo: &Repo,
+        gix: &gix::Repository,
+        tree: Oid,
+        destination: &Path,
+    ) -> Result<Option<Source>> {
+        let mut fallback = None;
+        if let Some(main) = repo.main_worktree()? {
+            if head_tree(gix, repo.common_dir()) == Some(tree) {
+                return Ok(Source::open(main));
+            }
+            fallback = Some(main);
+        }
+        for (admin_dir, worktree) in linked(repo.common_dir()) {
+            if worktree == destination || is_initializing(&admin_dir) {
+                continue;
+            }
+            if head_tree(gix, &admin_dir) == Some(tree) {
+                return Ok(Source::open(worktree));
+            }
+            fallback.get_or_insert(worktree);
+        }
+        Ok(fallback.and_then(Source::open))
+    }
+
+    fn open(path: PathBuf) -> Option<Source> {
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
+        let root = rustix::fs::open(&path, flags, Mode::empty()).ok()?;
+        Some(Source { root, path })
+    }
+
+    /// The top of the worktree.
+    pub(super) fn into_path(self) -> PathBuf {
+        self.path
+    }
+
+    /// Opens a file for reading; `None` when it is not there or a symlink is on the way to it.
+    /// Whatever else may be there (a pipe, a device) neither blocks nor becomes our terminal.
+    pub(super) fn file(&self, path: &[u8]) -> Option<File> {
+        let flags =
+            OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        open_beneath(&self.root, path, flags).ok().map(File::from)
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn open_beneath(root: &OwnedFd, path: &[u8], flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    use rustix::fs::ResolveFlags;
+    // A kernel older than 5.6 says no to all of it; then everything comes from objects.
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    rustix::fs::openat2(root, path, flags, Mode::empty(), resolve)
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn open_beneath(root: &OwnedFd, path: &[u8], flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    // A symlinked directory is followed here, which costs a read; the hash still decides.
+    rustix::fs::openat(root, path, flags, Mode::empty())
+}
+
+/// The linked worktrees: admin dir and top.
+fn linked(common_dir: &Path) -> impl Iterator<Item = (PathBuf, PathBuf)> {
+    std::fs::read_dir(common_dir.join("worktrees"))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .take(MOST_CANDIDATES)
+        .filter_map(|entry| {
+            let admin_dir = entry.path();
+            let gitdir = std::fs::read(admin_dir.join("gitdir")).ok()?;
+            let gitdir = gix::path::from_byte_slice(gitdir.trim_ascii_end()).ok()?;
+            // With `worktree.useRelativePaths` the path starts from the admin dir.
+            let top = admin_dir.join(gitdir).parent()?.to_owned();
+            Some((admin_dir, top))
+        })
+}
+
+fn is_initializing(admin_dir: &Path) -> bool {
+    std::fs::read(admin_dir.join("locked")).is_ok_and(|reason| reason.starts_with(b"initializing"))
+}
+
+fn head_tree(gix: &gix::Repository, git_dir: &Path) -> Option<Oid> {
+    let head = std::fs::read_to_string(git_dir.join("HEAD")).ok()?;
+    let commit = match head.trim_end().strip_prefix("ref: ") {
+        Some(name) => gix.find_reference(name).ok()?.peel_to_id().ok()?.detach(),
+        None => gix::ObjectId::from_hex(head.trim_end().as_bytes()).ok()?,
+    };
+    let tree = gix.find_commit(commit).ok()?.tree_id().ok()?;
+    Oid::from_slice(tree.as_bytes())
+}
