@@ -1,4 +1,58 @@
 //! A git-native worktree manager for coding agents.
+//!
+//! A task becomes an agent: a linked worktree, a branch, a prompt and a row in a ledger that travels
+//! with the repository. `README.md` says how to use it; this page says how it is built.
+//!
+//! # The rooms
+//!
+//! Arrows between layers point down, and a test holds that (`tests/architecture.rs`):
+//!
+//! | layer | what it is |
+//! |---|---|
+//! | [`cli`] | clap in, an operation, its answer out; one verb, one file |
+//! | [`ops`] | what a verb does; readers give a report, writers `plan` and then `execute` |
+//! | [`store`] | durable state over git and files: ledger, keep chain, roles, journals |
+//! | [`proc`] | child processes that are not git |
+//! | [`mod@git`] | the only layer that names libgit2 or gitoxide, or starts `git` |
+//! | [`wire`] | durable and public formats, versioned |
+//! | [`domain`] | pure values and rules |
+//!
+//! [`error`] stands beside them: one type, whose codes decide the exit status.
+//!
+//! ```text
+//! spawn   task.toml -> TaskDraft -> Task (+ Role) -> SpawnPlan -> worktree + branch + row -> SpawnReport
+//! list    refs/notes/agents -> [Event] -> fold -> [Agent] -> table
+//! ```
+//!
+//! # What we write
+//!
+//! Everything, and nothing else (`tests/inventory.rs` compares this table with a real run). Paths start at
+//! the common dir unless they say otherwise; `<id8>` is the first eight hex digits of an agent's id.
+//!
+//! | written | what it is |
+//! |---|---|
+//! | `refs/heads/agent/<slug>-<time>` | an agent's branch; never reused, never overwritten |
+//! | `refs/notes/agents` | the ledger: one note per spawn commit |
+//! | `refs/agents/keep` | a chain of empty commits whose extra parents must stay reachable |
+//! | `logs/refs/heads/agent/<slug>-<time>` | the branch's reflog |
+//! | `logs/refs/notes/agents` | the ledger's reflog, from which it is recovered |
+//! | `logs/refs/agents/keep` | the keep chain's reflog |
+//! | `objects/<object>` | git objects |
+//! | `worktrees/agent-<id8>/<file>` | the admin directory of a linked worktree, gitrepository-layout(5) |
+//! | `info/exclude` | three lines at most: our worktrees and the bundle, added once |
+//! | `agents/clone-id` | four hex digits that tell clones apart in time stamps |
+//! | `agents/ledger.lock` | an OS lock, never removed |
+//! | `agents/spawn.lock` | an OS lock, never removed |
+//! | `agents/spawning/<id8>` | the journal of a spawn under way |
+//! | `agents/tmp/<file>` | half-made admin directories |
+//! | `agents/trash/<file>` | directories that are being deleted |
+//! | `agents/cache/<file>` | disposable, keyed by content |
+//! | `agents/<id8>/prompt.md` | the prompt, readable by its owner alone |
+//! | `agents/<id8>/task.toml` | the task as it was given, readable by its owner alone |
+//! | `agents/<id8>/bundle/spec.md` | the specification of a shared agent |
+//! | `<root>/.claude/worktrees/agent-<id8>/<file>` | the worktree (`agent.worktreeDir`) with the bundle in `.agent/` (`agent.bundleDir`) |
+//!
+//! Settings read: `agent.worktreeDir`, `agent.bundleDir`, `agent.role.<name>.*`. Settings written: none.
 
 pub mod cli;
 pub mod domain;

@@ -1,1 +1,180 @@
-//! Filled by the module's own commit.
+//! The rules of the house: which layer may know which, which door each effect goes through, and how
+//! large a room may grow. A rule that only a document states does not hold.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Each layer and the layers it may name.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("error", &[]),
+    ("domain", &["error"]),
+    ("wire", &["domain", "error"]),
+    ("git", &["domain", "error"]),
+    ("proc", &["git", "domain", "error"]),
+    ("store", &["wire", "git", "domain", "error"]),
+    ("ops", &["store", "proc", "git", "wire", "domain", "error"]),
+    ("cli", &["ops", "wire", "domain", "error"]),
+];
+
+/// Words that may appear only below the given places.
+const DOORS: &[(&str, &[&str])] = &[
+    ("git2::", &["git/"]),
+    ("gix::", &["git/populate"]),
+    ("gix_", &["git/populate"]),
+    ("Command::new", &["git/command.rs", "proc/"]),
+    ("std::env", &["ops/ctx.rs", "main.rs"]),
+    ("SystemTime::now", &["ops/ctx.rs"]),
+    ("Utc::now", &["ops/ctx.rs"]),
+    ("println!", &[]),
+    ("eprintln!", &[]),
+    ("io::stdout", &["cli/ui.rs"]),
+    ("io::stderr", &[]),
+    ("process::exit", &[]),
+    ("anstream::", &["cli/ui.rs"]),
+    ("unsafe ", &[]),
+    ("derive(Serialize", &["wire/", "ops/"]),
+];
+
+/// What `domain` must not name at all.
+const IMPURE: &[&str] = &["std::fs", "std::net", "std::thread", "serde", "Instant"];
+
+/// The most lines a file may have, tests not counted; the first place that fits decides.
+const CEILINGS: &[(&str, usize)] = &[
+    ("cli/render/", 250),
+    ("cli/ui.rs", 250),
+    ("cli/", 120),
+    ("ops/", 250),
+    ("git/", 300),
+    ("", 400),
+];
+
+struct File {
+    name: String,
+    code: String,
+}
+
+/// Every file of `src`, without its unit tests and without comments.
+fn files() -> Vec<File> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    let mut open = vec![root.clone()];
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(&directory).expect("readable") {
+            let path: PathBuf = entry.expect("readable").path();
+            if path.is_dir() {
+                open.push(path);
+                continue;
+            }
+            let name = path.strip_prefix(&root).expect("below src");
+            let name = name.to_string_lossy().replace('\\', "/");
+            if path.extension().is_none_or(|ending| ending != "rs") || name.ends_with("tests.rs") {
+                continue;
+            }
+            let text = fs::read_to_string(&path).expect("UTF-8");
+            let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+            files.push(File {
+                name,
+                code: code.to_owned(),
+            });
+        }
+    }
+    assert!(files.len() > 10, "the sources were found");
+    files
+}
+
+/// The lines that are code, with their numbers.
+fn code_lines(file: &File) -> impl Iterator<Item = (usize, &str)> {
+    file.code
+        .lines()
+        .enumerate()
+        .map(|(index, line)| (index + 1, line))
+        .filter(|(_, line)| !line.trim_start().starts_with("//"))
+}
+
+fn report(broken: &[String]) {
+    assert!(broken.is_empty(), "\n{}\n", broken.join("\n"));
+}
+
+#[test]
+fn arrows_between_layers_point_down() {
+    let mut broken = Vec::new();
+    for file in files() {
+        let layer = file.name.split(['/', '.']).next().unwrap_or_default();
+        let Some((_, below)) = LAYERS.iter().find(|(name, _)| *name == layer) else {
+            continue;
+        };
+        for (number, line) in code_lines(&file) {
+            for used in line.split("crate::").skip(1) {
+                let used: String = used
+                    .chars()
+                    .take_while(|c| c.is_ascii_alphanumeric() || *c == '_')
+                    .collect();
+                let is_layer = LAYERS.iter().any(|(name, _)| *name == used);
+                if is_layer && used != layer && !below.contains(&used.as_str()) {
+                    broken.push(format!("src/{}:{number}: {layer} names {used}", file.name));
+                }
+            }
+        }
+    }
+    report(&broken);
+}
+
+#[test]
+fn every_effect_has_one_door() {
+    let mut broken = Vec::new();
+    for file in files() {
+        for (number, line) in code_lines(&file) {
+            for (word, places) in DOORS {
+                let inside = places.iter().any(|place| file.name.starts_with(place));
+                if line.contains(word) && !inside {
+                    broken.push(format!("src/{}:{number}: `{word}`", file.name));
+                }
+            }
+        }
+    }
+    report(&broken);
+}
+
+#[test]
+fn the_domain_is_pure() {
+    let mut broken = Vec::new();
+    for file in files() {
+        for (number, line) in code_lines(&file) {
+            for word in IMPURE {
+                if file.name.starts_with("domain/") && line.contains(word) {
+                    broken.push(format!("src/{}:{number}: `{word}`", file.name));
+                }
+            }
+        }
+    }
+    report(&broken);
+}
+
+#[test]
+fn no_room_is_crowded() {
+    let mut broken = Vec::new();
+    for file in files() {
+        let ceiling = CEILINGS
+            .iter()
+            .find(|(place, _)| file.name.starts_with(place))
+            .map_or(400, |(_, lines)| *lines);
+        let lines = file.code.lines().count();
+        if lines > ceiling {
+            broken.push(format!(
+                "src/{}: {lines} lines, {ceiling} allowed",
+                file.name
+            ));
+        }
+    }
+    report(&broken);
+}
+
+#[test]
+fn public_modules_say_what_they_are_for() {
+    let silent: Vec<_> = files()
+        .into_iter()
+        .filter(|file| !file.code.trim_start().starts_with("//!"))
+        .map(|file| format!("src/{} has no module doc", file.name))
+        .collect();
+    report(&silent);
+}

@@ -1,13 +1,32 @@
+#![allow(
+    unreachable_pub,
+    clippy::disallowed_methods,
+    reason = "a test binary exports nothing, and tests set up the environment"
+)]
 //! Every integration test, in one binary so that it links once. Each module says what it holds.
 
+/// The commands that read the ledger, and those that move an agent.
+mod agents;
 /// The layers, the doors and the ceilings of `src`.
 mod architecture;
+/// Unusual repositories, impossible requests.
+mod bad_days;
 /// Agent hosts: their payloads read, their settings merged.
 mod hosts;
+/// Everything we write is listed.
+mod inventory;
+/// Death at every step.
+mod kill;
 /// The ledger as git notes: nothing lost, bytes equal to git's.
 mod ledger;
 /// Populating a worktree: content, index and status equal to git's.
 mod populate;
+/// Roles: built in, inherited, read from the base commit, refused.
+mod roles;
+/// Scope: globset's traps by name, agreement with a naive matcher and with git.
+mod scope;
+/// The main job.
+mod spawn;
 /// Real repositories to test on.
 mod support;
 /// Task files: what is accepted, and the whole report of what is not.

@@ -3,8 +3,9 @@
 //! Every file in `fixtures/tasks/invalid` breaks one rule (or shows several at once) and has the report that
 //! a user would see as a snapshot.
 
-use git_agent::domain::event::Isolation;
-use git_agent::domain::role::{Role, RoleSet};
+use git_agent::domain::glob::Glob;
+use git_agent::domain::id::AgentName;
+use git_agent::domain::role::{InvalidRole, RoleSet};
 use git_agent::domain::task::{Task, TaskOptions, Warning};
 use git_agent::error::{Code, Error};
 use git_agent::wire::task_file::{self, MAX_BYTES};
@@ -17,33 +18,32 @@ use std::time::Duration;
 const NEVER_SHOWN: &str = "HUNTER2";
 
 fn roles() -> RoleSet {
-    let role = |name: &str, edits, spawnable| Role {
-        name: name.into(),
-        subagent_type: "researcher".into(),
-        isolation: if edits {
-            Isolation::Worktree
-        } else {
-            Isolation::Shared
-        },
-        spawnable,
-        edits,
-        may_spawn: false,
-        default_denylist: Vec::new(),
-        handoff: None,
-        description: String::new(),
-    };
-    RoleSet::of(vec![
-        role("read-only", false, true),
-        role("explorer", false, true),
-        role("edit-local", true, true),
-        role("edit-shared", true, true),
-        role("git-ops", true, false),
-    ])
+    RoleSet::built_in()
 }
 
 fn check(name: &str, bytes: &[u8]) -> Result<(Task, Vec<Warning>), Error> {
     let draft = task_file::parse(name, bytes);
     Ok(draft.check(&roles(), TaskOptions::default())?)
+}
+
+#[test]
+fn a_role_whose_definition_is_broken_is_not_called_unknown() {
+    let roles = roles().with(
+        Vec::new(),
+        vec![InvalidRole {
+            name: "custom".into(),
+            path: "roles/custom.toml".into(),
+            problems: vec!["it extends itself".into()],
+        }],
+    );
+    let draft = task_file::parse("f", b"role = 'custom'\n");
+    let error = Error::from(
+        draft
+            .check(&roles, TaskOptions::default())
+            .expect_err("refused"),
+    );
+    assert!(error.details()[0].contains("`custom` cannot be used: roles/custom.toml is invalid"));
+    assert!(error.details()[0].ends_with("it extends itself"));
 }
 
 /// Everything of an error that a user can get to see.
@@ -111,7 +111,34 @@ fn every_valid_fixture_passes() {
 #[test]
 fn the_plain_form_says_everything() {
     let (task, warnings) = valid("everything");
-    insta::assert_debug_snapshot!("task-everything", task);
+    let text = |text: &str| Some(text.to_owned());
+    let globs = |globs: &[&str]| {
+        let globs = globs.iter().map(|glob| Glob::parse(glob).expect("glob"));
+        globs.collect::<Vec<_>>()
+    };
+    let expected = Task {
+        role: "edit-shared".into(),
+        text: "Add a --verbose flag to the list command, and test it.".into(),
+        whitelist: globs(&["crates/cli/**", "Cargo.toml"]),
+        denylist: Some(Vec::new()),
+        name: AgentName::parse("verbose-flag").ok(),
+        parent: text("6a48ca7b"),
+        base: text("main"),
+        description: text("List says more when asked to"),
+        model: text("sonnet"),
+        briefing: text("The registry token is ghp_onlyTheAgentSeesThis; use it for reading only."),
+        system_prompt: text("Write plain sentences.\nPrefer small functions."),
+        profile: text("developer"),
+        max_iterations: Some(20),
+        checks: vec!["cargo test".into(), "cargo clippy".into()],
+        bundle_required: Some(false),
+        output_file: text("reports/verbose.md"),
+        output_overwrite: true,
+        setup_copy: globs(&[".env.example", "node_modules/**"]),
+        setup_run: vec!["npm ci".into()],
+        timeout: Some(Duration::from_secs(5_400)),
+    };
+    assert_eq!(task, expected);
     assert_eq!(warnings, []);
 }
 
@@ -351,8 +378,6 @@ proptest! {
 
 #[test]
 fn timeouts_are_up_to_a_day() {
-    let (task, _) = valid("everything");
-    assert_eq!(task.timeout, Some(Duration::from_secs(5_400)));
     for (timeout, accepted) in [
         ("24h", true),
         ("1s", true),

@@ -1,1 +1,76 @@
-//! cli
+//! The command line: clap in, an operation, its answer out. One verb, one file; nothing is decided
+//! here but which operation runs and how its report looks.
+
+mod list;
+mod render;
+mod roles;
+mod settle;
+mod show;
+mod spawn;
+mod style;
+mod tree;
+mod ui;
+
+use crate::error::{Exit, Result};
+use crate::ops::Ctx;
+use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+use std::process::ExitCode;
+use ui::{Format, Ui};
+
+/// Gives every coding agent a worktree, a branch and a fence, and records what became of it
+#[derive(Debug, Parser)]
+#[command(
+    name = "git-agent",
+    bin_name = "git agent",
+    version,
+    propagate_version = true,
+    disable_help_subcommand = false,
+    max_term_width = 100
+)]
+struct Cli {
+    /// How the answer is written: for people, as one JSON object, or one JSON object per line
+    #[arg(long, global = true, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
+    format: Format,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Spawn(spawn::SpawnArgs),
+    List(list::ListArgs),
+    Show(show::ShowArgs),
+    Log(show::LogArgs),
+    Tree(tree::TreeArgs),
+    Path(show::PathArgs),
+    Done(settle::DoneArgs),
+    Fail(settle::FailArgs),
+    Roles(roles::RolesArgs),
+}
+
+/// Runs one command line and gives the status to end with.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => return ExitCode::from(ui::usage(&error).code()),
+    };
+    let mut ui = Ui::of_process(cli.format);
+    let exit = dispatch(cli.command, &mut ui).unwrap_or_else(|error| ui.fail(&error));
+    ExitCode::from(exit.code())
+}
+
+fn dispatch(command: Command, ui: &mut Ui) -> Result<Exit> {
+    let ctx = Ctx::of_process()?;
+    match command {
+        Command::Spawn(args) => spawn::run(&ctx, ui, args),
+        Command::List(args) => list::run(&ctx, ui, args),
+        Command::Show(args) => show::run(&ctx, ui, &args),
+        Command::Log(args) => show::run_log(&ctx, ui, &args),
+        Command::Tree(args) => tree::run(&ctx, ui, &args),
+        Command::Path(args) => show::run_path(&ctx, ui, &args),
+        Command::Done(args) => settle::run_done(&ctx, ui, &args),
+        Command::Fail(args) => settle::run_fail(&ctx, ui, &args),
+        Command::Roles(args) => roles::run(&ctx, ui, &args),
+    }
+}

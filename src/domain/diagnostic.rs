@@ -14,17 +14,18 @@
 //! of messages, lines that hold one are not shown at all, and control characters, which could
 //! repaint a terminal or reorder a line, are replaced. Colour is deliberately absent.
 
+mod excerpt;
+mod nearest;
+#[cfg(test)]
+mod tests;
+
 use super::secret;
 use crate::error::Code;
+use excerpt::{excerpt, printable, shown};
 use std::cmp::Reverse;
 use std::ops::Range;
-use unicode_width::UnicodeWidthChar;
 
-/// A line wider than this many columns is cut around the caret.
-const LINE_WIDTH: usize = 120;
-
-/// A message longer than this many characters quotes more than anybody reads.
-const MESSAGE_LENGTH: usize = 300;
+pub use nearest::nearest;
 
 /// A value and the bytes of the file it came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,9 +135,9 @@ impl Source {
         }
     }
 
-    /// The name, safe to print.
+    /// The name, safe to print. It is no secret, because its user typed it where everybody sees it.
     pub fn name(&self) -> String {
-        printable(&self.name)
+        self.name.chars().map(shown).collect()
     }
 
     /// The text, without a byte order mark.
@@ -175,10 +176,9 @@ impl Source {
         let mut push = |gutter: &str, mark: &str, content: &str| {
             block.push_str(format!("\n{gutter} {mark} {content}").trim_end());
         };
+        let note = if help.is_empty() { "" } else { "=" };
         let Some(span) = &problem.span else {
-            if !help.is_empty() {
-                push(" ", "=", &help);
-            }
+            push(" ", note, &help);
             return block;
         };
         let (number, line) = self.line_of(span.start);
@@ -191,7 +191,7 @@ impl Source {
                 "|",
                 "(not shown, because this line may hold a secret)",
             );
-            push(&blank, "=", &help);
+            push(&blank, note, &help);
         } else {
             let start = span.start.clamp(line.start, line.end) - line.start;
             let end = span.end.clamp(line.start, line.end) - line.start;
@@ -234,107 +234,3 @@ impl Source {
         (number, start..end)
     }
 }
-
-/// A line as it is shown, cut to [`LINE_WIDTH`], and the carets below the given bytes of it.
-fn excerpt(line: &str, span: Range<usize>) -> (String, String) {
-    let width = |c: char| shown(c).chars().filter_map(char::width).sum::<usize>();
-    let columns: usize = line.chars().map(width).sum();
-    // A third of the room goes to what stands before the caret.
-    let before = line.get(..span.start).unwrap_or_default();
-    let mut room = if columns > LINE_WIDTH {
-        LINE_WIDTH / 3
-    } else {
-        LINE_WIDTH
-    };
-    let fits = |room: &mut usize, c: char| match room.checked_sub(width(c)) {
-        Some(rest) => {
-            *room = rest;
-            true
-        }
-        None => false,
-    };
-    let lead: usize = before
-        .chars()
-        .rev()
-        .take_while(|&c| fits(&mut room, c))
-        .map(char::len_utf8)
-        .sum();
-    let first = span.start.min(line.len()) - lead;
-
-    let (mut text, mut caret) = (String::new(), String::new());
-    if first > 0 {
-        text.push('…');
-        caret.push(' ');
-    }
-    let mut room = LINE_WIDTH;
-    for (at, c) in line.char_indices().skip_while(|(at, _)| *at < first) {
-        if !fits(&mut room, c) {
-            text.push('…');
-            break;
-        }
-        text.push_str(&shown(c));
-        let mark = if at < span.start {
-            " "
-        } else if at < span.end {
-            "^"
-        } else {
-            ""
-        };
-        caret.push_str(&mark.repeat(width(c)));
-    }
-    if !caret.contains('^') {
-        caret.push('^');
-    }
-    (text, caret)
-}
-
-/// A character as it is shown: a tab is four spaces wide, whatever could act on a terminal is replaced.
-fn shown(c: char) -> String {
-    match c {
-        '\t' => "    ".to_owned(),
-        // Directional formatting (Unicode UAX #9 §2): it can make a line read as what it is not.
-        '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-            '\u{fffd}'.to_string()
-        }
-        c if c.is_control() => '\u{fffd}'.to_string(),
-        c => c.to_string(),
-    }
-}
-
-/// One line of text without credentials or control characters, of bearable length.
-fn printable(text: &str) -> String {
-    let text = secret::redact(text);
-    let mut line: String = text.chars().take(MESSAGE_LENGTH).map(shown).collect();
-    if text.chars().nth(MESSAGE_LENGTH).is_some() {
-        line.push('…');
-    }
-    line
-}
-
-/// The candidate that a mistyped word most likely meant.
-///
-/// Case and the choice between `-` and `_` are ignored. A word is close when at most a third of it is
-/// wrong (Damerau-Levenshtein), or when one of the two contains the other, as in `deny` for `denylist`.
-pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let plain = |text: &str| text.to_ascii_lowercase().replace('_', "-");
-    let word = plain(word);
-    let closeness = |candidate: &'a str| {
-        let name = plain(candidate);
-        let longer = name.len().max(word.len());
-        let shorter = name.len().min(word.len());
-        // The distance is at least the difference in length: a word of a megabyte is not compared.
-        if (longer - shorter) * 3 <= longer {
-            let distance = strsim::osa_distance(&name, &word);
-            if distance * 3 <= longer {
-                return Some((distance, candidate));
-            }
-        }
-        let contained = shorter >= 4 && (name.contains(&word) || word.contains(&name));
-        contained.then_some((longer, candidate))
-    };
-    let closest = candidates.into_iter().filter_map(closeness).min();
-    closest.map(|(_, candidate)| candidate)
-}
-
-#[cfg(test)]
-mod tests;

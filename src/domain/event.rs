@@ -30,6 +30,27 @@ pub enum What {
     Spawning(Spawning),
     /// The spawn ended well: the agent can start.
     Spawned(Spawned),
+    /// A run of the agent's command began.
+    Started {
+        /// The command line, shortened.
+        command: String,
+        /// The process that supervises it.
+        pid: u32,
+    },
+    /// That run ended.
+    Exited {
+        /// The exit status as a shell would give it: 128 + n for signal n, 124 for a timeout.
+        code: u8,
+    },
+    /// Work of the agent was committed on its branch by us.
+    Committed {
+        /// The new tip.
+        commit: Oid,
+        /// Its tree.
+        tree: Oid,
+    },
+    /// The work was judged.
+    Verified(Verified),
     /// Somebody declared the work finished.
     Done {
         /// What was achieved, in the words of whoever said so.
@@ -40,12 +61,45 @@ pub enum What {
         /// Why.
         reason: String,
     },
+    /// The work landed.
+    Merged {
+        /// The commit that brought it.
+        commit: Oid,
+        /// The full name of the branch it landed on.
+        into: String,
+    },
+    /// The work was turned down; its branch stays.
+    Rejected {
+        /// Why.
+        reason: String,
+    },
+    /// The decision about finished work was put off.
+    Deferred {
+        /// Why.
+        reason: String,
+    },
+    /// Worktree and branch were removed.
+    Discarded {
+        /// The branch's last commit; absent when there was no branch.
+        tip: Option<Oid>,
+    },
+    /// Uncommitted work was put under the keep chain.
+    Salvaged {
+        /// The commit that holds it.
+        commit: Oid,
+    },
+    /// Kept work was given back.
+    Rescued {
+        /// The branch or directory it was given back to.
+        to: String,
+    },
     /// A remark; changes nothing.
     Noted {
         /// The remark.
         text: String,
     },
-    /// A line whose kind this version does not know. It is kept and otherwise ignored.
+    /// A line whose kind, or whose facts, this version does not know. It is kept and otherwise
+    /// ignored.
     Unknown {
         /// The value of the line's `e` key.
         kind: String,
@@ -58,13 +112,57 @@ impl What {
         match self {
             What::Spawning(_) => "spawning",
             What::Spawned(_) => "spawned",
+            What::Started { .. } => "started",
+            What::Exited { .. } => "exited",
+            What::Committed { .. } => "committed",
+            What::Verified(_) => "verified",
             What::Done { .. } => "done",
             What::Failed { .. } => "failed",
+            What::Merged { .. } => "merged",
+            What::Rejected { .. } => "rejected",
+            What::Deferred { .. } => "deferred",
+            What::Discarded { .. } => "discarded",
+            What::Salvaged { .. } => "salvaged",
+            What::Rescued { .. } => "rescued",
             What::Noted { .. } => "noted",
             What::Unknown { kind } => kind,
         }
     }
+
+    /// Gives up at least `excess` bytes of what may be shortened, marking the cut with `…`. `false`
+    /// when there is not that much to give: names, paths and oids are never cut.
+    pub fn shorten(&mut self, excess: usize) -> bool {
+        let text = match self {
+            What::Done { summary: text }
+            | What::Failed { reason: text }
+            | What::Rejected { reason: text }
+            | What::Deferred { reason: text }
+            | What::Noted { text }
+            | What::Started { command: text, .. } => text,
+            What::Spawning(facts) => &mut facts.description,
+            What::Verified(verdict) => {
+                let mut given = 0;
+                while given < excess
+                    && let Some(code) = verdict.findings.pop()
+                {
+                    given += code.len();
+                }
+                return given >= excess;
+            }
+            _ => return false,
+        };
+        let Some(keep) = text.len().checked_sub(excess + ELLIPSIS.len_utf8()) else {
+            return false;
+        };
+        let boundary = (0..=keep).rev().find(|&at| text.is_char_boundary(at));
+        text.truncate(boundary.unwrap_or(0));
+        text.push(ELLIPSIS);
+        true
+    }
 }
+
+/// What stands where a text was cut.
+const ELLIPSIS: char = '…';
 
 /// How an agent is set apart from its siblings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -138,4 +236,26 @@ pub struct Spawned {
     /// The ignore rules of that moment that no commit holds (`info/exclude`, the user's excludes
     /// file), as blobs.
     pub excludes: Vec<Oid>,
+}
+
+/// What a verdict was about and how it came out. Any later commit on either side voids it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verified {
+    /// Whether the work was accepted.
+    pub accepted: bool,
+    /// The branch's tip.
+    pub tip: Oid,
+    /// The tree that was judged: the tip's, or with work not yet committed the tree that committing
+    /// it would make.
+    pub tree: Oid,
+    /// The tip of the branch it would land on.
+    pub base: Oid,
+    /// The tree of the simulated merge; absent when it conflicts.
+    pub merged_tree: Option<Oid>,
+    /// The tree of the bundle; absent when none is required.
+    pub bundle: Option<Oid>,
+    /// The blob of the policy it was judged by.
+    pub policy: Oid,
+    /// The codes of the findings that rejected it, as many as fit into the line.
+    pub findings: Vec<String>,
 }

@@ -1,4 +1,24 @@
-//! One glob of a scope, checked and normalised before it is compiled.
+//! One glob of a scope: checked, normalised, and understood the same way by every reader.
+//!
+//! The syntax is globset's with directories kept apart: `*` and `?` stay within one name, `**` as a
+//! whole name crosses directories, `[a-z]` and `[!a-z]` are one byte, `{a,b}` are alternatives. `?` is
+//! one byte too, not one character. On top of that a trailing `/` means everything below, and there
+//! is no escape: a literal `*`, `{` or `[` is written as a class, `[*]`.
+//!
+//! Left to itself globset has traps (measured with 0.4.21), so a glob is rewritten before globset sees
+//! it: `./src/**`, `src/` and `src/**/` would match nothing, a negated class would match `/`, an empty
+//! alternative would be dropped, and a class with `é` would match halves of it. So the braces are
+//! spelled out first and every rule is applied to each alternative.
+
+mod alternatives;
+
+use super::path::is_git_dir;
+use alternatives::{expand, split_class};
+use std::fmt;
+use unicode_normalization::UnicodeNormalization;
+
+/// How long a glob may be, in bytes. Real ones are below 100; the limit keeps a denial readable.
+const MAX_LENGTH: usize = 512;
 
 /// A glob that obeys the rules of every scope. Rules that depend on the role (a bare `**`) are
 /// applied where the role is known.
@@ -6,12 +26,28 @@
 pub struct Glob(String);
 
 impl Glob {
-    /// Checks and normalises one glob.
+    /// Checks and normalises one glob: NFC, no `.` parts, no extra slashes, `dir/` as `dir/**`.
     ///
     /// # Errors
     /// One sentence that names the glob and the rule that was broken.
     pub fn parse(text: &str) -> Result<Glob, String> {
-        Ok(Glob(text.to_owned()))
+        let refuse = |rule: &str| format!("glob `{}` {rule}", text.escape_debug());
+        if text.len() > MAX_LENGTH {
+            let start: String = text.chars().take(40).collect();
+            let start = start.escape_debug();
+            return Err(format!("glob `{start}…` is longer than {MAX_LENGTH} bytes"));
+        }
+        if text.contains('\\') {
+            return Err(refuse("has a backslash; separate directories with `/`"));
+        }
+        if text.chars().any(char::is_control) {
+            return Err(refuse("has a control character"));
+        }
+        let glob = Glob(normalise(&text.nfc().collect::<String>()));
+        for alternative in expand(&glob.0).map_err(|rule| refuse(&rule))? {
+            check_alternative(&alternative).map_err(|rule| refuse(&rule))?;
+        }
+        Ok(glob)
     }
 
     /// The normalised text.
@@ -19,8 +55,181 @@ impl Glob {
         &self.0
     }
 
-    /// Whether the glob has no literal character, so that it matches everything at some depth.
+    /// Whether some alternative of the glob has no literal character, so that it matches everything
+    /// at some depth.
     pub fn is_bare(&self) -> bool {
-        !self.0.bytes().any(|b| !matches!(b, b'*' | b'/' | b'?'))
+        self.alternatives()
+            .any(|alternative| !has_literal(&alternative))
+    }
+
+    /// Whether every alternative of the glob names a git directory outright, where nothing is ever in
+    /// scope.
+    pub fn needs_git_dir(&self) -> bool {
+        self.alternatives()
+            .all(|pattern| pattern.split('/').any(|part| is_git_dir(part.as_bytes())))
+    }
+
+    /// The patterns without braces that together mean this glob, each normalised.
+    pub(super) fn alternatives(&self) -> impl Iterator<Item = String> {
+        // Expansion succeeded when the glob was parsed.
+        let expanded = expand(&self.0).unwrap_or_default();
+        expanded
+            .into_iter()
+            .map(|alternative| normalise(&alternative))
+    }
+}
+
+impl fmt::Display for Glob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Drops `.` parts and extra slashes, shortens `**/**`, and completes a trailing slash. A leading
+/// slash stays, to be refused.
+fn normalise(text: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in text.split('/') {
+        let repeats = part == "**" && parts.last() == Some(&"**");
+        if !part.is_empty() && part != "." && !repeats {
+            parts.push(part);
+        }
+    }
+    if text.ends_with('/') && !parts.is_empty() && parts.last() != Some(&"**") {
+        parts.push("**");
+    }
+    let root = if text.starts_with('/') { "/" } else { "" };
+    format!("{root}{}", parts.join("/"))
+}
+
+/// The rules for one pattern without braces.
+///
+/// # Errors
+/// The rule that is broken, to be read after the glob.
+fn check_alternative(text: &str) -> Result<(), String> {
+    let text = normalise(text);
+    let rule = if text.is_empty() {
+        "is empty"
+    } else if text.starts_with('/') {
+        "is absolute; start at the top of the repository"
+    } else if text.starts_with('~') {
+        "starts with `~`; start at the top of the repository"
+    } else if text.split('/').any(|part| part == "..") {
+        "has a `..` part"
+    } else if text.starts_with(".**") {
+        "starts with `.**`; type a hidden directory in full"
+    } else {
+        return compile(&text)
+            .map(|_| ())
+            .map_err(|problem| format!("does not compile: {problem}"));
+    };
+    Err(rule.to_owned())
+}
+
+/// Hands one alternative to globset, with the options that make its meaning ours.
+///
+/// # Errors
+/// What globset says is wrong.
+pub(super) fn compile(alternative: &str) -> Result<globset::Glob, String> {
+    // A negated class would match the separator otherwise.
+    let mut pattern = String::with_capacity(alternative.len());
+    let mut rest = alternative;
+    while let Some(start) = rest.find('[') {
+        let class = split_class(&rest[start..])?;
+        pattern.push_str(&rest[..start]);
+        match class.negated {
+            true => pattern.extend(["[!/", class.members, "]"]),
+            false => pattern.extend(["[", class.members, "]"]),
+        }
+        rest = class.rest;
+    }
+    pattern.push_str(rest);
+    globset::GlobBuilder::new(&pattern)
+        .literal_separator(true)
+        .backslash_escape(false)
+        .build()
+        .map_err(|error| error.kind().to_string())
+}
+
+/// Whether a pattern without braces has a character that stands for itself.
+fn has_literal(mut pattern: &str) -> bool {
+    while let Some(next) = pattern.chars().next() {
+        pattern = match next {
+            '*' | '?' | '/' => &pattern[1..],
+            '[' => split_class(pattern).map_or("", |class| class.rest),
+            _ => return true,
+        };
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn globs_are_normalised() {
+        let check = |input: &str, expected: &str| {
+            let glob = Glob::parse(input).expect(input);
+            assert_eq!(glob.as_str(), expected);
+            assert_eq!(Glob::parse(expected).as_ref(), Ok(&glob), "{input}");
+        };
+        check("Cargo.toml", "Cargo.toml");
+        check("./src/**", "src/**");
+        check("src/", "src/**");
+        check("src/**/", "src/**");
+        check("src//./a/**/**/b.rs", "src/a/**/b.rs");
+        check("**", "**");
+        check("cafe\u{301}/**", "café/**");
+        check("{src,tests}/**", "{src,tests}/**");
+        check("a{,.txt}", "a{,.txt}");
+        check("app/[[]slug]/page.tsx", "app/[[]slug]/page.tsx");
+        check(".git/**", ".git/**");
+        check(".claude/**", ".claude/**");
+    }
+
+    #[test]
+    fn globs_are_refused_by_name_and_rule() {
+        let check = |input: &str, rule: &str| {
+            let message = Glob::parse(input).expect_err(input);
+            let named = format!("glob `{}` {rule}", input.escape_debug());
+            assert!(message.starts_with(&named), "{message}\nis not\n{named}");
+        };
+        check("", "is empty");
+        check("./", "is empty");
+        check("/etc/**", "is absolute");
+        check("~/x", "starts with `~`");
+        check("~root/x", "starts with `~`");
+        check("src/../x", "has a `..` part");
+        check("src\\lib.rs", "has a backslash");
+        check("a\nb", "has a control character");
+        check(".**", "starts with `.**`");
+        check(".**/x", "starts with `.**`");
+        check("{src,/etc}/**", "is absolute");
+        check("{src,..}/x", "has a `..` part");
+        check("{a,}", "is empty");
+        check("{a", "has an unclosed `{`");
+        check("a}", "has a `}` without its `{`");
+        check("[a", "has an unclosed `[`");
+        check("[]", "has an empty class");
+        check("[é]", "has a class with a character beyond ASCII");
+        check("a[!/]b", "has a class that reaches `/`");
+        check("a[+-9]b", "has a class that reaches `/`");
+        check("[[:alpha:]]", "has a named class");
+        check("[-a]", "has a class that starts with `-`");
+        check("[z-a]", "does not compile: invalid range");
+        check(&"{a,b}".repeat(10), "has more than 64 alternatives");
+        let long = Glob::parse(&"a".repeat(513)).expect_err("too long");
+        assert!(long.ends_with("is longer than 512 bytes"), "{long}");
+    }
+
+    #[test]
+    fn bare_globs_have_no_literal() {
+        for bare in ["**", "*", "**/*", "?", "[a-z]*/**", "{src,**}", "*/"] {
+            assert!(Glob::parse(bare).expect(bare).is_bare(), "{bare}");
+        }
+        for literal in ["*.rs", "src/**", "{src,docs}/**", "**/[Mm]akefile"] {
+            assert!(!Glob::parse(literal).expect(literal).is_bare(), "{literal}");
+        }
     }
 }

@@ -2,6 +2,7 @@
 //! this layer decides is decided from its arguments alone, so every rule has a table of cases.
 
 pub mod agent;
+pub mod bundle;
 pub mod diagnostic;
 pub mod dna;
 pub mod event;
@@ -9,6 +10,7 @@ pub mod glob;
 pub mod id;
 pub mod oid;
 pub mod path;
+pub mod prompt;
 pub mod role;
 pub mod scope;
 pub mod secret;

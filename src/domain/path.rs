@@ -1,1 +1,235 @@
 //! Paths inside a repository, as bytes with `/` between the parts.
+//!
+//! A [`RepoPath`] is safe by construction: relative, without `..`, and never inside a git dir under
+//! any spelling that some file system takes for `.git`. Everything that judges paths takes this type,
+//! so no rule has to think of those again. It keeps the bytes git knows the path by, and beside them
+//! the form that globs are compared with: Unicode NFC, because macOS hands out decomposed names for
+//! files that a task file names composed.
+//!
+//! Deliberately absent: the file system. A symlink is judged by its own path here and by its target
+//! where the target is known.
+
+use std::borrow::Cow;
+use std::fmt;
+use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
+
+/// A path relative to the top of a worktree. Not necessarily UTF-8.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RepoPath {
+    bytes: Vec<u8>,
+    /// The NFC form where it differs from `bytes`; most paths are ASCII and need none.
+    nfc: Option<Vec<u8>>,
+}
+
+/// Why bytes are no path inside a repository.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum PathProblem {
+    /// Nothing is left once `.` parts and extra slashes are gone.
+    #[error("it is empty")]
+    Empty,
+    /// It starts with `/`.
+    #[error("it is absolute")]
+    Absolute,
+    /// A part is `..`.
+    #[error("it has a `..` part")]
+    Parent,
+    /// It holds a NUL byte.
+    #[error("it has a NUL byte")]
+    Nul,
+    /// A part is `.git`, or a spelling of it on Windows or macOS.
+    #[error("it leads into a git directory")]
+    GitDir,
+}
+
+impl RepoPath {
+    /// Checks and normalises a path: `.` parts and extra slashes are dropped.
+    ///
+    /// # Errors
+    /// The first rule that the path breaks.
+    pub fn parse(bytes: &[u8]) -> Result<RepoPath, PathProblem> {
+        if bytes.first() == Some(&b'/') {
+            return Err(PathProblem::Absolute);
+        }
+        if bytes.contains(&0) {
+            return Err(PathProblem::Nul);
+        }
+        let mut normal = Vec::with_capacity(bytes.len());
+        for part in bytes.split(|&byte| byte == b'/') {
+            match part {
+                b"" | b"." => continue,
+                b".." => return Err(PathProblem::Parent),
+                part if is_git_dir(part) => return Err(PathProblem::GitDir),
+                _ => {}
+            }
+            if !normal.is_empty() {
+                normal.push(b'/');
+            }
+            normal.extend_from_slice(part);
+        }
+        if normal.is_empty() {
+            return Err(PathProblem::Empty);
+        }
+        let nfc = match nfc(&normal) {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(nfc) => Some(nfc),
+        };
+        Ok(RepoPath { bytes: normal, nfc })
+    }
+
+    /// The path as git knows it.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The form that globs are compared with: NFC where the path is UTF-8, else the bytes.
+    pub fn comparison_form(&self) -> &[u8] {
+        self.nfc.as_deref().unwrap_or(&self.bytes)
+    }
+
+    /// The names between the slashes; at least one.
+    pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
+        self.bytes.split(|&byte| byte == b'/')
+    }
+}
+
+/// Writes the path as git's porcelain does with `core.quotePath` off: as it is where a person can read
+/// it, else in double quotes with C escapes (git's `quote.c`). A path that is not UTF-8 gets octal
+/// escapes for all its high bytes.
+impl fmt::Display for RepoPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let readable = |c: char| !c.is_control() && c != '"' && c != '\\';
+        let text = std::str::from_utf8(&self.bytes).ok();
+        if let Some(text) = text.filter(|text| text.chars().all(readable)) {
+            return f.write_str(text);
+        }
+        let keep_high_bytes = text.is_some_and(|text| !text.chars().any(is_high_control));
+        write_quoted(f, &self.bytes, keep_high_bytes)
+    }
+}
+
+/// Whether a character is one of the control characters beyond ASCII, which terminals obey too.
+fn is_high_control(c: char) -> bool {
+    c.is_control() && !c.is_ascii()
+}
+
+fn write_quoted(f: &mut fmt::Formatter<'_>, bytes: &[u8], keep_high_bytes: bool) -> fmt::Result {
+    let mut quoted = vec![b'"'];
+    for &byte in bytes {
+        match byte {
+            b'"' | b'\\' => quoted.extend([b'\\', byte]),
+            0x07..=0x0d => quoted.extend([b'\\', b"abtnvfr"[usize::from(byte - 0x07)]]),
+            b' '..=b'~' => quoted.push(byte),
+            0x80.. if keep_high_bytes => quoted.push(byte),
+            _ => quoted.extend(format!("\\{byte:03o}").into_bytes()),
+        }
+    }
+    quoted.push(b'"');
+    f.write_str(&String::from_utf8_lossy(&quoted))
+}
+
+/// The NFC form of UTF-8; anything else is its own form.
+pub(super) fn nfc(bytes: &[u8]) -> Cow<'_, [u8]> {
+    if bytes.is_ascii() {
+        return Cow::Borrowed(bytes);
+    }
+    match std::str::from_utf8(bytes) {
+        Ok(text) if is_nfc_quick(text.chars()) != IsNormalized::Yes => {
+            Cow::Owned(text.nfc().collect::<String>().into_bytes())
+        }
+        _ => Cow::Borrowed(bytes),
+    }
+}
+
+/// Whether some file system takes the name for `.git` (git's `path.c: is_ntfs_dotgit` and `utf8.c:
+/// is_hfs_dotgit`). Both are asked on every platform: a branch made here is checked out elsewhere.
+pub(super) fn is_git_dir(name: &[u8]) -> bool {
+    name.split(|&byte| byte == b'\\').any(is_ntfs_git_dir) || is_hfs_git_dir(name)
+}
+
+/// NTFS ignores case, trailing dots and spaces and what follows a colon, and knows `.git` by its
+/// short name as well.
+fn is_ntfs_git_dir(name: &[u8]) -> bool {
+    let rest = [&b".git"[..], b"git~1"].into_iter().find_map(|stem| {
+        let (head, rest) = name.split_at_checked(stem.len())?;
+        head.eq_ignore_ascii_case(stem).then_some(rest)
+    });
+    rest.is_some_and(|rest| {
+        matches!(
+            rest.iter().find(|&&byte| byte != b'.' && byte != b' '),
+            None | Some(b':')
+        )
+    })
+}
+
+/// HFS+ ignores case and these characters without a glyph.
+fn is_hfs_git_dir(name: &[u8]) -> bool {
+    let ignored = |c: &char| matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}');
+    std::str::from_utf8(name).is_ok_and(|name| {
+        name.chars()
+            .filter(|c| !ignored(c))
+            .map(|c| c.to_ascii_lowercase())
+            .eq(".git".chars())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_normalised_or_refused() {
+        let check = |input: &[u8], expected: Result<&[u8], PathProblem>| {
+            let path = RepoPath::parse(input);
+            let path = path
+                .as_ref()
+                .map(RepoPath::as_bytes)
+                .map_err(|problem| *problem);
+            assert_eq!(path, expected, "{}", String::from_utf8_lossy(input));
+        };
+        check(b"src/lib.rs", Ok(b"src/lib.rs"));
+        check(b"./src//./lib.rs/", Ok(b"src/lib.rs"));
+        check(b"caf\xe9/x", Ok(b"caf\xe9/x"));
+        check(b"..a/b..", Ok(b"..a/b.."));
+        check(b".gitignore", Ok(b".gitignore"));
+        check(b"git~2", Ok(b"git~2"));
+        check(b"", Err(PathProblem::Empty));
+        check(b"./.", Err(PathProblem::Empty));
+        check(b"/etc/passwd", Err(PathProblem::Absolute));
+        check(b"a/../b", Err(PathProblem::Parent));
+        check(b"a\0b", Err(PathProblem::Nul));
+        for name in [
+            ".git",
+            ".GIT/config",
+            "sub/.Git/hooks",
+            "git~1",
+            "GIT~1/x",
+            ".git. .",
+            ".git::$INDEX",
+            "a\\.git",
+            ".g\u{200c}it",
+        ] {
+            check(name.as_bytes(), Err(PathProblem::GitDir));
+        }
+    }
+
+    #[test]
+    fn comparison_is_composed_and_display_keeps_the_bytes() {
+        let decomposed = "cafe\u{301}.txt";
+        let path = RepoPath::parse(decomposed.as_bytes()).expect("valid");
+        assert_eq!(path.comparison_form(), "caf\u{e9}.txt".as_bytes());
+        assert_eq!(path.to_string(), decomposed);
+    }
+
+    #[test]
+    fn unreadable_names_are_quoted() {
+        let check = |input: &[u8], expected: &str| {
+            assert_eq!(RepoPath::parse(input).expect("valid").to_string(), expected);
+        };
+        check("naïve file.txt".as_bytes(), "naïve file.txt");
+        check(b"a\nb\x01", r#""a\nb\001""#);
+        check(br#"say "hi"\"#, r#""say \"hi\"\\""#);
+        check("é\t".as_bytes(), "\"é\\t\"");
+        check(b"caf\xe9", r#""caf\351""#);
+        check("a\u{9b}31m".as_bytes(), r#""a\302\23331m""#);
+    }
+}

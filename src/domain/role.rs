@@ -1,7 +1,22 @@
 //! Roles: the permission profiles that a task chooses from.
+//!
+//! A repository offers the built-in roles and those that its base commit defines. A definition is a
+//! [`RoleDraft`]; [`RoleSet::with`] fills in what it inherits and checks the outcome. One rule keeps
+//! inheritance safe: **a role may narrow what it inherits, and every loosening is named in `relaxes`**,
+//! so that one line of a file says what it gives away.
+//!
+//! A definition that breaks a rule spoils its own name and the roles that extend it, nothing else:
+//! [`RoleSet::require`] refuses those and serves the rest.
+
+mod built_in;
+mod inherit;
+mod resolve;
+
+pub use built_in::{DEFAULT_DENYLIST, default_denylist};
 
 use super::event::Isolation;
 use super::glob::Glob;
+use crate::error::{Code, Error, Result};
 use std::collections::BTreeMap;
 
 /// A permission profile with everything inherited already filled in.
@@ -11,46 +26,246 @@ pub struct Role {
     pub name: String,
     /// The agent type that a host is asked for.
     pub subagent_type: String,
-    /// Whether its agents get a worktree.
+    /// Whether its agents get a worktree. A role that edits always has one.
     pub isolation: Isolation,
     /// Whether a task may name it.
     pub spawnable: bool,
     /// Whether its agents may change files.
     pub edits: bool,
+    /// What its agents may run.
+    pub shell: Shell,
     /// Whether its agents may spawn agents.
     pub may_spawn: bool,
-    /// Globs united with every task's denylist.
+    /// Globs united with every task's denylist; sorted.
     pub default_denylist: Vec<Glob>,
     /// The role that takes over when this one is finished.
     pub handoff: Option<String>,
     /// One sentence about it, for `git agent roles`.
     pub description: String,
+    /// What it is told beyond [`Role::rules`]; empty when that says all.
+    pub preamble: String,
+    /// Where it is defined: the path of a file in the base commit, or the section of git's
+    /// configuration that adjusts it; `None` when it is built in.
+    pub defined_in: Option<String>,
+}
+
+impl Role {
+    /// What its agents may do, as sentences for the prompt. The first ones follow from the fields
+    /// that bind, so that the text cannot promise anything else.
+    pub fn rules(&self) -> Vec<&str> {
+        let edits = match self.edits {
+            true => "Create and change only files that are in scope.",
+            false => "Read only: create, change and delete no file of the repository.",
+        };
+        let spawns = match self.may_spawn {
+            true => "You may spawn further agents for parts of the task.",
+            false => "Spawn no further agents.",
+        };
+        let mut rules = vec![edits, self.shell.rule(), spawns];
+        if !self.preamble.is_empty() {
+            rules.push(&self.preamble);
+        }
+        rules
+    }
+}
+
+/// How much of a shell a role's agents have; each level contains the ones before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Shell {
+    /// None.
+    None,
+    /// Commands that only look: listing, searching, printing.
+    ReadOnly,
+    /// Those, and the project's own builds, tests, linters and formatters.
+    TestRunners,
+    /// Any command.
+    Any,
+}
+
+impl Shell {
+    /// Every level, in rising order.
+    pub const ALL: [Shell; 4] = [Shell::None, Shell::ReadOnly, Shell::TestRunners, Shell::Any];
+
+    /// The word used in role files and JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Shell::None => "none",
+            Shell::ReadOnly => "read-only",
+            Shell::TestRunners => "test-runners",
+            Shell::Any => "any",
+        }
+    }
+
+    /// Reads the word back.
+    pub fn parse(word: &str) -> Option<Shell> {
+        Shell::ALL.into_iter().find(|level| level.as_str() == word)
+    }
+
+    fn rule(self) -> &'static str {
+        match self {
+            Shell::None => "Run no shell commands.",
+            Shell::ReadOnly => {
+                "Run only shell commands that read, such as ls, cat, find and rg; redirect nothing into files."
+            }
+            Shell::TestRunners => {
+                "Run only shell commands that read, and the project's own builds, tests, linters and formatters."
+            }
+            Shell::Any => "Run the shell commands that the task needs.",
+        }
+    }
+}
+
+/// What a definition says. Absent keys are inherited.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RoleDraft {
+    /// The name that it is stored under.
+    pub name: String,
+    /// Where it stands, for people: its path in the base commit, or a section of git's configuration.
+    pub path: String,
+    /// The role it builds on.
+    pub extends: Option<String>,
+    /// What it inherits and lifts: globs of the inherited denylist, and the words `edits`, `shell`
+    /// and `may_spawn`.
+    pub relaxes: Vec<String>,
+    /// As [`Role::subagent_type`].
+    pub subagent_type: Option<String>,
+    /// As [`Role::isolation`].
+    pub isolation: Option<Isolation>,
+    /// As [`Role::spawnable`].
+    pub spawnable: Option<bool>,
+    /// As [`Role::edits`].
+    pub edits: Option<bool>,
+    /// As [`Role::shell`].
+    pub shell: Option<Shell>,
+    /// As [`Role::may_spawn`].
+    pub may_spawn: Option<bool>,
+    /// Globs added to the inherited ones.
+    pub default_denylist: Vec<Glob>,
+    /// As [`Role::handoff`].
+    pub handoff: Option<String>,
+    /// As [`Role::description`].
+    pub description: Option<String>,
+    /// As [`Role::preamble`].
+    pub preamble: Option<String>,
+}
+
+/// A role that is defined and cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidRole {
+    /// The name that it is stored under; not necessarily a valid one.
+    pub name: String,
+    /// Where it stands, for people: its path in the base commit, or a section of git's configuration.
+    pub path: String,
+    /// What is wrong, one sentence each, with the place where there is one.
+    pub problems: Vec<String>,
 }
 
 /// The roles that a repository offers: the built-in ones and those its base commit defines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RoleSet(BTreeMap<String, Role>);
+pub struct RoleSet {
+    roles: BTreeMap<String, Role>,
+    invalid: BTreeMap<String, InvalidRole>,
+}
 
 impl RoleSet {
+    /// The roles that every repository has.
+    pub fn built_in() -> RoleSet {
+        RoleSet::of(built_in::roles())
+    }
+
+    /// A set of roles that are complete already.
+    pub fn of(roles: Vec<Role>) -> RoleSet {
+        RoleSet {
+            roles: roles
+                .into_iter()
+                .map(|role| (role.name.clone(), role))
+                .collect(),
+            invalid: BTreeMap::new(),
+        }
+    }
+
+    /// This set and the roles that `drafts` define on top of it. Drafts that break a rule join
+    /// `unreadable` among the invalid ones; an invalid definition hides a role of the same name,
+    /// because whoever redefined it wanted something else than the original.
+    #[must_use]
+    pub fn with(mut self, drafts: Vec<RoleDraft>, unreadable: Vec<InvalidRole>) -> RoleSet {
+        let (resolved, broken) = resolve::resolve(&self.roles, drafts, &unreadable);
+        self.roles
+            .extend(resolved.into_iter().map(|role| (role.name.clone(), role)));
+        for invalid in unreadable.into_iter().chain(broken) {
+            self.roles.remove(&invalid.name);
+            self.invalid.insert(invalid.name.clone(), invalid);
+        }
+        self
+    }
+
     /// The role of that name.
     pub fn get(&self, name: &str) -> Option<&Role> {
-        self.0.get(name)
+        self.roles.get(name)
     }
 
     /// All roles, by name.
     pub fn iter(&self) -> impl Iterator<Item = &Role> {
-        self.0.values()
+        self.roles.values()
+    }
+
+    /// The definitions that cannot be used, by name.
+    pub fn invalid(&self) -> impl Iterator<Item = &InvalidRole> {
+        self.invalid.values()
+    }
+
+    /// The role that a task names, spawnable or not.
+    ///
+    /// # Errors
+    /// `role-invalid` with every problem of its definition, or `role-unknown` with the nearest name.
+    pub fn require(&self, name: &str) -> Result<&Role> {
+        if let Some(role) = self.get(name) {
+            return Ok(role);
+        }
+        if let Some(invalid) = self.invalid.get(name) {
+            let what = format!("role `{name}` cannot be used: {} is invalid", invalid.path);
+            let mut error = Error::new(Code::RoleInvalid, what);
+            for problem in &invalid.problems {
+                error = error.detail(problem);
+            }
+            return Err(error.hint("to see all roles, run git agent roles"));
+        }
+        let error = Error::new(
+            Code::RoleUnknown,
+            format!("there is no role `{}`", name.escape_debug()),
+        );
+        let near = self
+            .roles
+            .keys()
+            .map(|known| (strsim::damerau_levenshtein(known, name), known))
+            .min()
+            .filter(|(distance, _)| *distance <= 3);
+        let error = match near {
+            Some((_, known)) => error.hint(format!("did you mean `{known}`?")),
+            None => error,
+        };
+        Err(error.hint("to see all roles, run git agent roles"))
+    }
+
+    /// The role that a task names, if an agent may have it.
+    ///
+    /// # Errors
+    /// As [`RoleSet::require`], and `role-not-spawnable`.
+    pub fn require_spawnable(&self, name: &str) -> Result<&Role> {
+        let role = self.require(name)?;
+        if role.spawnable {
+            return Ok(role);
+        }
+        Err(Error::new(
+            Code::RoleNotSpawnable,
+            format!("role `{name}` is not spawnable: its work stays with the orchestrator"),
+        )
+        .hint("to see which roles are spawnable, run git agent roles"))
     }
 }
 
-impl RoleSet {
-    /// A set of these roles.
-    pub fn of(roles: Vec<Role>) -> RoleSet {
-        RoleSet(
-            roles
-                .into_iter()
-                .map(|role| (role.name.clone(), role))
-                .collect(),
-        )
-    }
+/// Whether a text is `^[a-z][a-z0-9-]{0,63}$`.
+pub fn is_role_name(text: &str) -> bool {
+    let part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    text.len() <= 64 && text.starts_with(|c: char| c.is_ascii_lowercase()) && text.bytes().all(part)
 }

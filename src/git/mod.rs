@@ -5,11 +5,19 @@
 //! objects and tree walks; gitoxide for populating a worktree; the user's own `git` for what depends
 //! on its version or its network.
 
+pub mod branch;
 pub mod command;
+pub mod config;
+pub mod hooks;
+pub mod identity;
+pub mod notes;
 pub mod objects;
 pub mod populate;
+pub mod reflog;
 pub mod refs;
 pub mod repo;
 pub mod tree;
+pub mod walk;
+pub mod worktree;
 
 pub use repo::Repo;

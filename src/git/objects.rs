@@ -18,6 +18,22 @@ pub struct Identity {
     pub offset_minutes: i32,
 }
 
+impl Identity {
+    /// The form that commit headers and reflogs use: `<name> <<email>> <seconds> <zone>`.
+    pub fn stamp(&self) -> String {
+        let sign = if self.offset_minutes < 0 { '-' } else { '+' };
+        let minutes = self.offset_minutes.abs();
+        format!(
+            "{} <{}> {} {sign}{:02}{:02}",
+            self.name,
+            self.email,
+            self.seconds,
+            minutes / 60,
+            minutes % 60
+        )
+    }
+}
+
 /// A commit about to be written.
 #[derive(Clone, Debug)]
 pub struct NewCommit<'a> {
@@ -31,6 +47,29 @@ pub struct NewCommit<'a> {
     pub committer: &'a Identity,
     /// The message, ending in a line feed.
     pub message: &'a str,
+}
+
+impl NewCommit<'_> {
+    /// The name that the commit will have.
+    ///
+    /// # Errors
+    /// `git-failed` when libgit2 cannot hash.
+    pub fn oid(&self) -> Result<Oid> {
+        git2::Oid::hash_object(git2::ObjectType::Commit, self.text().as_bytes())
+            .map(from_git2)
+            .map_err(|error| failed("could not name a commit", error))
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!("tree {}\n", self.tree);
+        for parent in self.parents {
+            text.push_str(&format!("parent {parent}\n"));
+        }
+        text.push_str(&format!("author {}\n", self.author.stamp()));
+        text.push_str(&format!("committer {}\n\n", self.committer.stamp()));
+        text.push_str(self.message);
+        text
+    }
 }
 
 /// A commit as it was read.
@@ -58,7 +97,27 @@ impl Commit {
     }
 }
 
+/// Who signs where no identity is configured, as on a fresh machine: name and address.
+pub const FALLBACK_IDENTITY: (&str, &str) = ("git-agent", "git-agent@localhost");
+
 impl Repo {
+    /// `user.name` and `user.email`, or [`FALLBACK_IDENTITY`] where one of them is missing; at the epoch
+    /// and in UTC, for the caller to set.
+    pub fn configured_identity(&self) -> Identity {
+        let signature = self.inner.signature();
+        let user = signature
+            .as_ref()
+            .ok()
+            .and_then(|signature| Some((signature.name().ok()?, signature.email().ok()?)));
+        let (name, email) = user.unwrap_or(FALLBACK_IDENTITY);
+        Identity {
+            name: name.to_owned(),
+            email: email.to_owned(),
+            seconds: 0,
+            offset_minutes: 0,
+        }
+    }
+
     /// The content of a blob.
     ///
     /// # Errors
@@ -121,15 +180,7 @@ impl Repo {
     /// # Errors
     /// As [`Repo::write_blob`].
     pub fn write_commit(&self, commit: &NewCommit<'_>) -> Result<Oid> {
-        let mut text = format!("tree {}\n", commit.tree);
-        for parent in commit.parents {
-            text.push_str(&format!("parent {parent}\n"));
-        }
-        text.push_str(&header("author", commit.author));
-        text.push_str(&header("committer", commit.committer));
-        text.push('\n');
-        text.push_str(commit.message);
-        self.write_object(git2::ObjectType::Commit, text.as_bytes())
+        self.write_object(git2::ObjectType::Commit, commit.text().as_bytes())
     }
 
     /// Whether the object is in the repository.
@@ -179,19 +230,6 @@ impl Repo {
         let oid = odb.write(kind, data).map_err(|error| failed(what, error))?;
         Ok(from_git2(oid))
     }
-}
-
-fn header(role: &str, who: &Identity) -> String {
-    let sign = if who.offset_minutes < 0 { '-' } else { '+' };
-    let minutes = who.offset_minutes.abs();
-    format!(
-        "{role} {} <{}> {} {sign}{:02}{:02}\n",
-        who.name,
-        who.email,
-        who.seconds,
-        minutes / 60,
-        minutes % 60
-    )
 }
 
 fn corrupt(oid: Oid, kind: &str, error: git2::Error) -> Error {

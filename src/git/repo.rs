@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// An open repository, seen from one of its worktrees or from its git dir.
 ///
-/// Not shareable between threads: each thread opens its own with [`Repo::reopen`].
+/// Not shareable between threads: each thread opens its own with [`Repo::open_git_dir`].
 pub struct Repo {
     pub(in crate::git) inner: git2::Repository,
     common_dir: PathBuf,
@@ -46,12 +46,11 @@ impl Repo {
         Repo::wrap(inner)
     }
 
-    /// Opens the same git dir again, for another thread.
+    /// Opens exactly this git dir, whatever the environment says.
     ///
     /// # Errors
     /// As [`Repo::from_env`].
-    pub fn reopen(&self) -> Result<Repo> {
-        let git_dir = self.inner.path();
+    pub fn open_git_dir(git_dir: &Path) -> Result<Repo> {
         let inner = git2::Repository::open(git_dir)
             .map_err(|error| open_error(error, &git_dir.display().to_string()))?;
         Repo::wrap(inner)
@@ -155,6 +154,19 @@ impl Repo {
         Ok(self
             .config_string(key)?
             .and_then(|value| git2::Config::parse_bool(value).ok()))
+    }
+
+    /// Whether any key of a section is set, such as `hook` for config hooks.
+    ///
+    /// # Errors
+    /// As [`Repo::config_string`].
+    pub fn has_config_section(&self, section: &str) -> Result<bool> {
+        let fail = |error| failed("could not read the configuration", error);
+        let config = self.inner.config().map_err(fail)?;
+        let mut entries = config
+            .entries(Some(&format!("^{section}\\.")))
+            .map_err(fail)?;
+        Ok(entries.next().is_some())
     }
 
     /// Resolves a revision to a commit, once.

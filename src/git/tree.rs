@@ -31,6 +31,11 @@ impl Entry {
     pub fn is_directory(&self) -> bool {
         self.mode == DIRECTORY
     }
+
+    /// Whether the entry is a regular file, executable or not.
+    pub fn is_file(&self) -> bool {
+        self.mode & 0o170_000 == 0o100_000
+    }
 }
 
 /// Reads a tree object; `None` when it is malformed.

@@ -1,1 +1,2 @@
-//! proc
+//! Child processes that are not git: agent commands, checks and set-up commands, each in a process
+//! group of its own.

@@ -1,1 +1,22 @@
-//! store
+//! Durable state over git and files: what survives the process, and how several processes share it.
+//!
+//! Everything lives in refs and below `<common dir>/agents/`; [`layout`] names it all. Writers take an
+//! OS lock ([`lock`]), build their objects, and move a ref by compare-and-swap ([`chain`]). The
+//! store has no clock: every write is told what time it is.
+
+mod cache;
+pub mod chain;
+mod clone_id;
+pub mod excludes;
+mod find;
+pub mod fsx;
+pub mod journal;
+pub mod keep;
+pub mod layout;
+pub mod ledger;
+pub mod lock;
+mod maintenance;
+pub mod policy;
+pub mod recovery;
+pub mod roles;
+pub mod trash;

@@ -1,7 +1,12 @@
 //! Durable and public formats, versioned: what is read from files and written to them, and nothing
-//! else. No file is opened here; values go to and come from `domain`, which knows the rules.
+//! else. No file is opened here. Values go to and come from `domain`, which knows the rules, so that a
+//! change of one cannot silently change the other.
 
+pub mod event_line;
 pub mod hook_payload;
 pub mod host_settings;
+pub mod journal;
+pub mod policy;
+pub mod role_file;
 pub mod task_file;
 mod toml_reader;

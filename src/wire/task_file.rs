@@ -48,8 +48,9 @@ pub fn parse(name: &str, bytes: &[u8]) -> TaskDraft {
             let at = error.valid_up_to();
             let problem = Problem::at(at..at + 1, "the file is not UTF-8 from here on")
                 .help("save it as UTF-8");
-            let text = String::from_utf8_lossy(bytes);
-            return TaskDraft::unreadable(Source::new(name, text), problem);
+            let mut source = Source::new(name, String::from_utf8_lossy(bytes));
+            hide_lost_briefing(&mut source);
+            return TaskDraft::unreadable(source, problem);
         }
     };
     let document = Document::parse(text);
@@ -57,6 +58,9 @@ pub fn parse(name: &str, bytes: &[u8]) -> TaskDraft {
     document.hide_secrets(&mut source);
     if let Some(briefing) = document.root().get("briefing") {
         source.hide(briefing.span());
+    }
+    if !document.syntax().is_empty() {
+        hide_lost_briefing(&mut source);
     }
     if is_kit(&document) {
         kit::read(&document, source)
@@ -81,6 +85,13 @@ pub fn unreadable(path: &Path, cause: &io::Error) -> Error {
     match cause.kind() {
         io::ErrorKind::IsADirectory => error.hint("name a file, or `-` for standard input"),
         _ => error.hint("for a task on standard input, run git agent spawn -"),
+    }
+}
+
+/// Where a broken file mentions a briefing, nobody can tell how far it reaches.
+fn hide_lost_briefing(source: &mut Source) {
+    if let Some(start) = source.text().find("briefing") {
+        source.hide(start..source.text().len());
     }
 }
 

@@ -11,7 +11,7 @@ mod document;
 
 use crate::domain::diagnostic::{Field, Located, Problem, nearest};
 use toml::Spanned;
-use toml::de::{DeString, DeTable, DeValue};
+use toml::de::{DeInteger, DeString, DeTable, DeValue};
 
 pub(super) use document::Document;
 
@@ -35,13 +35,10 @@ impl<'d, 't> Reader<'d, 't> {
         };
         for (key, value) in document.root().iter() {
             let name = key.get_ref().as_ref();
-            if is_section(keys, name) && !is_key(keys, ("", name)) && table(value).is_none() {
+            if is_section(keys, name) && table(value).is_none() {
                 let message = format!("`{name}` must be a table, not {}", kind(value.get_ref()));
-                reader.report(
-                    value,
-                    message,
-                    format!("write [{name}] and its keys below it"),
-                );
+                let help = format!("write [{name}] and its keys below it");
+                reader.report(value, message, help);
             }
         }
         reader
@@ -57,8 +54,8 @@ impl<'d, 't> Reader<'d, 't> {
 
     /// A whole number.
     pub(super) fn integer(&mut self, key: Key) -> Field<i64> {
-        self.read(key, "a whole number of 64 bits", |value| match value {
-            DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix()).ok(),
+        self.read(key, "a whole number", |value| match value {
+            DeValue::Integer(number) => whole(number),
             _ => None,
         })
     }
@@ -118,15 +115,14 @@ impl<'d, 't> Reader<'d, 't> {
     pub(super) fn finish(mut self, other: (&str, &'static [Key])) -> Vec<Problem> {
         for (key, value) in self.document.root().iter() {
             let name = key.get_ref().as_ref();
-            if !is_key(self.keys, ("", name)) && !is_section(self.keys, name) {
-                let section = table(value).is_some();
-                self.unknown("", key, section, other);
-            } else if let Some(section) = table(value) {
-                for (key, _) in section.iter() {
+            if is_section(self.keys, name) {
+                for (key, _) in table(value).into_iter().flatten() {
                     if !is_key(self.keys, (name, key.get_ref())) {
                         self.unknown(name, key, false, other);
                     }
                 }
+            } else if !is_key(self.keys, ("", name)) {
+                self.unknown("", key, table(value).is_some(), other);
             }
         }
         self.problems
@@ -160,11 +156,10 @@ impl<'d, 't> Reader<'d, 't> {
     /// The value of a key, or what to say instead.
     fn find<T>(&self, (section, key): Key) -> Result<&'d Spanned<DeValue<'t>>, Field<T>> {
         let root = self.document.root();
-        let header = root.get(section);
-        let table = if section.is_empty() {
-            Some(root)
-        } else {
-            header.and_then(table)
+        let header = root.get(section).filter(|_| !section.is_empty());
+        let table = match section {
+            "" => Some(root),
+            _ => header.and_then(table),
         };
         match table.and_then(|table| table.get(key)) {
             Some(value) if self.document.is_torn(&value.span()) => Err(Field::Unreadable),
@@ -249,7 +244,7 @@ fn is_section(keys: &[Key], name: &str) -> bool {
 }
 
 fn is_key(keys: &[Key], (section, key): (&str, &str)) -> bool {
-    keys.iter().any(|known| *known == (section, key))
+    keys.contains(&(section, key))
 }
 
 fn label(section: &str, key: &str) -> String {
@@ -266,9 +261,15 @@ fn table<'v, 't>(value: &'v Spanned<DeValue<'t>>) -> Option<&'v DeTable<'t>> {
     }
 }
 
+fn whole(number: &DeInteger<'_>) -> Option<i64> {
+    i64::from_str_radix(number.as_str(), number.radix()).ok()
+}
+
+/// What a value is, as messages say it after "not".
 fn kind(value: &DeValue<'_>) -> &'static str {
     match value {
         DeValue::String(_) => "a string",
+        DeValue::Integer(number) if whole(number).is_none() => "one of more than 64 bits",
         DeValue::Integer(_) => "an integer",
         DeValue::Float(_) => "a float",
         DeValue::Boolean(_) => "a boolean",

@@ -1,7 +1,9 @@
-#![allow(clippy::disallowed_methods, reason = "tests set up the environment")]
 //! Real repositories in temporary directories, driven by the real `git`, with nothing of the
 //! machine's own configuration or environment showing through.
 
+pub mod agent;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -100,4 +102,29 @@ pub fn isolated(program: impl AsRef<OsStr>, directory: &Path) -> Command {
         .env("GIT_COMMITTER_NAME", "C O Mitter")
         .env("GIT_COMMITTER_EMAIL", "committer@example.com");
     command
+}
+
+/// Every path below a directory with its content, to see that nothing changed.
+pub fn snapshot(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    walkdir::WalkDir::new(directory)
+        .into_iter()
+        .map(|entry| entry.expect("readable").into_path())
+        .map(|path| {
+            let content = std::fs::read(&path).unwrap_or_default();
+            (path, content)
+        })
+        .collect()
+}
+
+/// Fails with the names of what was added, removed or changed.
+pub fn assert_unchanged(
+    before: &BTreeMap<PathBuf, Vec<u8>>,
+    after: &BTreeMap<PathBuf, Vec<u8>>,
+    who: &str,
+) {
+    let paths = before.keys().chain(after.keys());
+    let changed: BTreeSet<_> = paths
+        .filter(|path| before.get(*path) != after.get(*path))
+        .collect();
+    assert!(changed.is_empty(), "{who} touched {changed:?}");
 }

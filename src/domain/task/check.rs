@@ -34,8 +34,8 @@ impl TaskDraft {
             warnings: std::mem::take(&mut self.warnings),
             source: &self.source,
         };
-        for (word, lines, text) in self.texts() {
-            rules.recordable(word, lines, text);
+        for (word, text) in self.recorded_texts() {
+            rules.no_secret(word, text);
         }
         let role = rules.role(&self.role, roles);
         let edits = role.is_some_and(|role| role.edits);
@@ -52,13 +52,13 @@ impl TaskDraft {
             name: rules.name(&self.name),
             parent: rules.parent(&self.parent),
             base: rules.base(&self.base),
-            description: rules.filled("description", &self.description),
-            model: rules.filled("model", &self.model),
-            briefing: rules.briefing(&self.briefing),
-            system_prompt: rules.filled("system prompt", &self.system_prompt),
-            profile: rules.filled("profile", &self.profile),
+            description: rules.line("the description", &self.description),
+            model: rules.line("the model", &self.model),
+            briefing: rules.paragraph("the briefing", &self.briefing),
+            system_prompt: rules.paragraph("the system prompt", &self.system_prompt),
+            profile: rules.line("the profile", &self.profile),
             max_iterations: rules.max_iterations(&self.max_iterations),
-            checks: rules.commands("check", &self.checks),
+            checks: rules.commands("a check", &self.checks),
             bundle_required: self.bundle_required.given().map(|field| field.value),
             output_file: rules.output_file(&self.output_file),
             output_overwrite: self
@@ -69,7 +69,7 @@ impl TaskDraft {
             setup_copy: rules
                 .globs("list of files to copy", &self.setup_copy, false)
                 .unwrap_or_default(),
-            setup_run: rules.commands("setup command", &self.setup_run),
+            setup_run: rules.commands("a setup command", &self.setup_run),
             timeout: rules.timeout(&self.timeout),
         };
         let Rules {

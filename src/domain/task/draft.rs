@@ -73,37 +73,37 @@ impl TaskDraft {
         self.role.given().map(|role| role.value.as_str())
     }
 
-    /// Every text that is recorded or shown, with the word for it in messages and whether it may have
-    /// several lines. The briefing is not among them: it is handed to the agent and never recorded.
-    pub(super) fn texts(&self) -> Vec<(&'static str, bool, &Located<String>)> {
+    /// Every text that is recorded or shown, with the word for it in messages. The briefing is not among
+    /// them: it is handed to the agent and never recorded.
+    pub(super) fn recorded_texts(&self) -> Vec<(&'static str, &Located<String>)> {
         let single = [
-            ("the role", false, &self.role),
-            ("the task text", true, &self.text),
-            ("the name", false, &self.name),
-            ("the parent", false, &self.parent),
-            ("the base", false, &self.base),
-            ("the description", false, &self.description),
-            ("the model", false, &self.model),
-            ("the system prompt", true, &self.system_prompt),
-            ("the profile", false, &self.profile),
-            ("the output file", false, &self.output_file),
-            ("the timeout", false, &self.timeout),
+            ("the role", &self.role),
+            ("the task text", &self.text),
+            ("the name", &self.name),
+            ("the parent", &self.parent),
+            ("the base", &self.base),
+            ("the description", &self.description),
+            ("the model", &self.model),
+            ("the system prompt", &self.system_prompt),
+            ("the profile", &self.profile),
+            ("the output file", &self.output_file),
+            ("the timeout", &self.timeout),
         ];
         let lists = [
-            ("a glob of the whitelist", false, &self.whitelist),
-            ("a glob of the denylist", false, &self.denylist),
-            ("a check", true, &self.checks),
-            ("a glob to copy", false, &self.setup_copy),
-            ("a setup command", true, &self.setup_run),
+            ("a glob of the whitelist", &self.whitelist),
+            ("a glob of the denylist", &self.denylist),
+            ("a check", &self.checks),
+            ("a glob to copy", &self.setup_copy),
+            ("a setup command", &self.setup_run),
         ];
-        let single = single
-            .into_iter()
-            .filter_map(|(word, lines, field)| Some((word, lines, field.given()?)));
-        let lists = lists.into_iter().flat_map(|(word, lines, field)| {
-            let items = field.given().map(|list| list.value.as_slice());
-            let items = items.unwrap_or_default().iter();
-            items.map(move |item| (word, lines, item))
-        });
-        single.chain(lists).collect()
+        let mut texts = Vec::new();
+        for (word, field) in single {
+            texts.extend(field.given().map(|text| (word, text)));
+        }
+        for (word, field) in lists {
+            let items = field.given().into_iter().flat_map(|list| &list.value);
+            texts.extend(items.map(|text| (word, text)));
+        }
+        texts
     }
 }

@@ -8,7 +8,7 @@
 //! for racy, and reads the file again, when its time is not below the index's own; a file stamped
 //! this way is never racy, and any later edit moves its time to the present, so none is missed.
 
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, IoContext, Result};
 use gix::bstr::BStr;
 use gix::index::entry::{Mode, Stat};
 use rustix::fs::{AtFlags, OFlags, Timespec, Timestamps, UTIME_OMIT};
@@ -17,6 +17,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// How far back a file's modification time is set.
@@ -39,9 +40,8 @@ impl Destination {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
         let root = rustix::fs::open(path, flags, rustix::fs::Mode::empty())
             .map_err(|errno| failed("could not open the worktree", path, errno))?;
-        let now = rustix::fs::fstat(now)
-            .map_err(|errno| failed("could not read the clock of", path, errno))?;
-        let seconds = i64::from(now.st_mtime) - STEP_BACK_SECONDS;
+        let now = now.metadata().at("could not read the clock of", path)?;
+        let seconds = now.mtime() - STEP_BACK_SECONDS;
         let time = |seconds, nanoseconds| Timespec {
             tv_sec: seconds,
             tv_nsec: nanoseconds,

@@ -3,8 +3,8 @@
 //! The proof that a source's file is right is its hash. Git's own proof, that the file's stat equals
 //! its index entry, says only that the file was clean under the attributes of then, by an index
 //! that whoever owns the worktree can write. The hash needs neither trust nor a second look at the
-//! file: what is hashed is what is written. It costs 5 to 10 % of `git worktree add` (SHA-1 of every
-//! byte) and saves reading the source's index.
+//! file: what is hashed is what is written. It costs one SHA-1 over every byte and saves reading the
+//! source's index.
 //!
 //! A file above [`BUFFER`] is cloned first where the file system can share its blocks, and the clone
 //! is hashed: nobody else writes to it.

@@ -44,7 +44,7 @@ impl<'t> Document<'t> {
     }
 
     /// What is no TOML.
-    pub(super) fn syntax(&self) -> &[Problem] {
+    pub(crate) fn syntax(&self) -> &[Problem] {
         &self.syntax
     }
 

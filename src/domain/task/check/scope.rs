@@ -3,7 +3,7 @@
 use super::Rules;
 use crate::domain::diagnostic::{Field, Located, Problem, nearest};
 use crate::domain::glob::Glob;
-use crate::domain::role::{Role, RoleSet};
+use crate::domain::role::{Role, RoleSet, is_role_name};
 use crate::error::Code;
 use std::collections::HashSet;
 
@@ -23,6 +23,15 @@ impl Rules<'_> {
     ) -> Option<&'r Role> {
         let Located { value: name, span } = self.required(field, ROLES_HELP)?;
         let role = roles.get(name);
+        if let Some(invalid) = roles.invalid().find(|invalid| invalid.name == *name) {
+            let message = format!("role `{name}` cannot be used: {} is invalid", invalid.path);
+            self.problems.push(
+                Problem::at(span.clone(), message)
+                    .help(invalid.problems.join("; "))
+                    .code(Code::RoleInvalid),
+            );
+            return None;
+        }
         let problem = match role {
             Some(role) if role.spawnable => return Some(role),
             // The wording is the one that users of the older kit know.
@@ -106,12 +115,4 @@ impl Rules<'_> {
         }
         Some(globs)
     }
-}
-
-fn is_role_name(name: &str) -> bool {
-    name.len() <= 64
-        && name.starts_with(|c: char| c.is_ascii_lowercase())
-        && name
-            .bytes()
-            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }

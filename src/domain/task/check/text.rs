@@ -16,22 +16,20 @@ const MANY: usize = 2_000;
 const TEXT_HELP: &str = "say what is to be done, and how to tell that it is";
 
 impl Rules<'_> {
-    /// A text that is recorded holds no credential: it would be pushed, fetched and never forgotten.
-    pub(super) fn recordable(&mut self, word: &str, lines: bool, text: &Located<String>) {
-        let Some(found) = secret::find(&text.value) else {
-            return self.printable(word, lines, text);
-        };
-        let secret = |raw: &str| secret::find(raw).map(|secret| secret.range);
-        let message = format!("{word} holds what looks like {}", found.kind);
-        self.refuse(
-            &self.locate(&text.span, secret),
-            message,
-            "say where it is kept instead, or put it into `briefing`, which is never recorded",
-        );
+    /// A credential that is recorded is pushed, fetched and never forgotten.
+    pub(super) fn no_secret(&mut self, word: &str, text: &Located<String>) {
+        if let Some(found) = secret::find(&text.value) {
+            let secret = |raw: &str| secret::find(raw).map(|secret| secret.range);
+            self.refuse(
+                &self.locate(&text.span, secret),
+                format!("{word} holds what looks like {}", found.kind),
+                "say where it is kept instead, or put it into `briefing`, which is never recorded",
+            );
+        }
     }
 
     /// Control characters end commit messages early, and act on terminals.
-    pub(super) fn printable(&mut self, word: &str, lines: bool, text: &Located<String>) {
+    pub(super) fn no_control(&mut self, word: &str, lines: bool, text: &Located<String>) {
         let white = |c: char| lines && matches!(c, '\n' | '\r' | '\t');
         if let Some(control) = text.value.chars().find(|&c| c.is_control() && !white(c)) {
             let message = format!(
@@ -49,7 +47,9 @@ impl Rules<'_> {
 
     /// The task text, trimmed and with LF line ends.
     pub(super) fn text(&mut self, field: &Field<String>) -> Option<String> {
-        let Located { value, span } = self.required(field, TEXT_HELP)?;
+        let given = self.required(field, TEXT_HELP)?;
+        self.no_control("the task text", true, given);
+        let Located { value, span } = given;
         let text = value.replace("\r\n", "\n").replace('\r', "\n");
         let text = text.trim();
         let length = text.chars().count();

@@ -13,20 +13,23 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 const OUTSIDE: &str = "output_file must be under {output_dir}; path traversal not allowed";
 
 impl Rules<'_> {
-    /// A text without the space around it, which must leave something.
-    pub(super) fn filled(&mut self, word: &str, field: &Field<String>) -> Option<String> {
-        let Located { value, span } = field.given()?;
-        let text = value.trim();
-        if text.is_empty() {
-            self.refuse(span, format!("the {word} is empty"), "leave the key out");
-        }
-        Some(text.to_owned())
+    /// One line of text without the space around it, which must leave something.
+    pub(super) fn line(&mut self, word: &str, field: &Field<String>) -> Option<String> {
+        self.filled(word, false, field.given()?)
     }
 
-    /// The briefing may hold credentials, because nobody records it.
-    pub(super) fn briefing(&mut self, field: &Field<String>) -> Option<String> {
-        self.printable("the briefing", true, field.given()?);
-        self.filled("briefing", field)
+    /// The same, of any number of lines.
+    pub(super) fn paragraph(&mut self, word: &str, field: &Field<String>) -> Option<String> {
+        self.filled(word, true, field.given()?)
+    }
+
+    fn filled(&mut self, word: &str, lines: bool, text: &Located<String>) -> Option<String> {
+        self.no_control(word, lines, text);
+        let filled = text.value.trim();
+        if filled.is_empty() {
+            self.refuse(&text.span, format!("{word} is empty"), "leave it out");
+        }
+        Some(filled.to_owned())
     }
 
     /// An alias.
@@ -54,7 +57,7 @@ impl Rules<'_> {
 
     /// A revision must not be taken for an option of git.
     pub(super) fn base(&mut self, field: &Field<String>) -> Option<String> {
-        let base = self.filled("base", field)?;
+        let base = self.line("the base", field)?;
         if base.starts_with('-') {
             let span = &field.given()?.span;
             let message = format!("the base `{base}` is no revision");
@@ -69,16 +72,9 @@ impl Rules<'_> {
         word: &str,
         field: &Field<Vec<Located<String>>>,
     ) -> Vec<String> {
-        let commands = field.given().map(|list| list.value.as_slice());
-        let commands = commands.unwrap_or_default();
-        for Located { value, span } in commands {
-            if value.trim().is_empty() {
-                self.refuse(span, format!("a {word} is empty"), "remove it");
-            }
-        }
+        let commands = field.given().into_iter().flat_map(|list| &list.value);
         commands
-            .iter()
-            .map(|command| command.value.clone())
+            .filter_map(|command| self.filled(word, true, command))
             .collect()
     }
 
@@ -108,7 +104,7 @@ impl Rules<'_> {
 
     /// A path below the output directory. `run`, which knows that directory, judges symlinks.
     pub(super) fn output_file(&mut self, field: &Field<String>) -> Option<String> {
-        let file = self.filled("output file", field)?;
+        let file = self.line("the output file", field)?;
         if leads_outside(&file) {
             let span = &field.given()?.span;
             self.refuse(span, OUTSIDE, "write a relative path without `..`");

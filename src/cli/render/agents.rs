@@ -1,0 +1,219 @@
+//! How agents look: in a table, alone, as a tree.
+
+use super::table::{Cell, Table, age};
+use crate::cli::style::{BAD, BOLD, DIM, GOOD, WARN, paint};
+use crate::cli::ui::{Answer, width};
+use crate::ops::agent_report::{AgentReport, EventReport};
+use crate::ops::list::ListReport;
+use crate::ops::settle::MoveReport;
+use crate::ops::show::{Invocation, LogReport, PathReport, ShowReport};
+use crate::ops::tree::{Node, TreeReport};
+use anstyle::Style;
+use serde_json::{Value, json};
+
+const NOBODY: &str = "(no agents)\n";
+
+impl Answer for ListReport {
+    fn text(&self) -> String {
+        if self.agents.is_empty() {
+            return NOBODY.to_owned();
+        }
+        let mut table = Table::new(vec!["AGENT", "STATE", "ROLE", "AGE", "TASK"], width());
+        for agent in &self.agents {
+            table.push(vec![
+                Cell::painted(BOLD, handle(agent)),
+                Cell::painted(state_style(agent.state), state(agent)),
+                Cell::plain(agent.role.clone().unwrap_or_default()),
+                Cell::painted(DIM, age(agent.age_seconds)),
+                Cell::plain(agent.description.clone().unwrap_or_default()),
+            ]);
+        }
+        table.render()
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        self.agents.iter().map(|agent| json!(agent)).collect()
+    }
+}
+
+impl Answer for TreeReport {
+    fn text(&self) -> String {
+        if self.agents.is_empty() {
+            return NOBODY.to_owned();
+        }
+        // Whether the ancestor at each depth has a sibling below, so that its line goes on.
+        let mut open: Vec<bool> = Vec::new();
+        let mut text = String::new();
+        for node in &self.agents {
+            open.truncate(node.depth);
+            text.push_str(&branch_lines(node, &open));
+            open.push(!node.last);
+            let agent = &node.agent;
+            text.push_str(&format!(
+                "{} {} {}\n",
+                paint(BOLD, &handle(agent)),
+                paint(state_style(agent.state), &state(agent)),
+                agent.description.as_deref().unwrap_or_default()
+            ));
+        }
+        if self.truncated {
+            text.push_str("… and more\n");
+        }
+        text
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        self.agents.iter().map(|node| json!(node)).collect()
+    }
+}
+
+impl Answer for ShowReport {
+    fn text(&self) -> String {
+        let agent = &self.agent;
+        let list = |globs: &Option<Vec<String>>| globs.as_ref().map(|globs| globs.join(" "));
+        let base = agent.base_oid.as_ref().map(|oid| match &agent.base_ref {
+            Some(name) => format!("{name} {}", &oid[..7]),
+            None => oid.clone(),
+        });
+        let lines = [
+            ("Agent ID", Some(agent.agent_id.clone())),
+            ("Name", agent.name.clone()),
+            (
+                "State",
+                Some(paint(state_style(agent.state), &state(agent))),
+            ),
+            ("Summary", agent.summary.clone()),
+            ("Task", agent.description.clone()),
+            ("Role", agent.role.clone()),
+            ("Parent", agent.parent_id.clone()),
+            ("Branch", agent.branch.clone()),
+            ("Worktree", agent.worktree_path.clone()),
+            ("Base", base),
+            ("May touch", list(&self.whitelist)),
+            ("Never", list(&self.denylist)),
+            ("Checks", list(&self.checks)),
+            ("DNA", agent.dna.clone()),
+        ];
+        let mut text = String::new();
+        for (key, value) in lines {
+            if let Some(value) = value.filter(|value| !value.is_empty()) {
+                let key = format!("{:10}", format!("{key}:"));
+                text.push_str(&format!("{} {value}\n", paint(BOLD, &key)));
+            }
+        }
+        for problem in &agent.irregular {
+            text.push_str(&format!("{} {problem}\n", paint(WARN, "irregular:")));
+        }
+        text.push('\n');
+        text.push_str(&history(&self.events));
+        text
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+}
+
+impl Answer for LogReport {
+    fn text(&self) -> String {
+        history(&self.events)
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        self.events.iter().map(|event| json!(event)).collect()
+    }
+}
+
+impl Answer for Invocation {
+    fn text(&self) -> String {
+        format!("{:#}\n", self.json())
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+}
+
+impl Answer for PathReport {
+    fn text(&self) -> String {
+        format!("{}\n", self.worktree_abspath)
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+}
+
+impl Answer for MoveReport {
+    fn text(&self) -> String {
+        let agent = &self.agent;
+        let state = paint(state_style(agent.state), &state(agent));
+        format!("{} is {state}\n", handle(agent))
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+}
+
+fn history(events: &[EventReport]) -> String {
+    let mut table = Table::new(vec!["TIME", "EVENT", "BY", "DETAIL"], width());
+    for event in events {
+        // Fractions of a second are for machines.
+        let time = event.time.split('.').next().unwrap_or_default();
+        table.push(vec![
+            Cell::painted(DIM, format!("{time}Z")),
+            Cell::plain(event.event.clone()),
+            Cell::painted(DIM, event.by.clone()),
+            Cell::plain(event.detail.clone().unwrap_or_default()),
+        ]);
+    }
+    table.render()
+}
+
+fn branch_lines(node: &Node, open: &[bool]) -> String {
+    if node.depth == 0 {
+        return String::new();
+    }
+    let ancestors = open.iter().skip(1);
+    let mut text: String = ancestors
+        .map(|goes_on| if *goes_on { "│  " } else { "   " })
+        .collect();
+    text.push_str(if node.last { "└─ " } else { "├─ " });
+    text
+}
+
+fn handle(agent: &AgentReport) -> String {
+    match &agent.name {
+        Some(name) => format!("{} {name}", agent.short_id),
+        None => agent.short_id.clone(),
+    }
+}
+
+fn state(agent: &AgentReport) -> String {
+    match agent.deferred {
+        true => format!("{} (deferred)", agent.state),
+        false => agent.state.to_owned(),
+    }
+}
+
+fn state_style(state: &str) -> Style {
+    match state {
+        "done" | "merged" => GOOD,
+        "failed" | "rejected" => BAD,
+        "spawning" => WARN,
+        _ => Style::new(),
+    }
+}

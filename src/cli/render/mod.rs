@@ -1,0 +1,6 @@
+//! What answers look like: a text for people and a value for machines.
+
+mod agents;
+mod roles;
+mod spawn;
+mod table;

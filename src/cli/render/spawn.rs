@@ -1,0 +1,114 @@
+//! How a spawn and its plan look.
+
+use crate::cli::style::{BOLD, DIM, paint};
+use crate::cli::ui::Answer;
+use crate::ops::spawn::{SpawnPlan, SpawnReport};
+use serde_json::{Value, json};
+
+impl Answer for SpawnReport {
+    fn text(&self) -> String {
+        let absent = || "n/a".to_owned();
+        let base = match &self.base.refname {
+            Some(name) => format!("{} {}", name, &self.base.oid[..7]),
+            None => self.base.oid[..7].to_owned(),
+        };
+        let kind = format!("{} ({}, {})", self.role, self.subagent_type, self.isolation);
+        let mut lines = vec![("Agent ID", self.agent_id.clone())];
+        lines.extend(self.name.clone().map(|name| ("Name", name)));
+        lines.extend([
+            ("DNA", self.dna.clone()),
+            ("Role", kind),
+            ("Branch", self.branch.clone().unwrap_or_else(absent)),
+            (
+                "Worktree",
+                self.worktree_path.clone().unwrap_or_else(absent),
+            ),
+            ("Base", base),
+            ("Prompt", self.prompt_path.clone()),
+            ("Verify", self.verify_command.clone()),
+        ]);
+        report_block(&lines)
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+}
+
+impl Answer for SpawnPlan {
+    fn text(&self) -> String {
+        let absent = || "n/a".to_owned();
+        let worktree = self
+            .worktree
+            .as_ref()
+            .map(|path| path.display().to_string());
+        let mut text = report_block(&[
+            (
+                "Agent ID",
+                format!("{} {}", self.id, paint(DIM, "(would be)")),
+            ),
+            ("DNA", self.dna.to_string()),
+            (
+                "Role",
+                format!("{} ({})", self.role.name, self.role.subagent_type),
+            ),
+            ("Branch", self.branch.clone().unwrap_or_else(absent)),
+            ("Worktree", worktree.unwrap_or_else(absent)),
+            ("Base", self.base.oid.to_hex()),
+        ]);
+        for warning in &self.warnings {
+            text.push_str(&format!("warning: {warning}\n"));
+        }
+        text
+    }
+
+    fn json(&self) -> Value {
+        let mut value = json!({
+            "schema": "git-agent.spawn-plan/1",
+            "agent_id": self.id.to_string(),
+            "dna": self.dna.to_string(),
+            "role": self.role.name,
+            "subagent_type": self.role.subagent_type,
+            "isolation": self.role.isolation.as_str(),
+            "base": { "oid": self.base.oid.to_hex() },
+            "description": self.description,
+            "warnings": self.warnings,
+        });
+        let optional = [
+            (
+                "branch",
+                self.branch
+                    .as_deref()
+                    .map(|name| name.trim_start_matches("refs/heads/").to_owned()),
+            ),
+            (
+                "worktree_abspath",
+                self.worktree
+                    .as_ref()
+                    .map(|path| path.display().to_string()),
+            ),
+            ("name", self.name.as_ref().map(ToString::to_string)),
+        ];
+        for (key, field) in optional {
+            if let Some(field) = field {
+                value[key] = json!(field);
+            }
+        }
+        if let Some(refname) = &self.base.refname {
+            value["base"]["ref"] = json!(refname);
+        }
+        value
+    }
+}
+
+/// The report block that wizards look for: one `Key: value` per line between two fixed lines.
+fn report_block(lines: &[(&str, String)]) -> String {
+    let width = lines.iter().map(|(key, _)| key.len()).max().unwrap_or(0) + 1;
+    let mut text = "=== SPAWN-AGENT REPORT ===\n".to_owned();
+    for (key, value) in lines {
+        let key = format!("{:width$}", format!("{key}:"));
+        text.push_str(&format!("{} {value}\n", paint(BOLD, &key)));
+    }
+    text.push_str("=== /SPAWN-AGENT REPORT ===\n");
+    text
+}

@@ -1,0 +1,155 @@
+//! The one door to standard output and standard error.
+//!
+//! Standard output carries the answer, standard error the narration, in every format; after a failure
+//! standard output is empty. A reader that goes away ends the program quietly.
+
+use super::style::{BAD, HINT, WARN, paint};
+use crate::error::{Code, Error, Exit, Result};
+use clap::ValueEnum;
+use serde_json::{Value, json};
+use std::io::{ErrorKind, Write};
+
+/// How answers are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// For people.
+    Text,
+    /// One object.
+    Json,
+    /// One object per line.
+    Ndjson,
+}
+
+/// Something a command answers.
+pub(super) trait Answer {
+    /// For people; empty for nothing to say.
+    fn text(&self) -> String;
+    /// The whole answer as one value.
+    fn json(&self) -> Value;
+    /// The answer as lines; the whole in one unless it is a list.
+    fn rows(&self) -> Vec<Value> {
+        vec![self.json()]
+    }
+}
+
+/// Where a command speaks.
+pub(super) struct Ui {
+    format: Format,
+    out: Box<dyn Write>,
+    err: Box<dyn Write>,
+}
+
+impl Ui {
+    /// Speaks on this process's streams, with colour where they want it.
+    pub(super) fn of_process(format: Format) -> Ui {
+        Ui {
+            format,
+            out: Box::new(anstream::stdout()),
+            err: Box::new(anstream::stderr()),
+        }
+    }
+
+    /// The format that was asked for.
+    pub(super) fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Writes an answer.
+    pub(super) fn answer(&mut self, answer: &dyn Answer) -> Result<()> {
+        let text = match self.format {
+            Format::Text => answer.text(),
+            Format::Json => line(&answer.json()),
+            Format::Ndjson => answer.rows().iter().map(line).collect(),
+        };
+        self.print(&text)
+    }
+
+    /// Writes text as it is to standard output.
+    pub(super) fn print(&mut self, text: &str) -> Result<()> {
+        let written = self
+            .out
+            .write_all(text.as_bytes())
+            .and_then(|()| self.out.flush());
+        match written {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+            other => other.map_err(|source| Error::io("could not write the answer", source)),
+        }
+    }
+
+    /// Says something that needs attention though the command goes on.
+    pub(super) fn warn(&mut self, text: &str) {
+        self.narrate(&format!("{} {text}\n", paint(WARN, "warning:")));
+    }
+
+    /// Shows an error and gives the status to end with.
+    pub(super) fn fail(&mut self, error: &Error) -> Exit {
+        let text = match self.format {
+            Format::Text => error_text(error),
+            Format::Json | Format::Ndjson => line(&error_json(error)),
+        };
+        self.narrate(&text);
+        error.code().exit()
+    }
+
+    /// Nobody can be told that standard error is gone.
+    fn narrate(&mut self, text: &str) {
+        let _ = self.err.write_all(text.as_bytes());
+        let _ = self.err.flush();
+    }
+}
+
+/// How many characters fit into a line: the terminal's width, and on anything else no limit.
+pub(super) fn width() -> usize {
+    rustix::termios::tcgetwinsize(rustix::stdio::stdout())
+        .map_or(usize::MAX, |size| usize::from(size.ws_col).max(40))
+}
+
+/// Shows what clap has to say: help and version are answers, the rest is misuse.
+pub(super) fn usage(error: &clap::Error) -> Exit {
+    let _ = error.print();
+    if error.use_stderr() {
+        Code::Usage.exit()
+    } else {
+        Exit::Yes
+    }
+}
+
+fn line(value: &Value) -> String {
+    format!("{value}\n")
+}
+
+fn error_text(error: &Error) -> String {
+    let label = format!("error[{}]:", error.code());
+    let mut text = format!("{} {error}\n", paint(BAD, &label));
+    for detail in error.details() {
+        text.push_str(&format!("\n{}\n", detail.trim_end()));
+    }
+    if !error.details().is_empty() {
+        text.push('\n');
+    }
+    for cause in error.causes() {
+        text.push_str(&format!("caused by: {cause}\n"));
+    }
+    for hint in error.hints() {
+        text.push_str(&format!("{} {hint}\n", paint(HINT, "hint:")));
+    }
+    text
+}
+
+fn error_json(error: &Error) -> Value {
+    let causes: Vec<String> = error
+        .details()
+        .iter()
+        .cloned()
+        .chain(error.causes())
+        .collect();
+    json!({
+        "schema": "git-agent.error/1",
+        "error": {
+            "code": error.code().name(),
+            "message": error.message(),
+            "causes": causes,
+            "hints": error.hints(),
+        }
+    })
+}

@@ -1,0 +1,44 @@
+//! Whole sections of git's configuration, where the names of the keys are not known beforehand.
+
+use super::Repo;
+use super::repo::failed;
+use crate::error::Result;
+
+/// One line of a configuration file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// The full key: section and name in lower case, the subsection as it is written.
+    pub key: String,
+    /// The value; `true` for a key that stands alone, as git reads it.
+    pub value: String,
+}
+
+impl Repo {
+    /// Every setting whose key starts with `prefix`, from the least to the most specific file, so
+    /// that the last one of a key is the one that counts. Lines that are not UTF-8 are left out.
+    ///
+    /// # Errors
+    /// `git-failed` when a configuration file cannot be read.
+    pub fn settings(&self, prefix: &str) -> Result<Vec<Setting>> {
+        let what = "could not read the configuration";
+        let config = self.inner.config().map_err(|error| failed(what, error))?;
+        let entries = config.entries(None).map_err(|error| failed(what, error))?;
+        let mut settings = Vec::new();
+        entries
+            .for_each(|entry| {
+                let Some(key) = entry.name().ok().filter(|key| key.starts_with(prefix)) else {
+                    return;
+                };
+                let value = match entry.has_value() {
+                    true => entry.value().ok(),
+                    false => Some("true"),
+                };
+                settings.extend(value.map(|value| Setting {
+                    key: key.to_owned(),
+                    value: value.to_owned(),
+                }));
+            })
+            .map_err(|error| failed(what, error))?;
+        Ok(settings)
+    }
+}

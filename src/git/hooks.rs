@@ -1,0 +1,50 @@
+//! Runs the repository's own hooks as git itself would.
+
+use super::{Repo, command};
+use crate::domain::oid::Oid;
+use crate::error::Result;
+use std::path::Path;
+
+impl Repo {
+    /// Runs `post-checkout` in a new worktree with the arguments of `git worktree add`: the zero oid,
+    /// the commit, and 1. Gives what the hook said if it failed; git ignores that failure too.
+    ///
+    /// # Errors
+    /// `git-missing`, `io`.
+    pub fn run_post_checkout(&self, worktree: &Path, commit: Oid) -> Result<Option<String>> {
+        if !self.may_have_hook("post-checkout")? {
+            return Ok(None);
+        }
+        let (zero, commit) = (Oid::ZERO.to_hex(), commit.to_hex());
+        let arguments = [
+            "hook",
+            "run",
+            "--ignore-missing",
+            "post-checkout",
+            "--",
+            &zero,
+            &commit,
+            "1",
+        ];
+        let output = command::output(worktree, arguments)?;
+        if output.status.success() {
+            return Ok(None);
+        }
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        Ok(Some(if said.is_empty() {
+            output.status.to_string()
+        } else {
+            said
+        }))
+    }
+
+    /// Whether a hook of that name can exist at all, so that the usual case starts no process.
+    fn may_have_hook(&self, name: &str) -> Result<bool> {
+        let directory = match self.config_string("core.hooksPath")? {
+            // Relative to a worktree that may not exist yet, or `~/…`: git knows the rules.
+            Some(_) => return Ok(true),
+            None => self.common_dir().join("hooks"),
+        };
+        Ok(directory.join(name).exists() || self.has_config_section("hook")?)
+    }
+}

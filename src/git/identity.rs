@@ -1,0 +1,67 @@
+//! Who git says we are.
+
+use super::Repo;
+use super::objects::Identity;
+use super::repo::failed;
+use crate::error::Result;
+
+/// Author and committer for a commit of ours.
+#[derive(Clone, Debug)]
+pub struct Identities {
+    /// The author.
+    pub author: Identity,
+    /// The committer.
+    pub committer: Identity,
+    /// Whether git knew nobody and we stand in for the user.
+    pub stand_in: bool,
+}
+
+impl Repo {
+    /// Author and committer as git would choose them from environment and configuration. Where there
+    /// is no identity, as on a fresh machine, `git-agent <git-agent@localhost>` stands in: a spawn must
+    /// not fail for want of a name, and the caller warns.
+    ///
+    /// `now` is in seconds since the epoch and used for the stand-in only; git's own choice honours
+    /// `GIT_AUTHOR_DATE` and `GIT_COMMITTER_DATE`.
+    ///
+    /// # Errors
+    /// `git-failed` when the configuration cannot be read or names an impossible identity.
+    pub fn identities(&self, now: i64) -> Result<Identities> {
+        match (
+            self.inner.author_from_env(),
+            self.inner.committer_from_env(),
+        ) {
+            (Ok(author), Ok(committer)) => Ok(Identities {
+                author: plain(&author),
+                committer: plain(&committer),
+                stand_in: false,
+            }),
+            (Err(error), _) | (_, Err(error)) if error.code() == git2::ErrorCode::NotFound => {
+                let stand_in = Identity {
+                    name: "git-agent".to_owned(),
+                    email: "git-agent@localhost".to_owned(),
+                    seconds: now,
+                    offset_minutes: 0,
+                };
+                Ok(Identities {
+                    author: stand_in.clone(),
+                    committer: stand_in,
+                    stand_in: true,
+                })
+            }
+            (Err(error), _) | (_, Err(error)) => {
+                Err(failed("could not find out who you are", error))
+            }
+        }
+    }
+}
+
+fn plain(signature: &git2::Signature<'_>) -> Identity {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Identity {
+        name: text(signature.name_bytes()),
+        email: text(signature.email_bytes()),
+        seconds: signature.when().seconds(),
+        offset_minutes: signature.when().offset_minutes(),
+    }
+}

@@ -1,0 +1,119 @@
+//! What one notes tree has that another has not, and the union of two, by structure: subtrees with
+//! equal names are not opened, so the cost follows the difference and not the size.
+
+use super::fanout::{self, Put};
+use super::{Level, collect, read_level};
+use crate::domain::oid::Oid;
+use crate::error::Result;
+use crate::git::Repo;
+use crate::git::objects::{FALLBACK_IDENTITY, Identity, NewCommit};
+use std::collections::BTreeSet;
+
+/// The notes (annotated object and blob) of `new` that differ from those of `old`. Where the trees
+/// are split differently it may name a note that did not change.
+///
+/// # Errors
+/// `repo-corrupt` when a tree is missing.
+pub fn added(repo: &Repo, old: Oid, new: Oid) -> Result<BTreeSet<(Oid, Oid)>> {
+    let mut found = BTreeSet::new();
+    added_below(repo, old, new, &mut Vec::new(), &mut found)?;
+    Ok(found)
+}
+
+fn added_below(
+    repo: &Repo,
+    old: Oid,
+    new: Oid,
+    prefix: &mut Vec<u8>,
+    found: &mut BTreeSet<(Oid, Oid)>,
+) -> Result<()> {
+    if old == new {
+        return Ok(());
+    }
+    let (old, new) = (
+        read_level(repo, old, prefix)?,
+        read_level(repo, new, prefix)?,
+    );
+    let mut known: BTreeSet<_> = old.notes.iter().copied().collect();
+    let mut fresh = new.notes.clone();
+    for &(byte, tree) in &new.directories {
+        prefix.push(byte);
+        match directory(&old, byte) {
+            Some(old) => added_below(repo, old, tree, prefix, found)?,
+            None => collect(repo, tree, prefix, &[], &mut fresh)?,
+        }
+        prefix.pop();
+    }
+    // A directory that is gone may have been flattened into this level.
+    for &(byte, tree) in &old.directories {
+        if directory(&new, byte).is_none() {
+            let mut gone = Vec::new();
+            prefix.push(byte);
+            collect(repo, tree, prefix, &[], &mut gone)?;
+            prefix.pop();
+            known.extend(gone);
+        }
+    }
+    found.extend(fresh.into_iter().filter(|note| !known.contains(note)));
+    Ok(())
+}
+
+fn directory(level: &Level, byte: u8) -> Option<Oid> {
+    level
+        .directories
+        .iter()
+        .find(|(other, _)| *other == byte)
+        .map(|(_, tree)| *tree)
+}
+
+/// The union of two notes trees: every note of both, line by line. Nothing is ever dropped, so this is
+/// also what restores lines that a foreign writer lost.
+///
+/// # Errors
+/// As [`fanout::put`].
+pub fn union(repo: &Repo, one: Oid, two: Oid) -> Result<Oid> {
+    let missing = added(repo, one, two)?;
+    let mut tree = one;
+    let mut batch = fanout::Batch::new();
+    for (key, blob) in missing {
+        // A second blob for the same object (a tree with duplicates) needs a second pass.
+        if batch.contains_key(&key) {
+            tree = fanout::put(repo, tree, std::mem::take(&mut batch))?;
+        }
+        batch.insert(key, Put::Union(blob));
+    }
+    fanout::put(repo, tree, batch)
+}
+
+/// The commit that unites two histories of notes. Two clones that unite the same two commits make the
+/// same one, so that neither has to merge the other's merge: parents and trees are taken in the
+/// order of the commits' names, author and time depend on nothing else.
+///
+/// # Errors
+/// As [`fanout::put`].
+pub fn union_commit(repo: &Repo, ours: Oid, theirs: Oid, subject: &str) -> Result<Oid> {
+    let mut parents = [ours, theirs];
+    parents.sort_unstable();
+    let (one, two) = (repo.read_commit(parents[0])?, repo.read_commit(parents[1])?);
+    let tree = union(repo, one.tree, two.tree)?;
+    // A side that holds everything and descends from the other needs no merge.
+    let base = repo.merge_base(one.oid, two.oid)?;
+    for (older, newer) in [(&one, &two), (&two, &one)] {
+        if base == Some(older.oid) && newer.tree == tree {
+            return Ok(newer.oid);
+        }
+    }
+    let who = Identity {
+        name: FALLBACK_IDENTITY.0.into(),
+        email: FALLBACK_IDENTITY.1.into(),
+        seconds: one.seconds.max(two.seconds),
+        offset_minutes: 0,
+    };
+    repo.write_commit(&NewCommit {
+        tree,
+        parents: &parents,
+        author: &who,
+        committer: &who,
+        message: &format!("{subject}\n\nGit-Agent: 1\n"),
+    })
+}

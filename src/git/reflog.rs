@@ -1,0 +1,100 @@
+//! The reflog of our own refs, which recovery depends on.
+//!
+//! libgit2 and git write none in a bare repository and none for refs outside heads, remotes and notes
+//! unless the file exists. So it is made to exist, and where configuration keeps libgit2 from writing,
+//! the line is written here (git's `gitformat`: `<old> <new> <identity> <time> <zone>\t<message>`).
+
+use super::Repo;
+use super::objects::Identity;
+use super::repo::failed;
+use crate::domain::oid::Oid;
+use crate::error::{IoContext, Result};
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Whether libgit2 notes a move of this ref by itself; makes the log file if that is all it lacks.
+pub(super) fn is_written_by_libgit2(repo: &Repo, refname: &str) -> Result<bool> {
+    let what = "could not prepare the reflog";
+    let logs = match repo.config_string("core.logAllRefUpdates")?.as_deref() {
+        None => !repo.inner.is_bare(),
+        Some(word) => {
+            word.eq_ignore_ascii_case("always") || git2::Config::parse_bool(word).unwrap_or(true)
+        }
+    };
+    if !logs {
+        return Ok(false);
+    }
+    let has_log = repo.inner.reference_has_log(refname);
+    if !has_log.map_err(|error| failed(what, error))? {
+        let made = repo.inner.reference_ensure_log(refname);
+        made.map_err(|error| failed(what, error))?;
+    }
+    Ok(true)
+}
+
+/// Adds one entry. The caller holds the ref's lock.
+pub(super) fn append(
+    repo: &Repo,
+    refname: &str,
+    old: Oid,
+    new: Oid,
+    who: &Identity,
+    message: &str,
+) -> Result<()> {
+    let path = path(repo, refname);
+    let what = "could not write the reflog";
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory).at(what, &path)?;
+    }
+    let mut file = File::options()
+        .create(true)
+        .append(true)
+        .open(&path)
+        .at(what, &path)?;
+    let line = format!(
+        "{old} {new} {}\t{}\n",
+        who.stamp(),
+        message.replace('\n', " ")
+    );
+    file.write_all(line.as_bytes()).at(what, &path)
+}
+
+impl Repo {
+    /// Every object the ref has named, newest first, as far as its reflog tells. Lines that a power
+    /// loss garbled are skipped; a ref without a reflog has an empty one.
+    ///
+    /// # Errors
+    /// `io`.
+    pub fn reflog_oids(&self, refname: &str) -> Result<Vec<Oid>> {
+        let path = path(self, refname);
+        let content = match std::fs::read(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            content => content.at("could not read", &path)?,
+        };
+        let mut oids = Vec::new();
+        for line in content.split(|&b| b == b'\n').rev() {
+            let Some(names) = line
+                .get(..81)
+                .and_then(|names| std::str::from_utf8(names).ok())
+            else {
+                continue;
+            };
+            let (old, new) = (Oid::from_hex(&names[..40]), Oid::from_hex(&names[41..]));
+            for oid in [new, old]
+                .into_iter()
+                .flatten()
+                .filter(|oid| !oid.is_zero())
+            {
+                if oids.last() != Some(&oid) {
+                    oids.push(oid);
+                }
+            }
+        }
+        Ok(oids)
+    }
+}
+
+fn path(repo: &Repo, refname: &str) -> PathBuf {
+    repo.common_dir().join("logs").join(refname)
+}

@@ -1,0 +1,178 @@
+//! One agent as `list`, `show` and `tree` answer it.
+
+use crate::domain::agent::Agent;
+use crate::domain::event::{Event, Isolation, What};
+use crate::error::Result;
+use crate::ops::Ctx;
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde::Serialize;
+use std::path::Path;
+
+/// An agent in JSON. Absent means not applicable.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AgentReport {
+    /// The id, a UUID.
+    pub agent_id: String,
+    /// The first eight hex digits of the id.
+    pub short_id: String,
+    /// The alias.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// `spawning`, `running`, `done`, `failed`, `merged`, `rejected` or `discarded`.
+    pub state: &'static str,
+    /// Whether a decision was put off.
+    pub deferred: bool,
+    /// The role's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// `worktree` or `shared`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<&'static str>,
+    /// The parent's id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent_id: Option<String>,
+    /// The first 60 characters of the task.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The fingerprint of role, task and scope.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dna: Option<String>,
+    /// The branch, short name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// The worktree relative to the root when inside it, else absolute.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worktree_path: Option<String>,
+    /// The commit it started from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_oid: Option<String>,
+    /// The ref that was named as base.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_ref: Option<String>,
+    /// The first commit of the branch.
+    pub spawn_commit: String,
+    /// The time of the first event, RFC 3339.
+    pub created: String,
+    /// The time of the last event, RFC 3339.
+    pub updated: String,
+    /// The last summary or reason that was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+    /// What does not add up in its row.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub irregular: Vec<String>,
+    /// Seconds since the first event, for people.
+    #[serde(skip)]
+    pub age_seconds: i64,
+}
+
+/// One event in JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct EventReport {
+    /// The time, RFC 3339.
+    pub time: String,
+    /// What happened.
+    pub event: String,
+    /// Who says so.
+    pub by: String,
+    /// What else is known, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+/// Turns folded rows into reports, all with the same root and the same now.
+pub(super) struct Reporter {
+    root: std::path::PathBuf,
+    now: DateTime<Utc>,
+}
+
+impl Reporter {
+    pub(super) fn new(ctx: &Ctx) -> Result<Reporter> {
+        Ok(Reporter {
+            root: ctx.repo.root()?,
+            now: ctx.now(),
+        })
+    }
+
+    pub(super) fn agent(&self, agent: &Agent) -> AgentReport {
+        let inside = |path: &str| {
+            let path = Path::new(path);
+            let shown = path.strip_prefix(&self.root).unwrap_or(path);
+            shown.to_string_lossy().into_owned()
+        };
+        AgentReport {
+            agent_id: agent.id.to_string(),
+            short_id: agent.id.short(),
+            name: agent.name.as_ref().map(ToString::to_string),
+            state: agent.state.as_str(),
+            deferred: agent.deferred,
+            role: agent.role.clone(),
+            isolation: agent.isolation.map(Isolation::as_str),
+            parent_id: agent.parent.map(|parent| parent.to_string()),
+            description: agent.description.clone(),
+            dna: agent.dna.clone(),
+            branch: agent.branch.as_deref().map(short_branch),
+            worktree_path: agent.worktree.as_deref().map(inside),
+            base_oid: agent.base.as_ref().map(|base| base.oid.to_hex()),
+            base_ref: agent.base.as_ref().and_then(|base| base.refname.clone()),
+            spawn_commit: agent.spawn_commit.to_hex(),
+            created: rfc3339(agent.started),
+            updated: rfc3339(agent.updated),
+            summary: agent.summary.clone(),
+            irregular: agent.irregular.clone(),
+            age_seconds: (self.now - agent.started).num_seconds().max(0),
+        }
+    }
+}
+
+pub(super) fn event(event: &Event) -> EventReport {
+    EventReport {
+        time: rfc3339(event.at.time()),
+        event: event.what.kind().to_owned(),
+        by: event.by.clone(),
+        detail: detail(&event.what),
+    }
+}
+
+/// What an event says beyond its name, in words.
+fn detail(what: &What) -> Option<String> {
+    let text = match what {
+        What::Spawning(facts) => match &facts.branch {
+            Some(branch) => short_branch(branch),
+            None => facts.isolation.as_str().to_owned(),
+        },
+        What::Spawned(facts) => format!("policy {}", facts.policy.short()),
+        What::Started { command, .. } => command.clone(),
+        What::Exited { code } => format!("status {code}"),
+        What::Committed { commit, .. } => commit.short(),
+        What::Verified(verdict) if verdict.accepted => {
+            format!("accepted {}", verdict.tip.short())
+        }
+        What::Verified(verdict) => {
+            format!(
+                "rejected {}: {}",
+                verdict.tip.short(),
+                verdict.findings.join(", ")
+            )
+        }
+        What::Merged { commit, into } => format!("{} into {}", commit.short(), short_branch(into)),
+        What::Done { summary: text }
+        | What::Failed { reason: text }
+        | What::Rejected { reason: text }
+        | What::Deferred { reason: text }
+        | What::Noted { text } => text.clone(),
+        What::Discarded { tip } => tip.map(|tip| format!("was at {}", tip.short()))?,
+        What::Salvaged { commit } => commit.short(),
+        What::Rescued { to } => to.clone(),
+        What::Unknown { .. } => return None,
+    };
+    Some(text).filter(|text| !text.is_empty())
+}
+
+fn short_branch(full: &str) -> String {
+    full.strip_prefix("refs/heads/").unwrap_or(full).to_owned()
+}
+
+fn rfc3339(time: DateTime<Utc>) -> String {
+    time.to_rfc3339_opts(SecondsFormat::Micros, true)
+}

@@ -1,0 +1,179 @@
+//! What an operation needs from the world: the repository, a little environment, a clock, random
+//! numbers. Tests replace the last two and stop the process at a named step.
+
+use crate::error::{Code, Error, Result};
+use crate::git::Repo;
+use crate::git::identity::Identities;
+use chrono::{DateTime, Utc};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The surroundings of one operation.
+pub struct Ctx {
+    /// The repository.
+    pub repo: Repo,
+    /// The caller's surroundings.
+    pub env: Env,
+    seams: Seams,
+}
+
+/// What we read from the environment, once.
+#[derive(Clone, Debug, Default)]
+pub struct Env {
+    /// Where the caller stands.
+    pub directory: PathBuf,
+    /// The user's home, for `~/` in settings.
+    pub home: Option<PathBuf>,
+    /// `GIT_AGENT_ID`: set inside an agent that we started.
+    pub agent: Option<String>,
+}
+
+impl Env {
+    /// Reads the environment of this process.
+    ///
+    /// # Errors
+    /// `io` when the current directory is gone.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one door to the environment"
+    )]
+    pub fn of_process() -> Result<Env> {
+        let directory = std::env::current_dir()
+            .map_err(|source| Error::io("the current directory is gone", source))?;
+        Ok(Env {
+            directory,
+            home: std::env::var_os("HOME").map(PathBuf::from),
+            agent: std::env::var("GIT_AGENT_ID")
+                .ok()
+                .filter(|id| !id.is_empty()),
+        })
+    }
+}
+
+/// What tests put in place of the world.
+#[derive(Clone)]
+pub struct Seams {
+    /// The wall clock.
+    pub clock: Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>,
+    /// 128 random bits.
+    pub nonce: Arc<dyn Fn() -> Result<[u8; 16]> + Send + Sync>,
+    /// Told the name of every step that was just completed.
+    pub reached: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+impl Seams {
+    /// The real world.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one door to the clock"
+    )]
+    pub fn real() -> Seams {
+        Seams {
+            clock: Arc::new(Utc::now),
+            nonce: Arc::new(|| {
+                let mut bytes = [0; 16];
+                getrandom::fill(&mut bytes).map_err(|error| {
+                    Error::new(Code::Io, "the system has no random numbers")
+                        .because(error.to_string())
+                })?;
+                Ok(bytes)
+            }),
+            reached: Arc::new(|_| {}),
+        }
+    }
+}
+
+/// A [`Ctx`] that can travel to another thread; an open repository cannot.
+#[derive(Clone)]
+pub struct Seed {
+    git_dir: PathBuf,
+    env: Env,
+    seams: Seams,
+}
+
+impl Seed {
+    /// Opens the repository again.
+    ///
+    /// # Errors
+    /// Those of [`Repo::open`].
+    pub fn open(&self) -> Result<Ctx> {
+        Ok(Ctx::new(
+            Repo::open_git_dir(&self.git_dir)?,
+            self.env.clone(),
+            self.seams.clone(),
+        ))
+    }
+}
+
+impl Ctx {
+    /// The surroundings of this process.
+    ///
+    /// # Errors
+    /// Those of [`Repo::from_env`] and [`Env::of_process`].
+    pub fn of_process() -> Result<Ctx> {
+        Ok(Ctx::new(
+            Repo::from_env()?,
+            Env::of_process()?,
+            Seams::real(),
+        ))
+    }
+
+    /// Surroundings made by hand.
+    pub fn new(repo: Repo, env: Env, seams: Seams) -> Ctx {
+        Ctx { repo, env, seams }
+    }
+
+    /// What another thread needs to make the same surroundings its own.
+    pub fn seed(&self) -> Seed {
+        Seed {
+            git_dir: self.repo.git_dir().to_owned(),
+            env: self.env.clone(),
+            seams: self.seams.clone(),
+        }
+    }
+
+    /// The time.
+    pub fn now(&self) -> DateTime<Utc> {
+        (self.seams.clock)()
+    }
+
+    /// 128 random bits.
+    ///
+    /// # Errors
+    /// `io` when the system has none.
+    pub fn nonce(&self) -> Result<[u8; 16]> {
+        (self.seams.nonce)()
+    }
+
+    /// Says that a step is complete.
+    pub fn reached(&self, step: &str) {
+        (self.seams.reached)(step);
+    }
+
+    /// Author and committer of what we commit now.
+    ///
+    /// # Errors
+    /// Those of [`Repo::identities`].
+    pub fn identities(&self) -> Result<Identities> {
+        self.repo.identities(self.now().timestamp())
+    }
+
+    /// Who the ledger says did this: the agent we are called from, else git's committer.
+    ///
+    /// # Errors
+    /// Those of [`Repo::identities`].
+    pub fn actor(&self) -> Result<String> {
+        match &self.env.agent {
+            Some(agent) => Ok(agent.clone()),
+            None => Ok(self.identities()?.committer.name),
+        }
+    }
+
+    /// An absolute path for one that the caller gave.
+    pub fn absolute(&self, path: &Path) -> PathBuf {
+        match (path.strip_prefix("~"), &self.env.home) {
+            (Ok(rest), Some(home)) => home.join(rest),
+            _ => self.env.directory.join(path),
+        }
+    }
+}

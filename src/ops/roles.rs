@@ -1,0 +1,110 @@
+//! `roles`: which permission profiles a task can choose from.
+
+use crate::domain::oid::Oid;
+use crate::domain::role::{InvalidRole, Role, RoleSet};
+use crate::error::Result;
+use crate::git::Repo;
+use crate::store;
+use serde::Serialize;
+
+/// Every role of a repository, and the definitions that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RolesReport {
+    /// `git-agent.roles/1`
+    pub schema: &'static str,
+    /// The roles, by name.
+    pub roles: Vec<RoleCard>,
+    /// The broken definitions, by name.
+    pub invalid: Vec<InvalidCard>,
+}
+
+/// What there is to know about a role before choosing it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RoleCard {
+    /// The word for `role` in a task file.
+    pub name: String,
+    /// One sentence about it.
+    pub description: String,
+    /// The agent type that a host is asked for.
+    pub subagent_type: String,
+    /// `worktree` or `shared`.
+    pub isolation: &'static str,
+    /// Whether a task may name it.
+    pub spawnable: bool,
+    /// Whether its agents may change files.
+    pub edits: bool,
+    /// `none`, `read-only`, `test-runners` or `any`.
+    pub shell: &'static str,
+    /// Whether its agents may spawn agents.
+    pub may_spawn: bool,
+    /// Globs united with every task's denylist, sorted.
+    pub default_denylist: Vec<String>,
+    /// The role that takes over from it; absent when none does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handoff: Option<String>,
+    /// `built-in`, or the path of its file in the base commit.
+    pub source: String,
+}
+
+/// A definition that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct InvalidCard {
+    /// The name that the file is stored under.
+    pub name: String,
+    /// Its path in the base commit.
+    pub source: String,
+    /// What is wrong, one sentence each.
+    pub problems: Vec<String>,
+}
+
+/// Lists the roles that hold for agents that start from `base`; without a commit to start from, the
+/// built-in ones.
+///
+/// # Errors
+/// As [`store::roles::load`].
+pub fn roles(repo: &Repo, base: Option<Oid>) -> Result<RolesReport> {
+    let set = match base {
+        Some(base) => store::roles::load(repo, base)?,
+        None => RoleSet::built_in(),
+    };
+    Ok(RolesReport {
+        schema: "git-agent.roles/1",
+        roles: set.iter().map(RoleCard::from).collect(),
+        invalid: set.invalid().map(InvalidCard::from).collect(),
+    })
+}
+
+impl From<&Role> for RoleCard {
+    fn from(role: &Role) -> RoleCard {
+        RoleCard {
+            name: role.name.clone(),
+            description: role.description.clone(),
+            subagent_type: role.subagent_type.clone(),
+            isolation: role.isolation.as_str(),
+            spawnable: role.spawnable,
+            edits: role.edits,
+            shell: role.shell.as_str(),
+            may_spawn: role.may_spawn,
+            default_denylist: role
+                .default_denylist
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
+            handoff: role.handoff.clone(),
+            source: role
+                .defined_in
+                .clone()
+                .unwrap_or_else(|| "built-in".to_owned()),
+        }
+    }
+}
+
+impl From<&InvalidRole> for InvalidCard {
+    fn from(role: &InvalidRole) -> InvalidCard {
+        InvalidCard {
+            name: role.name.clone(),
+            source: role.path.clone(),
+            problems: role.problems.clone(),
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! `done` and `fail`: somebody declares how an agent's work ended.
+
+use super::agent_report::{AgentReport, Reporter};
+use crate::domain::agent::Move;
+use crate::domain::event::What;
+use crate::error::Result;
+use crate::ops::{Ctx, show};
+use crate::store::ledger::Ledger;
+use serde::Serialize;
+
+/// The answer of a command that moves an agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MoveReport {
+    /// The format's name and version.
+    pub schema: &'static str,
+    /// The agent after the move.
+    #[serde(flatten)]
+    pub agent: AgentReport,
+}
+
+/// Declares an agent's work finished.
+///
+/// # Errors
+/// `agent-unknown`, `agent-state` when it is not running, and those of the ledger.
+pub fn done(ctx: &Ctx, who: &str, summary: &str) -> Result<MoveReport> {
+    let summary = summary.to_owned();
+    record(ctx, who, Move::Done, What::Done { summary })
+}
+
+/// Declares an agent's work failed.
+///
+/// # Errors
+/// As [`done`].
+pub fn fail(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
+    let reason = reason.to_owned();
+    record(ctx, who, Move::Fail, What::Failed { reason })
+}
+
+fn record(ctx: &Ctx, who: &str, step: Move, what: What) -> Result<MoveReport> {
+    let ledger = Ledger::new(&ctx.repo);
+    let agent = show::find(ctx, &ledger, who)?;
+    let commit = agent.spawn_commit;
+    // The move is judged against the row as it is when it is written, so that of two that race one is
+    // told that it came too late.
+    ledger.append_if(commit, &ctx.actor()?, ctx.now(), |row| {
+        row.unwrap_or(&agent).may(step)?;
+        Ok(what.clone())
+    })?;
+    let agent = ledger.agent(commit)?.unwrap_or(agent);
+    Ok(MoveReport {
+        schema: "git-agent.move/1",
+        agent: Reporter::new(ctx)?.agent(&agent),
+    })
+}

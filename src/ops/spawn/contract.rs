@@ -1,0 +1,124 @@
+//! What a spawn is asked and what it has decided to do.
+
+use crate::domain::dna::Dna;
+use crate::domain::event::Base;
+use crate::domain::glob::Glob;
+use crate::domain::id::{AgentId, AgentName};
+use crate::domain::oid::Oid;
+use crate::domain::prompt::Brief;
+use crate::domain::role::Role;
+use crate::domain::task::Task;
+use crate::error::Result;
+use crate::git::identity::Identities;
+use crate::git::objects::NewCommit;
+use crate::ops::Ctx;
+use crate::store::layout;
+use std::path::PathBuf;
+
+/// What the caller asked for besides the task itself.
+#[derive(Clone, Debug, Default)]
+pub struct SpawnOptions {
+    /// The revision to start from; replaces the task's own.
+    pub base: Option<String>,
+    /// The alias; replaces the task's own.
+    pub name: Option<String>,
+    /// The parent agent; replaces the task's own.
+    pub parent: Option<String>,
+    /// The branch's name instead of one made from the task.
+    pub branch: Option<String>,
+    /// The worktree's place instead of the configured one.
+    pub path: Option<PathBuf>,
+    /// Leaves the default denylist out.
+    pub no_default_deny: bool,
+    /// Leaves `post-checkout` out.
+    pub no_hooks: bool,
+}
+
+/// A spawn that only needs doing.
+#[derive(Clone, Debug)]
+pub struct SpawnPlan {
+    /// The agent's id.
+    pub id: AgentId,
+    /// The commit that the id is made from.
+    pub spawn_commit: Oid,
+    /// The checked task.
+    pub task: Task,
+    /// The task file as it was given.
+    pub task_source: String,
+    /// The role it runs in.
+    pub role: Role,
+    /// The denylist that binds.
+    pub denylist: Vec<Glob>,
+    /// Where it starts.
+    pub base: Base,
+    /// The tree of the base.
+    pub tree: Oid,
+    /// The fingerprint of role, task and scope.
+    pub dna: Dna,
+    /// The first 60 characters of the task, or its own description.
+    pub description: String,
+    /// The alias.
+    pub name: Option<AgentName>,
+    /// The parent.
+    pub parent: Option<AgentId>,
+    /// The full name of the branch that is wanted; absent when shared.
+    pub branch: Option<String>,
+    /// The absolute path of the worktree; absent when shared.
+    pub worktree: Option<PathBuf>,
+    /// The bundle's directory relative to the worktree.
+    pub bundle_dir: String,
+    /// Whether the six files are required.
+    pub bundle_required: bool,
+    /// The spawn commit's message.
+    pub message: String,
+    /// Who spawns.
+    pub identities: Identities,
+    /// Who the ledger says did it.
+    pub actor: String,
+    /// Whether hooks run.
+    pub hooks: bool,
+    /// What the caller should know, though nothing stands in the way.
+    pub warnings: Vec<String>,
+}
+
+impl SpawnPlan {
+    /// The spawn commit: nothing but a message on top of the base.
+    pub(super) fn new_commit(&self) -> NewCommit<'_> {
+        NewCommit {
+            tree: self.tree,
+            parents: std::slice::from_ref(&self.base.oid),
+            author: &self.identities.author,
+            committer: &self.identities.committer,
+            message: &self.message,
+        }
+    }
+
+    /// The directory of the six files, absolute.
+    pub(super) fn bundle_path(&self, ctx: &Ctx) -> PathBuf {
+        match &self.worktree {
+            Some(worktree) => worktree.join(&self.bundle_dir),
+            None => layout::agent_dir(ctx.repo.common_dir(), self.id).join("bundle"),
+        }
+    }
+
+    /// Where the agent works, absolute.
+    pub(super) fn directory(&self, ctx: &Ctx) -> Result<PathBuf> {
+        match &self.worktree {
+            Some(worktree) => Ok(worktree.clone()),
+            None => ctx.repo.root(),
+        }
+    }
+
+    /// What the agent's texts are made of.
+    pub(super) fn brief<'a>(&'a self, directory: &'a str, bundle: &'a str) -> Brief<'a> {
+        Brief {
+            id: self.id,
+            role: &self.role,
+            task: &self.task,
+            denylist: &self.denylist,
+            directory,
+            bundle_directory: bundle,
+            bundle_required: self.bundle_required,
+        }
+    }
+}

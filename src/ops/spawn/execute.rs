@@ -1,0 +1,224 @@
+//! The steps of a spawn, in the order that makes every stop harmless.
+
+use super::contract::SpawnPlan;
+use super::files;
+use super::report::SpawnReport;
+use super::undo;
+use crate::domain::event::{Spawned, Spawning, What};
+use crate::domain::oid::Oid;
+use crate::error::{Code, Error, Result};
+use crate::git::populate;
+use crate::git::worktree::{NewWorktree, set_lock};
+use crate::ops::Ctx;
+use crate::store::journal::Journal;
+use crate::store::ledger::Ledger;
+use crate::store::{excludes, keep, layout, lock, policy};
+use crate::wire::journal::SpawnJournal;
+use std::path::Path;
+use std::time::Instant;
+
+/// Carries out a plan.
+///
+/// # Errors
+/// Whatever a step met; the steps before it are undone. Where undoing fails too, a hint names `doctor`.
+pub fn execute(ctx: &Ctx, plan: SpawnPlan) -> Result<SpawnReport> {
+    let started = Instant::now();
+    let record = SpawnJournal {
+        agent: plan.id.to_string(),
+        spawn_commit: plan.spawn_commit.to_hex(),
+        branch: plan.branch.clone(),
+        worktree: plan
+            .worktree
+            .as_ref()
+            .map(|path| path.to_string_lossy().into_owned()),
+    };
+    let journal = {
+        let _spawns = lock::hold(ctx.repo.common_dir(), layout::SPAWN_LOCK)?;
+        Journal::begin(ctx.repo.common_dir(), &plan.id.short(), &record)?
+    };
+    ctx.reached("journal");
+    match build(ctx, &plan) {
+        Ok(built) => {
+            journal.end()?;
+            SpawnReport::new(ctx, plan, built, started.elapsed())
+        }
+        Err(error) => match undo::undo(ctx, &record, &error.to_string()) {
+            Ok(()) => {
+                journal.end()?;
+                Err(error)
+            }
+            Err(leftover) => Err(error.hint(format!(
+                "undoing the spawn failed as well ({leftover}); to clean up, run git agent doctor --fix"
+            ))),
+        },
+    }
+}
+
+/// What a finished spawn knows beyond its plan.
+#[derive(Debug, Default)]
+pub(super) struct Built {
+    /// The full name of the branch that was made.
+    pub branch: Option<String>,
+    /// SHA-256 of `spec.md`, in hex.
+    pub spec_sha: String,
+    /// The private files.
+    pub files: files::AgentFiles,
+    /// How long populating took.
+    pub populate: std::time::Duration,
+    /// What went wrong without mattering.
+    pub warnings: Vec<String>,
+}
+
+fn build(ctx: &Ctx, plan: &SpawnPlan) -> Result<Built> {
+    let repo = &ctx.repo;
+    let ledger = Ledger::new(repo);
+    let texts = files::compose(ctx, plan)?;
+    let mut built = Built {
+        spec_sha: texts.spec_sha.clone(),
+        ..Built::default()
+    };
+
+    let spawn_commit = repo.write_commit(&plan.new_commit())?;
+    if spawn_commit != plan.spawn_commit {
+        return Err(Error::bug(
+            "the spawn commit is not the one that was planned",
+        ));
+    }
+    let excludes = excludes::record(repo, ctx.env.home.as_deref(), &ignore_lines(ctx, plan)?)?;
+    let policy = policy::write(
+        repo,
+        &files::policy(plan, &texts),
+        &excludes,
+        &plan.identities,
+    )?;
+    ctx.reached("objects");
+
+    let why = format!("spawn {}", plan.id);
+    keep::keep(repo, &[spawn_commit, policy.commit], &why, ctx.now())?;
+    ctx.reached("keep");
+
+    built.branch = claim_branch(ctx, plan)?;
+    ctx.reached("branch");
+
+    let spawning = What::Spawning(Spawning {
+        role: plan.role.name.clone(),
+        isolation: plan.role.isolation,
+        description: plan.description.clone(),
+        name: plan.name.clone(),
+        parent: plan.parent,
+        base: plan.base.clone(),
+        dna: plan.dna.to_string(),
+        branch: built.branch.clone(),
+        worktree: plan
+            .worktree
+            .as_ref()
+            .map(|path| path.to_string_lossy().into_owned()),
+        pid: std::process::id(),
+    });
+    ledger.append(spawn_commit, &plan.actor, spawning, ctx.now())?;
+    ctx.reached("spawning");
+
+    if let (Some(worktree), Some(branch)) = (&plan.worktree, &built.branch) {
+        make_worktree(ctx, plan, worktree, branch)?;
+        ctx.reached("metadata");
+        let begun = Instant::now();
+        let outcome = populate::populate(&populate::Request {
+            repo,
+            worktree,
+            admin_dir: &repo.admin_dir(&layout::worktree_name(plan.id)),
+            commit: spawn_commit,
+            threads: 0,
+        })?;
+        built.populate = begun.elapsed();
+        built.warnings.extend(outcome.warnings);
+        ctx.reached("populated");
+    }
+    built.files = files::write(ctx, plan, &texts)?;
+    ctx.reached("files");
+
+    if let Some(worktree) = &plan.worktree {
+        if plan.hooks
+            && let Some(said) = repo.run_post_checkout(worktree, spawn_commit)?
+        {
+            built
+                .warnings
+                .push(format!("the post-checkout hook failed: {said}"));
+        }
+        let admin = repo.admin_dir(&layout::worktree_name(plan.id));
+        set_lock(&admin, &layout::lock_reason(plan.id))?;
+        ctx.reached("locked");
+    }
+
+    let spawned = What::Spawned(Spawned {
+        policy: policy.blob,
+        spec_sha: texts.spec_sha,
+        excludes: excludes.blobs(),
+    });
+    ledger.append(spawn_commit, &plan.actor, spawned, ctx.now())?;
+    ctx.reached("spawned");
+    Ok(built)
+}
+
+/// Makes the branch under the first of its names that is free.
+fn claim_branch(ctx: &Ctx, plan: &SpawnPlan) -> Result<Option<String>> {
+    let Some(wanted) = &plan.branch else {
+        return Ok(None);
+    };
+    let reason = format!("agent: spawn {}", plan.id.short());
+    for name in undo::branch_names(wanted) {
+        if ctx.repo.create_branch(&name, plan.spawn_commit, &reason)? {
+            return Ok(Some(name));
+        }
+    }
+    Err(Error::new(
+        Code::BranchExists,
+        format!("{wanted} and every numbered variant of it exist already"),
+    ))
+}
+
+/// Publishes the admin directory. Foreign `git worktree add`s race with each other, not with one
+/// rename; the lock keeps our own spawns from making the same parent directories at once.
+fn make_worktree(ctx: &Ctx, plan: &SpawnPlan, path: &Path, branch: &str) -> Result<()> {
+    let common = ctx.repo.common_dir();
+    let name = layout::worktree_name(plan.id);
+    let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
+    ctx.repo.add_worktree(&NewWorktree {
+        name: &name,
+        path,
+        branch,
+        commit: plan.spawn_commit,
+        scratch: &layout::tmp_dir(common),
+        lock_reason: &format!(
+            "initializing (git-agent {}, pid {}, boot {})",
+            plan.id.short(),
+            std::process::id(),
+            undo::boot_id()
+        ),
+        identity: &plan.identities.committer,
+    })?;
+    ctx.repo.validate_worktree(&name)
+}
+
+/// The lines that keep our directories out of everybody's `git status`.
+fn ignore_lines(ctx: &Ctx, plan: &SpawnPlan) -> Result<Vec<String>> {
+    let mut lines = vec![
+        "/.claude/worktrees/".to_owned(),
+        format!("/{}/", plan.bundle_dir),
+    ];
+    let root = ctx.repo.root()?;
+    let inside = plan
+        .worktree
+        .as_ref()
+        .and_then(|path| path.strip_prefix(root).ok()?.to_str().map(str::to_owned));
+    if let Some(inside) = inside
+        && !inside.starts_with(".claude/worktrees/")
+    {
+        lines.push(format!("/{inside}/"));
+    }
+    Ok(lines)
+}
+
+/// The spawn commit's name, for whoever has only the journal.
+pub(super) fn commit_of(record: &SpawnJournal) -> Option<Oid> {
+    Oid::from_hex(&record.spawn_commit)
+}

@@ -1,0 +1,81 @@
+//! The files an agent starts with: its specification, its prompt, a private copy of its task.
+
+use super::contract::SpawnPlan;
+use super::place::for_display;
+use crate::error::{IoContext, Result};
+use crate::ops::Ctx;
+use crate::store::{fsx, layout};
+use crate::wire::policy::{self, Policy};
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::path::PathBuf;
+
+/// The texts, composed before anything is made so that the policy can name the specification.
+pub(super) struct Texts {
+    pub prompt: String,
+    pub spec: String,
+    pub spec_sha: String,
+}
+
+/// Where the private files went.
+#[derive(Debug, Default)]
+pub(super) struct AgentFiles {
+    pub prompt: PathBuf,
+    pub task: PathBuf,
+}
+
+pub(super) fn compose(ctx: &Ctx, plan: &SpawnPlan) -> Result<Texts> {
+    let directory = plan.directory(ctx)?;
+    let bundle = plan.bundle_path(ctx);
+    let bundle = for_display(&directory, &bundle);
+    let directory = directory.to_string_lossy();
+    let brief = plan.brief(&directory, &bundle);
+    let spec = brief.spec();
+    let digest = Sha256::digest(spec.as_bytes());
+    Ok(Texts {
+        prompt: brief.prompt(),
+        spec_sha: digest.iter().map(|byte| format!("{byte:02x}")).collect(),
+        spec,
+    })
+}
+
+pub(super) fn policy(plan: &SpawnPlan, texts: &Texts) -> Policy {
+    let text = |globs: &[crate::domain::glob::Glob]| {
+        globs.iter().map(|glob| glob.as_str().to_owned()).collect()
+    };
+    Policy {
+        schema: policy::SCHEMA.to_owned(),
+        role: plan.role.name.clone(),
+        subagent_type: plan.role.subagent_type.clone(),
+        isolation: plan.role.isolation.as_str().to_owned(),
+        edits: plan.role.edits,
+        may_spawn: plan.role.may_spawn,
+        whitelist: text(&plan.task.whitelist),
+        denylist: text(&plan.denylist),
+        checks: plan.task.checks.clone(),
+        base_oid: plan.base.oid.to_hex(),
+        base_ref: plan.base.refname.clone(),
+        bundle_required: plan.bundle_required,
+        bundle_dir: plan.worktree.is_some().then(|| plan.bundle_dir.clone()),
+        spec_sha: texts.spec_sha.clone(),
+    }
+}
+
+/// Writes the three files. Prompt and task may hold credentials, so only their owner may read them.
+pub(super) fn write(ctx: &Ctx, plan: &SpawnPlan, texts: &Texts) -> Result<AgentFiles> {
+    let directory = layout::agent_dir(ctx.repo.common_dir(), plan.id);
+    fs::create_dir_all(&directory).at("could not make", &directory)?;
+    let files = AgentFiles {
+        prompt: directory.join("prompt.md"),
+        task: directory.join("task.toml"),
+    };
+    fsx::write_private(&files.prompt, texts.prompt.as_bytes())?;
+    fsx::write_private(&files.task, plan.task_source.as_bytes())?;
+    let bundle = plan.bundle_path(ctx);
+    fs::create_dir_all(&bundle).at("could not make", &bundle)?;
+    fsx::write_atomic(
+        &bundle.join(crate::domain::bundle::SPEC),
+        texts.spec.as_bytes(),
+    )?;
+    Ok(files)
+}

@@ -1,0 +1,180 @@
+//! Everything a spawn decides, decided before anything is made.
+
+use super::contract::{SpawnOptions, SpawnPlan};
+use super::place;
+use crate::domain::dna::Dna;
+use crate::domain::event::{Base, Isolation};
+use crate::domain::glob::Glob;
+use crate::domain::id::{AgentId, AgentName, Slug};
+use crate::domain::oid::Oid;
+use crate::domain::role::Role;
+use crate::domain::scope::{self, Scope};
+use crate::domain::task::{Task, TaskDraft, TaskOptions};
+use crate::error::{Code, Error, Result};
+use crate::git::{branch, objects::NewCommit};
+use crate::ops::Ctx;
+use crate::store::ledger::Ledger;
+use crate::store::roles;
+
+/// Reads and checks everything; changes nothing.
+///
+/// # Errors
+/// Every refusal of a task, role, base, branch, name, parent or path, each with its own code.
+pub fn plan(ctx: &Ctx, draft: TaskDraft, options: &SpawnOptions) -> Result<SpawnPlan> {
+    refuse_recursion(ctx)?;
+    let revision = options.base.as_deref().or(draft.base()).unwrap_or("HEAD");
+    let resolved = ctx.repo.resolve_commit(revision)?;
+    let base = Base {
+        refname: resolved.refname,
+        oid: resolved.commit,
+    };
+    let tree = ctx.repo.read_commit(base.oid)?.tree;
+    let roles = roles::load(&ctx.repo, base.oid)?;
+    let task_source = draft.source.text().to_owned();
+    let wishes = TaskOptions {
+        no_default_deny: options.no_default_deny,
+    };
+    let (task, warnings) = draft.check(&roles, wishes)?;
+    let mut warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    let role = roles.require_spawnable(&task.role)?.clone();
+    let denylist =
+        scope::effective_denylist(task.denylist.as_deref(), &role, options.no_default_deny);
+    warnings.extend(unmatched_globs(ctx, tree, &task, &denylist)?);
+
+    let name = match &options.name {
+        Some(name) => Some(AgentName::parse(name).map_err(|rule| {
+            Error::new(
+                Code::Usage,
+                format!("`{name}` cannot be an agent's name: {rule}"),
+            )
+        })?),
+        None => task.name.clone(),
+    };
+    let ledger = Ledger::new(&ctx.repo);
+    let parent = options.parent.as_ref().or(task.parent.as_ref());
+    let parent = parent.map(|who| ledger.find(who)).transpose()?;
+    let description = describe(&task);
+    let slug = Slug::from_text(name.as_ref().map_or(&task.text, |name| name.as_str()));
+    let isolated = role.isolation == Isolation::Worktree;
+    let branch = match (&options.branch, isolated) {
+        (_, false) => None,
+        (Some(branch), true) => {
+            let full = branch::full_name(branch)?;
+            ctx.repo.require_free_branch(&full)?;
+            Some(full)
+        }
+        (None, true) => {
+            let time = ctx.now().format("%Y%m%dT%H%M%SZ");
+            Some(branch::full_name(&format!("agent/{slug}-{time}"))?)
+        }
+    };
+    let dna = Dna::of(&role.name, &task.text, &task.whitelist, &denylist);
+    let identities = ctx.identities()?;
+    if identities.stand_in {
+        warnings.push(
+            "git knows no identity here, so git-agent <git-agent@localhost> stands in; to set yours, run \
+             git config --global user.name \"Your Name\" and git config --global user.email you@example.com"
+                .to_owned(),
+        );
+    }
+    let (id, spawn_commit, message) = loop {
+        let message = spawn_message(&slug, &task, &role, &dna, base.oid, ctx.nonce()?);
+        let oid = NewCommit {
+            tree,
+            parents: &[base.oid],
+            author: &identities.author,
+            committer: &identities.committer,
+            message: &message,
+        }
+        .oid()?;
+        let id = AgentId::from_spawn_commit(oid);
+        // Directories and people use the first eight digits, so they are kept unique.
+        if !ledger.is_prefix_taken(&id.short())? {
+            break (id, oid, message);
+        }
+    };
+    let worktree = match &branch {
+        Some(branch) => {
+            let short = branch.trim_start_matches("refs/heads/");
+            let chosen = options.path.as_deref();
+            Some(place::worktree(ctx, chosen, id, &slug, short)?)
+        }
+        None => None,
+    };
+    Ok(SpawnPlan {
+        bundle_required: task.bundle_required.unwrap_or(isolated),
+        bundle_dir: place::bundle_dir(ctx)?,
+        actor: ctx.actor()?,
+        parent: parent.map(|agent| agent.id),
+        hooks: !options.no_hooks,
+        id,
+        spawn_commit,
+        task,
+        task_source,
+        role,
+        denylist,
+        base,
+        tree,
+        dna,
+        description,
+        name,
+        branch,
+        worktree,
+        message,
+        identities,
+        warnings,
+    })
+}
+
+fn refuse_recursion(ctx: &Ctx) -> Result<()> {
+    match &ctx.env.agent {
+        None => Ok(()),
+        Some(agent) => Err(Error::new(
+            Code::RecursionRefused,
+            format!("agent {agent} may not spawn agents"),
+        )
+        .hint("to ask for help instead, write it into handoffs.md and finish")),
+    }
+}
+
+fn describe(task: &Task) -> String {
+    let first_line = task.text.lines().next().unwrap_or_default();
+    let text = task.description.as_deref().unwrap_or(first_line);
+    text.trim().chars().take(60).collect()
+}
+
+/// A glob that matches nothing is legal (the agent may create the file) and often a slip.
+fn unmatched_globs(ctx: &Ctx, tree: Oid, task: &Task, denylist: &[Glob]) -> Result<Vec<String>> {
+    let compile = |whitelist: &[Glob], denylist: &[Glob]| {
+        Scope::new(whitelist, denylist).map_err(|rule| Error::new(Code::TaskInvalid, rule))
+    };
+    compile(&task.whitelist, denylist)?;
+    let mut open: Vec<(&Glob, Scope)> = Vec::new();
+    for glob in &task.whitelist {
+        open.push((glob, compile(std::slice::from_ref(glob), &[])?));
+    }
+    ctx.repo.each_tracked_path(tree, &mut |path| {
+        open.retain(|(_, scope)| !scope.decide(path).is_allowed());
+        !open.is_empty()
+    })?;
+    Ok(open
+        .iter()
+        .map(|(glob, _)| format!("the glob `{}` matches no tracked path", glob.as_str()))
+        .collect())
+}
+
+fn spawn_message(
+    slug: &Slug,
+    task: &Task,
+    role: &Role,
+    dna: &Dna,
+    base: Oid,
+    nonce: [u8; 16],
+) -> String {
+    let first_line = task.text.lines().next().unwrap_or_default();
+    let nonce: String = nonce.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!(
+        "agent: spawn {slug}\n\n{first_line}\n\nAgent-Role: {}\nAgent-Dna: {dna}\nAgent-Base: {base}\nAgent-Nonce: {nonce}\n",
+        role.name
+    )
+}

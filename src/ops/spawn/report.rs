@@ -1,0 +1,128 @@
+//! What a finished spawn answers: `git-agent.spawn/1`, flat and stable.
+
+use super::contract::SpawnPlan;
+use super::execute::Built;
+use super::place::for_display;
+use crate::error::Result;
+use crate::ops::Ctx;
+use serde::Serialize;
+use std::time::Duration;
+
+/// The answer of `spawn`. Absent means not applicable.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SpawnReport {
+    /// The format's name and version.
+    pub schema: &'static str,
+    /// The agent's id, a UUID.
+    pub agent_id: String,
+    /// `sha256:` and 64 hex digits over role, task and scope.
+    pub dna: String,
+    /// The role's name.
+    pub role: String,
+    /// The agent type to ask the host for.
+    pub subagent_type: String,
+    /// `worktree` or `shared`.
+    pub isolation: &'static str,
+    /// The alias.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The parent's id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent_id: Option<String>,
+    /// The worktree relative to the root when inside it, else absolute.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worktree_path: Option<String>,
+    /// The worktree, absolute.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worktree_abspath: Option<String>,
+    /// The branch, short name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// Where the agent starts from.
+    pub base: BaseReport,
+    /// The first commit of the branch.
+    pub spawn_commit: String,
+    /// SHA-256 of the `spec.md` that was written, in hex.
+    pub spec_sha: String,
+    /// The first 60 characters of the task, or its own description.
+    pub description: String,
+    /// The prompt's file, absolute.
+    pub prompt_path: String,
+    /// The task's private copy, absolute.
+    pub task_path: String,
+    /// The command that judges the work.
+    pub verify_command: String,
+    /// The agent's state.
+    pub status: &'static str,
+    /// Milliseconds for everything.
+    pub timing_ms: u64,
+    /// Milliseconds of these for writing the files.
+    pub populate_ms: u64,
+    /// What the caller should know.
+    pub warnings: Vec<String>,
+}
+
+/// A base in JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BaseReport {
+    /// The ref that was named; absent when it was an object name.
+    #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
+    pub refname: Option<String>,
+    /// The commit.
+    pub oid: String,
+}
+
+impl SpawnReport {
+    pub(super) fn new(
+        ctx: &Ctx,
+        plan: SpawnPlan,
+        built: Built,
+        elapsed: Duration,
+    ) -> Result<SpawnReport> {
+        let directory = plan.directory(ctx)?;
+        let worktree_path = match &plan.worktree {
+            Some(worktree) => Some(for_display(&ctx.repo.root()?, worktree)),
+            None => None,
+        };
+        let mut warnings = plan.warnings;
+        warnings.extend(built.warnings);
+        let text = |path: &std::path::Path| path.to_string_lossy().into_owned();
+        Ok(SpawnReport {
+            schema: "git-agent.spawn/1",
+            agent_id: plan.id.to_string(),
+            dna: plan.dna.to_string(),
+            role: plan.role.name,
+            subagent_type: plan.role.subagent_type,
+            isolation: plan.role.isolation.as_str(),
+            name: plan.name.map(|name| name.to_string()),
+            parent_id: plan.parent.map(|parent| parent.to_string()),
+            verify_command: format!(
+                "git agent verify {} {}",
+                plan.id,
+                worktree_path.clone().unwrap_or_else(|| text(&directory))
+            ),
+            worktree_path,
+            worktree_abspath: plan.worktree.as_deref().map(text),
+            branch: built
+                .branch
+                .map(|branch| branch.trim_start_matches("refs/heads/").to_owned()),
+            base: BaseReport {
+                refname: plan.base.refname,
+                oid: plan.base.oid.to_hex(),
+            },
+            spawn_commit: plan.spawn_commit.to_hex(),
+            spec_sha: built.spec_sha,
+            description: plan.description,
+            prompt_path: text(&built.files.prompt),
+            task_path: text(&built.files.task),
+            status: "running",
+            timing_ms: millis(elapsed),
+            populate_ms: millis(built.populate),
+            warnings,
+        })
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,127 @@
+//! Takes a half-made agent apart: after an error, and for whoever was killed.
+
+use super::execute::commit_of;
+use crate::domain::agent::State;
+use crate::domain::event::What;
+use crate::domain::id::AgentId;
+use crate::error::{IoContext, Result};
+use crate::git::worktree::{belongs_to, set_lock};
+use crate::ops::Ctx;
+use crate::store::journal::Journal;
+use crate::store::ledger::Ledger;
+use crate::store::{layout, lock, trash};
+use crate::wire::journal::SpawnJournal;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// How many numbered names a branch is tried under.
+const BRANCH_VARIANTS: usize = 1000;
+
+/// The names a branch is tried under, in order: `x`, `x-2`, `x-3` and so on.
+pub(super) fn branch_names(wanted: &str) -> impl Iterator<Item = String> {
+    let numbered = (2..=BRANCH_VARIANTS).map(move |number| format!("{wanted}-{number}"));
+    std::iter::once(wanted.to_owned()).chain(numbered)
+}
+
+/// Which start of the machine this is: a pid means nothing after the next one.
+pub(super) fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .map_or_else(|_| "unknown".to_owned(), |id| id.trim().to_owned())
+}
+
+/// Finishes or takes apart every spawn whose process is gone; gives how many there were.
+///
+/// # Errors
+/// Those of the steps; what could not be undone stays in its journal for the next time.
+pub fn sweep(ctx: &Ctx) -> Result<usize> {
+    let common = ctx.repo.common_dir();
+    if !Journal::any(common) {
+        return Ok(0);
+    }
+    let abandoned = {
+        let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
+        Journal::abandoned(common)?
+    };
+    let count = abandoned.len();
+    for (journal, record) in abandoned {
+        if let Some(record) = record {
+            undo(ctx, &record, "the spawn was interrupted")?;
+        }
+        journal.end()?;
+    }
+    Ok(count)
+}
+
+/// Takes apart what `record` names, newest first. Every step may find its work done already.
+pub(super) fn undo(ctx: &Ctx, record: &SpawnJournal, reason: &str) -> Result<()> {
+    let (Some(id), Some(commit)) = (AgentId::parse(&record.agent), commit_of(record)) else {
+        return Ok(());
+    };
+    let common = ctx.repo.common_dir();
+    let ledger = Ledger::new(&ctx.repo);
+    let row = ledger.agent(commit)?;
+    let admin = ctx.repo.admin_dir(&layout::worktree_name(id));
+    if row.as_ref().is_some_and(|row| row.state != State::Spawning) {
+        // The last step was reached: the agent is ready and only its lock may still have to say so.
+        if admin.is_dir() {
+            set_lock(&admin, &layout::lock_reason(id))?;
+        }
+        return Ok(());
+    }
+    if let Some(worktree) = &record.worktree {
+        let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
+        remove_worktree(common, Path::new(worktree), &admin)?;
+    }
+    let scratch = layout::tmp_dir(common).join(layout::worktree_name(id));
+    for directory in [admin, scratch, layout::agent_dir(common, id)] {
+        if directory.exists() {
+            trash::remove(common, &directory)?;
+        }
+    }
+    if let Some(wanted) = &record.branch {
+        for name in branch_names(wanted) {
+            match ctx.repo.ref_target(&name)? {
+                None => break,
+                Some(target) if target == commit => {
+                    ctx.repo.delete_branch_at(&name, commit)?;
+                    break;
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    if row.is_some() {
+        let text = reason.to_owned();
+        let actor = ctx.actor()?;
+        ledger.append(commit, &actor, What::Noted { text }, ctx.now())?;
+        ledger.append(commit, &actor, What::Discarded { tip: None }, ctx.now())?;
+    }
+    Ok(())
+}
+
+/// Removes a worktree that is provably the half-made one: its `.git` file names our admin directory, or
+/// it holds nothing yet but at most that file, still empty.
+fn remove_worktree(common: &Path, worktree: &Path, admin: &Path) -> Result<()> {
+    let Ok(metadata) = fs::symlink_metadata(worktree) else {
+        return Ok(());
+    };
+    if !metadata.is_dir() {
+        return Ok(());
+    }
+    let entries = fs::read_dir(worktree)
+        .at("could not list", worktree)?
+        .count();
+    let pointer = fs::metadata(worktree.join(".git"));
+    let barely_begun = match entries {
+        0 => true,
+        1 => pointer.is_ok_and(|pointer| pointer.is_file() && pointer.len() == 0),
+        _ => false,
+    };
+    if barely_begun || belongs_to(worktree, admin) {
+        let parent: PathBuf = worktree.parent().map(Path::to_owned).unwrap_or_default();
+        trash::remove(common, worktree)?;
+        // Directories that were made for this worktree alone go too; others are not empty.
+        let _ = fs::remove_dir(parent);
+    }
+    Ok(())
+}

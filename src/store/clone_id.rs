@@ -1,0 +1,32 @@
+//! The number that tells this clone's stamps from those of every other clone.
+
+use super::{fsx, layout};
+use crate::error::{Error, Result};
+use std::path::Path;
+
+/// The clone's number, drawn the first time it is asked for. Of processes that ask at the same moment
+/// one draws, and all get its answer.
+///
+/// # Errors
+/// `repo-read-only`, `disk-full`, `io`.
+pub(super) fn load_or_make(common_dir: &Path) -> Result<u16> {
+    let path = layout::clone_id(common_dir);
+    if let Some(number) = load(&path)? {
+        return Ok(number);
+    }
+    fsx::create_dir(&layout::agents_dir(common_dir))?;
+    let drawn = getrandom::u32()
+        .map_err(|error| Error::bug("the system must have random numbers").because(error))?;
+    let text = format!("{:04x}\n", drawn & 0xffff);
+    if !fsx::create_atomic(&path, text.as_bytes())? && load(&path)?.is_none() {
+        // A power loss emptied it. Any number will do again.
+        fsx::write_atomic(&path, text.as_bytes())?;
+    }
+    load(&path)?.ok_or_else(|| Error::bug("a clone id must be readable once written"))
+}
+
+fn load(path: &Path) -> Result<Option<u16>> {
+    let content = fsx::load_if_there(path)?.unwrap_or_default();
+    let text = std::str::from_utf8(&content).unwrap_or_default();
+    Ok(u16::from_str_radix(text.trim_end(), 16).ok())
+}

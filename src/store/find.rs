@@ -1,0 +1,124 @@
+//! Finding an agent by whatever a person calls it.
+
+use super::ledger::{Ledger, body_of, parse};
+use crate::domain::agent::Agent;
+use crate::domain::id::AgentId;
+use crate::domain::oid::Oid;
+use crate::error::{Code, Error, Result};
+use crate::git::notes;
+
+/// The first 12 hex digits of an id are those of its spawn commit; the 13th is the UUID version.
+const SHARED_DIGITS: usize = 12;
+/// Fewer digits than this name nothing.
+const SHORTEST_PREFIX: usize = 4;
+/// How many candidates an error lists.
+const LISTED: usize = 8;
+
+impl Ledger<'_> {
+    /// The agent that goes by `who`: a prefix of its id or of its spawn commit (four hex digits or
+    /// more, hyphens allowed), its alias, its branch (short or full), or the absolute path of its
+    /// worktree. An id comes first: an alias that reads as hex is found when no id begins so.
+    ///
+    /// # Errors
+    /// `agent-unknown`, `agent-ambiguous`, `repo-corrupt`.
+    pub fn find(&self, who: &str) -> Result<Agent> {
+        let mut found = self.with_prefix(who)?;
+        if found.is_empty() {
+            found = self.agents_named(who)?;
+        }
+        match found.len() {
+            1 => Ok(found.remove(0)),
+            0 => Err(Error::new(
+                Code::AgentUnknown,
+                format!("no agent goes by `{who}`, be it as id, name, branch or worktree"),
+            )
+            .hint("to see the agents there are, run git agent list --all")),
+            count => Err(ambiguous(who, count, &found)),
+        }
+    }
+
+    /// Whether a row's id or spawn commit begins with these hex digits.
+    ///
+    /// # Errors
+    /// `repo-corrupt`.
+    pub fn is_prefix_taken(&self, digits: &str) -> Result<bool> {
+        Ok(!self.with_prefix(digits)?.is_empty())
+    }
+
+    fn with_prefix(&self, who: &str) -> Result<Vec<Agent>> {
+        let digits = who.replace('-', "").to_ascii_lowercase();
+        let nibbles: Option<Vec<u8>> = digits.chars().map(nibble).collect();
+        let Some(nibbles) = nibbles.filter(|nibbles| nibbles.len() >= SHORTEST_PREFIX) else {
+            return Ok(Vec::new());
+        };
+        let shared = &nibbles[..nibbles.len().min(SHARED_DIGITS)];
+        let agents = self.read(|tree| {
+            let mut keys: Vec<Oid> = notes::with_prefix(self.repo, tree, shared)?
+                .into_iter()
+                .map(|(key, _)| key)
+                .filter(|key| {
+                    let id = AgentId::from_spawn_commit(*key);
+                    key.to_hex().starts_with(&digits) || id.hex().starts_with(&digits)
+                })
+                .collect();
+            keys.sort_unstable();
+            keys.dedup();
+            let agents = keys.into_iter().map(|key| {
+                let events = parse(
+                    &body_of(self.repo, tree, key)?,
+                    AgentId::from_spawn_commit(key),
+                );
+                Ok(Agent::fold(key, &events))
+            });
+            agents.filter_map(Result::transpose).collect()
+        })?;
+        Ok(agents.unwrap_or_default())
+    }
+
+    fn agents_named(&self, who: &str) -> Result<Vec<Agent>> {
+        let path = who.trim_end_matches('/');
+        let goes_by = |agent: &Agent| {
+            let branch = agent.branch.as_deref().unwrap_or_default();
+            agent.name.as_ref().is_some_and(|name| name.as_str() == who)
+                || branch == who
+                || branch.strip_prefix("refs/heads/") == Some(who)
+                || agent
+                    .worktree
+                    .as_deref()
+                    .is_some_and(|worktree| worktree == path)
+        };
+        let mut agents = self.agents_mentioning(path)?;
+        agents.retain(goes_by);
+        Ok(agents)
+    }
+}
+
+fn nibble(digit: char) -> Option<u8> {
+    digit
+        .to_digit(16)
+        .and_then(|value| u8::try_from(value).ok())
+}
+
+fn ambiguous(who: &str, count: usize, found: &[Agent]) -> Error {
+    let listed: Vec<_> = found
+        .iter()
+        .take(LISTED)
+        .map(|agent| {
+            format!(
+                "  {}  {}  {}",
+                agent.id,
+                agent.state,
+                agent.description.as_deref().unwrap_or_default()
+            )
+        })
+        .collect();
+    Error::new(
+        Code::AgentAmbiguous,
+        format!("`{who}` names {count} agents"),
+    )
+    .detail(listed.join("\n"))
+    .hint(format!(
+        "to name one of them, give more digits of its id: git agent show {}",
+        found[0].id
+    ))
+}

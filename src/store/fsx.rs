@@ -1,0 +1,110 @@
+//! Files written whole or not at all.
+
+use crate::error::{Code, Error, IoContext, Result};
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Distinguishes the temporary files of one process.
+static SERIAL: AtomicU32 = AtomicU32::new(0);
+
+/// Replaces `path` by a file with this content: readers see the old one or the new one. Not flushed
+/// to the disk: after a power loss it may be empty, like git's own loose objects.
+///
+/// # Errors
+/// `disk-full`, `repo-read-only`, `io`; nothing is left behind.
+pub fn write_atomic(path: &Path, content: &[u8]) -> Result<()> {
+    let temporary = write_beside(path, content)?;
+    std::fs::rename(&temporary, path).map_err(|error| {
+        let _ = std::fs::remove_file(&temporary);
+        not_writable(path, error)
+    })
+}
+
+/// Makes `path` with this content unless something is there already; `false` then. Whoever wins,
+/// the file is complete from the first moment it can be seen.
+///
+/// # Errors
+/// As [`write_atomic`].
+pub fn create_atomic(path: &Path, content: &[u8]) -> Result<bool> {
+    let temporary = write_beside(path, content)?;
+    let linked = std::fs::hard_link(&temporary, path);
+    let _ = std::fs::remove_file(&temporary);
+    match linked {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(not_writable(path, error)),
+    }
+}
+
+/// Makes a directory and those above it.
+///
+/// # Errors
+/// As [`write_atomic`].
+pub fn create_dir(path: &Path) -> Result<()> {
+    std::fs::create_dir_all(path).map_err(|error| not_writable(path, error))
+}
+
+/// Reads a file that may be absent.
+///
+/// # Errors
+/// `io`.
+pub fn load_if_there(path: &Path) -> Result<Option<Vec<u8>>> {
+    match std::fs::read(path) {
+        Ok(content) => Ok(Some(content)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).at("could not read", path),
+    }
+}
+
+/// Replaces `path` by a file that only its owner may read, from the first moment on.
+///
+/// # Errors
+/// As [`write_atomic`].
+pub fn write_private(path: &Path, content: &[u8]) -> Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let temporary = unique_name(path);
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&temporary)
+        .and_then(|mut file| file.write_all(content))
+        .and_then(|()| std::fs::rename(&temporary, path))
+        .map_err(|error| {
+            let _ = std::fs::remove_file(&temporary);
+            not_writable(path, error)
+        })
+}
+
+/// A name beside `path` that no other process or thread uses.
+pub fn unique_name(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+    name.push(format!(".{}-{serial}.tmp", std::process::id()));
+    path.with_file_name(name)
+}
+
+fn write_beside(path: &Path, content: &[u8]) -> Result<PathBuf> {
+    let temporary = unique_name(path);
+    std::fs::write(&temporary, content).map_err(|error| {
+        let _ = std::fs::remove_file(&temporary);
+        not_writable(path, error)
+    })?;
+    Ok(temporary)
+}
+
+/// A failed write inside the repository: without permission it is as read-only as a read-only disk.
+pub(in crate::store) fn not_writable(path: &Path, error: std::io::Error) -> Error {
+    let what = format!("could not write {}", path.display());
+    if error.kind() == std::io::ErrorKind::PermissionDenied {
+        return Error::new(Code::RepoReadOnly, what)
+            .hint(format!(
+                "to see who may write there, run ls -ld {}",
+                path.display()
+            ))
+            .because(error);
+    }
+    Error::io(what, error)
+}

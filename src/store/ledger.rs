@@ -1,0 +1,190 @@
+//! The ledger: one note per spawn commit, one line per event.
+//!
+//! Writing: take the lock, read the row, stamp the event after the row's last one, write the blob, the
+//! trees on the way to it and a commit, swap the ref. Reading: find the note, fold its lines. The
+//! row of an agent is the note on its own spawn commit; a copy that a rebase made, or the pointer on
+//! a landed commit, is not a second row.
+
+use super::chain::{self, Chain};
+use super::{clone_id, layout, lock, maintenance, recovery};
+use crate::domain::agent::Agent;
+use crate::domain::event::{Event, What};
+use crate::domain::id::AgentId;
+use crate::domain::oid::Oid;
+use crate::domain::stamp::Stamp;
+use crate::error::{Code, Result};
+use crate::git::Repo;
+use crate::git::notes::fanout::{Batch, Put};
+use crate::git::notes::{self, fanout, lines};
+use crate::git::objects::Commit;
+use crate::wire::event_line;
+use chrono::{DateTime, Utc};
+
+/// The ledger's ref as a chain.
+pub(super) const CHAIN: Chain = Chain::Notes(layout::LEDGER_REF);
+
+/// The longest name of whoever says something, in bytes.
+const ACTOR_LIMIT: usize = 64;
+
+/// The ledger of one repository.
+pub struct Ledger<'r> {
+    pub(super) repo: &'r Repo,
+}
+
+impl<'r> Ledger<'r> {
+    /// The ledger of that repository. Nothing is read or made yet.
+    pub fn new(repo: &'r Repo) -> Ledger<'r> {
+        Ledger { repo }
+    }
+
+    /// Adds an event to the row of the agent that `spawn_commit` makes, whatever state that row is in.
+    ///
+    /// # Errors
+    /// `lock-timeout`, `event-too-long`, `disk-full`, `repo-read-only`, `repo-corrupt`.
+    pub fn append(
+        &self,
+        spawn_commit: Oid,
+        by: &str,
+        what: What,
+        now: DateTime<Utc>,
+    ) -> Result<Event> {
+        self.append_if(spawn_commit, by, now, |_| Ok(what.clone()))
+    }
+
+    /// Adds the event that `decide` gives for the agent as it is while the ledger is locked, so that
+    /// nobody changes it between the question and the answer. `decide` may be called more than once.
+    ///
+    /// # Errors
+    /// As [`Ledger::append`], and what `decide` fails with; nothing is written then.
+    pub fn append_if(
+        &self,
+        spawn_commit: Oid,
+        by: &str,
+        now: DateTime<Utc>,
+        decide: impl Fn(Option<&Agent>) -> Result<What>,
+    ) -> Result<Event> {
+        let id = AgentId::from_spawn_commit(spawn_commit);
+        self.write(spawn_commit, id, by, now, |events| {
+            decide(Agent::fold(spawn_commit, events).as_ref())
+        })
+    }
+
+    /// Points from any commit to an agent, so that `git log --notes=agents` of the branch it landed on
+    /// shows where that commit came from. The pointer is no row.
+    ///
+    /// # Errors
+    /// As [`Ledger::append`].
+    pub fn point_from(
+        &self,
+        commit: Oid,
+        agent: AgentId,
+        by: &str,
+        what: What,
+        now: DateTime<Utc>,
+    ) -> Result<Event> {
+        self.write(commit, agent, by, now, |_| Ok(what.clone()))
+    }
+
+    /// The events of a row, oldest first; foreign lines are left out. Empty when there is no row.
+    ///
+    /// # Errors
+    /// `repo-corrupt` when the ledger is damaged beyond its reflog.
+    pub fn events(&self, spawn_commit: Oid) -> Result<Vec<Event>> {
+        let id = AgentId::from_spawn_commit(spawn_commit);
+        let body = self.read(|tree| body_of(self.repo, tree, spawn_commit))?;
+        Ok(parse(&body.unwrap_or_default(), id))
+    }
+
+    /// The agent that a spawn commit makes; `None` when the ledger has no row for it.
+    ///
+    /// # Errors
+    /// As [`Ledger::events`].
+    pub fn agent(&self, spawn_commit: Oid) -> Result<Option<Agent>> {
+        Ok(Agent::fold(spawn_commit, &self.events(spawn_commit)?))
+    }
+
+    /// Runs a reader on the current notes tree; on a damaged one, on what the reflog gives back.
+    /// `None` for a ledger that was never begun.
+    pub(super) fn read<T>(&self, reader: impl Fn(Oid) -> Result<T>) -> Result<Option<T>> {
+        let Some(tip) = chain::tip(self.repo, CHAIN)? else {
+            return Ok(None);
+        };
+        match reader(tip.tree) {
+            Err(error) if error.code() == Code::RepoCorrupt => {
+                match recovery::recover(self.repo, CHAIN)? {
+                    Some(tip) => reader(tip.tree).map(Some),
+                    None => Err(error),
+                }
+            }
+            answer => answer.map(Some),
+        }
+    }
+
+    fn write(
+        &self,
+        key: Oid,
+        agent: AgentId,
+        by: &str,
+        now: DateTime<Utc>,
+        decide: impl Fn(&[Event]) -> Result<What>,
+    ) -> Result<Event> {
+        let repo = self.repo;
+        let who = chain::identity(repo, now);
+        let clone = clone_id::load_or_make(repo.common_dir())?;
+        let guard = lock::hold(repo.common_dir(), layout::LEDGER_LOCK)?;
+        let mut written = None;
+        let message = format!("agent: event of {}", agent.short());
+        let commit = chain::append(
+            repo,
+            &guard,
+            CHAIN,
+            &who,
+            &message,
+            |tip: Option<&Commit>| {
+                let tree = tip.map_or(Oid::EMPTY_TREE, |tip| tip.tree);
+                let old = body_of(repo, tree, key)?;
+                let events = parse(&old, agent);
+                let event = Event {
+                    at: Stamp::next(now, clone, events.iter().map(|event| event.at).max()),
+                    agent,
+                    by: by.chars().take(ACTOR_LIMIT / 4).collect(),
+                    previous: last_line(&old, agent).map(event_line::digest),
+                    what: decide(&events)?,
+                };
+                let line = event_line::encode(&event)?;
+                let blob = repo.write_blob(&lines::union([old.as_slice(), line.as_bytes()]))?;
+                let tree = fanout::put(repo, tree, Batch::from([(key, Put::Replace(blob))]))?;
+                let parents: Vec<_> = tip.map(|tip| tip.oid).into_iter().collect();
+                let subject = format!("agent: {} {}", event.what.kind(), agent.short());
+                written = Some(event);
+                chain::commit(repo, tree, &parents, &who, &subject)
+            },
+        )?;
+        drop(guard);
+        maintenance::after_append(repo, commit);
+        written.ok_or_else(|| crate::error::Error::bug("an append must write an event"))
+    }
+}
+
+/// The body of a note, its duplicates united; empty when there is none.
+pub(super) fn body_of(repo: &Repo, tree: Oid, key: Oid) -> Result<Vec<u8>> {
+    let blobs = notes::lookup(repo, tree, key)?;
+    let bodies: Vec<_> = blobs
+        .into_iter()
+        .map(|blob| repo.read_blob(blob))
+        .collect::<Result<_>>()?;
+    Ok(lines::union(bodies.iter().map(Vec::as_slice)))
+}
+
+/// The events in a body that are this agent's.
+pub(super) fn parse(body: &[u8], agent: AgentId) -> Vec<Event> {
+    lines::split(body)
+        .filter_map(event_line::decode)
+        .filter(|event| event.agent == agent)
+        .collect()
+}
+
+fn last_line(body: &[u8], agent: AgentId) -> Option<&[u8]> {
+    let own = |line: &&[u8]| event_line::decode(line).is_some_and(|event| event.agent == agent);
+    lines::split(body).filter(own).last()
+}

@@ -1,0 +1,101 @@
+//! OS locks between processes of ours.
+//!
+//! The lock is on an open file, so the kernel releases it however the holder ends. The file is never
+//! unlinked: two processes could then hold "the" lock on two inodes. Waiting is left to the kernel,
+//! which queues waiters; polling starves the unlucky (measured with 64 writers).
+
+use super::fsx;
+use crate::error::{Code, Error, IoContext, Result};
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// How long a lock is waited for. An append takes milliseconds; whoever waits this long waits for a
+/// stopped process.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A held lock; dropping it releases it.
+#[must_use = "the lock is released when the guard is dropped"]
+#[derive(Debug)]
+pub struct Guard {
+    // Closing the file releases the lock.
+    _file: File,
+    path: PathBuf,
+}
+
+impl Guard {
+    /// The locked file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Takes the lock `name` (a constant of [`super::layout`]) of a repository.
+///
+/// # Errors
+/// `lock-timeout` after [`PATIENCE`], `repo-read-only` or `io` when the file cannot be made.
+pub fn hold(common_dir: &Path, name: &str) -> Result<Guard> {
+    hold_for(common_dir, name, PATIENCE)
+}
+
+/// As [`hold`], with another patience.
+///
+/// # Errors
+/// As [`hold`].
+pub fn hold_for(common_dir: &Path, name: &str, patience: Duration) -> Result<Guard> {
+    let directory = super::layout::agents_dir(common_dir);
+    let path = directory.join(name);
+    let file = open(&path).or_else(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            fsx::create_dir(&directory)?;
+            open(&path).map_err(|error| fsx::not_writable(&path, error))
+        }
+        _ => Err(fsx::not_writable(&path, error)),
+    })?;
+    match file.try_lock() {
+        Ok(()) => Ok(Guard { _file: file, path }),
+        Err(TryLockError::WouldBlock) => wait(file, path, patience),
+        Err(TryLockError::Error(error)) => Err(error).at("could not lock", &path),
+    }
+}
+
+fn open(path: &Path) -> std::io::Result<File> {
+    File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(path)
+}
+
+/// Waits in the kernel's queue. A blocking lock cannot be given a time limit, so a thread blocks: when
+/// nobody receives any more, the file that it sends is dropped, and the lock with it.
+fn wait(file: File, path: PathBuf, patience: Duration) -> Result<Guard> {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    std::thread::Builder::new()
+        .name("lock".into())
+        .spawn(move || {
+            let locked = file.lock().map(|()| file);
+            // Failing to send means that the waiter gave up.
+            let _ = sender.send(locked);
+        })
+        .at("could not wait for", &path)?;
+    match receiver.recv_timeout(patience) {
+        Ok(locked) => Ok(Guard {
+            _file: locked.at("could not lock", &path)?,
+            path,
+        }),
+        Err(_) => Err(Error::new(
+            Code::LockTimeout,
+            format!(
+                "waited {} s for the lock {}",
+                patience.as_secs(),
+                path.display()
+            ),
+        )
+        .hint(format!(
+            "to see who holds it, run fuser -v {}",
+            path.display()
+        ))),
+    }
+}

@@ -1,0 +1,55 @@
+//! The policy as objects: a blob for the ledger to name, and a commit for the keep chain to hold.
+
+use super::excludes::Excludes;
+use crate::domain::oid::Oid;
+use crate::error::Result;
+use crate::git::Repo;
+use crate::git::identity::Identities;
+use crate::git::objects::NewCommit;
+use crate::git::tree::{Entry, FILE};
+use crate::wire::policy::Policy;
+
+/// Where a policy went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredPolicy {
+    /// The blob of `git-agent.policy/1`.
+    pub blob: Oid,
+    /// A parentless commit whose tree holds the policy and the ignore rules of the moment.
+    pub commit: Oid,
+}
+
+/// Writes the objects; no ref moves.
+///
+/// # Errors
+/// Those of [`Repo::write_blob`].
+pub fn write(
+    repo: &Repo,
+    policy: &Policy,
+    excludes: &Excludes,
+    who: &Identities,
+) -> Result<StoredPolicy> {
+    let blob = repo.write_blob(&policy.to_bytes())?;
+    let file = |name: &str, oid| Entry {
+        mode: FILE,
+        name: name.into(),
+        oid,
+    };
+    let mut entries = vec![file("policy.json", blob)];
+    entries.extend(excludes.files.iter().map(|(name, oid)| file(name, *oid)));
+    let commit = repo.write_commit(&NewCommit {
+        tree: repo.write_tree(entries)?,
+        parents: &[],
+        author: &who.author,
+        committer: &who.committer,
+        message: "agent: policy\n\nGit-Agent: 1\n",
+    })?;
+    Ok(StoredPolicy { blob, commit })
+}
+
+/// Reads a policy back; `None` when the blob is no policy of a version we know.
+///
+/// # Errors
+/// `repo-corrupt` when the blob is missing.
+pub fn load(repo: &Repo, blob: Oid) -> Result<Option<Policy>> {
+    Ok(Policy::from_bytes(&repo.read_blob(blob)?))
+}

@@ -1,0 +1,198 @@
+//! Repair of a chain from its reflog, and of the ledger from what foreign writers dropped.
+//!
+//! A power loss can leave the ref file or the newest objects empty; a `git notes append` beside us
+//! can leave our commits on no ref, or build on an older tree than its parent's. Nothing is lost while
+//! the reflog and the parents are there: events only accumulate, so the union of every tree that was
+//! ever the ledger is the ledger. An unreadable chain is therefore never reset to empty.
+
+use super::chain::{self, Chain, TRAILER};
+use super::{layout, lock};
+use crate::domain::oid::Oid;
+use crate::error::{Code, Error, Result};
+use crate::git::Repo;
+use crate::git::notes::{self, union};
+use crate::git::objects::Commit;
+use crate::git::refs::Tip;
+use chrono::{DateTime, Utc};
+use std::collections::{HashMap, HashSet};
+
+/// How many generations of damaged commits recovery looks behind. A power loss damages what the last
+/// seconds wrote; an old object that is gone is gone from every commit since.
+const DAMAGED_LIMIT: usize = 256;
+
+/// What [`restore`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// How many commits of foreign writers the history holds.
+    pub foreign: usize,
+    /// Whether lines were missing from the ledger and are back.
+    pub changed: bool,
+}
+
+/// The commit that the ref names, or what can be recovered in its place; `None` for a chain that was
+/// never begun.
+pub(super) fn readable_tip(repo: &Repo, chain: Chain, tip: Tip) -> Result<Option<Commit>> {
+    match chain::oid_of(tip).map(|oid| repo.read_commit(oid)) {
+        Some(Ok(commit)) => Ok(Some(commit)),
+        // Deleting a ref deletes its reflog: one that is left over belongs to a ref that was lost.
+        None if tip == Tip::Absent && repo.reflog_oids(chain.refname())?.is_empty() => Ok(None),
+        _ => recover(repo, chain),
+    }
+}
+
+/// The newest commit of the reflog that is whole, united with all others. No ref is moved.
+pub(super) fn recover(repo: &Repo, chain: Chain) -> Result<Option<Commit>> {
+    let mut history = History::load(repo, repo.reflog_oids(chain.refname())?);
+    history.forget_damaged(repo, chain);
+    let mut whole = history.uncovered().into_iter();
+    let Some(newest) = whole.next() else {
+        return Err(Error::new(
+            Code::RepoCorrupt,
+            format!(
+                "{} and its reflog lead to nothing readable",
+                chain.refname()
+            ),
+        )
+        .hint("to see what is damaged, run git fsck --full")
+        .hint(format!(
+            "to take over the copy of a remote, run git fetch <remote> +{0}:{0}",
+            chain.refname()
+        )));
+    };
+    let oid = match chain {
+        Chain::Notes(_) => whole.try_fold(newest.oid, |oid, other| {
+            union::union_commit(repo, oid, other.oid, "agent: recover")
+        })?,
+        // The rest stays reachable as parents of whatever comes next.
+        Chain::Keep(_) => {
+            let parents: Vec<_> = whole.map(|commit| commit.oid).collect();
+            if parents.is_empty() {
+                newest.oid
+            } else {
+                let parents = [&[newest.oid], parents.as_slice()].concat();
+                let who = repo.configured_identity();
+                chain::commit(repo, Oid::EMPTY_TREE, &parents, &who, "agent: recover")?
+            }
+        }
+    };
+    repo.read_commit(oid).map(Some)
+}
+
+/// Brings back every line that foreign writers dropped from the ledger.
+///
+/// # Errors
+/// `lock-timeout`, `repo-corrupt`, `disk-full`, `repo-read-only`.
+pub fn restore(repo: &Repo, now: DateTime<Utc>) -> Result<Restored> {
+    let ledger = Chain::Notes(layout::LEDGER_REF);
+    let guard = lock::hold(repo.common_dir(), layout::LEDGER_LOCK)?;
+    let none = Restored {
+        foreign: 0,
+        changed: false,
+    };
+    let Some(tip) = chain::tip(repo, ledger)? else {
+        return Ok(none);
+    };
+    let mut starts = repo.reflog_oids(ledger.refname())?;
+    starts.insert(0, tip.oid);
+    let history = History::load(repo, starts);
+    let foreign = history
+        .commits
+        .values()
+        .filter(|commit| !is_ours(commit))
+        .count();
+    let unite = |tree: Oid| {
+        history
+            .uncovered()
+            .into_iter()
+            .try_fold(tree, |tree, source| {
+                union::union(repo, tree, source.tree).or_else(|error| match error.code() {
+                    // What is damaged beyond reading cannot give anything back.
+                    Code::RepoCorrupt => Ok(tree),
+                    _ => Err(error),
+                })
+            })
+    };
+    if unite(tip.tree)? == tip.tree {
+        return Ok(Restored { foreign, ..none });
+    }
+    let who = chain::identity(repo, now);
+    chain::append(repo, &guard, ledger, &who, "agent: restore", |tip| {
+        let tree = unite(tip.map_or(Oid::EMPTY_TREE, |tip| tip.tree))?;
+        let parents: Vec<_> = tip.map(|tip| tip.oid).into_iter().collect();
+        chain::commit(repo, tree, &parents, &who, "agent: restore")
+    })?;
+    Ok(Restored {
+        foreign,
+        changed: true,
+    })
+}
+
+fn is_ours(commit: &Commit) -> bool {
+    commit.trailer(TRAILER).is_some()
+}
+
+fn is_whole(repo: &Repo, chain: Chain, commit: &Commit) -> bool {
+    match chain {
+        Chain::Keep(_) => true,
+        Chain::Notes(_) => notes::all(repo, commit.tree)
+            .is_ok_and(|notes| notes.iter().all(|(_, blob)| repo.read_blob(*blob).is_ok())),
+    }
+}
+
+/// Everything readable that a set of commits leads to.
+struct History {
+    /// Newest start first.
+    order: Vec<Oid>,
+    commits: HashMap<Oid, Commit>,
+}
+
+impl History {
+    fn load(repo: &Repo, starts: Vec<Oid>) -> History {
+        let mut history = History {
+            order: Vec::new(),
+            commits: HashMap::new(),
+        };
+        let mut waiting: Vec<_> = starts.into_iter().rev().collect();
+        let mut seen = HashSet::new();
+        while let Some(oid) = waiting.pop() {
+            if !seen.insert(oid) {
+                continue;
+            }
+            if let Ok(commit) = repo.read_commit(oid) {
+                waiting.extend(commit.parents.iter().rev());
+                history.order.push(oid);
+                history.commits.insert(oid, commit);
+            }
+        }
+        history
+    }
+
+    /// Takes out commits whose objects are missing until what nothing builds on is whole.
+    fn forget_damaged(&mut self, repo: &Repo, chain: Chain) {
+        let mut whole = HashSet::new();
+        for _ in 0..DAMAGED_LIMIT {
+            let (sound, damaged): (Vec<_>, Vec<_>) = self
+                .uncovered()
+                .into_iter()
+                .partition(|commit| whole.contains(&commit.oid) || is_whole(repo, chain, commit));
+            whole = sound.into_iter().map(|commit| commit.oid).collect();
+            let damaged: Vec<_> = damaged.into_iter().map(|commit| commit.oid).collect();
+            if damaged.is_empty() {
+                return;
+            }
+            for oid in damaged {
+                self.commits.remove(&oid);
+            }
+        }
+        self.commits.retain(|oid, _| whole.contains(oid));
+    }
+
+    /// The commits that no commit of ours builds on: since ours never drop a line, these together
+    /// hold every line of the history.
+    fn uncovered(&self) -> Vec<&Commit> {
+        let ours = self.commits.values().filter(|commit| is_ours(commit));
+        let covered: HashSet<_> = ours.flat_map(|commit| &commit.parents).collect();
+        let uncovered = self.order.iter().filter(|oid| !covered.contains(oid));
+        uncovered.filter_map(|oid| self.commits.get(oid)).collect()
+    }
+}

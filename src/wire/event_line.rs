@@ -1,0 +1,248 @@
+//! One line of an agent's note: `{"t":…,"a":…,"e":…,"by":…,"p":…,"d":{…}}`, in that key order.
+//!
+//! The first key has a fixed width, so the byte order of lines is their time order and `git notes merge
+//! -s cat_sort_uniq` keeps a row a row. The format only grows: readers skip keys they do not know,
+//! and a kind or a payload they do not know is [`What::Unknown`], never an error.
+
+use crate::domain::event::{Base, Event, Isolation, Spawned, Spawning, Verified, What};
+use crate::domain::id::{AgentId, AgentName};
+use crate::domain::oid::Oid;
+use crate::domain::stamp::Stamp;
+use crate::error::{Code, Error, Result};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::borrow::Cow;
+
+/// A line with its line feed stays below this many bytes: a row is read whole on every append, and
+/// bigger things are objects of their own.
+pub const LIMIT: usize = 1024;
+
+#[derive(Serialize)]
+struct Written<'a> {
+    t: String,
+    a: String,
+    e: &'a str,
+    by: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p: Option<&'a str>,
+    d: Value,
+}
+
+#[derive(Deserialize)]
+struct Read<'a> {
+    #[serde(borrow)]
+    t: Cow<'a, str>,
+    #[serde(borrow)]
+    a: Cow<'a, str>,
+    #[serde(borrow)]
+    e: Cow<'a, str>,
+    #[serde(borrow)]
+    by: Cow<'a, str>,
+    #[serde(borrow)]
+    p: Option<Cow<'a, str>>,
+    #[serde(default)]
+    d: Value,
+}
+
+/// Writes an event as a line without its line feed. Free texts are cut to make it fit.
+///
+/// # Errors
+/// `event-too-long` when the rest alone does not fit.
+pub fn encode(event: &Event) -> Result<String> {
+    let mut what = Cow::Borrowed(&event.what);
+    loop {
+        let line = render(event, &what)?;
+        let Some(excess) = (line.len() + 2).checked_sub(LIMIT) else {
+            return Ok(line);
+        };
+        // Escapes only lengthen, so giving up `excess` bytes of text gives up at least as many here.
+        if !what.to_mut().shorten(excess.max(1)) {
+            return Err(Error::new(
+                Code::EventTooLong,
+                format!(
+                    "the `{}` event of agent {} takes {} bytes, and a ledger line has at most {}",
+                    what.kind(),
+                    event.agent.short(),
+                    line.len() + 1,
+                    LIMIT - 1
+                ),
+            )
+            .hint("to make it fit, use shorter names and a shorter worktree path"));
+        }
+    }
+}
+
+fn render(event: &Event, what: &What) -> Result<String> {
+    serde_json::to_string(&Written {
+        t: event.at.to_string(),
+        a: event.agent.to_string(),
+        e: what.kind(),
+        by: &event.by,
+        p: event.previous.as_deref(),
+        d: facts(what),
+    })
+    .map_err(|error| Error::bug("an event must have a JSON form").because(error))
+}
+
+/// Reads a line; `None` when it is none of ours (foreign text, a blank line, a broken stamp).
+pub fn decode(line: &[u8]) -> Option<Event> {
+    let line: Read<'_> = serde_json::from_slice(line).ok()?;
+    Some(Event {
+        at: Stamp::parse(&line.t)?,
+        agent: AgentId::parse(&line.a)?,
+        by: line.by.into_owned(),
+        previous: line.p.map(Cow::into_owned),
+        what: parse_facts(&line.e, &line.d).unwrap_or_else(|| What::Unknown {
+            kind: line.e.clone().into_owned(),
+        }),
+    })
+}
+
+/// What the next line says of this one in its `p`: the first 16 hex digits of its SHA-256.
+pub fn digest(line: &[u8]) -> String {
+    let hash = Sha256::digest(line);
+    hash.iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+fn facts(what: &What) -> Value {
+    let mut value = match what {
+        What::Spawning(facts) => json!({
+            "role": facts.role,
+            "isolation": facts.isolation.as_str(),
+            "description": facts.description,
+            "name": facts.name.as_ref().map(AgentName::as_str),
+            "parent": facts.parent.map(|id| id.to_string()),
+            "base": facts.base.oid.to_hex(),
+            "base_ref": facts.base.refname,
+            "dna": facts.dna,
+            "branch": facts.branch,
+            "worktree": facts.worktree,
+            "pid": facts.pid,
+        }),
+        What::Spawned(facts) => json!({
+            "policy": facts.policy.to_hex(),
+            "spec_sha": facts.spec_sha,
+            "excludes": facts.excludes.iter().map(|oid| oid.to_hex()).collect::<Vec<_>>(),
+        }),
+        What::Started { command, pid } => json!({ "command": command, "pid": pid }),
+        What::Exited { code } => json!({ "code": code }),
+        What::Committed { commit, tree } => {
+            json!({ "commit": commit.to_hex(), "tree": tree.to_hex() })
+        }
+        What::Verified(verdict) => json!({
+            "accepted": verdict.accepted,
+            "tip": verdict.tip.to_hex(),
+            "tree": verdict.tree.to_hex(),
+            "base": verdict.base.to_hex(),
+            "merged_tree": verdict.merged_tree.map(Oid::to_hex),
+            "bundle": verdict.bundle.map(Oid::to_hex),
+            "policy": verdict.policy.to_hex(),
+            "findings": verdict.findings,
+        }),
+        What::Done { summary } => json!({ "summary": summary }),
+        What::Failed { reason } | What::Rejected { reason } | What::Deferred { reason } => {
+            json!({ "reason": reason })
+        }
+        What::Merged { commit, into } => json!({ "commit": commit.to_hex(), "into": into }),
+        What::Discarded { tip } => json!({ "tip": tip.map(Oid::to_hex) }),
+        What::Salvaged { commit } => json!({ "commit": commit.to_hex() }),
+        What::Rescued { to } => json!({ "to": to }),
+        What::Noted { text } => json!({ "text": text }),
+        What::Unknown { .. } => json!({}),
+    };
+    // Absent means not applicable; `null` would mean "could not be determined".
+    if let Value::Object(map) = &mut value {
+        map.retain(|_, value| !value.is_null());
+    }
+    value
+}
+
+fn parse_facts(kind: &str, d: &Value) -> Option<What> {
+    let text = |key: &str| d.get(key).and_then(Value::as_str).map(str::to_owned);
+    let oid = |key: &str| d.get(key).and_then(Value::as_str).and_then(Oid::from_hex);
+    let number = |key: &str| d.get(key).and_then(Value::as_u64);
+    let list = |key: &str| -> Vec<&str> {
+        let items = d.get(key).and_then(Value::as_array);
+        items
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect()
+    };
+    let pid = || number("pid").and_then(|pid| u32::try_from(pid).ok());
+    Some(match kind {
+        "spawning" => What::Spawning(Spawning {
+            role: text("role")?,
+            isolation: Isolation::parse(&text("isolation")?)?,
+            description: text("description")?,
+            name: text("name").and_then(|name| AgentName::parse(&name).ok()),
+            parent: text("parent").and_then(|id| AgentId::parse(&id)),
+            base: Base {
+                refname: text("base_ref"),
+                oid: oid("base")?,
+            },
+            dna: text("dna")?,
+            branch: text("branch"),
+            worktree: text("worktree"),
+            pid: pid()?,
+        }),
+        "spawned" => What::Spawned(Spawned {
+            policy: oid("policy")?,
+            spec_sha: text("spec_sha")?,
+            excludes: list("excludes")
+                .into_iter()
+                .filter_map(Oid::from_hex)
+                .collect(),
+        }),
+        "started" => What::Started {
+            command: text("command")?,
+            pid: pid()?,
+        },
+        "exited" => What::Exited {
+            code: number("code").and_then(|code| u8::try_from(code).ok())?,
+        },
+        "committed" => What::Committed {
+            commit: oid("commit")?,
+            tree: oid("tree")?,
+        },
+        "verified" => What::Verified(Verified {
+            accepted: d.get("accepted").and_then(Value::as_bool)?,
+            tip: oid("tip")?,
+            tree: oid("tree")?,
+            base: oid("base")?,
+            merged_tree: oid("merged_tree"),
+            bundle: oid("bundle"),
+            policy: oid("policy")?,
+            findings: list("findings").into_iter().map(str::to_owned).collect(),
+        }),
+        "done" => What::Done {
+            summary: text("summary")?,
+        },
+        "failed" => What::Failed {
+            reason: text("reason")?,
+        },
+        "merged" => What::Merged {
+            commit: oid("commit")?,
+            into: text("into")?,
+        },
+        "rejected" => What::Rejected {
+            reason: text("reason")?,
+        },
+        "deferred" => What::Deferred {
+            reason: text("reason")?,
+        },
+        "discarded" => What::Discarded { tip: oid("tip") },
+        "salvaged" => What::Salvaged {
+            commit: oid("commit")?,
+        },
+        "rescued" => What::Rescued { to: text("to")? },
+        "noted" => What::Noted {
+            text: text("text")?,
+        },
+        _ => return None,
+    })
+}

@@ -1,0 +1,31 @@
+//! The note that a spawn leaves for whoever finds it half done.
+
+use serde::{Deserialize, Serialize};
+
+/// Everything a spawn may have made before it was stopped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpawnJournal {
+    /// The agent's id.
+    pub agent: String,
+    /// The spawn commit, in hex.
+    pub spawn_commit: String,
+    /// The branch it wanted, full name; a suffix may have been added.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// The absolute path of the worktree.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<String>,
+}
+
+impl SpawnJournal {
+    /// One line of JSON.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        // Strings always serialize.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// Reads it back; `None` when it was cut off while being written, before anything else was made.
+    pub fn from_bytes(bytes: &[u8]) -> Option<SpawnJournal> {
+        serde_json::from_slice(bytes).ok()
+    }
+}

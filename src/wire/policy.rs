@@ -1,0 +1,60 @@
+//! The policy that binds an agent, as the blob that its `spawned` event names: `git-agent.policy/1`.
+//!
+//! It is what `verify` reads instead of anything in the agent's tree, so it holds all that decides:
+//! role, scope, checks, base and where the bundle is. It holds no task text, briefing or prompt.
+
+use serde::{Deserialize, Serialize};
+
+/// The schema's name and version.
+pub const SCHEMA: &str = "git-agent.policy/1";
+
+/// What was decided at spawn and holds until the end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Policy {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The role's name.
+    pub role: String,
+    /// The agent type that the host is asked for.
+    pub subagent_type: String,
+    /// `worktree` or `shared`.
+    pub isolation: String,
+    /// Whether the agent may change files.
+    pub edits: bool,
+    /// Whether the agent may spawn agents.
+    pub may_spawn: bool,
+    /// The globs it may touch.
+    pub whitelist: Vec<String>,
+    /// The globs it must not touch: the task's united with the defaults, sorted.
+    pub denylist: Vec<String>,
+    /// Commands that `verify` runs in the merged tree.
+    pub checks: Vec<String>,
+    /// The commit it started from.
+    pub base_oid: String,
+    /// The ref that was named as base, when one was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_ref: Option<String>,
+    /// Whether the six files are required.
+    pub bundle_required: bool,
+    /// The bundle's directory, relative to the worktree; absent when shared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bundle_dir: Option<String>,
+    /// SHA-256 of the `spec.md` that spawn wrote, in hex.
+    pub spec_sha: String,
+}
+
+impl Policy {
+    /// The bytes of the blob: one line of JSON, the same for the same policy.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        // Strings, booleans and lists of strings always serialize.
+        let mut bytes = serde_json::to_vec(self).unwrap_or_default();
+        bytes.push(b'\n');
+        bytes
+    }
+
+    /// Reads the blob; `None` when it is no policy of a version we know.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Policy> {
+        let policy: Policy = serde_json::from_slice(bytes).ok()?;
+        (policy.schema == SCHEMA).then_some(policy)
+    }
+}

@@ -1,0 +1,196 @@
+//! `list`, `show`, `log`, `tree`, `path`, `done` and `fail`, as people and scripts meet them.
+
+use crate::support::TestRepo;
+use crate::support::agent::{SHARED_TASK, TASK, describe};
+use serde_json::Value;
+
+fn id(report: &Value) -> &str {
+    report["agent_id"].as_str().expect("an id")
+}
+
+fn refused(repo: &TestRepo, arguments: &[&str], code: &str, status: i32) {
+    let output = repo.agent(arguments);
+    assert_eq!(output.status.code(), Some(status), "{}", describe(&output));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.starts_with(&format!("error[{code}]: ")), "{error}");
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn an_empty_ledger_lists_nobody() {
+    let repo = TestRepo::with_commit();
+    let output = repo.agent(&["list"]);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "(no agents)\n");
+    assert_eq!(
+        repo.agent_json(&["list"])["agents"],
+        Value::Array(Vec::new())
+    );
+    assert!(repo.agent(&["list", "--format=ndjson"]).stdout.is_empty());
+}
+
+#[test]
+fn every_way_to_name_an_agent_finds_it() {
+    let repo = TestRepo::with_commit();
+    let other = repo.spawn();
+    let report = repo.spawn_task(TASK, &["--name=fixer"]);
+    let worktree = report["worktree_abspath"].as_str().expect("a path");
+    let relative = report["worktree_path"].as_str().expect("a path");
+    let branch = report["branch"].as_str().expect("a branch");
+    let full = format!("refs/heads/{branch}");
+    let commit = report["spawn_commit"].as_str().expect("a commit");
+    let names = [
+        id(&report),
+        &id(&report)[..8],
+        &id(&report)[..18],
+        "fixer",
+        branch,
+        &full,
+        worktree,
+        relative,
+        commit,
+        &commit[..12],
+    ];
+    for name in names {
+        let found = repo.agent_json(&["show", name]);
+        assert_eq!(found["agent_id"], report["agent_id"], "{name}");
+    }
+    assert_ne!(report["agent_id"], other["agent_id"]);
+    refused(&repo, &["show", "nobody"], "agent-unknown", 2);
+    refused(&repo, &["show", "0"], "agent-unknown", 2);
+    repo.spawn_task(TASK, &["--name=fixer"]);
+    refused(&repo, &["show", "fixer"], "agent-ambiguous", 2);
+}
+
+#[test]
+fn done_and_fail_move_an_agent_once() {
+    let repo = TestRepo::with_commit();
+    let (one, two) = (repo.spawn(), repo.spawn());
+    let done = repo.agent_json(&["done", id(&one), "--summary=all green"]);
+    assert_eq!(
+        (&done["state"], &done["summary"]),
+        (&"done".into(), &"all green".into())
+    );
+    let failed = repo.agent_json(&["fail", id(&two), "--reason=no idea"]);
+    assert_eq!(failed["state"], "failed");
+    refused(&repo, &["done", id(&one)], "agent-state", 3);
+    refused(&repo, &["fail", id(&two), "--reason=x"], "agent-state", 3);
+
+    let listed = repo.agent_json(&["list", "--state=done"]);
+    assert_eq!(listed["agents"].as_array().expect("rows").len(), 1);
+    assert_eq!(listed["agents"][0]["agent_id"], one["agent_id"]);
+    let log = repo.agent_json(&["log", id(&one)]);
+    let kinds: Vec<_> = log["events"]
+        .as_array()
+        .expect("events")
+        .iter()
+        .map(|event| &event["event"])
+        .collect();
+    assert_eq!(kinds, ["spawning", "spawned", "done"]);
+}
+
+#[test]
+fn list_filters_by_role_and_dna() {
+    let repo = TestRepo::with_commit();
+    let (one, two) = (repo.spawn(), repo.spawn_task(SHARED_TASK, &[]));
+    let only = |argument: String| {
+        let listed = repo.agent_json(&["list", &argument]);
+        let rows = listed["agents"].as_array().expect("rows").clone();
+        rows.iter()
+            .map(|row| row["agent_id"].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        only("--role=read-only".into()),
+        std::slice::from_ref(&two["agent_id"])
+    );
+    let dna = one["dna"].as_str().expect("dna");
+    assert_eq!(
+        only(format!("--dna={}", &dna[..20])),
+        std::slice::from_ref(&one["agent_id"])
+    );
+    assert_eq!(only("--dna=sha256:zz".into()), Vec::<Value>::new());
+    assert_eq!(only("--all".into()).len(), 2);
+    let lines = repo.agent(&["list", "--format=ndjson"]).stdout;
+    assert_eq!(String::from_utf8_lossy(&lines).lines().count(), 2);
+}
+
+#[test]
+fn the_tree_shows_who_asked_for_whom() {
+    let repo = TestRepo::with_commit();
+    let root = repo.spawn_task(TASK, &["--name=root"]);
+    let child = repo.spawn_task(TASK, &["--name=child", "--parent", id(&root)]);
+    repo.spawn_task(TASK, &["--name=grandchild", "--parent", id(&child)]);
+    repo.spawn_task(TASK, &["--name=second", "--parent", id(&root)]);
+    repo.spawn_task(TASK, &["--name=alone"]);
+    let text = String::from_utf8(repo.agent(&["tree"]).stdout).expect("UTF-8");
+    let shape: Vec<String> = text
+        .lines()
+        .map(|line| {
+            // The ids differ from run to run.
+            let words: Vec<_> = line.split(' ').collect();
+            let hex = |word: &&&str| word.len() == 8 && word.bytes().all(|b| b.is_ascii_hexdigit());
+            let id = words.iter().find(hex).expect("an id");
+            line.replace(&format!("{id} "), "")
+                .split(" running")
+                .next()
+                .expect("a name")
+                .to_owned()
+        })
+        .collect();
+    assert_eq!(
+        shape,
+        ["root", "├─ child", "│  └─ grandchild", "└─ second", "alone"]
+    );
+    let below = repo.agent_json(&["tree", "child"]);
+    assert_eq!(below["agents"].as_array().expect("nodes").len(), 2);
+}
+
+#[test]
+fn the_invocation_is_ready_to_paste() {
+    let repo = TestRepo::with_commit();
+    let report = repo.spawn();
+    let call = repo.agent_json(&["show", id(&report), "--invocation"]);
+    assert_eq!(call["subagent_type"], "code-implementer");
+    assert_eq!(call["isolation"], "worktree");
+    assert_eq!(
+        call["description"],
+        "Add a second function to the library and test it."
+    );
+    assert!(
+        call["prompt"]
+            .as_str()
+            .expect("a prompt")
+            .contains("MUST NOT invoke git")
+    );
+    let shared = repo.spawn_task(SHARED_TASK, &[]);
+    let call = repo.agent_json(&["show", id(&shared), "--invocation"]);
+    assert_eq!(call.get("isolation"), None);
+    assert_eq!(call["subagent_type"], "researcher");
+}
+
+#[test]
+fn path_prints_one_line_for_the_shell() {
+    let repo = TestRepo::with_commit();
+    let report = repo.spawn();
+    let output = repo.agent(&["path", id(&report)]);
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        format!("{}\n", report["worktree_abspath"].as_str().expect("a path"))
+    );
+    let shared = repo.spawn_task(SHARED_TASK, &[]);
+    refused(&repo, &["path", id(&shared)], "agent-state", 3);
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_us_quietly() {
+    let repo = TestRepo::with_commit();
+    repo.spawn();
+    let binary = env!("CARGO_BIN_EXE_git-agent");
+    let script = format!("'{binary}' list --format=json | true; exit \"${{PIPESTATUS[0]}}\"");
+    let output = crate::support::isolated("bash", &repo.path())
+        .args(["-c", &script])
+        .output()
+        .expect("starts");
+    assert!(output.status.success(), "{}", describe(&output));
+    assert!(output.stderr.is_empty());
+}

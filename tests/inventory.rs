@@ -1,0 +1,92 @@
+//! The crate's page lists everything we write; a real run writes exactly that.
+
+use crate::support::TestRepo;
+use crate::support::agent::SHARED_TASK;
+use std::collections::BTreeSet;
+use std::path::Path;
+use walkdir::WalkDir;
+
+/// Entries that a plain spawn does not leave behind.
+const NOT_ALWAYS: &[&str] = &[
+    "agents/spawning/<id8>",
+    "agents/tmp/<file>",
+    "agents/trash/<file>",
+    "agents/cache/<file>",
+];
+
+/// The first column of the table "What we write".
+fn listed() -> Vec<String> {
+    let page = include_str!("../src/lib.rs");
+    let table = page.split("# What we write").nth(1).expect("the section");
+    let rows = table
+        .lines()
+        .filter_map(|line| line.strip_prefix("//! | `")?.split('`').next());
+    let listed: Vec<_> = rows.map(str::to_owned).collect();
+    assert!(listed.len() > 10, "the table was found");
+    listed
+}
+
+/// Whether a path is one that a listed pattern stands for.
+fn matches(pattern: &str, path: &str) -> bool {
+    let glob = pattern
+        .replace(
+            "<id8>",
+            "[0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f]",
+        )
+        .replace("<slug>-<time>", "*")
+        .replace("<file>", "**")
+        .replace("<object>", "**")
+        .replace("<root>", "root");
+    globset::GlobBuilder::new(&glob)
+        .literal_separator(true)
+        .build()
+        .expect("a glob")
+        .compile_matcher()
+        .is_match(path)
+}
+
+fn files(directory: &Path, prefix: &str) -> BTreeSet<String> {
+    WalkDir::new(directory)
+        .into_iter()
+        .map(|entry| entry.expect("readable"))
+        .filter(|entry| !entry.file_type().is_dir())
+        .map(|entry| {
+            let path = entry.path().strip_prefix(directory).expect("below");
+            format!("{prefix}{}", path.display())
+        })
+        .collect()
+}
+
+/// Every file below the root; those of the common dir without their prefix.
+fn everything(repo: &TestRepo) -> BTreeSet<String> {
+    files(&repo.path(), "root/")
+        .into_iter()
+        .map(|path| match path.strip_prefix("root/.git/") {
+            Some(inside) => inside.to_owned(),
+            None => path,
+        })
+        .collect()
+}
+
+#[test]
+fn a_real_run_writes_what_the_crate_page_lists() {
+    let repo = TestRepo::with_commit();
+    let before = everything(&repo);
+    repo.spawn();
+    repo.spawn_task(SHARED_TASK, &[]);
+    let written: Vec<_> = everything(&repo).difference(&before).cloned().collect();
+    let listed = listed();
+    for path in &written {
+        assert!(
+            listed.iter().any(|pattern| matches(pattern, path)),
+            "{path} is written and not listed"
+        );
+    }
+    for pattern in &listed {
+        let seen = pattern == "info/exclude" || written.iter().any(|path| matches(pattern, path));
+        assert!(
+            seen || NOT_ALWAYS.contains(&pattern.as_str()),
+            "{pattern} is listed and was not written"
+        );
+    }
+}

@@ -1,0 +1,149 @@
+//! A process that dies at any step of a spawn leaves nothing that blocks the next one, and the next one
+//! cleans up after it.
+//!
+//! The child is this test binary run again: it spawns through the library and aborts, without any
+//! destructor, as soon as it is told that the chosen step is complete.
+
+use crate::support::agent::{SHARED_TASK, TASK};
+use crate::support::{TestRepo, git_in, isolated};
+use git_agent::ops::ctx::{Ctx, Env, Seams};
+use git_agent::ops::spawn::{self, STEPS, SpawnOptions};
+use git_agent::wire::task_file;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+const STEP: &str = "GIT_AGENT_TEST_STEP";
+const TASK_TEXT: &str = "GIT_AGENT_TEST_TASK";
+
+/// Not a test: the process that dies. It does nothing unless a step is named.
+#[test]
+fn child() {
+    let Ok(step) = std::env::var(STEP) else {
+        return;
+    };
+    let task = std::env::var(TASK_TEXT).expect("a task");
+    let seams = Seams {
+        reached: Arc::new(move |name| {
+            if name == step {
+                std::process::abort();
+            }
+        }),
+        ..Seams::real()
+    };
+    spawn_with(&std::env::current_dir().expect("a directory"), &task, seams);
+}
+
+fn spawn_with(directory: &Path, task: &str, seams: Seams) {
+    let repo = git_agent::git::Repo::open(directory).expect("a repository");
+    let env = Env {
+        directory: directory.to_owned(),
+        ..Env::default()
+    };
+    let ctx = Ctx::new(repo, env, seams);
+    spawn::sweep(&ctx).expect("swept");
+    let draft = task_file::parse("task.toml", task.as_bytes());
+    let plan = spawn::plan(&ctx, draft, &SpawnOptions::default()).expect("a plan");
+    spawn::execute(&ctx, plan).expect("an agent");
+}
+
+fn die_at(repo: &TestRepo, step: &str, task: &str) {
+    let output = isolated(std::env::current_exe().expect("this binary"), &repo.path())
+        .args(["--exact", "kill::child", "--nocapture"])
+        .env(STEP, step)
+        .env(TASK_TEXT, task)
+        .output()
+        .expect("starts");
+    assert!(!output.status.success(), "{step} was never reached");
+}
+
+#[test]
+fn the_steps_are_reached_in_the_order_they_are_listed() {
+    let repo = TestRepo::with_commit();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&seen);
+    let seams = Seams {
+        reached: Arc::new(move |name| log.lock().expect("unpoisoned").push(name.to_owned())),
+        ..Seams::real()
+    };
+    spawn_with(&repo.path(), TASK, seams);
+    assert_eq!(*seen.lock().expect("unpoisoned"), STEPS);
+}
+
+#[test]
+fn whatever_a_kill_leaves_the_next_spawn_succeeds_and_cleans_up() {
+    for step in STEPS {
+        check(step, TASK);
+    }
+}
+
+#[test]
+fn the_same_for_agents_without_a_worktree() {
+    for step in ["journal", "objects", "keep", "spawning", "files", "spawned"] {
+        check(step, SHARED_TASK);
+    }
+}
+
+fn check(step: &str, task: &str) {
+    let repo = TestRepo::with_commit();
+    die_at(&repo, step, task);
+    assert_eq!(repo.git(["status", "--porcelain"]), "", "after {step}");
+    assert_eq!(
+        repo.git(["fsck", "--strict", "--no-progress", "--no-dangling"]),
+        "",
+        "after {step}"
+    );
+
+    let report = repo.spawn();
+    let ours = report["worktree_abspath"].as_str().expect("a worktree");
+    assert_eq!(git_in(Path::new(ours), ["status", "--porcelain"]), "");
+
+    let finished = step == "spawned";
+    let with_worktree = finished && task == TASK;
+    let expected = if with_worktree { 3 } else { 2 };
+    let worktrees = repo.git(["worktree", "list", "--porcelain"]);
+    let count = |word: &str| {
+        worktrees
+            .lines()
+            .filter(|line| line.starts_with(word))
+            .count()
+    };
+    assert_eq!(count("worktree "), expected, "after {step}: {worktrees}");
+    assert_eq!(
+        count("locked git-agent "),
+        expected - 1,
+        "after {step}: {worktrees}"
+    );
+    let branches = repo.git(["for-each-ref", "refs/heads/agent"]);
+    assert_eq!(
+        branches.lines().count(),
+        expected - 1,
+        "after {step}: {branches}"
+    );
+    for directory in ["spawning", "tmp", "trash"] {
+        let left = std::fs::read_dir(repo.path().join(".git/agents").join(directory));
+        let left: BTreeSet<_> = left
+            .map(|entries| {
+                entries
+                    .map(|entry| entry.expect("readable").path())
+                    .collect()
+            })
+            .unwrap_or_default();
+        assert!(left.is_empty(), "after {step}: {left:?}");
+    }
+    let directories = std::fs::read_dir(repo.path().join(".claude/worktrees"));
+    assert_eq!(
+        directories.expect("ours").count(),
+        expected - 1,
+        "after {step}"
+    );
+    let agents = repo.agent_json(&["list", "--all"]);
+    for row in agents["agents"].as_array().expect("rows") {
+        assert_ne!(row["state"], "spawning", "after {step}: {row}");
+    }
+    assert_eq!(
+        repo.git(["fsck", "--strict", "--no-progress", "--no-dangling"]),
+        "",
+        "after {step}"
+    );
+}

@@ -1,0 +1,299 @@
+//! `spawn` on real repositories, with git as the witness.
+
+use crate::support::agent::{SHARED_TASK, TASK, agent_command, describe};
+use crate::support::{TestRepo, assert_unchanged, git_in, snapshot};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key]
+        .as_str()
+        .unwrap_or_else(|| panic!("{key} in {value}"))
+}
+
+fn worktree_of(report: &Value) -> PathBuf {
+    PathBuf::from(text(report, "worktree_abspath"))
+}
+
+#[test]
+fn an_agent_gets_a_worktree_a_branch_and_a_row() {
+    let repo = TestRepo::with_commit();
+    let head = repo.git(["rev-parse", "HEAD"]);
+    let report = repo.spawn();
+    let (id, branch, commit) = (
+        text(&report, "agent_id"),
+        text(&report, "branch"),
+        text(&report, "spawn_commit"),
+    );
+    let worktree = worktree_of(&report);
+
+    assert_eq!(commit[..8], id[..8], "the id is made from the spawn commit");
+    assert_eq!(
+        text(&report, "worktree_path"),
+        format!(".claude/worktrees/agent-{}", &id[..8])
+    );
+    assert!(
+        branch.starts_with("agent/add-a-second-function-to-the-"),
+        "{branch}"
+    );
+    assert_eq!(text(&report, "status"), "running");
+    assert_eq!(report["base"]["ref"], "refs/heads/main");
+    assert_eq!(report["base"]["oid"], head.as_str());
+
+    let listed = repo.git(["worktree", "list", "--porcelain"]);
+    let entry = format!(
+        "worktree {}\nHEAD {commit}\nbranch refs/heads/{branch}\nlocked git-agent {}",
+        worktree.display(),
+        &id[..8]
+    );
+    assert!(listed.contains(&entry), "{listed}");
+    assert_eq!(repo.git(["rev-parse", branch]), commit);
+    assert_eq!(repo.git(["rev-parse", &format!("{commit}^")]), head);
+    assert_eq!(
+        repo.git(["rev-parse", &format!("{commit}^{{tree}}")]),
+        repo.git(["rev-parse", "HEAD^{tree}"])
+    );
+    let note = repo.git(["log", "-1", "--notes=agents", "--format=%N", branch]);
+    for kind in ["\"e\":\"spawning\"", "\"e\":\"spawned\""] {
+        assert!(note.contains(kind), "{note}");
+    }
+    assert_eq!(git_in(&worktree, ["status", "--porcelain"]), "");
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+    assert_eq!(repo.git(["fsck", "--strict", "--no-progress"]), "");
+    assert!(worktree.join("src/bin/tool.rs").is_file());
+    assert!(worktree.join(".agent/spec.md").is_file());
+}
+
+#[test]
+fn the_spawn_commit_carries_its_trailers() {
+    let repo = TestRepo::with_commit();
+    let report = repo.spawn();
+    let trailers = repo.git([
+        "log",
+        "-1",
+        "--format=%s%n%(trailers:only,unfold)",
+        text(&report, "spawn_commit"),
+    ]);
+    let lines: Vec<&str> = trailers.lines().collect();
+    assert_eq!(lines[0], "agent: spawn add-a-second-function-to-the");
+    assert_eq!(lines[1], "Agent-Role: edit-local");
+    assert_eq!(lines[2], format!("Agent-Dna: {}", text(&report, "dna")));
+    assert_eq!(
+        lines[3],
+        format!(
+            "Agent-Base: {}",
+            report["base"]["oid"].as_str().expect("oid")
+        )
+    );
+    assert!(lines[4].starts_with("Agent-Nonce: ") && lines[4].len() == 13 + 32);
+}
+
+#[test]
+fn a_shared_agent_has_a_row_and_nothing_else() {
+    let repo = TestRepo::with_commit();
+    let report = repo.spawn_task(SHARED_TASK, &[]);
+    for key in ["worktree_path", "worktree_abspath", "branch"] {
+        assert_eq!(report.get(key), None);
+    }
+    assert_eq!(text(&report, "isolation"), "shared");
+    assert_eq!(repo.git(["for-each-ref", "refs/heads/agent"]), "");
+    assert_eq!(repo.git(["worktree", "list"]).lines().count(), 1);
+    let kept = repo.git(["rev-list", "refs/agents/keep"]);
+    assert!(kept.contains(text(&report, "spawn_commit")));
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+}
+
+#[test]
+fn the_prompt_forbids_git_and_names_scope_and_files() {
+    let repo = TestRepo::with_commit();
+    let report = repo.spawn();
+    let prompt = std::fs::read_to_string(text(&report, "prompt_path")).expect("the prompt");
+    for part in [
+        "MUST NOT invoke git",
+        "`src/**`",
+        "`secrets/**`",
+        text(&report, "worktree_abspath"),
+        "spec.md",
+        "plan.md",
+        "progress.json",
+        "chatlog.md",
+        "handoffs.md",
+        "review.md",
+    ] {
+        assert!(prompt.contains(part), "{part} in\n{prompt}");
+    }
+}
+
+#[test]
+fn a_dry_run_changes_nothing() {
+    let repo = TestRepo::with_commit();
+    let before = snapshot(&repo.path());
+    let task = repo.task_file(TASK);
+    let output = repo.agent(&["spawn", "--dry-run", &task]);
+    assert!(output.status.success(), "{}", describe(&output));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("refs/heads/agent/"));
+    assert_unchanged(&before, &snapshot(&repo.path()), "a dry run");
+}
+
+#[test]
+fn the_options_choose_base_name_branch_path_and_parent() {
+    let repo = TestRepo::with_commit();
+    let first = repo.git(["rev-parse", "HEAD"]);
+    repo.write("later.txt", "later\n");
+    repo.commit_all("second commit");
+    let parent = repo.spawn();
+    let outside = repo.path().with_file_name("elsewhere");
+    let report = repo.spawn_task(
+        TASK,
+        &[
+            "--base=HEAD~1",
+            "--name=fixer",
+            "--branch=work/fixer",
+            "--parent",
+            text(&parent, "agent_id"),
+            "--path",
+            outside.to_str().expect("UTF-8"),
+        ],
+    );
+    assert_eq!(report["base"]["oid"], first.as_str());
+    assert_eq!(text(&report, "name"), "fixer");
+    assert_eq!(text(&report, "branch"), "work/fixer");
+    assert_eq!(report["parent_id"], parent["agent_id"]);
+    assert_eq!(worktree_of(&report), outside);
+    assert!(!outside.join("later.txt").exists());
+    assert_eq!(git_in(&outside, ["status", "--porcelain"]), "");
+}
+
+#[test]
+fn several_tasks_and_standard_input() {
+    let repo = TestRepo::with_commit();
+    let task = repo.task_file(TASK);
+    let output = repo.agent(&["spawn", "--format=json", "--jobs=3", &task, &task, &task]);
+    assert!(output.status.success(), "{}", describe(&output));
+    let lines = String::from_utf8_lossy(&output.stdout);
+    let reports: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert_eq!(reports.len(), 3);
+    assert_eq!(repo.git(["worktree", "list"]).lines().count(), 4);
+
+    let mut child = agent_command(&repo.path())
+        .args(["spawn", "-", "--format=json"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let mut stdin = child.stdin.take().expect("piped");
+    std::io::Write::write_all(&mut stdin, TASK.as_bytes()).expect("written");
+    drop(stdin);
+    assert!(child.wait_with_output().expect("ends").status.success());
+    assert_eq!(repo.git(["worktree", "list"]).lines().count(), 5);
+}
+
+#[test]
+fn the_text_is_the_report_block() {
+    let repo = TestRepo::with_commit();
+    let task = repo.task_file(TASK);
+    let output = repo.agent(&["spawn", &task]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        text.starts_with("=== SPAWN-AGENT REPORT ===\nAgent ID: "),
+        "{text}"
+    );
+    assert!(text.ends_with("=== /SPAWN-AGENT REPORT ===\n"), "{text}");
+    for key in ["DNA:", "Branch:", "Worktree:", "Verify:"] {
+        assert!(text.contains(key), "{key} in\n{text}");
+    }
+}
+
+#[test]
+fn thirty_two_spawns_at_once_all_succeed() {
+    let repo = TestRepo::with_commit();
+    repo.spawn();
+    let task = repo.task_file(TASK);
+    // The start barrier: each process reads its task from a pipe that is closed for all at once.
+    let mut children: Vec<_> = (0..32)
+        .map(|_| {
+            agent_command(&repo.path())
+                .args(["spawn", "-", "--format=json"])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .expect("starts")
+        })
+        .collect();
+    let task = std::fs::read(task).expect("the task");
+    let mut pipes: Vec<_> = children
+        .iter_mut()
+        .map(|child| {
+            let mut stdin = child.stdin.take().expect("piped");
+            std::io::Write::write_all(&mut stdin, &task).expect("written");
+            stdin
+        })
+        .collect();
+    pipes.clear();
+    for child in children {
+        let output = child.wait_with_output().expect("ends");
+        assert!(output.status.success(), "{}", describe(&output));
+    }
+    assert_eq!(
+        repo.git(["notes", "--ref=agents", "list"]).lines().count(),
+        33
+    );
+    assert_eq!(repo.git(["worktree", "list"]).lines().count(), 34);
+    assert_eq!(
+        repo.git(["for-each-ref", "refs/heads/agent"])
+            .lines()
+            .count(),
+        33
+    );
+    assert_eq!(repo.git(["fsck", "--strict", "--no-progress"]), "");
+    let worktrees = repo.git(["worktree", "list", "--porcelain"]);
+    for line in worktrees
+        .lines()
+        .filter_map(|line| line.strip_prefix("worktree "))
+    {
+        assert_eq!(git_in(Path::new(line), ["status", "--porcelain"]), "");
+    }
+}
+
+#[test]
+fn post_checkout_runs_as_git_would_run_it() {
+    let repo = TestRepo::with_commit();
+    let hook = repo.path().join(".git/hooks/post-checkout");
+    std::fs::create_dir_all(hook.parent().expect("hooks")).expect("hooks");
+    std::fs::write(
+        &hook,
+        "#!/bin/sh\necho \"$@\" > hook-ran\npwd >> hook-ran\n",
+    )
+    .expect("hook");
+    make_executable(&hook);
+    let report = repo.spawn();
+    let ran = std::fs::read_to_string(worktree_of(&report).join("hook-ran")).expect("it ran");
+    let expected = format!(
+        "{} {} 1\n{}\n",
+        "0".repeat(40),
+        text(&report, "spawn_commit"),
+        text(&report, "worktree_abspath")
+    );
+    assert_eq!(ran, expected);
+    let quiet = repo.spawn_task(TASK, &["--no-hooks"]);
+    assert!(!worktree_of(&quiet).join("hook-ran").exists());
+}
+
+#[test]
+fn the_same_task_has_the_same_dna() {
+    let repo = TestRepo::with_commit();
+    let (one, two) = (repo.spawn(), repo.spawn());
+    assert_eq!(one["dna"], two["dna"]);
+    assert_ne!(one["agent_id"], two["agent_id"]);
+    assert_ne!(one["branch"], two["branch"]);
+}
+
+fn make_executable(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("permissions");
+}
