@@ -11,6 +11,8 @@ mod agents;
 mod architecture;
 /// Unusual repositories, impossible requests.
 mod bad_days;
+/// Every error code is documented.
+mod errors;
 /// Agent hosts: their payloads read, their settings merged.
 mod hosts;
 /// Everything we write is listed.
@@ -21,6 +23,8 @@ mod kill;
 mod ledger;
 /// Populating a worktree: content, index and status equal to git's.
 mod populate;
+/// The README is true.
+mod readme;
 /// Roles: built in, inherited, read from the base commit, refused.
 mod roles;
 /// Scope: globset's traps by name, agreement with a naive matcher and with git.
