@@ -284,7 +284,7 @@ impl Agent {
             }
             return;
         };
-        let next = self.state.after(step);
+        let mut next = self.state.after(step);
         if next.is_none() {
             self.irregular.push(format!(
                 "`{}` came while it was {}",
@@ -292,14 +292,17 @@ impl Agent {
                 self.state
             ));
         }
-        self.learn(&event.what);
-        match (next, step) {
-            (Some(state), _) => self.state = state,
-            // Facts of the outside world stand even where the row's order denies them.
-            (None, Move::Merge) => self.state = State::Merged,
-            (None, Move::Ready) if first => self.state = State::Running,
-            (None, _) => return,
+        if step == Move::Merge {
+            // A fact of the outside world stands even where the row's order denies it.
+            next = Some(State::Merged);
         }
+        if next.is_some() || step == Move::Ready {
+            self.learn(&event.what);
+        }
+        let Some(state) = next else {
+            return;
+        };
+        self.state = state;
         self.deferred = step == Move::Defer;
         if step == Move::Start || step == Move::Reopen {
             self.verdict = None;
@@ -364,3 +367,6 @@ impl Agent {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -129,8 +129,8 @@ impl What {
         }
     }
 
-    /// Gives up at least `excess` bytes of what may be shortened, marking the cut with `…`. `false`
-    /// when there is not that much to give: names, paths and oids are never cut.
+    /// Gives up `excess` bytes of what may be shortened, or half of it where that is less, and marks a
+    /// cut text with `…`. `false` when there is nothing to give: names, paths and oids are never cut.
     pub fn shorten(&mut self, excess: usize) -> bool {
         let text = match self {
             What::Done { summary: text }
@@ -140,20 +140,14 @@ impl What {
             | What::Noted { text }
             | What::Started { command: text, .. } => text,
             What::Spawning(facts) => &mut facts.description,
-            What::Verified(verdict) => {
-                let mut given = 0;
-                while given < excess
-                    && let Some(code) = verdict.findings.pop()
-                {
-                    given += code.len();
-                }
-                return given >= excess;
-            }
+            What::Verified(verdict) => return verdict.findings.pop().is_some(),
             _ => return false,
         };
-        let Some(keep) = text.len().checked_sub(excess + ELLIPSIS.len_utf8()) else {
+        text.truncate(text.trim_end_matches(ELLIPSIS).len());
+        if text.is_empty() {
             return false;
-        };
+        }
+        let keep = text.len() - excess.min(text.len().div_ceil(2));
         let boundary = (0..=keep).rev().find(|&at| text.is_char_boundary(at));
         text.truncate(boundary.unwrap_or(0));
         text.push(ELLIPSIS);

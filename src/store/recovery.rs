@@ -42,7 +42,7 @@ pub(super) fn readable_tip(repo: &Repo, chain: Chain, tip: Tip) -> Result<Option
 
 /// The newest commit of the reflog that is whole, united with all others. No ref is moved.
 pub(super) fn recover(repo: &Repo, chain: Chain) -> Result<Option<Commit>> {
-    let mut history = History::load(repo, repo.reflog_oids(chain.refname())?);
+    let mut history = History::load(repo, chain, repo.reflog_oids(chain.refname())?);
     history.forget_damaged(repo, chain);
     let mut whole = history.uncovered().into_iter();
     let Some(newest) = whole.next() else {
@@ -94,7 +94,7 @@ pub fn restore(repo: &Repo, now: DateTime<Utc>) -> Result<Restored> {
     };
     let mut starts = repo.reflog_oids(ledger.refname())?;
     starts.insert(0, tip.oid);
-    let history = History::load(repo, starts);
+    let history = History::load(repo, ledger, starts);
     let foreign = history
         .commits
         .values()
@@ -147,7 +147,7 @@ struct History {
 }
 
 impl History {
-    fn load(repo: &Repo, starts: Vec<Oid>) -> History {
+    fn load(repo: &Repo, chain: Chain, starts: Vec<Oid>) -> History {
         let mut history = History {
             order: Vec::new(),
             commits: HashMap::new(),
@@ -159,7 +159,10 @@ impl History {
                 continue;
             }
             if let Ok(commit) = repo.read_commit(oid) {
-                waiting.extend(commit.parents.iter().rev());
+                // What the keep chain keeps is not its own history.
+                if is_ours(&commit) || matches!(chain, Chain::Notes(_)) {
+                    waiting.extend(commit.parents.iter().rev());
+                }
                 history.order.push(oid);
                 history.commits.insert(oid, commit);
             }

@@ -56,7 +56,7 @@ pub fn encode(event: &Event) -> Result<String> {
         let Some(excess) = (line.len() + 2).checked_sub(LIMIT) else {
             return Ok(line);
         };
-        // Escapes only lengthen, so giving up `excess` bytes of text gives up at least as many here.
+        // Escaping only lengthens, so a byte of text given up is at least one byte here.
         if !what.to_mut().shorten(excess.max(1)) {
             return Err(Error::new(
                 Code::EventTooLong,
@@ -246,3 +246,6 @@ fn parse_facts(kind: &str, d: &Value) -> Option<What> {
         _ => return None,
     })
 }
+
+#[cfg(test)]
+mod tests;

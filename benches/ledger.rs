@@ -1,0 +1,208 @@
+//! What the ledger costs as it grows: `cargo bench --bench ledger`.
+//!
+//! A plain program that prints a table. For the rows measured with many processes, or as a whole process,
+//! it starts itself again with an order in its arguments.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a measuring program: it prints, reads the clock, and may panic"
+)]
+
+use chrono::Utc;
+use git_agent::domain::event::What;
+use git_agent::domain::oid::Oid;
+use git_agent::git::Repo;
+use git_agent::git::notes::fanout::{Batch, Put, put};
+use git_agent::store::chain;
+use git_agent::store::ledger::Ledger;
+use sha1::Digest;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const PROCESSES: usize = 64;
+const APPENDS_EACH: usize = 40;
+
+fn main() {
+    let arguments: Vec<_> = std::env::args().collect();
+    let words: Vec<_> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        [_, "append", directory, writer] => {
+            append_many(Path::new(directory), writer.parse().unwrap())
+        }
+        [_, "find", directory, who] => {
+            let repo = Repo::open(Path::new(directory)).unwrap();
+            Ledger::new(&repo).find(who).unwrap();
+        }
+        [_, "list", directory] => {
+            let repo = Repo::open(Path::new(directory)).unwrap();
+            assert!(!Ledger::new(&repo).agents().unwrap().is_empty());
+        }
+        _ => measure(),
+    }
+}
+
+fn measure() {
+    for rows in [0, 1_000, 10_000, 100_000] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        let status = Command::new("git")
+            .args(["init", "--quiet"])
+            .current_dir(path)
+            .status();
+        assert!(status.unwrap().success());
+        let repo = Repo::open(path).unwrap();
+        fill(&repo, rows);
+        let ledger = Ledger::new(&repo);
+        let append = median(100, |round| {
+            ledger
+                .append(oid(rows + round), "bench", event(round), Utc::now())
+                .unwrap();
+        });
+        println!("{rows:>7} rows  append                 {append:>10.2?}");
+        if rows == 0 {
+            continue;
+        }
+        let text = path.to_str().unwrap();
+        let id = oid(rows / 2).to_hex();
+        let find = median(21, |_| start(&["find", text, &id[..8]]));
+        println!("{rows:>7} rows  find by id, process    {find:>10.2?}");
+        let cold = median(3, |_| {
+            let _ = std::fs::remove_dir_all(path.join(".git/agents/cache"));
+            start(&["list", text]);
+        });
+        println!("{rows:>7} rows  list cold, process     {cold:>10.2?}");
+        let warm = median(9, |_| start(&["list", text]));
+        println!("{rows:>7} rows  list, process          {warm:>10.2?}");
+        let name = format!("n{}", rows / 2);
+        let by_name = median(9, |_| start(&["find", text, &name]));
+        println!("{rows:>7} rows  find by name, process  {by_name:>10.2?}");
+        let per_second = storm(path);
+        println!("{rows:>7} rows  {PROCESSES} processes append   {per_second:>8.0}/s");
+    }
+}
+
+/// Starts this program again and waits for it.
+fn start(arguments: &[&str]) {
+    let program = std::env::current_exe().unwrap();
+    assert!(
+        Command::new(program)
+            .args(arguments)
+            .status()
+            .unwrap()
+            .success()
+    );
+}
+
+/// All processes behind a barrier; appends per second.
+fn storm(path: &Path) -> f64 {
+    let program = std::env::current_exe().unwrap();
+    let mut children: Vec<_> = (0..PROCESSES)
+        .map(|writer| {
+            Command::new(&program)
+                .args(["append", path.to_str().unwrap(), &writer.to_string()])
+                .stdin(Stdio::piped())
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    // Long enough for all to be at the barrier; a measurement, not a test.
+    std::thread::sleep(Duration::from_secs(1));
+    let begin = Instant::now();
+    for child in &mut children {
+        drop(child.stdin.take());
+    }
+    for child in &mut children {
+        assert!(child.wait().unwrap().success());
+    }
+    (PROCESSES * APPENDS_EACH) as f64 / begin.elapsed().as_secs_f64()
+}
+
+fn append_many(directory: &Path, writer: usize) {
+    let repo = Repo::open(directory).unwrap();
+    let ledger = Ledger::new(&repo);
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+    for round in 0..APPENDS_EACH {
+        let row = oid(10_000_000 + writer * APPENDS_EACH + round);
+        ledger
+            .append(row, "bench", event(round), Utc::now())
+            .unwrap();
+    }
+}
+
+/// Puts that many rows of two events into the ledger, packed as `git gc` would leave them.
+fn fill(repo: &Repo, rows: usize) {
+    if rows == 0 {
+        return;
+    }
+    let mut batch = Batch::new();
+    for number in 0..rows {
+        let body = row(number);
+        let blob = repo.write_blob(body.as_bytes()).unwrap();
+        batch.insert(oid(number), Put::Replace(blob));
+    }
+    let tree = put(repo, Oid::EMPTY_TREE, batch).unwrap();
+    let who = chain::identity(repo, Utc::now());
+    let commit = chain::commit(repo, tree, &[], &who, "bench").unwrap();
+    let git = |arguments: &[&str]| {
+        let status = Command::new("git")
+            .args(arguments)
+            .current_dir(repo.common_dir())
+            .status();
+        assert!(status.unwrap().success());
+    };
+    git(&[
+        "update-ref",
+        "--create-reflog",
+        "refs/notes/agents",
+        &commit.to_hex(),
+    ]);
+    git(&["repack", "-a", "-d", "-q"]);
+    git(&["prune-packed", "-q"]);
+}
+
+/// A row as spawn writes it.
+fn row(number: usize) -> String {
+    let id = git_agent::domain::id::AgentId::from_spawn_commit(oid(number));
+    let base = oid(0);
+    let dna = "0".repeat(64);
+    let at = |micros: usize| {
+        format!(
+            "20261120T{:02}{:02}{:02}.{micros:06}Z-000-7f3a",
+            number / 3600 % 24,
+            number / 60 % 60,
+            number % 60
+        )
+    };
+    format!(
+        "{{\"t\":\"{}\",\"a\":\"{id}\",\"e\":\"spawning\",\"by\":\"bench\",\"d\":{{\"base\":\"{base}\",\"base_ref\":\"refs/heads/main\",\"branch\":\"refs/heads/agent/n{number}-20261120T214929Z\",\"description\":\"Add a verbose flag to the list command and test it\",\"dna\":\"sha256:{dna}\",\"isolation\":\"worktree\",\"name\":\"n{number}\",\"pid\":4711,\"role\":\"edit-local\",\"worktree\":\"/home/me/project/.claude/worktrees/agent-{number:08}\"}}}}\n\
+         {{\"t\":\"{}\",\"a\":\"{id}\",\"e\":\"spawned\",\"by\":\"bench\",\"p\":\"0011223344556677\",\"d\":{{\"excludes\":[],\"policy\":\"{base}\",\"spec_sha\":\"{dna}\"}}}}\n",
+        at(1),
+        at(2)
+    )
+}
+
+fn event(number: usize) -> What {
+    What::Noted {
+        text: format!("remark {number}: {}", "x".repeat(150)),
+    }
+}
+
+fn oid(number: usize) -> Oid {
+    Oid::from_slice(&sha1::Sha1::digest(number.to_be_bytes())).unwrap()
+}
+
+fn median(rounds: usize, mut run: impl FnMut(usize)) -> Duration {
+    let mut times: Vec<_> = (0..rounds)
+        .map(|round| {
+            let begin = Instant::now();
+            run(round);
+            begin.elapsed()
+        })
+        .collect();
+    times.sort();
+    times[rounds / 2]
+}

@@ -1,0 +1,203 @@
+//! The fold by cases, and its totality by properties.
+
+use super::*;
+use crate::domain::event::Spawned;
+use crate::domain::stamp::Stamp;
+use proptest::prelude::*;
+
+const SPAWN: Oid = Oid::from_bytes([7; 20]);
+const TREE: Oid = Oid::from_bytes([1; 20]);
+const OTHER: Oid = Oid::from_bytes([2; 20]);
+
+fn what(word: &str) -> What {
+    let text = || word.to_owned();
+    let verdict = |accepted| {
+        What::Verified(Verified {
+            accepted,
+            tip: OTHER,
+            tree: TREE,
+            base: OTHER,
+            merged_tree: None,
+            bundle: None,
+            policy: OTHER,
+            findings: Vec::new(),
+        })
+    };
+    match word {
+        "spawning" => What::Spawning(Spawning {
+            role: "edit-local".into(),
+            isolation: Isolation::Worktree,
+            description: "Do it".into(),
+            name: None,
+            parent: None,
+            base: Base {
+                refname: None,
+                oid: OTHER,
+            },
+            dna: "sha256:00".into(),
+            branch: None,
+            worktree: None,
+            pid: 1,
+        }),
+        "spawned" => What::Spawned(Spawned {
+            policy: OTHER,
+            spec_sha: "00".into(),
+            excludes: Vec::new(),
+        }),
+        "started" => What::Started {
+            command: text(),
+            pid: 1,
+        },
+        "exited" => What::Exited { code: 0 },
+        "commit-judged" => What::Committed {
+            commit: OTHER,
+            tree: TREE,
+        },
+        "commit-other" => What::Committed {
+            commit: OTHER,
+            tree: OTHER,
+        },
+        "accepted" => verdict(true),
+        "unaccepted" => verdict(false),
+        "done" => What::Done { summary: text() },
+        "failed" => What::Failed { reason: text() },
+        "merged" => What::Merged {
+            commit: OTHER,
+            into: text(),
+        },
+        "rejected" => What::Rejected { reason: text() },
+        "deferred" => What::Deferred { reason: text() },
+        "discarded" => What::Discarded { tip: None },
+        "salvaged" => What::Salvaged { commit: OTHER },
+        "rescued" => What::Rescued { to: text() },
+        "noted" => What::Noted { text: text() },
+        _ => What::Unknown { kind: text() },
+    }
+}
+
+const WORDS: [&str; 18] = [
+    "spawning",
+    "spawned",
+    "started",
+    "exited",
+    "commit-judged",
+    "commit-other",
+    "accepted",
+    "unaccepted",
+    "done",
+    "failed",
+    "merged",
+    "rejected",
+    "deferred",
+    "discarded",
+    "salvaged",
+    "rescued",
+    "noted",
+    "levitated",
+];
+
+fn fold<'a>(words: impl IntoIterator<Item = &'a str>) -> Option<Agent> {
+    let mut last = None;
+    let mut events = Vec::new();
+    for word in words {
+        let at = Stamp::next(DateTime::UNIX_EPOCH, 1, last);
+        last = Some(at);
+        events.push(Event {
+            at,
+            agent: AgentId::from_spawn_commit(SPAWN),
+            by: "me".into(),
+            previous: None,
+            what: what(word),
+        });
+    }
+    Agent::fold(SPAWN, &events)
+}
+
+/// Folds the words after a complete spawn.
+#[track_caller]
+fn check(words: &str, state: State, deferred: bool, irregular: usize) {
+    let spawn = ["spawning", "spawned"];
+    let agent = fold(spawn.into_iter().chain(words.split_whitespace())).expect("a row");
+    let got = (agent.state, agent.deferred, agent.irregular.len());
+    assert_eq!(
+        got,
+        (state, deferred, irregular),
+        "{words}: {:?}",
+        agent.irregular
+    );
+}
+
+#[test]
+fn lives_fold_to_states() {
+    use State::{Discarded, Done, Failed, Merged, Running};
+    check("", Running, false, 0);
+    check(
+        "started exited noted levitated salvaged rescued",
+        Running,
+        false,
+        0,
+    );
+    check("done", Done, false, 0);
+    check("failed", Failed, false, 0);
+    check("started exited accepted", Done, false, 0);
+    check("unaccepted", Failed, false, 0);
+    check("unaccepted accepted", Done, false, 0);
+    check("done deferred", Done, true, 0);
+    check("done deferred merged", Merged, false, 0);
+    check("failed rejected discarded", Discarded, false, 0);
+    check("discarded", Discarded, false, 0);
+    check("done merged discarded", Merged, false, 0);
+    // A new run or a tip that nobody judged re-opens; committing what was judged does not.
+    check("unaccepted started", Running, false, 0);
+    check("accepted commit-other", Running, false, 0);
+    check("accepted commit-judged merged", Merged, false, 0);
+    check("done commit-other", Done, false, 0);
+}
+
+#[test]
+fn impossible_orders_are_marked() {
+    use State::{Discarded, Done, Merged, Rejected, Running};
+    check("merged", Merged, false, 1);
+    check("done failed", Done, false, 1);
+    check("deferred", Running, false, 1);
+    check("done rejected merged", Merged, false, 1);
+    check("done merged rejected done", Merged, false, 2);
+    check("discarded done", Discarded, false, 1);
+    check("done rejected accepted", Rejected, false, 1);
+    check("spawning", Running, false, 1);
+    check("spawned", Running, false, 1);
+}
+
+#[test]
+fn half_made_and_headless_rows_are_rows() {
+    let half = fold(["spawning"]).expect("a row");
+    assert_eq!((half.state, half.irregular.len()), (State::Spawning, 0));
+    let headless = fold(["spawned", "done"]).expect("a row");
+    assert_eq!(headless.state, State::Done);
+    assert_eq!(headless.irregular.len(), 1);
+    assert_eq!(fold([]), None);
+}
+
+#[test]
+fn a_refused_move_names_agent_state_and_move() {
+    let agent = fold(["spawning", "spawned"]).expect("a row");
+    let error = agent.may(Move::Merge).expect_err("running");
+    assert_eq!(error.code(), Code::AgentState);
+    assert_eq!(
+        error.message(),
+        "agent 07070707 is running and cannot be merged"
+    );
+}
+
+proptest! {
+    #[test]
+    fn any_events_fold(words in proptest::collection::vec(0..WORDS.len(), 0..24)) {
+        let words: Vec<_> = words.into_iter().map(|index| WORDS[index]).collect();
+        let agent = fold(words.iter().copied());
+        prop_assert_eq!(agent.is_some(), !words.is_empty());
+        if let Some(agent) = agent {
+            prop_assert!(agent.started <= agent.updated);
+            prop_assert_eq!(agent.state == State::Merged, words.contains(&"merged"));
+        }
+    }
+}

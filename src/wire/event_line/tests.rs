@@ -1,0 +1,118 @@
+//! The written form, and that reading gives back what was written.
+
+use super::*;
+use chrono::DateTime;
+use proptest::prelude::*;
+
+const COMMIT: Oid = Oid::from_bytes([0xab; 20]);
+
+fn event(what: What) -> Event {
+    let now = DateTime::from_timestamp_micros(1_795_211_369_123_456).expect("in range");
+    Event {
+        at: Stamp::next(now, 0x7f3a, None),
+        agent: AgentId::from_spawn_commit(COMMIT),
+        by: "me".into(),
+        previous: Some("0123456789abcdef".into()),
+        what,
+    }
+}
+
+#[test]
+fn the_written_form_is_fixed() {
+    let done = event(What::Done {
+        summary: "a \"b\"".into(),
+    });
+    assert_eq!(
+        encode(&done).expect("short"),
+        r#"{"t":"20261120T214929.123456Z-000-7f3a","a":"abababab-abab-8bab-abab-abababababab","e":"done","by":"me","p":"0123456789abcdef","d":{"summary":"a \"b\""}}"#
+    );
+}
+
+#[test]
+fn what_is_no_event_is_none() {
+    for line in [
+        "",
+        "reviewed",
+        "{}",
+        "[]",
+        r#"{"t":"x","a":"y","e":"z","by":"me"}"#,
+    ] {
+        assert_eq!(decode(line.as_bytes()), None, "{line}");
+    }
+    assert_eq!(decode(b"\xff\xfe"), None);
+}
+
+#[test]
+fn unknown_kinds_facts_and_keys_are_tolerated() {
+    let line = encode(&event(What::Noted { text: "x".into() })).expect("short");
+    let kind = |line: String| decode(line.as_bytes()).expect("an event").what;
+    let unknown = |kind: &str| What::Unknown { kind: kind.into() };
+    assert_eq!(
+        kind(line.replace("noted", "levitated")),
+        unknown("levitated")
+    );
+    assert_eq!(
+        kind(line.replace("\"text\"", "\"words\"")),
+        unknown("noted")
+    );
+    assert_eq!(
+        kind(line.replace("\"d\":", "\"s\":\"signature\",\"d\":")),
+        What::Noted { text: "x".into() }
+    );
+}
+
+fn any_what() -> impl Strategy<Value = What> {
+    let text = || any::<String>();
+    let oid = || any::<[u8; 20]>().prop_map(Oid::from_bytes);
+    let verified = (
+        any::<bool>(),
+        oid(),
+        proptest::option::of(oid()),
+        proptest::collection::vec("[a-z.]{1,30}", 0..40),
+    );
+    prop_oneof![
+        text().prop_map(|summary| What::Done { summary }),
+        text().prop_map(|reason| What::Failed { reason }),
+        text().prop_map(|reason| What::Rejected { reason }),
+        text().prop_map(|reason| What::Deferred { reason }),
+        ".{0,3000}".prop_map(|text| What::Noted { text }),
+        (text(), any::<u32>()).prop_map(|(command, pid)| What::Started { command, pid }),
+        any::<u8>().prop_map(|code| What::Exited { code }),
+        (oid(), oid()).prop_map(|(commit, tree)| What::Committed { commit, tree }),
+        (oid(), "[a-z/]{1,40}").prop_map(|(commit, into)| What::Merged { commit, into }),
+        proptest::option::of(oid()).prop_map(|tip| What::Discarded { tip }),
+        oid().prop_map(|commit| What::Salvaged { commit }),
+        "[a-z/]{1,40}".prop_map(|to| What::Rescued { to }),
+        verified.prop_map(
+            |(accepted, tip, bundle, findings)| What::Verified(Verified {
+                accepted,
+                tip,
+                tree: tip,
+                base: tip,
+                merged_tree: bundle,
+                bundle,
+                policy: tip,
+                findings,
+            })
+        ),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn lines_round_trip_and_fit(what in any_what()) {
+        let event = event(what);
+        let line = encode(&event).expect("texts can be cut");
+        prop_assert!(line.len() < LIMIT && !line.contains('\n'));
+        let read = decode(line.as_bytes()).expect("an event");
+        prop_assert_eq!(read.what.kind(), event.what.kind());
+        if render(&event, &event.what).expect("json").len() + 1 < LIMIT {
+            prop_assert_eq!(read, event);
+        }
+    }
+
+    #[test]
+    fn anything_can_be_read(line: Vec<u8>) {
+        let _ = decode(&line);
+    }
+}

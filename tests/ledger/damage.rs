@@ -1,0 +1,272 @@
+//! What a power loss, a killed process or a foreign writer can do, and that nothing is lost by it.
+
+use super::{at, noted, oid, open};
+use crate::support::{TestRepo, git_in, git_output};
+use git_agent::domain::oid::Oid;
+use git_agent::error::Code;
+use git_agent::git::Repo;
+use git_agent::store::ledger::Ledger;
+use git_agent::store::{keep, layout, lock, recovery};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Appends one remark to each of these rows.
+fn append(repo: &Repo, numbers: std::ops::Range<usize>) {
+    for number in numbers {
+        Ledger::new(repo)
+            .append(oid(number), "me", noted("x"), at(0))
+            .expect("append");
+    }
+}
+
+fn rows(repo: &Repo) -> usize {
+    Ledger::new(repo).agents().expect("read").len()
+}
+
+/// The loose file of an object.
+fn loose(git_dir: &Path, oid: &str) -> PathBuf {
+    git_dir.join("objects").join(&oid[..2]).join(&oid[2..])
+}
+
+fn overwrite(path: &Path, content: &[u8]) {
+    std::fs::remove_file(path).expect("remove");
+    std::fs::write(path, content).expect("write");
+}
+
+/// Damages a ledger of five rows in some way, then expects to read `left` rows and to write on.
+fn check(what: &str, left: usize, damage: impl Fn(&TestRepo, &Path)) {
+    let test = TestRepo::with_commit();
+    append(&open(&test), 0..5);
+    damage(&test, &test.path().join(".git"));
+    let repo = open(&test);
+    assert_eq!(rows(&repo), left, "{what}: read");
+    append(&repo, 5..6);
+    assert_eq!(rows(&open(&test)), left + 1, "{what}: written on");
+    let note = ["notes", "--ref=agents", "show"];
+    test.git(note.into_iter().chain([oid(5).to_hex().as_str()]));
+}
+
+#[test]
+fn a_damaged_ledger_is_recovered_and_never_reset() {
+    check("nothing", 5, |_, _| {});
+    check("empty ref file", 5, |_, git| {
+        overwrite(&git.join(layout::LEDGER_REF), b"");
+    });
+    check("garbled ref file", 5, |_, git| {
+        overwrite(&git.join(layout::LEDGER_REF), &[0; 41]);
+    });
+    check("zero oid in the ref file", 5, |_, git| {
+        overwrite(
+            &git.join(layout::LEDGER_REF),
+            format!("{}\n", Oid::ZERO).as_bytes(),
+        );
+    });
+    check("lost ref file", 5, |_, git| {
+        std::fs::remove_file(git.join(layout::LEDGER_REF)).expect("remove");
+    });
+    check("zero-length tip", 4, |test, git| {
+        let tip = test.git(["rev-parse", layout::LEDGER_REF]);
+        overwrite(&loose(git, &tip), b"");
+    });
+    check("missing tip and tree of the one before", 3, |test, git| {
+        let names = test.git([
+            "rev-parse",
+            "refs/notes/agents",
+            "refs/notes/agents~1^{tree}",
+        ]);
+        for oid in names.lines() {
+            std::fs::remove_file(loose(git, oid)).expect("remove");
+        }
+    });
+    check("missing tree", 4, |test, git| {
+        let tree = test.git(["rev-parse", "refs/notes/agents^{tree}"]);
+        std::fs::remove_file(loose(git, &tree)).expect("remove");
+    });
+    check("garbled end of the reflog", 5, |_, git| {
+        overwrite(&git.join(layout::LEDGER_REF), b"");
+        let log = git.join("logs").join(layout::LEDGER_REF);
+        let mut content = std::fs::read(&log).expect("reflog");
+        content.extend_from_slice(&[0; 200]);
+        overwrite(&log, &content);
+    });
+}
+
+#[test]
+fn a_bare_repository_is_recovered_too() {
+    let directory = tempfile::tempdir().expect("directory");
+    git_in(directory.path(), ["init", "--quiet", "--bare"]);
+    let repo = Repo::open(directory.path()).expect("open");
+    append(&repo, 0..3);
+    keep::keep(&repo, &[], "test", at(0)).expect("keep");
+    overwrite(&repo.common_dir().join(layout::LEDGER_REF), b"");
+    append(&repo, 3..5);
+    assert_eq!(rows(&repo), 5);
+    let log = git_in(directory.path(), ["reflog", "show", layout::LEDGER_REF]);
+    assert_eq!(log.lines().count(), 5);
+    let log = git_in(directory.path(), ["reflog", "show", layout::KEEP_REF]);
+    assert_eq!(log.lines().count(), 1);
+}
+
+#[test]
+fn a_ledger_without_anything_readable_is_an_error() {
+    let test = TestRepo::with_commit();
+    append(&open(&test), 0..1);
+    let git = test.path().join(".git");
+    overwrite(&git.join(layout::LEDGER_REF), b"");
+    std::fs::remove_file(git.join("logs").join(layout::LEDGER_REF)).expect("remove");
+    let repo = open(&test);
+    let ledger = Ledger::new(&repo);
+    let error = ledger.agents().expect_err("damaged");
+    assert_eq!(error.code(), Code::RepoCorrupt);
+    let error = ledger
+        .append(oid(1), "me", noted("x"), at(0))
+        .expect_err("damaged");
+    assert_eq!(error.code(), Code::RepoCorrupt);
+    assert_eq!(
+        std::fs::read(git.join(layout::LEDGER_REF)).expect("ref"),
+        b""
+    );
+}
+
+#[test]
+fn a_deleted_ledger_begins_anew() {
+    let test = TestRepo::with_commit();
+    append(&open(&test), 0..3);
+    test.git(["update-ref", "-d", layout::LEDGER_REF]);
+    let repo = open(&test);
+    assert_eq!(rows(&repo), 0);
+    append(&repo, 3..4);
+    assert_eq!(rows(&repo), 1);
+}
+
+#[test]
+fn the_keep_chain_goes_on_after_damage() {
+    let test = TestRepo::with_commit();
+    let head = Oid::from_hex(&test.git(["rev-parse", "HEAD"])).expect("oid");
+    let repo = open(&test);
+    for _ in 0..3 {
+        keep::keep(&repo, &[head], "test", at(0)).expect("keep");
+    }
+    let git = test.path().join(".git");
+    let tip = test.git(["rev-parse", layout::KEEP_REF]);
+    overwrite(&loose(&git, &tip), b"");
+    let repo = open(&test);
+    keep::keep(&repo, &[head], "test", at(1)).expect("keep");
+    std::fs::remove_file(loose(&git, &tip)).expect("remove");
+    let count = [
+        "rev-list",
+        "--count",
+        "--grep=^agent: keep",
+        layout::KEEP_REF,
+    ];
+    assert_eq!(test.git(count), "3");
+}
+
+#[test]
+fn an_old_ref_lock_is_stolen_and_a_fresh_one_is_not() {
+    let test = TestRepo::with_commit();
+    let repo = open(&test);
+    append(&repo, 0..1);
+    let lock = repo.ref_lock_path(layout::LEDGER_REF);
+    let parking = layout::tmp_dir(repo.common_dir());
+    let clear = || {
+        repo.clear_stale_lock(layout::LEDGER_REF, &parking)
+            .expect("look")
+    };
+    assert!(!clear(), "no lock");
+    let file = File::create(&lock).expect("lock");
+    assert!(!clear(), "fresh");
+    assert!(lock.exists());
+    let now = file
+        .metadata()
+        .and_then(|data| data.modified())
+        .expect("time");
+    file.set_modified(now - Duration::from_secs(11))
+        .expect("age");
+    append(&repo, 1..2);
+    assert!(!lock.exists());
+    assert_eq!(rows(&repo), 2);
+    assert_eq!(std::fs::read_dir(parking).expect("directory").count(), 0);
+}
+
+#[test]
+fn a_lock_is_waited_for_and_given_up() {
+    let test = TestRepo::with_commit();
+    let common_dir = test.path().join(".git");
+    let guard = lock::hold(&common_dir, layout::LEDGER_LOCK).expect("hold");
+    let patience = Duration::from_millis(1);
+    let error = lock::hold_for(&common_dir, layout::LEDGER_LOCK, patience).expect_err("held");
+    assert_eq!(error.code(), Code::LockTimeout);
+    assert!(error.message().ends_with("agents/ledger.lock"), "{error}");
+    drop(guard);
+    // The waiter that gave up must not keep the lock that it got too late.
+    drop(lock::hold(&common_dir, layout::LEDGER_LOCK).expect("free"));
+    drop(lock::hold(&common_dir, layout::LEDGER_LOCK).expect("free"));
+}
+
+#[test]
+fn a_storm_of_foreign_appends_is_repaired() {
+    let test = TestRepo::with_commit();
+    let path = test.path();
+    let commits: Vec<String> = (0..12).map(|n| test.commit_all(&format!("c{n}"))).collect();
+    let appended = std::thread::scope(|scope| {
+        let storm = scope.spawn(|| {
+            let append = ["notes", "--ref=agents", "append", "-m", "by hand"];
+            // Some fail on our ref lock, which is theirs to retry.
+            let commits = commits.iter().cycle().take(60);
+            commits
+                .filter(|commit| {
+                    let output = git_output(&path, append.iter().copied().chain([commit.as_str()]));
+                    output.status.success()
+                })
+                .count()
+        });
+        let mut appended = 0;
+        while !storm.is_finished() {
+            append(&open(&test), appended..appended + 1);
+            appended += 1;
+        }
+        assert!(storm.join().expect("storm") > 0);
+        appended
+    });
+    let repo = open(&test);
+    let restored = recovery::restore(&repo, at(1)).expect("restore");
+    assert!(restored.foreign > 0);
+    assert_eq!(rows(&repo), appended);
+    let again = recovery::restore(&repo, at(1)).expect("restore");
+    assert!(!again.changed);
+    assert_eq!(test.git(["fsck", "--strict", "--no-dangling"]), "");
+}
+
+#[test]
+fn lines_that_a_foreign_commit_dropped_come_back() {
+    let test = TestRepo::with_commit();
+    let repo = open(&test);
+    append(&repo, 0..3);
+    let old = test.git(["rev-parse", "refs/notes/agents~2^{tree}"]);
+    // A foreign commit on our tip with an older tree, then one of ours on top of it.
+    let drop = test.git(["commit-tree", "-p", layout::LEDGER_REF, "-m", "drop", &old]);
+    test.git(["update-ref", layout::LEDGER_REF, &drop]);
+    append(&repo, 3..4);
+    assert_eq!(rows(&repo), 2);
+    let restored = recovery::restore(&repo, at(1)).expect("restore");
+    assert!(restored.changed);
+    assert_eq!((restored.foreign, rows(&repo)), (1, 4));
+}
+
+#[test]
+fn places_that_cannot_be_written_are_named() {
+    let test = TestRepo::with_commit();
+    let repo = open(&test);
+    // A file where the directory must be stands for every refusal; root ignores permissions.
+    let agents = layout::agents_dir(repo.common_dir());
+    std::fs::write(&agents, "").expect("write");
+    let error = Ledger::new(&repo)
+        .append(oid(0), "me", noted("x"), at(0))
+        .expect_err("no directory");
+    assert_eq!(error.code(), Code::Io);
+    assert!(error.message().contains("/agents"), "{error}");
+    assert_eq!(rows(&repo), 0);
+    assert_eq!(test.git(["for-each-ref", "refs/notes"]), "");
+}
