@@ -98,6 +98,7 @@ codes! {
     PathExists, "path-exists", Refused, "Something is at that path already.";
     HostSettingsInvalid, "host-settings-invalid", Refused, "The settings file of an agent host cannot be edited safely; nothing was written.";
     RecursionRefused, "recursion-refused", Refused, "An agent tried to spawn an agent.";
+    SetupFailed, "setup-failed", Environment, "A set-up command of the task failed; the spawn was undone.";
     RepoNotFound, "repo-not-found", Environment, "There is no git repository here.";
     RepoUnsupportedFormat, "repo-unsupported-format", Environment, "The repository uses a format that this program cannot open.";
     RepoUnsafeOwner, "repo-unsafe-owner", Environment, "The repository belongs to somebody else and is not marked safe.";

@@ -285,6 +285,45 @@ fn post_checkout_runs_as_git_would_run_it() {
 }
 
 #[test]
+fn setup_brings_ignored_files_and_runs_commands() {
+    let repo = TestRepo::with_commit();
+    repo.write(".gitignore", "*.local\ncache/\n");
+    repo.commit_all("ignore");
+    repo.write("app.local", "settings\n");
+    repo.write("cache/deep/data.bin", "data\n");
+    repo.write("other.local", "not asked for\n");
+    let task = format!(
+        "{TASK}[setup]\ncopy = [\"app.local\", \"cache/**\"]\nrun = [\"cat app.local > made.local\"]\n"
+    );
+    let worktree = worktree_of(&repo.spawn_task(&task, &[]));
+    let read = |name: &str| std::fs::read_to_string(worktree.join(name)).expect(name);
+    assert_eq!(read("made.local"), "settings\n");
+    assert_eq!(read("cache/deep/data.bin"), "data\n");
+    assert!(!worktree.join("other.local").exists());
+    assert_eq!(git_in(&worktree, ["status", "--porcelain"]), "");
+}
+
+#[test]
+fn a_failed_setup_undoes_the_spawn() {
+    let repo = TestRepo::with_commit();
+    let task = repo.task_file(&format!("{TASK}[setup]\nrun = [\"echo no >&2; exit 7\"]\n"));
+    let output = repo.agent(&["spawn", &task]);
+    assert_eq!(output.status.code(), Some(4), "{}", describe(&output));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.starts_with("error[setup-failed]") && said.contains("caused by: no"),
+        "{said}"
+    );
+    assert_eq!(repo.git(["worktree", "list"]).lines().count(), 1);
+    assert_eq!(repo.git(["for-each-ref", "refs/heads/agent"]), "");
+    assert_eq!(
+        repo.agent_json(&["list"])["agents"],
+        Value::Array(Vec::new())
+    );
+    assert!(!repo.path().join(".claude").exists());
+}
+
+#[test]
 fn the_same_task_has_the_same_dna() {
     let repo = TestRepo::with_commit();
     let (one, two) = (repo.spawn(), repo.spawn());

@@ -16,7 +16,27 @@ pub struct Identities {
     pub stand_in: bool,
 }
 
+/// Who we are where git knows nobody.
+pub(in crate::git) const STAND_IN: (&str, &str) = ("git-agent", "git-agent@localhost");
+
 impl Repo {
+    /// `user.name` and `user.email`, or the stand-in where one of them is missing; at the epoch
+    /// and in UTC, for the caller to set.
+    pub fn configured_identity(&self) -> Identity {
+        let signature = self.inner.signature();
+        let user = signature
+            .as_ref()
+            .ok()
+            .and_then(|signature| Some((signature.name().ok()?, signature.email().ok()?)));
+        let (name, email) = user.unwrap_or(STAND_IN);
+        Identity {
+            name: name.to_owned(),
+            email: email.to_owned(),
+            seconds: 0,
+            offset_minutes: 0,
+        }
+    }
+
     /// Author and committer as git would choose them from environment and configuration. Where there
     /// is no identity, as on a fresh machine, `git-agent <git-agent@localhost>` stands in: a spawn must
     /// not fail for want of a name, and the caller warns.
@@ -38,8 +58,8 @@ impl Repo {
             }),
             (Err(error), _) | (_, Err(error)) if error.code() == git2::ErrorCode::NotFound => {
                 let stand_in = Identity {
-                    name: "git-agent".to_owned(),
-                    email: "git-agent@localhost".to_owned(),
+                    name: STAND_IN.0.to_owned(),
+                    email: STAND_IN.1.to_owned(),
                     seconds: now,
                     offset_minutes: 0,
                 };

@@ -97,27 +97,7 @@ impl Commit {
     }
 }
 
-/// Who signs where no identity is configured, as on a fresh machine: name and address.
-pub const FALLBACK_IDENTITY: (&str, &str) = ("git-agent", "git-agent@localhost");
-
 impl Repo {
-    /// `user.name` and `user.email`, or [`FALLBACK_IDENTITY`] where one of them is missing; at the epoch
-    /// and in UTC, for the caller to set.
-    pub fn configured_identity(&self) -> Identity {
-        let signature = self.inner.signature();
-        let user = signature
-            .as_ref()
-            .ok()
-            .and_then(|signature| Some((signature.name().ok()?, signature.email().ok()?)));
-        let (name, email) = user.unwrap_or(FALLBACK_IDENTITY);
-        Identity {
-            name: name.to_owned(),
-            email: email.to_owned(),
-            seconds: 0,
-            offset_minutes: 0,
-        }
-    }
-
     /// The content of a blob.
     ///
     /// # Errors

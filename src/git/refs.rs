@@ -60,12 +60,10 @@ impl Repo {
     /// Makes a ref that must not exist. `false` when it does; it is then left as it is.
     ///
     /// # Errors
-    /// `lost-race` while another process holds its lock, `git-failed` for an impossible name.
+    /// `lost-race` while another process keeps its lock, `git-failed` for an impossible name.
     pub fn create_ref(&self, refname: &str, target: Oid, message: &str) -> Result<bool> {
-        match self
-            .inner
-            .reference(refname, to_git2(target)?, false, message)
-        {
+        let target = to_git2(target)?;
+        match retry_locked(|| self.inner.reference(refname, target, false, message)) {
             Ok(_) => Ok(true),
             Err(error) if error.code() == git2::ErrorCode::Exists => Ok(false),
             Err(error) => Err(failed(&format!("could not create {refname}"), error)),
@@ -75,16 +73,14 @@ impl Repo {
     /// Deletes a ref if it still names `expected`; `false` when it does not.
     ///
     /// # Errors
-    /// `lost-race` while another process holds its lock.
+    /// `lost-race` while another process keeps its lock.
     pub fn delete_ref(&self, refname: &str, expected: Oid) -> Result<bool> {
         let what = format!("could not delete {refname}");
         let mut transaction = self
             .inner
             .transaction()
             .map_err(|error| failed(&what, error))?;
-        transaction
-            .lock_ref(refname)
-            .map_err(|error| failed(&what, error))?;
+        retry_locked(|| transaction.lock_ref(refname)).map_err(|error| failed(&what, error))?;
         if self.tip(refname)? != Tip::At(expected) {
             return Ok(false);
         }
@@ -185,6 +181,22 @@ impl Repo {
     pub fn ref_lock_path(&self, refname: &str) -> PathBuf {
         self.common_dir().join(format!("{refname}.lock"))
     }
+}
+
+/// Tries again while libgit2 finds a lock file: unlike git, it never waits by itself.
+fn retry_locked<T>(
+    mut attempt: impl FnMut() -> std::result::Result<T, git2::Error>,
+) -> std::result::Result<T, git2::Error> {
+    // 1 + 2 + … + 40 ms is 0.8 s, about the second that git itself waits for a ref.
+    for milliseconds in 1..=40 {
+        match attempt() {
+            Err(error) if error.code() == git2::ErrorCode::Locked => {
+                std::thread::sleep(Duration::from_millis(milliseconds));
+            }
+            other => return other,
+        }
+    }
+    attempt()
 }
 
 fn modified(path: &Path) -> Option<std::time::SystemTime> {

@@ -6,7 +6,8 @@ use super::{Level, collect, read_level};
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
-use crate::git::objects::{FALLBACK_IDENTITY, Identity, NewCommit};
+use crate::git::identity::STAND_IN;
+use crate::git::objects::{Identity, NewCommit};
 use std::collections::BTreeSet;
 
 /// The notes (annotated object and blob) of `new` that differ from those of `old`. Where the trees
@@ -104,8 +105,8 @@ pub fn union_commit(repo: &Repo, ours: Oid, theirs: Oid, subject: &str) -> Resul
         }
     }
     let who = Identity {
-        name: FALLBACK_IDENTITY.0.into(),
-        email: FALLBACK_IDENTITY.1.into(),
+        name: STAND_IN.0.into(),
+        email: STAND_IN.1.into(),
         seconds: one.seconds.max(two.seconds),
         offset_minutes: 0,
     };

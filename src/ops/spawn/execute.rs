@@ -3,6 +3,7 @@
 use super::contract::SpawnPlan;
 use super::files;
 use super::report::SpawnReport;
+use super::setup;
 use super::undo;
 use crate::domain::event::{Spawned, Spawning, What};
 use crate::domain::oid::Oid;
@@ -137,6 +138,7 @@ fn build(ctx: &Ctx, plan: &SpawnPlan) -> Result<Built> {
     ctx.reached("files");
 
     if let Some(worktree) = &plan.worktree {
+        setup::set_up(ctx, plan, worktree)?;
         if plan.hooks
             && let Some(said) = repo.run_post_checkout(worktree, spawn_commit)?
         {

@@ -11,7 +11,7 @@
 //! 5. `spawning`: the ledger's first row.
 //! 6. `metadata`: the admin directory, published by one rename, locked as `initializing`.
 //! 7. `populated`: the files and the index.
-//! 8. `files`: the specification, the prompt and a private copy of the task.
+//! 8. `files`: the specification, the prompt and a private copy of the task; then `[setup]` runs.
 //! 9. `locked`: the worktree's lock now names the agent.
 //! 10. `spawned`: the ledger says the agent is ready. From here on it is never undone.
 //!
@@ -28,6 +28,7 @@ mod files;
 mod place;
 mod plan;
 mod report;
+mod setup;
 mod undo;
 
 pub use batch::execute_all;

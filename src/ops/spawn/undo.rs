@@ -5,6 +5,7 @@ use crate::domain::agent::State;
 use crate::domain::event::What;
 use crate::domain::id::AgentId;
 use crate::error::{IoContext, Result};
+use crate::git::refs::Tip;
 use crate::git::worktree::{belongs_to, set_lock};
 use crate::ops::Ctx;
 use crate::store::journal::Journal;
@@ -12,7 +13,7 @@ use crate::store::ledger::Ledger;
 use crate::store::{layout, lock, trash};
 use crate::wire::journal::SpawnJournal;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// How many numbered names a branch is tried under.
 const BRANCH_VARIANTS: usize = 1000;
@@ -70,7 +71,7 @@ pub(super) fn undo(ctx: &Ctx, record: &SpawnJournal, reason: &str) -> Result<()>
     }
     if let Some(worktree) = &record.worktree {
         let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
-        remove_worktree(common, Path::new(worktree), &admin)?;
+        remove_worktree(&ctx.repo.root()?, common, Path::new(worktree), &admin)?;
     }
     let scratch = layout::tmp_dir(common).join(layout::worktree_name(id));
     for directory in [admin, scratch, layout::agent_dir(common, id)] {
@@ -80,13 +81,12 @@ pub(super) fn undo(ctx: &Ctx, record: &SpawnJournal, reason: &str) -> Result<()>
     }
     if let Some(wanted) = &record.branch {
         for name in branch_names(wanted) {
-            match ctx.repo.ref_target(&name)? {
-                None => break,
-                Some(target) if target == commit => {
-                    ctx.repo.delete_branch_at(&name, commit)?;
-                    break;
-                }
-                Some(_) => {}
+            let tip = ctx.repo.tip(&name)?;
+            if tip == Tip::At(commit) {
+                ctx.repo.delete_ref(&name, commit)?;
+            }
+            if tip == Tip::Absent || tip == Tip::At(commit) {
+                break;
             }
         }
     }
@@ -101,7 +101,7 @@ pub(super) fn undo(ctx: &Ctx, record: &SpawnJournal, reason: &str) -> Result<()>
 
 /// Removes a worktree that is provably the half-made one: its `.git` file names our admin directory, or
 /// it holds nothing yet but at most that file, still empty.
-fn remove_worktree(common: &Path, worktree: &Path, admin: &Path) -> Result<()> {
+fn remove_worktree(root: &Path, common: &Path, worktree: &Path, admin: &Path) -> Result<()> {
     let Ok(metadata) = fs::symlink_metadata(worktree) else {
         return Ok(());
     };
@@ -118,10 +118,14 @@ fn remove_worktree(common: &Path, worktree: &Path, admin: &Path) -> Result<()> {
         _ => false,
     };
     if barely_begun || belongs_to(worktree, admin) {
-        let parent: PathBuf = worktree.parent().map(Path::to_owned).unwrap_or_default();
         trash::remove(common, worktree)?;
         // Directories that were made for this worktree alone go too; others are not empty.
-        let _ = fs::remove_dir(parent);
+        let parents = worktree.ancestors().skip(1);
+        for parent in parents.take_while(|parent| parent.starts_with(root) && *parent != root) {
+            if fs::remove_dir(parent).is_err() {
+                break;
+            }
+        }
     }
     Ok(())
 }
