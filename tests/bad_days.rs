@@ -51,6 +51,7 @@ fn spawned_in(directory: &Path, task: &str) -> std::path::PathBuf {
 fn impossible_requests_are_typed_and_leave_nothing() {
     let repo = TestRepo::with_commit();
     repo.git(["branch", "taken"]);
+    repo.git(["branch", "above/below"]);
     let blob = repo.git(["rev-parse", "HEAD:README.md"]);
     let outside = repo.path().with_file_name("occupied");
     fs::create_dir(&outside).expect("made");
@@ -63,6 +64,7 @@ fn impossible_requests_are_typed_and_leave_nothing() {
         (&["--base", &blob], "base-not-commit", 2),
         (&["--branch=taken"], "branch-exists", 3),
         (&["--branch=taken/below"], "branch-exists", 3),
+        (&["--branch=above"], "branch-exists", 3),
         (&["--branch=-x"], "branch-invalid", 2),
         (&["--branch=a..b"], "branch-invalid", 2),
         (&["--name=a b"], "usage", 2),

@@ -336,3 +336,35 @@ fn make_executable(path: &Path) {
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("permissions");
 }
+
+/// libgit2 looks whether a name is free before it locks it, and overwrote one branch in fifteen runs of
+/// thirty-two spawns.
+#[test]
+fn of_many_who_make_one_branch_exactly_one_succeeds() {
+    use git_agent::domain::oid::Oid;
+    use git_agent::git::Repo;
+    let repo = TestRepo::with_commit();
+    let head = Oid::from_hex(&repo.git(["rev-parse", "HEAD"])).expect("an oid");
+    for round in 0..20 {
+        let barrier = std::sync::Barrier::new(8);
+        let name = format!("refs/heads/wanted-{round}");
+        let made = std::thread::scope(|scope| {
+            let racers: Vec<_> = (0..8)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let ours = Repo::open(&repo.path()).expect("opens");
+                        let who = ours.configured_identity();
+                        barrier.wait();
+                        ours.create_branch(&name, head, &who, "race")
+                            .expect("no error")
+                    })
+                })
+                .collect();
+            let made = racers
+                .into_iter()
+                .map(|racer| racer.join().expect("no panic"));
+            made.filter(|made| *made).count()
+        });
+        assert_eq!(made, 1, "{name}");
+    }
+}

@@ -1,6 +1,7 @@
 //! Branches of agents: made only where there is none, removed only while nobody has moved them.
 
 use super::Repo;
+use super::objects::Identity;
 use super::refs::Tip;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
@@ -43,14 +44,17 @@ impl Repo {
     /// Checks that a branch of that name can be made.
     ///
     /// # Errors
-    /// `branch-exists` when it is there, or when a part of the name is itself a branch (`agent` blocks
-    /// `agent/x`).
+    /// `branch-exists` when it is there, when a part of the name is itself a branch (`agent` blocks
+    /// `agent/x`), or when it is itself a part of one.
     pub fn require_free_branch(&self, full_name: &str) -> Result<()> {
         self.require_free_directories(full_name)?;
-        if self.tip(full_name)? == Tip::Absent {
-            return Ok(());
+        if self.tip(full_name)? != Tip::Absent {
+            return Err(taken(format!("{full_name} exists already")));
         }
-        Err(taken(format!("{full_name} exists already")))
+        if self.has_refs_below(full_name)? {
+            return Err(taken(format!("there are branches below {full_name}/")));
+        }
+        Ok(())
     }
 
     /// Makes a branch at `target`; gives `false`, and changes nothing, when the name is taken.
@@ -60,9 +64,15 @@ impl Repo {
     ///
     /// # Errors
     /// `branch-exists` when a part of the name is itself a branch, and those of [`Repo::create_ref`].
-    pub fn create_branch(&self, full_name: &str, target: Oid, reason: &str) -> Result<bool> {
+    pub fn create_branch(
+        &self,
+        full_name: &str,
+        target: Oid,
+        who: &Identity,
+        reason: &str,
+    ) -> Result<bool> {
         self.require_free_directories(full_name)?;
-        self.create_ref(full_name, target, reason)
+        self.create_ref(full_name, target, who, reason)
     }
 
     fn require_free_directories(&self, full_name: &str) -> Result<()> {

@@ -38,6 +38,10 @@ pub enum Swap {
 /// A `.lock` file this old belongs to a killed process: a write holds it for 0.2 ms.
 const STALE: Duration = Duration::from_secs(10);
 
+/// The milliseconds to wait between attempts to lock a ref: 0.8 s in all, about the second that git
+/// itself waits.
+const PAUSES: std::ops::RangeInclusive<u64> = 1..=40;
+
 impl Repo {
     /// What a ref names, without following symbolic refs.
     ///
@@ -59,15 +63,40 @@ impl Repo {
 
     /// Makes a ref that must not exist. `false` when it does; it is then left as it is.
     ///
+    /// Not by `git_reference_create`: that one looks whether the name is free before it takes the
+    /// ref's lock, so of two that look at the same moment the second overwrites the first.
+    ///
     /// # Errors
-    /// `lost-race` while another process keeps its lock, `git-failed` for an impossible name.
-    pub fn create_ref(&self, refname: &str, target: Oid, message: &str) -> Result<bool> {
-        let target = to_git2(target)?;
-        match retry_locked(|| self.inner.reference(refname, target, false, message)) {
-            Ok(_) => Ok(true),
-            Err(error) if error.code() == git2::ErrorCode::Exists => Ok(false),
-            Err(error) => Err(failed(&format!("could not create {refname}"), error)),
+    /// `lock-timeout` while another process keeps its lock, `git-failed` for an impossible name.
+    pub fn create_ref(
+        &self,
+        refname: &str,
+        target: Oid,
+        who: &Identity,
+        message: &str,
+    ) -> Result<bool> {
+        for pause in PAUSES {
+            match self.swap_ref(refname, Tip::Absent, target, who, message)? {
+                Swap::Done => return Ok(true),
+                Swap::Moved => return Ok(false),
+                Swap::Locked => std::thread::sleep(Duration::from_millis(pause)),
+            }
         }
+        Err(lock_timeout(&self.ref_lock_path(refname)))
+    }
+
+    /// Whether there are refs whose names begin with this one and a slash.
+    ///
+    /// # Errors
+    /// `git-failed` when the refs cannot be listed.
+    pub fn has_refs_below(&self, refname: &str) -> Result<bool> {
+        let what = "could not list refs";
+        let mut refs = self
+            .inner
+            .references_glob(&format!("{refname}/*"))
+            .map_err(|error| failed(what, error))?;
+        let first = refs.next().transpose();
+        Ok(first.map_err(|error| failed(what, error))?.is_some())
     }
 
     /// Deletes a ref if it still names `expected`; `false` when it does not.
@@ -187,11 +216,10 @@ impl Repo {
 fn retry_locked<T>(
     mut attempt: impl FnMut() -> std::result::Result<T, git2::Error>,
 ) -> std::result::Result<T, git2::Error> {
-    // 1 + 2 + … + 40 ms is 0.8 s, about the second that git itself waits for a ref.
-    for milliseconds in 1..=40 {
+    for pause in PAUSES {
         match attempt() {
             Err(error) if error.code() == git2::ErrorCode::Locked => {
-                std::thread::sleep(Duration::from_millis(milliseconds));
+                std::thread::sleep(Duration::from_millis(pause));
             }
             other => return other,
         }

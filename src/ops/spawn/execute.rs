@@ -167,8 +167,12 @@ fn claim_branch(ctx: &Ctx, plan: &SpawnPlan) -> Result<Option<String>> {
         return Ok(None);
     };
     let reason = format!("agent: spawn {}", plan.id.short());
+    let who = &plan.identities.committer;
     for name in undo::branch_names(wanted) {
-        if ctx.repo.create_branch(&name, plan.spawn_commit, &reason)? {
+        if ctx
+            .repo
+            .create_branch(&name, plan.spawn_commit, who, &reason)?
+        {
             return Ok(Some(name));
         }
     }
