@@ -147,7 +147,7 @@ impl<'r> Ledger<'r> {
                 let event = Event {
                     at: Stamp::next(now, clone, events.iter().map(|event| event.at).max()),
                     agent,
-                    by: by.chars().take(ACTOR_LIMIT / 4).collect(),
+                    by: by[..by.floor_char_boundary(ACTOR_LIMIT)].to_owned(),
                     previous: last_line(&old, agent).map(event_line::digest),
                     what: decide(&events)?,
                 };
