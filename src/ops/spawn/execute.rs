@@ -2,11 +2,10 @@
 
 use super::contract::SpawnPlan;
 use super::files;
-use super::report::SpawnReport;
+use super::report::{Built, SpawnReport};
 use super::setup;
 use super::undo;
 use crate::domain::event::{Spawned, Spawning, What};
-use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::populate;
 use crate::git::worktree::{NewWorktree, set_lock};
@@ -53,21 +52,6 @@ pub fn execute(ctx: &Ctx, plan: SpawnPlan) -> Result<SpawnReport> {
             ))),
         },
     }
-}
-
-/// What a finished spawn knows beyond its plan.
-#[derive(Debug, Default)]
-pub(super) struct Built {
-    /// The full name of the branch that was made.
-    pub branch: Option<String>,
-    /// SHA-256 of `spec.md`, in hex.
-    pub spec_sha: String,
-    /// The private files.
-    pub files: files::AgentFiles,
-    /// How long populating took.
-    pub populate: std::time::Duration,
-    /// What went wrong without mattering.
-    pub warnings: Vec<String>,
 }
 
 fn build(ctx: &Ctx, plan: &SpawnPlan) -> Result<Built> {
@@ -222,9 +206,4 @@ fn ignore_lines(ctx: &Ctx, plan: &SpawnPlan) -> Result<Vec<String>> {
         lines.push(format!("/{inside}/"));
     }
     Ok(lines)
-}
-
-/// The spawn commit's name, for whoever has only the journal.
-pub(super) fn commit_of(record: &SpawnJournal) -> Option<Oid> {
-    Oid::from_hex(&record.spawn_commit)
 }

@@ -1,7 +1,7 @@
 //! What a finished spawn answers: `git-agent.spawn/1`, flat and stable.
 
 use super::contract::SpawnPlan;
-use super::execute::Built;
+use super::files::AgentFiles;
 use super::place::for_display;
 use crate::error::Result;
 use crate::ops::Ctx;
@@ -70,6 +70,21 @@ pub struct BaseReport {
     pub refname: Option<String>,
     /// The commit.
     pub oid: String,
+}
+
+/// What a finished spawn knows beyond its plan.
+#[derive(Debug, Default)]
+pub(super) struct Built {
+    /// The full name of the branch that was made.
+    pub branch: Option<String>,
+    /// SHA-256 of `spec.md`, in hex.
+    pub spec_sha: String,
+    /// The private files.
+    pub files: AgentFiles,
+    /// How long populating took.
+    pub populate: Duration,
+    /// What went wrong without mattering.
+    pub warnings: Vec<String>,
 }
 
 impl SpawnReport {

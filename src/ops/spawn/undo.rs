@@ -1,9 +1,9 @@
 //! Takes a half-made agent apart: after an error, and for whoever was killed.
 
-use super::execute::commit_of;
 use crate::domain::agent::State;
 use crate::domain::event::What;
 use crate::domain::id::AgentId;
+use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
 use crate::git::refs::Tip;
 use crate::git::worktree::{belongs_to, set_lock};
@@ -55,7 +55,10 @@ pub fn sweep(ctx: &Ctx) -> Result<usize> {
 
 /// Takes apart what `record` names, newest first. Every step may find its work done already.
 pub(super) fn undo(ctx: &Ctx, record: &SpawnJournal, reason: &str) -> Result<()> {
-    let (Some(id), Some(commit)) = (AgentId::parse(&record.agent), commit_of(record)) else {
+    let (Some(id), Some(commit)) = (
+        AgentId::parse(&record.agent),
+        Oid::from_hex(&record.spawn_commit),
+    ) else {
         return Ok(());
     };
     let common = ctx.repo.common_dir();
