@@ -11,6 +11,8 @@ mod agents;
 mod architecture;
 /// Unusual repositories, impossible requests.
 mod bad_days;
+/// The scope fence: what changed, and what of it is out of scope.
+mod check;
 /// Every error code is documented.
 mod errors;
 /// Agent hosts: their payloads read, their settings merged.

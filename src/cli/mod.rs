@@ -1,6 +1,7 @@
 //! The command line: clap in, an operation, its answer out. One verb, one file; nothing is decided
 //! here but which operation runs and how its report looks.
 
+mod check;
 mod list;
 mod render;
 mod roles;
@@ -44,6 +45,7 @@ enum Command {
     Log(show::LogArgs),
     Tree(tree::TreeArgs),
     Path(show::PathArgs),
+    Check(check::CheckArgs),
     Done(settle::DoneArgs),
     Fail(settle::FailArgs),
     Roles(roles::RolesArgs),
@@ -69,6 +71,7 @@ fn dispatch(command: Command, ui: &mut Ui) -> Result<Exit> {
         Command::Log(args) => show::run_log(&ctx, ui, &args),
         Command::Tree(args) => tree::run(&ctx, ui, &args),
         Command::Path(args) => show::run_path(&ctx, ui, &args),
+        Command::Check(args) => check::run(&ctx, ui, args),
         Command::Done(args) => settle::run_done(&ctx, ui, &args),
         Command::Fail(args) => settle::run_fail(&ctx, ui, &args),
         Command::Roles(args) => roles::run(&ctx, ui, &args),

@@ -3,6 +3,7 @@
 
 pub mod agent;
 pub mod bundle;
+pub mod change;
 pub mod diagnostic;
 pub mod dna;
 pub mod event;
@@ -17,3 +18,4 @@ pub mod secret;
 pub mod stamp;
 pub mod task;
 pub mod tool_call;
+pub mod violation;

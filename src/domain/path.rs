@@ -92,18 +92,27 @@ impl RepoPath {
     }
 }
 
-/// Writes the path as git's porcelain does with `core.quotePath` off: as it is where a person can read
-/// it, else in double quotes with C escapes (git's `quote.c`). A path that is not UTF-8 gets octal
-/// escapes for all its high bytes.
 impl fmt::Display for RepoPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Quoted(&self.bytes).fmt(f)
+    }
+}
+
+/// Any path, for people: written as git's porcelain does with `core.quotePath` off, as it is where a
+/// person can read it, else in double quotes with C escapes (git's `quote.c`). A path that is not
+/// UTF-8 gets octal escapes for all its high bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Quoted<'a>(pub &'a [u8]);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let readable = |c: char| !c.is_control() && c != '"' && c != '\\';
-        let text = std::str::from_utf8(&self.bytes).ok();
+        let text = std::str::from_utf8(self.0).ok();
         if let Some(text) = text.filter(|text| text.chars().all(readable)) {
             return f.write_str(text);
         }
         let keep_high_bytes = text.is_some_and(|text| !text.chars().any(is_high_control));
-        write_quoted(f, &self.bytes, keep_high_bytes)
+        write_quoted(f, self.0, keep_high_bytes)
     }
 }
 

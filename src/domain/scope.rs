@@ -12,7 +12,7 @@
 
 mod case;
 
-pub use case::CaseIndex;
+pub use case::{CaseIndex, fold};
 
 use super::glob::{self, Glob};
 use super::path::{PathProblem, RepoPath};

@@ -48,17 +48,9 @@ pub fn output<A: AsRef<OsStr>>(
     directory: &Path,
     arguments: impl IntoIterator<Item = A>,
 ) -> Result<Output> {
-    git(directory)
-        .args(arguments)
-        .output()
-        .map_err(|source| match source.kind() {
-            std::io::ErrorKind::NotFound if directory.is_dir() => {
-                Error::new(Code::GitMissing, "the git command was not found")
-                    .hint("install git and make sure it is on PATH")
-                    .because(source)
-            }
-            _ => Error::io("could not start git", source),
-        })
+    let mut command = git(directory);
+    command.args(arguments);
+    finish(&mut command)
 }
 
 /// Runs `git` and gives its standard output.
@@ -69,17 +61,35 @@ pub fn run<A: AsRef<OsStr>>(
     directory: &Path,
     arguments: impl IntoIterator<Item = A>,
 ) -> Result<Vec<u8>> {
-    let arguments: Vec<A> = arguments.into_iter().collect();
-    let output = output(directory, &arguments)?;
+    let mut command = git(directory);
+    command.args(arguments);
+    successful(command)
+}
+
+/// Runs a command that [`git`] made and gives its standard output.
+///
+/// # Errors
+/// As [`run`].
+pub fn successful(mut command: Command) -> Result<Vec<u8>> {
+    let output = finish(&mut command)?;
     if output.status.success() {
         return Ok(output.stdout);
     }
-    let words: Vec<_> = arguments
-        .iter()
-        .map(|word| word.as_ref().to_string_lossy())
-        .collect();
+    let words: Vec<_> = command.get_args().map(OsStr::to_string_lossy).collect();
     Err(
         Error::new(Code::GitFailed, format!("git {} failed", words.join(" ")))
             .because(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
     )
+}
+
+fn finish(command: &mut Command) -> Result<Output> {
+    command.output().map_err(|source| match source.kind() {
+        // The directory may be what is missing.
+        std::io::ErrorKind::NotFound if command.get_current_dir().is_none_or(Path::is_dir) => {
+            Error::new(Code::GitMissing, "the git command was not found")
+                .hint("install git and make sure it is on PATH")
+                .because(source)
+        }
+        _ => Error::io("could not start git", source),
+    })
 }

@@ -6,6 +6,7 @@
 //! on its version or its network.
 
 pub mod branch;
+pub mod changes;
 pub mod command;
 pub mod config;
 pub mod hooks;

@@ -1,8 +1,10 @@
 //! What an operation needs from the world: the repository, a little environment, a clock, random
 //! numbers. Tests replace the last two and stop the process at a named step.
 
+use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
+use crate::git::changes::Staging;
 use crate::git::identity::Identities;
 use chrono::{DateTime, Utc};
 use std::path::{Path, PathBuf};
@@ -26,6 +28,8 @@ pub struct Env {
     pub home: Option<PathBuf>,
     /// `GIT_AGENT_ID`: set inside an agent that we started.
     pub agent: Option<String>,
+    /// What git tells a hook about the commit it is making.
+    pub staging: Staging,
 }
 
 impl Env {
@@ -46,6 +50,12 @@ impl Env {
             agent: std::env::var("GIT_AGENT_ID")
                 .ok()
                 .filter(|id| !id.is_empty()),
+            staging: Staging {
+                index: std::env::var_os("GIT_INDEX_FILE").map(PathBuf::from),
+                merged: std::env::vars_os()
+                    .filter_map(|(name, _)| Oid::from_hex(name.to_str()?.strip_prefix("GITHEAD_")?))
+                    .collect(),
+            },
         })
     }
 }

@@ -2,6 +2,7 @@
 //! `--dry-run` is stopping in between.
 
 pub mod agent_report;
+pub mod check;
 pub mod ctx;
 pub mod list;
 pub mod roles;

@@ -63,6 +63,14 @@ pub fn worktree_name(id: AgentId) -> String {
     format!("agent-{}", id.short())
 }
 
+/// The first eight hex digits of the agent whose admin directory has that name; `None` for the name of
+/// any other worktree.
+pub fn agent_of_worktree(name: &str) -> Option<&str> {
+    let digits = name.strip_prefix("agent-")?;
+    let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    (digits.len() == 8 && digits.bytes().all(is_hex)).then_some(digits)
+}
+
 /// What the `locked` file of an agent's worktree says while the agent is neither landed nor removed.
 pub fn lock_reason(id: AgentId) -> String {
     format!("git-agent {}", id.short())

@@ -6,6 +6,8 @@ pub mod event_line;
 pub mod hook_payload;
 pub mod host_settings;
 pub mod journal;
+pub mod path_list;
+pub mod path_text;
 pub mod policy;
 pub mod role_file;
 pub mod task_file;

@@ -1,6 +1,7 @@
 //! What answers look like: a text for people and a value for machines.
 
 mod agents;
+mod check;
 mod roles;
 mod spawn;
 mod table;

@@ -57,7 +57,7 @@ fn prefixes(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// A form that is equal for names which some file system takes for one: lower case, composed.
-fn fold(path: &[u8]) -> Vec<u8> {
+pub fn fold(path: &[u8]) -> Vec<u8> {
     match std::str::from_utf8(path) {
         Ok(text) if !text.is_ascii() => {
             let lower = text.to_lowercase();

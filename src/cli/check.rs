@@ -1,0 +1,72 @@
+//! `git agent check`
+
+use super::ui::Ui;
+use crate::error::{Code, Error, Exit, Result};
+use crate::ops::Ctx;
+use crate::ops::check::{self, Subject};
+use crate::wire::path_list;
+use std::ffi::OsString;
+use std::io::Read;
+use std::os::unix::ffi::OsStringExt;
+
+/// Judge changes by an agent's scope; outside an agent's worktree everything is in scope
+#[derive(Debug, clap::Args)]
+pub(super) struct CheckArgs {
+    /// Agent instead of the one whose worktree this is: its id, name, branch or worktree
+    #[arg(value_name = "AGENT")]
+    agent: Option<String>,
+    /// Judge what the next commit would change; the default
+    #[arg(long, group = "subject")]
+    staged: bool,
+    /// Judge everything staged, modified or untracked
+    #[arg(long, group = "subject")]
+    worktree: bool,
+    /// Judge every commit in a range, each by itself
+    #[arg(long, group = "subject", value_name = "A..B")]
+    range: Option<String>,
+    /// Judge paths before they are written
+    #[arg(long, group = "subject", value_name = "PATH", num_args = 1..)]
+    path: Vec<OsString>,
+    /// Judge the paths on standard input, one a line, quoted as git quotes them
+    #[arg(long, group = "subject")]
+    stdin: bool,
+    /// Paths on standard input end in NUL and are not quoted
+    #[arg(short = 'z', requires = "stdin")]
+    nul: bool,
+}
+
+pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: CheckArgs) -> Result<Exit> {
+    let agent = args.agent.clone();
+    let report = check::check(ctx, agent.as_deref(), &subject(args)?)?;
+    ui.answer(&report)?;
+    Ok(if report.in_scope { Exit::Yes } else { Exit::No })
+}
+
+fn subject(args: CheckArgs) -> Result<Subject> {
+    Ok(match args.range {
+        Some(range) => Subject::Range(range),
+        None if args.worktree => Subject::Worktree,
+        None if args.stdin => Subject::Paths(read_paths(args.nul)?),
+        None if !args.path.is_empty() => {
+            Subject::Paths(args.path.into_iter().map(OsString::into_vec).collect())
+        }
+        None => Subject::Staged,
+    })
+}
+
+fn read_paths(nul: bool) -> Result<Vec<Vec<u8>>> {
+    let mut input = Vec::new();
+    std::io::stdin()
+        .read_to_end(&mut input)
+        .map_err(|error| Error::io("could not read standard input", error))?;
+    if nul {
+        return Ok(path_list::ended_by_nul(&input));
+    }
+    path_list::lines(&input).map_err(|line| {
+        Error::new(
+            Code::Usage,
+            format!("line {line} of standard input begins with a quote and is not quoted as git does it"),
+        )
+        .hint("to give paths as they are, end each in NUL: git diff --name-only -z | git agent check --stdin -z")
+    })
+}

@@ -1,0 +1,277 @@
+//! Judging changes: which of them an agent was not allowed to make, and why.
+//!
+//! Pure: the scope, the bundle's place and the tracked spellings come in, violations go out. `check`,
+//! the hooks and `verify` all judge by [`Boundary::violation`], so they cannot disagree.
+
+use super::change::{Change, ChangeKind};
+use super::path::{PathProblem, Quoted, RepoPath};
+use super::scope::{CaseIndex, Decision, Denied, Scope};
+use std::fmt;
+
+/// What an agent may touch.
+#[derive(Clone, Debug)]
+pub struct Boundary {
+    /// Whitelist and denylist.
+    pub scope: Scope,
+    /// Whether it may change files at all.
+    pub edits: bool,
+    /// The directory of its own six files; `None` when that is outside every worktree.
+    pub bundle: Option<RepoPath>,
+}
+
+/// What changes in the bundle's directory are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BundleRule {
+    /// Allowed: these are files of a worktree, and the agent writes its bundle there.
+    Writable,
+    /// Out of scope: these are staged or committed, and a bundle never becomes part of history.
+    NeverCommitted,
+}
+
+/// A change that the agent was not allowed to make.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The path, as git has it.
+    pub path: Vec<u8>,
+    /// What was done to it.
+    pub kind: ChangeKind,
+    /// Why it is out of scope.
+    pub reason: Reason,
+}
+
+/// Why a change is out of scope.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The scope says so.
+    Scope(Denied),
+    /// The scope says so about another name of the same file: a tracked path that differs from this
+    /// one only by case, or where a symlink leads.
+    Alias {
+        /// The other name.
+        path: RepoPath,
+        /// What the scope says about it.
+        denied: Denied,
+    },
+    /// The role changes no files.
+    ReadOnly,
+    /// A bundle is never committed.
+    Bundle,
+    /// A symlink that points out of the worktree, or into a git directory.
+    Link {
+        /// Where it points.
+        target: Vec<u8>,
+    },
+    /// The path is not below the worktree, or becomes so where a symlink is followed.
+    Outside,
+}
+
+impl Reason {
+    /// The stable word for machines.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Reason::Scope(denied) | Reason::Alias { denied, .. } => match denied {
+                Denied::ByDenylist(_) => "denylist",
+                Denied::NotInWhitelist => "not-in-whitelist",
+                Denied::Never(_) => "never",
+            },
+            Reason::ReadOnly => "read-only",
+            Reason::Bundle => "bundle",
+            Reason::Link { .. } => "symlink-target",
+            Reason::Outside => "outside-worktree",
+        }
+    }
+
+    /// The glob that decided, when one did.
+    pub fn glob(&self) -> Option<&str> {
+        match self {
+            Reason::Scope(Denied::ByDenylist(glob))
+            | Reason::Alias {
+                denied: Denied::ByDenylist(glob),
+                ..
+            } => Some(glob.as_str()),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Scope(denied) => write!(f, "{denied}"),
+            Reason::Alias { path, denied } => write!(f, "it is also {path}: {denied}"),
+            Reason::ReadOnly => f.write_str("the role changes no files"),
+            Reason::Bundle => f.write_str("the agent's own bundle is never committed"),
+            Reason::Link { target } => {
+                write!(
+                    f,
+                    "the symlink leads out of the worktree, to {}",
+                    Quoted(target)
+                )
+            }
+            Reason::Outside => f.write_str("it is outside the agent's worktree"),
+        }
+    }
+}
+
+impl Boundary {
+    /// Judges one change; `None` when it is in scope. `tracked` is asked only about paths that may be
+    /// new, and needs to know only what is tracked near them.
+    pub fn violation(
+        &self,
+        change: &Change,
+        bundle: BundleRule,
+        tracked: &CaseIndex,
+    ) -> Option<Violation> {
+        let reason = self.reason(change, bundle, tracked)?;
+        Some(Violation {
+            path: change.path.clone(),
+            kind: change.kind,
+            reason,
+        })
+    }
+
+    fn reason(&self, change: &Change, bundle: BundleRule, tracked: &CaseIndex) -> Option<Reason> {
+        let path = match RepoPath::parse(&change.path) {
+            Ok(path) => path,
+            Err(problem) => return Some(Reason::Scope(Denied::Never(problem))),
+        };
+        if self.is_bundle(&path) {
+            match bundle {
+                BundleRule::NeverCommitted => return Some(Reason::Bundle),
+                // A symlink in the bundle is still no way out of the worktree.
+                BundleRule::Writable => return link_reason(&path, change),
+            }
+        }
+        if !self.edits {
+            return Some(Reason::ReadOnly);
+        }
+        if let Decision::Denied(denied) = self.scope.decide(&path) {
+            return Some(Reason::Scope(denied));
+        }
+        for twin in tracked.twins(&path) {
+            if let Decision::Denied(denied) = self.scope.decide(&twin) {
+                return Some(Reason::Alias { path: twin, denied });
+            }
+        }
+        link_reason(&path, change)
+    }
+
+    fn is_bundle(&self, path: &RepoPath) -> bool {
+        self.bundle.as_ref().is_some_and(|bundle| {
+            let rest = path.as_bytes().strip_prefix(bundle.as_bytes());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+        })
+    }
+}
+
+fn link_reason(path: &RepoPath, change: &Change) -> Option<Reason> {
+    let target = change.link.as_deref()?;
+    (!stays_inside(path, target)).then(|| Reason::Link {
+        target: target.to_owned(),
+    })
+}
+
+/// Whether a symlink at `path` leads to something inside the worktree and outside git directories, by
+/// the text of its target alone: what is on the way may not exist yet.
+fn stays_inside(path: &RepoPath, target: &[u8]) -> bool {
+    if target.first() == Some(&b'/') {
+        return false;
+    }
+    let mut parts: Vec<&[u8]> = path.parts().collect();
+    parts.pop();
+    for part in target.split(|&byte| byte == b'/') {
+        match part {
+            b"" | b"." => {}
+            b".." => {
+                if parts.pop().is_none() {
+                    return false;
+                }
+            }
+            named => parts.push(named),
+        }
+    }
+    // The top itself is inside.
+    matches!(
+        RepoPath::parse(&parts.join(&b'/')),
+        Ok(_) | Err(PathProblem::Empty)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::glob::Glob;
+
+    fn path(text: &str) -> RepoPath {
+        RepoPath::parse(text.as_bytes()).expect(text)
+    }
+
+    fn boundary() -> Boundary {
+        let globs = |texts: &[&str]| -> Vec<Glob> {
+            let parse = |text: &&str| Glob::parse(text).expect("a glob");
+            texts.iter().map(parse).collect()
+        };
+        Boundary {
+            scope: Scope::new(&globs(&["src/**"]), &globs(&["src/gen/**"])).expect("a scope"),
+            edits: true,
+            bundle: Some(path(".agent")),
+        }
+    }
+
+    #[test]
+    fn every_reason_has_its_case() {
+        let tracked = CaseIndex::of(&[path("src/gen/a.rs")]);
+        let check = |name: &[u8], bundle: BundleRule, expected: Option<&str>| {
+            let violation = boundary().violation(&Change::named(name), bundle, &tracked);
+            let code = violation.as_ref().map(|violation| violation.reason.code());
+            assert_eq!(code, expected, "{}", Quoted(name));
+        };
+        use BundleRule::{NeverCommitted, Writable};
+        check(b"src/a.rs", NeverCommitted, None);
+        check(b"src/\xff.rs", NeverCommitted, None);
+        check(b"README.md", Writable, Some("not-in-whitelist"));
+        check(b"src/gen/b.rs", Writable, Some("denylist"));
+        check(b"src/Gen/b.rs", Writable, Some("denylist"));
+        check(b"src/.GIT/config", Writable, Some("never"));
+        check(b"src/../src/a.rs", Writable, Some("never"));
+        check(b".agent/plan.md", Writable, None);
+        check(b".agent/plan.md", NeverCommitted, Some("bundle"));
+        check(b".agent", NeverCommitted, Some("bundle"));
+        check(b".agents/plan.md", NeverCommitted, Some("not-in-whitelist"));
+        let reader = Boundary {
+            edits: false,
+            ..boundary()
+        };
+        let change = Change::named("src/a.rs");
+        let violation = reader.violation(&change, Writable, &tracked);
+        assert_eq!(violation.map(|it| it.reason), Some(Reason::ReadOnly));
+        let change = Change::named(".agent/plan.md");
+        assert_eq!(reader.violation(&change, Writable, &tracked), None);
+    }
+
+    #[test]
+    fn a_symlink_stays_inside_the_worktree() {
+        let check = |target: &str, inside: bool| {
+            let change = Change {
+                link: Some(target.into()),
+                ..Change::named("src/a/link")
+            };
+            let violation =
+                boundary().violation(&change, BundleRule::Writable, &CaseIndex::default());
+            let expected = (!inside).then(|| Reason::Link {
+                target: target.into(),
+            });
+            assert_eq!(violation.map(|it| it.reason), expected, "{target}");
+        };
+        check("sibling", true);
+        check("../../README.md", true);
+        check("./b//c/../d/", true);
+        check("../..", true);
+        check("../../..", false);
+        check("../../../repo/src", false);
+        check("b/../../../../x", false);
+        check("/etc/passwd", false);
+        check("../../.git/config", false);
+        check("../../.GIT", false);
+    }
+}

@@ -1,0 +1,126 @@
+//! What the next commit would change: the index against HEAD.
+
+use super::index::Index;
+use super::kind_of;
+use crate::domain::change::{Change, ChangeKind};
+use crate::domain::oid::Oid;
+use crate::error::{Code, Error, IoContext, Result};
+use crate::git::{Repo, command, tree};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What git's environment says about the commit that is being made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Staging {
+    /// `GIT_INDEX_FILE`. For `git commit -a` and `git commit -- <path>` git makes a temporary index, and
+    /// that is the one to be judged.
+    pub index: Option<PathBuf>,
+    /// The `GITHEAD_<oid>` variables: the commits that a `git merge` is about to merge. It has not
+    /// written `MERGE_HEAD` yet when `pre-merge-commit` runs.
+    pub merged: Vec<Oid>,
+}
+
+impl Repo {
+    /// How the index differs from HEAD, and while a merge is under way from every commit that is being
+    /// merged as well, ordered by path.
+    ///
+    /// # Errors
+    /// `repo-corrupt`, `io`; `git-failed` for an index that neither we nor git can read.
+    pub fn staged_changes(&self, staging: &Staging) -> Result<Vec<Change>> {
+        let path = self.index_path(staging.index.as_deref());
+        let data = match std::fs::read(&path) {
+            // Git takes a missing index for an empty one.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            other => Some(other.at("could not read", &path)?),
+        };
+        let trees = self.parent_trees(&staging.merged)?;
+        let index = match data {
+            None => Some(Index::default()),
+            Some(data) => Index::parse(&data),
+        };
+        match index {
+            Some(index) => {
+                let (oid, top) = index.top();
+                self.compare(&trees, oid, top, Some(&index))
+            }
+            None => self.staged_by_git(&path, &trees),
+        }
+    }
+
+    fn index_path(&self, named: Option<&Path>) -> PathBuf {
+        match (named, self.workdir()) {
+            // Git reads a relative name at the top of the worktree.
+            (Some(path), Some(top)) => top.join(path),
+            (Some(path), None) => path.to_owned(),
+            (None, _) => self.git_dir().join("index"),
+        }
+    }
+
+    /// The trees that a commit made now would be compared with: HEAD's, and those of what is merged.
+    fn parent_trees(&self, merged: &[Oid]) -> Result<Vec<Oid>> {
+        let head = match self.resolve_commit("HEAD") {
+            Ok(head) => head.commit,
+            Err(error) if error.code() == Code::HeadUnborn => return Ok(vec![Oid::EMPTY_TREE]),
+            Err(error) => return Err(error),
+        };
+        let file = std::fs::read_to_string(self.git_dir().join("MERGE_HEAD")).unwrap_or_default();
+        std::iter::once(head)
+            .chain(file.lines().filter_map(Oid::from_hex))
+            .chain(merged.iter().copied())
+            .map(|commit| Ok(self.read_commit(commit)?.tree))
+            .collect()
+    }
+
+    /// The same for a split or sparse index, asked of git about this very index.
+    fn staged_by_git(&self, index: &Path, trees: &[Oid]) -> Result<Vec<Change>> {
+        let directory = self.workdir().unwrap_or(self.git_dir());
+        let mut common: Option<BTreeMap<Vec<u8>, Change>> = None;
+        for tree in trees {
+            let mut git = command::git(directory);
+            git.env("GIT_DIR", self.git_dir())
+                .env("GIT_WORK_TREE", directory)
+                .env("GIT_INDEX_FILE", index)
+                .args(["diff-index", "-r", "--cached", "--raw", "-z", "--no-abbrev"])
+                .args(["--no-renames", "--no-ext-diff", "--ignore-submodules=none"])
+                .args([&tree.to_hex(), "--"]);
+            let output = command::successful(git)?;
+            let mut changes = self.raw_changes(&output)?;
+            common = Some(match common {
+                None => changes,
+                Some(mut common) => {
+                    common.retain(|path, _| changes.remove(path).is_some());
+                    common
+                }
+            });
+        }
+        Ok(common.unwrap_or_default().into_values().collect())
+    }
+
+    /// Reads `--raw -z`: `:<old mode> <new mode> <old oid> <new oid> <status>` NUL path NUL.
+    fn raw_changes(&self, output: &[u8]) -> Result<BTreeMap<Vec<u8>, Change>> {
+        let malformed = || Error::new(Code::GitFailed, "git diff-index gave lines that are none");
+        let mut fields = output.split(|&byte| byte == 0);
+        let mut changes = BTreeMap::new();
+        while let (Some(head), Some(path)) = (fields.next(), fields.next()) {
+            let head = std::str::from_utf8(head).map_err(|_| malformed())?;
+            let words: Vec<&str> = head.trim_start_matches(':').split(' ').collect();
+            let [old_mode, new_mode, old, new, _] = words[..] else {
+                return Err(malformed());
+            };
+            let side = |mode: &str, oid: &str| {
+                let mode = u32::from_str_radix(mode, 8).ok()?;
+                Some((mode, Oid::from_hex(oid)?)).filter(|_| mode != 0)
+            };
+            let new = side(new_mode, new);
+            // An unmerged path has no content on either side.
+            let kind = kind_of(side(old_mode, old), new).unwrap_or(ChangeKind::Modified);
+            let link = match new {
+                Some((tree::SYMLINK, blob)) if !blob.is_zero() => Some(self.read_blob(blob)?),
+                _ => None,
+            };
+            let path = path.to_owned();
+            changes.insert(path.clone(), Change { path, kind, link });
+        }
+        Ok(changes)
+    }
+}

@@ -1,0 +1,81 @@
+//! What a worktree holds that no commit of it does.
+
+use crate::domain::change::{Change, ChangeKind};
+use crate::error::{Code, Error, Result};
+use crate::git::command;
+use std::ffi::OsStr;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+/// Everything staged, modified or untracked in the worktree at `top`, ordered by path. Ignored files
+/// are left out, by the ignore rules of now.
+///
+/// # Errors
+/// `git-missing`, `git-failed`.
+pub fn worktree_changes(top: &Path) -> Result<Vec<Change>> {
+    let arguments = [
+        // Not even the index is refreshed: looking changes nothing.
+        "--no-optional-locks",
+        "status",
+        "--porcelain=v2",
+        "-z",
+        "--untracked-files=all",
+        "--no-renames",
+        "--ignore-submodules=none",
+    ];
+    let output = command::run(top, arguments)?;
+    let mut changes = Vec::new();
+    for record in output
+        .split(|&byte| byte == 0)
+        .filter(|record| !record.is_empty())
+    {
+        let (kind, path) = read(record).ok_or_else(|| {
+            let text = String::from_utf8_lossy(record).into_owned();
+            Error::new(Code::GitFailed, "git status gave a line that is none").because(text)
+        })?;
+        changes.push(Change {
+            link: link(top, path),
+            path: path.to_owned(),
+            kind,
+        });
+    }
+    changes.sort_unstable();
+    // A file that is deleted in the index and there again comes twice.
+    changes.dedup_by(|later, earlier| later.path == earlier.path);
+    Ok(changes)
+}
+
+/// Reads one record (git-status, "Porcelain Format Version 2"): what happened, and the path.
+fn read(record: &[u8]) -> Option<(ChangeKind, &[u8])> {
+    let fields = |count: usize| -> Option<Vec<&[u8]>> {
+        let fields: Vec<_> = record.splitn(count, |&byte| byte == b' ').collect();
+        (fields.len() == count).then_some(fields)
+    };
+    match record.first()? {
+        b'?' => Some((ChangeKind::Untracked, record.get(2..)?)),
+        // 1 XY sub mH mI mW hH hI path
+        b'1' => {
+            let fields = fields(9)?;
+            let mode = |field: &[u8]| u32::from_str_radix(std::str::from_utf8(field).ok()?, 8).ok();
+            Some((kind(mode(fields[3])?, mode(fields[5])?), fields[8]))
+        }
+        // u XY sub m1 m2 m3 mW h1 h2 h3 path
+        b'u' => Some((ChangeKind::Modified, fields(11)?[10])),
+        _ => None,
+    }
+}
+
+/// What the modes in HEAD and in the worktree tell.
+fn kind(head: u32, worktree: u32) -> ChangeKind {
+    match (head, worktree) {
+        (0, _) => ChangeKind::Added,
+        (_, 0) => ChangeKind::Deleted,
+        _ if super::file_type(head) != super::file_type(worktree) => ChangeKind::TypeChanged,
+        _ => ChangeKind::Modified,
+    }
+}
+
+fn link(top: &Path, path: &[u8]) -> Option<Vec<u8>> {
+    let target = std::fs::read_link(top.join(OsStr::from_bytes(path))).ok()?;
+    Some(target.into_os_string().into_vec())
+}

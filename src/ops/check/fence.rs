@@ -1,0 +1,186 @@
+//! An agent's fence: its policy, read from the ledger once, ready to judge.
+
+use super::place;
+use crate::domain::agent::Agent;
+use crate::domain::change::{Change, ChangeKind};
+use crate::domain::event::Isolation;
+use crate::domain::glob::Glob;
+use crate::domain::oid::Oid;
+use crate::domain::path::RepoPath;
+use crate::domain::scope::{CaseIndex, Scope};
+use crate::domain::violation::{Boundary, BundleRule, Reason, Violation};
+use crate::error::{Code, Error, Result};
+use crate::git::Repo;
+use crate::store::ledger::Ledger;
+use crate::store::{layout, policy};
+use crate::wire::policy::Policy;
+use std::path::{Path, PathBuf};
+
+/// What binds one agent.
+pub struct Fence<'r> {
+    repo: &'r Repo,
+    agent: Agent,
+    policy: Policy,
+    boundary: Boundary,
+    /// What is tracked, for names that differ only by case. The base's, which no agent can change.
+    base_tree: Oid,
+}
+
+/// The agent whose worktree the repository was opened from; `None` outside every agent's worktree.
+///
+/// # Errors
+/// `agent-unknown` when the worktree is an agent's and the ledger has no row for it.
+pub fn agent_here(repo: &Repo) -> Result<Option<Agent>> {
+    let name = repo.current_worktree_name();
+    let Some(digits) = name.as_deref().and_then(layout::agent_of_worktree) else {
+        return Ok(None);
+    };
+    let unknown = || {
+        Error::new(
+            Code::AgentUnknown,
+            format!("this is the worktree of agent {digits}, and the ledger has no row for it, so nobody knows its scope"),
+        )
+        .hint("to see what became of the ledger, run git log -g refs/notes/agents")
+    };
+    match Ledger::new(repo).find(digits) {
+        Ok(agent) if agent.id.short() == digits => Ok(Some(agent)),
+        Err(error) if error.code() != Code::AgentUnknown => Err(error),
+        _ => Err(unknown()),
+    }
+}
+
+impl<'r> Fence<'r> {
+    /// Reads the agent's policy.
+    ///
+    /// # Errors
+    /// `agent-state` while the agent is half made; `repo-corrupt` when its policy is missing or cannot
+    /// be understood.
+    pub fn around(repo: &'r Repo, agent: Agent) -> Result<Fence<'r>> {
+        let Some(blob) = agent.policy else {
+            return Err(Error::new(
+                Code::AgentState,
+                format!("agent {} is half made and has no policy yet", agent.id),
+            )
+            .hint(format!(
+                "to see how far it came, run git agent show {}",
+                agent.id.short()
+            )));
+        };
+        let broken = |why: String| {
+            Error::new(
+                Code::RepoCorrupt,
+                format!("the policy of agent {} cannot be used", agent.id),
+            )
+            .because(why)
+        };
+        let policy = policy::load(repo, blob)?
+            .ok_or_else(|| broken(format!("blob {blob} is no policy of a version we know")))?;
+        let base = Oid::from_hex(&policy.base_oid)
+            .ok_or_else(|| broken(format!("`{}` is no commit", policy.base_oid)))?;
+        Ok(Fence {
+            boundary: boundary(&policy).map_err(broken)?,
+            base_tree: repo.read_commit(base)?.tree,
+            repo,
+            agent,
+            policy,
+        })
+    }
+
+    /// The agent.
+    pub fn agent(&self) -> &Agent {
+        &self.agent
+    }
+
+    /// What was decided when it was spawned.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// The changes that the agent was not allowed to make, in the order they are given.
+    ///
+    /// # Errors
+    /// `repo-corrupt` when the base's trees are missing.
+    pub fn judge(&self, changes: &[Change], bundle: BundleRule) -> Result<Vec<Violation>> {
+        let tracked = self.tracked_near(changes)?;
+        Ok(changes
+            .iter()
+            .filter_map(|change| self.boundary.violation(change, bundle, &tracked))
+            .collect())
+    }
+
+    /// Judges a path before it is written, by its text and by where symlinks lead; `None` when it may
+    /// be. `tops` are the worktrees it may be in, free of symlinks; a relative name starts from
+    /// `directory`.
+    ///
+    /// # Errors
+    /// As [`Fence::judge`].
+    pub fn judge_name(
+        &self,
+        tops: &[PathBuf],
+        directory: &Path,
+        name: &[u8],
+    ) -> Result<Option<Violation>> {
+        let (Some(spelled), Some(real)) = place::locate(tops, directory, name) else {
+            return Ok(Some(Violation {
+                path: name.to_owned(),
+                kind: ChangeKind::Named,
+                reason: Reason::Outside,
+            }));
+        };
+        let changes = [Change::named(spelled), Change::named(real)];
+        let [spelled, real] = &changes;
+        let mut violations = self.judge(&changes, BundleRule::Writable)?.into_iter();
+        Ok(violations.next().map(|violation| match violation {
+            violation if violation.path == spelled.path => violation,
+            violation => alias_of(&spelled.path, real, violation),
+        }))
+    }
+
+    /// The tracked paths that those which may be new could collide with where case is ignored.
+    fn tracked_near(&self, changes: &[Change]) -> Result<CaseIndex> {
+        let mut tracked = Vec::new();
+        for change in changes {
+            let new = matches!(
+                change.kind,
+                ChangeKind::Added | ChangeKind::Untracked | ChangeKind::Named
+            );
+            // What the scope denies as it is spelled needs no second reason.
+            if let Ok(path) = RepoPath::parse(&change.path)
+                && new
+                && self.boundary.scope.decide(&path).is_allowed()
+            {
+                tracked.extend(self.repo.spellings_near(self.base_tree, &path)?);
+            }
+        }
+        Ok(CaseIndex::of(&tracked))
+    }
+}
+
+fn boundary(policy: &Policy) -> Result<Boundary, String> {
+    let globs = |texts: &[String]| -> Result<Vec<Glob>, String> {
+        texts.iter().map(|text| Glob::parse(text)).collect()
+    };
+    let bundle = policy.bundle_dir.as_ref();
+    Ok(Boundary {
+        scope: Scope::new(&globs(&policy.whitelist)?, &globs(&policy.denylist)?)?,
+        edits: policy.edits,
+        bundle: bundle
+            .filter(|_| policy.isolation == Isolation::Worktree.as_str())
+            .map(|directory| RepoPath::parse(directory.as_bytes()))
+            .transpose()
+            .map_err(|problem| format!("the bundle's directory is none: {problem}"))?,
+    })
+}
+
+/// Tells of the file where a symlink leads, under the name that was given for it.
+fn alias_of(spelled: &[u8], real: &Change, violation: Violation) -> Violation {
+    let reason = match (violation.reason, RepoPath::parse(&real.path)) {
+        (Reason::Scope(denied), Ok(path)) => Reason::Alias { path, denied },
+        (reason, _) => reason,
+    };
+    Violation {
+        path: spelled.to_owned(),
+        kind: violation.kind,
+        reason,
+    }
+}

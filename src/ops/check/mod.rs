@@ -1,0 +1,157 @@
+//! `check`: is what an agent did, or is about to do, inside its scope?
+//!
+//! ```text
+//! who and where -> Agent -> Fence (policy of the ledger) + changes -> [Violation] -> CheckReport
+//! ```
+//!
+//! What binds is the policy that the `spawned` event names; nothing in a worktree is asked. Deliberately
+//! absent: what an agent can hide from git, which `verify` looks for.
+
+mod fence;
+mod fix;
+mod place;
+mod report;
+
+pub use fence::{Fence, agent_here};
+pub use report::{CheckReport, ViolationReport};
+
+use crate::domain::agent::Agent;
+use crate::domain::oid::Oid;
+use crate::domain::violation::{BundleRule, Violation};
+use crate::error::{Code, Error, Result};
+use crate::git::Repo;
+use crate::git::changes::{Staging, status};
+use crate::ops::{Ctx, show};
+use crate::store::layout;
+use crate::store::ledger::Ledger;
+use fix::Fixer;
+use std::path::{Path, PathBuf};
+
+/// What is to be judged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// What the next commit would change.
+    Staged,
+    /// Everything staged, modified or untracked.
+    Worktree,
+    /// Every commit of `A..B`, each one by itself.
+    Range(String),
+    /// Paths that somebody asks about: absolute, or relative to the current directory.
+    Paths(Vec<Vec<u8>>),
+}
+
+/// Judges for the agent that goes by `who`, or for the one whose worktree this is. Outside every
+/// agent's worktree nobody is judged, and everything is in scope.
+///
+/// # Errors
+/// `agent-unknown` also for a worktree that is an agent's and has no row; `agent-state` for an agent
+/// without policy or worktree; `usage` for what is no range; those of [`Fence::around`] and of git.
+pub fn check(ctx: &Ctx, who: Option<&str>, subject: &Subject) -> Result<CheckReport> {
+    let agent = match who {
+        Some(who) => Some(show::find(ctx, &Ledger::new(&ctx.repo), who)?),
+        None => agent_here(&ctx.repo)?,
+    };
+    let Some(agent) = agent else {
+        return Ok(CheckReport::of_nobody());
+    };
+    let fence = Fence::around(&ctx.repo, agent)?;
+    let elsewhere = open_elsewhere(ctx, fence.agent(), subject)?;
+    let repo = elsewhere.as_ref().unwrap_or(&ctx.repo);
+    let mut report = CheckReport::new(&fence);
+    let mut fixer = Fixer::new(ctx, repo, fence.agent(), subject);
+    match subject {
+        Subject::Staged => {
+            let changes = match &elsewhere {
+                None => repo.staged_changes(&ctx.env.staging)?,
+                // What the environment says is about the caller's worktree.
+                Some(elsewhere) => elsewhere.staged_changes(&Staging::default())?,
+            };
+            let violations = fence.judge(&changes, BundleRule::NeverCommitted)?;
+            report.add(changes.len(), &violations, &fixer);
+        }
+        Subject::Worktree => {
+            let changes = status::worktree_changes(require_top(repo)?)?;
+            let violations = fence.judge(&changes, BundleRule::Writable)?;
+            report.add(changes.len(), &violations, &fixer);
+        }
+        Subject::Range(range) => {
+            for commit in commits(repo, range)? {
+                fixer.commit = Some(commit);
+                let changes = repo.commit_changes(commit)?;
+                let violations = fence.judge(&changes, BundleRule::NeverCommitted)?;
+                report.add(changes.len(), &violations, &fixer);
+            }
+        }
+        Subject::Paths(names) => {
+            let tops = tops(ctx, fence.agent(), who.is_some());
+            for name in names {
+                let violation = fence.judge_name(&tops, &ctx.env.directory, name)?;
+                report.add(1, violation.as_slice(), &fixer);
+            }
+        }
+    }
+    Ok(report)
+}
+
+/// The agent's own worktree, when the caller stands in another one and asks about what is in it.
+fn open_elsewhere(ctx: &Ctx, agent: &Agent, subject: &Subject) -> Result<Option<Repo>> {
+    let here = ctx.repo.current_worktree_name();
+    let Some(worktree) = &agent.worktree else {
+        return Ok(None);
+    };
+    if here == Some(layout::worktree_name(agent.id)) || matches!(subject, Subject::Paths(_)) {
+        return Ok(None);
+    }
+    let path = Path::new(worktree);
+    if path.is_dir() {
+        return Repo::open(path).map(Some);
+    }
+    match subject {
+        Subject::Range(_) => Ok(None),
+        _ => Err(Error::new(
+            Code::AgentState,
+            format!("the worktree of agent {} is gone from {worktree}", agent.id),
+        )
+        .hint(format!(
+            "to judge its commits, run git agent check {} --range <base>..<branch>",
+            agent.id.short()
+        ))),
+    }
+}
+
+/// The directories that a path may be below: the worktree where the caller stands, and for one who
+/// names the agent, that agent's.
+fn tops(ctx: &Ctx, agent: &Agent, named: bool) -> Vec<PathBuf> {
+    let own = agent.worktree.as_deref().filter(|_| named).map(Path::new);
+    own.into_iter()
+        .chain(ctx.repo.workdir())
+        .map(|top| std::fs::canonicalize(top).unwrap_or_else(|_| top.to_owned()))
+        .collect()
+}
+
+fn require_top(repo: &Repo) -> Result<&Path> {
+    repo.workdir().ok_or_else(|| {
+        Error::new(Code::Usage, "a bare repository has no worktree to check").hint(
+            "to judge an agent's worktree, name the agent: git agent check <agent> --worktree",
+        )
+    })
+}
+
+/// The commits of `A..B`, parents first; a missing side is HEAD, as in git.
+fn commits(repo: &Repo, range: &str) -> Result<Vec<Oid>> {
+    let Some((from, to)) = range
+        .split_once("..")
+        .filter(|(_, to)| !to.starts_with('.'))
+    else {
+        return Err(
+            Error::new(Code::Usage, format!("`{range}` is no range of commits")).hint(
+                "to judge everything since a commit, run git agent check --range <commit>..HEAD",
+            ),
+        );
+    };
+    let resolve = |side: &str| -> Result<Oid> {
+        let side = if side.is_empty() { "HEAD" } else { side };
+        Ok(repo.resolve_commit(side)?.commit)
+    };
+    repo.commits_between(&[resolve(from)?], resolve(to)?)
+}
