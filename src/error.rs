@@ -151,12 +151,23 @@ impl Error {
 
     /// An error of the file system; full disks and read-only media get a code of their own.
     pub fn io(what: impl Into<String>, source: std::io::Error) -> Error {
-        let code = match source.kind() {
-            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => Code::DiskFull,
-            std::io::ErrorKind::ReadOnlyFilesystem => Code::RepoReadOnly,
-            _ => Code::Io,
+        use std::io::ErrorKind;
+        let (code, hint) = match source.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => (
+                Code::DiskFull,
+                Some("free some space and try again; to see what is full, run df -h"),
+            ),
+            ErrorKind::ReadOnlyFilesystem => (
+                Code::RepoReadOnly,
+                Some("to see how it is mounted, run findmnt --target ."),
+            ),
+            _ => (Code::Io, None),
         };
-        Error::new(code, what).because(source)
+        let error = Error::new(code, what).because(source);
+        match hint {
+            Some(hint) => error.hint(hint),
+            None => error,
+        }
     }
 
     /// A contradiction inside this program.
