@@ -21,6 +21,7 @@ mod spellings;
 mod staged;
 pub mod status;
 
+pub use spellings::Spellings;
 pub use staged::Staging;
 
 use super::tree;

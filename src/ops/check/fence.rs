@@ -11,6 +11,7 @@ use crate::domain::scope::{CaseIndex, Scope};
 use crate::domain::violation::{Boundary, BundleRule, Reason, Violation};
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
+use crate::git::changes::Spellings;
 use crate::store::ledger::Ledger;
 use crate::store::{layout, policy};
 use crate::wire::policy::Policy;
@@ -138,6 +139,7 @@ impl<'r> Fence<'r> {
 
     /// The tracked paths that those which may be new could collide with where case is ignored.
     fn tracked_near(&self, changes: &[Change]) -> Result<CaseIndex> {
+        let mut spellings = Spellings::new(self.repo, self.base_tree);
         let mut tracked = Vec::new();
         for change in changes {
             let new = matches!(
@@ -149,7 +151,7 @@ impl<'r> Fence<'r> {
                 && new
                 && self.boundary.scope.decide(&path).is_allowed()
             {
-                tracked.extend(self.repo.spellings_near(self.base_tree, &path)?);
+                tracked.extend(spellings.near(&path)?);
             }
         }
         Ok(CaseIndex::of(&tracked))
