@@ -96,6 +96,7 @@ codes! {
     BranchExists, "branch-exists", Refused, "The branch exists already.";
     PathInvalid, "path-invalid", Usage, "A worktree cannot be at that path.";
     PathExists, "path-exists", Refused, "Something is at that path already.";
+    HookRefused, "hook-refused", No, "An agent's worktree may not do that; a git hook stopped it.";
     HostSettingsInvalid, "host-settings-invalid", Refused, "The settings file of an agent host cannot be edited safely; nothing was written.";
     RecursionRefused, "recursion-refused", Refused, "An agent tried to spawn an agent.";
     SetupFailed, "setup-failed", Environment, "A set-up command of the task failed; the spawn was undone.";

@@ -40,6 +40,8 @@
 //! | `objects/<object>` | git objects |
 //! | `worktrees/agent-<id8>/<file>` | the admin directory of a linked worktree, gitrepository-layout(5) |
 //! | `info/exclude` | three lines at most: our worktrees and the bundle, added once |
+//! | `config` | `extensions.worktreeConfig`, switched on once as git does it |
+//! | `config.worktree` | `core.bare` and `core.worktree` where `config` had them, moved as git does it |
 //! | `agents/clone-id` | four hex digits that tell clones apart in time stamps |
 //! | `agents/ledger.lock` | an OS lock, never removed |
 //! | `agents/spawn.lock` | an OS lock, never removed |
@@ -49,10 +51,13 @@
 //! | `agents/cache/<file>` | disposable, keyed by content |
 //! | `agents/<id8>/prompt.md` | the prompt, readable by its owner alone |
 //! | `agents/<id8>/task.toml` | the task as it was given, readable by its owner alone |
+//! | `agents/<id8>/hooks/<file>` | the git hooks of the agent's worktree |
 //! | `agents/<id8>/bundle/spec.md` | the specification of a shared agent |
 //! | `<root>/.claude/worktrees/agent-<id8>/<file>` | the worktree (`agent.worktreeDir`) with the bundle in `.agent/` (`agent.bundleDir`) |
 //!
-//! Settings read: `agent.worktreeDir`, `agent.bundleDir`, `agent.role.<name>.*`. Settings written: none.
+//! Settings read: `agent.worktreeDir`, `agent.bundleDir`, `agent.role.<name>.*`, `core.hooksPath`. Settings written:
+//! `extensions.worktreeConfig`, and in the `config.worktree` of an agent's admin directory `core.hooksPath` or
+//! `hook.git-agent-<event>.*`, `gc.auto`, `maintenance.auto`.
 
 pub mod cli;
 pub mod domain;

@@ -45,6 +45,11 @@ impl Fenced {
         git_in(&self.worktree, arguments)
     }
 
+    /// What an agent gets past the hooks that would stop it.
+    fn git_past_hooks(&self, arguments: &[&str]) -> String {
+        self.git(&[&["-c", "core.hooksPath=/dev/null"], arguments].concat())
+    }
+
     fn check(&self, arguments: &[&str]) -> Output {
         check_in(&self.worktree, arguments)
     }
@@ -248,12 +253,12 @@ fn each_commit_of_a_range_is_judged_by_itself() {
     let commit = |name: &str, content: &str| {
         agent.write(name, content);
         agent.git(&["add", "--all"]);
-        agent.git(&["commit", "--quiet", "-m", name]);
+        agent.git_past_hooks(&["commit", "--quiet", "-m", name]);
         agent.git(&["rev-parse", "HEAD"])
     };
     commit("src/lib.rs", "one\n");
     let broken = commit("README.md", "changed\n");
-    agent.git(&["revert", "--no-edit", "HEAD"]);
+    agent.git_past_hooks(&["revert", "--no-edit", "HEAD"]);
     let report = agent.json(&["--range", &format!("{base}..")]);
     assert_eq!(report["checked"], 3);
     assert_eq!(
@@ -282,7 +287,7 @@ fn a_merge_is_not_blamed_for_what_it_merges() {
     agent.git(&["add", "README.md"]);
     let evil = ["README.md modified not-in-whitelist"];
     assert_eq!(agent.violations(&[]), evil);
-    agent.git(&["commit", "--quiet", "--no-edit"]);
+    agent.git_past_hooks(&["commit", "--quiet", "--no-edit"]);
     assert_eq!(
         agent.violations(&["--range", &format!("main..{base}")]),
         [""; 0]

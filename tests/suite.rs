@@ -15,6 +15,10 @@ mod bad_days;
 mod check;
 /// Every error code is documented.
 mod errors;
+/// Hook managers from their registries.
+mod hook_managers;
+/// The git hooks of agents' worktrees.
+mod hooks;
 /// Agent hosts: their payloads read, their settings merged.
 mod hosts;
 /// Everything we write is listed.

@@ -2,6 +2,8 @@
 //! here but which operation runs and how its report looks.
 
 mod check;
+mod hook;
+mod hooks;
 mod list;
 mod render;
 mod roles;
@@ -49,6 +51,8 @@ enum Command {
     Done(settle::DoneArgs),
     Fail(settle::FailArgs),
     Roles(roles::RolesArgs),
+    Hooks(hooks::HooksArgs),
+    Hook(hook::HookArgs),
 }
 
 /// Runs one command line and gives the status to end with.
@@ -63,17 +67,20 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn dispatch(command: Command, ui: &mut Ui) -> Result<Exit> {
-    let ctx = Ctx::of_process()?;
+    let ctx = Ctx::of_process;
     match command {
-        Command::Spawn(args) => spawn::run(&ctx, ui, args),
-        Command::List(args) => list::run(&ctx, ui, args),
-        Command::Show(args) => show::run(&ctx, ui, &args),
-        Command::Log(args) => show::run_log(&ctx, ui, &args),
-        Command::Tree(args) => tree::run(&ctx, ui, &args),
-        Command::Path(args) => show::run_path(&ctx, ui, &args),
-        Command::Check(args) => check::run(&ctx, ui, args),
-        Command::Done(args) => settle::run_done(&ctx, ui, &args),
-        Command::Fail(args) => settle::run_fail(&ctx, ui, &args),
-        Command::Roles(args) => roles::run(&ctx, ui, &args),
+        Command::Spawn(args) => spawn::run(&ctx()?, ui, args),
+        Command::List(args) => list::run(&ctx()?, ui, args),
+        Command::Show(args) => show::run(&ctx()?, ui, &args),
+        Command::Log(args) => show::run_log(&ctx()?, ui, &args),
+        Command::Tree(args) => tree::run(&ctx()?, ui, &args),
+        Command::Path(args) => show::run_path(&ctx()?, ui, &args),
+        Command::Check(args) => check::run(&ctx()?, ui, args),
+        Command::Done(args) => settle::run_done(&ctx()?, ui, &args),
+        Command::Fail(args) => settle::run_fail(&ctx()?, ui, &args),
+        Command::Roles(args) => roles::run(&ctx()?, ui, &args),
+        Command::Hooks(args) => hooks::run(&ctx()?, ui, &args),
+        // What a hook answers where no repository can be read depends on the hook.
+        Command::Hook(args) => hook::run(ui, args),
     }
 }

@@ -12,6 +12,7 @@ pub mod id;
 pub mod oid;
 pub mod path;
 pub mod prompt;
+pub mod ref_update;
 pub mod role;
 pub mod scope;
 pub mod secret;

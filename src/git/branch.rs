@@ -57,6 +57,19 @@ impl Repo {
         Ok(())
     }
 
+    /// Where the branch stood that this one follows, when it was last fetched; `None` for a branch that
+    /// follows none, and for what is no branch.
+    ///
+    /// # Errors
+    /// `git-failed` when the ref cannot be read.
+    pub fn upstream_target(&self, full_name: &str) -> Result<Option<Oid>> {
+        let upstream = self.inner.branch_upstream_name(full_name);
+        match upstream.as_ref().ok().and_then(|name| name.as_str().ok()) {
+            Some(name) => Ok(self.tip(name)?.oid()),
+            None => Ok(None),
+        }
+    }
+
     /// Makes a branch at `target`; gives `false`, and changes nothing, when the name is taken.
     ///
     /// No upstream is configured: that would rewrite the shared config file, over which simultaneous

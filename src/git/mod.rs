@@ -17,8 +17,11 @@ pub mod populate;
 pub mod reflog;
 pub mod refs;
 pub mod repo;
+pub mod trailer;
 pub mod tree;
+pub mod version;
 pub mod walk;
 pub mod worktree;
+pub mod worktree_config;
 
 pub use repo::Repo;

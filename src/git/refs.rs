@@ -23,6 +23,16 @@ pub enum Tip {
     Broken,
 }
 
+impl Tip {
+    /// The object, when one is named.
+    pub fn oid(self) -> Option<Oid> {
+        match self {
+            Tip::At(oid) => Some(oid),
+            Tip::Absent | Tip::Broken => None,
+        }
+    }
+}
+
 /// How an attempt to move a ref ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
@@ -155,10 +165,7 @@ impl Repo {
             std::fs::remove_file(&path).at("could not replace", &path)?;
         }
         if !reflog::is_written_by_libgit2(self, refname)? {
-            let old = match expected {
-                Tip::At(oid) => oid,
-                Tip::Absent | Tip::Broken => Oid::ZERO,
-            };
+            let old = expected.oid().unwrap_or(Oid::ZERO);
             reflog::append(self, refname, old, target, who, message)?;
         }
         let signature = signature(who).map_err(|error| failed(&what, error))?;
@@ -213,7 +220,7 @@ impl Repo {
 }
 
 /// Tries again while libgit2 finds a lock file: unlike git, it never waits by itself.
-fn retry_locked<T>(
+pub(in crate::git) fn retry_locked<T>(
     mut attempt: impl FnMut() -> std::result::Result<T, git2::Error>,
 ) -> std::result::Result<T, git2::Error> {
     for pause in PAUSES {

@@ -30,6 +30,8 @@ pub struct Env {
     pub agent: Option<String>,
     /// What git tells a hook about the commit it is making.
     pub staging: Staging,
+    /// This program's own file, for hooks to run.
+    pub program: Option<PathBuf>,
 }
 
 impl Env {
@@ -56,6 +58,7 @@ impl Env {
                     .filter_map(|(name, _)| Oid::from_hex(name.to_str()?.strip_prefix("GITHEAD_")?))
                     .collect(),
             },
+            program: std::env::current_exe().ok(),
         })
     }
 }

@@ -4,6 +4,8 @@
 pub mod agent_report;
 pub mod check;
 pub mod ctx;
+pub mod git_hook;
+pub mod hooks;
 pub mod list;
 pub mod roles;
 pub mod settle;

@@ -1,4 +1,5 @@
 //! Child processes that are not git: agent commands, checks and set-up commands, each in a process
 //! group of its own.
 
+pub mod relay;
 pub mod shell;

@@ -18,6 +18,9 @@ pub const SPAWN_LOCK: &str = "spawn.lock";
 /// The file locked while a message is written.
 pub const MAIL_LOCK: &str = "mail.lock";
 
+/// What stands before the first eight digits of an agent's id in the name of its admin directory.
+pub const WORKTREE_PREFIX: &str = "agent-";
+
 /// The directory that holds all our files.
 pub fn agents_dir(common_dir: &Path) -> PathBuf {
     common_dir.join("agents")
@@ -26,6 +29,11 @@ pub fn agents_dir(common_dir: &Path) -> PathBuf {
 /// What belongs to one agent: prompt, task, hooks, logs.
 pub fn agent_dir(common_dir: &Path, id: AgentId) -> PathBuf {
     agents_dir(common_dir).join(id.short())
+}
+
+/// Where the worktree of the agent with these first eight digits finds its git hooks.
+pub fn hooks_dir(common_dir: &Path, short_id: &str) -> PathBuf {
+    agents_dir(common_dir).join(short_id).join("hooks")
 }
 
 /// Half-written things; whatever is old in here is debris.
@@ -60,15 +68,14 @@ pub fn journals_dir(common_dir: &Path) -> PathBuf {
 
 /// The name of an agent's admin directory and, by default, of its worktree.
 pub fn worktree_name(id: AgentId) -> String {
-    format!("agent-{}", id.short())
+    format!("{WORKTREE_PREFIX}{}", id.short())
 }
 
-/// The first eight hex digits of the agent whose admin directory has that name; `None` for the name of
-/// any other worktree.
+/// The first eight digits of the id of the agent whose admin directory has this name; `None` for one that
+/// cannot be an agent's.
 pub fn agent_of_worktree(name: &str) -> Option<&str> {
-    let digits = name.strip_prefix("agent-")?;
-    let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    (digits.len() == 8 && digits.bytes().all(is_hex)).then_some(digits)
+    name.strip_prefix(WORKTREE_PREFIX)
+        .filter(|id| id.len() == 8 && id.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
 /// What the `locked` file of an agent's worktree says while the agent is neither landed nor removed.

@@ -10,6 +10,7 @@ mod clone_id;
 pub mod excludes;
 mod find;
 pub mod fsx;
+pub mod hooks;
 pub mod journal;
 pub mod keep;
 pub mod layout;

@@ -20,5 +20,21 @@ pub fn remove(common_dir: &Path, directory: &Path) -> Result<()> {
         Err(error) if error.kind() == std::io::ErrorKind::CrossesDevices => directory,
         Err(error) => return Err(error).at("could not move away", directory),
     };
-    fs::remove_dir_all(doomed).at("could not remove", doomed)
+    match fs::remove_dir_all(doomed) {
+        // A directory without write permission, as an agent's hooks are, keeps what it holds.
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            make_directories_writable(doomed);
+            fs::remove_dir_all(doomed).at("could not remove", doomed)
+        }
+        other => other.at("could not remove", doomed),
+    }
+}
+
+/// What cannot be changed shows up when it cannot be removed.
+fn make_directories_writable(top: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    let directories = walkdir::WalkDir::new(top).into_iter().flatten();
+    for directory in directories.filter(|entry| entry.file_type().is_dir()) {
+        let _ = fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o700));
+    }
 }

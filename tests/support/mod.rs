@@ -61,6 +61,18 @@ impl TestRepo {
     }
 }
 
+impl Drop for TestRepo {
+    /// An agent's hooks are in a directory without write permission, which only root can empty.
+    fn drop(&mut self) {
+        use std::os::unix::fs::PermissionsExt;
+        let agents = std::fs::read_dir(self.dir.path().join("repo/.git/agents"));
+        for agent in agents.into_iter().flatten().flatten() {
+            let writable = std::fs::Permissions::from_mode(0o755);
+            let _ = std::fs::set_permissions(agent.path().join("hooks"), writable);
+        }
+    }
+}
+
 /// Runs git in any directory, which must succeed; gives its trimmed standard output.
 pub fn git_in<A: AsRef<OsStr>>(directory: &Path, arguments: impl IntoIterator<Item = A>) -> String {
     let output = git_output(directory, arguments);

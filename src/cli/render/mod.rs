@@ -2,6 +2,7 @@
 
 mod agents;
 mod check;
+mod hooks;
 mod roles;
 mod spawn;
 mod table;

@@ -7,9 +7,9 @@ use super::setup;
 use super::undo;
 use crate::domain::event::{Spawned, Spawning, What};
 use crate::error::{Code, Error, Result};
-use crate::git::populate;
 use crate::git::worktree::{NewWorktree, set_lock};
-use crate::ops::Ctx;
+use crate::git::{populate, version};
+use crate::ops::{Ctx, hooks};
 use crate::store::journal::Journal;
 use crate::store::ledger::Ledger;
 use crate::store::{excludes, keep, layout, lock, policy};
@@ -103,9 +103,11 @@ fn build(ctx: &Ctx, plan: &SpawnPlan) -> Result<Built> {
     ledger.append(spawn_commit, &plan.actor, spawning, ctx.now())?;
     ctx.reached("spawning");
 
+    let mut git = None;
     if let (Some(worktree), Some(branch)) = (&plan.worktree, &built.branch) {
         make_worktree(ctx, plan, worktree, branch)?;
         ctx.reached("metadata");
+        git = version::ask(worktree).ok();
         let begun = Instant::now();
         let outcome = populate::populate(&populate::Request {
             repo,
@@ -130,6 +132,9 @@ fn build(ctx: &Ctx, plan: &SpawnPlan) -> Result<Built> {
                 .warnings
                 .push(format!("the post-checkout hook failed: {said}"));
         }
+        // After the repository's hook, which may install a hook manager: that belongs where it always goes.
+        let git = git.and_then(version::Question::answer);
+        hooks::install(ctx, plan.id, worktree, git)?;
         let admin = repo.admin_dir(&layout::worktree_name(plan.id));
         set_lock(&admin, &layout::lock_reason(plan.id))?;
         ctx.reached("locked");

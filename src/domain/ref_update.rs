@@ -1,0 +1,121 @@
+//! What a reference transaction asks for, and whose ref it is: githooks(5), `reference-transaction`.
+
+use super::oid::Oid;
+
+/// One line of a transaction: `<old> SP <new> SP <ref>`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefUpdate {
+    /// Where the ref is to point.
+    pub new: Target,
+    /// The full name of the ref.
+    pub name: String,
+}
+
+/// Where a ref is to point.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// At an object.
+    At(Oid),
+    /// Nowhere: it is deleted.
+    Gone,
+    /// At another ref, or something that is no name of ours.
+    Other,
+}
+
+/// Whose ref it is, seen from an agent's worktree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// The agent's own branch.
+    Branch,
+    /// The worktree alone has it: `HEAD`, `ORIG_HEAD` and their like, bisect's and rebase's marks.
+    Worktree,
+    /// Everybody shares it, or another worktree has it.
+    Others,
+}
+
+/// Refs below these are a worktree's own (git's `refs.c: is_per_worktree_ref`).
+const PER_WORKTREE: [&str; 3] = ["refs/worktree/", "refs/bisect/", "refs/rewritten/"];
+
+impl RefUpdate {
+    /// Reads a line without its line feed; `None` when it is no such line.
+    pub fn parse(line: &str) -> Option<RefUpdate> {
+        let mut words = line.splitn(3, ' ');
+        let (_, new, name) = (words.next()?, words.next()?, words.next()?);
+        let new = match Oid::from_hex(new) {
+            Some(oid) if oid.is_zero() => Target::Gone,
+            Some(oid) => Target::At(oid),
+            None => Target::Other,
+        };
+        Some(RefUpdate {
+            new,
+            name: name.to_owned(),
+        })
+    }
+
+    /// Whose ref it is for the agent with this branch (its full name).
+    pub fn owner(&self, branch: &str) -> Owner {
+        let name = self.name.as_str();
+        if name == branch {
+            Owner::Branch
+        } else if !name.contains('/') || PER_WORKTREE.iter().any(|own| name.starts_with(own)) {
+            Owner::Worktree
+        } else {
+            Owner::Others
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refs_belong_to_the_branch_the_worktree_or_others() {
+        let check = |name: &str, expected: Owner| {
+            let line = format!("{} {} {name}", "0".repeat(40), "1".repeat(40));
+            let update = RefUpdate::parse(&line).expect("a line");
+            assert_eq!(update.owner("refs/heads/agent/x"), expected, "{name}");
+        };
+        check("refs/heads/agent/x", Owner::Branch);
+        for own in [
+            "HEAD",
+            "ORIG_HEAD",
+            "AUTO_MERGE",
+            "refs/bisect/bad",
+            "refs/worktree/a/b",
+            "refs/rewritten/onto",
+        ] {
+            check(own, Owner::Worktree);
+        }
+        for other in [
+            "refs/heads/agent/x-2",
+            "refs/heads/main",
+            "refs/tags/v1",
+            "refs/stash",
+            "refs/notes/agents",
+            "refs/remotes/origin/main",
+            "main-worktree/HEAD",
+            "worktrees/other/refs/bisect/bad",
+            "refs/bisectors",
+        ] {
+            check(other, Owner::Others);
+        }
+    }
+
+    #[test]
+    fn lines_are_read() {
+        let (zero, one) = ("0".repeat(40), "1".repeat(40));
+        let new = |line: String| RefUpdate::parse(&line).map(|update| update.new);
+        assert_eq!(new(format!("{one} {zero} refs/x")), Some(Target::Gone));
+        assert_eq!(
+            new(format!("{zero} ref:refs/heads/a HEAD")),
+            Some(Target::Other)
+        );
+        assert!(matches!(
+            new(format!("{zero} {one} a")),
+            Some(Target::At(_))
+        ));
+        assert_eq!(new(format!("{zero} {one}")), None);
+        assert_eq!(new(String::new()), None);
+    }
+}

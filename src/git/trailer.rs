@@ -1,0 +1,28 @@
+//! Trailers of a commit message that git is about to use.
+
+use super::command;
+use crate::error::Result;
+use std::ffi::OsStr;
+use std::path::Path;
+
+/// Adds a trailer to a message file unless it has this very one. Git itself does it, because it knows
+/// where comments and the diff of `commit --verbose` begin.
+///
+/// # Errors
+/// `git-missing`, `git-failed`.
+pub fn add(directory: &Path, message: &Path, trailer: &str) -> Result<()> {
+    let arguments = [
+        "interpret-trailers",
+        "--in-place",
+        "--no-divider",
+        "--if-exists=addIfDifferent",
+        "--trailer",
+        trailer,
+        "--",
+    ];
+    let arguments = arguments
+        .iter()
+        .map(OsStr::new)
+        .chain([message.as_os_str()]);
+    command::run(directory, arguments).map(|_| ())
+}

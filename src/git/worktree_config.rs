@@ -1,0 +1,172 @@
+//! The configuration of one worktree: its `config.worktree`, and the extension that makes git read it.
+
+use super::Repo;
+use super::refs::retry_locked;
+use super::repo::failed;
+use crate::error::Result;
+use std::path::{Path, PathBuf};
+
+/// What is true of the main worktree alone: shared, it would make a linked worktree bare or lead it
+/// elsewhere.
+const PLACE: [&str; 2] = ["core.bare", "core.worktree"];
+
+/// The extension without which git does not look at `config.worktree`.
+const EXTENSION: &str = "extensions.worktreeConfig";
+
+impl Repo {
+    /// Makes git read `config.worktree`, in the order of git's own `worktree.c: init_worktree_config`:
+    /// `core.bare = true` and `core.worktree` go from the shared file to the main worktree's.
+    ///
+    /// The new place is written before the extension is switched on and the old one is cleared after,
+    /// so that no reader ever finds neither. A repository whose extension is on and which shares one of
+    /// them all the same was left half way, and is finished. The caller holds a lock that keeps
+    /// its own kind away; other writers of the file are waited for.
+    ///
+    /// # Errors
+    /// `lost-race` when the file stays locked, `git-failed` when it cannot be read or written.
+    pub fn enable_worktree_config(&self) -> Result<()> {
+        let path = self.common_dir().join("config");
+        let mut shared = open(&path)?;
+        let mut moving = Vec::new();
+        for key in PLACE {
+            let value = string(&shared, key).map_err(|error| unreadable(&path, error))?;
+            let is_default = |value: &String| {
+                key == "core.bare" && !matches!(git2::Config::parse_bool(value), Ok(true))
+            };
+            moving.extend(
+                value
+                    .filter(|value| !is_default(value))
+                    .map(|value| (key, value)),
+            );
+        }
+        let is_on = matches!(shared.get_bool(EXTENSION), Ok(true));
+        if is_on && moving.is_empty() {
+            return Ok(());
+        }
+        let main = self.common_dir().join("config.worktree");
+        set_all(&main, &moving)?;
+        if !is_on {
+            retry_locked(|| shared.set_bool(EXTENSION, true))
+                .map_err(|error| unwritable(&path, error))?;
+        }
+        for (key, _) in &moving {
+            retry_locked(|| shared.remove(key)).map_err(|error| unwritable(&path, error))?;
+        }
+        Ok(())
+    }
+
+    /// Whether git reads `config.worktree` in this repository.
+    ///
+    /// # Errors
+    /// `git-failed` when the shared configuration cannot be read.
+    pub fn reads_worktree_config(&self) -> Result<bool> {
+        let shared = open(&self.common_dir().join("config"))?;
+        Ok(matches!(shared.get_bool(EXTENSION), Ok(true)))
+    }
+
+    /// A setting that a linked worktree has of its own, from the `config.worktree` of its admin
+    /// directory alone; the last value where there are several.
+    ///
+    /// # Errors
+    /// `git-failed` when the file cannot be read.
+    pub fn worktree_setting(&self, worktree: &str, key: &str) -> Result<Option<String>> {
+        let path = self.worktree_config(worktree);
+        string(&open(&path)?, key).map_err(|error| unreadable(&path, error))
+    }
+
+    /// Sets what a linked worktree has of its own and leaves the rest of its file as it is.
+    ///
+    /// # Errors
+    /// `lost-race` when the file stays locked, `git-failed`.
+    pub fn set_worktree_settings(&self, worktree: &str, settings: &[(&str, String)]) -> Result<()> {
+        set_all(&self.worktree_config(worktree), settings)
+    }
+
+    /// Removes settings of a linked worktree, those whose key starts with `prefix`.
+    ///
+    /// # Errors
+    /// As [`Repo::set_worktree_settings`].
+    pub fn remove_worktree_settings(&self, worktree: &str, prefix: &str) -> Result<()> {
+        let path = self.worktree_config(worktree);
+        let mut config = open(&path)?;
+        let mut keys = Vec::new();
+        // libgit2 gives sections and names in lower case.
+        let prefix = prefix.to_ascii_lowercase();
+        config
+            .entries(None)
+            .and_then(|entries| {
+                entries.for_each(|entry| {
+                    let key = entry.name().ok().filter(|key| key.starts_with(&prefix));
+                    keys.extend(key.map(str::to_owned));
+                })
+            })
+            .map_err(|error| unreadable(&path, error))?;
+        // A key with several values is listed once per value.
+        keys.dedup();
+        for key in keys {
+            retry_locked(|| config.remove_multivar(&key, ".*"))
+                .map_err(|error| unwritable(&path, error))?;
+        }
+        Ok(())
+    }
+
+    /// `core.hooksPath` as the repository has it without any linked worktree's say: the main worktree's
+    /// own, else that of the shared, the user's or the system's file.
+    ///
+    /// # Errors
+    /// `git-failed` when a configuration file cannot be read.
+    pub fn repository_hooks_path(&self) -> Result<Option<String>> {
+        const KEY: &str = "core.hookspath";
+        let main = self.common_dir().join("config.worktree");
+        let own = string(&open(&main)?, KEY).map_err(|error| unreadable(&main, error))?;
+        if own.is_some() && self.reads_worktree_config()? {
+            return Ok(own);
+        }
+        let fail = |error| failed("could not read the configuration", error);
+        let config = self.inner.config().map_err(fail)?;
+        let mut last = None;
+        config
+            .entries(Some("^core\\.hookspath$"))
+            .map_err(fail)?
+            .for_each(|entry| {
+                if entry.level() != git2::ConfigLevel::Worktree {
+                    last = entry.value().ok().map(str::to_owned);
+                }
+            })
+            .map_err(fail)?;
+        Ok(last)
+    }
+
+    fn worktree_config(&self, worktree: &str) -> PathBuf {
+        self.admin_dir(worktree).join("config.worktree")
+    }
+}
+
+fn open(path: &Path) -> Result<git2::Config> {
+    git2::Config::open(path).map_err(|error| unreadable(path, error))
+}
+
+fn string(config: &git2::Config, key: &str) -> std::result::Result<Option<String>, git2::Error> {
+    match config.get_string(key) {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.code() == git2::ErrorCode::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn set_all<K: AsRef<str>>(path: &Path, settings: &[(K, String)]) -> Result<()> {
+    let mut config = open(path)?;
+    for (key, value) in settings {
+        retry_locked(|| config.set_str(key.as_ref(), value))
+            .map_err(|error| unwritable(path, error))?;
+    }
+    Ok(())
+}
+
+fn unreadable(path: &Path, error: git2::Error) -> crate::error::Error {
+    failed(&format!("could not read {}", path.display()), error)
+}
+
+fn unwritable(path: &Path, error: git2::Error) -> crate::error::Error {
+    failed(&format!("could not write {}", path.display()), error)
+}

@@ -1,0 +1,117 @@
+//! What git's hooks do in an agent's worktree: judge first, then run the hook that ours hides.
+//!
+//! | hook | what it does | when it cannot tell |
+//! |---|---|---|
+//! | `pre-commit` | refuses staged paths out of scope | refuses |
+//! | `pre-merge-commit` | refuses without a row; git has not yet written down what is being merged, and the transaction that follows at once knows | refuses |
+//! | `commit-msg` | adds the trailer `Agent-Id`, once | warns |
+//! | `reference-transaction` | refuses refs that are not the agent's, and commits out of scope | lets pass, warns |
+//! | `pre-push` | refuses | refuses |
+//!
+//! Outside an agent's worktree they do nothing at all. `verify` judges what they let pass.
+
+mod commit_msg;
+mod fence;
+mod transaction;
+
+use crate::domain::agent::Agent;
+use crate::error::{Code, Error, Exit, Result};
+use crate::ops::Ctx;
+use crate::proc::relay;
+use crate::store::hooks::{Site, chain};
+use crate::store::layout;
+use crate::store::ledger::Ledger;
+use std::ffi::OsString;
+use std::io::Read;
+
+/// One call of a hook by git.
+pub struct Call<'a> {
+    /// The hook's name.
+    pub name: &'a str,
+    /// What git passes to it.
+    pub arguments: &'a [OsString],
+    /// What git writes to it.
+    pub input: &'a mut dyn Read,
+    /// Told what needs attention though git goes on.
+    pub warn: &'a mut dyn FnMut(&str),
+}
+
+/// Answers a hook: success lets git go on.
+///
+/// # Errors
+/// `hook-refused` with the reason; what else went wrong where the hook must not let that pass.
+pub fn run(ctx: &Ctx, call: Call<'_>) -> Result<Exit> {
+    let Some(short_id) = current_agent(ctx) else {
+        return Ok(Exit::Yes);
+    };
+    let mut input = None;
+    if matches!(call.name, "reference-transaction" | "pre-push") {
+        let mut bytes = Vec::new();
+        call.input
+            .read_to_end(&mut bytes)
+            .map_err(|source| Error::io("could not read what git says", source))?;
+        input = Some(bytes);
+    }
+    match judge(ctx, &short_id, &call, input.as_deref().unwrap_or_default()) {
+        Err(error) if may_pass(call.name) && error.code() != Code::HookRefused => {
+            (call.warn)(&format!("the {} hook could not judge: {error}", call.name));
+        }
+        other => other?,
+    }
+    let site = Site {
+        repo: &ctx.repo,
+        short_id: &short_id,
+        worktree: ctx.repo.workdir().unwrap_or(&ctx.env.directory),
+        home: ctx.env.home.as_deref(),
+    };
+    match chain::hidden_hook(&site, call.name)? {
+        Some(hook) => relay::run(&hook, call.arguments, input.as_deref()),
+        None => Ok(Exit::Yes),
+    }
+}
+
+/// Whether git may go on after this hook could not tell.
+///
+/// A commit can be made again; a ref that cannot be moved leaves a rebase or a merge half done.
+pub fn may_pass(hook: &str) -> bool {
+    !matches!(hook, "pre-commit" | "pre-merge-commit" | "pre-push")
+}
+
+fn judge(ctx: &Ctx, short_id: &str, call: &Call<'_>, input: &[u8]) -> Result<()> {
+    match call.name {
+        "pre-commit" => fence::require_staged_in_scope(ctx, require_agent(ctx, short_id)?),
+        "pre-merge-commit" => require_agent(ctx, short_id).map(|_| ()),
+        "commit-msg" => commit_msg::add_trailer(ctx, &require_agent(ctx, short_id)?, call.arguments),
+        "reference-transaction" if call.arguments.first().is_some_and(|state| state == "prepared") => {
+            transaction::judge(ctx, short_id, input)
+        }
+        "pre-push" => Err(Error::new(
+            Code::HookRefused,
+            format!("agent {short_id} does not push"),
+        )
+        .hint(format!(
+            "whoever spawned it lands its work: git agent verify {short_id} && git agent merge {short_id}"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// The agent whose worktree this is, by the first digits of its id. A worktree may bear such a name and
+/// be somebody else's; ours has files in the common dir.
+fn current_agent(ctx: &Ctx) -> Option<String> {
+    let name = ctx.repo.current_worktree_name()?;
+    let short_id = layout::agent_of_worktree(&name)?;
+    let hooks = layout::hooks_dir(ctx.repo.common_dir(), short_id);
+    hooks.is_dir().then(|| short_id.to_owned())
+}
+
+fn require_agent(ctx: &Ctx, short_id: &str) -> Result<Agent> {
+    Ledger::new(&ctx.repo).find(short_id).map_err(|error| {
+        Error::new(
+            Code::AgentUnknown,
+            format!("this is the worktree of agent {short_id}, and the ledger has no row of it"),
+        )
+        .hint("to see what is wrong, run git agent doctor")
+        .because(error)
+    })
+}

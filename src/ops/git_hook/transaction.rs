@@ -1,0 +1,69 @@
+//! `reference-transaction`: the hook that `--no-verify` does not skip, and that rebase, revert and
+//! `update-ref` run too.
+
+use super::{fence, require_agent};
+use crate::domain::agent::Agent;
+use crate::domain::oid::Oid;
+use crate::domain::ref_update::{Owner, RefUpdate, Target};
+use crate::error::{Code, Error, Result};
+use crate::ops::Ctx;
+
+/// Judges a transaction that is prepared: `input` is what git wrote to the hook.
+///
+/// # Errors
+/// `hook-refused`; whatever kept the agent's row from being read.
+pub(super) fn judge(ctx: &Ctx, short_id: &str, input: &[u8]) -> Result<()> {
+    let text = String::from_utf8_lossy(input);
+    let mut updates: Vec<RefUpdate> = text.lines().filter_map(RefUpdate::parse).collect();
+    // Most transactions are about HEAD and its like alone, and need no row.
+    updates.retain(|update| update.owner("") != Owner::Worktree);
+    if updates.is_empty() {
+        return Ok(());
+    }
+    let agent = require_agent(ctx, short_id)?;
+    let branch = agent.branch.as_deref().unwrap_or_default();
+    for update in &updates {
+        match (update.owner(branch), &update.new) {
+            (Owner::Worktree, _) => {}
+            (Owner::Branch, Target::At(tip)) => require_in_scope(ctx, &agent, branch, *tip)?,
+            (Owner::Branch, Target::Gone | Target::Other) => {
+                return Err(refuse(
+                    &agent,
+                    &format!("delete or redirect its own branch {branch}"),
+                ));
+            }
+            (Owner::Others, _) => {
+                let verb = if update.new == Target::Gone {
+                    "delete"
+                } else {
+                    "move"
+                };
+                return Err(refuse(&agent, &format!("{verb} {}", update.name)));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Judges what is new on the agent's branch. What the base's branch has, here or as it was last fetched,
+/// is not the agent's doing: a rebase or a merge brings it along.
+fn require_in_scope(ctx: &Ctx, agent: &Agent, branch: &str, tip: Oid) -> Result<()> {
+    let mut hidden: Vec<Oid> = ctx.repo.tip(branch)?.oid().into_iter().collect();
+    if let Some(base) = &agent.base {
+        hidden.push(base.oid);
+        if let Some(name) = &base.refname {
+            hidden.extend(ctx.repo.tip(name)?.oid());
+            hidden.extend(ctx.repo.upstream_target(name)?);
+        }
+    }
+    hidden.retain(|oid| ctx.repo.has_object(*oid));
+    fence::require_commits_in_scope(ctx, agent, &hidden, tip)
+}
+
+fn refuse(agent: &Agent, what: &str) -> Error {
+    let short = agent.id.short();
+    let branch = agent.branch.as_deref().unwrap_or("none");
+    Error::new(Code::HookRefused, format!("agent {short} may not {what}")).hint(format!(
+        "the only ref it moves is {branch}; to have anything else done, write it into handoffs.md"
+    ))
+}

@@ -1,0 +1,188 @@
+//! Whether the hooks of an agent's worktree are as we put them there.
+
+use super::shim::{self, Found};
+use super::{EVENTS, HOOKS_PATH, Route, Site, TRANSACTION, chain};
+use crate::error::Result;
+use crate::git::version::Version;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// What is wrong with the hooks of a worktree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// Nothing leads git to our hooks.
+    NotInstalled,
+    /// Git does not read the worktree's configuration.
+    ExtensionOff,
+    /// Something else leads git away from our hooks.
+    LedAway {
+        /// The setting.
+        key: String,
+        /// Its value.
+        value: String,
+    },
+    /// The git that is there now passes over hooks of the configuration.
+    TooOld,
+    /// A shim is not there.
+    Missing(String),
+    /// A shim is not what we wrote.
+    Altered(String),
+    /// A shim is of another version of ours.
+    Outdated {
+        /// The hook.
+        name: String,
+        /// The version.
+        version: u32,
+    },
+    /// The repository got a hook that our directory hides.
+    Hidden(String),
+    /// A shim runs a program that is gone.
+    ProgramGone(PathBuf),
+}
+
+impl Problem {
+    /// The stable word for machines.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Problem::NotInstalled => "not-installed",
+            Problem::ExtensionOff => "extension-off",
+            Problem::LedAway { .. } => "led-away",
+            Problem::TooOld => "git-too-old",
+            Problem::Missing(_) => "missing",
+            Problem::Altered(_) => "altered",
+            Problem::Outdated { .. } => "outdated",
+            Problem::Hidden(_) => "hidden",
+            Problem::ProgramGone(_) => "program-gone",
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Problem::NotInstalled => f.write_str("nothing leads git to the agent's hooks"),
+            Problem::ExtensionOff => f.write_str(
+                "extensions.worktreeConfig is off, so git does not read the worktree's configuration",
+            ),
+            Problem::LedAway { key, value } => {
+                write!(f, "the worktree's own configuration sets {key} to `{value}`")
+            }
+            Problem::TooOld => f.write_str("this git is older than 2.54 and passes over hooks of the configuration"),
+            Problem::Missing(name) => write!(f, "the {name} shim is missing"),
+            Problem::Altered(name) => write!(f, "the {name} shim was altered"),
+            Problem::Outdated { name, version } => {
+                write!(f, "the {name} shim is of version {version}, not {}", shim::VERSION)
+            }
+            Problem::Hidden(name) => {
+                write!(f, "the repository's {name} hook is newer than the agent and does not run here")
+            }
+            Problem::ProgramGone(path) => write!(f, "the shims run {}, which is gone", path.display()),
+        }
+    }
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inspection {
+    /// How git is led to the hooks; `None` when it is not.
+    pub route: Option<Route>,
+    /// Everything that is wrong, each thing once.
+    pub problems: Vec<Problem>,
+}
+
+/// Looks at the shims and at what leads git to them. `git` is the version that would run them;
+/// without one that question stays open.
+///
+/// # Errors
+/// `git-failed` when a configuration file cannot be read; what is merely missing is a problem, no error.
+pub fn inspect(site: &Site<'_>, git: Option<Version>) -> Result<Inspection> {
+    let mut problems = Vec::new();
+    let route = route(site, &mut problems)?;
+    if !site.repo.reads_worktree_config()? {
+        problems.push(Problem::ExtensionOff);
+    }
+    if route == Some(Route::Config) && git.is_some_and(|git| git < Version::CONFIG_HOOKS) {
+        problems.push(Problem::TooOld);
+    }
+    let repository = chain::names(site)?;
+    let directory = site.directory();
+    for name in EVENTS {
+        let is_general =
+            name != TRANSACTION || (route == Some(Route::Directory) && repository.contains(&name));
+        problems.extend(shim_problem(&directory, name, is_general));
+    }
+    if route == Some(Route::Directory) {
+        for name in repository.into_iter().filter(|name| !EVENTS.contains(name)) {
+            problems.extend(match shim_problem(&directory, name, true) {
+                Some(Problem::Missing(name)) => Some(Problem::Hidden(name)),
+                other => other,
+            });
+        }
+    }
+    problems.dedup();
+    Ok(Inspection { route, problems })
+}
+
+fn route(site: &Site<'_>, problems: &mut Vec<Problem>) -> Result<Option<Route>> {
+    let named = site.setting(HOOKS_PATH)?;
+    if named.as_deref().map(Path::new) == Some(&site.directory()) {
+        return Ok(Some(Route::Directory));
+    }
+    let mut found = 0;
+    for event in EVENTS {
+        let expected = [
+            ("command", Some(shim::quote(&site.directory().join(event)))),
+            ("event", Some(event.to_owned())),
+            ("enabled", None),
+        ];
+        for (name, expected) in expected {
+            let key = shim::key(event, name);
+            match site.setting(&key)? {
+                value if value == expected => found += usize::from(value.is_some()),
+                Some(value) => problems.push(Problem::LedAway { key, value }),
+                None => {}
+            }
+        }
+        // Git can be told to leave a whole event out.
+        let key = format!("hook.{event}.enabled");
+        if let Some(value) = site.setting(&key)? {
+            problems.push(Problem::LedAway { key, value });
+        }
+    }
+    if found == 2 * EVENTS.len() {
+        return Ok(Some(Route::Config));
+    }
+    problems.push(match named {
+        Some(value) => Problem::LedAway {
+            key: HOOKS_PATH.to_owned(),
+            value,
+        },
+        None => Problem::NotInstalled,
+    });
+    Ok(None)
+}
+
+fn shim_problem(directory: &Path, name: &str, is_general: bool) -> Option<Problem> {
+    let name = name.to_owned();
+    let text = match std::fs::read(directory.join(&name)) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Some(Problem::Missing(name));
+        }
+        other => other.unwrap_or_default(),
+    };
+    let mode_is_right = chain::is_executable(&directory.join(&name));
+    match shim::recognise(&String::from_utf8_lossy(&text)) {
+        Found::Version(version) => Some(Problem::Outdated { name, version }),
+        Found::Foreign => Some(Problem::Altered(name)),
+        Found::Ours { .. } if !mode_is_right => Some(Problem::Altered(name)),
+        // The short shim would keep the repository's own hook from most states.
+        Found::Ours {
+            transaction: true, ..
+        } if is_general => Some(Problem::Hidden(name)),
+        Found::Ours { program, .. } => {
+            let program = PathBuf::from(program);
+            (program.is_absolute() && !chain::is_executable(&program))
+                .then_some(Problem::ProgramGone(program))
+        }
+    }
+}

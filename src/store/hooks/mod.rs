@@ -1,0 +1,174 @@
+//! The git hooks of an agent's worktree: which there are, where they stand, how git is led to them.
+//!
+//! Every agent has a directory of its own, `agents/<id8>/hooks`, mode 0555: hook managers write into
+//! the directory that `core.hooksPath` names, and one agent's `npm install` must not change another's
+//! fence. Two ways lead there, both in the worktree's own `config.worktree`, so that the repository's
+//! configuration stays as it is:
+//!
+//! - [`Route::Config`], from git 2.54 on: `hook.git-agent-<event>.command` names the shim. Git itself runs
+//!   the repository's hooks beside ours.
+//! - [`Route::Directory`]: `core.hooksPath` names the directory. It hides the repository's hooks, so
+//!   there is a shim for each of them, and our hook runs what it hid ([`chain`]).
+//!
+//! A hook is fast feedback. Whoever may write the common dir can take it away; `verify` is what judges.
+
+pub mod chain;
+pub mod inspect;
+mod shim;
+
+use super::{fsx, layout};
+use crate::error::{IoContext, Result};
+use crate::git::Repo;
+use crate::git::version::Version;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+pub use shim::VERSION;
+
+/// The events in which an agent's worktree is fenced.
+pub const EVENTS: [&str; 5] = [
+    "pre-commit",
+    "pre-merge-commit",
+    "commit-msg",
+    "reference-transaction",
+    "pre-push",
+];
+
+/// The hook that has a shim of its own.
+const TRANSACTION: &str = "reference-transaction";
+
+/// Settings of the worktree that are no hooks. Housekeeping packs everybody's refs, which a fenced
+/// worktree may not: it would fail and leave a `gc.log` that stops `git gc --auto` for everybody.
+const QUIET: [(&str, &str); 2] = [("gc.auto", "0"), ("maintenance.auto", "false")];
+
+/// The key that leads git to a directory of hooks.
+const HOOKS_PATH: &str = "core.hooksPath";
+
+/// How git is led to the shims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// By hooks that the configuration names.
+    Config,
+    /// By a directory that takes the place of the repository's.
+    Directory,
+}
+
+impl Route {
+    /// The route that this git follows; an unknown one is taken for old.
+    pub fn for_git(version: Option<Version>) -> Route {
+        match version >= Some(Version::CONFIG_HOOKS) {
+            true => Route::Config,
+            false => Route::Directory,
+        }
+    }
+
+    /// The word used in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Route::Config => "config",
+            Route::Directory => "directory",
+        }
+    }
+}
+
+/// One agent's worktree, seen as a place for hooks.
+#[derive(Clone, Copy)]
+pub struct Site<'a> {
+    /// The repository, from whichever worktree.
+    pub repo: &'a Repo,
+    /// The first eight digits of the agent's id: a hook that finds no row knows no more.
+    pub short_id: &'a str,
+    /// The top of its worktree, absolute.
+    pub worktree: &'a Path,
+    /// The user's home, for `~/` in `core.hooksPath`.
+    pub home: Option<&'a Path>,
+}
+
+impl Site<'_> {
+    /// The directory of the shims.
+    pub fn directory(&self) -> PathBuf {
+        layout::hooks_dir(self.repo.common_dir(), self.short_id)
+    }
+
+    fn admin_name(&self) -> String {
+        format!("{}{}", layout::WORKTREE_PREFIX, self.short_id)
+    }
+
+    fn setting(&self, key: &str) -> Result<Option<String>> {
+        self.repo.worktree_setting(&self.admin_name(), key)
+    }
+}
+
+/// Writes the shims and leads git to them, in place of what was there. `program` is what they run. The
+/// caller holds `spawn.lock`.
+///
+/// # Errors
+/// `io`, `disk-full`, `repo-read-only`, `lost-race` when a configuration file stays locked.
+pub fn install(site: &Site<'_>, program: &Path, route: Route) -> Result<()> {
+    let repository = chain::names(site)?;
+    let mut names: Vec<&str> = EVENTS.to_vec();
+    if route == Route::Directory {
+        names.extend(repository.iter().filter(|name| !EVENTS.contains(name)));
+    }
+    // In the configuration's route git runs the repository's hooks, and ours can leave at once.
+    let general = route == Route::Directory && repository.contains(&TRANSACTION);
+    write_shims(&site.directory(), &names, |name| {
+        shim::text(name == TRANSACTION && !general, program)
+    })?;
+    site.repo.enable_worktree_config()?;
+    let admin = site.admin_name();
+    site.repo.remove_worktree_settings(&admin, shim::SECTION)?;
+    let mut settings: Vec<(String, String)> =
+        QUIET.map(|(key, value)| (key.into(), value.into())).into();
+    match route {
+        Route::Config => {
+            if site
+                .setting(HOOKS_PATH)?
+                .is_some_and(|path| Path::new(&path) == site.directory())
+            {
+                site.repo.remove_worktree_settings(&admin, HOOKS_PATH)?;
+            }
+            for event in EVENTS {
+                settings.push((
+                    shim::key(event, "command"),
+                    shim::quote(&site.directory().join(event)),
+                ));
+                settings.push((shim::key(event, "event"), event.to_owned()));
+            }
+        }
+        Route::Directory => {
+            settings.push((
+                HOOKS_PATH.into(),
+                site.directory().to_string_lossy().into_owned(),
+            ));
+        }
+    }
+    let settings: Vec<(&str, String)> = settings
+        .iter()
+        .map(|(key, value)| (key.as_str(), value.clone()))
+        .collect();
+    site.repo.set_worktree_settings(&admin, &settings)
+}
+
+/// Fills a directory beside the one in use and puts it in its place.
+fn write_shims(directory: &Path, names: &[&str], text: impl Fn(&str) -> String) -> Result<()> {
+    let new = fsx::unique_name(directory);
+    fsx::create_dir(&new)?;
+    for name in names {
+        let path = new.join(name);
+        fs::write(&path, text(name)).at("could not write", &path)?;
+        set_mode(&path, 0o555)?;
+    }
+    if directory.exists() {
+        set_mode(directory, 0o755)?;
+        fs::remove_dir_all(directory).at("could not remove", directory)?;
+    }
+    fs::rename(&new, directory).at("could not write", directory)?;
+    set_mode(directory, 0o555)
+}
+
+fn set_mode(path: &Path, mode: u32) -> Result<()> {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
+        .at("could not change the mode of", path)
+}

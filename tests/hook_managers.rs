@@ -1,0 +1,57 @@
+//! Hook managers as people install them, from their registries: their hooks run in an agent's worktree
+//! beside the fence. `hook_managers.sh` has the steps; what it installs is kept for the next run.
+
+use std::path::Path;
+use std::process::Command;
+
+#[track_caller]
+fn check(manager: &str) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hook_managers.sh");
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hook-managers");
+    let output = Command::new("sh")
+        .arg(script)
+        .arg(env!("CARGO_BIN_EXE_git-agent"))
+        .arg(cache)
+        .arg(manager)
+        .output()
+        .expect("sh starts");
+    let said = String::from_utf8_lossy(&output.stdout);
+    print_line(said.trim_end());
+    let status = output.status.code();
+    assert!(
+        status == Some(0) || (status == Some(77) && said.contains("skipped:")),
+        "{said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// Past the test harness, which shows what a test prints only when it fails: a skipped test must say so.
+fn print_line(text: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stdout(), "{text}");
+}
+
+#[test]
+fn husky() {
+    check("husky");
+}
+
+#[test]
+fn lefthook() {
+    check("lefthook");
+}
+
+#[test]
+fn pre_commit() {
+    check("pre-commit");
+}
+
+#[test]
+fn prek() {
+    check("prek");
+}
+
+#[test]
+fn git_lfs() {
+    check("git-lfs");
+}

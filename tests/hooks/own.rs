@@ -1,0 +1,120 @@
+use super::{Fenced, said, script};
+use crate::support::TestRepo;
+
+/// A hook that writes down its name, its arguments, its standard input and where it ran.
+const RECORD: &str =
+    r#"{ echo "${0##*/}" "$@"; cat; pwd; } >> "$(git rev-parse --git-common-dir)/record""#;
+
+fn record(agent: &Fenced) -> String {
+    let path = agent.repo.path().join(".git/record");
+    let text = std::fs::read_to_string(&path).unwrap_or_default();
+    let _ = std::fs::remove_file(path);
+    text
+}
+
+#[test]
+fn hooks_of_the_repository_still_run_and_can_still_refuse() {
+    for hooks_path in [None, Some("tools/hooks"), Some("absolute")] {
+        let repo = TestRepo::with_commit();
+        let directory = match hooks_path {
+            None => repo.path().join(".git/hooks"),
+            Some("absolute") => repo.path().with_file_name("hooks"),
+            Some(relative) => repo.path().join(relative),
+        };
+        for name in [
+            "pre-commit",
+            "post-commit",
+            "prepare-commit-msg",
+            "reference-transaction",
+        ] {
+            script(&directory.join(name), RECORD);
+        }
+        if let Some(path) = hooks_path {
+            let value = if path == "absolute" {
+                directory.to_str().expect("UTF-8")
+            } else {
+                path
+            };
+            repo.commit_all("hooks");
+            repo.git(["config", "core.hooksPath", value]);
+        }
+        let agent = Fenced::on(repo);
+        record(&agent);
+
+        agent.stage("src/lib.rs");
+        agent.allowed(&["commit", "--quiet", "-m", "work"]);
+        let ran = record(&agent);
+        let top = agent.top.display();
+        for expected in [
+            format!("pre-commit\n{top}\n"),
+            format!("post-commit\n{top}\n"),
+            "reference-transaction prepared\n".to_owned(),
+            "reference-transaction committed\n".to_owned(),
+            format!(" refs/heads/{}\n", agent.text("branch")),
+        ] {
+            assert!(
+                ran.contains(&expected),
+                "{hooks_path:?}: {expected:?} in\n{ran}"
+            );
+        }
+        assert!(
+            ran.lines()
+                .any(|line| line.starts_with("prepare-commit-msg ")),
+            "{ran}"
+        );
+
+        // Ours speaks first, and the repository's own can still say no.
+        agent.stage("README.md");
+        agent.refused(&["commit", "-m", "no"]);
+        let hidden = agent
+            .git(&["config", "--worktree", "core.hooksPath"])
+            .status
+            .success();
+        // Where ours are named by the configuration, git runs every hook whatever the first one says.
+        assert!(!hidden || !record(&agent).contains("pre-commit\n"));
+        agent.allowed(&["rm", "--quiet", "--cached", "README.md"]);
+        agent.allowed(&["reset", "--quiet"]);
+        let own = if hooks_path == Some("tools/hooks") {
+            agent.top.join("tools/hooks")
+        } else {
+            directory
+        };
+        script(&own.join("pre-commit"), "echo not today >&2; exit 7");
+        agent.stage("src/lib.rs");
+        let output = agent.git(&["commit", "-m", "no"]);
+        assert!(
+            !output.status.success() && said(&output).contains("not today"),
+            "{}",
+            said(&output)
+        );
+    }
+}
+
+#[test]
+fn a_hook_without_a_first_line_runs_as_git_would_run_it() {
+    let repo = TestRepo::with_commit();
+    let hook = repo.path().join(".git/hooks/pre-commit");
+    script(&hook, "");
+    std::fs::write(&hook, "echo by sh >&2; exit 1\n").expect("write");
+    let agent = Fenced::on(repo);
+    agent.stage("src/lib.rs");
+    let output = agent.git(&["commit", "-m", "no"]);
+    assert!(said(&output).contains("by sh"), "{}", said(&output));
+}
+
+#[test]
+fn what_the_main_worktree_alone_is_told_is_followed() {
+    let repo = TestRepo::with_commit();
+    repo.git(["config", "extensions.worktreeConfig", "true"]);
+    repo.git(["config", "--worktree", "core.hooksPath", "tools"]);
+    script(
+        &repo.path().join("tools/pre-commit"),
+        "echo from tools >&2; exit 1",
+    );
+    repo.git(["add", "--all"]);
+    repo.git(["commit", "--quiet", "--no-verify", "-m", "tools"]);
+    let agent = Fenced::on(repo);
+    agent.stage("src/lib.rs");
+    let output = agent.git(&["commit", "-m", "no"]);
+    assert!(said(&output).contains("from tools"), "{}", said(&output));
+}
