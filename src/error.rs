@@ -20,6 +20,8 @@ pub enum Exit {
     No,
     /// Usage, invalid task, unknown agent or role.
     Usage,
+    /// A hook's no to an agent host, which knows it by this number.
+    Denied,
     /// Refused, to protect work.
     Refused,
     /// The environment: git, the file system, an unsupported repository.
@@ -38,7 +40,7 @@ impl Exit {
         match self {
             Exit::Yes => 0,
             Exit::No => 1,
-            Exit::Usage => 2,
+            Exit::Usage | Exit::Denied => 2,
             Exit::Refused => 3,
             Exit::Environment => 4,
             Exit::TryAgain => 5,

@@ -19,6 +19,8 @@ mod errors;
 mod hook_managers;
 /// The git hooks of agents' worktrees.
 mod hooks;
+/// Agent hosts: what their hooks are answered.
+mod host_hooks;
 /// Agent hosts: their payloads read, their settings merged.
 mod hosts;
 /// Everything we write is listed.

@@ -1,5 +1,6 @@
 //! `git agent hook`: what git and agent hosts call.
 
+use super::host_hook::{self, HostHook};
 use super::ui::Ui;
 use crate::error::{Exit, Result};
 use crate::ops::{Ctx, git_hook};
@@ -16,6 +17,8 @@ pub(super) struct HookArgs {
 #[derive(Debug, Subcommand)]
 enum Caller {
     Git(GitHookArgs),
+    #[command(flatten)]
+    Host(HostHook),
 }
 
 /// Answer a hook of git in an agent's worktree; elsewhere say yes
@@ -33,9 +36,11 @@ struct GitHookArgs {
     arguments: Vec<OsString>,
 }
 
+/// Runs before any repository is opened: a hook is called in places that have none.
 pub(super) fn run(ui: &mut Ui, args: HookArgs) -> Result<Exit> {
     match args.caller {
         Caller::Git(args) => run_git(ui, &args),
+        Caller::Host(hook) => host_hook::run(ui, hook),
     }
 }
 

@@ -4,6 +4,8 @@
 mod check;
 mod hook;
 mod hooks;
+mod host_hook;
+mod init;
 mod list;
 mod render;
 mod roles;
@@ -52,6 +54,7 @@ enum Command {
     Fail(settle::FailArgs),
     Roles(roles::RolesArgs),
     Hooks(hooks::HooksArgs),
+    Init(init::InitArgs),
     Hook(hook::HookArgs),
 }
 
@@ -67,6 +70,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn dispatch(command: Command, ui: &mut Ui) -> Result<Exit> {
+    // Made by the verbs that need it: a hook is called in places that have no repository.
     let ctx = Ctx::of_process;
     match command {
         Command::Spawn(args) => spawn::run(&ctx()?, ui, args),
@@ -80,7 +84,7 @@ fn dispatch(command: Command, ui: &mut Ui) -> Result<Exit> {
         Command::Fail(args) => settle::run_fail(&ctx()?, ui, &args),
         Command::Roles(args) => roles::run(&ctx()?, ui, &args),
         Command::Hooks(args) => hooks::run(&ctx()?, ui, &args),
-        // What a hook answers where no repository can be read depends on the hook.
         Command::Hook(args) => hook::run(ui, args),
+        Command::Init(args) => init::run(&ctx()?, ui, args),
     }
 }

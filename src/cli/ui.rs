@@ -81,6 +81,13 @@ impl Ui {
         self.narrate(&format!("{} {text}\n", paint(WARN, "warning:")));
     }
 
+    /// Writes a text that another program will read to standard error; nothing for none.
+    pub(super) fn explain(&mut self, text: &str) {
+        if !text.is_empty() {
+            self.narrate(&format!("{text}\n"));
+        }
+    }
+
     /// Shows an error and gives the status to end with.
     pub(super) fn fail(&mut self, error: &Error) -> Exit {
         let text = match self.format {

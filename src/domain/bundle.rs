@@ -3,6 +3,9 @@
 /// The file that spawn writes and the agent must leave as it is.
 pub const SPEC: &str = "spec.md";
 
+/// The file that says whether the work is finished.
+pub const PROGRESS: &str = "progress.json";
+
 /// The six names and what each file must hold, as the prompt tells the agent.
 pub const FILES: [(&str, &str); 6] = [
     (
@@ -11,7 +14,7 @@ pub const FILES: [(&str, &str); 6] = [
     ),
     ("plan.md", "the steps you chose and why"),
     (
-        "progress.json",
+        PROGRESS,
         "a JSON object; when all work is finished its `status` is \"done\"",
     ),
     (

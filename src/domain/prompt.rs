@@ -43,7 +43,7 @@ impl Brief<'_> {
         text.push_str(&self.rules());
         text.push_str(&format!("\n## Task\n\n{}\n", self.task.text));
         if self.bundle_required {
-            text.push_str(&self.deliverables());
+            text.push_str(&deliverables(self.bundle_directory));
         }
         text.push_str(
             "\n## When you are finished\n\nAnswer with a short summary and a list `Files written:` \
@@ -77,31 +77,49 @@ impl Brief<'_> {
     }
 
     fn scope(&self) -> String {
-        let mut text = format!(
-            "Role: {} ({})\n{}\n",
-            self.role.name, self.role.subagent_type, self.role.description
-        );
-        let verb = if self.role.edits { "change" } else { "read" };
-        text.push_str(&format!("\nYou may {verb} only paths that match:\n\n"));
-        text.push_str(&list(self.task.whitelist.iter().map(Glob::as_str)));
-        if !self.denylist.is_empty() {
-            text.push_str("\nNever, even where the list above matches:\n\n");
-            text.push_str(&list(self.denylist.iter().map(Glob::as_str)));
-        }
-        text
+        format!(
+            "Role: {} ({})\n{}\n\n{}",
+            self.role.name,
+            self.role.subagent_type,
+            self.role.description,
+            scope(
+                self.role.edits,
+                self.task.whitelist.iter().map(Glob::as_str),
+                self.denylist.iter().map(Glob::as_str),
+            )
+        )
     }
+}
 
-    fn deliverables(&self) -> String {
-        let mut text = format!(
-            "\n## Deliverables\n\nBesides the work itself, leave these six files in `{}`. They are never \
-             committed, and work without them is rejected:\n\n",
-            self.bundle_directory
-        );
-        for (name, content) in bundle::FILES {
-            text.push_str(&format!("- `{name}`: {content}\n"));
-        }
-        text
+/// What an agent may touch, in words.
+pub fn scope<'a>(
+    edits: bool,
+    whitelist: impl Iterator<Item = &'a str>,
+    denylist: impl Iterator<Item = &'a str>,
+) -> String {
+    let verb = if edits { "change" } else { "read" };
+    let mut text = format!(
+        "You may {verb} only paths that match:\n\n{}",
+        list(whitelist)
+    );
+    let denied = list(denylist);
+    if !denied.is_empty() {
+        text.push_str("\nNever, even where the list above matches:\n\n");
+        text.push_str(&denied);
     }
+    text
+}
+
+/// The six files that an agent has to leave in its bundle.
+pub fn deliverables(bundle_directory: &str) -> String {
+    let mut text = format!(
+        "\n## Deliverables\n\nBesides the work itself, leave these six files in `{bundle_directory}`. They \
+         are never committed, and work without them is rejected:\n\n"
+    );
+    for (name, content) in bundle::FILES {
+        text.push_str(&format!("- `{name}`: {content}\n"));
+    }
+    text
 }
 
 fn list<'a>(items: impl Iterator<Item = &'a str>) -> String {

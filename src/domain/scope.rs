@@ -12,7 +12,7 @@
 
 mod case;
 
-pub use case::{CaseIndex, fold};
+pub use case::{CaseIndex, fold, is_twin};
 
 use super::glob::{self, Glob};
 use super::path::{PathProblem, RepoPath};

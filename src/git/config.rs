@@ -1,6 +1,7 @@
 //! Whole sections of git's configuration, where the names of the keys are not known beforehand.
 
 use super::Repo;
+use super::refs::retry_locked;
 use super::repo::failed;
 use crate::error::Result;
 
@@ -40,5 +41,35 @@ impl Repo {
             })
             .map_err(|error| failed(what, error))?;
         Ok(settings)
+    }
+
+    /// Adds a value to a key of the repository's own configuration that may have several.
+    ///
+    /// # Errors
+    /// `lost-race` while another process holds the file's lock, `git-failed`.
+    pub fn add_setting(&self, key: &str, value: &str) -> Result<()> {
+        // No value of the key is empty, so nothing is replaced.
+        self.change_setting(key, |config| config.set_multivar(key, "^$", value))
+    }
+
+    /// Removes a value, given without regular-expression signs but dots, from such a key.
+    ///
+    /// # Errors
+    /// As [`Repo::add_setting`].
+    pub fn remove_setting(&self, key: &str, value: &str) -> Result<()> {
+        self.change_setting(key, |config| {
+            config.remove_multivar(key, &format!("^{value}$"))
+        })
+    }
+
+    fn change_setting(
+        &self,
+        key: &str,
+        change: impl Fn(&mut git2::Config) -> std::result::Result<(), git2::Error>,
+    ) -> Result<()> {
+        let fail = |error| failed(&format!("could not change the setting {key}"), error);
+        let config = self.inner.config().map_err(fail)?;
+        let mut local = config.open_level(git2::ConfigLevel::Local).map_err(fail)?;
+        retry_locked(|| change(&mut local)).map_err(fail)
     }
 }

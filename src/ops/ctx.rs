@@ -32,6 +32,8 @@ pub struct Env {
     pub staging: Staging,
     /// This program's own file, for hooks to run.
     pub program: Option<PathBuf>,
+    /// `TMPDIR`, where it is set: files there are nobody's work.
+    pub temporary: Option<PathBuf>,
 }
 
 impl Env {
@@ -59,6 +61,7 @@ impl Env {
                     .collect(),
             },
             program: std::env::current_exe().ok(),
+            temporary: std::env::var_os("TMPDIR").map(PathBuf::from),
         })
     }
 }

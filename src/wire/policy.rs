@@ -3,6 +3,8 @@
 //! It is what `verify` reads instead of anything in the agent's tree, so it holds all that decides:
 //! role, scope, checks, base and where the bundle is. It holds no task text, briefing or prompt.
 
+use crate::domain::glob::Glob;
+use crate::domain::scope::Scope;
 use serde::{Deserialize, Serialize};
 
 /// The schema's name and version.
@@ -50,6 +52,17 @@ impl Policy {
         let mut bytes = serde_json::to_vec(self).unwrap_or_default();
         bytes.push(b'\n');
         bytes
+    }
+
+    /// The scope that binds.
+    ///
+    /// # Errors
+    /// One sentence, for a glob that no version of ours would have recorded.
+    pub fn scope(&self) -> Result<Scope, String> {
+        let parse = |globs: &[String]| -> Result<Vec<Glob>, String> {
+            globs.iter().map(|glob| Glob::parse(glob)).collect()
+        };
+        Scope::new(&parse(&self.whitelist)?, &parse(&self.denylist)?)
     }
 
     /// Reads the blob; `None` when it is no policy of a version we know.

@@ -125,7 +125,12 @@ fn an_older_entry_is_replaced_where_it_stands_and_others_stay() {
     let commands: Vec<_> = entries.iter().filter_map(first).collect();
     assert_eq!(
         commands,
-        ["./first.sh", "git-agent", "git-agent", "./mine.sh"]
+        [
+            "./first.sh",
+            "git-agent hook pre-tool",
+            "git-agent hook pre-tool",
+            "./mine.sh"
+        ]
     );
     assert_eq!(entries[3]["hooks"].as_array().map(Vec::len), Some(1));
     assert_eq!(value["hooks"]["Notification"], Value::Null);

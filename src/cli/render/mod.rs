@@ -3,6 +3,7 @@
 mod agents;
 mod check;
 mod hooks;
+mod init;
 mod roles;
 mod spawn;
 mod table;

@@ -48,6 +48,15 @@ impl CaseIndex {
     }
 }
 
+/// Whether some file system takes two different names for one.
+pub fn is_twin(one: &[u8], other: &[u8]) -> bool {
+    let same = match one.is_ascii() && other.is_ascii() {
+        true => one.eq_ignore_ascii_case(other),
+        false => fold(one) == fold(other),
+    };
+    same && one != other
+}
+
 /// The path and the directories above it, longest first.
 fn prefixes(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::successors(Some(path), |prefix| {

@@ -12,7 +12,7 @@ use crate::domain::scope::{self, Scope};
 use crate::domain::task::{Task, TaskDraft, TaskOptions};
 use crate::error::{Code, Error, Result};
 use crate::git::{branch, objects::NewCommit};
-use crate::ops::Ctx;
+use crate::ops::{Ctx, recursion};
 use crate::store::ledger::Ledger;
 use crate::store::roles;
 
@@ -21,7 +21,7 @@ use crate::store::roles;
 /// # Errors
 /// Every refusal of a task, role, base, branch, name, parent or path, each with its own code.
 pub fn plan(ctx: &Ctx, draft: TaskDraft, options: &SpawnOptions) -> Result<SpawnPlan> {
-    refuse_recursion(ctx)?;
+    let asker = recursion::require_no_recursion(&ctx.env)?;
     let revision = options.base.as_deref().or(draft.base()).unwrap_or("HEAD");
     let resolved = ctx.repo.resolve_commit(revision)?;
     let base = Base {
@@ -52,7 +52,10 @@ pub fn plan(ctx: &Ctx, draft: TaskDraft, options: &SpawnOptions) -> Result<Spawn
     };
     let ledger = Ledger::new(&ctx.repo);
     let parent = options.parent.as_ref().or(task.parent.as_ref());
-    let parent = parent.map(|who| ledger.find(who)).transpose()?;
+    let parent = match parent {
+        Some(who) => Some(ledger.find(who)?.id),
+        None => asker,
+    };
     let description = describe(&task);
     let slug = Slug::from_text(name.as_ref().map_or(&task.text, |name| name.as_str()));
     let isolated = role.isolation == Isolation::Worktree;
@@ -105,7 +108,7 @@ pub fn plan(ctx: &Ctx, draft: TaskDraft, options: &SpawnOptions) -> Result<Spawn
         bundle_required: task.bundle_required.unwrap_or(isolated),
         bundle_dir: place::bundle_dir(ctx)?,
         actor: ctx.actor()?,
-        parent: parent.map(|agent| agent.id),
+        parent,
         hooks: !options.no_hooks,
         id,
         spawn_commit,
@@ -124,17 +127,6 @@ pub fn plan(ctx: &Ctx, draft: TaskDraft, options: &SpawnOptions) -> Result<Spawn
         identities,
         warnings,
     })
-}
-
-fn refuse_recursion(ctx: &Ctx) -> Result<()> {
-    match &ctx.env.agent {
-        None => Ok(()),
-        Some(agent) => Err(Error::new(
-            Code::RecursionRefused,
-            format!("agent {agent} may not spawn agents"),
-        )
-        .hint("to ask for help instead, write it into handoffs.md and finish")),
-    }
 }
 
 fn describe(task: &Task) -> String {

@@ -1,0 +1,53 @@
+//! `git agent init`
+
+use super::ui::Ui;
+use crate::error::{Exit, Result};
+use crate::ops::Ctx;
+use crate::ops::init::{self, InitOptions};
+use crate::wire::host_settings::Host;
+
+/// Register the scope fence with agent hosts, in their settings files in this worktree
+#[derive(Debug, clap::Args)]
+pub(super) struct InitArgs {
+    /// Agent hosts: claude, codex, gemini, copilot, cursor, opencode; without it those that have a
+    /// directory here
+    #[arg(long = "host", value_parser = parse_host, value_delimiter = ',', value_name = "HOST")]
+    hosts: Vec<Host>,
+    /// Also make the worktrees that Claude Code wants for its subagents
+    #[arg(long)]
+    worktrees: bool,
+    /// Also let `git log` show the ledger: git config --add notes.displayRef refs/notes/agents
+    #[arg(long)]
+    notes: bool,
+    /// Take everything of ours out again
+    #[arg(long)]
+    remove: bool,
+    /// Show what would be done and stop
+    #[arg(long, short = 'n')]
+    dry_run: bool,
+}
+
+pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: InitArgs) -> Result<Exit> {
+    let plan = init::plan(
+        ctx,
+        &InitOptions {
+            hosts: args.hosts,
+            worktrees: args.worktrees,
+            notes: args.notes,
+            remove: args.remove,
+        },
+    )?;
+    let report = match args.dry_run {
+        true => plan.report(),
+        false => init::execute(ctx, &plan)?,
+    };
+    ui.answer(&report)?;
+    Ok(Exit::Yes)
+}
+
+fn parse_host(name: &str) -> std::result::Result<Host, String> {
+    Host::parse(name).ok_or_else(|| {
+        let names: Vec<_> = Host::ALL.iter().map(|host| host.name()).collect();
+        format!("the hosts are {}", names.join(", "))
+    })
+}

@@ -1,0 +1,37 @@
+//! What an agent host is told before a tool runs, when a session starts, when an agent wants to end,
+//! and when it wants a worktree.
+//!
+//! Flow: payload -> [`ToolCall`](crate::domain::tool_call::ToolCall) -> [`Home`](super::home::Home)
+//! of the agent -> [`HookAnswer`]. A call that changes no file and starts nobody is allowed before
+//! anything is looked at. Without an agent the answer is silence: the same registration serves a
+//! person's own session in the main worktree.
+//!
+//! This is fast feedback in the place where the agent acts. A shell can do what it likes; the commit hooks
+//! and `verify` see that.
+
+mod bundle;
+mod fence;
+mod pre_tool;
+mod session;
+mod worktree;
+
+pub use pre_tool::{pre_tool, refusal};
+pub use session::{session_start, stop};
+pub use worktree::{worktree_create, worktree_remove};
+
+use super::ctx::Env;
+use crate::domain::tool_call::ToolCall;
+use std::path::{Path, PathBuf};
+
+/// Where a call takes place: the host's directory if the payload names it, else our own.
+fn directory_of(env: &Env, call: &ToolCall) -> PathBuf {
+    call.cwd
+        .as_deref()
+        .map_or_else(|| env.directory.clone(), PathBuf::from)
+}
+
+/// The directories by which an agent is recognised. A shell of the host may have left the worktree, so
+/// that the host's idea of the directory alone would open the fence.
+fn whereabouts<'a>(env: &'a Env, directory: &'a Path) -> [&'a Path; 2] {
+    [directory, &env.directory]
+}

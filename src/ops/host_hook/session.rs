@@ -1,0 +1,77 @@
+//! When a session starts, and when an agent wants to end.
+
+use super::{bundle, directory_of, whereabouts};
+use crate::domain::prompt;
+use crate::domain::tool_call::{HookAnswer, HookEvent, ToolCall};
+use crate::error::Result;
+use crate::ops::ctx::Env;
+use crate::ops::home::Home;
+use crate::wire::hook_payload;
+
+/// Tells an agent who it is, where it works, what it may touch and what it has to leave behind: a
+/// session that was resumed or compacted may have lost its prompt. Silent outside of agents.
+///
+/// # Errors
+/// Those of [`Home::find`].
+pub fn session_start(env: &Env, payload: &[u8]) -> Result<HookAnswer> {
+    let Some(home) = home_of(env, &hook_payload::read(payload))? else {
+        return Ok(HookAnswer::Allow);
+    };
+    let policy = &home.policy;
+    let mut stdout = format!(
+        "You are agent {} in the role {}. You work in {} and nowhere else. You {}.\n",
+        home.agent.id,
+        policy.role,
+        home.root.display(),
+        prompt::GIT_BAN,
+    );
+    if !policy.may_spawn {
+        stdout.push_str("You must not start other agents.\n");
+    }
+    stdout.push_str(&format!(
+        "\n{}",
+        prompt::scope(
+            policy.edits,
+            policy.whitelist.iter().map(String::as_str),
+            policy.denylist.iter().map(String::as_str),
+        )
+    ));
+    if policy.bundle_required {
+        let directory = home.bundle();
+        stdout.push_str(&prompt::deliverables(&directory.to_string_lossy()));
+    }
+    Ok(HookAnswer::Say { stdout })
+}
+
+/// Sends an agent back once when its bundle is not complete. Whoever was sent back before may end, and
+/// so may whoever sent something that is no stop event: an agent that can never end is worse than
+/// one that ends too early.
+///
+/// # Errors
+/// Those of [`Home::find`].
+pub fn stop(env: &Env, payload: &[u8]) -> Result<HookAnswer> {
+    let call = hook_payload::read(payload);
+    if call.event != (HookEvent::Stop { again: false }) {
+        return Ok(HookAnswer::Allow);
+    }
+    let Some(home) = home_of(env, &call)?.filter(|home| home.policy.bundle_required) else {
+        return Ok(HookAnswer::Allow);
+    };
+    let directory = home.bundle();
+    let lacking = bundle::lacking(&directory);
+    if lacking.is_empty() {
+        return Ok(HookAnswer::Allow);
+    }
+    let reason = format!(
+        "MISSING for {}:\n  {}\nWrite them in {} before you end; without them the work is rejected.",
+        home.agent.id,
+        lacking.join("\n  "),
+        directory.display()
+    );
+    Ok(HookAnswer::Deny { reason })
+}
+
+fn home_of(env: &Env, call: &ToolCall) -> Result<Option<Home>> {
+    let directory = directory_of(env, call);
+    Home::find(env, &whereabouts(env, &directory))
+}

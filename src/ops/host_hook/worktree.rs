@@ -1,0 +1,175 @@
+//! Worktrees that a host asks for on its own, where its person opted in.
+//!
+//! Such a request names no task, so it cannot become an agent: it gets a plain linked worktree of
+//! `HEAD` on a branch `worktree-<name>`, where Claude Code itself would put it, made by our own fast
+//! means. The one exception is a name that is an agent's (its short id, the name of its worktree, or its
+//! alias): then the answer is that agent's worktree, so that a host can be started in it.
+//!
+//! Removing is left to `git worktree remove` and `git branch -d`, which refuse to lose anything: what
+//! is dirty, locked (every agent's worktree is) or not merged stays.
+
+use super::{directory_of, whereabouts};
+use crate::domain::id::AgentName;
+use crate::domain::oid::Oid;
+use crate::domain::tool_call::{HookAnswer, HookEvent};
+use crate::error::{Code, Error, IoContext, Result};
+use crate::git::worktree::{NewWorktree, belongs_to};
+use crate::git::{Repo, branch, command, populate};
+use crate::ops::ctx::{Ctx, Env, Seams};
+use crate::ops::home::Home;
+use crate::ops::recursion;
+use crate::store::ledger::Ledger;
+use crate::store::{excludes, layout, lock, trash};
+use crate::wire::hook_payload;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where Claude Code keeps worktrees, below the root.
+const DIRECTORY: &str = ".claude/worktrees";
+
+/// Makes the worktree that a host asked for, or finds it, and answers with its absolute path.
+///
+/// # Errors
+/// `usage` for a payload that names no worktree, `recursion-refused` inside an agent, `branch-exists`,
+/// `path-exists`, and those of making a worktree; nothing is left behind then.
+pub fn worktree_create(env: &Env, payload: &[u8]) -> Result<HookAnswer> {
+    let call = hook_payload::read(payload);
+    let HookEvent::WorktreeCreate { name: Some(name) } = &call.event else {
+        return Err(Error::new(
+            Code::Usage,
+            "the hook payload does not say which worktree to create",
+        ));
+    };
+    let directory = directory_of(env, &call);
+    if let Some(home) = Home::find(env, &whereabouts(env, &directory))? {
+        recursion::require_may_spawn(&home)?;
+    }
+    let ctx = Ctx::new(Repo::open(&directory)?, env.clone(), Seams::real());
+    let path = match worktree_of_agent(&ctx.repo, name)? {
+        Some(path) => path,
+        None => plain_worktree(&ctx, name)?,
+    };
+    let stdout = format!("{}\n", path.display());
+    Ok(HookAnswer::Say { stdout })
+}
+
+/// Removes a worktree that a host is done with, and its branch, as far as nothing is lost by it.
+///
+/// # Errors
+/// `git-failed` with git's own words where git refuses.
+pub fn worktree_remove(env: &Env, payload: &[u8]) -> Result<HookAnswer> {
+    let call = hook_payload::read(payload);
+    let HookEvent::WorktreeRemove { path: Some(path) } = &call.event else {
+        return Ok(HookAnswer::Allow);
+    };
+    let path = directory_of(env, &call).join(path);
+    if !path.join(".git").exists() {
+        return Ok(HookAnswer::Allow);
+    }
+    if Home::around(&path)?.is_some() {
+        return Ok(HookAnswer::Allow);
+    }
+    let repo = Repo::open(&path)?;
+    let common = repo.common_dir();
+    let short = command::run(&path, ["branch", "--show-current"])?;
+    let short = String::from_utf8_lossy(&short).trim().to_owned();
+    let remove = ["worktree".as_ref(), "remove".as_ref(), "--".as_ref()];
+    command::run(common, remove.into_iter().chain([path.as_os_str()]))?;
+    if short.starts_with("worktree-") {
+        // Refused for a branch that is not merged, which is what we want.
+        command::output(common, ["branch", "--quiet", "-d", "--", &short])?;
+    }
+    Ok(HookAnswer::Allow)
+}
+
+/// The worktree of the agent that goes by exactly this name.
+fn worktree_of_agent(repo: &Repo, name: &str) -> Result<Option<PathBuf>> {
+    let id8 = name.strip_prefix("agent-").unwrap_or(name);
+    let agent = match Ledger::new(repo).find(id8) {
+        Ok(agent) => agent,
+        Err(error) if matches!(error.code(), Code::AgentUnknown | Code::AgentAmbiguous) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
+    let alias = agent
+        .name
+        .as_ref()
+        .is_some_and(|alias| alias.as_str() == name);
+    let path = agent.worktree.map(PathBuf::from);
+    Ok(path.filter(|path| (alias || agent.id.short() == id8) && path.join(".git").exists()))
+}
+
+fn plain_worktree(ctx: &Ctx, name: &str) -> Result<PathBuf> {
+    let flat = AgentName::parse(&name.replace('/', "-")).map_err(|rule| {
+        let shown = name.escape_debug();
+        Error::new(
+            Code::PathInvalid,
+            format!("`{shown}` cannot name a worktree: {rule}"),
+        )
+    })?;
+    let path = ctx.repo.root()?.join(DIRECTORY).join(flat.as_str());
+    let admin = ctx.repo.admin_dir(flat.as_str());
+    if belongs_to(&path, &admin) {
+        return Ok(path);
+    }
+    let commit = ctx.repo.resolve_commit("HEAD")?.commit;
+    let branch = branch::full_name(&format!("worktree-{}", flat.as_str()))?;
+    let who = ctx.identities()?.committer;
+    let reason = "git-agent: worktree for a host";
+    if !ctx.repo.create_branch(&branch, commit, &who, reason)? {
+        return Err(
+            Error::new(Code::BranchExists, format!("{branch} exists already"))
+                .hint("to see what is on it, run git log --all --oneline"),
+        );
+    }
+    let is_new = !path.exists();
+    let added = add(ctx, flat.as_str(), &path, &branch, commit);
+    let made = match &added {
+        Ok(()) => fill(ctx, &path, &admin, commit),
+        Err(_) => Ok(()),
+    };
+    if added.is_ok() && made.is_ok() {
+        return Ok(path);
+    }
+    // An admin directory that could not be added is somebody else's, and so is a directory that was
+    // there before.
+    let common = ctx.repo.common_dir();
+    if added.is_ok() {
+        trash::remove(common, &admin)?;
+    }
+    if is_new && path.exists() {
+        trash::remove(common, &path)?;
+    }
+    ctx.repo.delete_ref(&branch, commit)?;
+    added.and(made).map(|()| path)
+}
+
+fn add(ctx: &Ctx, name: &str, path: &Path, branch: &str, commit: Oid) -> Result<()> {
+    let repo = &ctx.repo;
+    let ours = [format!("/{DIRECTORY}/")];
+    excludes::record(repo, ctx.env.home.as_deref(), &ours)?;
+    let _spawns = lock::hold(repo.common_dir(), layout::SPAWN_LOCK)?;
+    repo.add_worktree(&NewWorktree {
+        name,
+        path,
+        branch,
+        commit,
+        scratch: &layout::tmp_dir(repo.common_dir()),
+        lock_reason: "initializing (git-agent)",
+        identity: &ctx.identities()?.committer,
+    })
+}
+
+fn fill(ctx: &Ctx, path: &Path, admin: &Path, commit: Oid) -> Result<()> {
+    populate::populate(&populate::Request {
+        repo: &ctx.repo,
+        worktree: path,
+        admin_dir: admin,
+        commit,
+        threads: 0,
+    })?;
+    ctx.repo.run_post_checkout(path, commit)?;
+    let lock = admin.join("locked");
+    fs::remove_file(&lock).at("could not remove", &lock)
+}

@@ -1,0 +1,214 @@
+//! `init`: registers our hooks with agent hosts, and takes them out again.
+//!
+//! Every file is read and edited in memory first, so a file that cannot be edited stops all of them
+//! before anything is written. A second run changes nothing.
+
+mod report;
+
+pub use report::{Action, HostReport, InitReport};
+
+use crate::error::{Code, Error, IoContext, Result};
+use crate::ops::Ctx;
+use crate::ops::real_path::real_path;
+use crate::store::{fsx, layout};
+use crate::wire::host_settings::{self, Host, HostWorktrees, Removal, registration};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The setting by which `git log` shows notes.
+const DISPLAY_REF: &str = "notes.displayRef";
+
+/// What is asked for.
+#[derive(Clone, Debug, Default)]
+pub struct InitOptions {
+    /// The hosts; none for those that have a directory here.
+    pub hosts: Vec<Host>,
+    /// Also takes over the worktrees that a host makes for its subagents.
+    pub worktrees: bool,
+    /// Also lets `git log` show the ledger.
+    pub notes: bool,
+    /// Takes out instead of putting in.
+    pub remove: bool,
+}
+
+/// What will be done.
+#[derive(Clone, Debug)]
+pub struct InitPlan {
+    changes: Vec<Change>,
+    notes: Option<Action>,
+    remove: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Change {
+    host: Host,
+    path: PathBuf,
+    action: Action,
+    /// The whole new file; empty where none is written.
+    text: String,
+}
+
+/// Reads and decides; changes nothing.
+///
+/// # Errors
+/// `usage` when no host is named and none can be seen, `host-settings-invalid` and `path-exists` for
+/// a file that is not ours to edit, `repo-not-found` in a bare repository.
+pub fn plan(ctx: &Ctx, options: &InitOptions) -> Result<InitPlan> {
+    let top = ctx.repo.workdir().ok_or_else(|| {
+        Error::new(
+            Code::RepoNotFound,
+            "a bare repository has no directory that an agent host would read",
+        )
+        .hint("to register in a worktree, run git -C <worktree> agent init")
+    })?;
+    let top = fs::canonicalize(top).at("could not resolve", top)?;
+    let mut hosts = options.hosts.clone();
+    if hosts.is_empty() && !options.notes {
+        hosts = seen(&top);
+        if hosts.is_empty() {
+            let names: Vec<_> = Host::ALL.iter().map(|host| host.name()).collect();
+            return Err(Error::new(
+                Code::Usage,
+                format!("no agent host is set up in {}", top.display()),
+            )
+            .hint(format!(
+                "to name one, run git agent init --host {}",
+                names.join("|")
+            )));
+        }
+    }
+    let wanted = Host::ALL.into_iter().filter(|host| hosts.contains(host));
+    let changes = wanted.map(|host| change(&top, host, options));
+    Ok(InitPlan {
+        changes: changes.collect::<Result<_>>()?,
+        notes: match options.notes {
+            true => Some(notes(ctx, options.remove)?),
+            false => None,
+        },
+        remove: options.remove,
+    })
+}
+
+/// Carries out a plan.
+///
+/// # Errors
+/// `io`, `disk-full`, `repo-read-only`, `git-failed`.
+pub fn execute(ctx: &Ctx, plan: &InitPlan) -> Result<InitReport> {
+    for change in &plan.changes {
+        let (path, text) = (&change.path, change.text.as_bytes());
+        match change.action {
+            Action::Unchanged => {}
+            Action::Deleted => fs::remove_file(path).at("could not remove", path)?,
+            Action::Created => {
+                fsx::create_dir(path.parent().unwrap_or(path))?;
+                fsx::write_atomic(path, text)?;
+            }
+            Action::Updated => {
+                let mode = fs::metadata(path).at("could not read", path)?.permissions();
+                fsx::write_atomic(path, text)?;
+                fs::set_permissions(path, mode).at("could not set the mode of", path)?;
+            }
+        }
+    }
+    match plan.notes {
+        Some(Action::Created) => ctx.repo.add_setting(DISPLAY_REF, layout::LEDGER_REF)?,
+        Some(Action::Deleted) => ctx.repo.remove_setting(DISPLAY_REF, layout::LEDGER_REF)?,
+        _ => {}
+    }
+    Ok(plan.report())
+}
+
+impl InitPlan {
+    /// What the plan does, as `execute` reports it when it is done.
+    pub fn report(&self) -> InitReport {
+        let hosts = self.changes.iter().map(|change| {
+            let registration = registration(change.host);
+            HostReport {
+                host: change.host.name(),
+                path: registration.path,
+                action: change.action,
+                note: registration.note.filter(|_| !self.remove),
+            }
+        });
+        InitReport {
+            schema: "git-agent.init/1",
+            hosts: hosts.collect(),
+            notes: self.notes,
+        }
+    }
+}
+
+/// The hosts whose directory is here with anything in it but our own worktrees. Copilot's is
+/// `.github/hooks`: nearly every repository has a `.github`.
+fn seen(top: &Path) -> Vec<Host> {
+    let in_use = |host: &Host| {
+        let path = Path::new(registration(*host).path);
+        let directory = match host {
+            Host::Opencode => Some(Path::new(".opencode")),
+            _ => path.parent(),
+        };
+        let entries = directory.and_then(|directory| fs::read_dir(top.join(directory)).ok());
+        let mut names = entries
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|e| e.file_name());
+        names.any(|name| name != "worktrees")
+    };
+    Host::ALL.into_iter().filter(in_use).collect()
+}
+
+fn change(top: &Path, host: Host, options: &InitOptions) -> Result<Change> {
+    let shown = registration(host).path;
+    let refuse = |why: &str| {
+        Error::new(
+            Code::HostSettingsInvalid,
+            format!("could not edit {shown}: {why}"),
+        )
+        .hint(format!("to see what it is, run ls -l {shown}"))
+    };
+    // The file behind a symlink is edited, and the symlink kept, where that stays in the worktree.
+    let path = real_path(&top.join(shown)).filter(|path| path.starts_with(top));
+    let path = path.ok_or_else(|| refuse("it is a symlink that leads out of the worktree"))?;
+    let existing = fsx::load_if_there(&path)?;
+    let text = existing.map(String::from_utf8).transpose();
+    let text = text.map_err(|_| refuse("it is not UTF-8"))?;
+    let text = text.as_deref();
+    let (action, text) = if options.remove {
+        match host_settings::remove(host, text)? {
+            Removal::Unchanged => (Action::Unchanged, String::new()),
+            Removal::Edited(text) => (Action::Updated, text),
+            Removal::Delete => (Action::Deleted, String::new()),
+        }
+    } else {
+        let worktrees = match options.worktrees {
+            true => HostWorktrees::Ours,
+            false => HostWorktrees::Host,
+        };
+        let merged = host_settings::merge(host, text, worktrees)?;
+        let action = match (merged.changed, text) {
+            (false, _) => Action::Unchanged,
+            (true, None) => Action::Created,
+            (true, Some(_)) => Action::Updated,
+        };
+        (action, merged.text)
+    };
+    Ok(Change {
+        host,
+        path,
+        action,
+        text,
+    })
+}
+
+fn notes(ctx: &Ctx, remove: bool) -> Result<Action> {
+    let settings = ctx.repo.settings("notes.displayref")?;
+    let set = settings
+        .iter()
+        .any(|setting| setting.value == layout::LEDGER_REF);
+    Ok(match (set, remove) {
+        (false, false) => Action::Created,
+        (true, true) => Action::Deleted,
+        _ => Action::Unchanged,
+    })
+}
