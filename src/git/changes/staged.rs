@@ -36,7 +36,7 @@ impl Repo {
         let trees = self.parent_trees(&staging.merged)?;
         let index = match data {
             None => Some(Index::default()),
-            Some(data) => Index::parse(&data),
+            Some(data) => Index::parse(data),
         };
         match index {
             Some(index) => {
