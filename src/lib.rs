@@ -22,6 +22,7 @@
 //! ```text
 //! spawn   task.toml -> TaskDraft -> Task (+ Role) -> SpawnPlan -> worktree + branch + row -> SpawnReport
 //! list    refs/notes/agents -> [Event] -> fold -> [Agent] -> table
+//! check   policy -> Fence; index | worktree | commits | paths -> [Change] -> [Violation] -> CheckReport
 //! ```
 //!
 //! # What we write

@@ -20,7 +20,7 @@ use crate::domain::oid::Oid;
 use crate::domain::violation::{BundleRule, Violation};
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
-use crate::git::changes::{Staging, status};
+use crate::git::changes::{Staging, worktree_changes};
 use crate::ops::{Ctx, show};
 use crate::store::layout;
 use crate::store::ledger::Ledger;
@@ -70,7 +70,7 @@ pub fn check(ctx: &Ctx, who: Option<&str>, subject: &Subject) -> Result<CheckRep
             report.add(changes.len(), &violations, &fixer);
         }
         Subject::Worktree => {
-            let changes = status::worktree_changes(require_top(repo)?)?;
+            let changes = worktree_changes(require_top(repo)?)?;
             let violations = fence.judge(&changes, BundleRule::Writable)?;
             report.add(changes.len(), &violations, &fixer);
         }
