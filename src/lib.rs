@@ -21,6 +21,7 @@
 //!
 //! ```text
 //! spawn   task.toml -> TaskDraft -> Task (+ Role) -> SpawnPlan -> worktree + branch + row -> SpawnReport
+//! hook    payload of a host -> ToolCall -> Home of the agent -> Fence -> HookAnswer
 //! list    refs/notes/agents -> [Event] -> fold -> [Agent] -> table
 //! check   policy -> Fence; index | worktree | commits | paths -> [Change] -> [Violation] -> CheckReport
 //! ```
@@ -56,9 +57,13 @@
 //! | `agents/<id8>/bundle/spec.md` | the specification of a shared agent |
 //! | `<root>/.claude/worktrees/agent-<id8>/<file>` | the worktree (`agent.worktreeDir`) with the bundle in `.agent/` (`agent.bundleDir`) |
 //!
+//! On request, `init` registers with agent hosts in files of the current worktree
+//! ([`wire::host_settings`] names them), and a host may be given plain worktrees, `.claude/worktrees/<name>`
+//! on `refs/heads/worktree-<name>`.
+//!
 //! Settings read: `agent.worktreeDir`, `agent.bundleDir`, `agent.role.<name>.*`, `core.hooksPath`. Settings written:
 //! `extensions.worktreeConfig`, and in the `config.worktree` of an agent's admin directory `core.hooksPath` or
-//! `hook.git-agent-<event>.*`, `gc.auto`, `maintenance.auto`.
+//! `hook.git-agent-<event>.*`, `gc.auto`, `maintenance.auto`; `notes.displayRef`, by `init --notes` alone.
 
 pub mod cli;
 pub mod domain;

@@ -5,15 +5,15 @@
 //! through it or replace it. A host may clean `..` away as text while the kernel follows a symlink
 //! before it steps back, in the path or in the directory it starts from: both readings are judged.
 
+use super::twins::Listings;
 use crate::domain::path::RepoPath;
-use crate::domain::scope::{CaseIndex, Decision, Scope, is_twin};
+use crate::domain::scope::{Decision, Scope};
 use crate::domain::tool_call::{Touch, TouchedPath, locate};
 use crate::error::{Code, Error, Result};
 use crate::ops::ctx::Env;
 use crate::ops::home::Home;
 use crate::ops::real_path::real_path;
 use std::ffi::OsStr;
-use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +22,7 @@ pub(super) struct Fence {
     pub(super) home: Home,
     scope: Scope,
     temporary: Option<PathBuf>,
+    listings: Listings,
 }
 
 impl Fence {
@@ -34,6 +35,7 @@ impl Fence {
         })?;
         let temporary = env.temporary.as_deref().and_then(real_path);
         Ok(Fence {
+            listings: Listings::new(&home.root),
             home,
             scope,
             temporary,
@@ -42,7 +44,11 @@ impl Fence {
 
     /// Why a path of a call may not be touched; `None` when it may. `cwd` is what a relative path
     /// starts from.
-    pub(super) fn objection(&self, cwd: &Path, touched: &TouchedPath) -> Result<Option<String>> {
+    pub(super) fn objection(
+        &mut self,
+        cwd: &Path,
+        touched: &TouchedPath,
+    ) -> Result<Option<String>> {
         let Some(places) = places(cwd, touched) else {
             return Ok(Some("it leads nowhere that can be told".to_owned()));
         };
@@ -54,7 +60,7 @@ impl Fence {
         Ok(None)
     }
 
-    fn objection_to(&self, place: &Path) -> Result<Option<String>> {
+    fn objection_to(&mut self, place: &Path) -> Result<Option<String>> {
         let root = &self.home.root;
         let below = |directory: &Path| place.starts_with(directory) && place != directory;
         if below(&self.home.bundle()) {
@@ -78,8 +84,8 @@ impl Fence {
             let role = &self.home.policy.role;
             return Ok(Some(format!("the role {role} changes no files")));
         }
-        let twins = CaseIndex::of(&spellings(root, &path));
-        Ok(match self.scope.decide_with_case(&path, &twins) {
+        let spellings = self.listings.spellings(&path);
+        Ok(match self.scope.decide_with_case(&path, &spellings) {
             Decision::Allowed { .. } => None,
             Decision::Denied(denied) => Some(denied.to_string()),
         })
@@ -143,31 +149,4 @@ pub(super) fn places(cwd: &Path, touched: &TouchedPath) -> Option<Vec<PathBuf>> 
     places.sort();
     places.dedup();
     Some(places)
-}
-
-/// What is on disk under the names of a path and their twins: only these directories are listed, so
-/// that the size of the repository does not matter.
-fn spellings(root: &Path, path: &RepoPath) -> Vec<RepoPath> {
-    let mut found = Vec::new();
-    let mut level: Vec<Vec<u8>> = vec![Vec::new()];
-    for part in path.parts() {
-        let mut next = Vec::new();
-        for directory in &level {
-            let listed = fs::read_dir(root.join(OsStr::from_bytes(directory)));
-            let entries = listed.into_iter().flatten().flatten();
-            let names = entries.map(|entry| entry.file_name().as_bytes().to_owned());
-            for name in names.filter(|name| name == part || is_twin(name, part)) {
-                let mut spelling = directory.clone();
-                if !spelling.is_empty() {
-                    spelling.push(b'/');
-                }
-                spelling.extend(name);
-                next.push(spelling);
-            }
-        }
-        let paths = next.iter().filter_map(|path| RepoPath::parse(path).ok());
-        found.extend(paths);
-        level = next;
-    }
-    found
 }

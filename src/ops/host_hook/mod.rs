@@ -1,8 +1,8 @@
 //! What an agent host is told before a tool runs, when a session starts, when an agent wants to end,
 //! and when it wants a worktree.
 //!
-//! Flow: payload -> [`ToolCall`](crate::domain::tool_call::ToolCall) -> [`Home`](super::home::Home)
-//! of the agent -> [`HookAnswer`]. A call that changes no file and starts nobody is allowed before
+//! Flow: payload -> [`ToolCall`] -> [`Home`](super::home::Home) of the agent ->
+//! [`HookAnswer`](crate::domain::tool_call::HookAnswer). A call that changes no file and starts nobody is allowed before
 //! anything is looked at. Without an agent the answer is silence: the same registration serves a
 //! person's own session in the main worktree.
 //!
@@ -13,6 +13,7 @@ mod bundle;
 mod fence;
 mod pre_tool;
 mod session;
+mod twins;
 mod worktree;
 
 pub use pre_tool::{pre_tool, refusal};

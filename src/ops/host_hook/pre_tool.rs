@@ -26,7 +26,7 @@ pub fn pre_tool(env: &Env, payload: &[u8]) -> Result<HookAnswer> {
     }
     let cwd = directory_of(env, &call);
     match Home::find(env, &whereabouts(env, &cwd))? {
-        Some(home) => inside(&Fence::new(home, env)?, &cwd, &call.intent),
+        Some(home) => inside(&mut Fence::new(home, env)?, &cwd, &call.intent),
         None => outside(env, &cwd, &call),
     }
 }
@@ -67,7 +67,7 @@ fn touched(intent: &Intent) -> &[TouchedPath] {
     }
 }
 
-fn inside(fence: &Fence, cwd: &Path, intent: &Intent) -> Result<HookAnswer> {
+fn inside(fence: &mut Fence, cwd: &Path, intent: &Intent) -> Result<HookAnswer> {
     let agent = fence.home.agent.id.short();
     let reason = match intent {
         Intent::SpawnsAgent { .. } if !fence.home.policy.may_spawn => format!(
@@ -114,7 +114,7 @@ fn outside(env: &Env, cwd: &Path, call: &ToolCall) -> Result<HookAnswer> {
             }
         }
     }
-    for fence in &fences {
+    for fence in &mut fences {
         let mut offences = Vec::new();
         for touched in touched(&call.intent) {
             let places = places(cwd, touched).unwrap_or_default();
