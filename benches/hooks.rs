@@ -1,7 +1,7 @@
 //! What the hooks of an agent's worktree add to a commit, alternating with the same commit without them:
 //! `cargo bench --bench hooks -- [files] [rounds]`.
 //!
-//! Prints medians in milliseconds: `git commit --no-verify`, where only `reference-transaction` runs, and
+//! Prints medians in milliseconds: installing the hooks, `git commit --no-verify`, where only `reference-transaction` runs, and
 //! `git commit`, where all of them do. The repository is made for the purpose, beside the system's
 //! temporary files (`TMPDIR`).
 
@@ -11,6 +11,9 @@
     reason = "a bench reads its arguments and prints"
 )]
 
+use git_agent::git::Repo;
+use git_agent::store::hooks::{Route, Site, install};
+use git_agent::store::layout;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -31,6 +34,10 @@ fn main() {
     let rounds = arguments.next().unwrap_or(15);
     let dir = tempfile::tempdir().expect("temporary directory");
     let worktree = make_agent(dir.path(), files);
+    println!(
+        "installing: {:.1} ms",
+        milliseconds(time_install(&worktree, rounds))
+    );
     for (name, options) in [
         ("reference-transaction", &["--no-verify"][..]),
         ("all hooks", &[]),
@@ -47,6 +54,28 @@ fn main() {
             milliseconds(with) - milliseconds(without),
         );
     }
+}
+
+/// What a spawn spends on its hooks, but for asking git for its version, which it does meanwhile.
+fn time_install(worktree: &Path, rounds: usize) -> Duration {
+    let repo = Repo::open(worktree).expect("open");
+    let name = repo.current_worktree_name().expect("linked");
+    let site = Site {
+        repo: &repo,
+        short_id: layout::agent_of_worktree(&name).expect("an agent's"),
+        worktree,
+        home: None,
+    };
+    let program = Path::new(env!("CARGO_BIN_EXE_git-agent"));
+    let mut times: Vec<_> = (0..rounds)
+        .map(|_| {
+            let start = Instant::now();
+            install(&site, program, Route::Directory).expect("installed");
+            start.elapsed()
+        })
+        .collect();
+    times.sort();
+    times[rounds / 2]
 }
 
 /// A repository of that many files with one agent; gives the agent's worktree.

@@ -95,10 +95,12 @@ codes! {
     BaseNotCommit, "base-not-commit", Usage, "The base is no commit of this repository.";
     HeadUnborn, "head-unborn", Environment, "HEAD points at a branch without commits.";
     BranchInvalid, "branch-invalid", Usage, "That is no valid branch name for an agent.";
+    BranchGone, "branch-gone", Environment, "The agent's branch does not exist any more.";
     BranchExists, "branch-exists", Refused, "The branch exists already.";
     PathInvalid, "path-invalid", Usage, "A worktree cannot be at that path.";
     PathExists, "path-exists", Refused, "Something is at that path already.";
     HookRefused, "hook-refused", No, "An agent's worktree may not do that; a git hook stopped it.";
+    WorktreeForeign, "worktree-foreign", Usage, "The directory is not the worktree of that agent.";
     HostSettingsInvalid, "host-settings-invalid", Refused, "The settings file of an agent host cannot be edited safely; nothing was written.";
     RecursionRefused, "recursion-refused", Refused, "An agent tried to spawn an agent.";
     SetupFailed, "setup-failed", Environment, "A set-up command of the task failed; the spawn was undone.";
@@ -106,6 +108,7 @@ codes! {
     RepoUnsupportedFormat, "repo-unsupported-format", Environment, "The repository uses a format that this program cannot open.";
     RepoUnsafeOwner, "repo-unsafe-owner", Environment, "The repository belongs to somebody else and is not marked safe.";
     RepoCorrupt, "repo-corrupt", Environment, "An object or ref that must be there is missing or broken.";
+    HistoryIncomplete, "history-incomplete", Environment, "The clone is shallow and lacks a commit that matters.";
     RepoReadOnly, "repo-read-only", Environment, "The repository cannot be written.";
     DiskFull, "disk-full", Environment, "There is no space left.";
     GitMissing, "git-missing", Environment, "The git command was not found.";

@@ -22,6 +22,7 @@
 //! ```text
 //! spawn   task.toml -> TaskDraft -> Task (+ Role) -> SpawnPlan -> worktree + branch + row -> SpawnReport
 //! hook    payload of a host -> ToolCall -> Home of the agent -> Fence -> HookAnswer
+//! verify  id -> events -> Subject + Work + Bundle -> Evidence -> judge() -> [Finding] -> VerifyReport -> event
 //! list    refs/notes/agents -> [Event] -> fold -> [Agent] -> table
 //! check   policy -> Fence; index | worktree | commits | paths -> [Change] -> [Violation] -> CheckReport
 //! ```
@@ -54,6 +55,9 @@
 //! | `agents/<id8>/prompt.md` | the prompt, readable by its owner alone |
 //! | `agents/<id8>/task.toml` | the task as it was given, readable by its owner alone |
 //! | `agents/<id8>/hooks/<file>` | the git hooks of the agent's worktree |
+//! | `agents/<id8>/verify.lock` | an OS lock, held while check commands run |
+//! | `worktrees/verify-<id8>/<file>` | the admin directory of the worktree they run in; removed afterwards |
+//! | `<root>/.claude/worktrees/verify-<id8>/<file>` | that worktree; removed afterwards |
 //! | `agents/<id8>/bundle/spec.md` | the specification of a shared agent |
 //! | `<root>/.claude/worktrees/agent-<id8>/<file>` | the worktree (`agent.worktreeDir`) with the bundle in `.agent/` (`agent.bundleDir`) |
 //!

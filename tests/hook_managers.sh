@@ -46,6 +46,8 @@ git-lfs) from_debian git-lfs ;;
 *) echo "unknown manager $manager" >&2; exit 2 ;;
 esac
 
+# shellcheck disable=SC2046 # It is a list of names.
+unset $(git rev-parse --local-env-vars)
 export HOME="$work" GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 PRE_COMMIT_HOME="$cache/pre-commit-home" PREK_HOME="$cache/prek-home"
 export GIT_AUTHOR_NAME=A GIT_AUTHOR_EMAIL=a@example.com GIT_COMMITTER_NAME=A GIT_COMMITTER_EMAIL=a@example.com
 repo=$work/repo
@@ -124,16 +126,14 @@ yes "$agent" hooks status
 # The check as the managers' own kind of hook, from the manifest that people name in their configuration.
 case $manager in
 pre-commit | prek)
-    if "$agent" help check >/dev/null 2>&1; then
-        git init --quiet "$work/manifest"
-        cp "$here/../.pre-commit-hooks.yaml" "$work/manifest"
-        git -C "$work/manifest" add --all
-        git -C "$work/manifest" commit --quiet --message manifest
-        PATH=$(dirname "$agent"):$PATH
-        no "$manager" try-repo "$work/manifest" git-agent-scope-system
-        says README.md
-        (cd "$repo" && yes "$manager" try-repo "$work/manifest" git-agent-scope-system)
-    fi
+    git init --quiet "$work/manifest"
+    cp "$here/../.pre-commit-hooks.yaml" "$work/manifest"
+    git -C "$work/manifest" add --all
+    git -C "$work/manifest" commit --quiet --message manifest
+    PATH=$(dirname "$agent"):$PATH
+    no "$manager" try-repo "$work/manifest" git-agent-scope-system
+    says README.md
+    (cd "$repo" && yes "$manager" try-repo "$work/manifest" git-agent-scope-system)
     ;;
 esac
 

@@ -13,6 +13,9 @@ const NOT_ALWAYS: &[&str] = &[
     "agents/tmp/<file>",
     "agents/trash/<file>",
     "agents/cache/<file>",
+    "agents/<id8>/verify.lock",
+    "worktrees/verify-<id8>/<file>",
+    "<root>/.claude/worktrees/verify-<id8>/<file>",
 ];
 
 /// The first column of the table "What we write".

@@ -43,3 +43,5 @@ mod spawn;
 mod support;
 /// Task files: what is accepted, and the whole report of what is not.
 mod task_file;
+/// The judge: every rule against real repositories, tricks and bad input included.
+mod verify;

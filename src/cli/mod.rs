@@ -15,6 +15,7 @@ mod spawn;
 mod style;
 mod tree;
 mod ui;
+mod verify;
 
 use crate::error::{Exit, Result};
 use crate::ops::Ctx;
@@ -52,6 +53,7 @@ enum Command {
     Check(check::CheckArgs),
     Done(settle::DoneArgs),
     Fail(settle::FailArgs),
+    Verify(verify::VerifyArgs),
     Roles(roles::RolesArgs),
     Hooks(hooks::HooksArgs),
     Init(init::InitArgs),
@@ -80,6 +82,7 @@ fn dispatch(command: Command, ui: &mut Ui) -> Result<Exit> {
         Command::Tree(args) => tree::run(&ctx()?, ui, &args),
         Command::Path(args) => show::run_path(&ctx()?, ui, &args),
         Command::Check(args) => check::run(&ctx()?, ui, args),
+        Command::Verify(args) => verify::run(&ctx()?, ui, args),
         Command::Done(args) => settle::run_done(&ctx()?, ui, &args),
         Command::Fail(args) => settle::run_fail(&ctx()?, ui, &args),
         Command::Roles(args) => roles::run(&ctx()?, ui, &args),

@@ -18,6 +18,8 @@ pub(super) enum Format {
     Json,
     /// One object per line.
     Ndjson,
+    /// SARIF 2.1.0, for answers that are findings.
+    Sarif,
 }
 
 /// Something a command answers.
@@ -29,6 +31,10 @@ pub(super) trait Answer {
     /// The answer as lines; the whole in one unless it is a list.
     fn rows(&self) -> Vec<Value> {
         vec![self.json()]
+    }
+    /// The answer as a SARIF log; `None` when it is no list of findings.
+    fn sarif(&self) -> Option<Value> {
+        None
     }
 }
 
@@ -60,6 +66,13 @@ impl Ui {
             Format::Text => answer.text(),
             Format::Json => line(&answer.json()),
             Format::Ndjson => answer.rows().iter().map(line).collect(),
+            Format::Sarif => answer.sarif().as_ref().map(line).ok_or_else(|| {
+                Error::new(
+                    Code::Usage,
+                    "this command has no findings to write as SARIF",
+                )
+                .hint("to read its answer by machine, pass --format json")
+            })?,
         };
         self.print(&text)
     }
@@ -74,6 +87,11 @@ impl Ui {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
             other => other.map_err(|source| Error::io("could not write the answer", source)),
         }
+    }
+
+    /// Says something besides the answer.
+    pub(super) fn say(&mut self, text: &str) {
+        self.narrate(text);
     }
 
     /// Says something that needs attention though the command goes on.
@@ -92,7 +110,7 @@ impl Ui {
     pub(super) fn fail(&mut self, error: &Error) -> Exit {
         let text = match self.format {
             Format::Text => error_text(error),
-            Format::Json | Format::Ndjson => line(&error_json(error)),
+            Format::Json | Format::Ndjson | Format::Sarif => line(&error_json(error)),
         };
         self.narrate(&text);
         error.code().exit()

@@ -57,17 +57,11 @@ impl Repo {
         Ok(())
     }
 
-    /// Where the branch stood that this one follows, when it was last fetched; `None` for a branch that
-    /// follows none, and for what is no branch.
-    ///
-    /// # Errors
-    /// `git-failed` when the ref cannot be read.
-    pub fn upstream_target(&self, full_name: &str) -> Result<Option<Oid>> {
-        let upstream = self.inner.branch_upstream_name(full_name);
-        match upstream.as_ref().ok().and_then(|name| name.as_str().ok()) {
-            Some(name) => Ok(self.tip(name)?.oid()),
-            None => Ok(None),
-        }
+    /// The full name of the ref that a branch follows; `None` for a branch that follows none, and for
+    /// what is no branch.
+    pub fn upstream_name(&self, full_name: &str) -> Option<String> {
+        let name = self.inner.branch_upstream_name(full_name).ok()?;
+        name.as_str().ok().map(str::to_owned)
     }
 
     /// Makes a branch at `target`; gives `false`, and changes nothing, when the name is taken.

@@ -75,14 +75,21 @@ pub fn successful(mut command: Command) -> Result<Vec<u8>> {
     if output.status.success() {
         return Ok(output.stdout);
     }
-    let words: Vec<_> = command.get_args().map(OsStr::to_string_lossy).collect();
-    Err(
-        Error::new(Code::GitFailed, format!("git {} failed", words.join(" ")))
-            .because(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
-    )
+    Err(refused(&command, &output))
 }
 
-fn finish(command: &mut Command) -> Result<Output> {
+/// What to say of a command that ended unsuccessfully.
+pub(in crate::git) fn refused(command: &Command, output: &Output) -> Error {
+    let words: Vec<_> = command.get_args().map(OsStr::to_string_lossy).collect();
+    Error::new(Code::GitFailed, format!("git {} failed", words.join(" ")))
+        .because(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+}
+
+/// Runs a command that [`git`] made and gives its output whatever the status.
+///
+/// # Errors
+/// As [`output`].
+pub(in crate::git) fn finish(command: &mut Command) -> Result<Output> {
     command.output().map_err(|source| match source.kind() {
         // The directory may be what is missing.
         std::io::ErrorKind::NotFound if command.get_current_dir().is_none_or(Path::is_dir) => {

@@ -16,8 +16,18 @@ pub struct Identities {
     pub stand_in: bool,
 }
 
-/// Who we are where git knows nobody.
-pub(in crate::git) const STAND_IN: (&str, &str) = ("git-agent", "git-agent@localhost");
+impl Identity {
+    /// This program itself, at a moment in seconds since the epoch: who signs where git knows nobody,
+    /// and, at moment 0, what is named by its content alone so that the same content is one object.
+    pub fn stand_in(seconds: i64) -> Identity {
+        Identity {
+            name: "git-agent".to_owned(),
+            email: "git-agent@localhost".to_owned(),
+            seconds,
+            offset_minutes: 0,
+        }
+    }
+}
 
 impl Repo {
     /// `user.name` and `user.email`, or the stand-in where one of them is missing; at the epoch
@@ -28,12 +38,13 @@ impl Repo {
             .as_ref()
             .ok()
             .and_then(|signature| Some((signature.name().ok()?, signature.email().ok()?)));
-        let (name, email) = user.unwrap_or(STAND_IN);
-        Identity {
-            name: name.to_owned(),
-            email: email.to_owned(),
-            seconds: 0,
-            offset_minutes: 0,
+        match user {
+            Some((name, email)) => Identity {
+                name: name.to_owned(),
+                email: email.to_owned(),
+                ..Identity::stand_in(0)
+            },
+            None => Identity::stand_in(0),
         }
     }
 
@@ -57,12 +68,7 @@ impl Repo {
                 stand_in: false,
             }),
             (Err(error), _) | (_, Err(error)) if error.code() == git2::ErrorCode::NotFound => {
-                let stand_in = Identity {
-                    name: STAND_IN.0.to_owned(),
-                    email: STAND_IN.1.to_owned(),
-                    seconds: now,
-                    offset_minutes: 0,
-                };
+                let stand_in = Identity::stand_in(now);
                 Ok(Identities {
                     author: stand_in.clone(),
                     committer: stand_in,

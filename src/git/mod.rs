@@ -5,12 +5,15 @@
 //! objects and tree walks; gitoxide for populating a worktree; the user's own `git` for what depends
 //! on its version or its network.
 
+pub mod ancestry;
 pub mod branch;
 pub mod changes;
 pub mod command;
 pub mod config;
 pub mod hooks;
 pub mod identity;
+pub mod ignore;
+pub mod merge;
 pub mod notes;
 pub mod objects;
 pub mod populate;
@@ -19,6 +22,7 @@ pub mod refs;
 pub mod repo;
 pub mod trailer;
 pub mod tree;
+pub mod uncommitted;
 pub mod version;
 pub mod walk;
 pub mod worktree;

@@ -27,9 +27,9 @@ pub struct NewWorktree<'a> {
     pub name: &'a str,
     /// Where it will be, absolute.
     pub path: &'a Path,
-    /// The full name of its branch.
-    pub branch: &'a str,
-    /// The commit the branch is at.
+    /// The full name of its branch; `None` for a detached HEAD.
+    pub branch: Option<&'a str>,
+    /// The commit that HEAD is at.
     pub commit: Oid,
     /// A directory on the same file system as the common dir, for the half-made admin directory.
     pub scratch: &'a Path,
@@ -73,9 +73,13 @@ impl Repo {
         fs::create_dir_all(half_made.join("logs")).at("could not make", &half_made)?;
         fs::create_dir_all(half_made.join("refs")).at("could not make", &half_made)?;
         let oid = new.commit;
+        let head = match new.branch {
+            Some(branch) => format!("ref: {branch}\n"),
+            None => format!("{oid}\n"),
+        };
         let log = format!("{} {oid} {}\t\n", Oid::ZERO, new.identity.stamp());
         for (file, content) in [
-            ("HEAD", format!("ref: {}\n", new.branch)),
+            ("HEAD", head),
             ("ORIG_HEAD", format!("{oid}\n")),
             ("commondir", "../..\n".to_owned()),
             ("gitdir", back_pointer),

@@ -1,10 +1,10 @@
 //! The configuration of one worktree: its `config.worktree`, and the extension that makes git read it.
 
 use super::Repo;
-use super::refs::retry_locked;
 use super::repo::failed;
 use crate::error::Result;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// What is true of the main worktree alone: shared, it would make a linked worktree bare or lead it
 /// elsewhere.
@@ -88,6 +88,9 @@ impl Repo {
     /// As [`Repo::set_worktree_settings`].
     pub fn remove_worktree_settings(&self, worktree: &str, prefix: &str) -> Result<()> {
         let path = self.worktree_config(worktree);
+        if !path.exists() {
+            return Ok(());
+        }
         let mut config = open(&path)?;
         let mut keys = Vec::new();
         // libgit2 gives sections and names in lower case.
@@ -161,6 +164,22 @@ fn set_all<K: AsRef<str>>(path: &Path, settings: &[(K, String)]) -> Result<()> {
             .map_err(|error| unwritable(path, error))?;
     }
     Ok(())
+}
+
+/// Tries again while another process has the file's lock: unlike git, libgit2 never waits by itself.
+fn retry_locked<T>(
+    mut attempt: impl FnMut() -> std::result::Result<T, git2::Error>,
+) -> std::result::Result<T, git2::Error> {
+    // 1 + 2 + … + 40 ms is 0.8 s; a write holds the lock for less than one.
+    for milliseconds in 1..=40 {
+        match attempt() {
+            Err(error) if error.code() == git2::ErrorCode::Locked => {
+                std::thread::sleep(Duration::from_millis(milliseconds));
+            }
+            other => return other,
+        }
+    }
+    attempt()
 }
 
 fn unreadable(path: &Path, error: git2::Error) -> crate::error::Error {

@@ -17,5 +17,6 @@ pub mod settle;
 pub mod show;
 pub mod spawn;
 pub mod tree;
+pub mod verify;
 
 pub use ctx::Ctx;

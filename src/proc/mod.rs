@@ -1,5 +1,8 @@
-//! Child processes that are not git: agent commands, checks and set-up commands, each in a process
-//! group of its own.
+//! Child processes that are not git: hooks that run in our place, and jobs that are started in a process
+//! group of their own, watched against a time limit, and ended with everything they started.
 
+mod job;
 pub mod relay;
-pub mod shell;
+mod tail;
+
+pub use job::{AGENT_VARIABLES, End, Finished, Job, run};

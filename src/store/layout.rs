@@ -78,6 +78,16 @@ pub fn agent_of_worktree(name: &str) -> Option<&str> {
         .filter(|id| id.len() == 8 && id.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
+/// The file, below [`agents_dir`], locked while an agent's check commands run.
+pub fn verify_lock(id: AgentId) -> String {
+    format!("{}/verify.lock", id.short())
+}
+
+/// The name of the worktree that an agent's check commands run in.
+pub fn verify_worktree_name(id: AgentId) -> String {
+    format!("verify-{}", id.short())
+}
+
 /// What the `locked` file of an agent's worktree says while the agent is neither landed nor removed.
 pub fn lock_reason(id: AgentId) -> String {
     format!("git-agent {}", id.short())

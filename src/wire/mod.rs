@@ -10,5 +10,6 @@ pub mod path_list;
 pub mod path_text;
 pub mod policy;
 pub mod role_file;
+pub mod sarif;
 pub mod task_file;
 mod toml_reader;

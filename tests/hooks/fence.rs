@@ -17,7 +17,7 @@ fn a_commit_out_of_scope_is_refused_by_name() {
             "{said}"
         );
         assert!(
-            said.contains("src/.env (added): ") && said.contains("`**/*.env`"),
+            said.contains("src/.env (added): the denylist has `**/*.env`"),
             "{said}"
         );
         assert!(!said.contains("src/target/x.rs"), "{said}");
@@ -204,7 +204,7 @@ fn without_a_row_commits_stop_and_refs_go_on() {
     let output = agent.git(&["commit", "-m", "work"]);
     assert!(!output.status.success());
     assert!(
-        said(&output).contains("the ledger has no row of it"),
+        said(&output).contains("the ledger has no row for it"),
         "{}",
         said(&output)
     );

@@ -7,3 +7,4 @@ mod init;
 mod roles;
 mod spawn;
 mod table;
+pub(super) mod verify;

@@ -6,7 +6,6 @@ use super::{Level, collect, read_level};
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
-use crate::git::identity::STAND_IN;
 use crate::git::objects::{Identity, NewCommit};
 use std::collections::BTreeSet;
 
@@ -104,12 +103,7 @@ pub fn union_commit(repo: &Repo, ours: Oid, theirs: Oid, subject: &str) -> Resul
             return Ok(newer.oid);
         }
     }
-    let who = Identity {
-        name: STAND_IN.0.into(),
-        email: STAND_IN.1.into(),
-        seconds: one.seconds.max(two.seconds),
-        offset_minutes: 0,
-    };
+    let who = Identity::stand_in(one.seconds.max(two.seconds));
     repo.write_commit(&NewCommit {
         tree,
         parents: &parents,

@@ -97,6 +97,11 @@ impl<'r> Fence<'r> {
         &self.policy
     }
 
+    /// What it may touch.
+    pub fn boundary(&self) -> &Boundary {
+        &self.boundary
+    }
+
     /// The changes that the agent was not allowed to make, in the order they are given.
     ///
     /// # Errors
@@ -138,7 +143,10 @@ impl<'r> Fence<'r> {
     }
 
     /// The tracked paths that those which may be new could collide with where case is ignored.
-    fn tracked_near(&self, changes: &[Change]) -> Result<CaseIndex> {
+    ///
+    /// # Errors
+    /// `repo-corrupt` when the base's trees are missing.
+    pub fn tracked_near(&self, changes: &[Change]) -> Result<CaseIndex> {
         let mut spellings = Spellings::new(self.repo, self.base_tree);
         let mut tracked = Vec::new();
         for change in changes {

@@ -20,7 +20,10 @@ pub(super) fn add_trailer(ctx: &Ctx, agent: &Agent, arguments: &[OsString]) -> R
         .ok_or_else(|| Error::bug("git names the message file"))?;
     let file = ctx.absolute(Path::new(file));
     let message = std::fs::read(&file).at("could not read", &file)?;
-    let comment = ctx.repo.config_string("core.commentChar")?;
+    let comment = match ctx.repo.config_string("core.commentString")? {
+        None => ctx.repo.config_string("core.commentChar")?,
+        text => text,
+    };
     let comment = comment
         .filter(|mark| mark != "auto")
         .unwrap_or_else(|| "#".to_owned());

@@ -1,4 +1,4 @@
-//! What is out of an agent's scope, and how that is said in a hook.
+//! How a hook says what is out of an agent's scope.
 
 use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
@@ -14,14 +14,12 @@ const NAMED: usize = 20;
 /// Checks what the next commit would hold.
 ///
 /// # Errors
-/// `hook-refused`, naming the paths; those of [`Fence::around`].
+/// `hook-refused`, naming the paths; those of [`Fence::around`] and of reading the index.
 pub(super) fn require_staged_in_scope(ctx: &Ctx, agent: Agent) -> Result<()> {
     let fence = Fence::around(&ctx.repo, agent)?;
     let changes = ctx.repo.staged_changes(&ctx.env.staging)?;
     let violations = fence.judge(&changes, BundleRule::NeverCommitted)?;
-    refuse(fence.agent(), "staged", &violations).map_err(|error| {
-        error.hint("to take a path out of the commit, run git restore --staged -- <path>")
-    })
+    require_none(fence.agent(), "staged", &violations)
 }
 
 /// Checks every commit that `tip` has and `hidden` have not, each by itself: what a later commit takes
@@ -31,7 +29,7 @@ pub(super) fn require_staged_in_scope(ctx: &Ctx, agent: Agent) -> Result<()> {
 /// As [`require_staged_in_scope`].
 pub(super) fn require_commits_in_scope(
     ctx: &Ctx,
-    agent: &Agent,
+    agent: Agent,
     hidden: &[Oid],
     tip: Oid,
 ) -> Result<()> {
@@ -39,33 +37,30 @@ pub(super) fn require_commits_in_scope(
     if commits.is_empty() {
         return Ok(());
     }
-    let fence = Fence::around(&ctx.repo, agent.clone())?;
+    let fence = Fence::around(&ctx.repo, agent)?;
     for commit in commits {
         let changes = ctx.repo.commit_changes(commit)?;
         let violations = fence.judge(&changes, BundleRule::NeverCommitted)?;
         let what = format!("touched by commit {}", commit.short());
-        refuse(agent, &what, &violations).map_err(|error| {
-            error.hint("to make the commit without a path, run git restore --staged -- <path>")
-        })?;
+        require_none(fence.agent(), &what, &violations)?;
     }
     Ok(())
 }
 
-fn refuse(agent: &Agent, what: &str, violations: &[Violation]) -> Result<()> {
+fn require_none(agent: &Agent, what: &str, violations: &[Violation]) -> Result<()> {
     if violations.is_empty() {
         return Ok(());
     }
-    let lines = violations.iter().map(|violation| {
-        let (path, kind) = (Quoted(&violation.path), violation.kind.as_str());
-        format!("  {path} ({kind}): {}", violation.reason)
-    });
-    let offences: Vec<String> = lines.collect();
-    let mut detail = offences[..offences.len().min(NAMED)].join("\n");
-    if offences.len() > NAMED {
-        detail.push_str(&format!("\n  and {} more", offences.len() - NAMED));
+    let line = |violation: &Violation| {
+        let path = Quoted(&violation.path);
+        format!("  {path} ({}): {}", violation.kind, violation.reason)
+    };
+    let mut lines: Vec<String> = violations.iter().take(NAMED).map(line).collect();
+    if violations.len() > NAMED {
+        lines.push(format!("  and {} more", violations.len() - NAMED));
     }
     let short = agent.id.short();
-    let noun = if offences.len() == 1 {
+    let noun = if violations.len() == 1 {
         "path is"
     } else {
         "paths are"
@@ -74,11 +69,12 @@ fn refuse(agent: &Agent, what: &str, violations: &[Violation]) -> Result<()> {
         Code::HookRefused,
         format!(
             "{} {noun} {what} and out of the scope of agent {short}",
-            offences.len()
+            violations.len()
         ),
     )
-    .detail(detail)
+    .detail(lines.join("\n"))
+    .hint("to take a path out of the commit, run git restore --staged -- <path>")
     .hint(format!(
-        "to see what it may touch, run git agent show {short}"
+        "to see what the agent may touch, run git agent show {short}"
     )))
 }

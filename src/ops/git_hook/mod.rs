@@ -2,8 +2,7 @@
 //!
 //! | hook | what it does | when it cannot tell |
 //! |---|---|---|
-//! | `pre-commit` | refuses staged paths out of scope | refuses |
-//! | `pre-merge-commit` | refuses without a row; git has not yet written down what is being merged, and the transaction that follows at once knows | refuses |
+//! | `pre-commit`, `pre-merge-commit` | refuses staged paths out of scope | refuses |
 //! | `commit-msg` | adds the trailer `Agent-Id`, once | warns |
 //! | `reference-transaction` | refuses refs that are not the agent's, and commits out of scope | lets pass, warns |
 //! | `pre-push` | refuses | refuses |
@@ -16,11 +15,10 @@ mod transaction;
 
 use crate::domain::agent::Agent;
 use crate::error::{Code, Error, Exit, Result};
-use crate::ops::Ctx;
+use crate::ops::{Ctx, check};
 use crate::proc::relay;
 use crate::store::hooks::{Site, chain};
 use crate::store::layout;
-use crate::store::ledger::Ledger;
 use std::ffi::OsString;
 use std::io::Read;
 
@@ -79,11 +77,12 @@ pub fn may_pass(hook: &str) -> bool {
 
 fn judge(ctx: &Ctx, short_id: &str, call: &Call<'_>, input: &[u8]) -> Result<()> {
     match call.name {
-        "pre-commit" => fence::require_staged_in_scope(ctx, require_agent(ctx, short_id)?),
-        "pre-merge-commit" => require_agent(ctx, short_id).map(|_| ()),
-        "commit-msg" => commit_msg::add_trailer(ctx, &require_agent(ctx, short_id)?, call.arguments),
+        "pre-commit" | "pre-merge-commit" => {
+            fence::require_staged_in_scope(ctx, require_agent(ctx)?)
+        }
+        "commit-msg" => commit_msg::add_trailer(ctx, &require_agent(ctx)?, call.arguments),
         "reference-transaction" if call.arguments.first().is_some_and(|state| state == "prepared") => {
-            transaction::judge(ctx, short_id, input)
+            transaction::judge(ctx, input)
         }
         "pre-push" => Err(Error::new(
             Code::HookRefused,
@@ -105,13 +104,7 @@ fn current_agent(ctx: &Ctx) -> Option<String> {
     hooks.is_dir().then(|| short_id.to_owned())
 }
 
-fn require_agent(ctx: &Ctx, short_id: &str) -> Result<Agent> {
-    Ledger::new(&ctx.repo).find(short_id).map_err(|error| {
-        Error::new(
-            Code::AgentUnknown,
-            format!("this is the worktree of agent {short_id}, and the ledger has no row of it"),
-        )
-        .hint("to see what is wrong, run git agent doctor")
-        .because(error)
-    })
+fn require_agent(ctx: &Ctx) -> Result<Agent> {
+    check::agent_here(&ctx.repo)?
+        .ok_or_else(|| Error::bug("a hook judges in an agent's worktree alone"))
 }

@@ -6,13 +6,14 @@ use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
 use crate::domain::ref_update::{Owner, RefUpdate, Target};
 use crate::error::{Code, Error, Result};
+use crate::git::refs::Tip;
 use crate::ops::Ctx;
 
 /// Judges a transaction that is prepared: `input` is what git wrote to the hook.
 ///
 /// # Errors
 /// `hook-refused`; whatever kept the agent's row from being read.
-pub(super) fn judge(ctx: &Ctx, short_id: &str, input: &[u8]) -> Result<()> {
+pub(super) fn judge(ctx: &Ctx, input: &[u8]) -> Result<()> {
     let text = String::from_utf8_lossy(input);
     let mut updates: Vec<RefUpdate> = text.lines().filter_map(RefUpdate::parse).collect();
     // Most transactions are about HEAD and its like alone, and need no row.
@@ -20,7 +21,7 @@ pub(super) fn judge(ctx: &Ctx, short_id: &str, input: &[u8]) -> Result<()> {
     if updates.is_empty() {
         return Ok(());
     }
-    let agent = require_agent(ctx, short_id)?;
+    let agent = require_agent(ctx)?;
     let branch = agent.branch.as_deref().unwrap_or_default();
     for update in &updates {
         match (update.owner(branch), &update.new) {
@@ -48,16 +49,22 @@ pub(super) fn judge(ctx: &Ctx, short_id: &str, input: &[u8]) -> Result<()> {
 /// Judges what is new on the agent's branch. What the base's branch has, here or as it was last fetched,
 /// is not the agent's doing: a rebase or a merge brings it along.
 fn require_in_scope(ctx: &Ctx, agent: &Agent, branch: &str, tip: Oid) -> Result<()> {
-    let mut hidden: Vec<Oid> = ctx.repo.tip(branch)?.oid().into_iter().collect();
+    let mut names = vec![branch.to_owned()];
+    let mut hidden = Vec::new();
     if let Some(base) = &agent.base {
         hidden.push(base.oid);
         if let Some(name) = &base.refname {
-            hidden.extend(ctx.repo.tip(name)?.oid());
-            hidden.extend(ctx.repo.upstream_target(name)?);
+            names.push(name.clone());
+            names.extend(ctx.repo.upstream_name(name));
+        }
+    }
+    for name in names {
+        if let Tip::At(oid) = ctx.repo.tip(&name)? {
+            hidden.push(oid);
         }
     }
     hidden.retain(|oid| ctx.repo.has_object(*oid));
-    fence::require_commits_in_scope(ctx, agent, &hidden, tip)
+    fence::require_commits_in_scope(ctx, agent.clone(), &hidden, tip)
 }
 
 fn refuse(agent: &Agent, what: &str) -> Error {

@@ -153,7 +153,7 @@ fn add(ctx: &Ctx, name: &str, path: &Path, branch: &str, commit: Oid) -> Result<
     repo.add_worktree(&NewWorktree {
         name,
         path,
-        branch,
+        branch: Some(branch),
         commit,
         scratch: &layout::tmp_dir(repo.common_dir()),
         lock_reason: "initializing (git-agent)",

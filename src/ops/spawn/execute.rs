@@ -180,7 +180,7 @@ fn make_worktree(ctx: &Ctx, plan: &SpawnPlan, path: &Path, branch: &str) -> Resu
     ctx.repo.add_worktree(&NewWorktree {
         name: &name,
         path,
-        branch,
+        branch: Some(branch),
         commit: plan.spawn_commit,
         scratch: &layout::tmp_dir(common),
         lock_reason: &format!(

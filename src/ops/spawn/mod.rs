@@ -36,6 +36,7 @@ mod undo;
 pub use batch::execute_all;
 pub use contract::{SpawnOptions, SpawnPlan};
 pub use execute::execute;
+pub(in crate::ops) use place::WORKTREE_DIR;
 pub use plan::plan;
 pub use report::SpawnReport;
 pub use undo::sweep;

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 /// The default of `agent.worktreeDir`: inside the root, so that an agent host that confines itself to
 /// the project can reach it.
-const WORKTREE_DIR: &str = ".claude/worktrees";
+pub(in crate::ops) const WORKTREE_DIR: &str = ".claude/worktrees";
 /// The default of `agent.bundleDir`.
 const BUNDLE_DIR: &str = ".agent";
 

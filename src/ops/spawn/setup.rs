@@ -7,11 +7,15 @@ use crate::domain::scope::Scope;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::command;
 use crate::ops::Ctx;
-use crate::proc::shell;
+use crate::proc::{self, End, Job};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::time::Duration;
+
+/// How long one set-up command may take: dependencies are often fetched from far away.
+const LIMIT: Duration = Duration::from_secs(15 * 60);
 
 /// Copies and runs what the task asks for.
 ///
@@ -61,15 +65,20 @@ fn copy_ignored(root: &Path, worktree: &Path, plan: &SpawnPlan) -> Result<()> {
 }
 
 fn run(text: &str, worktree: &Path) -> Result<()> {
-    let output = shell::run(worktree, text)?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    let finished = proc::run(&Job {
+        script: text,
+        directory: worktree,
+        limit: LIMIT,
+    })?;
+    let how = match finished.end {
+        End::Status(0) => return Ok(()),
+        End::Status(code) => format!("ended with status {code}"),
+        End::TimedOut => format!("took longer than {} s", LIMIT.as_secs()),
+    };
     Err(Error::new(
         Code::SetupFailed,
-        format!("the setup command `{text}` ended with {}", output.status),
+        format!("the setup command `{text}` {how}"),
     )
-    .because(said)
+    .because(finished.output.trim().to_owned())
     .hint("to see it fail by hand, run it in a worktree of the same commit"))
 }

@@ -48,7 +48,8 @@ pub fn hidden_hook(site: &Site<'_>, name: &str) -> Result<Option<PathBuf>> {
     {
         return Ok(None);
     }
-    let directory = directory(site, site.worktree)?;
+    let setting = site.repo.repository_hooks_path()?;
+    let directory = directory(site, setting.as_deref(), site.worktree);
     let hook = directory.join(name);
     Ok((directory != ours && is_executable(&hook)).then_some(hook))
 }
@@ -60,9 +61,12 @@ pub fn hidden_hook(site: &Site<'_>, name: &str) -> Result<Option<PathBuf>> {
 /// # Errors
 /// As [`hidden_hook`].
 pub fn names(site: &Site<'_>) -> Result<Vec<&'static str>> {
-    let mut directories = vec![directory(site, site.worktree)?];
-    if let Some(main) = site.repo.main_worktree()? {
-        directories.push(directory(site, &main)?);
+    let setting = site.repo.repository_hooks_path()?;
+    let mut directories = vec![directory(site, setting.as_deref(), site.worktree)];
+    if directories[0].starts_with(site.worktree)
+        && let Some(main) = site.repo.main_worktree()?
+    {
+        directories.push(directory(site, setting.as_deref(), &main));
     }
     directories.retain(|directory| directory.is_dir());
     let there = |name: &&str| {
@@ -74,14 +78,14 @@ pub fn names(site: &Site<'_>) -> Result<Vec<&'static str>> {
 }
 
 /// The directory in which git would look for the hooks of that worktree if it were not an agent's.
-fn directory(site: &Site<'_>, top: &Path) -> Result<PathBuf> {
-    Ok(match site.repo.repository_hooks_path()? {
-        None => site.repo.common_dir().join("hooks"),
-        Some(path) => match (path.strip_prefix("~/"), site.home) {
-            (Some(rest), Some(home)) => home.join(rest),
-            _ => top.join(path),
-        },
-    })
+fn directory(site: &Site<'_>, setting: Option<&str>, top: &Path) -> PathBuf {
+    let Some(path) = setting else {
+        return site.repo.common_dir().join("hooks");
+    };
+    match (path.strip_prefix("~/"), site.home) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => top.join(path),
+    }
 }
 
 pub(super) fn is_executable(path: &Path) -> bool {

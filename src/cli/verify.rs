@@ -1,0 +1,59 @@
+//! `git agent verify`
+
+use super::render::verify::artefacts_missing;
+use super::ui::{Format, Ui};
+use crate::domain::task::parse_duration;
+use crate::error::{Exit, Result};
+use crate::ops::Ctx;
+use crate::ops::verify::{self, VerifyOptions};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Judge an agent's work: bundle, scope, provenance, merge, check commands, ledger
+#[derive(Debug, clap::Args)]
+pub(super) struct VerifyArgs {
+    /// Agent: its id or a prefix of 4 digits or more, its name, its branch or its worktree
+    #[arg(value_name = "AGENT", required_unless_present = "ci")]
+    agent: Option<String>,
+    /// Worktree of the agent; refused when it is another's
+    #[arg(value_name = "WORKTREE")]
+    worktree: Option<PathBuf>,
+    /// Land on this revision instead of the branch the agent started from
+    #[arg(long, value_name = "REV")]
+    base: Option<String>,
+    /// Judge this revision instead of the branch and what is not committed; needs no worktree
+    #[arg(long, value_name = "REV", conflicts_with = "worktree")]
+    tip: Option<String>,
+    /// Find the agent by the trailers of --tip, or of HEAD
+    #[arg(long, conflicts_with = "worktree")]
+    ci: bool,
+    /// Leave the check commands out; an accepting verdict is then not recorded
+    #[arg(long)]
+    no_commands: bool,
+    /// How long one check command may take [default: 10m]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    timeout: Option<Duration>,
+}
+
+pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: VerifyArgs) -> Result<Exit> {
+    let options = VerifyOptions {
+        agent: args.agent,
+        worktree: args.worktree,
+        base: args.base,
+        tip: args.tip,
+        ci: args.ci,
+        no_commands: args.no_commands,
+        limit: args.timeout,
+    };
+    let report = verify::verify(ctx, &options)?;
+    if ui.format() == Format::Text
+        && let Some(text) = artefacts_missing(&report)
+    {
+        ui.say(&text);
+    }
+    ui.answer(&report)?;
+    Ok(match report.is_accepted() {
+        true => Exit::Yes,
+        false => Exit::No,
+    })
+}

@@ -1,0 +1,269 @@
+//! The facts a judgement rests on, gathered from objects and from what the ledger recorded at spawn.
+//! Plain values: whoever gathers them decides nothing, and whoever judges them reads nothing.
+
+use super::change::Change;
+use super::oid::Oid;
+use super::scope::CaseIndex;
+use super::violation::Boundary;
+use std::time::Duration;
+
+/// What binds the agent: its policy, ready to be applied.
+#[derive(Clone, Debug)]
+pub struct Contract {
+    /// What it may touch.
+    pub boundary: Boundary,
+    /// Whether the six files are required.
+    pub bundle_required: bool,
+    /// SHA-256 of the `spec.md` that spawn wrote, in hex.
+    pub spec_sha: String,
+}
+
+/// Everything that is known about the work.
+#[derive(Clone, Debug, Default)]
+pub struct Evidence {
+    /// The agent's row.
+    pub ledger: LedgerFacts,
+    /// Where the commits come from; absent for an agent without a branch.
+    pub history: Option<History>,
+    /// Every change, commit by commit, then the index, then the files.
+    pub touches: Vec<Touch>,
+    /// The tracked spellings of the base, where a path was added that may collide with one.
+    pub tracked: CaseIndex,
+    /// The six files as they were found, in order.
+    pub bundle: Vec<Artefact>,
+    /// The worktree; `None` when there is none here.
+    pub worktree: Option<WorktreeFacts>,
+    /// How the work would land; absent for an agent without a branch.
+    pub landing: Option<Landing>,
+    /// The check commands.
+    pub commands: Commands,
+}
+
+/// What is wrong with a row of the ledger.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LedgerFacts {
+    /// What cannot have happened, one sentence each.
+    pub irregular: Vec<String>,
+    /// How many lines name a line before them that is not there.
+    pub broken_links: usize,
+}
+
+/// Where the commits of the branch come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct History {
+    /// Whether the branch holds the spawn commit, or a commit with the same nonce after a rebase.
+    pub has_spawn_commit: bool,
+    /// The commit it started from, when the base branch does not hold it.
+    pub lost_base: Option<Oid>,
+    /// Commits that are neither the agent's nor the base's.
+    pub foreign: Vec<Oid>,
+}
+
+/// One path changed in one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Touch {
+    /// The path and what was done to it.
+    pub change: Change,
+    /// Where it was changed.
+    pub place: Place,
+}
+
+/// Where a change is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In a commit.
+    Commit(Oid),
+    /// In the index.
+    Index,
+    /// In the files of the worktree.
+    Worktree,
+}
+
+/// One of the six files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Artefact {
+    /// Its name.
+    pub name: &'static str,
+    /// Its text, or why there is none.
+    pub text: Result<String, ArtefactProblem>,
+    /// What the text says where a rule asks more than that it is there.
+    pub says: Says,
+}
+
+/// Why an artefact cannot be read as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArtefactProblem {
+    /// Nothing is there.
+    Missing,
+    /// A directory, a symlink, a FIFO or the like is there.
+    NotFile,
+    /// It is larger than anybody writes by hand.
+    TooLarge,
+    /// It is not UTF-8.
+    NotUtf8,
+    /// The file system said no.
+    Unreadable,
+}
+
+/// What a file says that has a rule of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Says {
+    /// No rule asks.
+    Anything,
+    /// `spec.md`: the SHA-256 of its bytes, in hex.
+    Digest(String),
+    /// `progress.json`: the value of `status`; `None` when the file is no JSON object with a text there.
+    Status(Option<String>),
+}
+
+/// The state of a worktree.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorktreeFacts {
+    /// Whether its `.git` file and its admin directory name each other.
+    pub linked: bool,
+    /// What HEAD is on, when that is not the agent's branch.
+    pub head_elsewhere: Option<String>,
+    /// What is unfinished, such as `merge`.
+    pub in_progress: Vec<&'static str>,
+    /// Paths with more than one stage in the index.
+    pub unmerged: Vec<Vec<u8>>,
+    /// Directories that are repositories of their own and no submodules.
+    pub nested: Vec<Vec<u8>>,
+}
+
+/// How the work would land on the base branch as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Landing {
+    /// The full name of the branch; absent when the base was an object name.
+    pub refname: Option<String>,
+    /// Commits that the base branch does not hold, the one that would be made of uncommitted work included.
+    pub ahead: usize,
+    /// Commits of the base branch that the agent's does not hold.
+    pub behind: usize,
+    /// What git says.
+    pub outcome: Outcome,
+    /// Whether libgit2 said it in git's place.
+    pub approximate: bool,
+}
+
+/// What merging would do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The base branch does not exist.
+    BaseGone,
+    /// There is no common ancestor.
+    Unrelated,
+    /// The agent changed nothing.
+    Nothing {
+        /// The tree, which is the base's.
+        tree: Oid,
+    },
+    /// The base branch holds the work already.
+    Landed {
+        /// The tree, which is the base's.
+        tree: Oid,
+        /// How that is known.
+        how: Landed,
+    },
+    /// The base branch would only have to be moved forward.
+    FastForward {
+        /// The tree there would be.
+        tree: Oid,
+    },
+    /// It merges without conflicts.
+    Clean {
+        /// The tree there would be.
+        tree: Oid,
+    },
+    /// It does not.
+    Conflicts(Vec<Conflict>),
+}
+
+impl Outcome {
+    /// The tree that landing would give.
+    pub fn tree(&self) -> Option<Oid> {
+        match self {
+            Outcome::Nothing { tree }
+            | Outcome::Landed { tree, .. }
+            | Outcome::FastForward { tree }
+            | Outcome::Clean { tree } => Some(*tree),
+            Outcome::BaseGone | Outcome::Unrelated | Outcome::Conflicts(_) => None,
+        }
+    }
+
+    /// The word used in JSON.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Outcome::BaseGone => "base-gone",
+            Outcome::Unrelated => "unrelated",
+            Outcome::Nothing { .. } => "nothing",
+            Outcome::Landed { .. } => "merged",
+            Outcome::FastForward { .. } => "fast-forward",
+            Outcome::Clean { .. } => "clean",
+            Outcome::Conflicts(_) => "conflicts",
+        }
+    }
+}
+
+/// How it is known that work has landed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Landed {
+    /// The tip is an ancestor of the base branch.
+    Ancestor,
+    /// Merging would change nothing.
+    Tree,
+    /// A commit of the base branch makes the same change (git-patch-id).
+    PatchId,
+}
+
+impl Landed {
+    /// The word used in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Landed::Ancestor => "ancestor",
+            Landed::Tree => "tree",
+            Landed::PatchId => "patch-id",
+        }
+    }
+}
+
+/// A path on which a merge stopped.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Conflict {
+    /// The path.
+    pub path: Vec<u8>,
+    /// git's names for what is wrong there, such as `contents` or `modify/delete`.
+    pub kinds: Vec<String>,
+}
+
+/// What became of the check commands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Commands {
+    /// There are none, or there is no merged tree to run them in.
+    #[default]
+    None,
+    /// They were not wanted.
+    Skipped,
+    /// They ran, until the first that failed.
+    Ran(Vec<CommandRun>),
+}
+
+/// One check command that ran.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandRun {
+    /// The command line.
+    pub command: String,
+    /// How it ended.
+    pub end: CommandEnd,
+    /// The end of what it wrote, both streams.
+    pub output: String,
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommandEnd {
+    /// With a status as the shell gives it: 128 + n for signal n.
+    Status(u8),
+    /// It was stopped after this time.
+    TimedOut(Duration),
+}

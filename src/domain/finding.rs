@@ -1,0 +1,160 @@
+//! What a judgement finds: a stable code, what it is about, and what to do.
+
+use super::oid::Oid;
+use std::fmt;
+
+/// How much a finding weighs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Severity {
+    /// The work is rejected.
+    Error,
+    /// Worth knowing; the work may still be accepted.
+    Note,
+}
+
+impl Severity {
+    /// The word used in JSON, which is also SARIF's level.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Severity::Error => "error",
+            Severity::Note => "note",
+        }
+    }
+}
+
+macro_rules! codes {
+    ($($variant:ident, $name:literal, $severity:ident, $doc:literal;)*) => {
+        /// Stable names of everything a judgement can find, as `<check>.<what>`. Never reused.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum FindingCode {
+            $(#[doc = $doc] $variant,)*
+        }
+
+        impl FindingCode {
+            /// Every code, in the order of the documentation.
+            pub const ALL: &'static [FindingCode] = &[$(FindingCode::$variant,)*];
+
+            /// The name that users and scripts see.
+            pub fn name(self) -> &'static str {
+                match self { $(FindingCode::$variant => $name,)* }
+            }
+
+            /// How much it weighs.
+            pub fn severity(self) -> Severity {
+                match self { $(FindingCode::$variant => Severity::$severity,)* }
+            }
+
+            /// What the code means, in one line.
+            pub fn meaning(self) -> &'static str {
+                match self { $(FindingCode::$variant => $doc,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    BundleMissing, "bundle.missing", Error, "One of the six artefact files is not there.";
+    BundleEmpty, "bundle.empty", Error, "An artefact file holds nothing but blanks.";
+    BundleNotFile, "bundle.not-file", Error, "Something other than a regular file is in an artefact's place.";
+    BundleTooLarge, "bundle.too-large", Error, "An artefact file is larger than 4 MiB.";
+    BundleNotUtf8, "bundle.not-utf8", Error, "An artefact file is not UTF-8 text.";
+    BundleUnreadable, "bundle.unreadable", Error, "An artefact file could not be read.";
+    BundleSpecChanged, "bundle.spec-changed", Error, "The specification is not the one that spawn wrote.";
+    BundleNotDone, "bundle.not-done", Error, "progress.json is not an object whose status is \"done\".";
+    ScopeDenylist, "scope.denylist", Error, "A path was touched that the denylist names.";
+    ScopeNotInWhitelist, "scope.not-in-whitelist", Error, "A path was touched that no glob of the whitelist matches.";
+    ScopeNever, "scope.never", Error, "A path was touched that no scope can allow.";
+    ScopeReadOnly, "scope.read-only", Error, "A role that changes no files changed one.";
+    ScopeBundle, "scope.bundle", Error, "A file of the bundle was committed or staged.";
+    ScopeSymlinkTarget, "scope.symlink-target", Error, "A symlink leads out of the worktree.";
+    ScopeOutsideWorktree, "scope.outside-worktree", Error, "A path outside the worktree was touched.";
+    ProvenanceSpawnCommit, "provenance.spawn-commit", Error, "The branch does not contain the spawn commit or its rebased twin.";
+    ProvenanceBaseRewritten, "provenance.base-rewritten", Error, "The commit the agent started from is not in the base branch.";
+    ProvenanceForeign, "provenance.foreign-commit", Error, "The branch brings a commit that is neither the agent's nor the base's.";
+    WorktreeInProgress, "worktree.in-progress", Error, "A merge, rebase or the like is unfinished.";
+    WorktreeUnmerged, "worktree.unmerged", Error, "The index has unmerged paths.";
+    WorktreeHead, "worktree.head", Error, "HEAD is not on the agent's branch.";
+    WorktreeUnlinked, "worktree.unlinked", Error, "The worktree's .git file does not lead back to its admin directory.";
+    WorktreeNested, "worktree.nested-repository", Error, "A git repository inside the worktree hides its files.";
+    WorktreeGone, "worktree.gone", Note, "There is no worktree here, so only committed work was judged.";
+    MergeConflict, "merge.conflict", Error, "The work conflicts with the base branch as it is now.";
+    MergeUnrelated, "merge.unrelated", Error, "The branch and the base branch have no common ancestor.";
+    MergeBaseGone, "merge.base-gone", Error, "The base branch does not exist any more.";
+    MergeApproximate, "merge.approximate", Note, "This git is too old to merge without a worktree, so libgit2 answered.";
+    CommandFailed, "commands.failed", Error, "A check command failed in the merged tree.";
+    CommandTimedOut, "commands.timed-out", Error, "A check command took too long.";
+    CommandsSkipped, "commands.skipped", Note, "The check commands were not run.";
+    LedgerIrregular, "ledger.irregular", Error, "The agent's row tells a history that cannot have happened.";
+    LedgerChain, "ledger.chain", Error, "Lines of the agent's row were changed or removed.";
+}
+
+impl fmt::Display for FindingCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One thing that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What kind of thing.
+    pub code: FindingCode,
+    /// The path it is about, as git knows it.
+    pub path: Option<Vec<u8>>,
+    /// The commit it is about; absent for work that is not committed.
+    pub commit: Option<Oid>,
+    /// What is wrong, in one line.
+    pub message: String,
+    /// What to do about it, in one line.
+    pub fix: String,
+}
+
+impl Finding {
+    /// A finding about the work as a whole.
+    pub fn new(code: FindingCode, message: impl Into<String>, fix: impl Into<String>) -> Finding {
+        Finding {
+            code,
+            path: None,
+            commit: None,
+            message: message.into(),
+            fix: fix.into(),
+        }
+    }
+
+    /// Says which path it is about.
+    #[must_use]
+    pub fn on(mut self, path: &[u8]) -> Finding {
+        self.path = Some(path.to_owned());
+        self
+    }
+
+    /// Says which commit it is about.
+    #[must_use]
+    pub fn at(mut self, commit: Option<Oid>) -> Finding {
+        self.commit = commit;
+        self
+    }
+
+    /// Whether the finding rejects the work.
+    pub fn rejects(&self) -> bool {
+        self.code.severity() == Severity::Error
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn codes_are_unique_and_name_their_check() {
+        let names: HashSet<_> = FindingCode::ALL.iter().map(|code| code.name()).collect();
+        assert_eq!(names.len(), FindingCode::ALL.len());
+        for name in names {
+            let (check, what) = name.split_once('.').expect("a check and a what");
+            let word = |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+            assert!(word(check) && word(what), "{name}");
+        }
+    }
+}

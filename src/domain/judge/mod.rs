@@ -1,0 +1,216 @@
+//! The judge: a contract and the evidence in, findings out. Nothing is believed and nothing is read;
+//! the same evidence always gives the same findings in the same order.
+
+mod bundle;
+mod scope;
+#[cfg(test)]
+mod tests;
+
+use super::evidence::{
+    CommandEnd, Commands, Contract, Evidence, History, Landing, LedgerFacts, Outcome, WorktreeFacts,
+};
+use super::finding::{Finding, FindingCode as Code};
+use super::path::Quoted;
+
+/// Everything that is wrong with the work, check by check; notes included.
+pub fn judge(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
+    let mut findings = bundle::judge(contract, &evidence.bundle);
+    findings.extend(scope::judge(contract, evidence));
+    if let Some(history) = &evidence.history {
+        findings.extend(provenance(history));
+        findings.extend(worktree(evidence.worktree.as_ref()));
+    }
+    findings.extend(evidence.landing.iter().flat_map(landing));
+    findings.extend(commands(&evidence.commands));
+    findings.extend(ledger(&evidence.ledger));
+    findings
+}
+
+fn provenance(history: &History) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if !history.has_spawn_commit {
+        findings.push(Finding::new(
+            Code::ProvenanceSpawnCommit,
+            "the branch does not contain the commit that spawn made",
+            "put the work back on the agent's branch; git reflog shows where it was",
+        ));
+    }
+    if let Some(base) = history.lost_base {
+        findings.push(
+            Finding::new(
+                Code::ProvenanceBaseRewritten,
+                format!(
+                    "the base branch does not hold {}, where the agent started",
+                    base.short()
+                ),
+                "rebase the agent's branch onto the base branch as it is now",
+            )
+            .at(Some(base)),
+        );
+    }
+    findings.extend(history.foreign.iter().map(|commit| {
+        Finding::new(
+            Code::ProvenanceForeign,
+            format!(
+                "commit {} is neither the agent's nor the base's",
+                commit.short()
+            ),
+            "drop it from the branch with git rebase",
+        )
+        .at(Some(*commit))
+    }));
+    findings
+}
+
+fn worktree(facts: Option<&WorktreeFacts>) -> Vec<Finding> {
+    let Some(facts) = facts else {
+        return vec![Finding::new(
+            Code::WorktreeGone,
+            "there is no worktree here, so only committed work was judged",
+            "to judge uncommitted work as well, run verify where the worktree is",
+        )];
+    };
+    let mut findings = Vec::new();
+    if !facts.linked {
+        findings.push(Finding::new(
+            Code::WorktreeUnlinked,
+            "the worktree's .git file does not lead to its admin directory",
+            "run git worktree repair <worktree>",
+        ));
+    }
+    if let Some(head) = &facts.head_elsewhere {
+        findings.push(Finding::new(
+            Code::WorktreeHead,
+            format!("HEAD is on {head}, not on the agent's branch"),
+            "run git switch <the agent's branch> in the worktree",
+        ));
+    }
+    findings.extend(facts.in_progress.iter().map(|what| {
+        Finding::new(
+            Code::WorktreeInProgress,
+            format!("a {what} is unfinished in the worktree"),
+            format!("finish it, or run git {what} --abort"),
+        )
+    }));
+    findings.extend(facts.unmerged.iter().map(|path| {
+        Finding::new(
+            Code::WorktreeUnmerged,
+            format!("{} is unmerged in the index", Quoted(path)),
+            "resolve the conflict and run git add on the path",
+        )
+        .on(path)
+    }));
+    findings.extend(facts.nested.iter().map(|path| {
+        Finding::new(
+            Code::WorktreeNested,
+            format!(
+                "{} is a git repository of its own, whose files no commit would hold",
+                Quoted(path)
+            ),
+            "remove the directory, or its .git",
+        )
+        .on(path)
+    }));
+    findings
+}
+
+fn landing(landing: &Landing) -> Vec<Finding> {
+    let branch = landing.refname.as_deref().unwrap_or("the base");
+    let mut findings = match &landing.outcome {
+        Outcome::BaseGone => vec![Finding::new(
+            Code::MergeBaseGone,
+            format!("{branch} does not exist any more"),
+            "name the branch to land on with --base <branch>",
+        )],
+        Outcome::Unrelated => vec![Finding::new(
+            Code::MergeUnrelated,
+            format!("the agent's branch and {branch} have no common ancestor"),
+            "name the branch to land on with --base <branch>",
+        )],
+        Outcome::Conflicts(conflicts) => conflicts
+            .iter()
+            .map(|conflict| {
+                Finding::new(
+                    Code::MergeConflict,
+                    format!(
+                        "{} conflicts with {branch} ({})",
+                        Quoted(&conflict.path),
+                        conflict.kinds.join(", ")
+                    ),
+                    format!("merge {branch} into the agent's branch and resolve the path"),
+                )
+                .on(&conflict.path)
+            })
+            .collect(),
+        Outcome::Nothing { .. }
+        | Outcome::Landed { .. }
+        | Outcome::FastForward { .. }
+        | Outcome::Clean { .. } => Vec::new(),
+    };
+    if landing.approximate {
+        findings.push(Finding::new(
+            Code::MergeApproximate,
+            "git is older than 2.38, so libgit2 answered, which disagrees with it now and then",
+            "install a newer git",
+        ));
+    }
+    findings
+}
+
+fn commands(commands: &Commands) -> Vec<Finding> {
+    match commands {
+        Commands::None => Vec::new(),
+        Commands::Skipped => vec![Finding::new(
+            Code::CommandsSkipped,
+            "the check commands were not run, so an accepting verdict is not recorded",
+            "run verify without --no-commands",
+        )],
+        Commands::Ran(runs) => runs
+            .iter()
+            .filter_map(|run| {
+                let fix = "run it in a merge of the two branches and mend what it reports";
+                match run.end {
+                    CommandEnd::Status(0) => None,
+                    CommandEnd::Status(status) => Some(Finding::new(
+                        Code::CommandFailed,
+                        format!(
+                            "`{}` ended with status {status} in the merged tree",
+                            run.command
+                        ),
+                        fix,
+                    )),
+                    CommandEnd::TimedOut(limit) => Some(Finding::new(
+                        Code::CommandTimedOut,
+                        format!(
+                            "`{}` was stopped after {} s in the merged tree",
+                            run.command,
+                            limit.as_secs()
+                        ),
+                        fix,
+                    )),
+                }
+            })
+            .collect(),
+    }
+}
+
+fn ledger(facts: &LedgerFacts) -> Vec<Finding> {
+    let look =
+        "read the row with git agent log, and see git log refs/notes/agents for who wrote it";
+    let mut findings: Vec<Finding> = facts
+        .irregular
+        .iter()
+        .map(|sentence| Finding::new(Code::LedgerIrregular, sentence.clone(), look))
+        .collect();
+    if facts.broken_links > 0 {
+        findings.push(Finding::new(
+            Code::LedgerChain,
+            format!(
+                "{} of the row's lines follow a line that is not there",
+                facts.broken_links
+            ),
+            look,
+        ));
+    }
+    findings
+}

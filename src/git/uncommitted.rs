@@ -1,0 +1,209 @@
+//! The trees that committing would make of a worktree: of what is staged, and of everything.
+//!
+//! A copy of the worktree's index is brought up to date by the user's git, so that filters and line ends
+//! come out as in a real commit; the worktree and its own index are not touched. What an index can
+//! hide is uncovered in the copy: assume-unchanged and skip-worktree are cleared, the file system
+//! monitor and the untracked cache are off, and untracked files are found by ignore rules that the
+//! caller gives instead of those that lie around in the worktree. No hook runs.
+
+use super::command;
+use crate::domain::oid::Oid;
+use crate::error::{Code, Error, IoContext, Result};
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Settings that could make git overlook a change or run something.
+const SETTINGS: &[&str] = &[
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.untrackedCache=false",
+    "core.splitIndex=false",
+    "core.checkStat=default",
+    "core.trustctime=true",
+    "core.ignoreStat=false",
+    "core.safecrlf=false",
+];
+
+/// A worktree whose work is to be turned into trees.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// Its top.
+    pub worktree: &'a Path,
+    /// Its admin directory.
+    pub admin_dir: &'a Path,
+    /// The commit its branch is at.
+    pub tip: Oid,
+    /// Whether files may be absent because the checkout is sparse.
+    pub sparse: bool,
+    /// A file of ignore rules.
+    pub ignore: &'a Path,
+    /// Where the copy of the index goes; the caller removes it.
+    pub index: &'a Path,
+}
+
+/// What a worktree holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Uncommitted {
+    /// The tree of what is staged; absent while paths are unmerged.
+    pub staged: Option<Oid>,
+    /// The tree of everything.
+    pub tree: Oid,
+    /// Paths with more than one stage.
+    pub unmerged: Vec<Vec<u8>>,
+    /// Directories that are repositories of their own.
+    pub nested: Vec<Vec<u8>>,
+}
+
+/// Writes the trees of a worktree to the repository.
+///
+/// # Errors
+/// `git-missing`; `git-failed` when git cannot read the index or a file; `io`, `disk-full`.
+pub fn write_trees(source: &Source<'_>) -> Result<Uncommitted> {
+    copy_index(source)?;
+    let listed = list(source)?;
+    let staged = match listed.unmerged.is_empty() {
+        true => Some(write_tree(source)?),
+        false => None,
+    };
+    update(source, &["--no-assume-unchanged"], &listed.hidden)?;
+    update(source, &["--no-skip-worktree"], &listed.hidden)?;
+    let changed: Vec<Vec<u8>> = [
+        listed.hidden,
+        listed.unmerged.clone(),
+        listed.changed,
+        listed.new,
+    ]
+    .concat();
+    update(source, &["--add", "--remove", "--replace"], &changed)?;
+    let tree = match staged {
+        Some(staged) if changed.is_empty() => staged,
+        _ => write_tree(source)?,
+    };
+    Ok(Uncommitted {
+        staged,
+        tree,
+        unmerged: listed.unmerged,
+        nested: listed.nested,
+    })
+}
+
+/// What git lists, by what has to be done about it.
+#[derive(Default)]
+struct Listed {
+    hidden: Vec<Vec<u8>>,
+    changed: Vec<Vec<u8>>,
+    new: Vec<Vec<u8>>,
+    unmerged: Vec<Vec<u8>>,
+    nested: Vec<Vec<u8>>,
+}
+
+fn copy_index(source: &Source<'_>) -> Result<()> {
+    let index = source.admin_dir.join("index");
+    match fs::copy(&index, source.index) {
+        // An agent that removed the index hides nothing by it.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let mut command = git(source);
+            command.args(["read-tree", &source.tip.to_hex()]);
+            command::successful(command).map(|_| ())
+        }
+        other => other.at("could not copy", &index).map(|_| ()),
+    }
+}
+
+fn list(source: &Source<'_>) -> Result<Listed> {
+    let mut command = git(source);
+    command
+        .args([
+            "ls-files",
+            "-z",
+            "-v",
+            "--cached",
+            "--deleted",
+            "--modified",
+            "--others",
+        ])
+        .arg("--exclude-from")
+        .arg(source.ignore);
+    let output = command::successful(command)?;
+    let mut listed = Listed::default();
+    for entry in output.split(|&byte| byte == 0) {
+        let [tag, b' ', path @ ..] = entry else {
+            continue;
+        };
+        let path = path.to_vec();
+        match tag {
+            b'H' => {}
+            // Changed and removed; a removed file is listed under both.
+            b'C' => listed.changed.push(path),
+            b'R' => {}
+            b'M' | b'm' => listed.unmerged.push(path),
+            b'?' if path.ends_with(b"/") => listed.nested.push(path),
+            b'?' => listed.new.push(path),
+            b'S' if source.sparse && !is_there(source, &path) => {}
+            _ => listed.hidden.push(path),
+        }
+    }
+    listed.unmerged.dedup();
+    Ok(listed)
+}
+
+fn is_there(source: &Source<'_>, path: &[u8]) -> bool {
+    let path = source.worktree.join(OsStr::from_bytes(path));
+    fs::symlink_metadata(path).is_ok()
+}
+
+fn update(source: &Source<'_>, options: &[&str], paths: &[Vec<u8>]) -> Result<()> {
+    if paths.is_empty() {
+        return Ok(());
+    }
+    let mut command = git(source);
+    command
+        .arg("update-index")
+        .args(options)
+        .args(["-z", "--stdin"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let fail = |error| Error::io("could not run git update-index", error);
+    let mut child = command.spawn().map_err(fail)?;
+    let mut input = child.stdin.take();
+    let list: Vec<u8> = paths
+        .iter()
+        .flat_map(|path| [path, &b"\0"[..]].concat())
+        .collect();
+    // git reads the whole list before it writes anything, and one that gave up says why.
+    let _ = input.as_mut().map(|input| input.write_all(&list));
+    drop(input);
+    let output = child.wait_with_output().map_err(fail)?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(command::refused(&command, &output)),
+    }
+}
+
+fn write_tree(source: &Source<'_>) -> Result<Oid> {
+    let mut command = git(source);
+    command.arg("write-tree");
+    let output = command::successful(command)?;
+    let hex = String::from_utf8_lossy(&output);
+    Oid::from_hex(hex.trim_end())
+        .ok_or_else(|| Error::new(Code::GitFailed, "git write-tree named no tree"))
+}
+
+fn git(source: &Source<'_>) -> Command {
+    let mut command = command::git(source.worktree);
+    command
+        .env("GIT_DIR", source.admin_dir)
+        .env("GIT_WORK_TREE", source.worktree)
+        .env("GIT_INDEX_FILE", source.index)
+        .env("GIT_NO_REPLACE_OBJECTS", "1")
+        .env("LC_ALL", "C");
+    for setting in SETTINGS {
+        command.args(["-c", setting]);
+    }
+    command
+}

@@ -1,0 +1,183 @@
+//! The six files: read without being led astray or held up, and kept as a tree.
+
+use super::subject::Subject;
+use crate::domain::bundle::{FILES, SPEC};
+use crate::domain::evidence::{Artefact, ArtefactProblem, Says};
+use crate::domain::oid::Oid;
+use crate::error::Result;
+use crate::git::Repo;
+use crate::git::objects::{Identity, NewCommit};
+use crate::git::tree::{Entry, FILE};
+use crate::ops::Ctx;
+use crate::store::{keep, layout};
+use crate::wire::policy::Policy;
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
+use sha2::{Digest, Sha256};
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+/// No artefact is longer, in bytes.
+const LONGEST: u64 = 4 << 20;
+/// The file with the machine-readable status.
+const PROGRESS: &str = "progress.json";
+
+/// The bundle as it was found, and the tree that keeps what could be read.
+#[derive(Default)]
+pub(super) struct Bundle {
+    pub artefacts: Vec<Artefact>,
+    pub tree: Option<Oid>,
+}
+
+impl Bundle {
+    /// Which files could not be read, and why: what the tree does not tell.
+    pub(super) fn problems(&self) -> Vec<(&'static str, ArtefactProblem)> {
+        let problem =
+            |artefact: &Artefact| Some((artefact.name, artefact.text.as_ref().err().copied()?));
+        self.artefacts.iter().filter_map(problem).collect()
+    }
+}
+
+/// Reads the bundle where the agent wrote it; without a worktree here, from the tree that the last
+/// verdict kept.
+pub(super) fn read(ctx: &Ctx, subject: &Subject, policy: &Policy) -> Result<Bundle> {
+    let artefacts: Vec<Artefact> = match (&subject.worktree, &policy.bundle_dir) {
+        (Some(place), Some(directory)) => from_directory(&place.path, directory),
+        (None, None) => {
+            let own = layout::agent_dir(ctx.repo.common_dir(), subject.agent.id);
+            from_directory(&own, "bundle")
+        }
+        _ => from_kept(ctx, subject)?,
+    };
+    let entries: Vec<Entry> = artefacts
+        .iter()
+        .filter_map(|artefact| Some((artefact.name, artefact.text.as_ref().ok()?)))
+        .map(|(name, text)| {
+            Ok(Entry {
+                mode: FILE,
+                name: name.into(),
+                oid: ctx.repo.write_blob(text.as_bytes())?,
+            })
+        })
+        .collect::<Result<_>>()?;
+    let tree = match entries.is_empty() {
+        true => None,
+        false => Some(ctx.repo.write_tree(entries)?),
+    };
+    Ok(Bundle { artefacts, tree })
+}
+
+/// Puts a bundle's tree under the keep chain, unless the last verdict did.
+pub(super) fn keep(ctx: &Ctx, subject: &Subject, tree: Oid) -> Result<()> {
+    let known = subject.agent.verdict.as_ref();
+    if known.and_then(|verdict| verdict.bundle) == Some(tree) {
+        return Ok(());
+    }
+    let who = Identity::stand_in(0);
+    let commit = ctx.repo.write_commit(&NewCommit {
+        tree,
+        parents: &[],
+        author: &who,
+        committer: &who,
+        message: "agent: bundle\n\nGit-Agent: 1\n",
+    })?;
+    let why = format!("bundle {}", subject.agent.id);
+    keep::keep(&ctx.repo, &[commit], &why, ctx.now()).map(|_| ())
+}
+
+fn from_directory(top: &Path, directory: &str) -> Vec<Artefact> {
+    let opened = open_directory(top, directory);
+    let read = |name| match &opened {
+        Ok(directory) => read_file(directory, name),
+        Err(errno) => Err(problem(*errno)),
+    };
+    let artefact = |(name, _)| artefact(name, read(name));
+    FILES.into_iter().map(artefact).collect()
+}
+
+fn from_kept(ctx: &Ctx, subject: &Subject) -> Result<Vec<Artefact>> {
+    let kept = subject.agent.verdict.as_ref();
+    let tree = kept
+        .and_then(|verdict| verdict.bundle)
+        .filter(|tree| ctx.repo.has_object(*tree));
+    let entries = match tree {
+        Some(tree) => ctx.repo.read_tree(tree)?,
+        None => Vec::new(),
+    };
+    let artefact = |(name, _): (&'static str, &str)| {
+        let entry = entries.iter().find(|entry| entry.name == name.as_bytes());
+        let bytes = entry.map_or(Err(ArtefactProblem::Missing), |entry| {
+            kept_file(&ctx.repo, entry)
+        });
+        artefact(name, bytes)
+    };
+    Ok(FILES.into_iter().map(artefact).collect())
+}
+
+fn kept_file(repo: &Repo, entry: &Entry) -> Result<Vec<u8>, ArtefactProblem> {
+    repo.read_blob(entry.oid)
+        .map_err(|_| ArtefactProblem::Unreadable)
+}
+
+fn artefact(name: &'static str, bytes: Result<Vec<u8>, ArtefactProblem>) -> Artefact {
+    let text =
+        bytes.and_then(|bytes| String::from_utf8(bytes).map_err(|_| ArtefactProblem::NotUtf8));
+    let said = text.as_deref().unwrap_or_default();
+    let says = match name {
+        SPEC => Says::Digest(hex(&Sha256::digest(said.as_bytes()))),
+        PROGRESS => Says::Status(status(said)),
+        _ => Says::Anything,
+    };
+    Artefact { name, text, says }
+}
+
+fn status(text: &str) -> Option<String> {
+    let value: serde_json::Value = serde_json::from_str(text).ok()?;
+    value.get("status")?.as_str().map(str::to_owned)
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Opens a directory below `top` without following a symlink in any part of the way.
+fn open_directory(top: &Path, relative: &str) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let top = openat(CWD, top, flags, Mode::empty())?;
+    relative.split('/').try_fold(top, |directory, part| {
+        openat(&directory, part, flags | OFlags::NOFOLLOW, Mode::empty())
+    })
+}
+
+/// Reads a regular file. A FIFO is opened without waiting for its other end, a symlink not at all.
+fn read_file(directory: &OwnedFd, name: &str) -> Result<Vec<u8>, ArtefactProblem> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = openat(directory, name, flags, Mode::empty()).map_err(problem)?;
+    let file = File::from(file);
+    let metadata = file.metadata().map_err(|_| ArtefactProblem::Unreadable)?;
+    if !metadata.is_file() {
+        return Err(ArtefactProblem::NotFile);
+    }
+    if metadata.len() > LONGEST {
+        return Err(ArtefactProblem::TooLarge);
+    }
+    let mut bytes = Vec::new();
+    // It may grow while it is read.
+    let count = file.take(LONGEST + 1).read_to_end(&mut bytes);
+    match count {
+        Ok(count) if count as u64 > LONGEST => Err(ArtefactProblem::TooLarge),
+        Ok(_) => Ok(bytes),
+        Err(_) => Err(ArtefactProblem::Unreadable),
+    }
+}
+
+fn problem(errno: Errno) -> ArtefactProblem {
+    match errno {
+        Errno::NOENT => ArtefactProblem::Missing,
+        // A symlink, something else than a directory on the way, a socket.
+        Errno::LOOP | Errno::NOTDIR | Errno::NXIO => ArtefactProblem::NotFile,
+        _ => ArtefactProblem::Unreadable,
+    }
+}

@@ -1,0 +1,126 @@
+//! The check commands, run in a worktree of the merge as it would be.
+//!
+//! The worktree stands beside those of the agents, not in the git dir, where test runners look for no
+//! tests. An OS lock per agent makes its name ours alone, so whatever is found under it was left by a
+//! killed process and is removed first.
+
+use super::work::simulated;
+use super::{COMMAND_LIMIT, Case, VerifyOptions};
+use crate::domain::evidence::{CommandEnd, CommandRun, Commands, Evidence, Outcome};
+use crate::domain::oid::Oid;
+use crate::error::Result;
+use crate::git::populate;
+use crate::git::worktree::NewWorktree;
+use crate::ops::Ctx;
+use crate::ops::spawn::WORKTREE_DIR;
+use crate::proc::{self, End, Job};
+use crate::store::{fsx, layout, lock, trash};
+use std::path::{Path, PathBuf};
+
+/// Runs the commands of the policy one after the other, until one fails.
+pub(super) fn run(
+    ctx: &Ctx,
+    options: &VerifyOptions,
+    case: &Case<'_>,
+    evidence: &Evidence,
+) -> Result<Commands> {
+    let checks = &case.fence.policy().checks;
+    let outcome = evidence.landing.as_ref().map(|landing| &landing.outcome);
+    let (false, Some(Outcome::Clean { tree } | Outcome::FastForward { tree })) =
+        (checks.is_empty(), outcome)
+    else {
+        return Ok(Commands::None);
+    };
+    if options.no_commands {
+        return Ok(Commands::Skipped);
+    }
+    let common = ctx.repo.common_dir();
+    let id = case.subject.agent.id;
+    fsx::create_dir(&layout::agent_dir(common, id))?;
+    let _alone = lock::hold(common, &layout::verify_lock(id))?;
+    let base = case.subject.base.unwrap_or(case.started);
+    let commit = simulated(&ctx.repo, *tree, &[base, case.subject.tip])?;
+    let stage = Stage::build(ctx, &layout::verify_worktree_name(id), commit)?;
+    let limit = options.limit.unwrap_or(COMMAND_LIMIT);
+    let mut runs = Vec::new();
+    for script in checks {
+        let directory = &stage.path;
+        let finished = proc::run(&Job {
+            script,
+            directory,
+            limit,
+        })?;
+        let end = match finished.end {
+            End::Status(status) => CommandEnd::Status(status),
+            End::TimedOut => CommandEnd::TimedOut(limit),
+        };
+        runs.push(CommandRun {
+            command: script.clone(),
+            end,
+            output: finished.output,
+        });
+        if end != CommandEnd::Status(0) {
+            break;
+        }
+    }
+    Ok(Commands::Ran(runs))
+}
+
+/// A worktree that is gone when this is dropped.
+struct Stage<'a> {
+    common_dir: &'a Path,
+    path: PathBuf,
+    admin_dir: PathBuf,
+}
+
+impl<'a> Stage<'a> {
+    fn build(ctx: &'a Ctx, name: &str, commit: Oid) -> Result<Stage<'a>> {
+        let repo = &ctx.repo;
+        let stage = Stage {
+            common_dir: repo.common_dir(),
+            path: repo.root()?.join(WORKTREE_DIR).join(name),
+            admin_dir: repo.admin_dir(name),
+        };
+        stage.remove()?;
+        {
+            let _spawns = lock::hold(repo.common_dir(), layout::SPAWN_LOCK)?;
+            repo.add_worktree(&NewWorktree {
+                name,
+                path: &stage.path,
+                branch: None,
+                commit,
+                scratch: &layout::tmp_dir(repo.common_dir()),
+                lock_reason: "git-agent verify",
+                identity: &ctx.identities()?.committer,
+            })?;
+        }
+        populate::populate(&populate::Request {
+            repo,
+            worktree: &stage.path,
+            admin_dir: &stage.admin_dir,
+            commit,
+            threads: 0,
+        })?;
+        Ok(stage)
+    }
+
+    fn remove(&self) -> Result<()> {
+        for directory in [&self.path, &self.admin_dir] {
+            if directory.exists() {
+                trash::remove(self.common_dir, directory)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Stage<'_> {
+    fn drop(&mut self) {
+        // What cannot be removed now is removed by the next verify of the same agent.
+        let _ = self.remove();
+        // Directories that were made for it alone are empty.
+        for directory in self.path.ancestors().skip(1).take(2) {
+            let _ = std::fs::remove_dir(directory);
+        }
+    }
+}

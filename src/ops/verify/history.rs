@@ -1,0 +1,125 @@
+//! Where the commits come from, and every path that any of them touches.
+
+use super::subject::{Subject, nonce_of};
+use super::work::Work;
+use crate::domain::change::Change;
+use crate::domain::evidence::{History, Place, Touch};
+use crate::domain::oid::Oid;
+use crate::error::Result;
+use crate::git::Repo;
+use crate::git::ancestry::{Divergence, Lineage};
+use crate::git::merge::MergeResult;
+use crate::git::objects::Commit;
+use crate::ops::Ctx;
+use std::collections::{HashMap, HashSet};
+
+/// Which commits are the agent's and which are not. `started` is the commit it was spawned from.
+pub(super) fn provenance(
+    ctx: &Ctx,
+    subject: &Subject,
+    started: Oid,
+    divergence: &Divergence,
+) -> Result<History> {
+    let repo = &ctx.repo;
+    let commits: HashMap<Oid, Commit> = divergence
+        .ahead
+        .iter()
+        .map(|lineage| Ok((lineage.oid, repo.read_commit(lineage.oid)?)))
+        .collect::<Result<_>>()?;
+    let nonce = nonce_of(ctx, subject.agent.spawn_commit);
+    let is_spawn = |lineage: &&Lineage| {
+        let same_nonce = || {
+            let own = commits.get(&lineage.oid)?.trailer("Agent-Nonce")?;
+            (Some(own) == nonce.as_deref()).then_some(())
+        };
+        lineage.oid == subject.agent.spawn_commit || same_nonce().is_some()
+    };
+    let spawn = divergence.ahead.iter().find(is_spawn);
+    let origin = match spawn {
+        Some(spawn) => spawn.parents.first().copied(),
+        None => Some(started),
+    };
+    let lost_base = match (subject.base, origin) {
+        (Some(base), Some(origin)) if !repo.is_ancestor(origin, base)? => Some(origin),
+        _ => None,
+    };
+    let Some(spawn) = spawn else {
+        return Ok(History {
+            has_spawn_commit: repo.is_ancestor(subject.agent.spawn_commit, subject.tip)?,
+            lost_base,
+            foreign: Vec::new(),
+        });
+    };
+    let own = first_parents(subject.tip, spawn.oid, divergence);
+    let id = subject.agent.id.to_string();
+    let foreign = |lineage: &&Lineage| {
+        let trailer = commits[&lineage.oid].trailer("Agent-Id");
+        !own.contains(&lineage.oid) && trailer != Some(id.as_str())
+    };
+    Ok(History {
+        has_spawn_commit: true,
+        lost_base,
+        foreign: divergence
+            .ahead
+            .iter()
+            .filter(foreign)
+            .map(|lineage| lineage.oid)
+            .collect(),
+    })
+}
+
+/// The commits on the branch itself, from its tip down to where it began.
+fn first_parents(tip: Oid, begin: Oid, divergence: &Divergence) -> HashSet<Oid> {
+    let first: HashMap<Oid, Option<Oid>> = divergence
+        .ahead
+        .iter()
+        .map(|lineage| (lineage.oid, lineage.parents.first().copied()))
+        .collect();
+    let below = |commit: &Oid| match *commit == begin {
+        true => None,
+        false => first.get(commit).copied().flatten(),
+    };
+    std::iter::successors(Some(tip), below).collect()
+}
+
+/// Every change of every commit, then what is staged, then what is not. What a merge brings is not the
+/// agent's doing; what it adds to the merge that git would have made is.
+pub(super) fn touches(repo: &Repo, divergence: &Divergence, work: &Work) -> Result<Vec<Touch>> {
+    let mut touches = Vec::new();
+    let mut add = |place, changes: Vec<Change>| {
+        touches.extend(changes.into_iter().map(|change| Touch { change, place }));
+    };
+    for lineage in &divergence.ahead {
+        let tree = repo.read_commit(lineage.oid)?.tree;
+        let before = before(repo, lineage)?;
+        add(
+            Place::Commit(lineage.oid),
+            repo.tree_changes(before.as_slice(), tree)?,
+        );
+    }
+    let mut last = work.tip_tree;
+    if let Some(staged) = work.staged {
+        add(Place::Index, repo.tree_changes(&[last], staged)?);
+        last = staged;
+    }
+    add(Place::Worktree, repo.tree_changes(&[last], work.tree)?);
+    Ok(touches)
+}
+
+/// The tree that a commit is compared with; `None` for a first commit.
+fn before(repo: &Repo, lineage: &Lineage) -> Result<Option<Oid>> {
+    if let [ours, theirs] = lineage.parents[..] {
+        let merge = repo.merge(ours, theirs)?;
+        match merge.result {
+            MergeResult::Clean { tree }
+            | MergeResult::Conflicts {
+                tree: Some(tree), ..
+            } => return Ok(Some(tree)),
+            MergeResult::Conflicts { tree: None, .. } | MergeResult::Unrelated => {}
+        }
+    }
+    let first = lineage.parents.first();
+    first
+        .map(|first| Ok(repo.read_commit(*first)?.tree))
+        .transpose()
+}

@@ -1,0 +1,103 @@
+//! How the work would land on the base branch as it is now.
+
+use super::subject::Subject;
+use super::work::Work;
+use crate::domain::evidence::{Conflict, Landed, Landing, Outcome};
+use crate::domain::oid::Oid;
+use crate::error::Result;
+use crate::git::Repo;
+use crate::git::ancestry::{Divergence, incomplete};
+use crate::git::merge::{Merge, MergeResult};
+
+/// How many of the base's newest commits are searched for one that makes the same change.
+const SEARCHED: usize = 200;
+
+/// Works out the landing. `touched` says whether the agent changed anything at all.
+pub(super) fn work_out(
+    repo: &Repo,
+    subject: &Subject,
+    work: &Work,
+    divergence: &Divergence,
+    touched: bool,
+) -> Result<Landing> {
+    let uncommitted = usize::from(work.tree != work.tip_tree);
+    let mut landing = Landing {
+        refname: subject.base_ref.clone(),
+        ahead: divergence.ahead.len() + uncommitted,
+        behind: divergence.behind.len(),
+        outcome: Outcome::BaseGone,
+        approximate: false,
+    };
+    let Some(base) = subject.base else {
+        return Ok(landing);
+    };
+    let base_tree = repo.read_commit(base)?.tree;
+    let landed = |how| Outcome::Landed {
+        tree: base_tree,
+        how,
+    };
+    let tree = work.tree;
+    landing.outcome = if landing.ahead == 0 {
+        landed(Landed::Ancestor)
+    } else if landing.behind == 0 {
+        match touched {
+            true => Outcome::FastForward { tree },
+            false => Outcome::Nothing { tree },
+        }
+    } else {
+        let tip = work.commit(repo, subject.tip)?;
+        let Merge {
+            result,
+            approximate,
+        } = repo.merge(base, tip)?;
+        landing.approximate = approximate;
+        match result {
+            MergeResult::Unrelated if repo.is_shallow() => {
+                return Err(incomplete("the two branches meet"));
+            }
+            MergeResult::Unrelated => Outcome::Unrelated,
+            MergeResult::Clean { tree } if !touched => Outcome::Nothing { tree },
+            MergeResult::Clean { tree } if tree == base_tree => landed(Landed::Tree),
+            MergeResult::Clean { tree } => Outcome::Clean { tree },
+            // Squashed and then built upon: merging it again conflicts with what came after.
+            MergeResult::Conflicts { conflicts, .. } => {
+                match was_squashed(repo, base, tip, divergence)? {
+                    true => landed(Landed::PatchId),
+                    false => Outcome::Conflicts(sorted(conflicts)),
+                }
+            }
+        }
+    };
+    Ok(landing)
+}
+
+fn sorted(mut conflicts: Vec<Conflict>) -> Vec<Conflict> {
+    conflicts.sort();
+    conflicts
+}
+
+/// Whether one of the base's newest commits makes the same change as the whole branch.
+fn was_squashed(repo: &Repo, base: Oid, tip: Oid, divergence: &Divergence) -> Result<bool> {
+    let Some(fork) = repo.merge_base(base, tip)? else {
+        return Ok(false);
+    };
+    let (old, new) = (repo.read_commit(fork)?.tree, repo.read_commit(tip)?.tree);
+    let paths = |old: Oid, new: Oid| -> Result<Vec<Vec<u8>>> {
+        let changes = repo.tree_changes(&[old], new)?;
+        Ok(changes.into_iter().map(|change| change.path).collect())
+    };
+    let wanted = (paths(old, new)?, repo.patch_id(old, new)?);
+    for commit in divergence.behind.iter().rev().take(SEARCHED) {
+        let commit = repo.read_commit(*commit)?;
+        let [parent] = commit.parents[..] else {
+            continue;
+        };
+        let before = repo.read_commit(parent)?.tree;
+        if paths(before, commit.tree)? == wanted.0
+            && repo.patch_id(before, commit.tree)? == wanted.1
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

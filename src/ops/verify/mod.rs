@@ -1,0 +1,243 @@
+//! `verify`: may this agent's work land?
+//!
+//! ```text
+//! who, tip, base ─> Subject ─┐
+//! policy of the ledger ──────┼─> Work, Bundle ── seen before? ─> VerifyReport
+//! git's answers ─────────────┘          └─> Evidence ─> judge() ─> [Finding] ─┘ ─> event
+//! ```
+//!
+//! Nothing is believed: what binds is the policy that the `spawned` event names, and what is judged are
+//! objects. Work that nobody has committed is judged as the commit that committing it would make. The
+//! answer is made of oids alone, so the same state gives the same answer, and the second time it is
+//! read from the cache. Nothing in the worktree is changed and no hook runs.
+//!
+//! Deliberately absent: landing, which is `merge`'s, and the state of the agent's hooks.
+
+mod bundle;
+mod cache;
+mod commands;
+mod history;
+mod landing;
+mod report;
+mod subject;
+mod work;
+
+pub use report::{
+    BaseTip, CommandReport, ConflictReport, FindingReport, MergeReport, VerifyReport,
+};
+
+use crate::domain::agent::Move;
+use crate::domain::change::Change;
+use crate::domain::event::{Verified, What};
+use crate::domain::evidence::{Commands, Contract, Evidence, LedgerFacts};
+use crate::domain::finding::Finding;
+use crate::domain::judge::judge;
+use crate::domain::oid::Oid;
+use crate::error::{Code, Error, Result};
+use crate::ops::Ctx;
+use crate::ops::check::Fence;
+use crate::store::ledger::Ledger;
+use bundle::Bundle;
+use std::path::PathBuf;
+use std::time::Duration;
+use subject::Subject;
+use work::Work;
+
+/// How long one check command may take unless the caller says otherwise.
+pub const COMMAND_LIMIT: Duration = Duration::from_secs(600);
+
+/// What the caller asked for.
+#[derive(Clone, Debug, Default)]
+pub struct VerifyOptions {
+    /// The agent, by whatever it goes by; may be left out with `ci`.
+    pub agent: Option<String>,
+    /// Where its worktree is said to be.
+    pub worktree: Option<PathBuf>,
+    /// The revision to land on instead of the branch it started from.
+    pub base: Option<String>,
+    /// The revision to judge instead of the branch and its worktree.
+    pub tip: Option<String>,
+    /// Find the agent by the trailers of `tip`, or of HEAD.
+    pub ci: bool,
+    /// Leave the check commands out.
+    pub no_commands: bool,
+    /// How long one command may take; [`COMMAND_LIMIT`] when absent.
+    pub limit: Option<Duration>,
+}
+
+/// Everything that was gathered before anything is judged.
+struct Case<'r> {
+    subject: Subject,
+    fence: Fence<'r>,
+    policy: Oid,
+    started: Oid,
+    work: Work,
+    bundle: Bundle,
+    ledger: LedgerFacts,
+}
+
+/// Judges an agent's work and records the verdict.
+///
+/// # Errors
+/// `agent-unknown`, `agent-state` for one that is half made; `branch-gone`, `worktree-foreign`,
+/// `base-not-commit`, `history-incomplete`, `repo-corrupt`; those of git and the file system.
+pub fn verify(ctx: &Ctx, options: &VerifyOptions) -> Result<VerifyReport> {
+    let case = gather(ctx, options)?;
+    let place = cache::place(ctx.repo.common_dir(), &case.facts(options));
+    let report = match cache::load(&place) {
+        Some(report) => report,
+        None => {
+            let report = decide(ctx, options, &case)?;
+            // A command that failed may do better next time.
+            if report.is_accepted() || report.commands.is_empty() {
+                cache::store(&place, &report.to_bytes());
+            }
+            report
+        }
+    };
+    record(ctx, &case, &report)?;
+    Ok(report)
+}
+
+fn gather<'r>(ctx: &'r Ctx, options: &VerifyOptions) -> Result<Case<'r>> {
+    let subject = Subject::resolve(ctx, options)?;
+    let agent = &subject.agent;
+    if let Some(base) = &agent.base {
+        ctx.repo.require_commit(base.oid)?;
+    }
+    let fence = Fence::around(&ctx.repo, agent.clone())?;
+    let started = Oid::from_hex(&fence.policy().base_oid);
+    let (Some(policy), Some(started)) = (agent.policy, started) else {
+        return Err(Error::bug("a fence has a policy and a base"));
+    };
+    Ok(Case {
+        work: Work::gather(ctx, &subject, fence.policy())?,
+        bundle: bundle::read(ctx, &subject, fence.policy())?,
+        ledger: LedgerFacts {
+            irregular: agent.irregular.clone(),
+            broken_links: Ledger::new(&ctx.repo).broken_links(agent.spawn_commit)?,
+        },
+        subject,
+        fence,
+        policy,
+        started,
+    })
+}
+
+impl Case<'_> {
+    /// All that the answer depends on.
+    fn facts(&self, options: &VerifyOptions) -> Vec<String> {
+        let (subject, work) = (&self.subject, &self.work);
+        vec![
+            env!("CARGO_PKG_VERSION").to_owned(),
+            subject.agent.spawn_commit.to_hex(),
+            self.policy.to_hex(),
+            format!("{} {:?} {:?}", subject.tip, subject.base_ref, subject.base),
+            format!("{:?} {} {:?}", work.staged, work.tree, work.worktree),
+            format!("{:?} {:?}", self.bundle.tree, self.bundle.problems()),
+            format!(
+                "{:?} {} {:?}",
+                self.ledger, options.no_commands, options.limit
+            ),
+        ]
+    }
+
+    fn contract(&self) -> Contract {
+        let policy = self.fence.policy();
+        Contract {
+            boundary: self.fence.boundary().clone(),
+            bundle_required: policy.bundle_required,
+            spec_sha: policy.spec_sha.clone(),
+        }
+    }
+}
+
+fn decide(ctx: &Ctx, options: &VerifyOptions, case: &Case<'_>) -> Result<VerifyReport> {
+    let (subject, work) = (&case.subject, &case.work);
+    let mut evidence = Evidence {
+        ledger: case.ledger.clone(),
+        bundle: case.bundle.artefacts.clone(),
+        worktree: work.worktree.clone(),
+        ..Evidence::default()
+    };
+    if subject.has_branch() {
+        let against = subject.base.unwrap_or(case.started);
+        let divergence = ctx
+            .repo
+            .divergence(against, subject.tip, Some(case.started))?;
+        evidence.history = Some(history::provenance(
+            ctx,
+            subject,
+            case.started,
+            &divergence,
+        )?);
+        evidence.touches = history::touches(&ctx.repo, &divergence, work)?;
+        let changes: Vec<Change> = evidence
+            .touches
+            .iter()
+            .map(|touch| touch.change.clone())
+            .collect();
+        evidence.tracked = case.fence.tracked_near(&changes)?;
+        let touched = !evidence.touches.is_empty();
+        let landing = landing::work_out(&ctx.repo, subject, work, &divergence, touched)?;
+        evidence.landing = Some(landing);
+    }
+    let contract = case.contract();
+    let mut findings = judge(&contract, &evidence);
+    // Nobody's commands are run on work that must not land anyway.
+    if !findings.iter().any(Finding::rejects) {
+        evidence.commands = commands::run(ctx, options, case, &evidence)?;
+        if evidence.commands != Commands::None {
+            findings = judge(&contract, &evidence);
+        }
+    }
+    VerifyReport::new(ctx, case, &evidence, &findings)
+}
+
+/// Keeps the bundle and adds the verdict to the agent's row, unless it says so already, is about
+/// another commit than the branch's, or accepts what was only half judged.
+fn record(ctx: &Ctx, case: &Case<'_>, report: &VerifyReport) -> Result<()> {
+    let subject = &case.subject;
+    let agent = &subject.agent;
+    if let Some(tree) = case.bundle.tree {
+        bundle::keep(ctx, subject, tree)?;
+    }
+    let verdict = Verified {
+        accepted: report.is_accepted(),
+        tip: subject.tip,
+        tree: case.work.tree,
+        base: subject.base.unwrap_or(case.started),
+        merged_tree: report.merged_tree.as_deref().and_then(Oid::from_hex),
+        bundle: case.bundle.tree,
+        policy: case.policy,
+        findings: report.rejecting_codes(),
+    };
+    let step = match verdict.accepted {
+        true => Move::Accept,
+        false => Move::Reject,
+    };
+    let elsewhere = match &agent.branch {
+        Some(branch) => ctx
+            .repo
+            .tip(branch)?
+            .oid()
+            .is_some_and(|tip| tip != subject.tip),
+        None => false,
+    };
+    let half = verdict.accepted && report.is_partial();
+    let known = agent.verdict.as_ref() == Some(&verdict);
+    if elsewhere || half || known || agent.may(step).is_err() {
+        return Ok(());
+    }
+    let what = What::Verified(verdict);
+    let appended =
+        Ledger::new(&ctx.repo).append_if(agent.spawn_commit, &ctx.actor()?, ctx.now(), |row| {
+            row.unwrap_or(agent).may(step)?;
+            Ok(what.clone())
+        });
+    match appended {
+        // It landed or was discarded while it was judged; the answer stands, the row needs none.
+        Err(error) if error.code() == Code::AgentState => Ok(()),
+        other => other.map(|_| ()),
+    }
+}

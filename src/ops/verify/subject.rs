@@ -1,0 +1,190 @@
+//! What is judged: which agent, which commit, against which branch, and where its files are.
+
+use super::VerifyOptions;
+use crate::domain::agent::Agent;
+use crate::domain::event::Isolation;
+use crate::domain::oid::Oid;
+use crate::error::{Code, Error, Result};
+use crate::ops::{Ctx, show};
+use crate::store::layout;
+use crate::store::ledger::Ledger;
+use std::path::{Path, PathBuf};
+
+/// How far back the branch is searched for trailers that name its agent.
+const TRAILER_DEPTH: usize = 1000;
+
+/// One agent's work at one moment.
+pub(super) struct Subject {
+    pub agent: Agent,
+    /// The branch's tip; for a shared agent, which has no branch, its spawn commit.
+    pub tip: Oid,
+    /// The full name of the branch to land on, when there is one.
+    pub base_ref: Option<String>,
+    /// Its tip now; `None` when the branch is gone.
+    pub base: Option<Oid>,
+    /// The worktree, when it is here and is to be judged.
+    pub worktree: Option<Place>,
+}
+
+/// A worktree and its admin directory.
+pub(super) struct Place {
+    pub path: PathBuf,
+    pub admin_dir: PathBuf,
+}
+
+impl Subject {
+    pub(super) fn resolve(ctx: &Ctx, options: &VerifyOptions) -> Result<Subject> {
+        let ledger = Ledger::new(&ctx.repo);
+        let revision = match (&options.tip, options.ci) {
+            (Some(tip), _) => Some(tip.as_str()),
+            (None, true) => Some("HEAD"),
+            (None, false) => None,
+        };
+        let given = revision
+            .map(|revision| ctx.repo.resolve_commit(revision))
+            .transpose()?
+            .map(|resolved| resolved.commit);
+        let agent = match (&options.agent, given) {
+            (Some(who), _) => show::find(ctx, &ledger, who)?,
+            (None, Some(tip)) => agent_of(ctx, &ledger, tip)?,
+            (None, None) => {
+                return Err(Error::new(Code::Usage, "no agent is named")
+                    .hint("to find it by the branch's trailers, pass --ci"));
+            }
+        };
+        let tip = match given {
+            Some(tip) => tip,
+            None => tip_of(ctx, &agent)?,
+        };
+        let (base_ref, base) = base_of(ctx, &agent, options.base.as_deref())?;
+        let worktree = match given {
+            Some(_) => None,
+            None => place_of(ctx, &agent, options.worktree.as_deref())?,
+        };
+        Ok(Subject {
+            agent,
+            tip,
+            base_ref,
+            base,
+            worktree,
+        })
+    }
+
+    /// Whether there is a branch to land.
+    pub(super) fn has_branch(&self) -> bool {
+        self.agent.isolation != Some(Isolation::Shared)
+    }
+}
+
+fn tip_of(ctx: &Ctx, agent: &Agent) -> Result<Oid> {
+    let Some(branch) = &agent.branch else {
+        return Ok(agent.spawn_commit);
+    };
+    ctx.repo.tip(branch)?.oid().ok_or_else(|| {
+        Error::new(
+            Code::BranchGone,
+            format!("the branch {branch} of agent {} does not exist", agent.id),
+        )
+        .hint("to judge a commit instead of the branch, pass --tip <commit>")
+    })
+}
+
+/// The branch to land on and where it is. A clone that never had the branch knows the remote's.
+fn base_of(
+    ctx: &Ctx,
+    agent: &Agent,
+    wanted: Option<&str>,
+) -> Result<(Option<String>, Option<Oid>)> {
+    if let Some(revision) = wanted {
+        let resolved = ctx.repo.resolve_commit(revision)?;
+        return Ok((resolved.refname, Some(resolved.commit)));
+    }
+    let base = agent.base.as_ref();
+    let Some(name) = base.and_then(|base| base.refname.clone()) else {
+        return Ok((None, base.map(|base| base.oid)));
+    };
+    if let Some(oid) = ctx.repo.tip(&name)?.oid() {
+        return Ok((Some(name), Some(oid)));
+    }
+    let remote = name.replacen("refs/heads/", "refs/remotes/origin/", 1);
+    match ctx.repo.tip(&remote)?.oid() {
+        Some(oid) => Ok((Some(remote), Some(oid))),
+        None => Ok((Some(name), None)),
+    }
+}
+
+fn place_of(ctx: &Ctx, agent: &Agent, given: Option<&Path>) -> Result<Option<Place>> {
+    if agent.isolation == Some(Isolation::Shared) {
+        return Ok(None);
+    }
+    let name = layout::worktree_name(agent.id);
+    let worktrees = ctx.repo.worktrees()?;
+    let place = worktrees
+        .into_iter()
+        .find(|worktree| worktree.name == name && worktree.path.is_dir());
+    if let Some(given) = given {
+        let given = resolved(&ctx.absolute(given));
+        let own = match &place {
+            Some(place) => Some(resolved(&place.path)),
+            None => agent.worktree.as_ref().map(PathBuf::from),
+        };
+        if own.as_ref() != Some(&given) {
+            let error = Error::new(
+                Code::WorktreeForeign,
+                format!(
+                    "{} is not the worktree of agent {}",
+                    given.display(),
+                    agent.id
+                ),
+            );
+            return Err(error.hint(format!(
+                "to see where it is, run git agent path {}",
+                agent.id.short()
+            )));
+        }
+    }
+    Ok(place.map(|worktree| Place {
+        admin_dir: ctx.repo.admin_dir(&worktree.name),
+        path: worktree.path,
+    }))
+}
+
+fn resolved(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// The agent that a branch says it belongs to: the nearest `Agent-Id`, or the spawn commit itself, or
+/// the agent whose spawn commit has the nonce of a rebased one.
+fn agent_of(ctx: &Ctx, ledger: &Ledger<'_>, tip: Oid) -> Result<Agent> {
+    let mut next = Some(tip);
+    for _ in 0..TRAILER_DEPTH {
+        let Some(oid) = next.filter(|oid| ctx.repo.has_object(*oid)) else {
+            break;
+        };
+        let commit = ctx.repo.read_commit(oid)?;
+        if let Some(id) = commit.trailer("Agent-Id") {
+            return ledger.find(id);
+        }
+        if let Some(nonce) = commit.trailer("Agent-Nonce") {
+            if let Some(agent) = ledger.agent(oid)? {
+                return Ok(agent);
+            }
+            let twin = |agent: &Agent| nonce_of(ctx, agent.spawn_commit).as_deref() == Some(nonce);
+            if let Some(agent) = ledger.agents()?.into_iter().find(twin) {
+                return Ok(agent);
+            }
+        }
+        next = commit.parents.first().copied();
+    }
+    Err(Error::new(
+        Code::AgentUnknown,
+        format!("no commit before {tip} names an agent of the ledger"),
+    )
+    .hint("to fetch the ledger, run git fetch origin refs/notes/agents:refs/notes/agents"))
+}
+
+/// What tells a spawn commit from every other, and what a rebase takes along.
+pub(super) fn nonce_of(ctx: &Ctx, spawn_commit: Oid) -> Option<String> {
+    let commit = ctx.repo.read_commit(spawn_commit).ok()?;
+    commit.trailer("Agent-Nonce").map(str::to_owned)
+}

@@ -1,0 +1,162 @@
+//! The agent's work as trees: what its tip holds, and what committing the rest would make of it.
+
+use super::subject::{Place, Subject};
+use crate::domain::evidence::WorktreeFacts;
+use crate::domain::oid::Oid;
+use crate::error::{IoContext, Result};
+use crate::git::Repo;
+use crate::git::objects::{Identity, NewCommit};
+use crate::git::uncommitted::{self, Uncommitted};
+use crate::git::worktree::belongs_to;
+use crate::ops::Ctx;
+use crate::store::{fsx, layout};
+use crate::wire::policy::Policy;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Files in an admin directory that stand for something unfinished, and git's command for it.
+const UNFINISHED: [(&str, &str); 6] = [
+    ("MERGE_HEAD", "merge"),
+    ("rebase-merge", "rebase"),
+    ("rebase-apply/rebasing", "rebase"),
+    ("rebase-apply/applying", "am"),
+    ("CHERRY_PICK_HEAD", "cherry-pick"),
+    ("REVERT_HEAD", "revert"),
+];
+
+/// What is judged, as trees.
+pub(super) struct Work {
+    /// The tip's tree.
+    pub tip_tree: Oid,
+    /// What is staged; absent without a worktree or while paths are unmerged.
+    pub staged: Option<Oid>,
+    /// What committing everything would make; the tip's tree when there is nothing to commit.
+    pub tree: Oid,
+    /// The state of the worktree.
+    pub worktree: Option<WorktreeFacts>,
+}
+
+impl Work {
+    pub(super) fn gather(ctx: &Ctx, subject: &Subject, policy: &Policy) -> Result<Work> {
+        let tip_tree = ctx.repo.read_commit(subject.tip)?.tree;
+        let Some(place) = &subject.worktree else {
+            return Ok(Work {
+                tip_tree,
+                staged: None,
+                tree: tip_tree,
+                worktree: None,
+            });
+        };
+        let uncommitted = write_trees(ctx, subject, place, policy)?;
+        Ok(Work {
+            tip_tree,
+            staged: uncommitted.staged,
+            tree: uncommitted.tree,
+            worktree: Some(facts(subject, place, uncommitted)),
+        })
+    }
+
+    /// The commit that would land: the tip, or the one that committing would put on top of it.
+    pub(super) fn commit(&self, repo: &Repo, tip: Oid) -> Result<Oid> {
+        match self.tree == self.tip_tree {
+            true => Ok(tip),
+            false => simulated(repo, self.tree, &[tip]),
+        }
+    }
+}
+
+/// A commit that no ref will ever name, only to ask git about it.
+pub(super) fn simulated(repo: &Repo, tree: Oid, parents: &[Oid]) -> Result<Oid> {
+    let who = Identity::stand_in(0);
+    repo.write_commit(&NewCommit {
+        tree,
+        parents,
+        author: &who,
+        committer: &who,
+        message: "agent: simulated\n",
+    })
+}
+
+/// Removes a file when it goes out of scope.
+struct Temporary(PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn write_trees(
+    ctx: &Ctx,
+    subject: &Subject,
+    place: &Place,
+    policy: &Policy,
+) -> Result<Uncommitted> {
+    let scratch = layout::tmp_dir(ctx.repo.common_dir());
+    fs::create_dir_all(&scratch).at("could not make", &scratch)?;
+    let ignore = Temporary(fsx::unique_name(&scratch.join("ignore")));
+    let index = Temporary(fsx::unique_name(&scratch.join("index")));
+    let rules = ignore_rules(&ctx.repo, subject, policy)?;
+    fs::write(&ignore.0, rules).at("could not write", &ignore.0)?;
+    let settings = Repo::open_git_dir(&place.admin_dir)?;
+    uncommitted::write_trees(&uncommitted::Source {
+        worktree: &place.path,
+        admin_dir: &place.admin_dir,
+        tip: subject.tip,
+        sparse: settings.config_bool("core.sparseCheckout")? == Some(true),
+        ignore: &ignore.0,
+        index: &index.0,
+    })
+}
+
+/// The ignore rules as they were at spawn, the weakest first: what the `spawned` event names (the
+/// repository's `info/exclude`, then the user's), the base's own files, and the bundle, which nothing
+/// may bring back.
+fn ignore_rules(repo: &Repo, subject: &Subject, policy: &Policy) -> Result<Vec<u8>> {
+    let mut rules = Vec::new();
+    for blob in subject.agent.excludes.iter().rev() {
+        rules.extend(repo.read_blob(*blob)?);
+        rules.push(b'\n');
+    }
+    let base = repo.read_commit(subject.agent.spawn_commit)?.tree;
+    rules.extend(base_rules(repo, base)?);
+    if let Some(directory) = &policy.bundle_dir {
+        rules.extend_from_slice(format!("/{directory}/\n").as_bytes());
+    }
+    Ok(rules)
+}
+
+/// Finding the `.gitignore` files takes reading every directory, so what was found is kept.
+fn base_rules(repo: &Repo, tree: Oid) -> Result<Vec<u8>> {
+    let path = layout::cache_dir(repo.common_dir()).join(format!("ignore-{tree}"));
+    if let Some(rules) = fsx::load_if_there(&path)? {
+        return Ok(rules);
+    }
+    let rules = repo.ignore_rules(tree)?;
+    super::cache::store(&path, &rules);
+    Ok(rules)
+}
+
+fn facts(subject: &Subject, place: &Place, uncommitted: Uncommitted) -> WorktreeFacts {
+    let unfinished = |(file, _): &&(&str, &str)| exists(&place.admin_dir.join(file));
+    let mut in_progress: Vec<_> = UNFINISHED
+        .iter()
+        .filter(unfinished)
+        .map(|(_, what)| *what)
+        .collect();
+    in_progress.dedup();
+    let head = fs::read_to_string(place.admin_dir.join("HEAD")).unwrap_or_default();
+    let head = head.trim_end();
+    let on = head.strip_prefix("ref: ").unwrap_or(head);
+    WorktreeFacts {
+        linked: belongs_to(&place.path, &place.admin_dir),
+        head_elsewhere: (subject.agent.branch.as_deref() != Some(on)).then(|| on.to_owned()),
+        in_progress,
+        unmerged: uncommitted.unmerged,
+        nested: uncommitted.nested,
+    }
+}
+
+fn exists(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok()
+}

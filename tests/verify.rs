@@ -1,0 +1,128 @@
+//! `verify`, end to end.
+
+/// The six files and how they go wrong.
+mod bundle;
+/// The check commands.
+mod commands;
+/// How work lands, held to git's own answers.
+mod landing;
+/// Other repositories: pruned, bare, shallow, CI.
+mod places;
+/// What was touched and where it comes from; tricks that must not work.
+mod scope;
+/// The verdict itself: recorded, repeated, cached.
+mod verdict;
+
+use crate::support::agent::{TASK, agent_command, describe};
+use crate::support::{TestRepo, git_in};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+/// A repository with one agent whose bundle is complete.
+pub struct Agent {
+    pub repo: TestRepo,
+    pub id: String,
+    pub worktree: PathBuf,
+    pub branch: String,
+}
+
+impl Agent {
+    pub fn new() -> Agent {
+        Agent::of_task(TASK)
+    }
+
+    pub fn of_task(task: &str) -> Agent {
+        Agent::spawned_in(TestRepo::with_commit(), task)
+    }
+
+    pub fn spawned_in(repo: TestRepo, task: &str) -> Agent {
+        let report = repo.spawn_task(task, &[]);
+        let text = |key: &str| report[key].as_str().expect(key).to_owned();
+        let agent = Agent {
+            id: text("agent_id"),
+            worktree: text("worktree_abspath").into(),
+            branch: text("branch"),
+            repo,
+        };
+        for name in ["plan.md", "chatlog.md", "handoffs.md", "review.md"] {
+            agent.write(&format!(".agent/{name}"), "written\n");
+        }
+        agent.write(".agent/progress.json", "{\"status\": \"done\"}\n");
+        agent
+    }
+
+    /// Writes a file of the worktree.
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        let path = self.worktree.join(name);
+        std::fs::create_dir_all(path.parent().expect("below")).expect("directories");
+        std::fs::write(path, content).expect("write");
+    }
+
+    /// Runs git in the worktree.
+    pub fn git(&self, arguments: &[&str]) -> String {
+        // The judge believes no hook, so it is tried with what an agent gets past them.
+        let past_hooks = &["-c", "core.hooksPath=/dev/null"][..];
+        git_in(&self.worktree, [past_hooks, arguments].concat())
+    }
+
+    /// Commits everything in the worktree.
+    pub fn commit(&self, message: &str) -> String {
+        self.git(&["add", "--all"]);
+        self.git(&["commit", "--quiet", "--no-verify", "-m", message]);
+        self.git(&["rev-parse", "HEAD"])
+    }
+
+    /// Runs `verify` with more arguments.
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        run_in(&self.repo.path(), &self.id, arguments)
+    }
+
+    /// Verifies, whatever comes out.
+    pub fn verify(&self, arguments: &[&str]) -> Value {
+        report(&self.run(&[arguments, &["--format=json"]].concat()))
+    }
+
+    /// Verifies and gives the codes found.
+    pub fn codes(&self) -> Vec<String> {
+        codes(&self.verify(&[]))
+    }
+}
+
+pub fn run_in(directory: &Path, id: &str, arguments: &[&str]) -> Output {
+    agent_command(directory)
+        .args(["verify", id])
+        .args(arguments)
+        .output()
+        .expect("git-agent starts")
+}
+
+/// The report on standard output, whose verdict the status must repeat.
+pub fn report(output: &Output) -> Value {
+    let report: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|_| panic!("no report: {}", describe(output)));
+    let status = if report["verdict"] == "accept" { 0 } else { 1 };
+    assert_eq!(output.status.code(), Some(status), "{}", describe(output));
+    report
+}
+
+pub fn codes(report: &Value) -> Vec<String> {
+    let findings = report["findings"].as_array().expect("findings").iter();
+    findings
+        .map(|finding| finding["code"].as_str().expect("a code").to_owned())
+        .collect()
+}
+
+pub fn refused(output: &Output, code: &str, status: i32) {
+    assert_eq!(output.status.code(), Some(status), "{}", describe(output));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.starts_with(&format!("error[{code}]: ")), "{error}");
+    assert!(output.stdout.is_empty());
+}
+
+/// As [`refused`] where the error is written as JSON.
+pub fn refused_json(output: &Output, code: &str, status: i32) {
+    assert_eq!(output.status.code(), Some(status), "{}", describe(output));
+    let error: Value = serde_json::from_slice(&output.stderr).expect("JSON");
+    assert_eq!(error["error"]["code"], code);
+}

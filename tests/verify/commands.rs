@@ -1,0 +1,76 @@
+use super::{Agent, codes};
+use crate::support::agent::TASK;
+
+fn with_checks(commands: &str) -> Agent {
+    let agent = Agent::of_task(&format!("{TASK}[checks]\ncommands = {commands}\n"));
+    agent.write("src/two.rs", "pub fn two() {}\n");
+    agent
+}
+
+fn nothing_is_left(agent: &Agent) {
+    let listed = agent.repo.git(["worktree", "list"]);
+    assert_eq!(listed.lines().count(), 2, "{listed}");
+    let parent = agent.worktree.parent().expect("a parent");
+    assert_eq!(std::fs::read_dir(parent).expect("readable").count(), 1);
+}
+
+#[test]
+fn commands_see_the_merge_and_nothing_else() {
+    let agent = with_checks(
+        r#"["test -f src/two.rs && test -f from-main", "test -z \"$GIT_AGENT_ID$GIT_DIR$GIT_INDEX_FILE\"", "git status --porcelain --untracked-files=no | (! grep .)"]"#,
+    );
+    agent.repo.write("from-main", "x");
+    agent.repo.commit_all("main moves");
+    let output = crate::support::agent::agent_command(&agent.repo.path())
+        .args(["verify", &agent.id, "--format=json"])
+        .env("GIT_AGENT_ID", &agent.id)
+        .output()
+        .expect("starts");
+    let report = super::report(&output);
+    assert_eq!(codes(&report), [""; 0], "{report}");
+    assert_eq!(report["commands"].as_array().expect("commands").len(), 3);
+    nothing_is_left(&agent);
+}
+
+#[test]
+fn the_first_failure_rejects_with_its_output() {
+    let agent = with_checks(r#"["echo fine", "echo broken >&2; exit 3", "touch never"]"#);
+    let report = agent.verify(&[]);
+    assert_eq!(codes(&report), ["commands.failed"]);
+    let commands = report["commands"].as_array().expect("commands");
+    assert_eq!(commands.len(), 2);
+    assert_eq!(
+        (&commands[1]["status"], &commands[1]["output"]),
+        (&3.into(), &"broken\n".into())
+    );
+    nothing_is_left(&agent);
+}
+
+#[test]
+fn a_command_is_stopped_when_its_time_is_up() {
+    let agent = with_checks(r#"["sleep 1000"]"#);
+    let report = agent.verify(&["--timeout=1s"]);
+    assert_eq!(codes(&report), ["commands.timed-out"]);
+    nothing_is_left(&agent);
+}
+
+#[test]
+fn without_its_commands_work_is_not_recorded_as_accepted() {
+    let agent = with_checks(r#"["false"]"#);
+    let report = agent.verify(&["--no-commands"]);
+    assert_eq!(report["verdict"], "accept");
+    assert_eq!(codes(&report), ["commands.skipped"]);
+    assert_eq!(
+        agent.repo.agent_json(&["show", &agent.id])["state"],
+        "running"
+    );
+}
+
+#[test]
+fn nobodys_commands_run_on_rejected_work() {
+    let agent = with_checks(r#"["touch \"$HOME/ran\""]"#);
+    agent.write("README.md", "out of scope\n");
+    let report = agent.verify(&[]);
+    assert_eq!(codes(&report), ["scope.not-in-whitelist"]);
+    assert!(!agent.repo.path().join("ran").exists());
+}

@@ -1,0 +1,137 @@
+use super::{Agent, codes};
+use crate::support::git_output;
+use serde_json::Value;
+
+/// The merge part of an answer beside git's own answer for the same two commits.
+fn held_to_git(agent: &Agent, expected: &str) -> Value {
+    let report = agent.verify(&[]);
+    assert_eq!(report["merge"]["state"], expected, "{report}");
+    let output = git_output(
+        &agent.repo.path(),
+        [
+            "merge-tree",
+            "--write-tree",
+            "--name-only",
+            "main",
+            &agent.branch,
+        ],
+    );
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut lines = text.lines();
+    match output.status.code() {
+        Some(0) => assert_eq!(report["merged_tree"].as_str(), lines.next()),
+        _ => {
+            let theirs: Vec<_> = lines.skip(1).take_while(|line| !line.is_empty()).collect();
+            let ours = report["merge"]["conflicts"].as_array().expect("conflicts");
+            let ours: Vec<_> = ours.iter().filter_map(|one| one["path"].as_str()).collect();
+            assert_eq!(ours, theirs);
+            assert_eq!(report.get("merged_tree"), None);
+        }
+    }
+    report
+}
+
+#[test]
+fn clean_merges_give_gits_tree() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "pub fn two() {}\n");
+    agent.commit("two");
+    agent.repo.git(["mv", "src/lib.rs", "src/library.rs"]);
+    agent.repo.commit_all("main renames");
+    agent.write("src/lib.rs", "pub fn one() -> u32 {\n    1 + 0\n}\n");
+    agent.commit("and the agent edits");
+    let report = held_to_git(&agent, "clean");
+    assert_eq!(
+        (&report["merge"]["ahead"], &report["merge"]["behind"]),
+        (&3.into(), &1.into())
+    );
+}
+
+#[test]
+fn conflicts_come_with_paths_and_kinds() {
+    let agent = Agent::new();
+    agent.write("src/lib.rs", "pub fn mine() {}\n");
+    agent.write("src/bin/tool.rs", "fn main() { todo() }\n");
+    agent.commit("mine");
+    agent.repo.write("src/lib.rs", "pub fn theirs() {}\n");
+    agent.repo.git(["rm", "--quiet", "src/bin/tool.rs"]);
+    agent.repo.commit_all("theirs");
+    let report = held_to_git(&agent, "conflicts");
+    assert_eq!(codes(&report), ["merge.conflict", "merge.conflict"]);
+    let conflicts = &report["merge"]["conflicts"];
+    assert_eq!(conflicts[0]["kinds"][0], "modify/delete");
+    assert_eq!(conflicts[1]["kinds"][0], "contents");
+}
+
+#[test]
+fn attributes_are_those_of_the_base() {
+    let repo = crate::support::TestRepo::with_commit();
+    repo.write(".gitattributes", "*.txt merge=union\n");
+    repo.write("src/list.txt", "one\n");
+    repo.commit_all("a list");
+    let agent = Agent::spawned_in(repo, crate::support::agent::TASK);
+    agent.write("src/list.txt", "one\nmine\n");
+    agent.commit("mine");
+    agent.repo.write("src/list.txt", "one\ntheirs\n");
+    agent.repo.commit_all("theirs");
+    held_to_git(&agent, "clean");
+}
+
+#[test]
+fn landed_work_is_known_however_it_landed() {
+    let landed = |land: &dyn Fn(&Agent)| {
+        let agent = Agent::new();
+        agent.write("src/lib.rs", "pub fn two() -> u32 {\n    2\n}\n");
+        agent.commit("two");
+        land(&agent);
+        let report = agent.verify(&[]);
+        assert_eq!(report["merge"]["state"], "merged", "{report}");
+        assert_eq!(codes(&report), [""; 0]);
+        report["merge"]["how"].clone()
+    };
+    let merge = |agent: &Agent, how: &str| {
+        agent.repo.git(["merge", "--quiet", how, &agent.branch]);
+        agent
+            .repo
+            .git(["commit", "--quiet", "--allow-empty", "-m", "landed"]);
+    };
+    assert_eq!(landed(&|agent| merge(agent, "--no-ff")), "ancestor");
+    assert_eq!(landed(&|agent| merge(agent, "--squash")), "tree");
+    let built_upon = landed(&|agent| {
+        merge(agent, "--squash");
+        agent
+            .repo
+            .write("src/lib.rs", "pub fn three() -> u32 {\n    3\n}\n");
+        agent.repo.commit_all("built upon");
+    });
+    assert_eq!(built_upon, "patch-id");
+}
+
+#[test]
+fn nothing_done_is_nothing_to_merge() {
+    let agent = Agent::new();
+    assert_eq!(agent.verify(&[])["merge"]["state"], "nothing");
+    agent.repo.write("README.md", "# Moved\n");
+    agent.repo.commit_all("main moves");
+    assert_eq!(agent.verify(&[])["merge"]["state"], "nothing");
+}
+
+#[test]
+fn a_base_that_is_gone_or_unrelated_is_a_finding() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "");
+    agent
+        .repo
+        .git(["checkout", "--quiet", "--orphan", "island"]);
+    agent
+        .repo
+        .git(["commit", "--quiet", "--allow-empty", "-m", "island"]);
+    let report = agent.verify(&["--base", "island"]);
+    assert_eq!(
+        codes(&report),
+        ["provenance.base-rewritten", "merge.unrelated"]
+    );
+    agent.repo.git(["branch", "--quiet", "-D", "main"]);
+    let report = agent.verify(&[]);
+    assert_eq!(codes(&report), ["merge.base-gone"]);
+}

@@ -1,0 +1,175 @@
+use super::{Agent, codes, refused, report, run_in};
+use crate::support::agent::agent_command;
+use crate::support::{git_in, git_output};
+use std::fs;
+use std::path::PathBuf;
+
+/// A clone beside the repository, with the ledger and what it keeps.
+fn clone(agent: &Agent, options: &[&str]) -> PathBuf {
+    let path = agent.repo.path().with_file_name("clone");
+    let url = format!("file://{}", agent.repo.path().display());
+    let mut words = vec!["clone", "--quiet"];
+    words.extend(options);
+    words.extend([url.as_str(), path.to_str().expect("UTF-8")]);
+    git_in(&agent.repo.path(), words);
+    let refs = [
+        "refs/notes/agents:refs/notes/agents",
+        "refs/agents/*:refs/agents/*",
+    ];
+    git_in(&path, [&["fetch", "--quiet", "origin"][..], &refs].concat());
+    path
+}
+
+fn finished() -> Agent {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "");
+    agent.commit("two");
+    agent.verify(&[]);
+    agent
+}
+
+#[test]
+fn a_bare_clone_can_judge_a_branch() {
+    let agent = finished();
+    let bare = clone(&agent, &["--bare"]);
+    let answer = report(&run_in(
+        &bare,
+        &agent.id,
+        &["--tip", &agent.branch, "--format=json"],
+    ));
+    assert_eq!(answer["verdict"], "accept", "{answer}");
+    assert_eq!(codes(&answer), ["worktree.gone"]);
+}
+
+#[test]
+fn ci_finds_the_agent_by_its_trailers_also_after_a_rebase() {
+    let agent = finished();
+    agent.repo.write("README.md", "# Moved\n");
+    agent.repo.commit_all("main moves");
+    agent.git(&["rebase", "--quiet", "main"]);
+    let path = clone(&agent, &[]);
+    git_in(
+        &path,
+        [
+            "checkout",
+            "--quiet",
+            "--detach",
+            &format!("origin/{}", agent.branch),
+        ],
+    );
+    let ci = || {
+        let output = agent_command(&path)
+            .args(["verify", "--ci", "--format=json"])
+            .output();
+        report(&output.expect("starts"))
+    };
+    assert_eq!(ci()["agent_id"], agent.id.as_str());
+    git_in(&path, ["branch", "--quiet", "-D", "main"]);
+    assert_eq!(ci()["base"]["ref"], "refs/remotes/origin/main");
+    git_in(&path, ["checkout", "--quiet", "--detach", "origin/main"]);
+    let output = agent_command(&path)
+        .args(["verify", "--ci"])
+        .output()
+        .expect("starts");
+    refused(&output, "agent-unknown", 2);
+}
+
+#[test]
+fn a_shallow_clone_says_what_it_lacks() {
+    let agent = finished();
+    let path = agent.repo.path().with_file_name("clone");
+    let url = format!("file://{}", agent.repo.path().display());
+    let shallow = [
+        "clone",
+        "--quiet",
+        "--depth=1",
+        "--branch",
+        &agent.branch,
+        &url,
+    ];
+    git_in(
+        &agent.repo.path(),
+        [&shallow[..], &[path.to_str().expect("UTF-8")]].concat(),
+    );
+    git_in(
+        &path,
+        [
+            "fetch",
+            "--quiet",
+            "--depth=1",
+            "origin",
+            "refs/notes/agents:refs/notes/agents",
+        ],
+    );
+    let output = run_in(&path, &agent.id, &["--tip=HEAD"]);
+    refused(&output, "history-incomplete", 4);
+}
+
+#[test]
+fn what_is_not_there_is_refused_by_name() {
+    let agent = finished();
+    refused(
+        &run_in(&agent.repo.path(), "0123abcd", &[]),
+        "agent-unknown",
+        2,
+    );
+    refused(&agent.run(&["--base=nowhere"]), "base-not-commit", 2);
+    let other = agent.repo.spawn();
+    let theirs = other["worktree_path"].as_str().expect("a path");
+    refused(&agent.run(&[theirs]), "worktree-foreign", 2);
+    refused(&agent.run(&["src"]), "worktree-foreign", 2);
+    agent.git(&["checkout", "--quiet", "--detach"]);
+    agent.repo.git(["branch", "--quiet", "-D", &agent.branch]);
+    refused(&agent.run(&[]), "branch-gone", 4);
+}
+
+#[test]
+fn a_worktree_is_known_by_its_admin_directory_not_by_its_pointer() {
+    let agent = finished();
+    let other = agent.repo.spawn();
+    let theirs = other["worktree_abspath"].as_str().expect("a path");
+    fs::copy(
+        PathBuf::from(theirs).join(".git"),
+        agent.worktree.join(".git"),
+    )
+    .expect("copy");
+    let answer = agent.verify(&[]);
+    assert_eq!(codes(&answer), ["worktree.unlinked"]);
+    assert_eq!(answer["uncommitted"], 0);
+}
+
+#[test]
+fn a_row_that_was_tampered_with_rejects() {
+    let agent = finished();
+    let spawn = agent
+        .repo
+        .git(["rev-list", "--reverse", &format!("main..{}", agent.branch)]);
+    let spawn = spawn.lines().next().expect("the spawn commit").to_owned();
+    let note = |text: &str| {
+        let file = agent.repo.path().with_file_name("note");
+        fs::write(&file, text).expect("write");
+        let file = file.to_str().expect("UTF-8");
+        agent.repo.git([
+            "notes",
+            "--ref=agents",
+            "add",
+            "--force",
+            "-F",
+            file,
+            &spawn,
+        ]);
+    };
+    let row = agent.repo.git(["notes", "--ref=agents", "show", &spawn]);
+    let lines: Vec<&str> = row.lines().collect();
+    note(&row.replace(
+        "\"e\":\"spawned\",\"by\":\"",
+        "\"e\":\"spawned\",\"by\":\"not ",
+    ));
+    assert_eq!(agent.codes(), ["ledger.chain"]);
+    note(&lines[1..].join("\n"));
+    assert!(agent.codes().contains(&"ledger.irregular".to_owned()));
+    note("garbage\n");
+    refused(&agent.run(&[]), "agent-unknown", 2);
+    let output = git_output(&agent.repo.path(), ["fsck", "--strict"]);
+    assert!(output.status.success());
+}

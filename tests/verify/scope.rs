@@ -1,0 +1,255 @@
+use super::{Agent, codes};
+use crate::support::TestRepo;
+use crate::support::agent::TASK;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+const OUTSIDE: &str = "scope.not-in-whitelist";
+
+#[test]
+fn every_commit_counts_even_when_a_later_one_undoes_it() {
+    let agent = Agent::new();
+    agent.write("README.md", "mine now\n");
+    let commit = agent.commit("out of scope");
+    agent.git(&["revert", "--no-edit", "HEAD"]);
+    let report = agent.verify(&[]);
+    assert_eq!(codes(&report), [OUTSIDE]);
+    assert_eq!(report["findings"][0]["commit"], commit);
+    assert_eq!(report["findings"][0]["path"], "README.md");
+}
+
+#[test]
+fn renames_modes_links_and_submodules_touch_their_paths() {
+    let check = |work: &dyn Fn(&Agent), expected: &[&str]| {
+        let agent = Agent::new();
+        work(&agent);
+        agent.git(&["commit", "--quiet", "--no-verify", "-m", "work"]);
+        assert_eq!(agent.codes(), expected);
+    };
+    check(
+        &|a| drop(a.git(&["mv", "README.md", "src/README.md"])),
+        &[OUTSIDE],
+    );
+    check(
+        &|a| drop(a.git(&["mv", "src/lib.rs", "lib.rs"])),
+        &[OUTSIDE],
+    );
+    check(
+        &|a| {
+            let mode = fs::Permissions::from_mode(0o755);
+            fs::set_permissions(a.worktree.join("README.md"), mode).expect("chmod");
+            a.git(&["add", "README.md"]);
+        },
+        &[OUTSIDE],
+    );
+    check(
+        &|a| {
+            let link = a.worktree.join("src/link");
+            std::os::unix::fs::symlink("../../../../etc", link).expect("symlink");
+            a.git(&["add", "src/link"]);
+        },
+        &["scope.symlink-target"],
+    );
+    check(
+        &|a| {
+            let entry = format!("160000,{},vendor", a.git(&["rev-parse", "HEAD"]));
+            a.git(&["update-index", "--add", "--cacheinfo", &entry]);
+            fs::create_dir(a.worktree.join("vendor")).expect("mkdir");
+        },
+        &[OUTSIDE],
+    );
+}
+
+#[test]
+fn what_is_staged_counts_though_the_files_say_otherwise() {
+    let agent = Agent::new();
+    agent.write("README.md", "staged\n");
+    agent.git(&["add", "README.md"]);
+    agent.write("README.md", "# Test\n");
+    assert_eq!(agent.codes(), [OUTSIDE]);
+}
+
+#[test]
+fn flags_of_the_index_hide_nothing() {
+    for flag in ["--assume-unchanged", "--skip-worktree"] {
+        let agent = Agent::new();
+        agent.git(&["update-index", flag, "README.md"]);
+        assert_eq!(agent.codes(), [""; 0], "{flag} alone is no change");
+        agent.write("README.md", "hidden\n");
+        assert_eq!(agent.git(&["status", "--porcelain"]), "");
+        assert_eq!(agent.codes(), [OUTSIDE], "{flag}");
+        fs::remove_file(agent.worktree.join("README.md")).expect("remove");
+        assert_eq!(agent.codes(), [OUTSIDE], "{flag}, removed");
+    }
+}
+
+#[test]
+fn ignore_rules_added_since_spawn_hide_nothing() {
+    let hide = |how: &dyn Fn(&Agent)| {
+        let agent = Agent::new();
+        agent.write("stolen.txt", "x");
+        agent.write("deep/stolen.txt", "x");
+        how(&agent);
+        assert_eq!(agent.git(&["status", "--porcelain"]), "");
+        let report = agent.verify(&[]);
+        let paths: Vec<_> = report["findings"]
+            .as_array()
+            .expect("findings")
+            .iter()
+            .map(|finding| finding["path"].as_str().expect("a path").to_owned())
+            .collect();
+        for path in ["deep/stolen.txt", "stolen.txt"] {
+            assert!(paths.contains(&path.to_owned()), "{paths:?}");
+        }
+    };
+    hide(&|a| a.write(".gitignore", "*\n"));
+    hide(&|a| {
+        let common = a.git(&["rev-parse", "--path-format=absolute", "--git-common-dir"]);
+        let exclude = format!("{common}/info/exclude");
+        let text = fs::read_to_string(&exclude).expect("info/exclude");
+        fs::write(&exclude, format!("{text}stolen.txt\n")).expect("write");
+    });
+    hide(&|a| {
+        let file = a.repo.path().with_file_name("excludes");
+        fs::write(&file, "stolen.txt\n").expect("write");
+        let file = file.to_str().expect("UTF-8").to_owned();
+        a.git(&["config", "core.excludesFile", &file]);
+    });
+}
+
+#[test]
+fn rules_of_the_base_still_hide_what_they_hid() {
+    let repo = TestRepo::with_commit();
+    repo.write(".gitignore", "*.log\n/build/\n");
+    repo.write("src/.gitignore", "generated/\n!keep.log\n");
+    repo.commit_all("ignore");
+    let agent = Agent::spawned_in(repo, TASK);
+    agent.write("a.log", "x");
+    agent.write("build/out", "x");
+    agent.write("src/bin/generated/x.rs", "x");
+    assert_eq!(agent.codes(), [""; 0]);
+    agent.write("src/keep.log", "x");
+    let report = agent.verify(&[]);
+    assert_eq!(
+        (codes(&report).len(), &report["uncommitted"]),
+        (0, &1.into())
+    );
+}
+
+#[test]
+fn replace_refs_and_grafts_show_another_history_in_vain() {
+    let agent = Agent::new();
+    let spawn = agent.git(&["rev-parse", "HEAD"]);
+    agent.write("README.md", "out\n");
+    agent.commit("out of scope");
+    agent.git(&["revert", "--no-edit", "HEAD"]);
+    agent.write("src/two.rs", "");
+    let good = agent.commit("fine");
+    agent.git(&["replace", "--graft", &good, &spawn]);
+    assert_eq!(agent.codes(), [OUTSIDE]);
+    agent.git(&["replace", "-d", &good]);
+    let grafts = agent.repo.path().join(".git/info/grafts");
+    fs::write(grafts, format!("{good} {spawn}\n")).expect("write");
+    assert_eq!(agent.codes(), [OUTSIDE]);
+}
+
+#[test]
+fn names_that_differ_by_case_are_judged_as_the_tracked_ones() {
+    let repo = TestRepo::with_commit();
+    repo.write("src/secret/key", "x");
+    repo.commit_all("a secret");
+    let task = TASK.replace(
+        "whitelist = [\"src/**\"]",
+        "whitelist = [\"src/**\"]\ndenylist = [\"src/secret/**\"]",
+    );
+    let agent = Agent::spawned_in(repo, &task);
+    agent.write("src/Secret/key", "y");
+    assert_eq!(agent.codes(), ["scope.denylist"]);
+}
+
+#[test]
+fn a_merge_of_the_base_is_judged_by_what_it_adds() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "pub fn two() {}\n");
+    agent.commit("two");
+    agent.repo.write("README.md", "# Changed on main\n");
+    agent.repo.commit_all("main moves");
+    agent.git(&["merge", "--quiet", "--no-edit", "main"]);
+    assert_eq!(agent.codes(), [""; 0]);
+    // Taking back what the base did is a change of the agent's, though the file is as it was.
+    agent.git(&["reset", "--quiet", "--hard", "HEAD~1"]);
+    agent.git(&["merge", "--quiet", "--no-edit", "--strategy=ours", "main"]);
+    assert_eq!(agent.codes(), [OUTSIDE]);
+}
+
+#[test]
+fn foreign_commits_and_lost_spawn_commits_are_found() {
+    let agent = Agent::new();
+    agent.repo.git(["switch", "--quiet", "--create", "feature"]);
+    agent.repo.write("src/feature.rs", "");
+    let foreign = agent.repo.commit_all("somebody's feature");
+    agent.repo.git(["switch", "--quiet", "main"]);
+    agent.write("src/two.rs", "");
+    agent.commit("two");
+    agent.git(&["merge", "--quiet", "--no-edit", "feature"]);
+    let report = agent.verify(&[]);
+    assert_eq!(codes(&report), ["provenance.foreign-commit"]);
+    assert_eq!(report["findings"][0]["commit"], foreign);
+
+    let agent = Agent::new();
+    agent.git(&["reset", "--quiet", "--hard", "main"]);
+    agent.write("src/two.rs", "");
+    agent.commit("without the spawn commit");
+    assert_eq!(agent.codes(), ["provenance.spawn-commit"]);
+}
+
+#[test]
+fn a_rebase_is_followed_and_a_rewritten_base_is_not() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "");
+    agent.commit("two");
+    agent.repo.write("README.md", "# Changed on main\n");
+    agent.repo.commit_all("main moves");
+    agent.git(&["rebase", "--quiet", "main"]);
+    assert_eq!(agent.codes(), [""; 0]);
+    agent
+        .repo
+        .git(["commit", "--quiet", "--amend", "-m", "rewritten"]);
+    // The base's old commit is nobody's now, and landing would bring it back.
+    assert_eq!(
+        agent.codes(),
+        [
+            OUTSIDE,
+            "provenance.base-rewritten",
+            "provenance.foreign-commit"
+        ]
+    );
+}
+
+#[test]
+fn the_worktree_must_be_in_order() {
+    let agent = Agent::new();
+    agent.git(&["switch", "--quiet", "--create", "elsewhere"]);
+    assert_eq!(agent.codes(), ["worktree.head"]);
+
+    let agent = Agent::new();
+    agent.write("src/lib.rs", "pub fn mine() {}\n");
+    agent.commit("mine");
+    agent.repo.write("src/lib.rs", "pub fn theirs() {}\n");
+    agent.repo.commit_all("theirs");
+    let merge = crate::support::git_output(&agent.worktree, ["merge", "main"]);
+    assert!(!merge.status.success(), "it conflicts");
+    assert_eq!(
+        agent.codes(),
+        [
+            "worktree.in-progress",
+            "worktree.unmerged",
+            "merge.conflict"
+        ]
+    );
+
+    let agent = Agent::new();
+    crate::support::git_in(&agent.worktree, ["init", "--quiet", "src/nested"]);
+    agent.write("src/nested/file", "x");
+    assert_eq!(agent.codes(), ["worktree.nested-repository"]);
+}
