@@ -18,8 +18,8 @@ fn a_clean_source_gives_every_file() {
     assert_eq!(outcome.source, Some(repo.path()));
     assert_eq!(
         (outcome.copied, outcome.checked_out),
-        (12, 3),
-        "symlinks are not copied"
+        (11, 4),
+        "symlinks and the empty file are not copied"
     );
 }
 
@@ -45,7 +45,7 @@ fn a_linked_worktree_serves_a_bare_repository() {
     );
     let outcome = check(&bare).outcome;
     assert_eq!(outcome.source, Some(bare.with_file_name("linked")));
-    assert_eq!(outcome.copied, 12);
+    assert_eq!(outcome.copied, 11);
 }
 
 #[test]
@@ -74,16 +74,18 @@ fn nothing_dirty_leaks_from_the_source() {
     let outside = top.with_file_name("outside");
     fs::rename(top.join("deep"), &outside).expect("rename");
     symlink("../outside", top.join("deep")).expect("symlink");
+    // A pipe that nobody writes to: opening or reading it like a file would block for ever.
+    fs::remove_file(top.join("a/one")).expect("remove");
     rustix::fs::mknodat(
         rustix::fs::CWD,
-        top.join("empty"),
+        top.join("a/one"),
         rustix::fs::FileType::Fifo,
         rustix::fs::Mode::RWXU,
         0,
     )
     .expect("a pipe");
     let outcome = check(&top).outcome;
-    assert_eq!((outcome.copied, outcome.checked_out), (5, 10));
+    assert_eq!((outcome.copied, outcome.checked_out), (4, 11));
 }
 
 #[test]
@@ -122,7 +124,7 @@ fn a_source_checked_out_under_other_settings_is_not_copied() {
         "to git it is clean"
     );
     let outcome = check(&repo.path()).outcome;
-    assert_eq!((outcome.copied, outcome.checked_out), (11, 4));
+    assert_eq!((outcome.copied, outcome.checked_out), (10, 5));
 }
 
 #[test]

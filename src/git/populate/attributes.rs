@@ -2,6 +2,7 @@
 //! conversion that attributes and configuration ask for (gitattributes(5)).
 
 use super::listing::Listing;
+use super::pool;
 use crate::error::{Code, Error, Result};
 use gix::attrs::StateRef;
 use gix::bstr::ByteSlice;
@@ -25,54 +26,69 @@ pub(super) enum Form {
 
 const NAMES: [&str; 5] = ["filter", "working-tree-encoding", "ident", "eol", "text"];
 
+/// Entries matched at a time. A thread that begins elsewhere in the tree reads the attribute files on
+/// the way there again.
+const CHUNK: usize = 512;
+
 /// The form of every entry of `listing`, in its order.
 ///
 /// # Errors
 /// `repo-corrupt` when a `.gitattributes` of the tree cannot be read.
 pub(super) fn forms(
-    repo: &gix::Repository,
+    repo: &gix::ThreadSafeRepository,
     listing: &Listing,
     symlinks: bool,
+    threads: usize,
 ) -> Result<Vec<Form>> {
-    let unreadable = |error: gix::Error| {
-        Error::new(Code::RepoCorrupt, "could not read the tree's attributes")
-            .because(error.to_string())
-    };
-    let defaults_to_crlf = defaults_to_crlf(repo);
-    let mut stack = repo
-        .attributes_only(&listing.index, Source::IdMapping)
-        .map_err(unreadable)?;
-    let mut matches = stack.selected_attribute_matches(NAMES);
-    let mut forms = Vec::with_capacity(listing.index.entries().len());
-    for entry in listing.index.entries() {
-        forms.push(match entry.mode {
-            Mode::COMMIT => Form::Submodule,
-            Mode::SYMLINK if symlinks => Form::Symlink,
-            // Where there are no symlinks, git writes the target into a file, unconverted.
-            Mode::SYMLINK => Form::Plain,
-            // Git reads such a file for its attributes, gitoxide does not.
-            Mode::FILE_EXECUTABLE if is_attributes_file(entry.path(&listing.index)) => {
-                Form::OnlyGit
-            }
-            mode => {
+    let entries = listing.index.entries();
+    let mut forms: Vec<_> = entries.iter().map(|entry| (entry, Form::Plain)).collect();
+    pool::share(&mut forms, CHUNK, threads, |chunks| {
+        let repo = repo.to_thread_local();
+        let defaults_to_crlf = defaults_to_crlf(&repo);
+        let mut stack = repo
+            .attributes_only(&listing.index, Source::IdMapping)
+            .map_err(unreadable)?;
+        let mut matches = stack.selected_attribute_matches(NAMES);
+        while let Some(chunk) = chunks.next() {
+            for (entry, form) in chunk {
                 let path = entry.path(&listing.index);
-                let platform = stack.at_entry(path, Some(mode)).map_err(unreadable)?;
-                matches.reset();
-                if platform.matching_attributes(&mut matches) {
-                    let mut states = matches.iter_selected().map(|found| found.assignment.state);
-                    let mut next = || states.next().unwrap_or(StateRef::Unspecified);
-                    form([next(), next(), next(), next(), next()], defaults_to_crlf)
-                } else {
-                    form([StateRef::Unspecified; 5], defaults_to_crlf)
-                }
+                *form = match entry.mode {
+                    Mode::COMMIT => Form::Submodule,
+                    Mode::SYMLINK if symlinks => Form::Symlink,
+                    // Where there are no symlinks, git writes the target into a file, unconverted.
+                    Mode::SYMLINK => Form::Plain,
+                    // Git reads such a file for its attributes, gitoxide does not.
+                    Mode::FILE_EXECUTABLE if is_attributes_file(path) => Form::OnlyGit,
+                    mode => {
+                        let platform = stack.at_entry(path, Some(mode)).map_err(unreadable)?;
+                        matches.reset();
+                        let any = platform.matching_attributes(&mut matches);
+                        let mut states = matches
+                            .iter_selected()
+                            .take(if any { NAMES.len() } else { 0 })
+                            .map(|found| found.assignment.state);
+                        asked_for(
+                            NAMES.map(|_| states.next().unwrap_or(StateRef::Unspecified)),
+                            defaults_to_crlf,
+                        )
+                    }
+                };
             }
-        });
-    }
-    Ok(forms)
+        }
+        Ok(())
+    })?;
+    Ok(forms.into_iter().map(|(_, form)| form).collect())
+}
+
+fn unreadable(error: gix::Error) -> Error {
+    Error::new(Code::RepoCorrupt, "could not read the tree's attributes").because(error.to_string())
 }
 
 /// The form that the states of the attributes [`NAMES`] call for, as git's `convert.c` reads them.
-fn form([filter, encoding, ident, eol, text]: [StateRef<'_>; 5], defaults_to_crlf: bool) -> Form {
+fn asked_for(
+    [filter, encoding, ident, eol, text]: [StateRef<'_>; 5],
+    defaults_to_crlf: bool,
+) -> Form {
     let is = |state: StateRef<'_>, wanted: &[u8]| match state {
         StateRef::Value(value) => value.as_bstr() == wanted.as_bstr(),
         _ => false,

@@ -15,6 +15,7 @@ use rustix::fs::{AtFlags, OFlags, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::File;
+use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -100,6 +101,17 @@ impl Destination {
         )
         .map(File::from)
         .map_err(|errno| self.failed("could not create", path, errno))
+    }
+
+    /// Creates a file with this content and gives what the index records of it.
+    ///
+    /// # Errors
+    /// As [`Destination::create_file`].
+    pub(super) fn write_file(&self, path: &[u8], mode: Mode, content: &[u8]) -> Result<Stat> {
+        let mut file = self.create_file(path, mode)?;
+        file.write_all(content)
+            .map_err(|error| self.io_error("could not write", path, error))?;
+        self.seal(&file, path)
     }
 
     /// Ends a file: steps its time back and gives what the index records of it.

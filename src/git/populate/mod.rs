@@ -47,6 +47,10 @@ use std::path::{Path, PathBuf};
 /// The most threads used unless the caller says otherwise: more gain nothing (measured).
 const MOST_THREADS: usize = 4;
 
+/// Entries written at a time: enough to stay in few directories, few enough that no thread idles at
+/// the end.
+const CHUNK: usize = 64;
+
 /// A worktree to populate.
 pub struct Request<'a> {
     /// The repository, seen from the worktree that the new one is made from.
@@ -113,7 +117,8 @@ fn populate_ourselves(request: &Request<'_>, threads: usize) -> Result<Option<Ou
         })?;
     let tree = request.repo.read_commit(request.commit)?.tree;
     let mut listing = Listing::load(&gix.objects, tree, options.validate)?;
-    let forms = attributes::forms(&gix, &listing, options.fs.symlink)?;
+    let shared = gix.clone().into_sync();
+    let forms = attributes::forms(&shared, &listing, options.fs.symlink, threads)?;
     if forms.contains(&Form::OnlyGit) {
         return Ok(None);
     }
@@ -122,9 +127,8 @@ fn populate_ourselves(request: &Request<'_>, threads: usize) -> Result<Option<Ou
     let source = Source::choose(request.repo, &gix, tree, request.worktree)?;
     let mut outcome = Outcome::default();
 
-    create_directories(&listing, &forms, &destination)?;
     write_plain(
-        &gix,
+        &shared,
         &mut listing,
         &forms,
         source.as_ref(),
@@ -163,24 +167,8 @@ fn open(worktree: &Path) -> Option<gix::Repository> {
     gix::open_opts(worktree, options).ok()
 }
 
-fn create_directories(listing: &Listing, forms: &[Form], destination: &Destination) -> Result<()> {
-    for directory in &listing.directories {
-        let path = listing.directory_path(directory);
-        // The root is there, and git makes no directory for an empty tree.
-        if !path.is_empty() && directory.entries > 0 {
-            destination.create_directory(path)?;
-        }
-    }
-    for (entry, &form) in listing.index.entries().iter().zip(forms) {
-        if form == Form::Submodule {
-            destination.create_directory(entry.path(&listing.index))?;
-        }
-    }
-    Ok(())
-}
-
 fn write_plain(
-    gix: &gix::Repository,
+    gix: &gix::ThreadSafeRepository,
     listing: &mut Listing,
     forms: &[Form],
     source: Option<&Source>,
@@ -189,23 +177,19 @@ fn write_plain(
     outcome: &mut Outcome,
 ) -> Result<()> {
     let (entries, paths) = listing.index.entries_mut_and_pathbacking();
-    let mut plain: Vec<_> = entries
-        .iter_mut()
-        .zip(forms)
-        .filter(|(_, form)| **form == Form::Plain)
-        .map(|(entry, _)| entry)
-        .collect();
-    let writers = (0..threads)
-        .map(|_| {
-            let objects = gix.objects.clone().into_arc();
-            let objects =
-                objects.map_err(|error| Error::io("could not open the object database", error))?;
-            Ok(Writer::new(objects, source, destination, paths))
-        })
-        .collect::<Result<Vec<_>>>()?;
-    for writer in pool::for_each(&mut plain, writers, |writer, entry| writer.write(entry))? {
-        outcome.copied += writer.copied();
-        outcome.checked_out += writer.checked_out();
+    let mut items: Vec<_> = entries.iter_mut().zip(forms).collect();
+    let counts = pool::share(&mut items, CHUNK, threads, |chunks| {
+        let mut writer = Writer::new(gix.to_thread_local().objects, source, destination);
+        while let Some(chunk) = chunks.next() {
+            for (entry, form) in chunk {
+                writer.write(entry, **form, paths)?;
+            }
+        }
+        Ok((writer.copied(), writer.checked_out()))
+    })?;
+    for (copied, checked_out) in counts {
+        outcome.copied += copied;
+        outcome.checked_out += checked_out;
     }
     Ok(())
 }

@@ -9,9 +9,11 @@
 //! A file above [`BUFFER`] is cloned first where the file system can share its blocks, and the clone
 //! is hashed: nobody else writes to it.
 
+use super::attributes::Form;
 use super::destination::Destination;
 use super::source::Source;
 use crate::error::{Code, Error, Result};
+use gix::bstr::BStr;
 use gix::index::entry::Stat;
 use gix::index::{Entry, PathStorageRef};
 use gix::objs::{Find, FindHeader, Kind};
@@ -22,12 +24,13 @@ use std::io::{Read, Write};
 /// Files up to this size are read whole.
 const BUFFER: usize = 128 << 10;
 
-/// Writes plain files; one per thread.
+/// Writes plain files and the directories on the way to every entry; one per thread.
 pub(super) struct Writer<'a, Objects> {
     objects: Objects,
     source: Option<&'a Source>,
     destination: &'a Destination,
-    paths: &'a PathStorageRef,
+    /// The directory of the last entry: it and its parents exist.
+    directory: &'a [u8],
     buffer: Vec<u8>,
     blob: Vec<u8>,
     copied: usize,
@@ -40,13 +43,12 @@ impl<'a, Objects: Find + FindHeader> Writer<'a, Objects> {
         objects: Objects,
         source: Option<&'a Source>,
         destination: &'a Destination,
-        paths: &'a PathStorageRef,
     ) -> Self {
         Writer {
             objects,
             source,
             destination,
-            paths,
+            directory: &[],
             buffer: vec![0; if source.is_some() { BUFFER } else { 0 }],
             blob: Vec::new(),
             copied: 0,
@@ -54,23 +56,24 @@ impl<'a, Objects: Find + FindHeader> Writer<'a, Objects> {
         }
     }
 
-    /// Writes one entry and records its stat.
+    /// Makes the directories that lead to an entry; writes it and records its stat if it is a plain
+    /// file, makes the empty directory of a submodule, and leaves everything else to others.
     ///
     /// # Errors
     /// `repo-corrupt` when the blob is missing or broken; `path-exists`, `disk-full`, `io`.
-    pub(super) fn write(&mut self, entry: &mut Entry) -> Result<()> {
-        if let Some(stat) = self.copy(entry)? {
-            entry.stat = stat;
-            self.copied += 1;
-            return Ok(());
+    pub(super) fn write(
+        &mut self,
+        entry: &mut Entry,
+        form: Form,
+        paths: &'a PathStorageRef,
+    ) -> Result<()> {
+        let path = entry.path_in(paths);
+        self.enter(path)?;
+        match form {
+            Form::Plain => entry.stat = self.write_file(entry, path)?,
+            Form::Submodule => self.destination.create_directory(path)?,
+            Form::Converted | Form::Symlink | Form::OnlyGit => {}
         }
-        let path = entry.path_in(self.paths);
-        let blob = read_blob(&self.objects, entry, path, &mut self.blob)?;
-        let mut file = self.destination.create_file(path, entry.mode)?;
-        file.write_all(blob)
-            .map_err(|error| self.destination.io_error("could not write", path, error))?;
-        entry.stat = self.destination.seal(&file, path)?;
-        self.checked_out += 1;
         Ok(())
     }
 
@@ -84,51 +87,94 @@ impl<'a, Objects: Find + FindHeader> Writer<'a, Objects> {
         self.checked_out
     }
 
-    fn copy(&mut self, entry: &Entry) -> Result<Option<Stat>> {
-        let path = entry.path_in(self.paths);
-        let Some(mut from) = self.source.and_then(|source| source.file(path)) else {
-            return Ok(None);
-        };
-        let Some(size) = from.metadata().ok().filter(|meta| meta.is_file()) else {
-            return Ok(None);
-        };
-        let size = size.len();
-        let Some(buffer) = usize::try_from(size)
-            .ok()
-            .and_then(|size| self.buffer.get_mut(..size))
-        else {
-            return self.copy_large(entry, &mut from, size);
-        };
-        // A file that shrinks or grows meanwhile fails to read or to hash.
-        if from.read_exact(buffer).is_err() || blob_hash(size, buffer) != entry.id.as_bytes() {
-            return Ok(None);
+    /// Makes the directories above `path` that are not above the entry before it too.
+    fn enter(&mut self, path: &'a [u8]) -> Result<()> {
+        let directory = parent(path);
+        let shared = self
+            .directory
+            .iter()
+            .zip(directory)
+            .take_while(|(one, other)| one == other)
+            .count();
+        for end in (shared..=directory.len()).filter(|&end| end > 0) {
+            let is_whole = directory.get(end).is_none_or(|&byte| byte == b'/');
+            let was_made =
+                end == shared && self.directory.get(end).is_none_or(|&byte| byte == b'/');
+            if is_whole && !was_made {
+                self.destination.create_directory(&directory[..end])?;
+            }
         }
-        let mut to = self.destination.create_file(path, entry.mode)?;
-        to.write_all(buffer)
-            .map_err(|error| self.destination.io_error("could not write", path, error))?;
-        self.destination.seal(&to, path).map(Some)
+        self.directory = directory;
+        Ok(())
     }
 
-    fn copy_large(&mut self, entry: &Entry, from: &mut File, size: u64) -> Result<Option<Stat>> {
-        // The size is looked up first, so that nobody can make us read an endless file.
-        match self.objects.try_header(&entry.id) {
-            Ok(Some(header)) if header.size == size => {}
-            _ => return Ok(None),
+    fn write_file(&mut self, entry: &Entry, path: &BStr) -> Result<Stat> {
+        if let Some(stat) = self.copy(entry, path)? {
+            self.copied += 1;
+            return Ok(stat);
         }
-        let path = entry.path_in(self.paths);
-        let io_error = |error| self.destination.io_error("could not write", path, error);
+        let blob = read_blob(&self.objects, entry, path, &mut self.blob)?;
+        self.checked_out += 1;
+        self.destination.write_file(path, entry.mode, blob)
+    }
+
+    fn copy(&mut self, entry: &Entry, path: &BStr) -> Result<Option<Stat>> {
+        // What is empty is made faster than copied.
+        let Some(source) = self.source.filter(|_| !entry.id.is_empty_blob()) else {
+            return Ok(None);
+        };
+        let Some(from) = source.file(path) else {
+            return Ok(None);
+        };
+        // One call gives a whole file that is smaller than the buffer. Less than the whole file, as from
+        // anything that is no file, does not hash to its name.
+        let Ok(length) = rustix::io::pread(&from, &mut *self.buffer, 0) else {
+            return Ok(None);
+        };
+        let content = &self.buffer[..length];
+        if length == self.buffer.len() {
+            return self.copy_large(entry, path, from);
+        }
+        if blob_hasher(length as u64).chain_update(content).finalize()[..] != *entry.id.as_bytes() {
+            return Ok(None);
+        }
+        self.destination
+            .write_file(path, entry.mode, content)
+            .map(Some)
+    }
+
+    fn copy_large(&mut self, entry: &Entry, path: &BStr, mut from: File) -> Result<Option<Stat>> {
+        // The size is looked up first, so that nobody can make us read an endless file.
+        let size = match self.objects.try_header(&entry.id) {
+            Ok(Some(header)) => header.size,
+            _ => return Ok(None),
+        };
+        if !from
+            .metadata()
+            .is_ok_and(|meta| meta.is_file() && meta.len() == size)
+        {
+            return Ok(None);
+        }
         let mut to = self.destination.create_file(path, entry.mode)?;
-        let copied = if clone_blocks(&to, from) {
+        let copied = if clone_blocks(&to, &from) {
             hash_through(&mut to, &mut std::io::sink(), size, &mut self.buffer)
         } else {
-            hash_through(from, &mut to, size, &mut self.buffer)
+            hash_through(&mut from, &mut to, size, &mut self.buffer)
         };
-        if copied.map_err(io_error)? == entry.id.as_bytes() {
+        let copied =
+            copied.map_err(|error| self.destination.io_error("could not write", path, error))?;
+        if copied == entry.id.as_bytes() {
             return self.destination.seal(&to, path).map(Some);
         }
         self.destination.remove_file(path)?;
         Ok(None)
     }
+}
+
+/// The directory that a path is in; empty at the top.
+fn parent(path: &[u8]) -> &[u8] {
+    let slash = path.iter().rposition(|&byte| byte == b'/');
+    &path[..slash.unwrap_or(0)]
 }
 
 /// The content of an entry's blob.
@@ -159,12 +205,9 @@ pub(super) fn read_blob<'b>(
     }
 }
 
+/// A hasher that names blobs of `size` bytes as git does.
 fn blob_hasher(size: u64) -> Sha1 {
     Sha1::new().chain_update(format!("blob {size}\0"))
-}
-
-fn blob_hash(size: u64, data: &[u8]) -> [u8; 20] {
-    blob_hasher(size).chain_update(data).finalize().into()
 }
 
 /// Moves `size` bytes and gives the name of the blob that they make. One byte more is asked for, so

@@ -1,41 +1,41 @@
 //! Work on a slice, shared out to threads in chunks.
 
 use crate::error::{Error, Result};
+use std::slice::ChunksMut;
 use std::sync::Mutex;
 
-/// Items taken at a time: enough to stay in one directory, few enough that no thread idles at the end.
-const CHUNK: usize = 64;
+/// The chunks that no thread has taken yet.
+pub(super) struct Chunks<'i, T>(Mutex<ChunksMut<'i, T>>);
 
-/// Calls `work` for each of `items`, on one thread per worker; gives the workers back. After the first
-/// error no more chunks are begun.
+impl<'i, T> Chunks<'i, T> {
+    /// Takes the next chunk, in the order of the slice.
+    pub(super) fn next(&self) -> Option<&'i mut [T]> {
+        self.0.lock().ok()?.next()
+    }
+}
+
+/// Calls `work` on up to `threads` threads, the calling one among them; each takes chunks of `size` items
+/// until there are none. Gives what each returned. After the first error no more chunks are given out.
 ///
 /// # Errors
 /// The first error of `work`.
-pub(super) fn for_each<T: Send, W: Send>(
+pub(super) fn share<T: Send, R: Send>(
     items: &mut [T],
-    workers: Vec<W>,
-    work: impl Fn(&mut W, &mut T) -> Result<()> + Sync,
-) -> Result<Vec<W>> {
-    let chunks = Mutex::new(items.chunks_mut(CHUNK));
-    let next = || chunks.lock().ok()?.next();
-    let run = |mut worker: W| -> Result<W> {
-        while let Some(chunk) = next() {
-            for item in chunk {
-                work(&mut worker, item).inspect_err(|_| while next().is_some() {})?;
-            }
-        }
-        Ok(worker)
-    };
+    size: usize,
+    threads: usize,
+    work: impl Fn(&Chunks<'_, T>) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    let size = size.max(1);
+    let helpers = threads.min(items.len().div_ceil(size)).saturating_sub(1);
+    let chunks = Chunks(Mutex::new(items.chunks_mut(size)));
+    let run = || work(&chunks).inspect_err(|_| while chunks.next().is_some() {});
     std::thread::scope(|scope| {
-        let run = &run;
-        let running: Vec<_> = workers
-            .into_iter()
-            .map(|worker| scope.spawn(move || run(worker)))
-            .collect();
+        let running: Vec<_> = (0..helpers).map(|_| scope.spawn(run)).collect();
+        let own = run();
         let panicked = |_| Err(Error::bug("a thread that populates a worktree panicked"));
-        running
+        let others = running
             .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(panicked))
-            .collect()
+            .map(|thread| thread.join().unwrap_or_else(panicked));
+        std::iter::once(own).chain(others).collect()
     })
 }
