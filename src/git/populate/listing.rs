@@ -51,14 +51,10 @@ impl Listing {
         root: Oid,
         validate: component::Options,
     ) -> Result<Listing> {
-        let mut listing = Listing {
-            index: State::new(gix::hash::Kind::Sha1),
-            directories: Vec::new(),
-            directory_paths: Vec::new(),
-        };
+        let mut listing = Listing::new();
         let mut buffer = Vec::new();
         let mut path = Vec::new();
-        let mut open = vec![listing.enter(objects, root, &path, &mut buffer)?];
+        let mut open = vec![listing.open(objects, root, &path, &mut buffer)?];
         while let Some(level) = open.last_mut() {
             path.truncate(level.path_len);
             let Some(entry) = level.entries.next() else {
@@ -84,18 +80,22 @@ impl Listing {
                     format!("tree {root} is nested more than {MAX_DEPTH} levels deep"),
                 ));
             }
-            open.push(listing.enter(objects, entry.oid, &path, &mut buffer)?);
+            open.push(listing.open(objects, entry.oid, &path, &mut buffer)?);
         }
         Ok(listing)
     }
 
-    fn enter(
-        &mut self,
-        objects: &impl Find,
-        oid: Oid,
-        path: &[u8],
-        buffer: &mut Vec<u8>,
-    ) -> Result<Level> {
+    /// A listing of nothing.
+    pub(super) fn new() -> Listing {
+        Listing {
+            index: State::new(gix::hash::Kind::Sha1),
+            directories: Vec::new(),
+            directory_paths: Vec::new(),
+        }
+    }
+
+    /// Adds a directory of which nothing else is known yet; gives its position.
+    pub(super) fn enter(&mut self, oid: Oid, path: &[u8]) -> usize {
         let path_start = self.directory_paths.len();
         self.directory_paths.extend_from_slice(path);
         self.directories.push(Directory {
@@ -104,9 +104,19 @@ impl Listing {
             children: 0,
             path: path_start..self.directory_paths.len(),
         });
+        self.directories.len() - 1
+    }
+
+    fn open(
+        &mut self,
+        objects: &impl Find,
+        oid: Oid,
+        path: &[u8],
+        buffer: &mut Vec<u8>,
+    ) -> Result<Level> {
         Ok(Level {
             entries: read_tree(objects, oid, buffer)?.into_iter(),
-            directory: self.directories.len() - 1,
+            directory: self.enter(oid, path),
             entries_before: self.index.entries().len(),
             path_len: path.len(),
         })
@@ -172,7 +182,11 @@ fn canonical_mode(mode: u32) -> Option<Mode> {
     }
 }
 
-fn require_safe_name(
+/// Requires that a name of the tree, at `path`, may be written to disk; `mode` is `None` for a directory.
+///
+/// # Errors
+/// `path-invalid`.
+pub(super) fn require_safe_name(
     name: &[u8],
     mode: Option<Mode>,
     path: &BStr,

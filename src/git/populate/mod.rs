@@ -24,12 +24,14 @@
 mod attributes;
 mod converted;
 mod destination;
+mod hash;
 mod index;
 mod inherit;
 mod listing;
 mod only_git;
 mod plain;
 mod pool;
+mod proven;
 mod source;
 
 use super::Repo;
@@ -116,7 +118,12 @@ fn populate_ourselves(request: &Request<'_>, threads: usize) -> Result<Option<Ou
                 .because(error.to_string())
         })?;
     let tree = request.repo.read_commit(request.commit)?.tree;
-    let mut listing = Listing::load(&gix.objects, tree, options.validate)?;
+    let source = Source::choose(request.repo, &gix, tree, request.worktree)?;
+    let index = source.as_ref().and_then(Source::index);
+    let mut listing = match index.and_then(|path| proven::listing(path, tree, options.validate)) {
+        Some(listing) => listing,
+        None => Listing::load(&gix.objects, tree, options.validate)?,
+    };
     let shared = gix.clone().into_sync();
     let forms = attributes::forms(&shared, &listing, options.fs.symlink, threads)?;
     if forms.contains(&Form::OnlyGit) {
@@ -124,7 +131,6 @@ fn populate_ourselves(request: &Request<'_>, threads: usize) -> Result<Option<Ou
     }
     let lock = IndexLock::take(request.admin_dir)?;
     let destination = Destination::open(request.worktree, lock.file())?;
-    let source = Source::choose(request.repo, &gix, tree, request.worktree)?;
     let mut outcome = Outcome::default();
 
     write_plain(

@@ -11,13 +11,14 @@
 
 use super::attributes::Form;
 use super::destination::Destination;
+use super::hash;
 use super::source::Source;
 use crate::error::{Code, Error, Result};
 use gix::bstr::BStr;
 use gix::index::entry::Stat;
 use gix::index::{Entry, PathStorageRef};
 use gix::objs::{Find, FindHeader, Kind};
-use sha1::{Digest, Sha1};
+use sha1::Digest;
 use std::fs::File;
 use std::io::{Read, Write};
 
@@ -135,7 +136,7 @@ impl<'a, Objects: Find + FindHeader> Writer<'a, Objects> {
         if length == self.buffer.len() {
             return self.copy_large(entry, path, from);
         }
-        if blob_hasher(length as u64).chain_update(content).finalize()[..] != *entry.id.as_bytes() {
+        if hash::object("blob", content) != entry.id.as_bytes() {
             return Ok(None);
         }
         self.destination
@@ -205,11 +206,6 @@ pub(super) fn read_blob<'b>(
     }
 }
 
-/// A hasher that names blobs of `size` bytes as git does.
-fn blob_hasher(size: u64) -> Sha1 {
-    Sha1::new().chain_update(format!("blob {size}\0"))
-}
-
 /// Moves `size` bytes and gives the name of the blob that they make. One byte more is asked for, so
 /// that a file that grew meanwhile hashes to something else.
 fn hash_through(
@@ -218,7 +214,7 @@ fn hash_through(
     size: u64,
     buffer: &mut [u8],
 ) -> std::io::Result<[u8; 20]> {
-    let mut hasher = blob_hasher(size);
+    let mut hasher = hash::hasher("blob", size);
     let mut from = from.take(size + 1);
     loop {
         let length = from.read(buffer)?;

@@ -22,6 +22,7 @@ const MOST_CANDIDATES: usize = 64;
 pub(super) struct Source {
     root: OwnedFd,
     path: PathBuf,
+    index: Option<PathBuf>,
 }
 
 impl Source {
@@ -39,7 +40,11 @@ impl Source {
         let mut fallback = None;
         if let Some(main) = repo.main_worktree()? {
             if head_tree(gix, repo.common_dir()) == Some(tree) {
-                return Ok(Source::open(main));
+                let index = repo.common_dir().join("index");
+                return Ok(Source::open(main).map(|main| Source {
+                    index: Some(index),
+                    ..main
+                }));
             }
             fallback = Some(main);
         }
@@ -58,7 +63,16 @@ impl Source {
     fn open(path: PathBuf) -> Option<Source> {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
         let root = rustix::fs::open(&path, flags, Mode::empty()).ok()?;
-        Some(Source { root, path })
+        Some(Source {
+            root,
+            path,
+            index: None,
+        })
+    }
+
+    /// An index that probably holds the tree.
+    pub(super) fn index(&self) -> Option<&Path> {
+        self.index.as_deref()
     }
 
     /// The top of the worktree.
