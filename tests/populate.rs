@@ -3,6 +3,10 @@
 
 /// Populating, and what it is compared with.
 mod oracle;
+/// The tree as the main worktree's index has it.
+mod proven;
+/// Spawns under a umask and on a full disk.
+mod surroundings;
 
 use crate::support::{TestRepo, git_in, git_output};
 use git_agent::domain::oid::Oid;

@@ -1,6 +1,6 @@
 //! The repositories to populate from, and git's own worktree to compare with.
 
-use crate::support::{TestRepo, git_in};
+use crate::support::{TestRepo, git_in, git_output};
 use git_agent::domain::oid::Oid;
 use git_agent::error::Error;
 use git_agent::git::Repo;
@@ -58,7 +58,7 @@ pub(super) fn check(repository: &Path) -> Pair {
     git_in(repository, ["worktree", "add", "--quiet", "--detach", top]);
     assert_same_files(&ours, &theirs);
     if !outcome.via_git {
-        assert_no_racy_entry(&ours);
+        assert_stat_is_recorded(&ours);
     }
     assert_eq!(git_in(&ours, ["status", "--porcelain"]), "");
     for question in [
@@ -79,7 +79,7 @@ pub(super) fn check(repository: &Path) -> Pair {
 }
 
 /// Same names, kinds, content and modes below two directories.
-fn assert_same_files(one: &Path, two: &Path) {
+pub(super) fn assert_same_files(one: &Path, two: &Path) {
     let list = |top: &Path| {
         let mut found = Vec::new();
         for entry in walkdir::WalkDir::new(top).sort_by_file_name() {
@@ -104,21 +104,43 @@ fn assert_same_files(one: &Path, two: &Path) {
     assert_eq!(list(one), list(two));
 }
 
-/// Every entry's modification second is below the index's, so that git need not read the file.
-fn assert_no_racy_entry(worktree: &Path) {
+/// What the index records of every entry is what lstat says, and every modification second is below
+/// the index's own: git need not open a single file to find the worktree clean.
+fn assert_stat_is_recorded(worktree: &Path) {
     let git_dir = PathBuf::from(git_in(worktree, ["rev-parse", "--absolute-git-dir"]));
     // Asked before any command may refresh the index: `--debug` only prints what is stored.
     let index = fs::metadata(git_dir.join("index")).expect("index").mtime();
-    for line in git_in(worktree, ["ls-files", "--debug"]).lines() {
-        if let Some(time) = line.trim().strip_prefix("mtime: ") {
-            let second: i64 = time
-                .split(':')
-                .next()
-                .expect("seconds")
-                .parse()
-                .expect("number");
-            assert!(second < index, "racy: {second} against {index}");
+    let answer = git_output(worktree, ["ls-files", "--debug", "-z"]).stdout;
+    let mut path = &[][..];
+    for piece in answer.split(|&byte| byte == 0) {
+        // The entry's five lines come after its name and before the next one's.
+        let lines = piece.split_inclusive(|&byte| byte == b'\n');
+        let length = lines.take(5).map(<[u8]>::len).sum::<usize>();
+        let (recorded, next) = piece.split_at(if path.is_empty() { 0 } else { length });
+        if !path.is_empty() {
+            let file = worktree.join(std::ffi::OsStr::from_bytes(path));
+            let meta = fs::symlink_metadata(&file).expect("a file");
+            assert!(meta.is_dir() || meta.mtime() < index, "{file:?} is racy");
+            if !meta.is_dir() {
+                let times = [
+                    ("ctime", meta.ctime(), meta.ctime_nsec()),
+                    ("mtime", meta.mtime(), meta.mtime_nsec()),
+                ]
+                .map(|(name, seconds, nanoseconds)| format!("  {name}: {seconds}:{nanoseconds}"));
+                let now = format!(
+                    "{}\n{}\n  dev: {}\tino: {}\n  uid: {}\tgid: {}\n  size: {}\tflags: 0\n",
+                    times[0],
+                    times[1],
+                    meta.dev() as u32,
+                    meta.ino() as u32,
+                    meta.uid(),
+                    meta.gid(),
+                    meta.size() as u32,
+                );
+                assert_eq!(String::from_utf8_lossy(recorded), now, "{file:?}");
+            }
         }
+        path = next;
     }
 }
 
