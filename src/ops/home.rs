@@ -158,8 +158,7 @@ fn agent_named_by(pointer: &Path) -> Option<String> {
     }
     let text = fs::read_to_string(pointer).ok()?;
     let admin = Path::new(text.strip_prefix("gitdir: ")?.trim_end());
-    let id8 = admin.file_name()?.to_str()?.strip_prefix("agent-")?;
-    let hex = id8.len() == 8 && id8.bytes().all(|b| b.is_ascii_hexdigit());
+    let id8 = layout::agent_of_worktree(admin.file_name()?.to_str()?)?;
     let listed = admin.parent()?.file_name()? == "worktrees";
-    (hex && listed).then(|| id8.to_owned())
+    listed.then(|| id8.to_owned())
 }

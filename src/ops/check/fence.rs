@@ -4,10 +4,9 @@ use super::place;
 use crate::domain::agent::Agent;
 use crate::domain::change::{Change, ChangeKind};
 use crate::domain::event::Isolation;
-use crate::domain::glob::Glob;
 use crate::domain::oid::Oid;
 use crate::domain::path::RepoPath;
-use crate::domain::scope::{CaseIndex, Scope};
+use crate::domain::scope::CaseIndex;
 use crate::domain::violation::{Boundary, BundleRule, Reason, Violation};
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
@@ -167,12 +166,9 @@ impl<'r> Fence<'r> {
 }
 
 fn boundary(policy: &Policy) -> Result<Boundary, String> {
-    let globs = |texts: &[String]| -> Result<Vec<Glob>, String> {
-        texts.iter().map(|text| Glob::parse(text)).collect()
-    };
     let bundle = policy.bundle_dir.as_ref();
     Ok(Boundary {
-        scope: Scope::new(&globs(&policy.whitelist)?, &globs(&policy.denylist)?)?,
+        scope: policy.scope()?,
         edits: policy.edits,
         bundle: bundle
             .filter(|_| policy.isolation == Isolation::Worktree.as_str())

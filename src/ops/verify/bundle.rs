@@ -1,7 +1,7 @@
 //! The six files: read without being led astray or held up, and kept as a tree.
 
 use super::subject::Subject;
-use crate::domain::bundle::{FILES, SPEC};
+use crate::domain::bundle::{FILES, PROGRESS, SPEC};
 use crate::domain::evidence::{Artefact, ArtefactProblem, Says};
 use crate::domain::oid::Oid;
 use crate::error::Result;
@@ -21,8 +21,6 @@ use std::path::Path;
 
 /// No artefact is longer, in bytes.
 const LONGEST: u64 = 4 << 20;
-/// The file with the machine-readable status.
-const PROGRESS: &str = "progress.json";
 
 /// The bundle as it was found, and the tree that keeps what could be read.
 #[derive(Default)]
