@@ -59,7 +59,7 @@ impl Repo {
             .args([ours.to_hex(), theirs.to_hex()]);
         let output = command::finish(&mut command)?;
         let result = match output.status.code() {
-            Some(0 | 1) => parse(&output.stdout).ok_or_else(|| {
+            Some(status @ (0 | 1)) => parse(status == 0, &output.stdout).ok_or_else(|| {
                 Error::new(
                     Code::GitFailed,
                     "git merge-tree gave an answer that is none",
@@ -120,9 +120,12 @@ impl Repo {
 /// Reads the answer of `git merge-tree -z`: the tree; for conflicts the stages of each path, an empty
 /// field, and messages as a count of paths, the paths, a fixed type and a text. `None` when it is cut
 /// short.
-fn parse(answer: &[u8]) -> Option<MergeResult> {
+fn parse(clean: bool, answer: &[u8]) -> Option<MergeResult> {
     let mut fields = answer.split(|&byte| byte == 0);
     let tree = Oid::from_hex(std::str::from_utf8(fields.next()?).ok()?)?;
+    if clean {
+        return Some(MergeResult::Clean { tree });
+    }
     let mut kinds: BTreeMap<Vec<u8>, BTreeSet<String>> = BTreeMap::new();
     loop {
         let stage = fields.next()?;
@@ -132,7 +135,9 @@ fn parse(answer: &[u8]) -> Option<MergeResult> {
         let tab = stage.iter().position(|&byte| byte == b'\t')?;
         kinds.entry(stage[tab + 1..].to_owned()).or_default();
     }
-    // Without conflicts the answer ends after the tree, and what follows its NUL is empty.
+    // A few conflicts, such as a directory renamed in two ways, leave nothing unmerged; only then does
+    // the message name the path.
+    let unmerged_somewhere = !kinds.is_empty();
     while let Some(count) = fields.next().filter(|count| !count.is_empty()) {
         let count: usize = std::str::from_utf8(count).ok()?.parse().ok()?;
         let paths: Vec<&[u8]> = fields.by_ref().take(count).collect();
@@ -142,17 +147,14 @@ fn parse(answer: &[u8]) -> Option<MergeResult> {
             continue;
         };
         let kind = kind.trim_end_matches(')');
-        let unmerged = |path: &&&[u8]| kinds.contains_key(**path);
-        let Some(path) = paths.iter().find(unmerged).or(paths.first()) else {
+        let counts = |path: &&&[u8]| !unmerged_somewhere || kinds.contains_key(**path);
+        let Some(path) = paths.iter().find(counts) else {
             continue;
         };
         kinds
             .entry(path.to_vec())
             .or_default()
             .insert(kind.to_owned());
-    }
-    if kinds.is_empty() {
-        return Some(MergeResult::Clean { tree });
     }
     let conflicts = kinds.into_iter().map(|(path, kinds)| Conflict {
         path,

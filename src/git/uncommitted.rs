@@ -1,4 +1,4 @@
-//! The trees that committing would make of a worktree: of what is staged, and of everything.
+//! The tree that committing everything in a worktree would make.
 //!
 //! A copy of the worktree's index is brought up to date by the user's git, so that filters and line ends
 //! come out as in a real commit; the worktree and its own index are not touched. What an index can
@@ -28,7 +28,7 @@ const SETTINGS: &[&str] = &[
     "core.safecrlf=false",
 ];
 
-/// A worktree whose work is to be turned into trees.
+/// A worktree whose work is to be turned into a tree.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
     /// Its top.
@@ -37,6 +37,8 @@ pub struct Source<'a> {
     pub admin_dir: &'a Path,
     /// The commit its branch is at.
     pub tip: Oid,
+    /// Whether anything is staged.
+    pub staged: bool,
     /// Whether files may be absent because the checkout is sparse.
     pub sparse: bool,
     /// A file of ignore rules.
@@ -48,27 +50,21 @@ pub struct Source<'a> {
 /// What a worktree holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uncommitted {
-    /// The tree of what is staged; absent while paths are unmerged.
-    pub staged: Option<Oid>,
-    /// The tree of everything.
-    pub tree: Oid,
+    /// The tree of everything; absent when there is nothing to commit.
+    pub tree: Option<Oid>,
     /// Paths with more than one stage.
     pub unmerged: Vec<Vec<u8>>,
     /// Directories that are repositories of their own.
     pub nested: Vec<Vec<u8>>,
 }
 
-/// Writes the trees of a worktree to the repository.
+/// Writes the tree of a worktree to the repository.
 ///
 /// # Errors
 /// `git-missing`; `git-failed` when git cannot read the index or a file; `io`, `disk-full`.
-pub fn write_trees(source: &Source<'_>) -> Result<Uncommitted> {
+pub fn snapshot(source: &Source<'_>) -> Result<Uncommitted> {
     copy_index(source)?;
     let listed = list(source)?;
-    let staged = match listed.unmerged.is_empty() {
-        true => Some(write_tree(source)?),
-        false => None,
-    };
     update(source, &["--no-assume-unchanged"], &listed.hidden)?;
     update(source, &["--no-skip-worktree"], &listed.hidden)?;
     let changed: Vec<Vec<u8>> = [
@@ -79,12 +75,11 @@ pub fn write_trees(source: &Source<'_>) -> Result<Uncommitted> {
     ]
     .concat();
     update(source, &["--add", "--remove", "--replace"], &changed)?;
-    let tree = match staged {
-        Some(staged) if changed.is_empty() => staged,
-        _ => write_tree(source)?,
+    let tree = match source.staged || !changed.is_empty() {
+        true => Some(write_tree(source)?),
+        false => None,
     };
     Ok(Uncommitted {
-        staged,
         tree,
         unmerged: listed.unmerged,
         nested: listed.nested,

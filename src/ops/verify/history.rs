@@ -97,12 +97,9 @@ pub(super) fn touches(repo: &Repo, divergence: &Divergence, work: &Work) -> Resu
             repo.tree_changes(before.as_slice(), tree)?,
         );
     }
-    let mut last = work.tip_tree;
-    if let Some(staged) = work.staged {
-        add(Place::Index, repo.tree_changes(&[last], staged)?);
-        last = staged;
-    }
-    add(Place::Worktree, repo.tree_changes(&[last], work.tree)?);
+    add(Place::Index, work.staged.clone());
+    let changes = repo.tree_changes(&[work.tip_tree], work.tree)?;
+    add(Place::Worktree, changes);
     Ok(touches)
 }
 

@@ -1,10 +1,12 @@
 //! The agent's work as trees: what its tip holds, and what committing the rest would make of it.
 
 use super::subject::{Place, Subject};
+use crate::domain::change::Change;
 use crate::domain::evidence::WorktreeFacts;
 use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
+use crate::git::changes::Staging;
 use crate::git::objects::{Identity, NewCommit};
 use crate::git::uncommitted::{self, Uncommitted};
 use crate::git::worktree::belongs_to;
@@ -28,8 +30,8 @@ const UNFINISHED: [(&str, &str); 6] = [
 pub(super) struct Work {
     /// The tip's tree.
     pub tip_tree: Oid,
-    /// What is staged; absent without a worktree or while paths are unmerged.
-    pub staged: Option<Oid>,
+    /// What is staged, whatever the files say.
+    pub staged: Vec<Change>,
     /// What committing everything would make; the tip's tree when there is nothing to commit.
     pub tree: Oid,
     /// The state of the worktree.
@@ -42,16 +44,18 @@ impl Work {
         let Some(place) = &subject.worktree else {
             return Ok(Work {
                 tip_tree,
-                staged: None,
+                staged: Vec::new(),
                 tree: tip_tree,
                 worktree: None,
             });
         };
-        let uncommitted = write_trees(ctx, subject, place, policy)?;
+        let own = Repo::open_git_dir(&place.admin_dir)?;
+        let staged = own.staged_changes(&Staging::default())?;
+        let uncommitted = snapshot(ctx, subject, place, policy, &own, !staged.is_empty())?;
         Ok(Work {
             tip_tree,
-            staged: uncommitted.staged,
-            tree: uncommitted.tree,
+            staged,
+            tree: uncommitted.tree.unwrap_or(tip_tree),
             worktree: Some(facts(subject, place, uncommitted)),
         })
     }
@@ -65,9 +69,14 @@ impl Work {
     }
 }
 
-/// A commit that no ref will ever name, only to ask git about it.
+/// A commit that no ref will ever name, only to ask git about it. It is as old as its youngest parent: a
+/// commit from the beginning of time would make git walk all of history for a merge base.
 pub(super) fn simulated(repo: &Repo, tree: Oid, parents: &[Oid]) -> Result<Oid> {
-    let who = Identity::stand_in(0);
+    let mut seconds = 0;
+    for parent in parents {
+        seconds = repo.read_commit(*parent)?.seconds.max(seconds);
+    }
+    let who = Identity::stand_in(seconds);
     repo.write_commit(&NewCommit {
         tree,
         parents,
@@ -86,11 +95,13 @@ impl Drop for Temporary {
     }
 }
 
-fn write_trees(
+fn snapshot(
     ctx: &Ctx,
     subject: &Subject,
     place: &Place,
     policy: &Policy,
+    own: &Repo,
+    staged: bool,
 ) -> Result<Uncommitted> {
     let scratch = layout::tmp_dir(ctx.repo.common_dir());
     fs::create_dir_all(&scratch).at("could not make", &scratch)?;
@@ -98,12 +109,12 @@ fn write_trees(
     let index = Temporary(fsx::unique_name(&scratch.join("index")));
     let rules = ignore_rules(&ctx.repo, subject, policy)?;
     fs::write(&ignore.0, rules).at("could not write", &ignore.0)?;
-    let settings = Repo::open_git_dir(&place.admin_dir)?;
-    uncommitted::write_trees(&uncommitted::Source {
+    uncommitted::snapshot(&uncommitted::Source {
         worktree: &place.path,
         admin_dir: &place.admin_dir,
         tip: subject.tip,
-        sparse: settings.config_bool("core.sparseCheckout")? == Some(true),
+        staged,
+        sparse: own.config_bool("core.sparseCheckout")? == Some(true),
         ignore: &ignore.0,
         index: &index.0,
     })
