@@ -127,6 +127,8 @@ pub struct WorktreeFacts {
     pub in_progress: Vec<&'static str>,
     /// Paths with more than one stage in the index.
     pub unmerged: Vec<Vec<u8>>,
+    /// How our hooks differ from what spawn put there, one sentence each.
+    pub hooks: Vec<String>,
     /// Directories that are repositories of their own and no submodules.
     pub nested: Vec<Vec<u8>>,
 }

@@ -76,6 +76,7 @@ codes! {
     WorktreeUnmerged, "worktree.unmerged", Error, "The index has unmerged paths.";
     WorktreeHead, "worktree.head", Error, "HEAD is not on the agent's branch.";
     WorktreeUnlinked, "worktree.unlinked", Error, "The worktree's .git file does not lead back to its admin directory.";
+    WorktreeHooks, "worktree.hooks", Error, "The git hooks of the worktree were removed or altered.";
     WorktreeNested, "worktree.nested-repository", Error, "A git repository inside the worktree hides its files.";
     WorktreeGone, "worktree.gone", Note, "There is no worktree here, so only committed work was judged.";
     MergeConflict, "merge.conflict", Error, "The work conflicts with the base branch as it is now.";

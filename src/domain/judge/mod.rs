@@ -100,6 +100,13 @@ fn worktree(facts: Option<&WorktreeFacts>) -> Vec<Finding> {
         )
         .on(path)
     }));
+    findings.extend(facts.hooks.iter().map(|problem| {
+        Finding::new(
+            Code::WorktreeHooks,
+            problem.clone(),
+            "leave hooks and configuration alone; whoever spawned the agent runs git agent hooks repair",
+        )
+    }));
     findings.extend(facts.nested.iter().map(|path| {
         Finding::new(
             Code::WorktreeNested,

@@ -158,7 +158,7 @@ fn every_touched_path_is_judged_once_per_reason() {
 #[test]
 fn provenance_worktree_and_ledger_have_their_codes() {
     type Spoil = fn(&mut Evidence);
-    let cases: [(Spoil, &str); 9] = [
+    let cases: [(Spoil, &str); 10] = [
         (
             |e| e.history = Some(History::default()),
             "provenance.spawn-commit",
@@ -183,6 +183,16 @@ fn provenance_worktree_and_ledger_have_their_codes() {
         (
             |e| e.worktree.as_mut().expect("one").head_elsewhere = Some("x".to_owned()),
             "worktree.head",
+        ),
+        (
+            |e| {
+                e.worktree
+                    .as_mut()
+                    .expect("one")
+                    .hooks
+                    .push("gone".to_owned())
+            },
+            "worktree.hooks",
         ),
         (
             |e| e.ledger.irregular.push("it is odd".to_owned()),

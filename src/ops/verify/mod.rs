@@ -18,6 +18,7 @@ mod cache;
 mod commands;
 mod history;
 mod landing;
+mod record;
 mod report;
 mod subject;
 mod work;
@@ -26,14 +27,13 @@ pub use report::{
     BaseTip, CommandReport, ConflictReport, FindingReport, MergeReport, VerifyReport,
 };
 
-use crate::domain::agent::Move;
 use crate::domain::change::Change;
-use crate::domain::event::{Verified, What};
+use crate::domain::event::Verified;
 use crate::domain::evidence::{Commands, Contract, Evidence, LedgerFacts};
 use crate::domain::finding::Finding;
 use crate::domain::judge::judge;
 use crate::domain::oid::Oid;
-use crate::error::{Code, Error, Result};
+use crate::error::{Error, Result};
 use crate::ops::Ctx;
 use crate::ops::check::Fence;
 use crate::store::ledger::Ledger;
@@ -84,7 +84,12 @@ struct Case<'r> {
 pub fn verify(ctx: &Ctx, options: &VerifyOptions) -> Result<VerifyReport> {
     let case = gather(ctx, options)?;
     let place = cache::place(ctx.repo.common_dir(), &case.facts(options));
-    let report = match cache::load(&place) {
+    // Whoever can write a file of ours could have written this one: an answer that accepts counts only
+    // where the ledger remembers it as well.
+    let remembered = |report: &VerifyReport| {
+        !report.is_accepted() || case.subject.agent.verdict.as_ref() == Some(&case.verdict(report))
+    };
+    let report = match cache::load(&place).filter(remembered) {
         Some(report) => report,
         None => {
             let report = decide(ctx, options, &case)?;
@@ -95,7 +100,7 @@ pub fn verify(ctx: &Ctx, options: &VerifyOptions) -> Result<VerifyReport> {
             report
         }
     };
-    record(ctx, &case, &report)?;
+    record::record(ctx, &case, &report)?;
     Ok(report)
 }
 
@@ -140,6 +145,20 @@ impl Case<'_> {
                 self.ledger, options.no_commands, options.limit
             ),
         ]
+    }
+
+    /// The verdict as the ledger holds it.
+    fn verdict(&self, report: &VerifyReport) -> Verified {
+        Verified {
+            accepted: report.is_accepted(),
+            tip: self.subject.tip,
+            tree: self.work.tree,
+            base: self.subject.base.unwrap_or(self.started),
+            merged_tree: report.merged_tree.as_deref().and_then(Oid::from_hex),
+            bundle: self.bundle.tree,
+            policy: self.policy,
+            findings: report.rejecting_codes(),
+        }
     }
 
     fn contract(&self) -> Contract {
@@ -192,52 +211,4 @@ fn decide(ctx: &Ctx, options: &VerifyOptions, case: &Case<'_>) -> Result<VerifyR
         }
     }
     VerifyReport::new(ctx, case, &evidence, &findings)
-}
-
-/// Keeps the bundle and adds the verdict to the agent's row, unless it says so already, is about
-/// another commit than the branch's, or accepts what was only half judged.
-fn record(ctx: &Ctx, case: &Case<'_>, report: &VerifyReport) -> Result<()> {
-    let subject = &case.subject;
-    let agent = &subject.agent;
-    if let Some(tree) = case.bundle.tree {
-        bundle::keep(ctx, subject, tree)?;
-    }
-    let verdict = Verified {
-        accepted: report.is_accepted(),
-        tip: subject.tip,
-        tree: case.work.tree,
-        base: subject.base.unwrap_or(case.started),
-        merged_tree: report.merged_tree.as_deref().and_then(Oid::from_hex),
-        bundle: case.bundle.tree,
-        policy: case.policy,
-        findings: report.rejecting_codes(),
-    };
-    let step = match verdict.accepted {
-        true => Move::Accept,
-        false => Move::Reject,
-    };
-    let elsewhere = match &agent.branch {
-        Some(branch) => ctx
-            .repo
-            .tip(branch)?
-            .oid()
-            .is_some_and(|tip| tip != subject.tip),
-        None => false,
-    };
-    let half = verdict.accepted && report.is_partial();
-    let known = agent.verdict.as_ref() == Some(&verdict);
-    if elsewhere || half || known || agent.may(step).is_err() {
-        return Ok(());
-    }
-    let what = What::Verified(verdict);
-    let appended =
-        Ledger::new(&ctx.repo).append_if(agent.spawn_commit, &ctx.actor()?, ctx.now(), |row| {
-            row.unwrap_or(agent).may(step)?;
-            Ok(what.clone())
-        });
-    match appended {
-        // It landed or was discarded while it was judged; the answer stands, the row needs none.
-        Err(error) if error.code() == Code::AgentState => Ok(()),
-        other => other.map(|_| ()),
-    }
 }

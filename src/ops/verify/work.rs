@@ -10,7 +10,7 @@ use crate::git::changes::Staging;
 use crate::git::objects::{Identity, NewCommit};
 use crate::git::uncommitted::{self, Uncommitted};
 use crate::git::worktree::belongs_to;
-use crate::ops::Ctx;
+use crate::ops::{Ctx, hooks};
 use crate::store::{fsx, layout};
 use crate::wire::policy::Policy;
 use std::fs;
@@ -56,7 +56,7 @@ impl Work {
             tip_tree,
             staged,
             tree: uncommitted.tree.unwrap_or(tip_tree),
-            worktree: Some(facts(subject, place, uncommitted)),
+            worktree: Some(facts(ctx, subject, place, uncommitted)?),
         })
     }
 
@@ -130,25 +130,20 @@ fn ignore_rules(repo: &Repo, subject: &Subject, policy: &Policy) -> Result<Vec<u
         rules.push(b'\n');
     }
     let base = repo.read_commit(subject.agent.spawn_commit)?.tree;
-    rules.extend(base_rules(repo, base)?);
+    // Not kept from one time to the next: a file that holds rules could be made to hide a file.
+    rules.extend(repo.ignore_rules(base)?);
     if let Some(directory) = &policy.bundle_dir {
         rules.extend_from_slice(format!("/{directory}/\n").as_bytes());
     }
     Ok(rules)
 }
 
-/// Finding the `.gitignore` files takes reading every directory, so what was found is kept.
-fn base_rules(repo: &Repo, tree: Oid) -> Result<Vec<u8>> {
-    let path = layout::cache_dir(repo.common_dir()).join(format!("ignore-{tree}"));
-    if let Some(rules) = fsx::load_if_there(&path)? {
-        return Ok(rules);
-    }
-    let rules = repo.ignore_rules(tree)?;
-    super::cache::store(&path, &rules);
-    Ok(rules)
-}
-
-fn facts(subject: &Subject, place: &Place, uncommitted: Uncommitted) -> WorktreeFacts {
+fn facts(
+    ctx: &Ctx,
+    subject: &Subject,
+    place: &Place,
+    uncommitted: Uncommitted,
+) -> Result<WorktreeFacts> {
     let unfinished = |(file, _): &&(&str, &str)| exists(&place.admin_dir.join(file));
     let mut in_progress: Vec<_> = UNFINISHED
         .iter()
@@ -159,13 +154,20 @@ fn facts(subject: &Subject, place: &Place, uncommitted: Uncommitted) -> Worktree
     let head = fs::read_to_string(place.admin_dir.join("HEAD")).unwrap_or_default();
     let head = head.trim_end();
     let on = head.strip_prefix("ref: ").unwrap_or(head);
-    WorktreeFacts {
+    // Which git runs here says nothing about what the agent did, so none is asked for its version.
+    let hooks = hooks::inspection(ctx, &subject.agent, None)?;
+    let hooks = hooks
+        .map(|inspection| inspection.problems)
+        .unwrap_or_default();
+    let altered = hooks.iter().filter(|problem| problem.is_tampering());
+    Ok(WorktreeFacts {
+        hooks: altered.map(ToString::to_string).collect(),
         linked: belongs_to(&place.path, &place.admin_dir),
         head_elsewhere: (subject.agent.branch.as_deref() != Some(on)).then(|| on.to_owned()),
         in_progress,
         unmerged: uncommitted.unmerged,
         nested: uncommitted.nested,
-    }
+    })
 }
 
 fn exists(path: &Path) -> bool {

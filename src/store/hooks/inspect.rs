@@ -41,6 +41,21 @@ pub enum Problem {
 }
 
 impl Problem {
+    /// Whether an agent must have done it: the rest comes with time and with other programs.
+    pub fn is_tampering(&self) -> bool {
+        match self {
+            Problem::NotInstalled
+            | Problem::ExtensionOff
+            | Problem::LedAway { .. }
+            | Problem::Missing(_)
+            | Problem::Altered(_) => true,
+            Problem::TooOld
+            | Problem::Outdated { .. }
+            | Problem::Hidden(_)
+            | Problem::ProgramGone(_) => false,
+        }
+    }
+
     /// The stable word for machines.
     pub fn code(&self) -> &'static str {
         match self {

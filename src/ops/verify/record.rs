@@ -1,0 +1,47 @@
+//! What is kept of a verdict.
+
+use super::{Case, VerifyReport, bundle};
+use crate::domain::agent::Move;
+use crate::domain::event::What;
+use crate::error::{Code, Result};
+use crate::ops::Ctx;
+use crate::store::ledger::Ledger;
+
+/// Keeps the bundle and adds the verdict to the agent's row, unless it says so already, is about
+/// another commit than the branch's, or accepts what was only half judged.
+pub(super) fn record(ctx: &Ctx, case: &Case<'_>, report: &VerifyReport) -> Result<()> {
+    let subject = &case.subject;
+    let agent = &subject.agent;
+    if let Some(tree) = case.bundle.tree {
+        bundle::keep(ctx, subject, tree)?;
+    }
+    let verdict = case.verdict(report);
+    let step = match verdict.accepted {
+        true => Move::Accept,
+        false => Move::Reject,
+    };
+    let elsewhere = match &agent.branch {
+        Some(branch) => ctx
+            .repo
+            .tip(branch)?
+            .oid()
+            .is_some_and(|tip| tip != subject.tip),
+        None => false,
+    };
+    let half = verdict.accepted && report.is_partial();
+    let known = agent.verdict.as_ref() == Some(&verdict);
+    if elsewhere || half || known || agent.may(step).is_err() {
+        return Ok(());
+    }
+    let what = What::Verified(verdict);
+    let appended =
+        Ledger::new(&ctx.repo).append_if(agent.spawn_commit, &ctx.actor()?, ctx.now(), |row| {
+            row.unwrap_or(agent).may(step)?;
+            Ok(what.clone())
+        });
+    match appended {
+        // It landed or was discarded while it was judged; the answer stands, the row needs none.
+        Err(error) if error.code() == Code::AgentState => Ok(()),
+        other => other.map(|_| ()),
+    }
+}
