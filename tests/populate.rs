@@ -154,6 +154,30 @@ fn attributes_are_obeyed() {
 }
 
 #[test]
+fn attributes_outside_the_tree_are_obeyed() {
+    let repo = TestRepo::with_commit();
+    let everywhere = repo.path().with_file_name("attributes");
+    let path = everywhere.to_str().expect("UTF-8");
+    repo.git(["config", "core.attributesFile", path]);
+    for line in [
+        "*.md eol=crlf\n",
+        "*.md ident\n",
+        "[attr]odd eol=crlf\n*.md odd\n",
+    ] {
+        fs::write(&everywhere, line).expect("write");
+        let converted = check(&repo.path());
+        assert!(
+            converted.outcome.via_git || converted.outcome.copied == 2,
+            "{line}"
+        );
+        for worktree in [converted.ours, converted.theirs] {
+            let top = worktree.to_str().expect("UTF-8");
+            repo.git(["worktree", "remove", "--force", "--force", top]);
+        }
+    }
+}
+
+#[test]
 fn settings_are_obeyed() {
     let cases = [
         (&[("core.autocrlf", "true")][..], false),
@@ -166,6 +190,7 @@ fn settings_are_obeyed() {
         (&[("core.splitIndex", "true")], true),
         (&[("core.sharedRepository", "group")], true),
         (&[("remote.origin.promisor", "true")], true),
+        (&[("core.attributesFile", "../attributes")], true),
     ];
     for (settings, via_git) in cases {
         let repo = varied();

@@ -2,12 +2,15 @@
 //! conversion that attributes and configuration ask for (gitattributes(5)).
 
 use super::listing::Listing;
-use super::pool;
+use super::plain::read_blob;
+use super::pool::{self, Chunks};
 use crate::error::{Code, Error, Result};
 use gix::attrs::StateRef;
-use gix::bstr::ByteSlice;
+use gix::bstr::{BStr, ByteSlice};
+use gix::index::Entry;
 use gix::index::entry::Mode;
 use gix::worktree::stack::state::attributes::Source;
+use std::collections::HashSet;
 
 /// How an index entry comes into the worktree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +29,9 @@ pub(super) enum Form {
 
 const NAMES: [&str; 5] = ["filter", "working-tree-encoding", "ident", "eol", "text"];
 
+/// A file of attributes without these words asks for LF or nothing, whatever its patterns and macros.
+const CONVERTING_WORDS: [&str; 4] = ["filter", "encoding", "ident", "crlf"];
+
 /// Entries matched at a time. A thread that begins elsewhere in the tree reads the attribute files on
 /// the way there again.
 const CHUNK: usize = 512;
@@ -41,43 +47,91 @@ pub(super) fn forms(
     threads: usize,
 ) -> Result<Vec<Form>> {
     let entries = listing.index.entries();
-    let mut forms: Vec<_> = entries.iter().map(|entry| (entry, Form::Plain)).collect();
-    pool::share(&mut forms, CHUNK, threads, |chunks| {
-        let repo = repo.to_thread_local();
-        let defaults_to_crlf = defaults_to_crlf(&repo);
-        let mut stack = repo
-            .attributes_only(&listing.index, Source::IdMapping)
-            .map_err(unreadable)?;
-        let mut matches = stack.selected_attribute_matches(NAMES);
-        while let Some(chunk) = chunks.next() {
-            for (entry, form) in chunk {
-                let path = entry.path(&listing.index);
-                *form = match entry.mode {
-                    Mode::COMMIT => Form::Submodule,
-                    Mode::SYMLINK if symlinks => Form::Symlink,
-                    // Where there are no symlinks, git writes the target into a file, unconverted.
-                    Mode::SYMLINK => Form::Plain,
-                    // Git reads such a file for its attributes, gitoxide does not.
-                    Mode::FILE_EXECUTABLE if is_attributes_file(path) => Form::OnlyGit,
-                    mode => {
-                        let platform = stack.at_entry(path, Some(mode)).map_err(unreadable)?;
-                        matches.reset();
-                        let any = platform.matching_attributes(&mut matches);
-                        let mut states = matches
-                            .iter_selected()
-                            .take(if any { NAMES.len() } else { 0 })
-                            .map(|found| found.assignment.state);
-                        asked_for(
-                            NAMES.map(|_| states.next().unwrap_or(StateRef::Unspecified)),
-                            defaults_to_crlf,
-                        )
-                    }
-                };
+    let mut forms: Vec<_> = entries
+        .iter()
+        .map(|entry| by_mode(entry.mode, entry.path(&listing.index), symlinks))
+        .collect();
+    if may_convert(&repo.to_thread_local(), listing)? {
+        let mut open: Vec<_> = entries.iter().zip(&mut forms).collect();
+        pool::share(&mut open, CHUNK, threads, |chunks| {
+            match_attributes(&repo.to_thread_local(), listing, chunks)
+        })?;
+    }
+    let plain = |form: Option<Form>| form.unwrap_or(Form::Plain);
+    Ok(forms.into_iter().map(plain).collect())
+}
+
+/// The form of an entry whose attributes do not matter.
+fn by_mode(mode: Mode, path: &BStr, symlinks: bool) -> Option<Form> {
+    match mode {
+        Mode::COMMIT => Some(Form::Submodule),
+        Mode::SYMLINK if symlinks => Some(Form::Symlink),
+        // Where there are no symlinks, git writes the target into a file, unconverted.
+        Mode::SYMLINK => Some(Form::Plain),
+        // Git reads such a file for its attributes, gitoxide does not.
+        Mode::FILE_EXECUTABLE if is_attributes_file(path) => Some(Form::OnlyGit),
+        _ => None,
+    }
+}
+
+/// Whether any file could be something other than its blob. Most repositories answer no, which saves
+/// matching every path: a microsecond each, as long as a third of a small file's system calls.
+fn may_convert(repo: &gix::Repository, listing: &Listing) -> Result<bool> {
+    if defaults_to_crlf(repo) {
+        return Ok(true);
+    }
+    // Before the first directory is entered, these are the names that files outside the tree mention.
+    let stack = repo
+        .attributes_only(&listing.index, Source::IdMapping)
+        .map_err(unreadable)?;
+    let outside = stack.attributes_collection();
+    let mut names = NAMES.iter().filter(|&&name| name != "text");
+    if names.any(|name| outside.iter().any(|(known, _)| known == *name)) {
+        return Ok(true);
+    }
+    let mut buffer = Vec::new();
+    let mut seen = HashSet::new();
+    for entry in listing.index.entries() {
+        let path = entry.path(&listing.index);
+        if is_attributes_file(path) && entry.mode != Mode::COMMIT && seen.insert(entry.id) {
+            let content = read_blob(&repo.objects, entry, path, &mut buffer)?;
+            if CONVERTING_WORDS
+                .iter()
+                .any(|word| content.contains_str(word))
+            {
+                return Ok(true);
             }
         }
-        Ok(())
-    })?;
-    Ok(forms.into_iter().map(|(_, form)| form).collect())
+    }
+    Ok(false)
+}
+
+/// Gives the entries that have no form yet the one that their attributes call for.
+fn match_attributes(
+    repo: &gix::Repository,
+    listing: &Listing,
+    chunks: &Chunks<'_, (&Entry, &mut Option<Form>)>,
+) -> Result<()> {
+    let defaults_to_crlf = defaults_to_crlf(repo);
+    let mut stack = repo
+        .attributes_only(&listing.index, Source::IdMapping)
+        .map_err(unreadable)?;
+    let mut matches = stack.selected_attribute_matches(NAMES);
+    while let Some(chunk) = chunks.next() {
+        for (entry, form) in chunk.iter_mut().filter(|(_, form)| form.is_none()) {
+            let path = entry.path(&listing.index);
+            let platform = stack.at_entry(path, Some(entry.mode)).map_err(unreadable)?;
+            matches.reset();
+            let states = if platform.matching_attributes(&mut matches) {
+                let mut states = matches.iter_selected().map(|found| found.assignment.state);
+                NAMES.map(|_| states.next().unwrap_or(StateRef::Unspecified))
+            } else {
+                NAMES.map(|_| StateRef::Unspecified)
+            };
+            **form = Some(by_states(states, defaults_to_crlf));
+        }
+    }
+    Ok(())
 }
 
 fn unreadable(error: gix::Error) -> Error {
@@ -85,7 +139,7 @@ fn unreadable(error: gix::Error) -> Error {
 }
 
 /// The form that the states of the attributes [`NAMES`] call for, as git's `convert.c` reads them.
-fn asked_for(
+fn by_states(
     [filter, encoding, ident, eol, text]: [StateRef<'_>; 5],
     defaults_to_crlf: bool,
 ) -> Form {
@@ -111,7 +165,8 @@ fn asked_for(
 }
 
 fn is_attributes_file(path: &[u8]) -> bool {
-    path == b".gitattributes" || path.ends_with(b"/.gitattributes")
+    let name = path.rsplit(|&byte| byte == b'/').next();
+    name.is_some_and(|name| name.eq_ignore_ascii_case(b".gitattributes"))
 }
 
 /// Whether text is written with CRLF where no `eol` attribute says otherwise.

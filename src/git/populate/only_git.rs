@@ -9,7 +9,7 @@ const SWITCHES: [&str; 3] = ["core.sparseCheckout", "core.splitIndex", "index.sp
 
 /// Whether the repository's configuration or refs ask for something that only git does: sparse
 /// checkout, split index, fetching missing objects from a promisor remote, group-writable files,
-/// replaced objects.
+/// replaced objects, attributes looked for from the new worktree's top.
 pub(super) fn is_needed(gix: &gix::Repository) -> bool {
     let config = gix.config_snapshot();
     let switched = SWITCHES
@@ -25,7 +25,11 @@ pub(super) fn is_needed(gix: &gix::Repository) -> bool {
                 .boolean(format!("remote.{name}.promisor").as_str())
                 .unwrap_or(false)
         });
-    switched || shared || promisor || has_replaced_objects(gix)
+    // Gitoxide would look for it from our current directory.
+    let relative = config
+        .string("core.attributesFile")
+        .is_some_and(|path| !path.starts_with(b"/") && !path.starts_with(b"~"));
+    switched || shared || promisor || relative || has_replaced_objects(gix)
 }
 
 /// Fills the worktree as `git worktree add` does.
