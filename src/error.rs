@@ -100,7 +100,16 @@ codes! {
     PathInvalid, "path-invalid", Usage, "A worktree cannot be at that path.";
     PathExists, "path-exists", Refused, "Something is at that path already.";
     HookRefused, "hook-refused", No, "An agent's worktree may not do that; a git hook stopped it.";
+    OrchestratorOnly, "orchestrator-only", Refused, "An agent tried to do what is for those who started it.";
+    OutOfScope, "out-of-scope", Refused, "Some of the work is out of the agent's scope; nothing was committed.";
+    CommitRefused, "commit-refused", Refused, "A hook of the repository, or git itself, refused the commit.";
+    NothingToLand, "nothing-to-land", No, "The agent changed nothing that could be committed or merged.";
+    NotAccepted, "not-accepted", Refused, "The work has no accepting verdict, so it does not land.";
+    NotFastForward, "not-fast-forward", Refused, "The branch to land on has moved on, so it cannot just be moved.";
+    TargetDirty, "target-dirty", Refused, "Landing would touch files that somebody changed; nothing was moved.";
+    WorktreeBusy, "worktree-busy", Refused, "The worktree is in the middle of something, or not on its branch.";
     WorktreeForeign, "worktree-foreign", Usage, "The directory is not the worktree of that agent.";
+    DiscardRefused, "discard-refused", Refused, "Removing that worktree or branch could lose or disturb something; nothing was removed.";
     HostSettingsInvalid, "host-settings-invalid", Refused, "The settings file of an agent host cannot be edited safely; nothing was written.";
     RecursionRefused, "recursion-refused", Refused, "An agent tried to spawn an agent.";
     SetupFailed, "setup-failed", Environment, "A set-up command of the task failed; the spawn was undone.";

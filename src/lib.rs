@@ -35,6 +35,7 @@
 //! | written | what it is |
 //! |---|---|
 //! | `refs/heads/agent/<slug>-<time>` | an agent's branch; never reused, never overwritten |
+//! | `refs/heads/rescued/<slug>` | what `rescue` gives back, unless another name was asked for |
 //! | `refs/notes/agents` | the ledger: one note per spawn commit |
 //! | `refs/agents/keep` | a chain of empty commits whose extra parents must stay reachable |
 //! | `logs/refs/heads/agent/<slug>-<time>` | the branch's reflog |
@@ -48,6 +49,7 @@
 //! | `agents/clone-id` | four hex digits that tell clones apart in time stamps |
 //! | `agents/ledger.lock` | an OS lock, never removed |
 //! | `agents/spawn.lock` | an OS lock, never removed |
+//! | `agents/landing.lock` | an OS lock, never removed |
 //! | `agents/spawning/<id8>` | the journal of a spawn under way |
 //! | `agents/tmp/<file>` | half-made admin directories |
 //! | `agents/trash/<file>` | directories that are being deleted |
@@ -56,6 +58,8 @@
 //! | `agents/<id8>/task.toml` | the task as it was given, readable by its owner alone |
 //! | `agents/<id8>/hooks/<file>` | the git hooks of the agent's worktree |
 //! | `agents/<id8>/verify.lock` | an OS lock, held while check commands run |
+//! | `agents/<id8>/live.lock` | an OS lock, held while a process of ours works for the agent or removes it |
+//! | `<root>/.claude/worktrees/.agent-<id8>.leaving/<file>` | a worktree while it is being discarded |
 //! | `worktrees/verify-<id8>/<file>` | the admin directory of the worktree they run in; removed afterwards |
 //! | `<root>/.claude/worktrees/verify-<id8>/<file>` | that worktree; removed afterwards |
 //! | `agents/<id8>/bundle/spec.md` | the specification of a shared agent |
@@ -65,7 +69,8 @@
 //! ([`wire::host_settings`] names them), and a host may be given plain worktrees, `.claude/worktrees/<name>`
 //! on `refs/heads/worktree-<name>`.
 //!
-//! Settings read: `agent.worktreeDir`, `agent.bundleDir`, `agent.role.<name>.*`, `core.hooksPath`. Settings written:
+//! Settings read: `agent.worktreeDir`, `agent.bundleDir`, `agent.role.<name>.*`,
+//! `agent.merge`, `core.hooksPath`. Settings written:
 //! `extensions.worktreeConfig`, and in the `config.worktree` of an agent's admin directory `core.hooksPath` or
 //! `hook.git-agent-<event>.*`, `gc.auto`, `maintenance.auto`; `notes.displayRef`, by `init --notes` alone.
 

@@ -8,12 +8,16 @@ use walkdir::WalkDir;
 
 /// Entries that a plain spawn does not leave behind.
 const NOT_ALWAYS: &[&str] = &[
+    "refs/heads/rescued/<slug>",
     "config.worktree",
+    "agents/landing.lock",
     "agents/spawning/<id8>",
     "agents/tmp/<file>",
     "agents/trash/<file>",
     "agents/cache/<file>",
     "agents/<id8>/verify.lock",
+    "agents/<id8>/live.lock",
+    "<root>/.claude/worktrees/.agent-<id8>.leaving/<file>",
     "worktrees/verify-<id8>/<file>",
     "<root>/.claude/worktrees/verify-<id8>/<file>",
 ];

@@ -47,7 +47,7 @@ fn spawn_with(directory: &Path, task: &str, seams: Seams) {
     spawn::execute(&ctx, plan).expect("an agent");
 }
 
-fn die_at(repo: &TestRepo, step: &str, task: &str) {
+pub(crate) fn die_at(repo: &TestRepo, step: &str, task: &str) {
     let output = isolated(std::env::current_exe().expect("this binary"), &repo.path())
         .args(["--exact", "kill::child", "--nocapture"])
         .env(STEP, step)

@@ -13,6 +13,8 @@ mod architecture;
 mod bad_days;
 /// The scope fence: what changed, and what of it is out of scope.
 mod check;
+/// Damage, seen and put right.
+mod doctor;
 /// Every error code is documented.
 mod errors;
 /// Hook managers from their registries.
@@ -27,12 +29,16 @@ mod hosts;
 mod inventory;
 /// Death at every step.
 mod kill;
+/// Committing and landing an agent's work.
+mod landing;
 /// The ledger as git notes: nothing lost, bytes equal to git's.
 mod ledger;
 /// Populating a worktree: content, index and status equal to git's.
 mod populate;
 /// The README is true.
 mod readme;
+/// Removal: nothing that an agent wrote is lost.
+mod removal;
 /// Roles: built in, inherited, read from the base commit, refused.
 mod roles;
 /// Scope: globset's traps by name, agreement with a naive matcher and with git.

@@ -2,12 +2,19 @@
 //! here but which operation runs and how its report looks.
 
 mod check;
+mod commit;
+mod decide;
+mod discard;
+mod doctor;
+mod gc;
 mod hook;
 mod hooks;
 mod host_hook;
 mod init;
 mod list;
+mod merge;
 mod render;
+mod rescue;
 mod roles;
 mod settle;
 mod show;
@@ -54,8 +61,18 @@ enum Command {
     Done(settle::DoneArgs),
     Fail(settle::FailArgs),
     Verify(verify::VerifyArgs),
+    Commit(commit::CommitArgs),
+    Merge(merge::MergeArgs),
+    Reject(decide::RejectArgs),
+    Defer(decide::DeferArgs),
+    Discard(discard::DiscardArgs),
+    Rescue(rescue::RescueArgs),
+    Gc(gc::GcArgs),
+    #[command(hide = true)]
+    Sweep(discard::SweepArgs),
     Roles(roles::RolesArgs),
     Hooks(hooks::HooksArgs),
+    Doctor(doctor::DoctorArgs),
     Init(init::InitArgs),
     Hook(hook::HookArgs),
 }
@@ -85,9 +102,18 @@ fn dispatch(command: Command, ui: &mut Ui) -> Result<Exit> {
         Command::Verify(args) => verify::run(&ctx()?, ui, args),
         Command::Done(args) => settle::run_done(&ctx()?, ui, &args),
         Command::Fail(args) => settle::run_fail(&ctx()?, ui, &args),
+        Command::Commit(args) => commit::run(&ctx()?, ui, &args),
+        Command::Merge(args) => merge::run(&ctx()?, ui, args),
+        Command::Reject(args) => decide::run_reject(&ctx()?, ui, &args),
+        Command::Defer(args) => decide::run_defer(&ctx()?, ui, &args),
+        Command::Discard(args) => discard::run(&ctx()?, ui, &args),
+        Command::Rescue(args) => rescue::run(&ctx()?, ui, args),
+        Command::Gc(args) => gc::run(&ctx()?, ui, &args),
+        Command::Sweep(args) => Ok(discard::run_sweep(&ctx()?, &args)),
         Command::Roles(args) => roles::run(&ctx()?, ui, &args),
         Command::Hooks(args) => hooks::run(&ctx()?, ui, &args),
         Command::Hook(args) => hook::run(ui, args),
+        Command::Doctor(args) => doctor::run(&ctx()?, ui, &args),
         Command::Init(args) => init::run(&ctx()?, ui, args),
     }
 }

@@ -4,6 +4,7 @@
 pub mod agent;
 pub mod bundle;
 pub mod change;
+pub mod diagnosis;
 pub mod diagnostic;
 pub mod dna;
 pub mod event;

@@ -145,6 +145,23 @@ impl Repo {
         who: &Identity,
         message: &str,
     ) -> Result<Swap> {
+        self.swap_ref_after(refname, expected, target, who, message, || Ok(()))
+    }
+
+    /// As [`Repo::swap_ref`], and does `first` while the ref is locked and known to be at `expected`, so
+    /// that nobody moves it in between. When that fails, the ref stays.
+    ///
+    /// # Errors
+    /// As [`Repo::swap_ref`], and what `first` fails with.
+    pub fn swap_ref_after(
+        &self,
+        refname: &str,
+        expected: Tip,
+        target: Oid,
+        who: &Identity,
+        message: &str,
+        first: impl FnOnce() -> Result<()>,
+    ) -> Result<Swap> {
         let what = format!("could not move {refname}");
         let mut transaction = self
             .inner
@@ -158,6 +175,7 @@ impl Repo {
         if self.tip(refname)? != expected {
             return Ok(Swap::Moved);
         }
+        first()?;
         if expected == Tip::Broken {
             // libgit2 looks the old value up for the reflog and gives up when it cannot. Should we be
             // killed here, the reflog that is left tells the ref from one that never was.

@@ -65,17 +65,8 @@ pub struct Uncommitted {
 pub fn snapshot(source: &Source<'_>) -> Result<Uncommitted> {
     copy_index(source)?;
     let listed = list(source)?;
-    update(source, &["--no-assume-unchanged"], &listed.hidden)?;
-    update(source, &["--no-skip-worktree"], &listed.hidden)?;
-    let changed: Vec<Vec<u8>> = [
-        listed.hidden,
-        listed.unmerged.clone(),
-        listed.changed,
-        listed.new,
-    ]
-    .concat();
-    update(source, &["--add", "--remove", "--replace"], &changed)?;
-    let tree = match source.staged || !changed.is_empty() {
+    let changed = bring_up_to_date(source, &listed)?;
+    let tree = match source.staged || changed {
         true => Some(write_tree(source)?),
         false => None,
     };
@@ -84,6 +75,51 @@ pub fn snapshot(source: &Source<'_>) -> Result<Uncommitted> {
         unmerged: listed.unmerged,
         nested: listed.nested,
     })
+}
+
+/// The trees of a worktree, for whoever keeps all of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trees {
+    /// The tree of the index as it is; absent while paths are unmerged.
+    pub staged: Option<Oid>,
+    /// The tree of everything.
+    pub tree: Oid,
+    /// Paths with more than one stage.
+    pub unmerged: Vec<Vec<u8>>,
+}
+
+/// Writes the tree of the index and the tree of everything to the repository.
+///
+/// # Errors
+/// As [`snapshot`].
+pub fn write_trees(source: &Source<'_>) -> Result<Trees> {
+    copy_index(source)?;
+    let listed = list(source)?;
+    let staged = match listed.unmerged.is_empty() {
+        true => Some(write_tree(source)?),
+        false => None,
+    };
+    bring_up_to_date(source, &listed)?;
+    Ok(Trees {
+        staged,
+        tree: write_tree(source)?,
+        unmerged: listed.unmerged,
+    })
+}
+
+/// Puts everything that is in the worktree into the copy of the index; gives whether that changed it.
+fn bring_up_to_date(source: &Source<'_>, listed: &Listed) -> Result<bool> {
+    update(source, &["--no-assume-unchanged"], &listed.hidden)?;
+    update(source, &["--no-skip-worktree"], &listed.hidden)?;
+    let changed: Vec<Vec<u8>> = [
+        listed.hidden.as_slice(),
+        &listed.unmerged,
+        &listed.changed,
+        &listed.new,
+    ]
+    .concat();
+    update(source, &["--add", "--remove", "--replace"], &changed)?;
+    Ok(!changed.is_empty())
 }
 
 /// What git lists, by what has to be done about it.
@@ -189,7 +225,8 @@ fn write_tree(source: &Source<'_>) -> Result<Oid> {
         .ok_or_else(|| Error::new(Code::GitFailed, "git write-tree named no tree"))
 }
 
-fn git(source: &Source<'_>) -> Command {
+/// A `git` on that worktree and the copy of its index.
+pub(super) fn git(source: &Source<'_>) -> Command {
     let mut command = command::git(source.worktree);
     command
         .env("GIT_DIR", source.admin_dir)

@@ -3,15 +3,23 @@
 
 pub mod agent_report;
 pub mod check;
+pub mod commit;
 pub mod ctx;
+pub mod decide;
+pub mod discard;
+pub mod doctor;
+pub mod gc;
 pub mod git_hook;
 pub mod home;
 pub mod hooks;
 pub mod host_hook;
 pub mod init;
 pub mod list;
+pub mod merge;
+
 mod real_path;
 pub mod recursion;
+pub mod rescue;
 pub mod roles;
 pub mod settle;
 pub mod show;

@@ -36,7 +36,8 @@ pub fn fail(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
     record(ctx, who, Move::Fail, What::Failed { reason })
 }
 
-fn record(ctx: &Ctx, who: &str, step: Move, what: What) -> Result<MoveReport> {
+/// Moves an agent and records what moved it.
+pub(super) fn record(ctx: &Ctx, who: &str, step: Move, what: What) -> Result<MoveReport> {
     let ledger = Ledger::new(&ctx.repo);
     let agent = show::find(ctx, &ledger, who)?;
     let commit = agent.spawn_commit;

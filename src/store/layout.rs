@@ -17,6 +17,8 @@ pub const LEDGER_LOCK: &str = "ledger.lock";
 pub const SPAWN_LOCK: &str = "spawn.lock";
 /// The file locked while a message is written.
 pub const MAIL_LOCK: &str = "mail.lock";
+/// The file locked while work lands.
+pub const LANDING_LOCK: &str = "landing.lock";
 
 /// What stands before the first eight digits of an agent's id in the name of its admin directory.
 pub const WORKTREE_PREFIX: &str = "agent-";
@@ -81,6 +83,11 @@ pub fn agent_of_worktree(name: &str) -> Option<&str> {
 /// The file, below [`agents_dir`], locked while an agent's check commands run.
 pub fn verify_lock(id: AgentId) -> String {
     format!("{}/verify.lock", id.short())
+}
+
+/// The file, below [`agents_dir`], locked while a process of ours works for an agent or removes it.
+pub fn live_lock(id: AgentId) -> String {
+    format!("{}/live.lock", id.short())
 }
 
 /// The name of the worktree that an agent's check commands run in.

@@ -20,5 +20,6 @@ pub mod lock;
 mod maintenance;
 pub mod policy;
 pub mod recovery;
+pub mod repair;
 pub mod roles;
 pub mod trash;

@@ -14,7 +14,7 @@ use crate::git::notes::{self, union};
 use crate::git::objects::Commit;
 use crate::git::refs::Tip;
 use chrono::{DateTime, Utc};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// How many generations of damaged commits recovery looks behind. A power loss damages what the last
 /// seconds wrote; an old object that is gone is gone from every commit since.
@@ -27,6 +27,15 @@ pub struct Restored {
     pub foreign: usize,
     /// Whether lines were missing from the ledger and are back.
     pub changed: bool,
+}
+
+/// What [`foreign_writes`] found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Foreign {
+    /// How many commits of foreign writers the history holds.
+    pub commits: usize,
+    /// The annotated objects whose notes lack lines that they once had.
+    pub dropped: BTreeSet<Oid>,
 }
 
 /// The commit that the ref names, or what can be recovered in its place; `None` for a chain that was
@@ -78,6 +87,24 @@ pub(super) fn recover(repo: &Repo, chain: Chain) -> Result<Option<Commit>> {
     repo.read_commit(oid).map(Some)
 }
 
+/// What foreign writers did to the ledger; nothing is changed.
+///
+/// # Errors
+/// `repo-corrupt`.
+pub fn foreign_writes(repo: &Repo) -> Result<Foreign> {
+    let ledger = Chain::Notes(layout::LEDGER_REF);
+    let Some(tip) = chain::tip(repo, ledger)? else {
+        return Ok(Foreign::default());
+    };
+    let history = History::of_ledger(repo, &tip)?;
+    let whole = history.unite(repo, tip.tree)?;
+    let dropped = union::added(repo, tip.tree, whole)?;
+    Ok(Foreign {
+        commits: history.foreign(),
+        dropped: dropped.into_iter().map(|(key, _)| key).collect(),
+    })
+}
+
 /// Brings back every line that foreign writers dropped from the ledger.
 ///
 /// # Errors
@@ -92,32 +119,14 @@ pub fn restore(repo: &Repo, now: DateTime<Utc>) -> Result<Restored> {
     let Some(tip) = chain::tip(repo, ledger)? else {
         return Ok(none);
     };
-    let mut starts = repo.reflog_oids(ledger.refname())?;
-    starts.insert(0, tip.oid);
-    let history = History::load(repo, ledger, starts);
-    let foreign = history
-        .commits
-        .values()
-        .filter(|commit| !is_ours(commit))
-        .count();
-    let unite = |tree: Oid| {
-        history
-            .uncovered()
-            .into_iter()
-            .try_fold(tree, |tree, source| {
-                union::union(repo, tree, source.tree).or_else(|error| match error.code() {
-                    // What is damaged beyond reading cannot give anything back.
-                    Code::RepoCorrupt => Ok(tree),
-                    _ => Err(error),
-                })
-            })
-    };
-    if unite(tip.tree)? == tip.tree {
+    let history = History::of_ledger(repo, &tip)?;
+    let foreign = history.foreign();
+    if history.unite(repo, tip.tree)? == tip.tree {
         return Ok(Restored { foreign, ..none });
     }
     let who = chain::identity(repo, now);
     chain::append(repo, &guard, ledger, &who, "agent: restore", |tip| {
-        let tree = unite(tip.map_or(Oid::EMPTY_TREE, |tip| tip.tree))?;
+        let tree = history.unite(repo, tip.map_or(Oid::EMPTY_TREE, |tip| tip.tree))?;
         let parents: Vec<_> = tip.map(|tip| tip.oid).into_iter().collect();
         chain::commit(repo, tree, &parents, &who, "agent: restore")
     })?;
@@ -131,7 +140,7 @@ fn is_ours(commit: &Commit) -> bool {
     commit.trailer(TRAILER).is_some()
 }
 
-fn is_whole(repo: &Repo, chain: Chain, commit: &Commit) -> bool {
+pub(super) fn is_whole(repo: &Repo, chain: Chain, commit: &Commit) -> bool {
     match chain {
         Chain::Keep(_) => true,
         Chain::Notes(_) => notes::all(repo, commit.tree)
@@ -147,6 +156,32 @@ struct History {
 }
 
 impl History {
+    /// All that the ledger and its reflog lead to.
+    fn of_ledger(repo: &Repo, tip: &Commit) -> Result<History> {
+        let ledger = Chain::Notes(layout::LEDGER_REF);
+        let mut starts = repo.reflog_oids(ledger.refname())?;
+        starts.insert(0, tip.oid);
+        Ok(History::load(repo, ledger, starts))
+    }
+
+    /// How many commits are not ours.
+    fn foreign(&self) -> usize {
+        let commits = self.commits.values();
+        commits.filter(|commit| !is_ours(commit)).count()
+    }
+
+    /// A notes tree with every line of the history added.
+    fn unite(&self, repo: &Repo, tree: Oid) -> Result<Oid> {
+        let mut sources = self.uncovered().into_iter();
+        sources.try_fold(tree, |tree, source| {
+            union::union(repo, tree, source.tree).or_else(|error| match error.code() {
+                // What is damaged beyond reading cannot give anything back.
+                Code::RepoCorrupt => Ok(tree),
+                _ => Err(error),
+            })
+        })
+    }
+
     fn load(repo: &Repo, chain: Chain, starts: Vec<Oid>) -> History {
         let mut history = History {
             order: Vec::new(),

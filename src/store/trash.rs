@@ -11,15 +11,57 @@ use std::path::Path;
 /// # Errors
 /// `io`.
 pub fn remove(common_dir: &Path, directory: &Path) -> Result<()> {
+    match take(common_dir, directory)? {
+        Some(name) => delete(&layout::trash_dir(common_dir).join(name)),
+        None => Ok(()),
+    }
+}
+
+/// Renames a directory into the trash and gives its name there, for whoever has the time to delete it.
+/// `None` when it is gone at once: it was on another file system.
+///
+/// # Errors
+/// `io`.
+pub fn take(common_dir: &Path, directory: &Path) -> Result<Option<String>> {
     let trash = layout::trash_dir(common_dir);
     fs::create_dir_all(&trash).at("could not make", &trash)?;
     let name = directory.file_name().unwrap_or_default().to_string_lossy();
     let moved = fsx::unique_name(&trash.join(name.as_ref()));
-    let doomed = match fs::rename(directory, &moved) {
-        Ok(()) => moved.as_path(),
-        Err(error) if error.kind() == std::io::ErrorKind::CrossesDevices => directory,
-        Err(error) => return Err(error).at("could not move away", directory),
-    };
+    match fs::rename(directory, &moved) {
+        Ok(()) => {
+            let name = moved.file_name().unwrap_or_default();
+            Ok(Some(name.to_string_lossy().into_owned()))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::CrossesDevices => {
+            delete(directory).map(|()| None)
+        }
+        Err(error) => Err(error).at("could not move away", directory),
+    }
+}
+
+/// Deletes what [`take`] gave these names. What cannot be deleted stays for the next time.
+pub fn empty(common_dir: &Path, names: &[String]) {
+    for name in names {
+        // A bare file name: nothing outside of the trash is ever deleted.
+        if Path::new(name).file_name() == Some(name.as_ref()) {
+            let _ = delete(&layout::trash_dir(common_dir).join(name));
+        }
+    }
+}
+
+/// What has lain in the trash since before that moment, in seconds since the epoch: whoever was deleting
+/// it is gone.
+pub fn left_behind(common_dir: &Path, before: i64) -> Vec<String> {
+    use std::os::unix::fs::MetadataExt;
+    let entries = fs::read_dir(layout::trash_dir(common_dir));
+    let old = |entry: &fs::DirEntry| entry.metadata().is_ok_and(|file| file.ctime() < before);
+    let entries = entries.into_iter().flatten().flatten().filter(old);
+    entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
+}
+
+fn delete(doomed: &Path) -> Result<()> {
     match fs::remove_dir_all(doomed) {
         // A directory without write permission, as an agent's hooks are, keeps what it holds.
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {

@@ -2,8 +2,12 @@
 
 mod agents;
 mod check;
+mod discard;
+mod doctor;
+mod gc;
 mod hooks;
 mod init;
+mod landing;
 mod roles;
 mod spawn;
 mod table;

@@ -39,6 +39,7 @@ pub use execute::execute;
 pub(in crate::ops) use place::WORKTREE_DIR;
 pub use plan::plan;
 pub use report::SpawnReport;
+pub(in crate::ops) use undo::boot_id;
 pub use undo::sweep;
 
 /// The steps, in order, under the names given to [`crate::ops::ctx::Seams::reached`].

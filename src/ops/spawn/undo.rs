@@ -25,7 +25,7 @@ pub(super) fn branch_names(wanted: &str) -> impl Iterator<Item = String> {
 }
 
 /// Which start of the machine this is: a pid means nothing after the next one.
-pub(super) fn boot_id() -> String {
+pub(in crate::ops) fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id")
         .map_or_else(|_| "unknown".to_owned(), |id| id.trim().to_owned())
 }

@@ -23,6 +23,8 @@ mod report;
 mod subject;
 mod work;
 
+pub(in crate::ops) use work::{UNFINISHED, ignore_rules};
+
 pub use report::{
     BaseTip, CommandReport, ConflictReport, FindingReport, MergeReport, VerifyReport,
 };

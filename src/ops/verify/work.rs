@@ -1,6 +1,7 @@
 //! The agent's work as trees: what its tip holds, and what committing the rest would make of it.
 
 use super::subject::{Place, Subject};
+use crate::domain::agent::Agent;
 use crate::domain::change::Change;
 use crate::domain::evidence::WorktreeFacts;
 use crate::domain::oid::Oid;
@@ -17,7 +18,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Files in an admin directory that stand for something unfinished, and git's command for it.
-const UNFINISHED: [(&str, &str); 6] = [
+pub(in crate::ops) const UNFINISHED: [(&str, &str); 6] = [
     ("MERGE_HEAD", "merge"),
     ("rebase-merge", "rebase"),
     ("rebase-apply/rebasing", "rebase"),
@@ -107,7 +108,7 @@ fn snapshot(
     fs::create_dir_all(&scratch).at("could not make", &scratch)?;
     let ignore = Temporary(fsx::unique_name(&scratch.join("ignore")));
     let index = Temporary(fsx::unique_name(&scratch.join("index")));
-    let rules = ignore_rules(&ctx.repo, subject, policy)?;
+    let rules = ignore_rules(&ctx.repo, &subject.agent, policy.bundle_dir.as_deref())?;
     fs::write(&ignore.0, rules).at("could not write", &ignore.0)?;
     uncommitted::snapshot(&uncommitted::Source {
         worktree: &place.path,
@@ -123,16 +124,20 @@ fn snapshot(
 /// The ignore rules as they were at spawn, the weakest first: what the `spawned` event names (the
 /// repository's `info/exclude`, then the user's), the base's own files, and the bundle, which nothing
 /// may bring back.
-fn ignore_rules(repo: &Repo, subject: &Subject, policy: &Policy) -> Result<Vec<u8>> {
+pub(in crate::ops) fn ignore_rules(
+    repo: &Repo,
+    agent: &Agent,
+    bundle_dir: Option<&str>,
+) -> Result<Vec<u8>> {
     let mut rules = Vec::new();
-    for blob in subject.agent.excludes.iter().rev() {
+    for blob in agent.excludes.iter().rev() {
         rules.extend(repo.read_blob(*blob)?);
         rules.push(b'\n');
     }
-    let base = repo.read_commit(subject.agent.spawn_commit)?.tree;
+    let base = repo.read_commit(agent.spawn_commit)?.tree;
     // Not kept from one time to the next: a file that holds rules could be made to hide a file.
     rules.extend(repo.ignore_rules(base)?);
-    if let Some(directory) = &policy.bundle_dir {
+    if let Some(directory) = bundle_dir {
         rules.extend_from_slice(format!("/{directory}/\n").as_bytes());
     }
     Ok(rules)

@@ -1,0 +1,36 @@
+//! `git agent reject` and `git agent defer`
+
+use super::show::AgentArg;
+use super::ui::Ui;
+use crate::error::{Exit, Result};
+use crate::ops::{Ctx, decide};
+
+/// Turn finished work down; its branch and worktree stay
+#[derive(Debug, clap::Args)]
+pub(super) struct RejectArgs {
+    #[command(flatten)]
+    agent: AgentArg,
+    /// Why it is turned down
+    #[arg(long, short = 'm', value_name = "TEXT")]
+    reason: String,
+}
+
+/// Put the decision about finished work off
+#[derive(Debug, clap::Args)]
+pub(super) struct DeferArgs {
+    #[command(flatten)]
+    agent: AgentArg,
+    /// Why it is put off
+    #[arg(long, short = 'm', value_name = "TEXT")]
+    reason: String,
+}
+
+pub(super) fn run_reject(ctx: &Ctx, ui: &mut Ui, args: &RejectArgs) -> Result<Exit> {
+    ui.answer(&decide::reject(ctx, &args.agent.agent, &args.reason)?)?;
+    Ok(Exit::Yes)
+}
+
+pub(super) fn run_defer(ctx: &Ctx, ui: &mut Ui, args: &DeferArgs) -> Result<Exit> {
+    ui.answer(&decide::defer(ctx, &args.agent.agent, &args.reason)?)?;
+    Ok(Exit::Yes)
+}

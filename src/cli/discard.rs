@@ -1,0 +1,48 @@
+//! `git agent discard`
+
+use super::show::AgentArg;
+use super::ui::Ui;
+use crate::error::{Exit, Result};
+use crate::ops::Ctx;
+use crate::ops::discard::{self, DiscardOptions, DiscardReport};
+
+/// Remove an agent's worktree and branch; everything in them is kept for `rescue`
+#[derive(Debug, clap::Args)]
+pub(super) struct DiscardArgs {
+    #[command(flatten)]
+    agent: AgentArg,
+    /// Keep ignored files too
+    #[arg(long)]
+    with_ignored: bool,
+    /// Show what would be removed and stop
+    #[arg(long, short = 'n')]
+    dry_run: bool,
+}
+
+/// Delete what discarded worktrees left in the trash
+#[derive(Debug, clap::Args)]
+pub(super) struct SweepArgs {
+    /// Names in the trash
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+}
+
+pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &DiscardArgs) -> Result<Exit> {
+    let options = DiscardOptions {
+        with_ignored: args.with_ignored,
+    };
+    let plan = discard::plan(ctx, &args.agent.agent, options)?;
+    if args.dry_run {
+        ui.answer(&DiscardReport::planned(ctx, &plan)?)?;
+        return Ok(Exit::Yes);
+    }
+    let report = discard::execute(ctx, plan)?;
+    ui.answer(&report)?;
+    discard::sweep_later(ctx, &report.trash);
+    Ok(Exit::Yes)
+}
+
+pub(super) fn run_sweep(ctx: &Ctx, args: &SweepArgs) -> Exit {
+    discard::sweep(ctx, &args.names);
+    Exit::Yes
+}

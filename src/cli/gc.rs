@@ -1,0 +1,37 @@
+//! `git agent gc`
+
+use super::ui::Ui;
+use crate::domain::task::parse_duration;
+use crate::error::{Exit, Result};
+use crate::ops::gc::{self, GcOptions};
+use crate::ops::{Ctx, discard};
+use std::time::Duration;
+
+/// Discard the agents that are provably finished; without --yes only say which
+#[derive(Debug, clap::Args)]
+pub(super) struct GcArgs {
+    /// Also agents that were rejected this long ago, such as 30d
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    older_than: Option<Duration>,
+    /// Do it
+    #[arg(long, short = 'y', conflicts_with = "dry_run")]
+    yes: bool,
+    /// Show what would be removed and stop, which is the default
+    #[arg(long, short = 'n')]
+    dry_run: bool,
+}
+
+pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &GcArgs) -> Result<Exit> {
+    let options = GcOptions {
+        older_than: args.older_than,
+    };
+    let plan = gc::plan(ctx, options)?;
+    if !args.yes {
+        ui.answer(&plan.report())?;
+        return Ok(Exit::Yes);
+    }
+    let report = gc::execute(ctx, plan)?;
+    ui.answer(&report)?;
+    discard::sweep_later(ctx, &report.doomed);
+    Ok(Exit::Yes)
+}

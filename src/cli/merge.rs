@@ -1,0 +1,74 @@
+//! `git agent merge`
+
+use super::ui::{Format, Ui};
+use crate::error::{Exit, Result};
+use crate::ops::Ctx;
+use crate::ops::merge::{self, MergeOptions, Method};
+
+/// Land an agent's work, exactly as it was judged
+#[derive(Debug, clap::Args)]
+pub(super) struct MergeArgs {
+    /// Agent: its id or a prefix of 4 digits or more, its name, its branch or its worktree
+    #[arg(value_name = "AGENT", required_unless_present = "all")]
+    agent: Option<String>,
+    /// Land every agent that is done, in the order they were spawned
+    #[arg(long, conflicts_with = "agent")]
+    all: bool,
+    /// Make a merge commit; the default unless agent.merge says otherwise
+    #[arg(long, group = "method")]
+    no_ff: bool,
+    /// Land as one commit without the branch's history
+    #[arg(long, group = "method")]
+    squash: bool,
+    /// Only move the branch, or refuse
+    #[arg(long, group = "method")]
+    ff_only: bool,
+    /// Land on this branch instead of the one the agent started from
+    #[arg(long, value_name = "BRANCH")]
+    into: Option<String>,
+    /// Judge and show what would land, and stop
+    #[arg(long, short = 'n')]
+    dry_run: bool,
+}
+
+pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: MergeArgs) -> Result<Exit> {
+    let options = MergeOptions {
+        method: method(&args),
+        into: args.into,
+    };
+    let Some(agent) = args.agent else {
+        return run_all(ctx, ui, &options, args.dry_run);
+    };
+    let plan = merge::plan(ctx, &agent, &options)?;
+    let report = match args.dry_run {
+        true => plan.report(),
+        false => merge::execute(ctx, &plan)?,
+    };
+    ui.answer(&report)?;
+    Ok(Exit::Yes)
+}
+
+fn run_all(ctx: &Ctx, ui: &mut Ui, options: &MergeOptions, dry_run: bool) -> Result<Exit> {
+    let report = merge::all(ctx, options, dry_run)?;
+    ui.answer(&report)?;
+    if report.has_leftovers() && ui.format() == Format::Text {
+        ui.say(
+            "hint: some finished work has not landed: leave it for later, have it mended and run git agent \
+             merge --all again, or turn it down with git agent reject <agent> --reason <why>\n",
+        );
+    }
+    Ok(match report.is_clean() {
+        true => Exit::Yes,
+        false => Exit::No,
+    })
+}
+
+fn method(args: &MergeArgs) -> Option<Method> {
+    [
+        (args.no_ff, Method::NoFf),
+        (args.squash, Method::Squash),
+        (args.ff_only, Method::FfOnly),
+    ]
+    .into_iter()
+    .find_map(|(given, method)| given.then_some(method))
+}

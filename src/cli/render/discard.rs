@@ -1,0 +1,70 @@
+//! How a removal looks.
+
+use crate::cli::style::{BOLD, HINT, paint};
+use crate::cli::ui::Answer;
+use crate::ops::discard::DiscardReport;
+use crate::ops::rescue::RescueReport;
+use serde_json::{Value, json};
+
+impl Answer for DiscardReport {
+    fn text(&self) -> String {
+        let id = paint(BOLD, &self.agent.short_id);
+        let verb = match self.dry_run {
+            true => "would discard",
+            false => "discarded",
+        };
+        let mut text = format!("{verb} {id}\n");
+        if let (true, Some(path)) = (self.removes_worktree, &self.agent.worktree_path) {
+            text.push_str(&format!("  worktree {path}\n"));
+        }
+        if let (true, Some(branch)) = (self.deletes_branch, &self.agent.branch) {
+            let tip = self.tip_oid.as_deref().map_or("", |tip| &tip[..7]);
+            text.push_str(&format!("  branch {branch} at {tip}\n"));
+        }
+        for (what, oid) in [
+            ("uncommitted work", &self.salvage_oid),
+            ("bundle", &self.bundle_oid),
+        ] {
+            if let Some(oid) = oid {
+                text.push_str(&format!("  kept {what} as {}\n", &oid[..7]));
+            }
+        }
+        if !self.dry_run {
+            text.push_str(&format!(
+                "{} git agent rescue {}\n",
+                paint(HINT, "to have it back:"),
+                self.agent.short_id
+            ));
+        }
+        text
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+}
+
+impl Answer for RescueReport {
+    fn text(&self) -> String {
+        let id = paint(BOLD, &self.agent.short_id);
+        match (&self.rescued_branch, &self.rescued_directory) {
+            (Some(branch), _) => {
+                let mut text = format!("rescued {id} as branch {branch}\n");
+                if self.bundle_oid.is_some() {
+                    text.push_str(&format!(
+                        "{} git agent rescue {} --to <directory>\n",
+                        paint(HINT, "to have its bundle too:"),
+                        self.agent.short_id
+                    ));
+                }
+                text
+            }
+            (None, Some(directory)) => format!("rescued {id} into {directory}\n"),
+            (None, None) => String::new(),
+        }
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+}

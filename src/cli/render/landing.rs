@@ -1,0 +1,96 @@
+//! How commits and landings look.
+
+use crate::cli::style::{BAD, BOLD, DIM, GOOD, WARN, paint};
+use crate::cli::ui::Answer;
+use crate::domain::path::Quoted;
+use crate::ops::commit::CommitReport;
+use crate::ops::merge::{AllReport, Decision, LandingReport};
+use serde_json::{Value, json};
+
+impl Answer for CommitReport {
+    fn text(&self) -> String {
+        let commit = paint(BOLD, &self.commit[..7]);
+        let count = self.paths.len();
+        let noun = if count == 1 { "path" } else { "paths" };
+        let mut text = format!(
+            "committed {commit} for {}: {count} {noun}\n",
+            &self.agent_id[..8]
+        );
+        for path in &self.left_out {
+            text.push_str(&format!(
+                "  {} {}\n",
+                paint(WARN, "left out:"),
+                Quoted(&path.to_bytes())
+            ));
+        }
+        text
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+}
+
+impl Answer for LandingReport {
+    fn text(&self) -> String {
+        let verb = match self.verdict {
+            "planned" => paint(WARN, "would merge"),
+            "already-merged" => paint(GOOD, "had already merged"),
+            _ => paint(GOOD, "merged"),
+        };
+        let into = self.into.trim_start_matches("refs/heads/");
+        let mut text = format!("{verb} {} into {into}", &self.agent_id[..8]);
+        if let Some(commit) = &self.commit {
+            text.push_str(&format!(" as {}", paint(BOLD, &commit[..7])));
+        }
+        text.push_str(&format!(" {}\n", paint(DIM, &format!("({})", self.method))));
+        text.push_str(&format!("  {}\n", self.subject));
+        if self.uncommitted > 0 {
+            let count = self.uncommitted;
+            text.push_str(&format!("  uncommitted paths, committed first: {count}\n"));
+        }
+        for worktree in &self.worktrees {
+            text.push_str(&format!("  moves along: {worktree}\n"));
+        }
+        text
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+}
+
+impl Answer for AllReport {
+    fn text(&self) -> String {
+        match self.agents.is_empty() {
+            true => "(no agents)\n".to_owned(),
+            false => self.agents.iter().map(decision_text).collect(),
+        }
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        self.agents.iter().map(|one| json!(one)).collect()
+    }
+}
+
+fn decision_text(one: &Decision) -> String {
+    let style = match one.verdict.as_str() {
+        "merged" | "already-merged" => GOOD,
+        "reject-bundle" | "not-merged" | "rejected" | "failed" => BAD,
+        _ => WARN,
+    };
+    let verdict = paint(style, &one.verdict);
+    let mut text = format!("{} {verdict}", paint(BOLD, &one.agent_id[..8]));
+    if let Some(commit) = &one.commit {
+        text.push_str(&format!(" {}", &commit[..7]));
+    }
+    if let Some(reason) = &one.reason {
+        text.push_str(&format!(" {}", reason.replace('\n', "\n  ")));
+    }
+    text.push('\n');
+    text
+}

@@ -1,0 +1,32 @@
+//! `git agent rescue`
+
+use super::show::AgentArg;
+use super::ui::Ui;
+use crate::error::{Exit, Result};
+use crate::ops::Ctx;
+use crate::ops::rescue::{self, Destination};
+use std::path::PathBuf;
+
+/// Give back what a discard kept: as a branch, or as files
+#[derive(Debug, clap::Args)]
+pub(super) struct RescueArgs {
+    #[command(flatten)]
+    agent: AgentArg,
+    /// Make this branch instead of rescued/<slug>
+    #[arg(long, value_name = "NAME", conflicts_with = "to")]
+    branch: Option<String>,
+    /// Write the files, bundle included, into this directory, which is empty or not there
+    #[arg(long, value_name = "DIR")]
+    to: Option<PathBuf>,
+}
+
+pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RescueArgs) -> Result<Exit> {
+    let destination = match (args.branch, args.to) {
+        (Some(name), _) => Destination::Branch(name),
+        (None, Some(directory)) => Destination::Directory(directory),
+        (None, None) => Destination::RescuedBranch,
+    };
+    let plan = rescue::plan(ctx, &args.agent.agent, destination)?;
+    ui.answer(&rescue::execute(ctx, &plan)?)?;
+    Ok(Exit::Yes)
+}

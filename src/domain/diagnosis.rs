@@ -1,0 +1,125 @@
+//! What an examination of a repository finds: a stable code, what it is about, why it matters, and the
+//! command that puts it right.
+
+/// How much a diagnosis weighs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Weight {
+    /// The repository is not as it should be.
+    Problem,
+    /// Worth knowing; nothing is wrong.
+    Information,
+}
+
+impl Weight {
+    /// The word used in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Weight::Problem => "problem",
+            Weight::Information => "information",
+        }
+    }
+}
+
+macro_rules! signs {
+    ($($variant:ident, $name:literal, $weight:ident, $why:literal;)*) => {
+        /// Stable names of everything that an examination can find, as `<family>.<what>`. Never reused.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum Sign {
+            $(#[doc = $why] $variant,)*
+        }
+
+        impl Sign {
+            /// Every sign, in the order of the documentation.
+            pub const ALL: &'static [Sign] = &[$(Sign::$variant,)*];
+
+            /// The name that users and scripts see.
+            pub fn name(self) -> &'static str {
+                match self { $(Sign::$variant => $name,)* }
+            }
+
+            /// How much it weighs.
+            pub fn weight(self) -> Weight {
+                match self { $(Sign::$variant => Weight::$weight,)* }
+            }
+
+            /// Why it matters, in one line.
+            pub fn why(self) -> &'static str {
+                match self { $(Sign::$variant => $why,)* }
+            }
+        }
+    };
+}
+
+signs! {
+    Unexamined, "doctor.unexamined", Problem, "A family of checks could not be completed, so what it looks for may be there.";
+    GitMissing, "git.missing", Problem, "Worktree status, merge verdicts and the network are the user's git's business.";
+    GitTooOld, "git.too-old", Problem, "Before 2.38 git cannot merge without a worktree; libgit2 answers then, which disagrees on some merges.";
+    ManPageMissing, "git.man-page-missing", Information, "git agent --help asks man for git-agent(1); git agent -h and git agent help work without it.";
+    MainIsBare, "settings.main-is-bare", Problem, "While core.bare is true, git refuses every command that needs the main worktree.";
+    PlaceShared, "settings.place-shared", Problem, "With extensions.worktreeConfig on, a shared core.bare or core.worktree applies to every linked worktree too.";
+    MainLedAway, "settings.main-led-away", Problem, "Git commands in the main worktree work on another directory, such as an agent's.";
+    WorktreeConfigOff, "settings.worktree-config-off", Problem, "Git passes over config.worktree, and with it over the hooks of agents' worktrees.";
+    HooksLedAway, "settings.hooks-led-away", Problem, "The repository's own hooks do not run, because every worktree uses the hooks of one agent.";
+    PrunesAtOnce, "settings.prunes-at-once", Problem, "git gc deletes unreachable objects at once, also those that a command is about to use.";
+    SpawnAbandoned, "spawns.abandoned", Problem, "A spawn was interrupted; a branch, a worktree and a row may be half made.";
+    SpawnUnfinished, "spawns.unfinished", Problem, "The ledger says that an agent is being made, and nobody is making it.";
+    LockUnfinished, "spawns.lock-unfinished", Problem, "A worktree is locked as being made by a process that is gone.";
+    DirectoryGone, "worktrees.directory-gone", Problem, "The index of the worktree may hold staged work that is nowhere else.";
+    WorktreeUnknown, "worktrees.no-row", Problem, "The worktree is ours and no row says whose; no command of ours can name it.";
+    BranchUnknown, "branches.no-row", Problem, "The branch starts from a spawn commit that has no row here; no command of ours can name it.";
+    BranchGone, "branches.gone", Problem, "An agent that is neither landed nor discarded has lost its branch; git gc may delete its commits.";
+    RefLocked, "locks.stale", Problem, "While the lock file of a killed process is there, git cannot move the ref.";
+    LedgerDamaged, "ledger.damaged", Problem, "The ledger's ref leads to nothing whole; its rows are read from the reflog, which expires.";
+    LedgerLost, "ledger.lost", Problem, "Neither the ledger's ref nor its reflog leads to anything readable: no agent can be named.";
+    LinesDropped, "ledger.lines-dropped", Problem, "A writer other than git-agent dropped events, which are still in the history.";
+    SpawnCommitGone, "ledger.commit-gone", Problem, "git notes prune would delete the row, because the commit it is on is gone.";
+    KeepDamaged, "keep.damaged", Problem, "The keep chain's ref leads to nothing readable; git gc may delete what it held.";
+    NotKept, "keep.missing", Problem, "Without the keep chain, squash, gc and git notes prune together delete the row.";
+    HooksInert, "hooks.inert", Problem, "The agent's worktree is not fenced; a forbidden change is noticed only by verify.";
+    Debris, "debris.old", Problem, "Directories on their way out, left by a killed process, take up space.";
+}
+
+/// One thing that was found.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Diagnosis {
+    /// What kind of thing.
+    pub sign: Sign,
+    /// What is the matter and with what, in one line.
+    pub what: String,
+    /// The command that puts it right, or shows the way.
+    pub command: String,
+}
+
+impl Diagnosis {
+    /// A diagnosis for which there is a command.
+    pub fn new(sign: Sign, what: impl Into<String>, command: impl Into<String>) -> Diagnosis {
+        Diagnosis {
+            sign,
+            what: what.into(),
+            command: command.into(),
+        }
+    }
+
+    /// Whether the repository is not as it should be.
+    pub fn is_problem(&self) -> bool {
+        self.sign.weight() == Weight::Problem
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn signs_are_unique_and_name_their_family() {
+        let names: HashSet<_> = Sign::ALL.iter().map(|sign| sign.name()).collect();
+        assert_eq!(names.len(), Sign::ALL.len());
+        for name in names {
+            let (family, what) = name.split_once('.').expect("a family and a what");
+            let word = |text: &str| text.bytes().all(|b| b.is_ascii_lowercase() || b == b'-');
+            assert!(word(family) && word(what), "{name}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Committing in a worktree as its user would: by the user's own `git commit`, with every hook.
+
+use super::command;
+use super::identity::Identities;
+use super::landing::Checkout;
+use crate::domain::oid::Oid;
+use crate::error::{Code, Error, IoContext, Result};
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+impl Checkout {
+    /// Brings the index up to date with the files at these paths: added, changed or gone.
+    ///
+    /// # Errors
+    /// `git-failed` when git cannot read one of them, or another process has the index.
+    pub fn stage_paths(&self, paths: &[Vec<u8>]) -> Result<()> {
+        let mut command = self.git();
+        command.args([
+            "update-index",
+            "--add",
+            "--remove",
+            "--replace",
+            "-z",
+            "--stdin",
+        ]);
+        feed(command, paths)
+    }
+
+    /// Writes to `copy` an index in which these paths are as HEAD has them, and all others as staged.
+    ///
+    /// # Errors
+    /// `io`, `git-failed`.
+    pub fn index_without(&self, paths: &[Vec<u8>], copy: &Path) -> Result<()> {
+        let index = self.git_dir.join("index");
+        fs::copy(&index, copy).at("could not copy", &index)?;
+        let mut command = self.git();
+        command.env("GIT_INDEX_FILE", copy).args([
+            "reset",
+            "--quiet",
+            "--pathspec-from-file=-",
+            "--pathspec-file-nul",
+        ]);
+        command.env("GIT_LITERAL_PATHSPECS", "1");
+        feed(command, paths)
+    }
+
+    /// Commits what is staged, here or in another `index`, with the message in a file. Gives the new
+    /// HEAD.
+    ///
+    /// # Errors
+    /// `commit-refused` with what git and the hooks said.
+    pub fn commit(&self, message: &Path, index: Option<&Path>, who: &Identities) -> Result<Oid> {
+        let mut command = self.git();
+        command
+            .args(["commit", "--quiet", "--file"])
+            .arg(message)
+            .env("GIT_EDITOR", ":");
+        if let Some(index) = index {
+            command.env("GIT_INDEX_FILE", index);
+        }
+        // Git itself refuses to commit for nobody.
+        if who.stand_in {
+            for (role, identity) in [("AUTHOR", &who.author), ("COMMITTER", &who.committer)] {
+                command.env(format!("GIT_{role}_NAME"), &identity.name);
+                command.env(format!("GIT_{role}_EMAIL"), &identity.email);
+            }
+        }
+        let output = command::finish(&mut command)?;
+        if !output.status.success() {
+            let said = [output.stdout, output.stderr].concat();
+            let said = String::from_utf8_lossy(&said).trim().to_owned();
+            return Err(Error::new(
+                Code::CommitRefused,
+                format!("git commit in {} did not go through", self.top.display()),
+            )
+            .because(said));
+        }
+        let mut command = self.git();
+        command.args(["rev-parse", "--verify", "HEAD"]);
+        named(&command::successful(command)?)
+    }
+}
+
+/// The object that git named on standard output.
+pub(in crate::git) fn named(output: &[u8]) -> Result<Oid> {
+    let hex = String::from_utf8_lossy(output);
+    Oid::from_hex(hex.trim_end())
+        .ok_or_else(|| Error::new(Code::GitFailed, "git named no object").because(hex.into_owned()))
+}
+
+/// Runs a command with paths on its standard input, each ended by NUL.
+fn feed(mut command: Command, paths: &[Vec<u8>]) -> Result<()> {
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let fail = |error| Error::io("could not run git", error);
+    let mut child = command.spawn().map_err(fail)?;
+    let list: Vec<u8> = paths
+        .iter()
+        .flat_map(|path| [path, &b"\0"[..]].concat())
+        .collect();
+    let input = child.stdin.take();
+    // One that gave up before it read everything says why.
+    let _ = input.map(|mut input| input.write_all(&list));
+    let output = child.wait_with_output().map_err(fail)?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(command::refused(&command, &output)),
+    }
+}

@@ -1,0 +1,293 @@
+//! Moving worktrees along with the branch that they have checked out.
+//!
+//! What `git reset --keep` does, in two halves, because the ref must move by compare-and-swap in between:
+//! [`Checkout::require_unblocked`] asks whether anything would be lost, [`Checkout::carry`] moves files and index.
+//! Both go through `git read-tree -m -u`, which refuses to touch a changed or untracked file. It does
+//! overwrite ignored files (git 2.34 and later), so those are looked for here.
+//!
+//! Moving an index that is already where it should be changes nothing: whoever was killed after this and
+//! before the ref moved can just begin again.
+
+use super::changes::worktree_changes;
+use super::repo::Repo;
+use super::worktree::Worktree;
+use super::{command, commit};
+use crate::domain::change::ChangeKind;
+use crate::domain::oid::Oid;
+use crate::error::{Code, Error, Result};
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+/// What in a git dir says that something is unfinished there.
+const UNFINISHED: &[&str] = &[
+    "MERGE_HEAD",
+    "CHERRY_PICK_HEAD",
+    "REVERT_HEAD",
+    "rebase-merge",
+    "rebase-apply",
+];
+
+/// How often an index that somebody else has locked is tried, and the time in between: 5 s in all.
+const ATTEMPTS: usize = 200;
+const PAUSE: Duration = Duration::from_millis(25);
+/// What git ends with when it gives up.
+const FATAL: i32 = 128;
+
+/// A worktree and its own git dir.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkout {
+    /// Its top.
+    pub top: PathBuf,
+    /// Where its HEAD and index are.
+    pub git_dir: PathBuf,
+}
+
+impl Repo {
+    /// The worktrees that have a branch checked out, the main one first.
+    ///
+    /// # Errors
+    /// `worktree-busy` when one of them is in the middle of a merge, a rebase or the like of that branch, or
+    /// locked and not here; `io`.
+    pub fn checkouts(&self, branch: &str) -> Result<Vec<Checkout>> {
+        let main = self.main_worktree()?.map(|top| Checkout {
+            top,
+            git_dir: self.common_dir().to_owned(),
+        });
+        // One that was deleted by hand has no files to move, and git prunes it; one that is locked comes back.
+        let exists = |worktree: &Worktree| worktree.path.is_dir() || worktree.lock_reason.is_some();
+        let linked = self.worktrees()?.into_iter().filter(exists);
+        let linked = linked.map(|worktree| linked_at(self, &worktree.name, &worktree.path));
+        let mut checkouts = Vec::new();
+        for checkout in main.into_iter().chain(linked) {
+            let on = checkout.head() == format!("ref: {branch}");
+            let concerned = on || checkout.rebases(branch);
+            if concerned && (checkout.is_busy() || !checkout.top.is_dir()) {
+                return Err(checkout.busy());
+            }
+            if on {
+                checkouts.push(checkout);
+            }
+        }
+        Ok(checkouts)
+    }
+}
+
+impl Checkout {
+    /// What its HEAD file says, without the line end.
+    pub fn head(&self) -> String {
+        let text = fs::read_to_string(self.git_dir.join("HEAD")).unwrap_or_default();
+        text.trim_end().to_owned()
+    }
+
+    /// Whether a merge, a rebase or the like is unfinished in it.
+    pub fn is_busy(&self) -> bool {
+        UNFINISHED
+            .iter()
+            .any(|name| self.git_dir.join(name).exists())
+    }
+
+    /// The error for one that is.
+    pub fn busy(&self) -> Error {
+        let top = self.top.display();
+        Error::new(
+            Code::WorktreeBusy,
+            format!("{top} is not here, or in the middle of a merge, a rebase or the like"),
+        )
+        .hint(format!("to see of what, run git -C {top} status"))
+    }
+
+    fn rebases(&self, branch: &str) -> bool {
+        ["rebase-merge/head-name", "rebase-apply/head-name"]
+            .iter()
+            .filter_map(|name| fs::read_to_string(self.git_dir.join(name)).ok())
+            .any(|name| name.trim_end() == branch)
+    }
+
+    /// Refuses if going from one commit to the other would touch a file that somebody changed, or one
+    /// that git does not track. Changes no file.
+    ///
+    /// # Errors
+    /// `target-dirty`, naming the paths; `git-missing`, `git-failed`.
+    pub fn require_unblocked(&self, repo: &Repo, old: Oid, new_tree: Oid) -> Result<()> {
+        // A file that was only touched is told from a changed one; that there are changed ones is no news.
+        self.refresh()?;
+        let changes = repo.tree_changes(&[repo.read_commit(old)?.tree], new_tree)?;
+        let added = changes
+            .iter()
+            .filter(|change| matches!(change.kind, ChangeKind::Added | ChangeKind::TypeChanged))
+            .map(|change| change.path.as_slice());
+        let hidden = self.in_the_way(added)?;
+        if !hidden.is_empty() {
+            return Err(self.blocked(&hidden, ""));
+        }
+        let mut rehearsal = self.read_tree(old, new_tree);
+        rehearsal.arg("--dry-run");
+        let output = self.patiently(&mut rehearsal)?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let touched: BTreeSet<_> = changes.into_iter().map(|change| change.path).collect();
+        let dirty: Vec<_> = worktree_changes(&self.top)?
+            .into_iter()
+            .map(|change| change.path)
+            .filter(|path| touched.contains(path))
+            .collect();
+        Err(self.blocked(&dirty, String::from_utf8_lossy(&output.stderr).trim()))
+    }
+
+    /// Moves index and files from one commit to another, as [`Checkout::require_unblocked`] allows; where
+    /// it refuses, nothing has moved.
+    ///
+    /// # Errors
+    /// `target-dirty`, naming the paths; `git-failed`, after which some files may be ahead of the index.
+    pub fn carry(&self, repo: &Repo, old: Oid, new: Oid) -> Result<()> {
+        let mut command = self.read_tree(old, new);
+        let output = self.patiently(&mut command)?;
+        if output.status.success() {
+            return Ok(());
+        }
+        self.require_unblocked(repo, old, repo.read_commit(new)?.tree)?;
+        Err(command::refused(&command, &output))
+    }
+
+    /// Lets the index hold a tree, without touching a file.
+    ///
+    /// # Errors
+    /// `git-failed`, `lock-timeout` while another process has the index.
+    pub fn stage(&self, tree: Oid) -> Result<()> {
+        let mut command = self.git();
+        // Not `-m`, which refuses an index that is behind its files: that is what is to be mended here.
+        command.args(["read-tree", "--reset", &tree.to_hex()]);
+        let output = self.patiently(&mut command)?;
+        if !output.status.success() {
+            return Err(command::refused(&command, &output));
+        }
+        self.refresh()
+    }
+
+    /// The tree of what is staged.
+    ///
+    /// # Errors
+    /// `git-failed` while paths are unmerged.
+    pub fn staged_tree(&self) -> Result<Oid> {
+        let mut command = self.git();
+        command.arg("write-tree");
+        commit::named(&command::successful(command)?)
+    }
+
+    /// A git command on exactly this worktree.
+    pub(in crate::git) fn git(&self) -> Command {
+        let mut command = command::git(&self.top);
+        command
+            .env("GIT_DIR", &self.git_dir)
+            .env("GIT_WORK_TREE", &self.top)
+            .env("LC_ALL", "C");
+        command
+    }
+
+    fn refresh(&self) -> Result<()> {
+        let mut command = self.git();
+        command.args(["update-index", "-q", "--refresh"]);
+        // It fails where files differ, too.
+        self.patiently(&mut command).map(|_| ())
+    }
+
+    /// Runs a command that needs the index, and runs it again while somebody else has it locked: a
+    /// `git status` in an editor does, every few seconds, and git itself does not wait.
+    fn patiently(&self, command: &mut Command) -> Result<Output> {
+        for _ in 0..ATTEMPTS {
+            let output = command::finish(command)?;
+            // `update-index -q` keeps quiet about it.
+            let said = String::from_utf8_lossy(&output.stderr);
+            let locked = said.contains("index.lock")
+                || (output.status.code() == Some(FATAL) && said.is_empty());
+            if !locked {
+                return Ok(output);
+            }
+            std::thread::sleep(PAUSE);
+        }
+        let lock = self.git_dir.join("index.lock");
+        let lock = lock.display();
+        Err(Error::new(
+            Code::LockTimeout,
+            format!("waited too long for the index lock {lock}"),
+        )
+        .hint(format!(
+            "to clear it when no git process is at work, run rm {lock}"
+        )))
+    }
+
+    fn read_tree(&self, old: Oid, new: Oid) -> Command {
+        let mut command = self.git();
+        command.args(["read-tree", "-m", "-u", &old.to_hex(), &new.to_hex()]);
+        command
+    }
+
+    /// What git does not track and would have to make room for the added paths, ignored or not.
+    fn in_the_way<'a>(&self, added: impl Iterator<Item = &'a [u8]>) -> Result<Vec<Vec<u8>>> {
+        let occupied: BTreeSet<&[u8]> = added.filter_map(|path| self.occupant(path)).collect();
+        if occupied.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut command = self.git();
+        command.args(["ls-files", "--others", "-z"]);
+        let listed = command::successful(command)?;
+        let blocks = |other: &&[u8]| {
+            let ends = (0..other.len()).filter(|&at| other[at] == b'/');
+            ends.chain([other.len()])
+                .any(|end| occupied.contains(&other[..end]))
+        };
+        let others = listed.split(|&byte| byte == 0);
+        let others = others.filter(|other| !other.is_empty());
+        Ok(others.filter(blocks).map(<[u8]>::to_vec).collect())
+    }
+
+    /// The path itself if something is there, or the directory above it that is none.
+    fn occupant<'a>(&self, path: &'a [u8]) -> Option<&'a [u8]> {
+        let ends = (0..path.len()).filter(|&at| path[at] == b'/');
+        for end in ends.chain([path.len()]) {
+            let place = self.top.join(OsStr::from_bytes(&path[..end]));
+            let metadata = fs::symlink_metadata(place).ok()?;
+            if end == path.len() || !metadata.is_dir() {
+                return Some(&path[..end]);
+            }
+        }
+        None
+    }
+
+    fn blocked(&self, paths: &[Vec<u8>], said: &str) -> Error {
+        let top = self.top.display();
+        let names: String = paths
+            .iter()
+            .map(|path| format!("  {}\n", crate::domain::path::Quoted(path)))
+            .collect();
+        let error = Error::new(
+            Code::TargetDirty,
+            format!("landing would touch changed or untracked files in {top}"),
+        )
+        .hint(format!(
+            "to put them aside, run git -C {top} stash push --all"
+        ));
+        let error = match names.is_empty() {
+            true => error,
+            false => error.detail(names),
+        };
+        match said.is_empty() {
+            true => error,
+            false => error.because(said.to_owned()),
+        }
+    }
+}
+
+/// The checkout of a linked worktree, whatever it has checked out.
+pub fn linked_at(repo: &Repo, name: &str, top: &Path) -> Checkout {
+    Checkout {
+        top: top.to_owned(),
+        git_dir: repo.admin_dir(name),
+    }
+}

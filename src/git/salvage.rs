@@ -1,0 +1,246 @@
+//! What an agent wrote and nobody committed, as commits; and the proof that nothing was missed.
+//!
+//! The work is one commit on the tip, as `git stash` would make it: where what is staged differs from
+//! what is in the worktree, the index is a second parent. The same state gives the same commit,
+//! whoever asks and whenever, so a salvage that is repeated is recognised. Content is stored as
+//! committing would store it: `.gitattributes` decides about line ends and filters.
+//!
+//! [`missed`] walks the disk and names every file that is in none of the trees and not ignored: what git
+//! does not look at (a nested repository, a broken `.git` directory, files inside a submodule's
+//! place) is found there and is the reason to refuse a removal.
+
+use super::objects::{Commit, Identity, NewCommit};
+use super::tree::{DIRECTORY, EXECUTABLE, Entry, FILE, SYMLINK};
+use super::uncommitted::{Source, Trees, git};
+use super::{Repo, command};
+use crate::domain::oid::Oid;
+use crate::error::{Code, Error, IoContext, Result};
+use std::collections::{BTreeSet, HashSet};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use walkdir::WalkDir;
+
+/// The trailer that says what a salvage commit holds.
+pub const TRAILER: &str = "Salvage";
+/// The trailer's value for the work: the worktree, and in a second parent the index.
+pub const WORK: &str = "work";
+/// The trailer's value for the bundle.
+pub const BUNDLE: &str = "bundle";
+
+/// Writes the commit that holds what is staged, modified and untracked; `None` when the tip holds it all.
+/// `whose` is a line for the message, such as `Agent-Id: …`.
+///
+/// # Errors
+/// `disk-full`, `repo-read-only`, `git-failed`.
+pub fn write_work(repo: &Repo, tip: &Commit, found: &Trees, whose: &str) -> Result<Option<Oid>> {
+    let staged = found.staged.unwrap_or(found.tree);
+    if found.tree == tip.tree && staged == tip.tree {
+        return Ok(None);
+    }
+    let mut parents = vec![tip.oid];
+    if staged != found.tree && staged != tip.tree {
+        parents.push(write(repo, tip, staged, &[tip.oid], "index", whose)?);
+    }
+    write(repo, tip, found.tree, &parents, WORK, whose).map(Some)
+}
+
+/// Writes a commit without parents that holds a directory byte for byte; `None` when there is none, or
+/// nothing in it. Symlinks are kept as symlinks.
+///
+/// # Errors
+/// `discard-refused` for an entry named `.git`, which no tree can hold; `io` for what cannot be read.
+pub fn write_bundle(
+    repo: &Repo,
+    tip: &Commit,
+    directory: &Path,
+    whose: &str,
+) -> Result<Option<Oid>> {
+    if !fs::symlink_metadata(directory).is_ok_and(|metadata| metadata.is_dir()) {
+        return Ok(None);
+    }
+    match write_directory(repo, directory)? {
+        Some(tree) => write(repo, tip, tree, &[], BUNDLE, whose).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn write(
+    repo: &Repo,
+    tip: &Commit,
+    tree: Oid,
+    parents: &[Oid],
+    what: &str,
+    whose: &str,
+) -> Result<Oid> {
+    let who = Identity::stand_in(tip.seconds);
+    repo.write_commit(&NewCommit {
+        tree,
+        parents,
+        author: &who,
+        committer: &who,
+        message: &format!("agent: salvage {what}\n\n{TRAILER}: {what}\n{whose}\nGit-Agent: 1\n"),
+    })
+}
+
+fn write_directory(repo: &Repo, directory: &Path) -> Result<Option<Oid>> {
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(directory).at("could not list", directory)? {
+        let entry = entry.at("could not list", directory)?;
+        let (path, name) = (entry.path(), entry.file_name());
+        if name.eq_ignore_ascii_case(".git") {
+            return Err(unkeepable(&[path]));
+        }
+        let metadata = fs::symlink_metadata(&path).at("could not read", &path)?;
+        let written = if metadata.is_dir() {
+            write_directory(repo, &path)?.map(|tree| (DIRECTORY, tree))
+        } else if metadata.is_symlink() {
+            let target = fs::read_link(&path).at("could not read", &path)?;
+            let blob = repo.write_blob(target.as_os_str().as_bytes())?;
+            Some((SYMLINK, blob))
+        } else if metadata.is_file() {
+            let mode = match metadata.permissions().mode() & 0o100 {
+                0 => FILE,
+                _ => EXECUTABLE,
+            };
+            let content = fs::read(&path).at("could not read", &path)?;
+            Some((mode, repo.write_blob(&content)?))
+        } else {
+            None
+        };
+        entries.extend(written.map(|(mode, oid)| Entry {
+            mode,
+            name: name.as_bytes().to_vec(),
+            oid,
+        }));
+    }
+    match entries.is_empty() {
+        true => Ok(None),
+        false => repo.write_tree(entries).map(Some),
+    }
+}
+
+/// The files and symlinks of a worktree that are neither in the index copy that
+/// [`super::uncommitted::write_trees`] left at `source.index`, nor ignored, nor in `bundle`.
+///
+/// # Errors
+/// `git-failed`; `io` for a directory that cannot be listed.
+pub fn missed(source: &Source<'_>, bundle: Option<&Path>) -> Result<Vec<PathBuf>> {
+    let kept = paths(source, &["--cached"])?;
+    let mut ignored = paths(source, &["--others", "--ignored", "--directory"])?;
+    ignored = ignored
+        .into_iter()
+        .map(|path| path.strip_suffix(b"/").unwrap_or(&path).to_vec())
+        .collect();
+    let mut missed = Vec::new();
+    let mut walk = WalkDir::new(source.worktree).min_depth(1).into_iter();
+    while let Some(entry) = walk.next() {
+        let entry = entry
+            .map_err(|error| Error::new(Code::Io, "could not list the worktree").because(error))?;
+        let path = entry.path();
+        let inside = path.strip_prefix(source.worktree).unwrap_or(path);
+        let kind = entry.file_type();
+        let pointer = entry.depth() == 1 && entry.file_name() == ".git";
+        let bytes = inside.as_os_str().as_bytes();
+        if pointer || ignored.contains(bytes) || bundle == Some(inside) && kind.is_dir() {
+            if kind.is_dir() {
+                walk.skip_current_dir();
+            }
+        } else if (kind.is_file() || kind.is_symlink()) && !kept.contains(bytes) {
+            missed.push(path.to_owned());
+        }
+    }
+    Ok(missed)
+}
+
+fn paths(source: &Source<'_>, options: &[&str]) -> Result<HashSet<Vec<u8>>> {
+    let mut command = git(source);
+    command.args(["ls-files", "-z"]).args(options);
+    if options.contains(&"--ignored") {
+        command.arg("--exclude-from").arg(source.ignore);
+    }
+    let output = command::successful(command)?;
+    let paths = output.split(|&byte| byte == 0);
+    Ok(paths.map(<[u8]>::to_vec).collect())
+}
+
+/// The error for files that no salvage can hold.
+pub fn unkeepable(paths: &[PathBuf]) -> Error {
+    const NAMED: usize = 20;
+    let named = paths.iter().take(NAMED);
+    let lines: Vec<_> = named.map(|path| format!("  {}", path.display())).collect();
+    let first = paths.first().map_or(Path::new("."), PathBuf::as_path);
+    Error::new(
+        Code::DiscardRefused,
+        format!("{} files are in no commit and git cannot salvage them, as in a repository inside the worktree", paths.len()),
+    )
+    .detail(lines.join("\n"))
+    .hint(format!(
+        "to keep them, move them out of the worktree: mv {} <elsewhere>",
+        first.display()
+    ))
+}
+
+impl Repo {
+    /// Commits that an admin directory alone may still name: its reflog, its own refs, `HEAD`,
+    /// `ORIG_HEAD` and the like; and those in the reflog of `branch`. None that `tip` has among its
+    /// ancestors.
+    ///
+    /// # Errors
+    /// `git-missing`, `git-failed`, `io`.
+    pub fn leftover_commits(
+        &self,
+        admin_dir: &Path,
+        branch: Option<&str>,
+        tip: Oid,
+    ) -> Result<Vec<Oid>> {
+        let mut named: BTreeSet<Oid> = BTreeSet::new();
+        if let Some(branch) = branch {
+            named.extend(self.reflog_oids(branch)?);
+        }
+        let files = WalkDir::new(admin_dir).into_iter().flatten();
+        for file in files.filter(|entry| entry.file_type().is_file()) {
+            let inside = file.path().strip_prefix(admin_dir).unwrap_or(file.path());
+            let is_head = inside.to_string_lossy().ends_with("HEAD");
+            if is_head || inside.starts_with("logs") || inside.starts_with("refs") {
+                let text = fs::read(file.path()).at("could not read", file.path())?;
+                let text = String::from_utf8_lossy(&text);
+                named.extend(text.split_ascii_whitespace().filter_map(Oid::from_hex));
+            }
+        }
+        named.remove(&tip);
+        named.retain(|oid| self.has_object(*oid) && self.read_commit(*oid).is_ok());
+        if named.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut command = self.plumbing();
+        command.args(["merge-base", "--independent", &tip.to_hex()]);
+        command.args(named.iter().map(|oid| oid.to_hex()));
+        let output = command::successful(command)?;
+        let text = String::from_utf8_lossy(&output);
+        let oids = text.lines().filter_map(Oid::from_hex);
+        Ok(oids.filter(|oid| *oid != tip).collect())
+    }
+
+    /// Writes the files of a tree into an empty directory, as a checkout would. Nothing is overwritten.
+    ///
+    /// # Errors
+    /// `git-failed` when git refuses a path or a filter fails.
+    pub fn write_files(&self, tree: Oid, directory: &Path, index: &Path) -> Result<()> {
+        for words in [
+            &["read-tree", &tree.to_hex()][..],
+            &["checkout-index", "--all"],
+        ] {
+            let mut command = command::git(directory);
+            command
+                .env("GIT_DIR", self.common_dir())
+                .env("GIT_WORK_TREE", directory)
+                .env("GIT_INDEX_FILE", index)
+                .args(["-c", "core.hooksPath=/dev/null", "-c", "core.bare=false"])
+                .args(words);
+            command::successful(command)?;
+        }
+        Ok(())
+    }
+}

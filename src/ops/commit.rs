@@ -1,0 +1,222 @@
+//! `commit`: the orchestrator commits an agent's work, as far as it is in scope.
+//!
+//! ```text
+//! staged by the agent? those paths : everything modified or untracked -> Fence -> git commit
+//! ```
+//!
+//! Git itself commits, in the agent's worktree and with the repository's hooks. Work that was not staged
+//! is staged first: whoever is killed in between finds it staged and commits it by running this again.
+//! Deliberately absent: judging what an agent hides from git, which `verify` does.
+
+use super::decide::require_orchestrator;
+use crate::domain::agent::Move;
+use crate::domain::change::Change;
+use crate::domain::event::What;
+use crate::domain::path::Quoted;
+use crate::domain::violation::BundleRule;
+use crate::error::{Code, Error, IoContext, Result};
+use crate::git::Repo;
+use crate::git::changes::{Staging, worktree_changes};
+use crate::git::landing::{self, Checkout};
+use crate::git::trailer;
+use crate::git::worktree::belongs_to;
+use crate::ops::check::Fence;
+use crate::ops::{Ctx, show};
+use crate::store::ledger::Ledger;
+use crate::store::{fsx, layout};
+use crate::wire::path_text::PathText;
+use serde::Serialize;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What was committed: `git-agent.commit/1`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CommitReport {
+    /// The format's name and version.
+    pub schema: &'static str,
+    /// The agent's id.
+    pub agent_id: String,
+    /// The new commit.
+    pub commit: String,
+    /// Its tree.
+    pub tree: String,
+    /// The paths that were asked of git.
+    pub paths: Vec<PathText>,
+    /// The paths that were left out because they are out of scope.
+    pub left_out: Vec<PathText>,
+}
+
+/// Commits what is in scope. What is not makes it refuse, unless `in_scope_only`.
+///
+/// # Errors
+/// `agent-unknown`, `agent-state`, `orchestrator-only`; `out-of-scope`, naming the paths;
+/// `nothing-to-land`; `commit-refused` with what the hooks said; `worktree-busy`.
+pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Result<CommitReport> {
+    require_orchestrator(ctx)?;
+    if message.trim().is_empty() {
+        return Err(Error::new(Code::Usage, "the message is empty"));
+    }
+    let ledger = Ledger::new(&ctx.repo);
+    let agent = show::find(ctx, &ledger, who)?;
+    agent.may(Move::Reopen)?;
+    let fence = Fence::around(&ctx.repo, agent)?;
+    let agent = fence.agent();
+    let place = place_of(ctx, &fence)?;
+    let repo = Repo::open_git_dir(&place.git_dir)?;
+    let staged = repo.staged_changes(&Staging::default())?;
+    let is_staged = !staged.is_empty();
+    let changes = match is_staged {
+        true => staged,
+        false => worktree_changes(&place.top)?,
+    };
+    let (inside, outside) = divide(&fence, changes)?;
+    if !outside.is_empty() && !in_scope_only {
+        return Err(out_of_scope(&fence, &outside));
+    }
+    if inside.is_empty() {
+        return Err(Error::new(
+            Code::NothingToLand,
+            format!("agent {} has nothing in scope to commit", agent.id.short()),
+        )
+        .hint(format!(
+            "to see what is in its worktree, run git -C {} status",
+            place.top.display()
+        )));
+    }
+    let scratch = Scratch::new(ctx)?;
+    fs::write(&scratch.message, format!("{}\n", message.trim_end()))
+        .at("could not write", &scratch.message)?;
+    trailer::add(
+        &place.top,
+        &scratch.message,
+        &format!("Agent-Id: {}", agent.id),
+    )?;
+    let identities = ctx.identities()?;
+    let commit = if is_staged {
+        let index = (!outside.is_empty()).then_some(scratch.index.as_path());
+        if let Some(index) = index {
+            place.index_without(&outside, index)?;
+        }
+        place.commit(&scratch.message, index, &identities)?
+    } else {
+        let before = place.staged_tree()?;
+        place.stage_paths(&inside)?;
+        ctx.reached("staged");
+        // Nothing was staged before a hook said no, so nothing is afterwards.
+        place
+            .commit(&scratch.message, None, &identities)
+            .inspect_err(|_| drop(place.stage(before)))?
+    };
+    ctx.reached("committed");
+    let tree = ctx.repo.read_commit(commit)?.tree;
+    let what = What::Committed { commit, tree };
+    ledger.append_if(agent.spawn_commit, &ctx.actor()?, ctx.now(), |row| {
+        row.unwrap_or(agent).may(Move::Reopen)?;
+        Ok(what.clone())
+    })?;
+    let texts = |paths: &[Vec<u8>]| paths.iter().map(|p| PathText::from(p.as_slice())).collect();
+    Ok(CommitReport {
+        schema: "git-agent.commit/1",
+        agent_id: agent.id.to_string(),
+        commit: commit.to_hex(),
+        tree: tree.to_hex(),
+        paths: texts(&inside),
+        left_out: texts(&outside),
+    })
+}
+
+/// The agent's worktree, on the agent's branch and in the middle of nothing.
+fn place_of(ctx: &Ctx, fence: &Fence<'_>) -> Result<Checkout> {
+    let agent = fence.agent();
+    let (Some(worktree), Some(branch)) = (&agent.worktree, &agent.branch) else {
+        return Err(Error::new(
+            Code::AgentState,
+            format!("agent {} is shared and has nothing to commit", agent.id),
+        ));
+    };
+    let name = layout::worktree_name(agent.id);
+    let moved = ctx.repo.worktrees()?.into_iter().find(|w| w.name == name);
+    let top = moved.map_or_else(|| PathBuf::from(worktree), |worktree| worktree.path);
+    let place = landing::linked_at(&ctx.repo, &name, &top);
+    if !belongs_to(&top, &place.git_dir) {
+        return Err(Error::new(
+            Code::WorktreeForeign,
+            format!(
+                "the worktree of agent {} is not at {}",
+                agent.id,
+                top.display()
+            ),
+        )
+        .hint("to see where the worktrees are, run git worktree list"));
+    }
+    if place.is_busy() {
+        return Err(place.busy());
+    }
+    if place.head() != format!("ref: {branch}") {
+        return Err(Error::new(
+            Code::WorktreeBusy,
+            format!("HEAD of {} is not on {branch}", top.display()),
+        )
+        .hint(format!(
+            "to put it back, run git -C {} switch {}",
+            top.display(),
+            branch.trim_start_matches("refs/heads/")
+        )));
+    }
+    Ok(place)
+}
+
+type Paths = Vec<Vec<u8>>;
+
+/// The paths that may be committed, and those that may not.
+fn divide(fence: &Fence<'_>, changes: Vec<Change>) -> Result<(Paths, Paths)> {
+    let violations = fence.judge(&changes, BundleRule::NeverCommitted)?;
+    let refused = |path: &[u8]| violations.iter().any(|violation| violation.path == path);
+    let paths = changes.into_iter().map(|change| change.path);
+    // A repository inside the worktree: committing it would keep none of its files.
+    Ok(paths.partition(|path| !refused(path) && !path.ends_with(b"/")))
+}
+
+fn out_of_scope(fence: &Fence<'_>, paths: &[Vec<u8>]) -> Error {
+    let short = fence.agent().id.short();
+    let lines: Vec<_> = paths
+        .iter()
+        .map(|path| format!("  {}", Quoted(path)))
+        .collect();
+    Error::new(
+        Code::OutOfScope,
+        format!("agent {short} may not commit {} of its paths", paths.len()),
+    )
+    .detail(lines.join("\n"))
+    .hint(format!(
+        "to see the rules, run git agent check {short} --worktree"
+    ))
+    .hint(format!(
+        "to commit the rest, run git agent commit {short} --in-scope-only -m <message>"
+    ))
+}
+
+/// Files that are gone when it is over.
+struct Scratch {
+    message: PathBuf,
+    index: PathBuf,
+}
+
+impl Scratch {
+    fn new(ctx: &Ctx) -> Result<Scratch> {
+        let directory = layout::tmp_dir(ctx.repo.common_dir());
+        fs::create_dir_all(&directory).at("could not make", &directory)?;
+        let unique = |name: &str| fsx::unique_name(Path::new(&directory.join(name)));
+        Ok(Scratch {
+            message: unique("message"),
+            index: unique("index"),
+        })
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.message);
+        let _ = fs::remove_file(&self.index);
+    }
+}

@@ -1,0 +1,72 @@
+//! `reject` and `defer`, and what all decisions about an agent share.
+//!
+//! A rejected agent keeps its branch and its worktree; only the lock that shields the worktree from being
+//! swept is taken away.
+
+use super::home::Home;
+use super::settle::{self, MoveReport};
+use crate::domain::agent::{Agent, Move};
+use crate::domain::event::What;
+use crate::error::{Code, Error, Result};
+use crate::ops::Ctx;
+use crate::ops::show;
+use crate::store::ledger::Ledger;
+use crate::store::{layout, lock};
+use std::fs;
+
+/// Turns finished work down.
+///
+/// # Errors
+/// `agent-unknown`; `agent-state` when it is neither done nor failed; `orchestrator-only`.
+pub fn reject(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
+    require_orchestrator(ctx)?;
+    let agent = show::find(ctx, &Ledger::new(&ctx.repo), who)?;
+    // Not while it lands.
+    let _landings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
+    let reason = reason.to_owned();
+    let id = agent.id.to_string();
+    let report = settle::record(ctx, &id, Move::TurnDown, What::Rejected { reason })?;
+    unlock(ctx, &agent);
+    Ok(report)
+}
+
+/// Puts the decision about finished work off.
+///
+/// # Errors
+/// As [`reject`].
+pub fn defer(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
+    require_orchestrator(ctx)?;
+    let _landings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
+    let reason = reason.to_owned();
+    settle::record(ctx, who, Move::Defer, What::Deferred { reason })
+}
+
+/// Refuses decisions from inside an agent: nobody lands or commits its own work.
+///
+/// # Errors
+/// `orchestrator-only`, also when it cannot be read whose worktree this is.
+pub(super) fn require_orchestrator(ctx: &Ctx) -> Result<()> {
+    let refused = |message: String| {
+        Error::new(Code::OrchestratorOnly, message)
+            .hint("to decide about an agent, leave its worktree: cd to the main one")
+    };
+    match Home::find(&ctx.env, &[&ctx.env.directory]) {
+        Ok(None) => Ok(()),
+        Ok(Some(home)) => Err(refused(format!(
+            "this is inside agent {}, which does not decide about agents",
+            home.agent.id.short()
+        ))),
+        Err(error) => Err(refused("this is inside an agent".to_owned()).because(error)),
+    }
+}
+
+/// Takes our lock off the worktree of an agent that is decided about. That it stays locked where this
+/// fails harms nobody.
+pub(super) fn unlock(ctx: &Ctx, agent: &Agent) {
+    let admin = ctx.repo.admin_dir(&layout::worktree_name(agent.id));
+    let locked = admin.join("locked");
+    let is_ours = |text: String| text.trim_end() == layout::lock_reason(agent.id);
+    if fs::read_to_string(&locked).is_ok_and(is_ours) {
+        let _ = fs::remove_file(locked);
+    }
+}

@@ -1,0 +1,179 @@
+//! What there is of an agent in this clone, and the proof that it is the agent's.
+
+use super::protection::{refused, require_unprotected};
+use crate::domain::agent::Agent;
+use crate::domain::event::Isolation;
+use crate::domain::oid::Oid;
+use crate::error::{Code, Error, IoContext, Result};
+use crate::git::refs::Tip;
+use crate::git::worktree::{Worktree, belongs_to};
+use crate::ops::Ctx;
+use crate::store::layout;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What an agent has left in this clone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::ops) struct Site {
+    /// Its worktree or what is left of it.
+    pub place: Option<Place>,
+    /// The full name of its branch, and where it is.
+    pub branch: Option<(String, Oid)>,
+}
+
+/// A worktree on its way out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::ops) struct Place {
+    /// Where the row says it is.
+    pub path: PathBuf,
+    /// Where its files are now: there, or where an interrupted discard put them; `None` when they are
+    /// gone.
+    pub files: Option<PathBuf>,
+    /// Its admin directory.
+    pub admin_dir: PathBuf,
+}
+
+impl Place {
+    /// The hidden name beside the worktree's own: the same file system, so a rename reaches it.
+    pub(in crate::ops) fn aside(&self) -> PathBuf {
+        let name = self.admin_dir.file_name().unwrap_or_default();
+        self.path
+            .with_file_name(format!(".{}.leaving", name.to_string_lossy()))
+    }
+}
+
+/// Every worktree of the repository, read once for many agents.
+pub(in crate::ops) struct Around {
+    linked: Vec<Worktree>,
+    /// Where each worktree is, the admin name of a linked one, and the text of its `HEAD`.
+    heads: Vec<(PathBuf, Option<String>, String)>,
+}
+
+impl Around {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// `io`.
+    pub(in crate::ops) fn read(ctx: &Ctx) -> Result<Around> {
+        let head = |git_dir: &Path| fs::read_to_string(git_dir.join("HEAD")).unwrap_or_default();
+        let linked = ctx.repo.worktrees()?;
+        let mut heads = vec![(ctx.repo.root()?, None, head(ctx.repo.common_dir()))];
+        heads.extend(linked.iter().map(|worktree| {
+            let head = head(&ctx.repo.admin_dir(&worktree.name));
+            (worktree.path.clone(), Some(worktree.name.clone()), head)
+        }));
+        Ok(Around { linked, heads })
+    }
+}
+
+impl Site {
+    pub(super) fn look(ctx: &Ctx, agent: &Agent, around: &Around) -> Result<Site> {
+        if agent.isolation == Some(Isolation::Shared) {
+            return Ok(Site {
+                place: None,
+                branch: None,
+            });
+        }
+        let branch = branch_of(ctx, agent)?;
+        if let Some((name, _)) = &branch {
+            require_not_elsewhere(agent, name, around)?;
+        }
+        Ok(Site {
+            place: place_of(ctx, agent, &around.linked)?,
+            branch,
+        })
+    }
+}
+
+fn branch_of(ctx: &Ctx, agent: &Agent) -> Result<Option<(String, Oid)>> {
+    let Some(name) = &agent.branch else {
+        return Ok(None);
+    };
+    match ctx.repo.tip(name)? {
+        Tip::At(oid) => {
+            ctx.repo.require_commit(oid)?;
+            Ok(Some((name.clone(), oid)))
+        }
+        Tip::Absent => Ok(None),
+        Tip::Broken => Err(
+            Error::new(Code::RepoCorrupt, format!("{name} names nothing"))
+                .hint(format!("to see where it was, run git reflog show {name}")),
+        ),
+    }
+}
+
+/// Deleting a branch that another worktree has checked out would leave that one unborn.
+fn require_not_elsewhere(agent: &Agent, branch: &str, around: &Around) -> Result<()> {
+    let own = layout::worktree_name(agent.id);
+    let head = format!("ref: {branch}");
+    let elsewhere = around
+        .heads
+        .iter()
+        .find(|(_, name, text)| name.as_ref() != Some(&own) && text.trim_end() == head);
+    match elsewhere {
+        None => Ok(()),
+        Some((path, ..)) => {
+            let path = path.display();
+            Err(refused(format!("{branch} is checked out at {path}"))
+                .hint(format!("to leave it, run git -C {path} switch --detach")))
+        }
+    }
+}
+
+fn place_of(ctx: &Ctx, agent: &Agent, worktrees: &[Worktree]) -> Result<Option<Place>> {
+    let Some(path) = agent.worktree.as_ref().map(PathBuf::from) else {
+        return Ok(None);
+    };
+    let name = layout::worktree_name(agent.id);
+    let mut place = Place {
+        path,
+        files: None,
+        admin_dir: ctx.repo.admin_dir(&name),
+    };
+    place.files = files_of(&place)?;
+    if place.files.is_none() && fs::symlink_metadata(&place.admin_dir).is_err() {
+        return Ok(None);
+    }
+    if !place.admin_dir.is_dir() {
+        let (path, admin) = (place.path.display(), place.admin_dir.display());
+        return Err(refused(format!(
+            "{path} is an agent's worktree, but its admin directory {admin} is gone"
+        ))
+        .hint(format!("to keep its files, run mv {path} <elsewhere>")));
+    }
+    require_unprotected(ctx, agent, &place, worktrees)?;
+    Ok(Some(place))
+}
+
+/// Finds the files under one of the two names, and proves that they are the agent's.
+fn files_of(place: &Place) -> Result<Option<PathBuf>> {
+    let mut found = None;
+    for path in [place.aside(), place.path.clone()] {
+        let Ok(metadata) = fs::symlink_metadata(&path) else {
+            continue;
+        };
+        let shown = path.display();
+        let real = fs::canonicalize(&path).at("could not resolve", &path);
+        if !metadata.is_dir() || real? != path {
+            return Err(refused(format!(
+                "{shown} is not the directory that was made there, or is reached through a symlink"
+            ))
+            .hint(format!("to see what it is, run ls -ld {shown}")));
+        }
+        if !belongs_to(&path, &place.admin_dir) {
+            return Err(Error::new(
+                Code::WorktreeForeign,
+                format!("{shown} does not say that it is this agent's worktree"),
+            )
+            .hint(format!("to see whose it is, run cat {shown}/.git")));
+        }
+        if let Some(other) = found.replace(path.clone()) {
+            return Err(refused(format!(
+                "the worktree is there twice: {shown} and {}",
+                other.display()
+            ))
+            .hint(format!("to keep one of them, run mv {shown} <elsewhere>")));
+        }
+    }
+    Ok(found)
+}

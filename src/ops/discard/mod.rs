@@ -1,0 +1,141 @@
+//! `discard`: removes an agent's worktree and branch, after everything in them was kept.
+//!
+//! [`plan`] looks and refuses, [`execute`] looks again and removes. The steps, each named for the tests
+//! that stop the process there:
+//!
+//! 1. `kept`: tip, salvage, bundle and what only reflogs still name hang on the keep chain, by one
+//!    append.
+//! 2. `salvaged`: the row names them.
+//! 3. `aside`: the worktree bears a hidden name beside its own.
+//! 4. `proven`: the salvage was made again from there, and kept too where it differed.
+//! 5. `trashed`: the worktree is in the trash, where somebody else deletes it.
+//! 6. `unlinked`: the admin directory is, too.
+//! 7. `discarded`: the row says so and names the tip; before the branch goes, so that no moment
+//!    exists in which the tip has no name.
+//! 8. `unbranched`: the branch is deleted if it is still where the row says, with its section of the
+//!    configuration.
+//!
+//! Why nothing is lost: until step 5 every file is on disk. What step 5 takes is what step 4 read, and
+//! between the two nobody can open anything by the path that the agent was given, because it does not
+//! exist; only a process that stands inside or holds a file open still could write, and of those, ours
+//! hold `live.lock` and are refused. A file that git does not see at all is found by walking the disk
+//! ([`crate::git::salvage::missed`]) and is a refusal. Line ends and filters are stored as committing
+//! would; ignored files, by the rules of the spawn, are kept with `--with-ignored` alone.
+//!
+//! A kill between two steps leaves a worktree under one of its two names, or an admin directory without
+//! a worktree, or a branch without either. Running `discard` again finds each and goes on; `gc` does
+//! it for everybody.
+
+mod gate;
+mod protection;
+mod remove;
+mod report;
+mod salvage;
+
+pub(in crate::ops) use gate::Around;
+pub use remove::execute;
+pub use report::DiscardReport;
+
+use crate::domain::agent::{Agent, Move, State};
+use crate::domain::oid::Oid;
+use crate::error::{Code, Error, Result};
+use crate::ops::{Ctx, show};
+use crate::proc::background;
+use crate::store::ledger::Ledger;
+use crate::store::trash;
+use gate::Site;
+
+/// The steps, in order, under the names given to [`crate::ops::ctx::Seams::reached`].
+pub const STEPS: [&str; 8] = [
+    "kept",
+    "salvaged",
+    "aside",
+    "proven",
+    "trashed",
+    "unlinked",
+    "discarded",
+    "unbranched",
+];
+
+/// What the caller asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DiscardOptions {
+    /// Salvage ignored files too.
+    pub with_ignored: bool,
+}
+
+/// What a discard would remove.
+pub struct DiscardPlan {
+    pub(super) agent: Agent,
+    pub(super) options: DiscardOptions,
+    pub(super) site: Site,
+}
+
+impl DiscardPlan {
+    /// Whether there is neither worktree, admin directory nor branch any more.
+    pub fn is_empty(&self) -> bool {
+        self.site.branch.is_none() && self.site.place.is_none()
+    }
+}
+
+/// Looks at what there is to remove; writes nothing.
+///
+/// # Errors
+/// `agent-unknown`; `agent-state` for one that is being made; `worktree-foreign`, and `discard-refused`
+/// for whatever could lose or disturb something: see the message.
+pub fn plan(ctx: &Ctx, who: &str, options: DiscardOptions) -> Result<DiscardPlan> {
+    let ledger = Ledger::new(&ctx.repo);
+    plan_for(
+        ctx,
+        show::find(ctx, &ledger, who)?,
+        options,
+        &Around::read(ctx)?,
+    )
+}
+
+/// As [`plan`], for an agent that was read already.
+pub(in crate::ops) fn plan_for(
+    ctx: &Ctx,
+    agent: Agent,
+    options: DiscardOptions,
+    around: &Around,
+) -> Result<DiscardPlan> {
+    if agent.state == State::Spawning {
+        return Err(Error::new(
+            Code::AgentState,
+            format!("agent {} is still being made", agent.id.short()),
+        )
+        .hint("to take spawns apart that were interrupted, run git agent gc --yes"));
+    }
+    if agent.state != State::Discarded {
+        agent.may(Move::Discard)?;
+    }
+    let site = Site::look(ctx, &agent, around)?;
+    Ok(DiscardPlan {
+        agent,
+        options,
+        site,
+    })
+}
+
+/// Deletes what discards left in the trash, in a process of its own, so that nobody waits for it. Where none
+/// can be started it stays there for `gc`.
+pub fn sweep_later(ctx: &Ctx, trash: &[String]) {
+    if let (Some(program), false) = (&ctx.env.program, trash.is_empty()) {
+        let words = ["sweep", "--"].into_iter();
+        let words = words.chain(trash.iter().map(String::as_str));
+        background::start(program, words, ctx.repo.common_dir());
+    }
+}
+
+/// Deletes what bears these names in the trash.
+pub fn sweep(ctx: &Ctx, trash: &[String]) {
+    trash::empty(ctx.repo.common_dir(), trash);
+}
+
+/// The commit that salvages stand on: the branch's tip; without a branch, what the agent began with.
+fn tip_of(agent: &Agent, site: &Site) -> Oid {
+    site.branch
+        .as_ref()
+        .map_or(agent.spawn_commit, |(_, tip)| *tip)
+}

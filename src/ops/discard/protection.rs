@@ -1,0 +1,93 @@
+//! Every reason not to remove a worktree that is the agent's.
+
+use super::gate::Place;
+use crate::domain::agent::Agent;
+use crate::error::{Code, Error, Result};
+use crate::git::worktree::Worktree;
+use crate::ops::Ctx;
+use crate::ops::verify::UNFINISHED;
+use crate::store::layout;
+use std::fs;
+use std::path::Path;
+
+/// Checks that nobody wants the worktree where it is.
+pub(super) fn require_unprotected(
+    ctx: &Ctx,
+    agent: &Agent,
+    place: &Place,
+    worktrees: &[Worktree],
+) -> Result<()> {
+    let path = &place.path;
+    let shown = path.display();
+    let root = ctx.repo.root()?;
+    if root.starts_with(path) || ctx.repo.common_dir().starts_with(path) {
+        return Err(refused(format!("{shown} holds the main worktree"))
+            .hint("to see the worktrees, run git worktree list"));
+    }
+    if ctx.env.directory.starts_with(path) {
+        return Err(refused(format!("this command was started inside {shown}"))
+            .hint(format!("to leave it, run cd {}", root.display())));
+    }
+    for worktree in worktrees {
+        let own = ctx.repo.admin_dir(&worktree.name) == place.admin_dir;
+        if own && worktree.path != *path {
+            let now = worktree.path.display();
+            return Err(
+                refused(format!("the worktree was moved from {shown} to {now}")).hint(format!(
+                    "to move it back, run git worktree move -f -f {now} {shown}"
+                )),
+            );
+        }
+        if !own && worktree.path.starts_with(path) {
+            let inner = worktree.path.display();
+            return Err(
+                refused(format!("{shown} has another worktree in it, {inner}")).hint(format!(
+                    "to remove that one, run git worktree remove {inner}"
+                )),
+            );
+        }
+        let ours = layout::lock_reason(agent.id);
+        if let (true, Some(reason)) = (own, &worktree.lock_reason)
+            && *reason != ours
+        {
+            return Err(
+                refused(format!("{shown} is locked: {reason}")).hint(format!(
+                    "to take the lock away, run git worktree unlock {shown}"
+                )),
+            );
+        }
+    }
+    require_finished(place)?;
+    if has_entries(&place.admin_dir.join("modules")) {
+        return Err(refused(format!(
+            "{shown} has submodules, whose commits are nowhere else"
+        ))
+        .hint("to give up its submodules, run git submodule deinit --all in it"));
+    }
+    Ok(())
+}
+
+fn require_finished(place: &Place) -> Result<()> {
+    let unfinished = UNFINISHED
+        .iter()
+        .find(|(file, _)| fs::symlink_metadata(place.admin_dir.join(file)).is_ok());
+    match unfinished {
+        None => Ok(()),
+        Some((_, what)) => {
+            let shown = place.path.display();
+            Err(
+                refused(format!("{shown} is in the middle of a {what}")).hint(format!(
+                    "to give that up, run git -C {shown} {what} --abort"
+                )),
+            )
+        }
+    }
+}
+
+fn has_entries(directory: &Path) -> bool {
+    fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some())
+}
+
+pub(super) fn refused(message: String) -> Error {
+    Error::new(Code::DiscardRefused, message)
+}

@@ -1,0 +1,175 @@
+//! The steps of a discard.
+
+use super::gate::{Place, Site};
+use super::protection::refused;
+use super::salvage::Salvage;
+use super::{Around, DiscardPlan, DiscardReport, plan_for, tip_of};
+use crate::domain::agent::{Agent, Move, State};
+use crate::domain::event::What;
+use crate::domain::oid::Oid;
+use crate::error::{Code, Error, IoContext, Result};
+use crate::git::command;
+use crate::ops::Ctx;
+use crate::store::ledger::Ledger;
+use crate::store::{fsx, layout, lock, trash};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+/// Carries out a plan. What the report names as `trash` is still to be deleted, by
+/// [`trash::empty`].
+///
+/// # Errors
+/// As [`super::plan`], because it looks again; `lost-race` when the branch moved meanwhile. What was done
+/// until then stays done, and a repeated call goes on.
+pub fn execute(ctx: &Ctx, plan: DiscardPlan) -> Result<DiscardReport> {
+    let common = ctx.repo.common_dir();
+    let id = plan.agent.id;
+    fsx::create_dir(&layout::agent_dir(common, id))?;
+    let _alone = lock::hold_for(common, &layout::live_lock(id), Duration::ZERO).map_err(
+        |error| match error.code() {
+            Code::LockTimeout => refused(format!("a process is at work for agent {}", id.short()))
+                .hint(format!("to see it, run git agent log {}", id.short())),
+            _ => error,
+        },
+    )?;
+    let ledger = Ledger::new(&ctx.repo);
+    let agent = ledger.agent(plan.agent.spawn_commit)?;
+    let DiscardPlan {
+        agent,
+        options,
+        mut site,
+    } = plan_for(
+        ctx,
+        agent.unwrap_or(plan.agent),
+        plan.options,
+        &Around::read(ctx)?,
+    )?;
+    let mut report = DiscardReport::new(ctx, &agent, &site)?;
+    if agent.state == State::Discarded && site.place.is_none() && site.branch.is_none() {
+        return Ok(report);
+    }
+    let tip = site.branch.as_ref().map(|(_, tip)| *tip);
+    let mut salvage = Salvage::take(ctx, &agent, &site, options)?;
+    salvage.keep(ctx, &agent, tip)?;
+    ctx.reached("kept");
+    salvage.record(ctx, &agent)?;
+    ctx.reached("salvaged");
+
+    if let Some(place) = &mut site.place {
+        put_aside(place)?;
+        ctx.reached("aside");
+        let again = Salvage::take(ctx, &agent, &site, options)?;
+        if again != salvage {
+            again.keep(ctx, &agent, tip)?;
+            again.record(ctx, &agent)?;
+            salvage = again;
+        }
+        ctx.reached("proven");
+        report.trash.extend(remove_place(ctx, &site)?);
+    }
+    remove_hooks(ctx, &agent, &mut report)?;
+    record(ctx, &agent, &site)?;
+    ctx.reached("discarded");
+    if let Some((branch, tip)) = &site.branch {
+        remove_branch(ctx, branch, *tip)?;
+        ctx.reached("unbranched");
+    }
+    report.found(&salvage);
+    report.settled(ctx, ledger.agent(agent.spawn_commit)?)?;
+    Ok(report)
+}
+
+/// Takes the files out of reach of everybody who knows their path.
+fn put_aside(place: &mut Place) -> Result<()> {
+    let aside = place.aside();
+    if place.files.as_ref() == Some(&place.path) {
+        fs::rename(&place.path, &aside).at("could not move away", &place.path)?;
+        place.files = Some(aside);
+    }
+    Ok(())
+}
+
+fn remove_place(ctx: &Ctx, site: &Site) -> Result<Vec<String>> {
+    let common = ctx.repo.common_dir();
+    let mut names = Vec::new();
+    let Some(place) = &site.place else {
+        return Ok(names);
+    };
+    if let Some(files) = &place.files {
+        names.extend(trash::take(common, files)?);
+    }
+    // Directories that were made for this worktree alone go too; others are not empty.
+    let root = ctx.repo.root()?;
+    let parents = place.path.ancestors().skip(1);
+    for parent in parents.take_while(|parent| parent.starts_with(&root) && *parent != root) {
+        if fs::remove_dir(parent).is_err() {
+            break;
+        }
+    }
+    ctx.reached("trashed");
+    names.extend(trash::take(common, &place.admin_dir)?);
+    ctx.reached("unlinked");
+    Ok(names)
+}
+
+/// The agent's git hooks bind a worktree that is gone. Its prompt and task stay.
+fn remove_hooks(ctx: &Ctx, agent: &Agent, report: &mut DiscardReport) -> Result<()> {
+    let common = ctx.repo.common_dir();
+    let hooks = layout::hooks_dir(common, &agent.id.short());
+    if hooks.is_dir() {
+        // Installed without write permission, and moving a directory takes it.
+        fs::set_permissions(&hooks, fs::Permissions::from_mode(0o755))
+            .at("could not move away", &hooks)?;
+        report.trash.extend(trash::take(common, &hooks)?);
+    }
+    Ok(())
+}
+
+/// Adds `discarded` to the row, judged as it is at that moment. A row that says so already is told of a
+/// tip that came after.
+fn record(ctx: &Ctx, agent: &Agent, site: &Site) -> Result<()> {
+    let ledger = Ledger::new(&ctx.repo);
+    let tip = site.branch.as_ref().map(|(_, tip)| *tip);
+    let events = ledger.events(agent.spawn_commit)?;
+    let said: Vec<Option<Oid>> = events
+        .iter()
+        .filter_map(|event| match event.what {
+            What::Discarded { tip } => Some(tip),
+            _ => None,
+        })
+        .collect();
+    if said.contains(&tip) || !said.is_empty() && tip.is_none() {
+        return Ok(());
+    }
+    ledger.append_if(agent.spawn_commit, &ctx.actor()?, ctx.now(), |row| {
+        let row = row.unwrap_or(agent);
+        if row.state == State::Discarded {
+            let commit = tip_of(agent, site);
+            return Ok(What::Salvaged { commit });
+        }
+        row.may(Move::Discard)?;
+        Ok(What::Discarded { tip })
+    })?;
+    Ok(())
+}
+
+fn remove_branch(ctx: &Ctx, branch: &str, tip: Oid) -> Result<()> {
+    if !ctx.repo.delete_ref(branch, tip)? {
+        return Err(Error::new(
+            Code::LostRace,
+            format!("{branch} moved while its agent was discarded, and stays"),
+        )
+        .hint("to keep its new commits and go on, run the same command again"));
+    }
+    let short = branch.strip_prefix("refs/heads/").unwrap_or(branch);
+    let section = format!("branch.{short}");
+    if ctx.repo.has_config_section(&section)? {
+        // Nothing hangs on a section about a branch that does not exist.
+        command::output(
+            ctx.repo.common_dir(),
+            ["config", "--local", "--remove-section", &section],
+        )?;
+    }
+    Ok(())
+}

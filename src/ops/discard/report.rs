@@ -1,0 +1,76 @@
+//! What a discard answers.
+
+use super::DiscardPlan;
+use super::gate::Site;
+use super::salvage::Salvage;
+use crate::domain::agent::Agent;
+use crate::error::Result;
+use crate::ops::Ctx;
+use crate::ops::agent_report::{AgentReport, Reporter};
+use serde::Serialize;
+
+/// The answer of `discard`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DiscardReport {
+    /// The format's name and version.
+    pub schema: &'static str,
+    /// The agent after it.
+    #[serde(flatten)]
+    pub agent: AgentReport,
+    /// Whether nothing was done yet.
+    pub dry_run: bool,
+    /// Whether there was a worktree, or its admin directory, to remove.
+    pub removes_worktree: bool,
+    /// Whether there was a branch to delete.
+    pub deletes_branch: bool,
+    /// The branch's last commit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tip_oid: Option<String>,
+    /// The commit that holds what was not committed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub salvage_oid: Option<String>,
+    /// The commit that holds the bundle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bundle_oid: Option<String>,
+    /// Names in the trash that are still to be deleted.
+    #[serde(skip)]
+    pub trash: Vec<String>,
+}
+
+impl DiscardReport {
+    /// What a plan would do.
+    ///
+    /// # Errors
+    /// Those of reading the repository.
+    pub fn planned(ctx: &Ctx, plan: &DiscardPlan) -> Result<DiscardReport> {
+        let mut report = DiscardReport::new(ctx, &plan.agent, &plan.site)?;
+        report.dry_run = true;
+        Ok(report)
+    }
+
+    pub(super) fn new(ctx: &Ctx, agent: &Agent, site: &Site) -> Result<DiscardReport> {
+        Ok(DiscardReport {
+            schema: "git-agent.discard/1",
+            agent: Reporter::new(ctx)?.agent(agent),
+            dry_run: false,
+            removes_worktree: site.place.is_some(),
+            deletes_branch: site.branch.is_some(),
+            tip_oid: site.branch.as_ref().map(|(_, tip)| tip.to_hex()),
+            salvage_oid: None,
+            bundle_oid: None,
+            trash: Vec::new(),
+        })
+    }
+
+    pub(super) fn found(&mut self, salvage: &Salvage) {
+        self.salvage_oid = salvage.work.map(|oid| oid.to_hex());
+        self.bundle_oid = salvage.bundle.map(|oid| oid.to_hex());
+    }
+
+    pub(super) fn settled(&mut self, ctx: &Ctx, agent: Option<Agent>) -> Result<()> {
+        if let Some(agent) = agent {
+            self.agent = Reporter::new(ctx)?.agent(&agent);
+        }
+        Ok(())
+    }
+}

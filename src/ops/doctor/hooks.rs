@@ -1,0 +1,33 @@
+//! The git hooks of the worktrees that agents may be at work in.
+
+use super::Finding;
+use super::survey::Survey;
+use crate::domain::diagnosis::Sign;
+use crate::error::Result;
+use crate::ops::{Ctx, hooks};
+
+pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
+    let mut found = Vec::new();
+    for agent in survey.live() {
+        let is_there = survey
+            .worktree(agent)
+            .is_some_and(|worktree| worktree.path.is_dir());
+        if !is_there {
+            continue;
+        }
+        let Some(seen) = hooks::inspection(ctx, agent, survey.git)? else {
+            continue;
+        };
+        if seen.problems.is_empty() {
+            continue;
+        }
+        let problems: Vec<_> = seen.problems.iter().map(ToString::to_string).collect();
+        let what = format!("agent {}: {}", agent.id.short(), problems.join("; "));
+        let id = agent.id.to_string();
+        found.push(Finding::curable(Sign::HooksInert, what, move |ctx| {
+            hooks::repair(ctx, Some(&id))?;
+            Ok("wrote the hooks anew".to_owned())
+        }));
+    }
+    Ok(found)
+}

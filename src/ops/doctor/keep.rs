@@ -1,0 +1,82 @@
+//! The keep chain: its ref, and the spawn commits that it must hold.
+
+use super::Finding;
+use super::survey::Survey;
+use crate::domain::agent::Agent;
+use crate::domain::diagnosis::Sign;
+use crate::domain::oid::Oid;
+use crate::error::Result;
+use crate::git::tree::{Entry, FILE};
+use crate::ops::Ctx;
+use crate::store::chain::{self, Chain};
+use crate::store::repair::{self, Condition};
+use crate::store::{keep, layout};
+
+const CHAIN: Chain = Chain::Keep(layout::KEEP_REF);
+
+pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
+    match repair::condition(&ctx.repo, CHAIN)? {
+        Condition::Sound => {}
+        Condition::Damaged => {
+            let what = format!(
+                "{} leads to nothing readable; its reflog does",
+                CHAIN.refname()
+            );
+            let cure = |ctx: &Ctx| {
+                repair::repair(&ctx.repo, CHAIN, ctx.now())?;
+                Ok("wrote down what the reflog gave back".to_owned())
+            };
+            return Ok(vec![Finding::curable(Sign::KeepDamaged, what, cure)]);
+        }
+        Condition::Lost => {
+            return Ok(vec![Finding::report(
+                Sign::KeepDamaged,
+                format!(
+                    "{} and its reflog lead to nothing readable",
+                    CHAIN.refname()
+                ),
+                format!("git fetch <remote> +{0}:{0}", CHAIN.refname()),
+            )]);
+        }
+    }
+    let kept = repair::kept(&ctx.repo)?;
+    let missing = survey
+        .rows()
+        .iter()
+        .filter(|agent| !kept.contains(&agent.spawn_commit))
+        .filter(|agent| ctx.repo.has_object(agent.spawn_commit));
+    let findings = missing.map(|agent| {
+        let agent = agent.clone();
+        let what = format!(
+            "nothing keeps the spawn commit of agent {}",
+            agent.id.short()
+        );
+        Finding::curable(Sign::NotKept, what, move |ctx| {
+            let mut commits = vec![agent.spawn_commit];
+            commits.extend(policy_commit(ctx, &agent)?);
+            let why = format!("spawn {}", agent.id);
+            let link = keep::keep(&ctx.repo, &commits, &why, ctx.now())?;
+            Ok(format!("kept {} by {link}", agent.spawn_commit))
+        })
+    });
+    Ok(findings.collect())
+}
+
+/// A commit that holds what bound the agent, as far as it is still there.
+fn policy_commit(ctx: &Ctx, agent: &Agent) -> Result<Option<Oid>> {
+    let blobs = agent.policy.iter().chain(&agent.excludes).enumerate();
+    let entries: Vec<_> = blobs
+        .filter(|(_, blob)| ctx.repo.has_object(**blob))
+        .map(|(index, blob)| Entry {
+            mode: FILE,
+            name: format!("{index}").into(),
+            oid: *blob,
+        })
+        .collect();
+    if entries.is_empty() {
+        return Ok(None);
+    }
+    let tree = ctx.repo.write_tree(entries)?;
+    let who = chain::identity(&ctx.repo, ctx.now());
+    chain::commit(&ctx.repo, tree, &[], &who, "agent: policy").map(Some)
+}

@@ -1,0 +1,59 @@
+//! Lock files that killed processes left on refs.
+//!
+//! Ours are cleared under the OS lock that keeps our own writers away. A branch is also written by git,
+//! whose hooks may take their time while its lock is held: that one is for a person to clear.
+
+use super::Finding;
+use super::survey::Survey;
+use crate::domain::diagnosis::Sign;
+use crate::error::Result;
+use crate::ops::Ctx;
+use crate::store::{layout, lock};
+use chrono::{DateTime, TimeDelta, Utc};
+use std::fs;
+
+/// A write holds a ref's lock for less than a millisecond.
+const STALE: TimeDelta = TimeDelta::seconds(10);
+
+/// The refs that only we and `git notes` write.
+const OURS: [&str; 2] = [layout::LEDGER_REF, layout::KEEP_REF];
+
+pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
+    let age = |refname: &str| {
+        let modified = fs::metadata(ctx.repo.ref_lock_path(refname))
+            .and_then(|metadata| metadata.modified())
+            .ok()?;
+        let age = ctx.now() - DateTime::<Utc>::from(modified);
+        (age >= STALE).then(|| age.num_seconds())
+    };
+    let mut found = Vec::new();
+    for refname in OURS {
+        found.extend(age(refname).map(|seconds| {
+            let what = format!("the lock file of {refname} is {seconds} s old");
+            Finding::curable(Sign::RefLocked, what, move |ctx| clear(ctx, refname))
+        }));
+    }
+    for branch in survey.rows().iter().filter_map(|row| row.branch.as_ref()) {
+        found.extend(age(branch).map(|seconds| {
+            let path = ctx.repo.ref_lock_path(branch);
+            Finding::report(
+                Sign::RefLocked,
+                format!("the lock file of {branch} is {seconds} s old; if no git process is at work, it is left over"),
+                format!("rm '{}'", path.display()),
+            )
+        }));
+    }
+    Ok(found)
+}
+
+fn clear(ctx: &Ctx, refname: &str) -> Result<String> {
+    let common = ctx.repo.common_dir();
+    let _writers = lock::hold(common, layout::LEDGER_LOCK)?;
+    let cleared = ctx
+        .repo
+        .clear_stale_lock(refname, &layout::tmp_dir(common))?;
+    Ok(match cleared {
+        true => "removed the lock file".to_owned(),
+        false => "its owner came back".to_owned(),
+    })
+}

@@ -1,0 +1,187 @@
+//! `doctor`: what is not as it should be in a repository with agents, and putting it right.
+//!
+//! ```text
+//! Survey (rows, worktrees, git) -> FAMILIES -> [Finding] ──> report
+//!                  ^                              │ --fix: cures, in order
+//!                  └──────────────────────────────┘ until a round changes nothing
+//! ```
+//!
+//! Looking writes no ref and no setting and removes nothing. A cure asks again, under the lock that its
+//! kind of writer holds, before it changes anything, and none deletes what an agent may have written:
+//! where the only way on could, there is a finding without a cure, and its command is for a person to
+//! run. What is deliberately absent: expiring salvages and removing worktrees, which are `gc`'s and
+//! `discard`'s.
+
+mod branches;
+mod debris;
+mod hooks;
+mod keep;
+mod ledger;
+mod locks;
+mod program;
+mod report;
+mod settings;
+mod spawns;
+mod survey;
+mod worktrees;
+
+use crate::domain::diagnosis::{Diagnosis, Sign};
+use crate::error::Result;
+use crate::ops::Ctx;
+pub use report::{CuredReport, DoctorReport, FamilyReport, FindingReport};
+use std::collections::HashMap;
+use survey::Survey;
+
+/// The command that applies a cure.
+const DOCTOR: &str = "git agent doctor --fix";
+
+/// One cure may uncover what another one sees; more rounds than this it never takes.
+const ROUNDS: usize = 4;
+
+/// Puts one thing right and says what came of it.
+type Cure = Box<dyn FnOnce(&Ctx) -> Result<String>>;
+
+/// A diagnosis with the way to put it right, where that is safe.
+struct Finding {
+    diagnosis: Diagnosis,
+    cure: Option<Cure>,
+}
+
+impl Finding {
+    /// Something that a person has to decide about.
+    fn report(sign: Sign, what: impl Into<String>, command: impl Into<String>) -> Finding {
+        Finding {
+            diagnosis: Diagnosis::new(sign, what, command),
+            cure: None,
+        }
+    }
+
+    /// Something that `--fix` puts right.
+    fn curable(
+        sign: Sign,
+        what: impl Into<String>,
+        cure: impl FnOnce(&Ctx) -> Result<String> + 'static,
+    ) -> Finding {
+        Finding {
+            diagnosis: Diagnosis::new(sign, what, DOCTOR),
+            cure: Some(Box::new(cure)),
+        }
+    }
+}
+
+/// A family of checks.
+struct Family {
+    name: &'static str,
+    /// What is looked at, for the report.
+    what: &'static str,
+    look: fn(&Ctx, &Survey) -> Result<Vec<Finding>>,
+}
+
+/// Every family, in the order in which they are cured: the repository must be readable before its rows,
+/// and the rows before what they name.
+const FAMILIES: &[Family] = &[
+    Family {
+        name: "git",
+        what: "git's version, the man page",
+        look: program::look,
+    },
+    Family {
+        name: "settings",
+        what: "core.bare, core.worktree, core.hooksPath, extensions.worktreeConfig, gc.pruneExpire",
+        look: settings::look,
+    },
+    Family {
+        name: "locks",
+        what: "lock files that killed processes left on our refs",
+        look: locks::look,
+    },
+    Family {
+        name: "ledger",
+        what: "the ledger's ref, dropped lines, rows on commits that are gone",
+        look: ledger::look,
+    },
+    Family {
+        name: "keep",
+        what: "the keep chain's ref, spawn commits it does not hold",
+        look: keep::look,
+    },
+    Family {
+        name: "spawns",
+        what: "interrupted spawns",
+        look: spawns::look,
+    },
+    Family {
+        name: "worktrees",
+        what: "worktrees without a directory or without a row",
+        look: worktrees::look,
+    },
+    Family {
+        name: "branches",
+        what: "branches without a row, rows without a branch",
+        look: branches::look,
+    },
+    Family {
+        name: "hooks",
+        what: "the git hooks of agents' worktrees",
+        look: hooks::look,
+    },
+    Family {
+        name: "debris",
+        what: "old trash and half-written files",
+        look: debris::look,
+    },
+];
+
+/// Examines the repository; with `fix`, puts right what safely can be and examines it again. A cure that
+/// fails is said with its finding and stops no other.
+///
+/// # Errors
+/// Only what keeps the repository from being opened: what cannot be examined is itself a finding.
+pub fn doctor(ctx: &Ctx, fix: bool) -> Result<DoctorReport> {
+    let mut findings = examine(ctx);
+    let mut cured = Vec::new();
+    let mut failed = HashMap::new();
+    for _ in 0..ROUNDS {
+        if !fix || findings.iter().all(|(_, finding)| finding.cure.is_none()) {
+            break;
+        }
+        let known = cured.len();
+        for (_, finding) in findings {
+            let Some(cure) = finding.cure else { continue };
+            // Settings and refs may have changed below an open repository.
+            match ctx.seed().open().and_then(|ctx| cure(&ctx)) {
+                Ok(outcome) => cured.push((finding.diagnosis, outcome)),
+                Err(error) => drop(failed.insert(finding.diagnosis, error.to_string())),
+            }
+        }
+        findings = examine(&ctx.seed().open()?);
+        if cured.len() == known {
+            break;
+        }
+    }
+    // A cure that had to give way to somebody at work has cured nothing.
+    cured.retain(|(diagnosis, _)| {
+        findings
+            .iter()
+            .all(|(_, left)| left.diagnosis != *diagnosis)
+    });
+    Ok(DoctorReport::new(&findings, &cured, &failed))
+}
+
+/// What is found now, each with the index of its family.
+fn examine(ctx: &Ctx) -> Vec<(usize, Finding)> {
+    let survey = Survey::take(ctx);
+    let look = |(index, family): (usize, &Family)| {
+        let found = (family.look)(ctx, &survey).unwrap_or_else(|error| {
+            let causes = error.causes().join(": ");
+            let what = format!("{}: {error} {causes}", family.name);
+            vec![Finding::report(
+                Sign::Unexamined,
+                what.trim_end(),
+                "git fsck",
+            )]
+        });
+        found.into_iter().map(move |finding| (index, finding))
+    };
+    FAMILIES.iter().enumerate().flat_map(look).collect()
+}

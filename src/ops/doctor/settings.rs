@@ -1,0 +1,145 @@
+//! Settings that other programs leave behind and that turn a repository with worktrees against its
+//! user. A setting is taken away only where it cannot be meant, and never one of the user's own file.
+
+use super::Finding;
+use super::survey::Survey;
+use crate::domain::diagnosis::Sign;
+use crate::error::Result;
+use crate::git::Repo;
+use crate::git::config_file::ConfigFile;
+use crate::ops::Ctx;
+use crate::store::{layout, lock};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const BARE: &str = "core.bare";
+const WORKTREE: &str = "core.worktree";
+const HOOKS_PATH: &str = "core.hooksPath";
+const PRUNE: &str = "gc.pruneExpire";
+
+pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
+    let repo = &ctx.repo;
+    let mut found = Vec::new();
+    let extension = repo.reads_worktree_config()?;
+    for file in ConfigFile::ALL {
+        let in_file = |key: &str| repo.setting_in(file, key);
+        let is_bare = in_file(BARE)?.is_some_and(|value| is_true(&value));
+        if is_bare && has_main_worktree(repo) {
+            found.push(unset(Sign::MainIsBare, file, BARE, "true"));
+        } else if is_bare && extension && file == ConfigFile::Shared {
+            found.push(shared(BARE));
+        }
+        if let Some(value) = in_file(WORKTREE)? {
+            let place = repo.common_dir().join(&value);
+            let leads_to = |path: &Path| real(path) == real(&place);
+            if has_main_worktree(repo) && survey.worktrees.iter().any(|one| leads_to(&one.path)) {
+                found.push(unset(Sign::MainLedAway, file, WORKTREE, &value));
+            } else if !place.is_dir() {
+                found.push(Finding::report(
+                    Sign::MainLedAway,
+                    format!(
+                        "{} sets {WORKTREE} to {value}, which is not there",
+                        file.name()
+                    ),
+                    unset_command(repo, file, WORKTREE),
+                ));
+            } else if extension && file == ConfigFile::Shared {
+                found.push(shared(WORKTREE));
+            }
+        }
+        let hooks = in_file(HOOKS_PATH)?;
+        if let Some(value) = hooks
+            && Path::new(&value).starts_with(layout::agents_dir(repo.common_dir()))
+        {
+            found.push(unset(Sign::HooksLedAway, file, HOOKS_PATH, &value));
+        }
+    }
+    let passed_over = survey.live().any(|agent| {
+        let admin = repo.admin_dir(&layout::worktree_name(agent.id));
+        admin.join("config.worktree").exists()
+    });
+    if !extension && passed_over {
+        found.push(Finding::curable(
+            Sign::WorktreeConfigOff,
+            "extensions.worktreeConfig is off and agents' worktrees have settings of their own",
+            |ctx| enable(ctx, "extensions.worktreeConfig is on"),
+        ));
+    }
+    found.extend(pruning(repo)?);
+    Ok(found)
+}
+
+fn pruning(repo: &Repo) -> Result<Option<Finding>> {
+    let at_once = |value: Option<String>| value.is_some_and(|value| value.trim() == "now");
+    if at_once(repo.setting_in(ConfigFile::Shared, PRUNE)?) {
+        return Ok(Some(unset(
+            Sign::PrunesAtOnce,
+            ConfigFile::Shared,
+            PRUNE,
+            "now",
+        )));
+    }
+    Ok(at_once(repo.config_string(PRUNE)?).then(|| {
+        Finding::report(
+            Sign::PrunesAtOnce,
+            format!("a configuration file of the user or the system sets {PRUNE} to now"),
+            format!("git config --global --unset-all {PRUNE}"),
+        )
+    }))
+}
+
+/// A setting that cannot be meant: it is taken out while it still says the same.
+fn unset(sign: Sign, file: ConfigFile, key: &'static str, value: &str) -> Finding {
+    let before = value.to_owned();
+    let what = format!("{} sets {key} to {value}", file.name());
+    Finding::curable(sign, what, move |ctx| {
+        let _spawns = lock::hold(ctx.repo.common_dir(), layout::SPAWN_LOCK)?;
+        let same = |now: String| now == before || (is_true(&now) && is_true(&before));
+        if ctx.repo.setting_in(file, key)?.is_some_and(same) {
+            ctx.repo.unset_in(file, key)?;
+        }
+        Ok(format!("took {key} = {before} out of {}", file.name()))
+    })
+}
+
+/// What git itself would have moved when the extension was switched on.
+fn shared(key: &str) -> Finding {
+    let what = format!("config sets {key} for every worktree");
+    Finding::curable(Sign::PlaceShared, what, |ctx| {
+        enable(ctx, "moved it to the main worktree's config.worktree")
+    })
+}
+
+fn enable(ctx: &Ctx, outcome: &str) -> Result<String> {
+    let _spawns = lock::hold(ctx.repo.common_dir(), layout::SPAWN_LOCK)?;
+    ctx.repo.enable_worktree_config()?;
+    Ok(outcome.to_owned())
+}
+
+fn unset_command(repo: &Repo, file: ConfigFile, key: &str) -> String {
+    let path = repo.common_dir().join(file.name());
+    format!("git config --file '{}' --unset-all {key}", path.display())
+}
+
+/// Whether files are checked out beside the git dir. A bare repository has no index, and one that was
+/// made bare on purpose has nothing beside its git dir.
+fn has_main_worktree(repo: &Repo) -> bool {
+    let common = repo.common_dir();
+    let beside = common.parent().map(fs::read_dir);
+    let files = beside.and_then(Result::ok).into_iter().flatten().flatten();
+    let mut names = files.map(|entry| entry.file_name());
+    common.ends_with(".git")
+        && common.join("index").is_file()
+        && names.any(|name| name != ".git" && name != ".claude")
+}
+
+fn is_true(value: &str) -> bool {
+    matches!(
+        value.trim().to_ascii_lowercase().as_str(),
+        "true" | "yes" | "on" | "1"
+    )
+}
+
+fn real(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}

@@ -1,0 +1,202 @@
+//! Spawns that stopped half way: with their journal, which says everything that is to be undone, and
+//! without it, where only what is provably empty is taken away.
+
+use super::Finding;
+use super::survey::Survey;
+use crate::domain::agent::{Agent, Move, State};
+use crate::domain::diagnosis::Sign;
+use crate::domain::event::What;
+use crate::error::{Code, Error, IoContext, Result};
+use crate::git::worktree::{Worktree, belongs_to, set_lock};
+use crate::ops::Ctx;
+use crate::ops::spawn::{boot_id, sweep};
+use crate::store::journal::Journal;
+use crate::store::ledger::Ledger;
+use crate::store::{fsx, layout, lock, trash};
+use std::fs;
+use std::path::Path;
+
+/// How the lock of a worktree that is being made begins.
+const INITIALIZING: &str = "initializing (git-agent ";
+
+pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
+    let mut found = abandoned(ctx)?;
+    for agent in survey.rows() {
+        if agent.state == State::Spawning && made_here(ctx, agent)? && is_left(ctx, agent)? {
+            found.push(unfinished(ctx, agent));
+        }
+    }
+    for worktree in &survey.worktrees {
+        if let Some(reason) = worktree.lock_reason.as_deref()
+            && reason.starts_with(INITIALIZING)
+            && is_gone(reason)
+            && !has_journal(ctx, &worktree.name)
+            && is_locked_as(ctx, &worktree.name, reason)
+        {
+            found.extend(locked(survey, worktree, reason));
+        }
+    }
+    Ok(found)
+}
+
+/// Journals whose owner is gone.
+fn abandoned(ctx: &Ctx) -> Result<Vec<Finding>> {
+    let common = ctx.repo.common_dir();
+    if !Journal::any(common) {
+        return Ok(Vec::new());
+    }
+    let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
+    let journals = Journal::abandoned(common)?;
+    let findings = journals.into_iter().map(|(_, record)| {
+        let what = match record {
+            Some(record) => format!("the spawn of agent {} was interrupted", record.agent),
+            None => "a spawn was interrupted before it made anything".to_owned(),
+        };
+        Finding::curable(Sign::SpawnAbandoned, what, |ctx| {
+            sweep(ctx)?;
+            Ok("finished it or took it apart".to_owned())
+        })
+    });
+    Ok(findings.collect())
+}
+
+/// A row that nobody is completing. Its worktree may be in use all the same: a power loss can take back
+/// the event that said it was ready.
+fn unfinished(ctx: &Ctx, agent: &Agent) -> Finding {
+    let short = agent.id.short();
+    if !is_without_place(ctx, agent) {
+        return Finding::report(
+            Sign::SpawnUnfinished,
+            format!("agent {short} is half made, and there is something in its worktree"),
+            format!("git agent show {short}"),
+        );
+    }
+    let agent = agent.clone();
+    let what = format!("agent {short} is half made, and nothing of it is here");
+    Finding::curable(Sign::SpawnUnfinished, what, move |ctx| {
+        {
+            let _spawns = lock::hold(ctx.repo.common_dir(), layout::SPAWN_LOCK)?;
+            if !is_left(ctx, &agent)? || !is_without_place(ctx, &agent) {
+                return Ok("it is not half made any more".to_owned());
+            }
+        }
+        let actor = ctx.actor()?;
+        Ledger::new(&ctx.repo).append_if(agent.spawn_commit, &actor, ctx.now(), |row| match row
+            .filter(|row| row.state == State::Spawning)
+        {
+            Some(row) => row
+                .may(Move::Discard)
+                .map(|()| What::Discarded { tip: None }),
+            None => Err(Error::new(Code::LostRace, "somebody else completed it")),
+        })?;
+        Ok("its row says discarded; a branch of it stays".to_owned())
+    })
+}
+
+/// The lock of a worktree that is either ready or was never begun.
+fn locked(survey: &Survey, worktree: &Worktree, reason: &str) -> Option<Finding> {
+    let what = format!(
+        "{} is locked as being made by a process that is gone",
+        worktree.path.display()
+    );
+    let (name, old) = (worktree.name.clone(), reason.to_owned());
+    if let Some(agent) = survey
+        .owner(worktree)
+        .filter(|row| row.state != State::Spawning)
+    {
+        let reason = layout::lock_reason(agent.id);
+        return Some(Finding::curable(Sign::LockUnfinished, what, move |ctx| {
+            let _spawns = lock::hold(ctx.repo.common_dir(), layout::SPAWN_LOCK)?;
+            if is_locked_as(ctx, &name, &old) {
+                set_lock(&ctx.repo.admin_dir(&name), &reason)?;
+            }
+            Ok(format!("its lock says {reason}"))
+        }));
+    }
+    survey.agents.as_ref()?;
+    let path = worktree.path.clone();
+    if !is_empty(&path) {
+        let path = path.display();
+        return Some(Finding::report(
+            Sign::LockUnfinished,
+            what,
+            format!("git worktree unlock '{path}' && git worktree remove '{path}'"),
+        ));
+    }
+    Some(Finding::curable(Sign::LockUnfinished, what, move |ctx| {
+        let common = ctx.repo.common_dir();
+        let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
+        let admin = ctx.repo.admin_dir(&name);
+        if !is_empty(&path) || has_journal(ctx, &name) || !is_locked_as(ctx, &name, &old) {
+            return Ok("it is in use".to_owned());
+        }
+        if belongs_to(&path, &admin) {
+            fs::remove_file(path.join(".git")).at("could not remove", &path)?;
+        }
+        // Only a directory without anything in it goes.
+        let _ = fs::remove_dir(&path);
+        trash::remove(common, &admin)?;
+        Ok(format!("removed the empty worktree {name}"))
+    }))
+}
+
+/// Whether the process that such a lock names has ended, with the machine or by itself.
+fn is_gone(reason: &str) -> bool {
+    let field = |name: &str| {
+        let (_, rest) = reason.split_once(name)?;
+        rest.split([',', ')']).next()
+    };
+    let (Some(pid), Some(boot)) = (field(", pid "), field(", boot ")) else {
+        return false;
+    };
+    let now = boot_id();
+    now != "unknown" && (boot != now || !Path::new("/proc").join(pid).exists())
+}
+
+/// Whether the lock still says so: a spawn that has ended since it was read has changed it.
+fn is_locked_as(ctx: &Ctx, name: &str, reason: &str) -> bool {
+    fs::read_to_string(ctx.repo.admin_dir(name).join("locked"))
+        .is_ok_and(|text| text.trim_end() == reason)
+}
+
+fn has_journal(ctx: &Ctx, name: &str) -> bool {
+    let short = layout::agent_of_worktree(name).unwrap_or("none");
+    layout::journals_dir(ctx.repo.common_dir())
+        .join(short)
+        .exists()
+}
+
+/// Whether a row is still half made while no journal says that somebody is at it. The journal is asked
+/// first: one that is gone has left its last word in the row.
+fn is_left(ctx: &Ctx, agent: &Agent) -> Result<bool> {
+    let journals = layout::journals_dir(ctx.repo.common_dir());
+    if journals.join(agent.id.short()).exists() {
+        return Ok(false);
+    }
+    let row = Ledger::new(&ctx.repo).agent(agent.spawn_commit)?;
+    Ok(row.is_some_and(|row| row.state == State::Spawning))
+}
+
+/// Whether there is neither an admin directory nor anything at the worktree's place.
+fn is_without_place(ctx: &Ctx, agent: &Agent) -> bool {
+    let admin = ctx.repo.admin_dir(&layout::worktree_name(agent.id));
+    let place = agent.worktree.as_deref().map(Path::new);
+    admin.symlink_metadata().is_err() && place.is_none_or(|place| place.symlink_metadata().is_err())
+}
+
+/// Whether this clone began the row: another's spawn may be under way on another machine.
+fn made_here(ctx: &Ctx, agent: &Agent) -> Result<bool> {
+    let clone = fsx::load_if_there(&layout::clone_id(ctx.repo.common_dir()))?.unwrap_or_default();
+    let clone = String::from_utf8_lossy(&clone).trim_end().to_owned();
+    let events = Ledger::new(&ctx.repo).events(agent.spawn_commit)?;
+    let first = events.first().map(|event| event.at.to_string());
+    Ok(first.is_some_and(|stamp| stamp.rsplit('-').next() == Some(&clone)))
+}
+
+/// Whether a directory is not there, or holds nothing but a `.git` file.
+fn is_empty(path: &Path) -> bool {
+    match fs::read_dir(path) {
+        Ok(mut entries) => entries.all(|entry| entry.is_ok_and(|one| one.file_name() == ".git")),
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    }
+}

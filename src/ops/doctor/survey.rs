@@ -1,0 +1,64 @@
+//! What several families look at, read once.
+
+use crate::domain::agent::{Agent, State};
+use crate::domain::event::Isolation;
+use crate::git::version::{self, Version};
+use crate::git::worktree::Worktree;
+use crate::ops::Ctx;
+use crate::store::layout;
+use crate::store::ledger::Ledger;
+
+/// The repository at one moment.
+pub(super) struct Survey {
+    /// Every agent; `None` when the ledger cannot be read, which the ledger's family reports.
+    pub agents: Option<Vec<Agent>>,
+    /// Every linked worktree.
+    pub worktrees: Vec<Worktree>,
+    /// The user's git; `None` when there is none.
+    pub git: Option<Version>,
+}
+
+impl Survey {
+    pub(super) fn take(ctx: &Ctx) -> Survey {
+        // A worktree has its row first, so whatever is listed here has one that is read after.
+        let worktrees = ctx.repo.worktrees().unwrap_or_default();
+        Survey {
+            agents: Ledger::new(&ctx.repo).agents().ok(),
+            worktrees,
+            git: version::ask(&ctx.env.directory)
+                .ok()
+                .and_then(version::Question::answer),
+        }
+    }
+
+    /// The agents, none where they cannot be read.
+    pub(super) fn rows(&self) -> &[Agent] {
+        self.agents.as_deref().unwrap_or_default()
+    }
+
+    /// The agents whose worktrees somebody may be at work in.
+    pub(super) fn live(&self) -> impl Iterator<Item = &Agent> {
+        self.rows().iter().filter(|agent| {
+            agent.state.is_open()
+                && agent.state != State::Spawning
+                && agent.isolation == Some(Isolation::Worktree)
+        })
+    }
+
+    /// The worktree of an agent, as git knows it.
+    pub(super) fn worktree(&self, agent: &Agent) -> Option<&Worktree> {
+        let name = layout::worktree_name(agent.id);
+        self.worktrees.iter().find(|worktree| worktree.name == name)
+    }
+
+    /// The agent whose admin directory has this name.
+    pub(super) fn owner(&self, worktree: &Worktree) -> Option<&Agent> {
+        let short = layout::agent_of_worktree(&worktree.name)?;
+        self.rows().iter().find(|agent| agent.id.short() == short)
+    }
+}
+
+/// Whether an agent was spawned in this clone, and not in one whose ledger was fetched.
+pub(super) fn is_of_this_clone(ctx: &Ctx, agent: &Agent) -> bool {
+    layout::agent_dir(ctx.repo.common_dir(), agent.id).is_dir()
+}

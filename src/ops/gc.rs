@@ -1,0 +1,234 @@
+//! `gc`: discards the agents that are provably finished, and sweeps what killed processes left.
+//!
+//! Finished is an agent that was merged or discarded and left something behind; one that is done or
+//! failed, whose committed work the base branch has already, so that merging it would change nothing, and
+//! whose worktree is clean; and, with `--older-than`, one that was rejected so long ago. Everything else
+//! is kept and the reason said. Each removal is a whole [`discard`] with its own second look, so nothing
+//! that it removes is lost.
+//!
+//! Deliberately absent: an agent that landed by squash on a base that was then changed in the same
+//! places. Only a comparison of patches could tell, and that is a guess.
+
+use crate::domain::agent::{Agent, State};
+use crate::error::Result;
+use crate::git::changes::worktree_changes;
+use crate::git::merge::MergeResult;
+use crate::git::refs::Tip;
+use crate::ops::Ctx;
+use crate::ops::discard::{self, Around, DiscardOptions, DiscardPlan};
+use crate::ops::spawn;
+use crate::store::ledger::Ledger;
+use crate::store::{journal::Journal, layout, trash};
+use serde::Serialize;
+use std::path::Path;
+use std::time::Duration;
+
+/// Whatever has lain in the trash for a day is not being deleted any more, in seconds.
+const TRASH_AGE: i64 = 86_400;
+
+/// What the caller asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GcOptions {
+    /// Also agents that were rejected this long ago.
+    pub older_than: Option<Duration>,
+}
+
+/// What would be swept and what not.
+pub struct GcPlan {
+    items: Vec<(GcItem, Option<DiscardPlan>)>,
+    trash: Vec<String>,
+    interrupted: bool,
+}
+
+/// The answer of `gc`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct GcReport {
+    /// The format's name and version.
+    pub schema: &'static str,
+    /// Whether nothing was done yet.
+    pub dry_run: bool,
+    /// Every agent that has something left in this clone, oldest first.
+    pub agents: Vec<GcItem>,
+    /// How many old directories lie in the trash, or lay there.
+    pub trash: usize,
+    /// Whether there are spawns under way; those that were interrupted are taken apart.
+    pub spawning: bool,
+    /// Names in the trash that are still to be deleted.
+    #[serde(skip)]
+    pub doomed: Vec<String>,
+}
+
+/// What becomes of one agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct GcItem {
+    /// The id.
+    pub agent_id: String,
+    /// The first eight hex digits of the id.
+    pub short_id: String,
+    /// The state.
+    pub state: &'static str,
+    /// `remove`, `removed` or `keep`.
+    pub action: &'static str,
+    /// Why, in words.
+    pub why: String,
+}
+
+/// Looks at every agent that has something left; writes nothing but objects.
+///
+/// # Errors
+/// Those of the ledger and of git.
+pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
+    let mut agents = Ledger::new(&ctx.repo).agents()?;
+    agents.sort_by_key(|agent| (agent.started, agent.id));
+    let around = Around::read(ctx)?;
+    let mut items = Vec::new();
+    for agent in agents {
+        if !has_something(ctx, &agent)? {
+            continue;
+        }
+        // An agent that cannot be judged is one more that is kept.
+        let judged = why_finished(ctx, &agent, options)
+            .unwrap_or_else(|error| Err(format!("it cannot be judged: {error}")));
+        let mut item = GcItem {
+            agent_id: agent.id.to_string(),
+            short_id: agent.id.short(),
+            state: agent.state.as_str(),
+            action: "keep",
+            why: String::new(),
+        };
+        let removal = match judged {
+            Err(doubt) => {
+                item.why = doubt;
+                None
+            }
+            Ok(reason) => match discard::plan_for(ctx, agent, DiscardOptions::default(), &around) {
+                Ok(plan) => {
+                    (item.action, item.why) = ("remove", reason);
+                    Some(plan)
+                }
+                Err(refusal) => {
+                    item.why = format!("{reason}, but {refusal}");
+                    None
+                }
+            },
+        };
+        items.push((item, removal));
+    }
+    let common = ctx.repo.common_dir();
+    Ok(GcPlan {
+        items,
+        trash: trash::left_behind(common, ctx.now().timestamp() - TRASH_AGE),
+        interrupted: Journal::any(common),
+    })
+}
+
+impl GcPlan {
+    /// What would be done.
+    pub fn report(&self) -> GcReport {
+        GcReport {
+            schema: "git-agent.gc/1",
+            dry_run: true,
+            agents: self.items.iter().map(|(item, _)| item.clone()).collect(),
+            trash: self.trash.len(),
+            spawning: self.interrupted,
+            doomed: Vec::new(),
+        }
+    }
+}
+
+/// Carries out a plan. One agent that cannot be removed does not stop the others.
+///
+/// # Errors
+/// Those of taking interrupted spawns apart.
+pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
+    let mut report = plan.report();
+    report.dry_run = false;
+    spawn::sweep(ctx)?;
+    report.doomed = plan.trash;
+    let removals = plan.items.into_iter().map(|(_, removal)| removal);
+    for (item, removal) in report.agents.iter_mut().zip(removals) {
+        let Some(removal) = removal else { continue };
+        match discard::execute(ctx, removal) {
+            Ok(removed) => {
+                item.action = "removed";
+                report.doomed.extend(removed.trash);
+            }
+            Err(refusal) => {
+                item.action = "keep";
+                item.why = format!("{}, but {refusal}", item.why);
+            }
+        }
+    }
+    Ok(report)
+}
+
+fn has_something(ctx: &Ctx, agent: &Agent) -> Result<bool> {
+    let branch = match &agent.branch {
+        Some(branch) => ctx.repo.tip(branch)? != Tip::Absent,
+        None => false,
+    };
+    let admin_dir = ctx.repo.admin_dir(&layout::worktree_name(agent.id));
+    let worktree = agent.worktree.as_ref();
+    Ok(branch || admin_dir.exists() || worktree.is_some_and(|path| Path::new(path).exists()))
+}
+
+/// Why an agent is finished, or else why it is kept.
+fn why_finished(ctx: &Ctx, agent: &Agent, options: GcOptions) -> Result<Result<String, String>> {
+    Ok(match agent.state {
+        State::Merged => Ok("it was merged".to_owned()),
+        State::Discarded => Ok("it was discarded and left something behind".to_owned()),
+        State::Spawning => Err("it is being made".to_owned()),
+        State::Running => Err("it is running".to_owned()),
+        State::Rejected => {
+            let age = (ctx.now() - agent.updated).to_std().unwrap_or_default();
+            match options.older_than {
+                Some(limit) if age >= limit => Ok("it was rejected that long ago".to_owned()),
+                Some(_) => Err("it was rejected not long enough ago".to_owned()),
+                None => Err("it was rejected; --older-than says when that is over".to_owned()),
+            }
+        }
+        State::Done | State::Failed if agent.deferred => {
+            Err("the decision about it was put off".to_owned())
+        }
+        State::Done | State::Failed => match has_landed(ctx, agent)? {
+            true => Ok("the base branch has all of its work".to_owned()),
+            false => Err(format!("it is {} and has not landed", agent.state)),
+        },
+    })
+}
+
+/// Whether the agent committed something, has nothing uncommitted, and merging it would change nothing.
+fn has_landed(ctx: &Ctx, agent: &Agent) -> Result<bool> {
+    let repo = &ctx.repo;
+    let Some(started) = &agent.base else {
+        return Ok(false);
+    };
+    let (Some(branch), Some(base)) = (&agent.branch, &started.refname) else {
+        return Ok(false);
+    };
+    let (Tip::At(tip), Tip::At(base)) = (repo.tip(branch)?, repo.tip(base)?) else {
+        return Ok(false);
+    };
+    if [tip, base, started.oid]
+        .iter()
+        .any(|oid| !repo.has_object(*oid))
+    {
+        return Ok(false);
+    }
+    let tip_tree = repo.read_commit(tip)?.tree;
+    let idle = tip_tree == repo.read_commit(started.oid)?.tree;
+    // The base has not moved since, so it cannot have taken anything.
+    if idle || base == started.oid || repo.merge_base(base, tip)? == Some(base) && base != tip {
+        return Ok(false);
+    }
+    let MergeResult::Clean { tree } = repo.merge(base, tip)?.result else {
+        return Ok(false);
+    };
+    if tree != repo.read_commit(base)?.tree {
+        return Ok(false);
+    }
+    Ok(match agent.worktree.as_deref().map(Path::new) {
+        Some(worktree) if worktree.exists() => worktree_changes(worktree)?.is_empty(),
+        _ => true,
+    })
+}

@@ -1,0 +1,146 @@
+//! `merge --all`: every agent that is done, in the order they were spawned, each judged against what the
+//! one before it left.
+
+use super::{MergeOptions, execute, plan};
+use crate::domain::agent::{Agent, State};
+use crate::domain::event::Isolation;
+use crate::error::{Code, Error, Exit, Result};
+use crate::ops::Ctx;
+use crate::ops::decide::require_orchestrator;
+use crate::store::ledger::Ledger;
+use serde::Serialize;
+
+/// How often an agent is tried again when somebody else moves a branch meanwhile.
+const ATTEMPTS: usize = 3;
+
+/// One verdict per open agent: `git-agent.merge-all/1`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AllReport {
+    /// The format's name and version.
+    pub schema: &'static str,
+    /// What became of each, in the order they were spawned.
+    pub agents: Vec<Decision>,
+}
+
+/// What became of one agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Decision {
+    /// The agent's id.
+    pub agent_id: String,
+    /// `merged`, `already-merged` or `planned`; `reject-bundle` for an incomplete bundle and
+    /// `not-merged` for any other refusal; the state of one that was not up for landing, or `deferred`.
+    pub verdict: String,
+    /// The commit that brought its work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// Why it did not land.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl AllReport {
+    /// Whether nobody who was up for landing was refused.
+    pub fn is_clean(&self) -> bool {
+        let refused =
+            |one: &Decision| matches!(one.verdict.as_str(), "reject-bundle" | "not-merged");
+        !self.agents.iter().any(refused)
+    }
+
+    /// Whether somebody who finished did not land, so that a person has to decide.
+    pub fn has_leftovers(&self) -> bool {
+        let left =
+            |one: &Decision| matches!(one.verdict.as_str(), "rejected" | "deferred" | "failed");
+        !self.is_clean() || self.agents.iter().any(left)
+    }
+}
+
+/// Lands every agent that is done and not deferred, or with `dry_run` says what each would do against
+/// the target as it is.
+///
+/// # Errors
+/// `orchestrator-only`; what is no matter of one agent's work: git, the file system, the ledger. What
+/// has landed until then has landed.
+pub fn all(ctx: &Ctx, options: &MergeOptions, dry_run: bool) -> Result<AllReport> {
+    require_orchestrator(ctx)?;
+    let mut agents = Ledger::new(&ctx.repo).agents()?;
+    agents.retain(|agent| agent.state.is_open() && agent.state != State::Spawning);
+    agents.sort_by_key(|agent| (agent.started, agent.spawn_commit));
+    let decisions = agents.iter().map(|agent| {
+        let up = agent.state == State::Done && !agent.deferred;
+        match up && agent.isolation != Some(Isolation::Shared) {
+            true => attempt(ctx, agent, options, dry_run),
+            false => Ok(left_alone(agent)),
+        }
+    });
+    Ok(AllReport {
+        schema: "git-agent.merge-all/1",
+        agents: decisions.collect::<Result<_>>()?,
+    })
+}
+
+fn attempt(ctx: &Ctx, agent: &Agent, options: &MergeOptions, dry_run: bool) -> Result<Decision> {
+    let who = agent.id.to_string();
+    let once = || {
+        let plan = plan(ctx, &who, options)?;
+        match dry_run {
+            true => Ok(plan.report()),
+            false => execute(ctx, &plan),
+        }
+    };
+    let mut landed = once();
+    for _ in 1..ATTEMPTS {
+        match &landed {
+            Err(error) if error.code() == Code::LostRace => landed = once(),
+            _ => break,
+        }
+    }
+    match landed {
+        Ok(report) => Ok(Decision {
+            agent_id: who,
+            verdict: report.verdict.to_owned(),
+            commit: report.commit,
+            reason: None,
+        }),
+        Err(error) => refusal(who, error),
+    }
+}
+
+/// A refusal is this agent's; anything else ends the walk.
+fn refusal(agent_id: String, error: Error) -> Result<Decision> {
+    if !matches!(
+        error.code().exit(),
+        Exit::No | Exit::Refused | Exit::TryAgain
+    ) {
+        return Err(error);
+    }
+    let details = error.details().join("\n");
+    let bundle = details.lines().any(|line| line.starts_with("  bundle."));
+    let verdict = if bundle {
+        "reject-bundle"
+    } else {
+        "not-merged"
+    };
+    let reason = match details.is_empty() {
+        true => error.message().to_owned(),
+        false => format!("{}\n{details}", error.message()),
+    };
+    Ok(Decision {
+        agent_id,
+        verdict: verdict.to_owned(),
+        commit: None,
+        reason: Some(reason),
+    })
+}
+
+fn left_alone(agent: &Agent) -> Decision {
+    let verdict = match agent.deferred {
+        true => "deferred".to_owned(),
+        false => agent.state.to_string(),
+    };
+    Decision {
+        agent_id: agent.id.to_string(),
+        verdict,
+        commit: None,
+        reason: agent.summary.clone().filter(|text| !text.is_empty()),
+    }
+}

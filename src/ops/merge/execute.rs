@@ -1,0 +1,247 @@
+//! The steps of a landing, in the order that makes every stop harmless.
+
+use super::{LandingReport, MergePlan, Method};
+use crate::domain::agent::Move;
+use crate::domain::event::What;
+use crate::domain::oid::Oid;
+use crate::error::{Code, Error, Result};
+use crate::git::Repo;
+use crate::git::identity::Identities;
+use crate::git::landing::{self, Checkout};
+use crate::git::objects::NewCommit;
+use crate::git::refs::{Swap, Tip, lock_timeout};
+use crate::git::worktree::belongs_to;
+use crate::ops::{Ctx, decide};
+use crate::store::ledger::Ledger;
+use crate::store::{keep, layout, lock};
+use std::time::Duration;
+
+/// The steps of a landing of uncommitted work on a branch that is checked out.
+pub const STEPS: [&str; 7] = [
+    "staged",
+    "advanced",
+    "committed",
+    "moved",
+    "landed",
+    "pointed",
+    "merged",
+];
+
+/// How long to wait between looks at a ref that somebody else has locked.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Carries out a plan.
+///
+/// # Errors
+/// `lost-race` when either branch moved, or the agent's state changed, since the plan was made: nothing
+/// has landed then. `target-dirty`, `lock-timeout`, those of the ledger.
+pub fn execute(ctx: &Ctx, plan: &MergePlan) -> Result<LandingReport> {
+    let _landings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
+    let ledger = Ledger::new(&ctx.repo);
+    let agent = ledger.agent(plan.agent.spawn_commit)?;
+    agent.as_ref().unwrap_or(&plan.agent).may(Move::Merge)?;
+    let mut report = LandingReport::new(plan, "merged");
+    let commit = match plan.landed {
+        Some(commit) => {
+            report.verdict = "already-merged";
+            commit
+        }
+        None => {
+            let who = ctx.identities()?;
+            let tip = commit_the_rest(ctx, plan, &who)?;
+            report.committed = (tip != plan.tip).then(|| tip.to_hex());
+            land(ctx, plan, tip, &who)?
+        }
+    };
+    let what = What::Merged {
+        commit,
+        into: plan.target.clone(),
+    };
+    let by = ctx.actor()?;
+    // The row of the agent is the note on its spawn commit, which is no pointer.
+    if commit != plan.agent.spawn_commit {
+        ledger.point_from(commit, plan.agent.id, &by, what.clone(), ctx.now())?;
+    }
+    ctx.reached("pointed");
+    // No question of what is legal any more: it has landed.
+    ledger.append(plan.agent.spawn_commit, &by, what, ctx.now())?;
+    ctx.reached("merged");
+    decide::unlock(ctx, &plan.agent);
+    report.commit = Some(commit.to_hex());
+    Ok(report)
+}
+
+/// Makes the judged work that nobody committed the next commit of the agent's branch, and gives the tip
+/// that lands. The index goes first: seen from it, a branch that lags behind has everything staged, which
+/// is judged the same.
+fn commit_the_rest(ctx: &Ctx, plan: &MergePlan, who: &Identities) -> Result<Oid> {
+    let repo = &ctx.repo;
+    if repo.tip(&plan.branch)? != Tip::At(plan.tip) {
+        return Err(moved(&plan.branch));
+    }
+    let tip_tree = repo.read_commit(plan.tip)?.tree;
+    if plan.tree == tip_tree {
+        return Ok(plan.tip);
+    }
+    let message = plan.work_message();
+    let commit = write(repo, plan.tree, &[plan.tip], &message, who)?;
+    let name = layout::worktree_name(plan.agent.id);
+    let worktree = repo.worktrees()?.into_iter().find(|w| w.name == name);
+    let place = worktree.map(|worktree| landing::linked_at(repo, &name, &worktree.path));
+    let place = place.filter(|place| belongs_to(&place.top, &place.git_dir));
+    if let Some(place) = &place {
+        keep_what_is_only_staged(ctx, plan, place, tip_tree)?;
+        place.stage(plan.tree)?;
+    }
+    ctx.reached("staged");
+    let reason = format!("agent: work of {}", plan.agent.id.short());
+    let own = place
+        .as_ref()
+        .map_or(repo.common_dir(), |place| &place.git_dir);
+    let own = Repo::open_git_dir(own)?;
+    swap(
+        &own,
+        &plan.branch,
+        (plan.tip, commit),
+        who,
+        &reason,
+        &mut || Ok(()),
+    )?;
+    ctx.reached("advanced");
+    let what = What::Committed {
+        commit,
+        tree: plan.tree,
+    };
+    let ledger = Ledger::new(repo);
+    ledger.append(plan.agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
+    ctx.reached("committed");
+    Ok(commit)
+}
+
+/// What was staged and then changed again is in no file any more; the index is about to forget it.
+fn keep_what_is_only_staged(
+    ctx: &Ctx,
+    plan: &MergePlan,
+    place: &Checkout,
+    tip_tree: Oid,
+) -> Result<()> {
+    let staged = place.staged_tree()?;
+    if staged == tip_tree || staged == plan.tree {
+        return Ok(());
+    }
+    let id = plan.agent.id;
+    let message = format!("agent: staged by {}\n", id.short());
+    let commit = write(&ctx.repo, staged, &[plan.tip], &message, &ctx.identities()?)?;
+    keep::keep(&ctx.repo, &[commit], &format!("staged {id}"), ctx.now())?;
+    let what = What::Salvaged { commit };
+    let ledger = Ledger::new(&ctx.repo);
+    ledger.append(plan.agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
+    Ok(())
+}
+
+/// Brings the work to the target, worktrees and ref together, and gives the commit that did.
+fn land(ctx: &Ctx, plan: &MergePlan, tip: Oid, who: &Identities) -> Result<Oid> {
+    let repo = &ctx.repo;
+    let parents = match plan.method {
+        Method::NoFf => vec![plan.base, tip],
+        Method::Squash => {
+            // Its history hangs on the branch alone from now on, and branches are deleted.
+            let why = format!("squashed {}", plan.agent.id);
+            keep::keep(repo, &[tip], &why, ctx.now())?;
+            vec![plan.base]
+        }
+        Method::FfOnly => Vec::new(),
+    };
+    let commit = match parents.is_empty() {
+        true => tip,
+        false => write(repo, plan.merged_tree, &parents, &plan.message(), who)?,
+    };
+    // Who checked the target out since the plan was made is asked again, under the ref's lock.
+    let mut carried: Vec<Checkout> = Vec::new();
+    let mut carry = || {
+        if repo.tip(&plan.branch)? != Tip::At(tip) {
+            return Err(moved(&plan.branch));
+        }
+        for checkout in repo.checkouts(&plan.target)? {
+            checkout.require_unblocked(repo, plan.base, plan.merged_tree)?;
+            checkout.carry(repo, plan.base, commit)?;
+            carried.push(checkout);
+        }
+        ctx.reached("moved");
+        Ok(())
+    };
+    let own = match plan.checkouts.first() {
+        // Its HEAD's reflog is written along with the branch's.
+        Some(checkout) => Repo::open_git_dir(&checkout.git_dir)?,
+        None => Repo::open_git_dir(repo.common_dir())?,
+    };
+    let reason = format!("agent: merge {}", plan.agent.id.short());
+    let swapped = swap(
+        &own,
+        &plan.target,
+        (plan.base, commit),
+        who,
+        &reason,
+        &mut carry,
+    );
+    if let Err(mut error) = swapped {
+        for checkout in carried.iter().rev() {
+            if checkout.carry(repo, commit, plan.base).is_err() {
+                let top = checkout.top.display();
+                error = error.hint(format!(
+                    "{top} could not be moved back; to see what is staged, run git -C {top} status"
+                ));
+            }
+        }
+        return Err(error);
+    }
+    ctx.reached("landed");
+    Ok(commit)
+}
+
+fn write(repo: &Repo, tree: Oid, parents: &[Oid], message: &str, who: &Identities) -> Result<Oid> {
+    repo.write_commit(&NewCommit {
+        tree,
+        parents,
+        author: &who.author,
+        committer: &who.committer,
+        message,
+    })
+}
+
+/// Moves a branch from one commit to another, doing `first` under its lock. Waits for others who have it,
+/// and clears a lock that a killed process left; our own landings are kept away by the OS lock.
+fn swap(
+    repo: &Repo,
+    branch: &str,
+    (old, new): (Oid, Oid),
+    who: &Identities,
+    reason: &str,
+    first: &mut dyn FnMut() -> Result<()>,
+) -> Result<()> {
+    let parking = layout::tmp_dir(repo.common_dir());
+    let mut patience = lock::PATIENCE;
+    let expected = Tip::At(old);
+    loop {
+        match repo.swap_ref_after(branch, expected, new, &who.committer, reason, &mut *first)? {
+            Swap::Done => return Ok(()),
+            Swap::Moved => return Err(moved(branch)),
+            Swap::Locked if repo.clear_stale_lock(branch, &parking)? => {}
+            Swap::Locked => {
+                let Some(rest) = patience.checked_sub(PAUSE) else {
+                    return Err(lock_timeout(&repo.ref_lock_path(branch)));
+                };
+                patience = rest;
+                std::thread::sleep(PAUSE);
+            }
+        }
+    }
+}
+
+fn moved(branch: &str) -> Error {
+    Error::new(
+        Code::LostRace,
+        format!("{branch} moved while the work was about to land; nothing has landed"),
+    )
+    .hint("to judge the work again and land it, run the same command again")
+}

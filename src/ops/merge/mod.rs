@@ -1,0 +1,60 @@
+//! `merge`: an agent's work lands, exactly as it was judged.
+//!
+//! ```text
+//! plan     Agent ─> verify (known verdict or a new one) ─> method, target ─> MergePlan
+//! execute  uncommitted work as one commit ─> landing commit ─> [ref lock: worktrees, ref] ─> pointer ─> row
+//! ```
+//!
+//! The landing commit has the tree that the verdict names; nothing is merged again. The order of the
+//! steps makes every stop harmless: until the ref moves, beginning again does the same once more; after
+//! that, beginning again finds the work landed and writes down what is missing ([`landed`]). A kill
+//! between worktree and ref leaves the landing staged in that worktree, and the ref's `.lock` file,
+//! which the next landing clears once it is stale.
+//!
+//! Deliberately absent: removing worktree and branch, which is `discard`'s, and the repository's own
+//! merge hooks, since no merge takes place in a worktree.
+
+mod all;
+mod execute;
+mod landed;
+mod plan;
+mod report;
+
+pub use all::{AllReport, Decision, all};
+pub use execute::{STEPS, execute};
+pub use plan::{MergePlan, plan};
+pub use report::LandingReport;
+
+/// How work lands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// By a merge commit, always.
+    NoFf,
+    /// As one commit without the branch's history.
+    Squash,
+    /// By moving the target, or not at all.
+    FfOnly,
+}
+
+impl Method {
+    /// Every method.
+    pub const ALL: &'static [Method] = &[Method::NoFf, Method::Squash, Method::FfOnly];
+
+    /// The word used on the command line, in the setting `agent.merge` and in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Method::NoFf => "no-ff",
+            Method::Squash => "squash",
+            Method::FfOnly => "ff-only",
+        }
+    }
+}
+
+/// What the caller asked for.
+#[derive(Clone, Debug, Default)]
+pub struct MergeOptions {
+    /// How to land; the setting `agent.merge`, else a merge commit, when absent.
+    pub method: Option<Method>,
+    /// The branch to land on; the one that the agent started from when absent.
+    pub into: Option<String>,
+}

@@ -1,0 +1,216 @@
+//! What landing would do, as data; every refusal that can be known beforehand.
+
+use super::{LandingReport, MergeOptions, Method, landed};
+use crate::domain::agent::{Agent, Move};
+use crate::domain::event::{Isolation, What};
+use crate::domain::oid::Oid;
+use crate::error::{Code, Error, Result};
+use crate::git::landing::Checkout;
+use crate::ops::decide::require_orchestrator;
+use crate::ops::verify::{self, VerifyOptions, VerifyReport};
+use crate::ops::{Ctx, show};
+use crate::store::ledger::Ledger;
+
+/// One landing, ready to be carried out.
+#[derive(Clone, Debug)]
+pub struct MergePlan {
+    /// Who lands.
+    pub agent: Agent,
+    /// The agent's branch.
+    pub branch: String,
+    /// The branch to land on, full name.
+    pub target: String,
+    /// Where that is.
+    pub base: Oid,
+    /// Where the agent's branch is.
+    pub tip: Oid,
+    /// The judged tree: the tip's, or the one that committing the rest makes.
+    pub tree: Oid,
+    /// How many paths are committed first.
+    pub uncommitted: usize,
+    /// The tree that the target gets.
+    pub merged_tree: Oid,
+    /// How it lands.
+    pub method: Method,
+    /// The work in one line.
+    pub summary: String,
+    /// The worktrees that move along.
+    pub checkouts: Vec<Checkout>,
+    /// The commit that brought the work, when it has landed and only the row does not say so.
+    pub landed: Option<Oid>,
+}
+
+/// Judges the work unless that is done, and plans its landing.
+///
+/// # Errors
+/// `agent-unknown`, `agent-state`, `orchestrator-only`; `not-accepted`, naming the findings;
+/// `nothing-to-land`, `not-fast-forward`; `target-dirty`, naming the files; `worktree-busy`; those of
+/// [`verify::verify`].
+pub fn plan(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<MergePlan> {
+    require_orchestrator(ctx)?;
+    let ledger = Ledger::new(&ctx.repo);
+    let agent = show::find(ctx, &ledger, who)?;
+    let short = agent.id.short();
+    if agent.isolation == Some(Isolation::Shared) {
+        return Err(Error::new(
+            Code::NothingToLand,
+            format!("agent {short} is shared and has no branch to merge"),
+        ));
+    }
+    // Judging decides whether a running one is done.
+    agent
+        .may(Move::Accept)
+        .or_else(|_| agent.may(Move::Merge))?;
+    let target = target(&agent, options)?;
+    let verdict = verify::verify(
+        ctx,
+        &VerifyOptions {
+            agent: Some(agent.id.to_string()),
+            base: Some(target.clone()),
+            ..VerifyOptions::default()
+        },
+    )?;
+    if !verdict.is_accepted() || verdict.is_partial() {
+        return Err(not_accepted(&agent, &verdict));
+    }
+    let agent = ledger.agent(agent.spawn_commit)?.unwrap_or(agent);
+    agent.may(Move::Merge)?;
+    let merge = verdict.merge.as_ref();
+    let state = merge.map_or("", |merge| merge.state.as_str());
+    if state == "nothing" {
+        return Err(Error::new(
+            Code::NothingToLand,
+            format!("agent {short} changed nothing"),
+        )
+        .hint(format!("to clear it away, run git agent discard {short}")));
+    }
+    let oid = |hex: &str| Oid::from_hex(hex).ok_or_else(|| Error::bug("a verdict names objects"));
+    let Some(merged_tree) = verdict.merged_tree.as_deref().and_then(Oid::from_hex) else {
+        return Err(Error::bug("an accepting verdict names the merged tree"));
+    };
+    let mut plan = MergePlan {
+        branch: agent.branch.clone().unwrap_or_default(),
+        base: oid(&verdict.base.oid)?,
+        tip: oid(&verdict.tip)?,
+        tree: oid(&verdict.tree)?,
+        uncommitted: verdict.uncommitted,
+        merged_tree,
+        method: method(ctx, options)?,
+        summary: summary(&ledger, &agent)?,
+        checkouts: Vec::new(),
+        landed: None,
+        target,
+        agent,
+    };
+    if state == "merged" {
+        plan.landed = Some(landed::commit_that_brought(&ctx.repo, &plan)?);
+        return Ok(plan);
+    }
+    if plan.method == Method::FfOnly && state != "fast-forward" {
+        return Err(Error::new(
+            Code::NotFastForward,
+            format!("{} has commits that agent {short} has not", plan.target),
+        )
+        .hint(format!(
+            "to make a merge commit, run git agent merge {short} --no-ff"
+        )));
+    }
+    plan.checkouts = ctx.repo.checkouts(&plan.target)?;
+    for checkout in &plan.checkouts {
+        checkout.require_unblocked(&ctx.repo, plan.base, plan.merged_tree)?;
+    }
+    Ok(plan)
+}
+
+impl MergePlan {
+    /// What would come of it.
+    pub fn report(&self) -> LandingReport {
+        LandingReport::new(self, "planned")
+    }
+
+    /// The message of the landing commit.
+    pub(super) fn message(&self) -> String {
+        let (short, summary) = (self.agent.id.short(), &self.summary);
+        let subject = match self.method {
+            Method::Squash => format!("feat({short}): {summary} (squashed)"),
+            Method::NoFf | Method::FfOnly => format!("merge({short}): {summary}"),
+        };
+        format!("{subject}\n\n{}\n", self.trailer())
+    }
+
+    /// The message of the commit that holds the uncommitted work.
+    pub(super) fn work_message(&self) -> String {
+        let (short, summary) = (self.agent.id.short(), &self.summary);
+        format!("work({short}): {summary}\n\n{}\n", self.trailer())
+    }
+
+    fn trailer(&self) -> String {
+        format!("Agent-Id: {}", self.agent.id)
+    }
+}
+
+/// The branch to land on: what the caller says, else what the agent started from.
+fn target(agent: &Agent, options: &MergeOptions) -> Result<String> {
+    let base = agent.base.as_ref().and_then(|base| base.refname.as_ref());
+    let target = match (&options.into, base) {
+        (Some(name), _) if name.starts_with("refs/") => name.clone(),
+        (Some(name), _) => format!("refs/heads/{name}"),
+        (None, Some(name)) => name.clone(),
+        (None, None) => String::new(),
+    };
+    if target.starts_with("refs/heads/") && agent.branch.as_ref() != Some(&target) {
+        return Ok(target);
+    }
+    Err(Error::new(
+        Code::Usage,
+        format!("agent {} has no branch to land on", agent.id.short()),
+    )
+    .hint(format!(
+        "to name one, run git agent merge {} --into <branch>",
+        agent.id.short()
+    )))
+}
+
+fn method(ctx: &Ctx, options: &MergeOptions) -> Result<Method> {
+    if let Some(method) = options.method {
+        return Ok(method);
+    }
+    let Some(word) = ctx.repo.config_string("agent.merge")? else {
+        return Ok(Method::NoFf);
+    };
+    let known = Method::ALL.iter().find(|method| method.as_str() == word);
+    known.copied().ok_or_else(|| {
+        Error::new(
+            Code::Usage,
+            format!("the setting agent.merge is `{word}`, not no-ff, squash or ff-only"),
+        )
+        .hint("to mend it, run git config agent.merge no-ff")
+    })
+}
+
+/// What whoever declared it done said, else its task, in one line.
+fn summary(ledger: &Ledger<'_>, agent: &Agent) -> Result<String> {
+    let events = ledger.events(agent.spawn_commit)?;
+    let said = events.iter().rev().find_map(|event| match &event.what {
+        What::Done { summary } => summary.lines().map(str::trim).find(|line| !line.is_empty()),
+        _ => None,
+    });
+    let task = || agent.description.clone().unwrap_or_default();
+    Ok(said.map_or_else(task, str::to_owned))
+}
+
+fn not_accepted(agent: &Agent, verdict: &VerifyReport) -> Error {
+    let short = agent.id.short();
+    let rejecting = verdict.findings.iter().filter(|f| f.severity == "error");
+    let lines: Vec<_> = rejecting
+        .map(|finding| format!("  {} {}", finding.code, finding.message))
+        .collect();
+    Error::new(
+        Code::NotAccepted,
+        format!("agent {short} has no accepting verdict, so its work does not land"),
+    )
+    .detail(lines.join("\n"))
+    .hint(format!(
+        "to see how to mend it, run git agent verify {short}"
+    ))
+}

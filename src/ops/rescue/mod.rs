@@ -1,0 +1,207 @@
+//! `rescue`: gives back what a discard kept, as a branch or as files.
+//!
+//! The oids stand in the agent's row: `discarded` names the tip, `salvaged` the work and the bundle,
+//! each a commit whose trailer says which. The newest of a kind counts, because a discard that was
+//! interrupted has left older ones. Nothing is taken off the keep chain, so the same thing can be
+//! rescued any number of times. Nothing that exists is overwritten.
+
+mod files;
+
+use super::agent_report::{AgentReport, Reporter};
+use crate::domain::agent::Agent;
+use crate::domain::event::What;
+use crate::domain::oid::Oid;
+use crate::error::{Code, Error, Result};
+use crate::git::branch::full_name;
+use crate::git::salvage::{BUNDLE, TRAILER, WORK};
+use crate::ops::{Ctx, show};
+use crate::store::ledger::Ledger;
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// How many numbered names a branch is tried under.
+const BRANCH_VARIANTS: usize = 1000;
+
+/// Where it goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Destination {
+    /// A branch under the first free name made from the agent's own.
+    #[default]
+    RescuedBranch,
+    /// A branch of this name.
+    Branch(String),
+    /// Files in this directory, which is empty or not there.
+    Directory(PathBuf),
+}
+
+/// What a rescue would give back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RescuePlan {
+    agent: Agent,
+    destination: Destination,
+    /// The commit with the newest work: the salvage, else the tip.
+    commit: Option<Oid>,
+    bundle: Option<Oid>,
+}
+
+/// The answer of `rescue`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RescueReport {
+    /// The format's name and version.
+    pub schema: &'static str,
+    /// The agent.
+    #[serde(flatten)]
+    pub agent: AgentReport,
+    /// The branch that was made, short name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rescued_branch: Option<String>,
+    /// The directory that was filled, absolute.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rescued_directory: Option<String>,
+    /// The commit that was given back: the uncommitted work on its tip, or the tip alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commit_oid: Option<String>,
+    /// The commit that holds the bundle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bundle_oid: Option<String>,
+}
+
+/// Finds what was kept of an agent; writes nothing.
+///
+/// # Errors
+/// `agent-unknown`; `agent-state` when nothing was kept; `repo-corrupt` when a kept commit is not
+/// here, as in a clone that did not fetch the keep chain; `branch-invalid`, `branch-exists`, `path-exists`.
+pub fn plan(ctx: &Ctx, who: &str, destination: Destination) -> Result<RescuePlan> {
+    let ledger = Ledger::new(&ctx.repo);
+    let agent = show::find(ctx, &ledger, who)?;
+    let (mut tip, mut work, mut bundle) = (None, None, None);
+    for event in ledger.events(agent.spawn_commit)? {
+        match event.what {
+            What::Discarded { tip: Some(oid) } => tip = Some(oid),
+            What::Salvaged { commit } => {
+                ctx.repo.require_commit(commit)?;
+                let found = ctx.repo.read_commit(commit)?;
+                match found.trailer(TRAILER) {
+                    Some(WORK) => work = Some(found),
+                    Some(BUNDLE) => bundle = Some(commit),
+                    // A tip that came after the agent was discarded.
+                    _ => tip = Some(commit),
+                }
+            }
+            _ => {}
+        }
+    }
+    // Work that was salvaged by a discard that failed, and was committed afterwards, is in the tip.
+    let on_tip = work.filter(|work| tip.is_none() || work.parents.first() == tip.as_ref());
+    let plan = RescuePlan {
+        commit: on_tip.map(|work| work.oid).or(tip),
+        bundle,
+        destination,
+        agent,
+    };
+    plan.require_something()?;
+    if let Some(commit) = plan.commit {
+        ctx.repo.require_commit(commit)?;
+    }
+    match &plan.destination {
+        Destination::Directory(path) => files::require_empty(&ctx.absolute(path))?,
+        Destination::Branch(name) => ctx.repo.require_free_branch(&full_name(name)?)?,
+        Destination::RescuedBranch => {}
+    }
+    Ok(plan)
+}
+
+/// Gives it back and tells the row.
+///
+/// # Errors
+/// `branch-exists` when the name was taken meanwhile; `path-exists`, `git-failed`, `io`; those of the
+/// ledger.
+pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
+    let mut report = RescueReport {
+        schema: "git-agent.rescue/1",
+        agent: Reporter::new(ctx)?.agent(&plan.agent),
+        rescued_branch: None,
+        rescued_directory: None,
+        commit_oid: plan.commit.map(|oid| oid.to_hex()),
+        bundle_oid: plan.bundle.map(|oid| oid.to_hex()),
+    };
+    let to = match (&plan.destination, plan.commit) {
+        (Destination::Directory(path), _) => {
+            let path = ctx.absolute(path);
+            files::write(ctx, &plan.agent, (plan.commit, plan.bundle), &path)?;
+            let text = path.to_string_lossy().into_owned();
+            report.rescued_directory = Some(text.clone());
+            text
+        }
+        (_, Some(commit)) => {
+            let name = plan.make_branch(ctx, commit)?;
+            let short = name.strip_prefix("refs/heads/").unwrap_or(&name);
+            report.rescued_branch = Some(short.to_owned());
+            name
+        }
+        (_, None) => return Err(plan.only_bundle()),
+    };
+    let what = What::Rescued { to };
+    Ledger::new(&ctx.repo).append(plan.agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
+    Ok(report)
+}
+
+impl RescuePlan {
+    fn require_something(&self) -> Result<()> {
+        let id = self.agent.id.short();
+        match (self.commit, self.bundle, &self.destination) {
+            (None, None, _) => Err(Error::new(
+                Code::AgentState,
+                format!(
+                    "nothing of agent {id}, which is {}, was put away",
+                    self.agent.state
+                ),
+            )
+            .hint(format!("to see where it works, run git agent show {id}"))),
+            (None, Some(_), Destination::Branch(_) | Destination::RescuedBranch) => {
+                Err(self.only_bundle())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn only_bundle(&self) -> Error {
+        let id = self.agent.id.short();
+        Error::new(
+            Code::AgentState,
+            format!("agent {id} left a bundle and no commit that could be a branch"),
+        )
+        .hint(format!(
+            "to have its files, run git agent rescue {id} --to <directory>"
+        ))
+    }
+
+    fn make_branch(&self, ctx: &Ctx, commit: Oid) -> Result<String> {
+        let reason = format!("agent: rescue {}", self.agent.id.short());
+        let who = ctx.identities()?.committer;
+        let make = |name: &str| ctx.repo.create_branch(name, commit, &who, &reason);
+        if let Destination::Branch(name) = &self.destination {
+            let full = full_name(name)?;
+            return match make(&full)? {
+                true => Ok(full),
+                false => Err(taken(&full)),
+            };
+        }
+        let own = self.agent.branch.as_deref().unwrap_or_default();
+        let own = own.strip_prefix("refs/heads/").unwrap_or(own);
+        let slug = own.strip_prefix("agent/").unwrap_or(own);
+        let wanted = full_name(&format!("rescued/{slug}"))?;
+        let numbered = (2..=BRANCH_VARIANTS).map(|number| format!("{wanted}-{number}"));
+        for name in std::iter::once(wanted.clone()).chain(numbered) {
+            if make(&name)? {
+                return Ok(name);
+            }
+        }
+        Err(taken(&wanted))
+    }
+}
+
+fn taken(branch: &str) -> Error {
+    Error::new(Code::BranchExists, format!("{branch} exists already"))
+        .hint("to choose another name, pass --branch <name>")
+}

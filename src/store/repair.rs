@@ -1,0 +1,89 @@
+//! Whether the refs of the store can be read without help, and making them so.
+//!
+//! Readers and writers repair a damaged chain in memory ([`super::recovery`]); until the next write the
+//! ref stays as it is, and the reflog that it is repaired from expires.
+
+use super::chain::{self, Chain};
+use super::{layout, lock, recovery};
+use crate::domain::oid::Oid;
+use crate::error::{Code, Result};
+use crate::git::Repo;
+use crate::git::refs::Tip;
+use chrono::{DateTime, Utc};
+use std::collections::HashSet;
+
+/// How a chain's ref is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// It leads to something whole, or was never begun.
+    Sound,
+    /// It does not, and its reflog does.
+    Damaged,
+    /// Neither does.
+    Lost,
+}
+
+/// Looks at a chain without help from its reflog.
+///
+/// # Errors
+/// `git-failed` when the ref storage cannot be read, `io`.
+pub fn condition(repo: &Repo, chain: Chain) -> Result<Condition> {
+    let is_sound = match repo.tip(chain.refname())? {
+        Tip::At(oid) => repo
+            .read_commit(oid)
+            .is_ok_and(|commit| recovery::is_whole(repo, chain, &commit)),
+        // Deleting a ref deletes its reflog.
+        Tip::Absent => repo.reflog_oids(chain.refname())?.is_empty(),
+        Tip::Broken => false,
+    };
+    if is_sound {
+        return Ok(Condition::Sound);
+    }
+    match recovery::recover(repo, chain) {
+        Ok(_) => Ok(Condition::Damaged),
+        Err(error) if error.code() == Code::RepoCorrupt => Ok(Condition::Lost),
+        Err(error) => Err(error),
+    }
+}
+
+/// Writes down what a damaged chain is read as. A sound one is left alone.
+///
+/// # Errors
+/// `lock-timeout`, `repo-corrupt` for a lost one, `disk-full`, `repo-read-only`.
+pub fn repair(repo: &Repo, chain: Chain, now: DateTime<Utc>) -> Result<()> {
+    let guard = lock::hold(repo.common_dir(), layout::LEDGER_LOCK)?;
+    if condition(repo, chain)? == Condition::Sound {
+        return Ok(());
+    }
+    let who = chain::identity(repo, now);
+    let subject = "agent: repair";
+    let whole = recovery::recover(repo, chain)?;
+    chain::append(repo, &guard, chain, &who, subject, |_| {
+        let tree = match chain {
+            Chain::Notes(_) => whole.as_ref().map_or(Oid::EMPTY_TREE, |tip| tip.tree),
+            Chain::Keep(_) => repo.write_tree(Vec::new())?,
+        };
+        let parents: Vec<_> = whole.iter().map(|tip| tip.oid).collect();
+        chain::commit(repo, tree, &parents, &who, subject)
+    })
+    .map(|_| ())
+}
+
+/// Everything that the keep chain holds by name: its own links and their parents.
+///
+/// # Errors
+/// `repo-corrupt` when neither the ref nor its reflog leads to anything readable.
+pub fn kept(repo: &Repo) -> Result<HashSet<Oid>> {
+    let mut kept = HashSet::new();
+    let tip = chain::tip(repo, Chain::Keep(layout::KEEP_REF))?;
+    let mut waiting: Vec<_> = tip.into_iter().collect();
+    while let Some(commit) = waiting.pop() {
+        let is_link = commit.trailer(chain::TRAILER).is_some();
+        for parent in commit.parents.into_iter().filter(|_| is_link) {
+            if kept.insert(parent) {
+                waiting.extend(repo.read_commit(parent));
+            }
+        }
+    }
+    Ok(kept)
+}

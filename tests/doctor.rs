@@ -1,0 +1,462 @@
+//! Damage of every kind: seen, put right by `--fix`, gone the second time, and nothing lost by it.
+
+/// Spawns that stopped half way.
+mod spawns;
+
+use crate::support::agent::{TASK, agent_command};
+use crate::support::{TestRepo, git_in, git_output};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// A repository with one agent that has uncommitted, staged and committed work.
+struct Patient {
+    repo: TestRepo,
+    id: String,
+    top: PathBuf,
+    branch: String,
+}
+
+impl Patient {
+    fn new() -> Patient {
+        let repo = TestRepo::with_commit();
+        let spawned = repo.spawn_task(TASK, &[]);
+        let text = |key: &str| spawned[key].as_str().expect("a text").to_owned();
+        let patient = Patient {
+            id: text("agent_id"),
+            top: PathBuf::from(text("worktree_abspath")),
+            branch: text("branch"),
+            repo,
+        };
+        patient.work("src/committed.rs");
+        git_in(&patient.top, ["add", "src/committed.rs"]);
+        git_in(&patient.top, ["commit", "--quiet", "-m", "work"]);
+        patient.work("src/staged.rs");
+        git_in(&patient.top, ["add", "src/staged.rs"]);
+        patient.work("src/untracked.rs");
+        patient
+    }
+
+    fn work(&self, name: &str) {
+        std::fs::write(self.top.join(name), format!("// {name}\n")).expect("write");
+    }
+
+    fn git_dir(&self) -> PathBuf {
+        self.repo.path().join(".git")
+    }
+
+    fn short(&self) -> &str {
+        &self.id[..8]
+    }
+
+    fn admin(&self) -> PathBuf {
+        self.git_dir()
+            .join("worktrees/agent-")
+            .with_file_name(format!("agent-{}", self.short()))
+    }
+
+    /// The status and the report; standard error is empty.
+    fn doctor(&self, arguments: &[&str]) -> (i32, Value) {
+        examine(&self.repo, arguments)
+    }
+}
+
+fn examine(repo: &TestRepo, arguments: &[&str]) -> (i32, Value) {
+    let output = agent_command(&repo.path())
+        .args(["doctor", "--format=json"])
+        .args(arguments)
+        .output()
+        .expect("starts");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    (output.status.code().expect("a status"), report)
+}
+
+/// The codes of the problems in a report.
+fn problems(report: &Value) -> Vec<String> {
+    let findings = report["findings"].as_array().expect("a list");
+    let problems = findings.iter().filter(|one| one["weight"] == "problem");
+    let codes = problems.map(|one| one["code"].as_str().expect("a code").to_owned());
+    codes.collect()
+}
+
+/// Every file that an agent can have written, with its content.
+fn files(top: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    if !top.exists() {
+        return Vec::new();
+    }
+    let entries = walkdir::WalkDir::new(top).sort_by_file_name();
+    let files = entries
+        .into_iter()
+        .map(|entry| entry.expect("readable"))
+        .filter(|entry| entry.file_type().is_file());
+    files
+        .map(|entry| {
+            (
+                entry.path().to_owned(),
+                std::fs::read(entry.path()).expect("read"),
+            )
+        })
+        .collect()
+}
+
+fn assert_sound(repo: &TestRepo, what: &str) {
+    let fsck = git_output(
+        &repo.path(),
+        ["fsck", "--strict", "--no-progress", "--no-dangling"],
+    );
+    assert!(fsck.status.success(), "{what}: {fsck:?}");
+}
+
+/// Does some damage, expects to hear of exactly this, has it fixed, and expects to find everything in
+/// order and all work in its place.
+#[track_caller]
+fn heals(expected: &[&str], damage: impl Fn(&Patient)) {
+    let patient = Patient::new();
+    damage(&patient);
+    let (before, tip) = (files(&patient.top), tip(&patient));
+    let (status, report) = patient.doctor(&[]);
+    assert_eq!(
+        (status, problems(&report)),
+        (1, strings(expected)),
+        "{report:#}"
+    );
+    assert_eq!(files(&patient.top), before, "looking changes nothing");
+
+    let (status, report) = patient.doctor(&["--fix"]);
+    assert_eq!((status, problems(&report)), (0, vec![]), "{report:#}");
+    let fixed = report["fixed"].as_array().expect("a list");
+    // The first finding may have been the cause of the others.
+    for code in &expected[..1] {
+        assert!(fixed.iter().any(|one| one["code"] == *code), "{report:#}");
+    }
+
+    let (status, report) = patient.doctor(&["--fix"]);
+    assert_eq!(status, 0, "{report:#}");
+    assert_eq!(report["fixed"], Value::Array(vec![]), "{report:#}");
+    for file in before {
+        assert!(files(&patient.top).contains(&file), "{:?} is gone", file.0);
+    }
+    assert_eq!(self::tip(&patient), tip, "{expected:?}");
+    let row = patient.repo.agent_json(&["show", &patient.id]);
+    assert_eq!(row["state"], "running", "{expected:?}: {row}");
+    assert_sound(&patient.repo, expected[0]);
+    let status = git_in(&patient.top, ["status", "--porcelain"]);
+    assert!(
+        status.contains("A  src/staged.rs"),
+        "{expected:?}: {status}"
+    );
+}
+
+/// Expects to hear of this, and that `--fix` leaves it to a person and changes no ref.
+#[track_caller]
+fn is_left_alone(expected: &[&str], damage: impl Fn(&Patient)) {
+    let patient = Patient::new();
+    damage(&patient);
+    let (before, refs) = (files(&patient.top), patient.repo.git(["for-each-ref"]));
+    for arguments in [&[][..], &["--fix"]] {
+        let (status, report) = patient.doctor(arguments);
+        assert_eq!(
+            (status, problems(&report)),
+            (1, strings(expected)),
+            "{report:#}"
+        );
+    }
+    assert_eq!(files(&patient.top), before, "{expected:?}");
+    assert_eq!(patient.repo.git(["for-each-ref"]), refs, "{expected:?}");
+}
+
+fn tip(patient: &Patient) -> String {
+    patient.repo.git(["rev-parse", &patient.branch])
+}
+
+fn strings(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+fn make_old(path: &Path) {
+    let file = std::fs::File::options()
+        .append(true)
+        .open(path)
+        .expect("open");
+    let then = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+    file.set_modified(then).expect("an old time");
+}
+
+#[test]
+fn a_healthy_repository_is_healthy() {
+    let patient = Patient::new();
+    let (status, report) = patient.doctor(&["--fix"]);
+    assert_eq!((status, problems(&report)), (0, vec![]), "{report:#}");
+    assert_eq!(report["healthy"], true);
+    assert_eq!(report["families"].as_array().expect("a list").len(), 10);
+    let output = patient.repo.agent(&["doctor"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("hooks") && text.contains("ok"), "{text}");
+    let empty = TestRepo::empty();
+    assert_eq!(examine(&empty, &["--fix"]).0, 0);
+    assert!(
+        !empty.path().join(".git/agents").exists(),
+        "looking makes nothing"
+    );
+}
+
+#[test]
+fn settings_that_turn_against_the_user_are_taken_back() {
+    let set = |key: &'static str, value: fn(&Patient) -> String| {
+        move |patient: &Patient| {
+            let value = value(patient);
+            drop(
+                patient
+                    .repo
+                    .git(["config", "--file", ".git/config", key, &value]),
+            );
+        }
+    };
+    heals(
+        &["settings.main-is-bare"],
+        set("core.bare", |_| "true".into()),
+    );
+    heals(
+        &["settings.main-led-away"],
+        set("core.worktree", |patient| {
+            patient.top.to_string_lossy().into_owned()
+        }),
+    );
+    heals(
+        &["settings.place-shared"],
+        set("core.worktree", |patient| {
+            patient.repo.path().to_string_lossy().into_owned()
+        }),
+    );
+    heals(
+        &["settings.hooks-led-away", "hooks.inert"],
+        set("core.hooksPath", |patient| {
+            let hooks = patient.git_dir().join("agents").join(patient.short());
+            hooks.join("hooks").to_string_lossy().into_owned()
+        }),
+    );
+    heals(
+        &["settings.prunes-at-once"],
+        set("gc.pruneExpire", |_| "now".into()),
+    );
+    heals(
+        &["settings.worktree-config-off", "hooks.inert"],
+        |patient| {
+            drop(
+                patient
+                    .repo
+                    .git(["config", "--unset", "extensions.worktreeConfig"]),
+            )
+        },
+    );
+}
+
+#[test]
+fn a_bare_repository_with_worktrees_is_healthy() {
+    let repo = TestRepo::with_commit();
+    let bare = repo.path().with_file_name("bare.git");
+    repo.git([
+        "clone",
+        "--quiet",
+        "--bare",
+        ".",
+        bare.to_str().expect("UTF-8"),
+    ]);
+    let task = repo.task_file(TASK);
+    let spawned = agent_command(&bare)
+        .args(["spawn", &task])
+        .output()
+        .expect("starts");
+    assert!(spawned.status.success());
+    let output = agent_command(&bare).arg("doctor").output().expect("starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}");
+}
+
+#[test]
+fn lock_files_of_the_dead_are_cleared_where_only_we_write() {
+    heals(&["locks.stale", "locks.stale"], |patient| {
+        for name in ["refs/notes/agents.lock", "refs/agents/keep.lock"] {
+            let path = patient.git_dir().join(name);
+            std::fs::write(&path, "").expect("write");
+            make_old(&path);
+        }
+    });
+    is_left_alone(&["locks.stale"], |patient| {
+        let lock = format!("refs/heads/{}.lock", patient.branch);
+        let path = patient.git_dir().join(lock);
+        std::fs::write(&path, "").expect("write");
+        make_old(&path);
+    });
+    let patient = Patient::new();
+    let young = patient.git_dir().join("refs/notes/agents.lock");
+    std::fs::write(&young, "").expect("write");
+    assert_eq!(patient.doctor(&["--fix"]).0, 0);
+    assert!(young.exists(), "a lock in use stays");
+}
+
+#[test]
+fn the_ledger_and_the_keep_chain_are_made_whole() {
+    heals(&["ledger.damaged"], |patient| {
+        std::fs::write(patient.git_dir().join("refs/notes/agents"), "").expect("write");
+    });
+    heals(&["ledger.damaged"], |patient| {
+        std::fs::remove_file(patient.git_dir().join("refs/notes/agents")).expect("removed");
+    });
+    heals(&["keep.damaged"], |patient| {
+        std::fs::write(patient.git_dir().join("refs/agents/keep"), "").expect("write");
+    });
+    heals(&["keep.missing"], |patient| {
+        patient.repo.git(["update-ref", "-d", "refs/agents/keep"]);
+    });
+    let caused = [
+        "ledger.lines-dropped",
+        "worktrees.no-row",
+        "branches.no-row",
+    ];
+    heals(&caused, |patient| {
+        let other = patient.repo.git(["rev-parse", "main"]);
+        patient
+            .repo
+            .git(["notes", "--ref=agents", "add", "-m", "mine", &other]);
+        let spawn = patient.repo.agent_json(&["show", &patient.id]);
+        let commit = spawn["spawn_commit"].as_str().expect("a commit").to_owned();
+        patient
+            .repo
+            .git(["notes", "--ref=agents", "remove", &commit]);
+    });
+}
+
+#[test]
+fn a_kept_commit_survives_what_would_have_deleted_it() {
+    let patient = Patient::new();
+    let shown = patient.repo.agent_json(&["show", &patient.id]);
+    let commit = shown["spawn_commit"].as_str().expect("a commit").to_owned();
+    patient.repo.git(["update-ref", "-d", "refs/agents/keep"]);
+    assert_eq!(patient.doctor(&["--fix"]).0, 0);
+    patient
+        .repo
+        .git(["worktree", "unlock", patient.top.to_str().expect("UTF-8")]);
+    patient.repo.git([
+        "worktree",
+        "remove",
+        "--force",
+        patient.top.to_str().expect("UTF-8"),
+    ]);
+    patient
+        .repo
+        .git(["branch", "--quiet", "-D", &patient.branch]);
+    patient.repo.git(["gc", "--quiet", "--prune=now"]);
+    patient.repo.git(["cat-file", "-e", &commit]);
+    patient.repo.git(["notes", "--ref=agents", "prune"]);
+    patient.repo.agent_json(&["show", &patient.id]);
+}
+
+#[test]
+fn a_worktree_whose_directory_is_gone_comes_back_with_what_was_staged() {
+    heals(&["worktrees.directory-gone"], |patient| {
+        std::fs::remove_dir_all(patient.repo.path().join(".claude")).expect("removed");
+    });
+}
+
+#[test]
+fn a_worktree_on_a_missing_disk_is_not_made_up() {
+    let repo = TestRepo::with_commit();
+    let away = tempfile::tempdir().expect("directory");
+    let place = away.path().join("disk/agent");
+    repo.spawn_task(TASK, &["--path", place.to_str().expect("UTF-8")]);
+    std::fs::remove_dir_all(away.path().join("disk")).expect("removed");
+    let (status, report) = examine(&repo, &["--fix"]);
+    assert_eq!(
+        (status, problems(&report)),
+        (1, strings(&["worktrees.directory-gone"]))
+    );
+    assert!(!place.exists());
+}
+
+#[test]
+fn hooks_that_do_not_run_are_written_anew() {
+    heals(&["hooks.inert"], |patient| {
+        let admin = patient.admin();
+        let config = std::fs::read_to_string(admin.join("config.worktree")).expect("settings");
+        assert!(config.contains("hook"), "{config}");
+        std::fs::write(admin.join("config.worktree"), "").expect("write");
+    });
+}
+
+#[test]
+fn a_ledger_beyond_repair_hides_nothing_else() {
+    is_left_alone(&["ledger.lost"], |patient| {
+        std::fs::write(patient.git_dir().join("refs/notes/agents"), "").expect("write");
+        std::fs::remove_file(patient.git_dir().join("logs/refs/notes/agents")).expect("removed");
+    });
+}
+
+#[test]
+fn what_only_a_person_can_decide_is_reported() {
+    is_left_alone(&["branches.gone"], |patient| {
+        let name = format!("refs/heads/{}", patient.branch);
+        patient.repo.git(["update-ref", "-d", &name]);
+    });
+    is_left_alone(&["branches.no-row"], |patient| {
+        patient.repo.git(["branch", "agent/copy", &patient.branch]);
+    });
+    is_left_alone(&["worktrees.no-row", "branches.no-row"], |patient| {
+        patient.repo.git(["update-ref", "-d", "refs/notes/agents"]);
+    });
+}
+
+#[test]
+fn the_branch_that_is_gone_is_named_with_its_last_commit() {
+    let patient = Patient::new();
+    let tip = tip(&patient);
+    let name = format!("refs/heads/{}", patient.branch);
+    patient.repo.git(["update-ref", "-d", &name]);
+    let (_, report) = patient.doctor(&[]);
+    let expected = format!("git branch {} {tip}", patient.branch);
+    let findings = report["findings"].as_array().expect("a list");
+    assert!(
+        findings.iter().any(|one| one["command"] == expected),
+        "{report:#}"
+    );
+}
+
+#[test]
+fn worktrees_and_branches_of_others_are_nobodys_business() {
+    let patient = Patient::new();
+    let theirs = patient.repo.path().join(".claude/worktrees/agent-0123abcd");
+    let theirs = theirs.to_str().expect("UTF-8");
+    patient.repo.git([
+        "worktree",
+        "add",
+        "--quiet",
+        "-b",
+        "agent/theirs",
+        theirs,
+        "main",
+    ]);
+    let (status, report) = patient.doctor(&["--fix"]);
+    assert_eq!((status, problems(&report)), (0, vec![]), "{report:#}");
+}
+
+#[test]
+fn an_old_git_is_noticed() {
+    use std::os::unix::fs::PermissionsExt;
+    let patient = Patient::new();
+    let path = std::env::var("PATH").expect("PATH");
+    let bin = tempfile::tempdir().expect("directory");
+    let git = bin.path().join("git");
+    let script = format!(
+        "#!/bin/sh\n[ \"$1\" = version ] && echo git version 2.30.2 && exit\nPATH='{path}' exec git \"$@\"\n"
+    );
+    std::fs::write(&git, script).expect("write");
+    std::fs::set_permissions(&git, std::fs::Permissions::from_mode(0o755)).expect("mode");
+    let output = agent_command(&patient.repo.path())
+        .env("PATH", format!("{}:{path}", bin.path().display()))
+        .args(["doctor", "--format=json"])
+        .output()
+        .expect("starts");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(problems(&report), ["git.too-old"], "{report:#}");
+    assert_eq!(output.status.code(), Some(1));
+}

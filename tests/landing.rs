@@ -1,0 +1,56 @@
+//! Committing and landing, with git as the judge of what came out.
+
+/// `commit`.
+mod commit;
+/// `merge` of one agent and of all.
+mod merge;
+/// Races and deaths.
+mod stops;
+
+use crate::support::agent::{agent_command, describe};
+use crate::verify::Agent;
+use serde_json::Value;
+use std::process::Output;
+
+/// Runs a verb on an agent from the main worktree.
+fn run(agent: &Agent, verb: &str, arguments: &[&str]) -> Output {
+    agent_command(&agent.repo.path())
+        .args([verb, &agent.id])
+        .args(arguments)
+        .output()
+        .expect("git-agent starts")
+}
+
+/// As [`run`], which must succeed.
+fn answer(agent: &Agent, verb: &str, arguments: &[&str]) -> Value {
+    let output = run(agent, verb, &[arguments, &["--format=json"]].concat());
+    assert!(output.status.success(), "{}", describe(&output));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// An agent with a committed and an uncommitted change, on a `main` that has moved on.
+fn ready() -> Agent {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "pub fn two() {}\n");
+    agent.commit("two");
+    agent.write("src/three.rs", "pub fn three() {}\n");
+    agent.write("src/two.rs", "pub fn two() -> u32 {\n    2\n}\n");
+    agent.write("src/lib.rs", "pub fn one() -> u32 {\n    11\n}\n");
+    agent.repo.write("NOTES.md", "moved on\n");
+    agent.repo.commit_all("main moves on");
+    agent
+}
+
+fn state(agent: &Agent) -> String {
+    let shown = agent.repo.agent_json(&["show", &agent.id]);
+    shown["state"].as_str().expect("a state").to_owned()
+}
+
+/// No object is missing or broken, and both worktrees are as their branches say.
+fn require_sound(agent: &Agent) {
+    let repo = &agent.repo;
+    let fsck = ["fsck", "--strict", "--no-progress", "--no-dangling"];
+    assert_eq!(repo.git(fsck), "");
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+    assert_eq!(agent.git(&["status", "--porcelain"]), "");
+}

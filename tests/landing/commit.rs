@@ -1,0 +1,96 @@
+use super::{answer, run};
+use crate::support::agent::describe;
+use crate::verify::{Agent, refused};
+use std::os::unix::fs::PermissionsExt;
+
+#[test]
+fn everything_is_committed_with_the_trailer() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "pub fn two() {}\n");
+    std::fs::remove_file(agent.worktree.join("src/bin/tool.rs")).expect("removed");
+    let report = answer(&agent, "commit", &["-m", "Add two"]);
+    assert_eq!(report["commit"], agent.git(&["rev-parse", "HEAD"]));
+    assert_eq!(
+        agent.git(&["show", "--name-status", "--format=", "HEAD"]),
+        "D\tsrc/bin/tool.rs\nA\tsrc/two.rs"
+    );
+    let trailer = agent.git(&["log", "-1", "--format=%(trailers:key=Agent-Id,valueonly)"]);
+    assert_eq!(trailer.trim(), agent.id);
+    assert_eq!(agent.git(&["status", "--porcelain"]), "");
+    refused(
+        &run(&agent, "commit", &["-m", "again"]),
+        "nothing-to-land",
+        1,
+    );
+    refused(&run(&agent, "commit", &["-m", " "]), "usage", 2);
+}
+
+#[test]
+fn what_the_agent_staged_is_what_is_committed() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "staged\n");
+    agent.git(&["add", "src/two.rs"]);
+    agent.write("src/two.rs", "changed again\n");
+    agent.write("src/three.rs", "not staged\n");
+    answer(&agent, "commit", &["-m", "Add two"]);
+    assert_eq!(agent.git(&["show", "HEAD:src/two.rs"]), "staged");
+    assert_eq!(
+        agent.git(&["status", "--porcelain"]),
+        " M src/two.rs\n?? src/three.rs"
+    );
+}
+
+#[test]
+fn what_is_out_of_scope_is_refused_by_name_or_left_out() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "in scope\n");
+    agent.write("README.md", "out of scope\n");
+    let tip = agent.git(&["rev-parse", "HEAD"]);
+    let check = |staged: bool| {
+        let before = agent.git(&["status", "--porcelain"]);
+        let output = run(&agent, "commit", &["-m", "both"]);
+        refused(&output, "out-of-scope", 3);
+        assert!(
+            describe(&output).contains("  README.md\n"),
+            "staged: {staged}"
+        );
+        assert_eq!(agent.git(&["rev-parse", "HEAD"]), tip);
+        assert_eq!(agent.git(&["status", "--porcelain"]), before);
+    };
+    check(false);
+    agent.git(&["add", "--all"]);
+    check(true);
+    let report = answer(&agent, "commit", &["-m", "one", "--in-scope-only"]);
+    assert_eq!(report["left_out"][0], "README.md");
+    assert_eq!(
+        agent.git(&["show", "--name-only", "--format=", "HEAD"]),
+        "src/two.rs"
+    );
+    assert_eq!(agent.git(&["status", "--porcelain"]), "M  README.md");
+}
+
+#[test]
+fn the_hooks_of_the_repository_may_refuse() {
+    let repo = crate::support::TestRepo::with_commit();
+    let hook = repo.path().join(".git/hooks/pre-commit");
+    std::fs::create_dir_all(hook.parent().expect("hooks")).expect("directory");
+    std::fs::write(&hook, "#!/bin/sh\necho no thanks >&2\nexit 1\n").expect("a hook");
+    std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).expect("executable");
+    let agent = Agent::spawned_in(repo, crate::support::agent::TASK);
+    agent.write("src/two.rs", "pub fn two() {}\n");
+    let output = run(&agent, "commit", &["-m", "Add two"]);
+    refused(&output, "commit-refused", 3);
+    assert!(describe(&output).contains("no thanks"));
+    assert_eq!(agent.git(&["status", "--porcelain"]), "?? src/two.rs");
+}
+
+#[test]
+fn no_agent_commits_for_itself() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "pub fn two() {}\n");
+    let output = crate::support::agent::agent_command(&agent.worktree)
+        .args(["commit", &agent.id, "-m", "mine"])
+        .output()
+        .expect("starts");
+    refused(&output, "orchestrator-only", 3);
+}

@@ -1,0 +1,322 @@
+use super::{answer, ready, require_sound, run, state};
+use crate::support::agent::{TASK, agent_command, describe};
+use crate::support::git_in;
+use crate::verify::{Agent, refused};
+
+#[test]
+fn a_merge_commit_has_the_judged_tree_and_brings_the_uncommitted_work() {
+    let agent = ready();
+    let judged = agent.verify(&[]);
+    let tip = agent.git(&["rev-parse", "HEAD"]);
+    let main = agent.repo.git(["rev-parse", "main"]);
+    let planned = answer(&agent, "merge", &["--dry-run"]);
+    assert_eq!(planned["verdict"], "planned");
+    assert_eq!(agent.repo.git(["rev-parse", "main"]), main);
+
+    let report = answer(&agent, "merge", &[]);
+    let landed = agent.repo.git(["rev-parse", "main"]);
+    assert_eq!(report["commit"], landed);
+    assert_eq!(
+        judged["merged_tree"],
+        agent.repo.git(["rev-parse", "main^{tree}"])
+    );
+    let work = agent.git(&["rev-parse", "HEAD"]);
+    assert_eq!(report["committed"], work);
+    assert_eq!(judged["tree"], agent.git(&["rev-parse", "HEAD^{tree}"]));
+    assert_eq!(agent.git(&["rev-parse", "HEAD^"]), tip);
+    assert_eq!(
+        agent.repo.git(["log", "-1", "--format=%P", "main"]),
+        format!("{main} {work}")
+    );
+    let subject = agent.repo.git(["log", "-1", "--format=%s", "main"]);
+    let short = &agent.id[..8];
+    assert!(
+        subject.starts_with(&format!("merge({short}): Add a second")),
+        "{subject}"
+    );
+    let trailers = "--format=%(trailers:key=Agent-Id,valueonly)";
+    assert_eq!(
+        agent.repo.git(["log", "-1", trailers, "main"]).trim(),
+        agent.id
+    );
+    assert_eq!(state(&agent), "merged");
+    require_sound(&agent);
+    for log in ["HEAD", "main"] {
+        let last = agent.repo.git(["reflog", "-1", "--format=%H %gs", log]);
+        assert_eq!(last, format!("{landed} agent: merge {short}"));
+    }
+    let worktrees = agent.repo.git(["worktree", "list", "--porcelain"]);
+    assert!(!worktrees.contains("locked"), "{worktrees}");
+    refused(&run(&agent, "merge", &[]), "agent-state", 3);
+}
+
+#[test]
+fn a_squash_keeps_where_it_comes_from() {
+    let agent = ready();
+    answer(&agent, "done", &["-m", "Two and three\nat once"]);
+    let main = agent.repo.git(["rev-parse", "main"]);
+    answer(&agent, "merge", &["--squash"]);
+    let log = agent.repo.git(["log", "-1", "--format=%P %s", "main"]);
+    let short = &agent.id[..8];
+    assert_eq!(
+        log,
+        format!("{main} feat({short}): Two and three (squashed)")
+    );
+    let notes = agent.repo.git(["log", "-1", "--notes=agents", "main"]);
+    assert!(
+        notes.contains(&agent.id) && notes.contains("\"merged\""),
+        "{notes}"
+    );
+    let tip = agent.git(&["rev-parse", "HEAD"]);
+    let kept = agent.repo.git(["rev-list", "refs/agents/keep"]);
+    assert!(kept.contains(&tip), "the history is kept");
+    require_sound(&agent);
+}
+
+#[test]
+fn only_a_fast_forward_moves_the_branch_alone() {
+    let agent = ready();
+    refused(&run(&agent, "merge", &["--ff-only"]), "not-fast-forward", 3);
+    let agent = Agent::new();
+    agent.write("src/two.rs", "pub fn two() {}\n");
+    agent.repo.git(["config", "agent.merge", "ff-only"]);
+    answer(&agent, "merge", &[]);
+    assert_eq!(
+        agent.repo.git(["rev-parse", "main"]),
+        agent.git(&["rev-parse", "HEAD"])
+    );
+    require_sound(&agent);
+}
+
+#[test]
+fn rejected_work_does_not_land() {
+    let agent = ready();
+    agent.write("README.md", "out of scope\n");
+    let main = agent.repo.git(["rev-parse", "main"]);
+    let output = run(&agent, "merge", &[]);
+    refused(&output, "not-accepted", 3);
+    assert!(
+        describe(&output).contains("scope.not-in-whitelist README.md"),
+        "{}",
+        describe(&output)
+    );
+    assert_eq!(agent.repo.git(["rev-parse", "main"]), main);
+    let agent = Agent::new();
+    refused(&run(&agent, "merge", &[]), "nothing-to-land", 1);
+}
+
+/// The target's worktree is left byte for byte as it is when `dirty` made something be in the way.
+fn check_dirty(name: &str, dirty: impl Fn(&Agent)) {
+    let agent = ready();
+    dirty(&agent);
+    let content = std::fs::read(agent.repo.path().join(name)).expect("a file");
+    let status = agent.repo.git(["status", "--porcelain", "--ignored"]);
+    let main = agent.repo.git(["rev-parse", "main"]);
+    let output = run(&agent, "merge", &[]);
+    refused(&output, "target-dirty", 3);
+    assert!(
+        describe(&output).contains(&format!("  {name}\n")),
+        "{}",
+        describe(&output)
+    );
+    assert_eq!(agent.repo.git(["rev-parse", "main"]), main);
+    assert_eq!(
+        agent.repo.git(["status", "--porcelain", "--ignored"]),
+        status
+    );
+    assert_eq!(
+        std::fs::read(agent.repo.path().join(name)).expect("a file"),
+        content
+    );
+    assert_eq!(state(&agent), "done");
+}
+
+#[test]
+fn a_changed_file_is_never_touched() {
+    check_dirty("src/lib.rs", |agent| {
+        agent.write("src/lib.rs", "pub fn one() -> u32 {\n    2\n}\n");
+        agent.repo.write("src/lib.rs", "mine\n");
+    });
+    check_dirty("src/lib.rs", |agent| {
+        agent.write("src/lib.rs", "pub fn one() -> u32 {\n    2\n}\n");
+        agent.repo.write("src/lib.rs", "mine\n");
+        agent.repo.git(["add", "src/lib.rs"]);
+    });
+}
+
+#[test]
+fn an_untracked_or_ignored_file_is_never_overwritten() {
+    check_dirty("src/two.rs", |agent| {
+        agent.repo.write("src/two.rs", "mine\n")
+    });
+    check_dirty("src/two.rs", |agent| {
+        agent.repo.write(
+            ".git/info/exclude",
+            "two.rs\n/.agent/\n/.claude/worktrees/\n",
+        );
+        agent.repo.write("src/two.rs", "mine\n");
+    });
+    check_dirty("src/deep", |agent| {
+        agent.write("src/deep/four.rs", "pub fn four() {}\n");
+        agent.repo.write(
+            ".git/info/exclude",
+            "/src/deep\n/.agent/\n/.claude/worktrees/\n",
+        );
+        agent.repo.write("src/deep", "mine\n");
+    });
+}
+
+#[test]
+fn other_changes_stay_where_they_are() {
+    let agent = ready();
+    agent.repo.write("README.md", "mine\n");
+    agent.repo.write("src/bin/tool.rs", "mine, staged\n");
+    agent.repo.git(["add", "src/bin/tool.rs"]);
+    // Touched but not changed.
+    agent
+        .repo
+        .write("src/lib.rs", "pub fn one() -> u32 {\n    1\n}\n");
+    answer(&agent, "merge", &[]);
+    assert_eq!(
+        agent.repo.git(["status", "--porcelain"]),
+        " M README.md\nM  src/bin/tool.rs"
+    );
+}
+
+#[test]
+fn a_target_in_a_linked_worktree_moves_along_and_one_nowhere_just_moves() {
+    let agent = ready();
+    let other = agent.repo.path().with_file_name("other");
+    let other_text = other.to_str().expect("UTF-8");
+    agent
+        .repo
+        .git(["worktree", "add", "--quiet", other_text, "-b", "release"]);
+    agent.repo.git(["branch", "plain"]);
+    let main = agent.repo.git(["rev-parse", "main"]);
+    answer(&agent, "merge", &["--into", "release"]);
+    assert_eq!(git_in(&other, ["status", "--porcelain"]), "");
+    assert!(other.join("src/three.rs").is_file());
+    assert_eq!(agent.repo.git(["rev-parse", "main"]), main);
+
+    let agent = ready();
+    agent.repo.git(["branch", "plain"]);
+    answer(&agent, "merge", &["--into", "plain"]);
+    assert_eq!(
+        agent
+            .repo
+            .git(["ls-tree", "--name-only", "plain", "src/three.rs"]),
+        "src/three.rs"
+    );
+    require_sound(&agent);
+}
+
+#[test]
+fn a_target_in_the_middle_of_something_is_left_alone() {
+    let agent = ready();
+    let head = agent.repo.git(["rev-parse", "HEAD"]);
+    std::fs::write(
+        agent.repo.path().join(".git/MERGE_HEAD"),
+        format!("{head}\n"),
+    )
+    .expect("written");
+    refused(&run(&agent, "merge", &[]), "worktree-busy", 3);
+}
+
+#[test]
+fn what_was_only_staged_is_kept() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "staged once\n");
+    agent.git(&["add", "src/two.rs"]);
+    agent.write("src/two.rs", "and changed\n");
+    let blob = agent.git(&["rev-parse", ":src/two.rs"]);
+    answer(&agent, "merge", &[]);
+    let reachable = agent.repo.git(["rev-list", "--objects", "--all"]);
+    assert!(reachable.contains(&blob));
+    require_sound(&agent);
+}
+
+#[test]
+fn all_lands_in_order_and_gives_each_one_verdict() {
+    let first = Agent::new();
+    first.write("src/two.rs", "pub fn two() {}\n");
+    let path = first.repo.path();
+    let more = |whitelist: &str| {
+        let task = TASK.replace("src/**", whitelist);
+        let report = first.repo.spawn_task(&task, &[]);
+        let text = |key: &str| report[key].as_str().expect(key).to_owned();
+        (
+            text("agent_id"),
+            std::path::PathBuf::from(text("worktree_abspath")),
+        )
+    };
+    let fill = |worktree: &std::path::Path, content: &str| {
+        for name in ["plan.md", "chatlog.md", "handoffs.md", "review.md"] {
+            std::fs::write(worktree.join(".agent").join(name), "written\n").expect("written");
+        }
+        let progress = worktree.join(".agent/progress.json");
+        std::fs::write(progress, "{\"status\": \"done\"}\n").expect("written");
+        std::fs::write(worktree.join("src/two.rs"), content).expect("written");
+    };
+    let (conflicting, worktree) = more("src/two.rs");
+    fill(&worktree, "pub fn deux() {}\n");
+    let (put_off, _) = more("src/put_off.rs");
+    let (bare, _) = more("src/bare.rs");
+    let (running, _) = more("src/running.rs");
+    for id in [&first.id, &conflicting, &put_off, &bare] {
+        first.repo.agent_json(&["done", id]);
+    }
+    first
+        .repo
+        .agent_json(&["defer", &put_off, "--reason", "later"]);
+    let output = agent_command(&path)
+        .args(["merge", "--all", "--format=json"])
+        .output()
+        .expect("starts");
+    assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let verdicts: Vec<_> = report["agents"]
+        .as_array()
+        .expect("agents")
+        .iter()
+        .map(|one| {
+            (
+                one["agent_id"].as_str().expect("id"),
+                one["verdict"].as_str().expect("one"),
+            )
+        })
+        .collect();
+    assert_eq!(
+        verdicts,
+        [
+            (first.id.as_str(), "merged"),
+            (conflicting.as_str(), "not-merged"),
+            (put_off.as_str(), "deferred"),
+            (bare.as_str(), "reject-bundle"),
+            (running.as_str(), "running"),
+        ]
+    );
+    first
+        .repo
+        .agent_json(&["reject", &conflicting, "--reason", "too late"]);
+    let shown = first.repo.agent_json(&["show", &conflicting]);
+    assert_eq!(
+        (&shown["state"], &shown["summary"]),
+        (&"rejected".into(), &"too late".into())
+    );
+    assert!(worktree.join("src/two.rs").is_file(), "its worktree stays");
+}
+
+#[test]
+fn a_bare_repository_has_nothing_to_move() {
+    let agent = ready();
+    let bare = agent.repo.path().join(".git");
+    agent.repo.git(["switch", "--quiet", "--detach"]);
+    let output = agent_command(&bare)
+        .args(["merge", &agent.id])
+        .output()
+        .expect("starts");
+    assert!(output.status.success(), "{}", describe(&output));
+    let head = agent.repo.git(["rev-parse", "HEAD"]);
+    assert_eq!(agent.repo.git(["rev-parse", "main^"]), head);
+    require_sound(&agent);
+}

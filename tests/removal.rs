@@ -1,0 +1,233 @@
+//! Removal, end to end: after `discard` every byte that an agent wrote hangs on the keep chain, and what
+//! could lose or disturb something is refused and leaves all as it was.
+
+/// What is swept, and what is kept when in doubt.
+mod gc;
+/// Death at every step.
+mod kill;
+/// What is refused.
+mod refusals;
+/// What comes back.
+mod rescue;
+
+use crate::support::agent::{SHARED_TASK, agent_command, describe};
+use crate::support::{TestRepo, git_in, git_output};
+use crate::verify::Agent;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Output;
+
+/// What the agent of [`busy`] wrote, each in another way.
+pub const WRITTEN: [&str; 8] = [
+    "committed and amended away\n",
+    "committed\n",
+    "staged alone\n",
+    "staged first\n",
+    "modified after\n",
+    "untracked\n",
+    "ignored since it was spawned\n",
+    "the plan\n",
+];
+
+/// An agent that has left something in every place where git keeps work.
+pub fn busy() -> Agent {
+    let agent = Agent::new();
+    agent.write("src/one.rs", WRITTEN[0]);
+    agent.commit("amended away");
+    agent.write("src/one.rs", WRITTEN[1]);
+    agent.git(&["add", "src/one.rs"]);
+    agent.git(&["commit", "--quiet", "--no-verify", "--amend", "-m", "one"]);
+    agent.write("src/gone.rs", WRITTEN[2]);
+    agent.write("src/lib.rs", WRITTEN[3]);
+    agent.git(&["add", "--all"]);
+    fs::remove_file(agent.worktree.join("src/gone.rs")).expect("remove");
+    agent.write("src/lib.rs", WRITTEN[4]);
+    agent.write("new dir/né\n.txt", WRITTEN[5]);
+    agent.write("hidden/x", WRITTEN[6]);
+    agent.write("hidden/.gitignore", "*\n");
+    agent.write(".agent/plan.md", WRITTEN[7]);
+    agent
+}
+
+pub fn discard(agent: &Agent, arguments: &[&str]) -> Output {
+    agent_command(&agent.repo.path())
+        .args(["discard", &agent.id])
+        .args(arguments)
+        .output()
+        .expect("git-agent starts")
+}
+
+pub fn discarded(agent: &Agent, arguments: &[&str]) -> Value {
+    let output = discard(agent, &[arguments, &["--format=json"]].concat());
+    assert!(output.status.success(), "{}", describe(&output));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// Fails unless every text is the content of a blob that the keep chain holds, also after git's own
+/// garbage collection.
+pub fn assert_kept(repo: &TestRepo, texts: &[&str], when: &str) {
+    repo.git(["reflog", "expire", "--expire=now", "--all"]);
+    repo.git(["gc", "--quiet", "--prune=now"]);
+    let listed = repo.git(["rev-list", "--objects", "refs/agents/keep"]);
+    let kept: BTreeSet<&str> = listed.lines().filter_map(|line| line.get(..40)).collect();
+    for text in texts {
+        let file = repo.path().with_file_name("content");
+        fs::write(&file, text).expect("write");
+        let oid = repo.git(["hash-object", file.to_str().expect("UTF-8")]);
+        assert!(kept.contains(oid.as_str()), "{when}: lost {text:?}");
+    }
+    assert_eq!(
+        repo.git(["fsck", "--strict", "--no-dangling", "--no-progress"]),
+        ""
+    );
+}
+
+/// Fails unless neither worktree, admin directory nor branch is left.
+pub fn assert_gone(agent: &Agent, when: &str) {
+    assert!(!agent.worktree.exists(), "{when}");
+    let worktrees = agent.repo.git(["worktree", "list", "--porcelain"]);
+    assert_eq!(worktrees.matches("worktree ").count(), 1, "{when}");
+    assert_eq!(
+        agent.repo.git(["branch", "--list", "agent/*"]),
+        "",
+        "{when}"
+    );
+    assert!(!agent.repo.path().join(".claude").exists(), "{when}");
+    assert_eq!(agent.repo.git(["status", "--porcelain"]), "", "{when}");
+}
+
+#[test]
+fn every_byte_an_agent_wrote_is_kept() {
+    let agent = busy();
+    let report = discarded(&agent, &[]);
+    assert_eq!(report["state"], "discarded");
+    assert_gone(&agent, "discarded");
+    assert_kept(&agent.repo, &WRITTEN, "discarded");
+    let salvage = report["salvage_oid"].as_str().expect("a salvage");
+    let shown = agent.repo.git(["show", &format!("{salvage}:src/lib.rs")]);
+    assert_eq!(shown, WRITTEN[4].trim_end());
+    let shown = agent.repo.git(["show", &format!("{salvage}^2:src/lib.rs")]);
+    assert_eq!(shown, WRITTEN[3].trim_end());
+    assert_eq!(
+        agent.repo.git(["rev-parse", &format!("{salvage}^1")]),
+        report["tip_oid"].as_str().expect("a tip")
+    );
+}
+
+#[test]
+fn git_itself_can_apply_a_salvage_as_a_stash() {
+    let agent = busy();
+    let report = discarded(&agent, &[]);
+    let salvage = report["salvage_oid"].as_str().expect("a salvage");
+    agent
+        .repo
+        .git(["checkout", "--quiet", &format!("{salvage}^1")]);
+    agent.repo.git(["stash", "apply", "--quiet", salvage]);
+    let lib = fs::read_to_string(agent.repo.path().join("src/lib.rs"));
+    assert_eq!(lib.expect("there"), WRITTEN[4]);
+}
+
+#[test]
+fn ignored_files_go_unless_they_are_asked_for() {
+    for (arguments, kept) in [(&["--with-ignored"][..], true), (&[], false)] {
+        let repo = TestRepo::with_commit();
+        repo.write(".gitignore", "/built/\n");
+        repo.commit_all("ignore");
+        let agent = Agent::spawned_in(repo, crate::support::agent::TASK);
+        agent.write("built/a.o", "an ignored file\n");
+        let report = discarded(&agent, arguments);
+        assert_eq!(report["salvage_oid"].is_string(), kept);
+        if kept {
+            assert_kept(&agent.repo, &["an ignored file\n"], "with --with-ignored");
+        }
+    }
+}
+
+#[test]
+fn a_dry_run_and_a_second_discard_change_nothing() {
+    let agent = busy();
+    let before = crate::support::snapshot(&agent.repo.path());
+    let report = discarded(&agent, &["--dry-run"]);
+    assert_eq!(
+        (&report["dry_run"], &report["state"]),
+        (&Value::Bool(true), &"running".into())
+    );
+    let after = crate::support::snapshot(&agent.repo.path());
+    crate::support::assert_unchanged(&before, &after, "a dry run");
+    discarded(&agent, &[]);
+    let refs = agent.repo.git(["for-each-ref"]);
+    discarded(&agent, &[]);
+    assert_eq!(agent.repo.git(["for-each-ref"]), refs);
+}
+
+#[test]
+fn what_is_staged_survives_a_worktree_that_somebody_removed() {
+    let agent = busy();
+    fs::remove_dir_all(&agent.worktree).expect("remove");
+    discarded(&agent, &[]);
+    assert_gone(&agent, "removed by hand");
+    assert_kept(&agent.repo, &WRITTEN[..4], "removed by hand");
+}
+
+#[test]
+fn what_is_committed_survives_a_branch_that_somebody_deleted() {
+    let agent = busy();
+    agent
+        .repo
+        .git(["update-ref", "-d", &format!("refs/heads/{}", agent.branch)]);
+    discarded(&agent, &[]);
+    assert_gone(&agent, "deleted by hand");
+    assert_kept(&agent.repo, &WRITTEN, "deleted by hand");
+}
+
+#[test]
+fn a_shared_agents_bundle_is_kept() {
+    let repo = TestRepo::with_commit();
+    let report = repo.spawn_task(SHARED_TASK, &[]);
+    let id = report["agent_id"].as_str().expect("an id");
+    let bundle = repo
+        .path()
+        .join(".git/agents")
+        .join(&id[..8])
+        .join("bundle");
+    fs::write(bundle.join("review.md"), "a review\n").expect("write");
+    let report = repo.agent_json(&["discard", id]);
+    assert_eq!(report["state"], "discarded");
+    assert_kept(&repo, &["a review\n"], "shared");
+}
+
+#[test]
+fn symlinks_are_removed_and_never_followed() {
+    let agent = Agent::new();
+    let outside = agent.repo.path().with_file_name("outside");
+    fs::create_dir(&outside).expect("create");
+    fs::write(outside.join("precious"), "precious\n").expect("write");
+    let link = |name: &str| {
+        std::os::unix::fs::symlink(&outside, agent.worktree.join(name)).expect("link");
+    };
+    link("src/link");
+    fs::remove_dir_all(agent.worktree.join(".agent")).expect("remove");
+    link(".agent");
+    let report = discarded(&agent, &[]);
+    assert_gone(&agent, "with symlinks");
+    assert!(outside.join("precious").exists());
+    let salvage = report["salvage_oid"].as_str().expect("a salvage");
+    let tree = agent.repo.git(["ls-tree", "-r", salvage]);
+    assert_eq!(tree.matches("120000 blob").count(), 2, "{tree}");
+    assert!(report["bundle_oid"].is_null());
+}
+
+#[test]
+fn the_configuration_of_the_branch_goes_with_it() {
+    let agent = Agent::new();
+    let key = format!("branch.{}.description", agent.branch);
+    agent.repo.git(["config", &key, "about it"]);
+    discarded(&agent, &[]);
+    let output = git_output(&agent.repo.path(), ["config", "--get-regexp", "^branch\\."]);
+    assert!(!output.status.success(), "{}", describe(&output));
+    assert_eq!(
+        git_in(&agent.repo.path(), ["symbolic-ref", "HEAD"]),
+        "refs/heads/main"
+    );
+}

@@ -1,0 +1,205 @@
+use super::{WRITTEN, assert_gone, assert_kept, busy};
+use crate::support::agent::{TASK, agent_command};
+use crate::support::{TestRepo, assert_unchanged, snapshot};
+use crate::verify::Agent;
+use git_agent::domain::event::What;
+use git_agent::domain::oid::Oid;
+use git_agent::store::ledger::Ledger;
+use serde_json::Value;
+use std::fs;
+
+fn actions(repo: &TestRepo, arguments: &[&str]) -> Vec<(String, String)> {
+    let report = repo.agent_json(&[&["gc"][..], arguments].concat());
+    let text = |item: &Value, key: &str| item[key].as_str().expect(key).to_owned();
+    let agents = report["agents"].as_array().expect("agents").iter();
+    agents
+        .map(|item| (text(item, "short_id"), text(item, "action")))
+        .collect()
+}
+
+/// One agent, prepared and settled, and what `gc` makes of it.
+fn check(action: &str, arguments: &[&str], prepare: impl Fn(&Agent)) -> Agent {
+    let agent = Agent::new();
+    prepare(&agent);
+    let id = agent.id[..8].to_owned();
+    let found = actions(&agent.repo, arguments);
+    assert_eq!(found, [(id, action.to_owned())], "{arguments:?}");
+    agent
+}
+
+fn work(agent: &Agent) {
+    agent.write("src/one.rs", "one\n");
+    agent.commit("one");
+}
+
+fn squash(agent: &Agent) {
+    agent
+        .repo
+        .git(["merge", "--quiet", "--squash", &agent.branch]);
+    agent.repo.git(["commit", "--quiet", "-m", "squashed"]);
+}
+
+fn declare(agent: &Agent, verb: &str, option: &str) {
+    agent.repo.agent_json(&[verb, &agent.id, option, "said"]);
+}
+
+#[test]
+fn what_landed_by_squash_is_removed_and_what_is_in_doubt_is_kept() {
+    check("remove", &[], |agent| {
+        work(agent);
+        squash(agent);
+        declare(agent, "done", "--summary");
+    });
+    let agent = check("removed", &["--yes"], |agent| {
+        work(agent);
+        squash(agent);
+        agent.repo.write("README.md", "# And then more\n");
+        agent.repo.commit_all("more");
+        declare(agent, "fail", "--reason");
+    });
+    assert_gone(&agent, "gc --yes");
+    assert_kept(&agent.repo, &["one\n"], "gc --yes");
+
+    check("keep", &["--yes"], |agent| {
+        work(agent);
+        squash(agent);
+    });
+    check("keep", &["--yes"], |agent| {
+        work(agent);
+        declare(agent, "done", "--summary");
+    });
+    check("keep", &["--yes"], |agent| {
+        work(agent);
+        squash(agent);
+        agent.write("src/two.rs", "not landed\n");
+        declare(agent, "done", "--summary");
+    });
+    check("keep", &["--yes"], |agent| {
+        agent
+            .repo
+            .write("README.md", "# The base moved and the agent did nothing\n");
+        agent.repo.commit_all("moved");
+        declare(agent, "done", "--summary");
+    });
+}
+
+/// Adds an event to the agent's row as the operation that is not under test would.
+fn tell(agent: &Agent, what: What) {
+    let repo = git_agent::git::Repo::open(&agent.repo.path()).expect("a repository");
+    let ledger = Ledger::new(&repo);
+    let commit = ledger.find(&agent.id).expect("known").spawn_commit;
+    let now = chrono::Utc::now();
+    ledger.append(commit, "test", what, now).expect("told");
+}
+
+#[test]
+fn a_merged_agent_is_cleared_away_and_stays_merged() {
+    let agent = check("removed", &["--yes"], |agent| {
+        work(agent);
+        agent.write("src/two.rs", "not landed\n");
+        agent
+            .repo
+            .git(["merge", "--quiet", "--no-edit", &agent.branch]);
+        declare(agent, "done", "--summary");
+        let head = agent.repo.git(["rev-parse", "HEAD"]);
+        let commit = Oid::from_hex(&head).expect("an oid");
+        let into = "refs/heads/main".to_owned();
+        tell(agent, What::Merged { commit, into });
+    });
+    assert_gone(&agent, "merged");
+    assert_kept(&agent.repo, &["one\n", "not landed\n"], "merged");
+    let shown = agent.repo.agent_json(&["show", &agent.id]);
+    assert_eq!(shown["state"], "merged");
+    assert!(shown.get("irregular").is_none(), "{shown}");
+    super::discarded(&agent, &[]);
+    let again = agent.repo.agent_json(&["show", &agent.id]);
+    assert_eq!(
+        again["events"], shown["events"],
+        "a second time says nothing"
+    );
+}
+
+#[test]
+fn a_rejected_agent_goes_when_the_caller_says_how_old_is_old() {
+    let reject = |agent: &Agent| {
+        work(agent);
+        declare(agent, "done", "--summary");
+        let reason = "no".to_owned();
+        tell(agent, What::Rejected { reason });
+    };
+    check("keep", &["--yes"], reject);
+    check("keep", &["--yes", "--older-than=1d"], reject);
+    let agent = check("removed", &["--yes", "--older-than=0s"], reject);
+    assert_kept(&agent.repo, &["one\n"], "rejected");
+}
+
+#[test]
+fn a_dry_run_is_the_default_and_changes_no_ref_and_no_file() {
+    let agent = check("remove", &[], |agent| {
+        work(agent);
+        squash(agent);
+        declare(agent, "done", "--summary");
+    });
+    let before = snapshot(&agent.repo.path());
+    actions(&agent.repo, &[]);
+    actions(&agent.repo, &["--dry-run"]);
+    let mut after = snapshot(&agent.repo.path());
+    after.retain(|path, _| {
+        before.contains_key(path) || !path.to_string_lossy().contains("/.git/objects/")
+    });
+    assert_unchanged(&before, &after, "gc");
+}
+
+#[test]
+fn what_a_discard_left_behind_is_finished() {
+    let agent = busy();
+    let tip = agent.git(&["rev-parse", "HEAD"]);
+    super::discarded(&agent, &[]);
+    agent.repo.git(["branch", &agent.branch, &tip]);
+    let found = actions(&agent.repo, &["--yes"]);
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].1, "removed");
+    assert_gone(&agent, "gc");
+    assert_kept(&agent.repo, &WRITTEN, "gc");
+    assert!(actions(&agent.repo, &["--yes"]).is_empty());
+}
+
+#[test]
+fn one_that_cannot_be_removed_does_not_stop_the_others() {
+    let repo = TestRepo::with_commit();
+    let one = Agent::spawned_in(repo, TASK);
+    work(&one);
+    let second = one.repo.spawn();
+    let text = |key: &str| second[key].as_str().expect(key).to_owned();
+    let (id, worktree, branch) = (text("agent_id"), text("worktree_abspath"), text("branch"));
+    fs::write(format!("{worktree}/src/two.rs"), "two\n").expect("write");
+    let past = ["-c", "core.hooksPath=/dev/null"];
+    for words in [&["add", "--all"][..], &["commit", "--quiet", "-m", "two"]] {
+        crate::support::git_in(worktree.as_ref(), [&past[..], words].concat());
+    }
+    for (id, branch) in [(&one.id, &one.branch), (&id, &branch)] {
+        one.repo.git(["merge", "--quiet", "--squash", branch]);
+        one.repo.git(["commit", "--quiet", "-m", "squashed"]);
+        one.repo.agent_json(&["done", id]);
+    }
+    let locked = format!(".git/worktrees/agent-{}/locked", &one.id[..8]);
+    fs::write(one.repo.path().join(locked), "mine\n").expect("write");
+    let output = agent_command(&one.repo.path())
+        .args(["gc", "--yes", "--format=ndjson"])
+        .output()
+        .expect("starts");
+    let lines = String::from_utf8_lossy(&output.stdout).into_owned();
+    let items: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert_eq!(items[0]["action"], "keep");
+    assert!(
+        items[0]["why"]
+            .as_str()
+            .is_some_and(|why| why.contains("locked: mine"))
+    );
+    assert_eq!(items[1]["action"], "removed");
+    assert!(one.worktree.exists());
+    assert!(!std::path::Path::new(&worktree).exists());
+}

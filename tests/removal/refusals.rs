@@ -1,0 +1,132 @@
+use super::{WRITTEN, assert_kept, busy, discard, discarded};
+use crate::support::{assert_unchanged, git_in, snapshot};
+use crate::verify::{Agent, refused};
+use std::fs;
+use std::path::Path;
+
+/// Prepares an agent, sees its discard refused, and sees that nothing changed but our lock file and
+/// objects that nothing names.
+fn check(code: &str, status: i32, said: &str, prepare: impl Fn(&Agent)) {
+    let agent = busy();
+    prepare(&agent);
+    let place = agent.repo.path().with_file_name("");
+    let before = snapshot(&place);
+    let output = discard(&agent, &[]);
+    refused(&output, code, status);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains(said), "{error}");
+    let mut after = snapshot(&place);
+    let ours = |path: &Path| {
+        let path = path.to_string_lossy();
+        [
+            "/.git/objects/",
+            "/live.lock",
+            "/agents/tmp",
+            "/agents/cache",
+        ]
+        .iter()
+        .any(|part| path.contains(part))
+    };
+    after.retain(|path, _| before.contains_key(path) || !ours(path));
+    assert_unchanged(&before, &after, said);
+}
+
+fn admin(agent: &Agent, file: &str) -> std::path::PathBuf {
+    let name = format!("worktrees/agent-{}", &agent.id[..8]);
+    agent.repo.path().join(".git").join(name).join(file)
+}
+
+#[test]
+fn what_could_lose_or_disturb_something_is_refused_and_changes_nothing() {
+    check("discard-refused", 3, "locked: mine", |agent| {
+        fs::write(admin(agent, "locked"), "mine\n").expect("write");
+    });
+    check("discard-refused", 3, "in the middle of a merge", |agent| {
+        let head = agent.git(&["rev-parse", "HEAD"]);
+        fs::write(admin(agent, "MERGE_HEAD"), format!("{head}\n")).expect("write");
+    });
+    check("discard-refused", 3, "in the middle of a rebase", |agent| {
+        fs::create_dir(admin(agent, "rebase-merge")).expect("create");
+    });
+    check("discard-refused", 3, "was moved", |agent| {
+        let moved = agent.repo.path().with_file_name("moved");
+        let (from, to) = (agent.worktree.to_str(), moved.to_str());
+        let words = [
+            "worktree",
+            "move",
+            "-f",
+            "-f",
+            from.expect("UTF-8"),
+            to.expect("UTF-8"),
+        ];
+        agent.repo.git(words);
+    });
+    check("discard-refused", 3, "a process is at work", |agent| {
+        let path = agent.repo.path().join(".git/agents").join(&agent.id[..8]);
+        let file = fs::File::create(path.join("live.lock")).expect("create");
+        file.lock().expect("locked");
+        // Held until the test ends.
+        std::mem::forget(file);
+    });
+    check("worktree-foreign", 2, "does not say", |agent| {
+        fs::write(agent.worktree.join(".git"), "gitdir: /nowhere\n").expect("write");
+    });
+    check("discard-refused", 3, "is gone", |agent| {
+        fs::remove_dir_all(admin(agent, "")).expect("remove");
+    });
+}
+
+#[test]
+fn files_that_git_does_not_see_are_found_and_refused() {
+    check("discard-refused", 3, "nested/file", |agent| {
+        agent.write("nested/file", "nested\n");
+        git_in(&agent.worktree.join("nested"), ["init", "--quiet"]);
+    });
+    check("discard-refused", 3, "broken/.git/file", |agent| {
+        agent.write("broken/.git/file", "in a directory that git passes over\n");
+    });
+    check("discard-refused", 3, "src/.git", |agent| {
+        agent.write("src/.git", "not a pointer\n");
+    });
+    check("discard-refused", 3, ".agent/.git", |agent| {
+        agent.write(".agent/.git/file", "in the bundle\n");
+    });
+}
+
+#[test]
+fn a_symlink_in_the_place_of_the_worktree_is_refused() {
+    check("discard-refused", 3, "symlink", |agent| {
+        let elsewhere = agent.repo.path().with_file_name("elsewhere");
+        fs::rename(&agent.worktree, &elsewhere).expect("rename");
+        std::os::unix::fs::symlink(&elsewhere, &agent.worktree).expect("link");
+    });
+    check("discard-refused", 3, "symlink", |agent| {
+        let parent = agent.worktree.parent().expect("a parent");
+        let elsewhere = agent.repo.path().with_file_name("elsewhere");
+        fs::rename(parent, &elsewhere).expect("rename");
+        std::os::unix::fs::symlink(&elsewhere, parent).expect("link");
+    });
+}
+
+#[test]
+fn a_branch_that_another_worktree_uses_is_not_deleted() {
+    check("discard-refused", 3, "is checked out at", |agent| {
+        agent.repo.git([
+            "checkout",
+            "--quiet",
+            "--ignore-other-worktrees",
+            &agent.branch,
+        ]);
+    });
+}
+
+#[test]
+fn the_directory_one_stands_in_is_not_removed() {
+    let agent = busy();
+    let output = crate::support::agent::agent_command(&agent.worktree.join("src"))
+        .args(["discard", &agent.id])
+        .output();
+    refused(&output.expect("starts"), "discard-refused", 3);
+    discarded(&agent, &[]);
+    assert_kept(&agent.repo, &WRITTEN, "after a refusal");
+}

@@ -1,0 +1,138 @@
+use super::{WRITTEN, busy, discarded};
+use crate::support::agent::{SHARED_TASK, agent_command};
+use crate::support::{TestRepo, git_in};
+use crate::verify::{Agent, refused};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+fn rescue(agent: &Agent, arguments: &[&str]) -> Output {
+    agent_command(&agent.repo.path())
+        .args(["rescue", &agent.id])
+        .args(arguments)
+        .output()
+        .expect("git-agent starts")
+}
+
+/// Every file below a directory, by its path in there, with content and execute bit; git's own files
+/// left out.
+fn files(top: &Path) -> BTreeMap<PathBuf, (Vec<u8>, bool)> {
+    use std::os::unix::fs::PermissionsExt;
+    let walk = walkdir::WalkDir::new(top).min_depth(1).into_iter();
+    walk.filter_entry(|entry| entry.file_name() != ".git")
+        .map(|entry| entry.expect("readable"))
+        .filter(|entry| !entry.file_type().is_dir())
+        .map(|entry| {
+            let path = entry.path().strip_prefix(top).expect("below").to_owned();
+            let metadata = entry.metadata().expect("readable");
+            let link = fs::read_link(entry.path()).map(|link| link.into_os_string());
+            let content = match link {
+                Ok(target) => target.into_encoded_bytes(),
+                Err(_) => fs::read(entry.path()).expect("readable"),
+            };
+            (path, (content, metadata.permissions().mode() & 0o100 != 0))
+        })
+        .collect()
+}
+
+#[test]
+fn the_files_come_back_byte_for_byte() {
+    let agent = busy();
+    agent.write("src/binary", [0, 1, 2, 255, b'\r', b'\n']);
+    let script = agent.worktree.join("src/run.sh");
+    agent.write("src/run.sh", "#!/bin/sh\n");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&script, mode).expect("permissions");
+    std::os::unix::fs::symlink("lib.rs", agent.worktree.join("src/link")).expect("link");
+    let before = files(&agent.worktree);
+    discarded(&agent, &[]);
+    let to = agent.repo.path().with_file_name("back");
+    let words = ["rescue", &agent.id, "--to", to.to_str().expect("UTF-8")];
+    let report = agent.repo.agent_json(&words);
+    assert_eq!(report["rescued_directory"], words[3]);
+    assert_eq!(files(&to), before);
+    assert_eq!(agent.repo.git(["status", "--porcelain"]), "");
+    let log = agent.repo.agent_json(&["log", &agent.id]);
+    let last = log["events"].as_array().expect("events").last().cloned();
+    assert_eq!(last.expect("one")["event"], "rescued");
+}
+
+#[test]
+fn the_branch_comes_back_with_the_work_as_its_tip() {
+    let agent = busy();
+    let tip = agent.git(&["rev-parse", "HEAD"]);
+    discarded(&agent, &[]);
+    let slug = agent.branch.strip_prefix("agent/").expect("ours");
+    for expected in [format!("rescued/{slug}"), format!("rescued/{slug}-2")] {
+        let report = agent.repo.agent_json(&["rescue", &agent.id]);
+        assert_eq!(report["rescued_branch"], expected.as_str());
+        assert_eq!(agent.repo.git(["rev-parse", &format!("{expected}^1")]), tip);
+        let lib = agent.repo.git(["show", &format!("{expected}:src/lib.rs")]);
+        assert_eq!(lib, WRITTEN[4].trim_end());
+    }
+    let report = agent
+        .repo
+        .agent_json(&["rescue", &agent.id, "--branch", "mine"]);
+    assert_eq!(report["rescued_branch"], "mine");
+}
+
+#[test]
+fn committed_work_alone_comes_back_as_it_was() {
+    let agent = Agent::new();
+    agent.write("src/one.rs", "one\n");
+    let tip = agent.commit("one");
+    discarded(&agent, &[]);
+    agent
+        .repo
+        .agent_json(&["rescue", &agent.id, "--branch=back"]);
+    assert_eq!(agent.repo.git(["rev-parse", "back"]), tip);
+}
+
+#[test]
+fn nothing_that_exists_is_overwritten() {
+    let agent = busy();
+    let full = agent.repo.path().with_file_name("full");
+    refused(&rescue(&agent, &[]), "agent-state", 3);
+    discarded(&agent, &[]);
+    fs::create_dir(&full).expect("create");
+    fs::write(full.join("mine"), "mine\n").expect("write");
+    let to = ["--to", full.to_str().expect("UTF-8")];
+    refused(&rescue(&agent, &to), "path-exists", 3);
+    assert_eq!(files(&full).len(), 1);
+    let link = agent.repo.path().with_file_name("link");
+    let empty = agent.repo.path().with_file_name("empty");
+    fs::create_dir(&empty).expect("create");
+    std::os::unix::fs::symlink(&empty, &link).expect("link");
+    let to = ["--to", link.to_str().expect("UTF-8")];
+    refused(&rescue(&agent, &to), "path-exists", 3);
+    refused(&rescue(&agent, &["--branch=main"]), "branch-exists", 3);
+    refused(&rescue(&agent, &["--branch=a..b"]), "branch-invalid", 2);
+}
+
+#[test]
+fn a_shared_agents_bundle_comes_back_as_files() {
+    let repo = TestRepo::with_commit();
+    let report = repo.spawn_task(SHARED_TASK, &[]);
+    let id = report["agent_id"].as_str().expect("an id");
+    repo.agent_json(&["discard", id]);
+    let output = repo.agent(&["rescue", id]);
+    refused(&output, "agent-state", 3);
+    let to = repo.path().with_file_name("back");
+    repo.agent_json(&["rescue", id, "--to", to.to_str().expect("UTF-8")]);
+    assert!(to.join(".agent/spec.md").is_file());
+}
+
+#[test]
+fn a_clone_without_the_kept_commits_says_so() {
+    let agent = busy();
+    discarded(&agent, &[]);
+    let path = agent.repo.path().with_file_name("clone");
+    let url = format!("file://{}", agent.repo.path().display());
+    let to = path.to_str().expect("UTF-8");
+    git_in(&agent.repo.path(), ["clone", "--quiet", &url, to]);
+    let notes = "refs/notes/agents:refs/notes/agents";
+    git_in(&path, ["fetch", "--quiet", "origin", notes]);
+    let output = agent_command(&path).args(["rescue", &agent.id]).output();
+    refused(&output.expect("starts"), "repo-corrupt", 4);
+}
