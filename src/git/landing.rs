@@ -114,8 +114,6 @@ impl Checkout {
     /// # Errors
     /// `target-dirty`, naming the paths; `git-missing`, `git-failed`.
     pub fn require_unblocked(&self, repo: &Repo, old: Oid, new_tree: Oid) -> Result<()> {
-        // A file that was only touched is told from a changed one; that there are changed ones is no news.
-        self.refresh()?;
         let changes = repo.tree_changes(&[repo.read_commit(old)?.tree], new_tree)?;
         let added = changes
             .iter()
@@ -127,6 +125,11 @@ impl Checkout {
         }
         let mut rehearsal = self.read_tree(old, new_tree);
         rehearsal.arg("--dry-run");
+        if self.patiently(&mut rehearsal)?.status.success() {
+            return Ok(());
+        }
+        // A file that was only touched counts as changed until somebody looks at its content.
+        self.refresh()?;
         let output = self.patiently(&mut rehearsal)?;
         if output.status.success() {
             return Ok(());
@@ -271,7 +274,7 @@ impl Checkout {
             format!("landing would touch changed or untracked files in {top}"),
         )
         .hint(format!(
-            "to put them aside, run git -C {top} stash push --all"
+            "to see them all before you move or commit them, run git -C {top} status --ignored"
         ));
         let error = match names.is_empty() {
             true => error,
