@@ -24,6 +24,7 @@
 //! hook    payload of a host -> ToolCall -> Home of the agent -> Fence -> HookAnswer
 //! verify  id -> events -> Subject + Work + Bundle -> Evidence -> judge() -> [Finding] -> VerifyReport -> event
 //! list    refs/notes/agents -> [Event] -> fold -> [Agent] -> table
+//! discard id -> Site -> Salvage -> keep -> aside -> Salvage again -> trash -> event -> no branch
 //! check   policy -> Fence; index | worktree | commits | paths -> [Change] -> [Violation] -> CheckReport
 //! ```
 //!
