@@ -23,6 +23,7 @@
 //! spawn   task.toml -> TaskDraft -> Task (+ Role) -> SpawnPlan -> worktree + branch + row -> SpawnReport
 //! hook    payload of a host -> ToolCall -> Home of the agent -> Fence -> HookAnswer
 //! verify  id -> events -> Subject + Work + Bundle -> Evidence -> judge() -> [Finding] -> VerifyReport -> event
+//! doctor  Survey -> families of checks -> [Diagnosis] (-> cures, and again) -> DoctorReport
 //! list    refs/notes/agents -> [Event] -> fold -> [Agent] -> table
 //! discard id -> Site -> Salvage -> keep -> aside -> Salvage again -> trash -> event -> no branch
 //! check   policy -> Fence; index | worktree | commits | paths -> [Change] -> [Violation] -> CheckReport
@@ -73,7 +74,9 @@
 //! Settings read: `agent.worktreeDir`, `agent.bundleDir`, `agent.role.<name>.*`,
 //! `agent.merge`, `core.hooksPath`. Settings written:
 //! `extensions.worktreeConfig`, and in the `config.worktree` of an agent's admin directory `core.hooksPath` or
-//! `hook.git-agent-<event>.*`, `gc.auto`, `maintenance.auto`; `notes.displayRef`, by `init --notes` alone.
+//! `hook.git-agent-<event>.*`, `gc.auto`, `maintenance.auto`; `notes.displayRef`, by `init --notes` alone. `doctor --fix` alone takes
+//! `core.bare`, `core.worktree`, `core.hooksPath` and `gc.pruneExpire` out of `config` or the main worktree's `config.worktree`, where they
+//! cannot be meant.
 
 pub mod cli;
 pub mod domain;

@@ -1,10 +1,13 @@
 //! Damage of every kind: seen, put right by `--fix`, gone the second time, and nothing lost by it.
 
+/// Settings, refs and the two chains.
+mod repository;
 /// Spawns that stopped half way.
 mod spawns;
 
 use crate::support::agent::{TASK, agent_command};
 use crate::support::{TestRepo, git_in, git_output};
+use git_agent::domain::diagnosis::Sign;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -173,15 +176,6 @@ fn strings(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-fn make_old(path: &Path) {
-    let file = std::fs::File::options()
-        .append(true)
-        .open(path)
-        .expect("open");
-    let then = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
-    file.set_modified(then).expect("an old time");
-}
-
 #[test]
 fn a_healthy_repository_is_healthy() {
     let patient = Patient::new();
@@ -198,158 +192,6 @@ fn a_healthy_repository_is_healthy() {
         !empty.path().join(".git/agents").exists(),
         "looking makes nothing"
     );
-}
-
-#[test]
-fn settings_that_turn_against_the_user_are_taken_back() {
-    let set = |key: &'static str, value: fn(&Patient) -> String| {
-        move |patient: &Patient| {
-            let value = value(patient);
-            drop(
-                patient
-                    .repo
-                    .git(["config", "--file", ".git/config", key, &value]),
-            );
-        }
-    };
-    heals(
-        &["settings.main-is-bare"],
-        set("core.bare", |_| "true".into()),
-    );
-    heals(
-        &["settings.main-led-away"],
-        set("core.worktree", |patient| {
-            patient.top.to_string_lossy().into_owned()
-        }),
-    );
-    heals(
-        &["settings.place-shared"],
-        set("core.worktree", |patient| {
-            patient.repo.path().to_string_lossy().into_owned()
-        }),
-    );
-    heals(
-        &["settings.hooks-led-away", "hooks.inert"],
-        set("core.hooksPath", |patient| {
-            let hooks = patient.git_dir().join("agents").join(patient.short());
-            hooks.join("hooks").to_string_lossy().into_owned()
-        }),
-    );
-    heals(
-        &["settings.prunes-at-once"],
-        set("gc.pruneExpire", |_| "now".into()),
-    );
-    heals(
-        &["settings.worktree-config-off", "hooks.inert"],
-        |patient| {
-            drop(
-                patient
-                    .repo
-                    .git(["config", "--unset", "extensions.worktreeConfig"]),
-            )
-        },
-    );
-}
-
-#[test]
-fn a_bare_repository_with_worktrees_is_healthy() {
-    let repo = TestRepo::with_commit();
-    let bare = repo.path().with_file_name("bare.git");
-    repo.git([
-        "clone",
-        "--quiet",
-        "--bare",
-        ".",
-        bare.to_str().expect("UTF-8"),
-    ]);
-    let task = repo.task_file(TASK);
-    let spawned = agent_command(&bare)
-        .args(["spawn", &task])
-        .output()
-        .expect("starts");
-    assert!(spawned.status.success());
-    let output = agent_command(&bare).arg("doctor").output().expect("starts");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{text}");
-}
-
-#[test]
-fn lock_files_of_the_dead_are_cleared_where_only_we_write() {
-    heals(&["locks.stale", "locks.stale"], |patient| {
-        for name in ["refs/notes/agents.lock", "refs/agents/keep.lock"] {
-            let path = patient.git_dir().join(name);
-            std::fs::write(&path, "").expect("write");
-            make_old(&path);
-        }
-    });
-    is_left_alone(&["locks.stale"], |patient| {
-        let lock = format!("refs/heads/{}.lock", patient.branch);
-        let path = patient.git_dir().join(lock);
-        std::fs::write(&path, "").expect("write");
-        make_old(&path);
-    });
-    let patient = Patient::new();
-    let young = patient.git_dir().join("refs/notes/agents.lock");
-    std::fs::write(&young, "").expect("write");
-    assert_eq!(patient.doctor(&["--fix"]).0, 0);
-    assert!(young.exists(), "a lock in use stays");
-}
-
-#[test]
-fn the_ledger_and_the_keep_chain_are_made_whole() {
-    heals(&["ledger.damaged"], |patient| {
-        std::fs::write(patient.git_dir().join("refs/notes/agents"), "").expect("write");
-    });
-    heals(&["ledger.damaged"], |patient| {
-        std::fs::remove_file(patient.git_dir().join("refs/notes/agents")).expect("removed");
-    });
-    heals(&["keep.damaged"], |patient| {
-        std::fs::write(patient.git_dir().join("refs/agents/keep"), "").expect("write");
-    });
-    heals(&["keep.missing"], |patient| {
-        patient.repo.git(["update-ref", "-d", "refs/agents/keep"]);
-    });
-    let caused = [
-        "ledger.lines-dropped",
-        "worktrees.no-row",
-        "branches.no-row",
-    ];
-    heals(&caused, |patient| {
-        let other = patient.repo.git(["rev-parse", "main"]);
-        patient
-            .repo
-            .git(["notes", "--ref=agents", "add", "-m", "mine", &other]);
-        let spawn = patient.repo.agent_json(&["show", &patient.id]);
-        let commit = spawn["spawn_commit"].as_str().expect("a commit").to_owned();
-        patient
-            .repo
-            .git(["notes", "--ref=agents", "remove", &commit]);
-    });
-}
-
-#[test]
-fn a_kept_commit_survives_what_would_have_deleted_it() {
-    let patient = Patient::new();
-    let shown = patient.repo.agent_json(&["show", &patient.id]);
-    let commit = shown["spawn_commit"].as_str().expect("a commit").to_owned();
-    patient.repo.git(["update-ref", "-d", "refs/agents/keep"]);
-    assert_eq!(patient.doctor(&["--fix"]).0, 0);
-    patient
-        .repo
-        .git(["worktree", "unlock", patient.top.to_str().expect("UTF-8")]);
-    patient.repo.git([
-        "worktree",
-        "remove",
-        "--force",
-        patient.top.to_str().expect("UTF-8"),
-    ]);
-    patient
-        .repo
-        .git(["branch", "--quiet", "-D", &patient.branch]);
-    patient.repo.git(["gc", "--quiet", "--prune=now"]);
-    patient.repo.git(["cat-file", "-e", &commit]);
-    patient.repo.git(["notes", "--ref=agents", "prune"]);
-    patient.repo.agent_json(&["show", &patient.id]);
 }
 
 #[test]
@@ -381,14 +223,6 @@ fn hooks_that_do_not_run_are_written_anew() {
         let config = std::fs::read_to_string(admin.join("config.worktree")).expect("settings");
         assert!(config.contains("hook"), "{config}");
         std::fs::write(admin.join("config.worktree"), "").expect("write");
-    });
-}
-
-#[test]
-fn a_ledger_beyond_repair_hides_nothing_else() {
-    is_left_alone(&["ledger.lost"], |patient| {
-        std::fs::write(patient.git_dir().join("refs/notes/agents"), "").expect("write");
-        std::fs::remove_file(patient.git_dir().join("logs/refs/notes/agents")).expect("removed");
     });
 }
 
@@ -459,4 +293,18 @@ fn an_old_git_is_noticed() {
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(problems(&report), ["git.too-old"], "{report:#}");
     assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn the_documentation_lists_every_finding() {
+    let mut table = "| code | weight | why it matters |\n|---|---|---|\n".to_owned();
+    for sign in Sign::ALL {
+        let (name, weight) = (sign.name(), sign.weight().as_str());
+        table.push_str(&format!("| `{name}` | {weight} | {} |\n", sign.why()));
+    }
+    let page = include_str!("../docs/doctor.md");
+    assert!(
+        page.contains(&table),
+        "docs/doctor.md must hold this table:\n{table}"
+    );
 }

@@ -1,0 +1,217 @@
+use super::{Patient, heals, is_left_alone, problems};
+use crate::support::TestRepo;
+use crate::support::agent::{TASK, agent_command};
+use std::path::Path;
+
+fn make_old(path: &Path) {
+    let file = std::fs::File::options()
+        .append(true)
+        .open(path)
+        .expect("open");
+    let then = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+    file.set_modified(then).expect("an old time");
+}
+
+#[test]
+fn settings_that_turn_against_the_user_are_taken_back() {
+    let set = |key: &'static str, value: fn(&Patient) -> String| {
+        move |patient: &Patient| {
+            let value = value(patient);
+            drop(
+                patient
+                    .repo
+                    .git(["config", "--file", ".git/config", key, &value]),
+            );
+        }
+    };
+    heals(
+        &["settings.main-is-bare"],
+        set("core.bare", |_| "true".into()),
+    );
+    heals(
+        &["settings.main-led-away"],
+        set("core.worktree", |patient| {
+            patient.top.to_string_lossy().into_owned()
+        }),
+    );
+    heals(
+        &["settings.place-shared"],
+        set("core.worktree", |patient| {
+            patient.repo.path().to_string_lossy().into_owned()
+        }),
+    );
+    heals(
+        &["settings.hooks-led-away", "hooks.inert"],
+        set("core.hooksPath", |patient| {
+            let hooks = patient.git_dir().join("agents").join(patient.short());
+            hooks.join("hooks").to_string_lossy().into_owned()
+        }),
+    );
+    heals(
+        &["settings.prunes-at-once"],
+        set("gc.pruneExpire", |_| "now".into()),
+    );
+    heals(
+        &["settings.worktree-config-off", "hooks.inert"],
+        |patient| {
+            drop(
+                patient
+                    .repo
+                    .git(["config", "--unset", "extensions.worktreeConfig"]),
+            )
+        },
+    );
+}
+
+#[test]
+fn a_bare_repository_with_worktrees_is_healthy() {
+    let repo = TestRepo::with_commit();
+    let bare = repo.path().with_file_name("bare.git");
+    repo.git([
+        "clone",
+        "--quiet",
+        "--bare",
+        ".",
+        bare.to_str().expect("UTF-8"),
+    ]);
+    let task = repo.task_file(TASK);
+    let spawned = agent_command(&bare)
+        .args(["spawn", &task])
+        .output()
+        .expect("starts");
+    assert!(spawned.status.success());
+    let output = agent_command(&bare).arg("doctor").output().expect("starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}");
+}
+
+#[test]
+fn lock_files_of_the_dead_are_cleared_where_only_we_write() {
+    heals(&["locks.stale", "locks.stale"], |patient| {
+        for name in ["refs/notes/agents.lock", "refs/agents/keep.lock"] {
+            let path = patient.git_dir().join(name);
+            std::fs::write(&path, "").expect("write");
+            make_old(&path);
+        }
+    });
+    is_left_alone(&["locks.stale"], |patient| {
+        let lock = format!("refs/heads/{}.lock", patient.branch);
+        let path = patient.git_dir().join(lock);
+        std::fs::write(&path, "").expect("write");
+        make_old(&path);
+    });
+    let patient = Patient::new();
+    let young = patient.git_dir().join("refs/notes/agents.lock");
+    std::fs::write(&young, "").expect("write");
+    assert_eq!(patient.doctor(&["--fix"]).0, 0);
+    assert!(young.exists(), "a lock in use stays");
+}
+
+#[test]
+fn the_ledger_and_the_keep_chain_are_made_whole() {
+    heals(&["ledger.damaged"], |patient| {
+        std::fs::write(patient.git_dir().join("refs/notes/agents"), "").expect("write");
+    });
+    heals(&["ledger.damaged"], |patient| {
+        std::fs::remove_file(patient.git_dir().join("refs/notes/agents")).expect("removed");
+    });
+    heals(&["keep.damaged"], |patient| {
+        std::fs::write(patient.git_dir().join("refs/agents/keep"), "").expect("write");
+    });
+    heals(&["keep.missing"], |patient| {
+        patient.repo.git(["update-ref", "-d", "refs/agents/keep"]);
+    });
+    let caused = [
+        "ledger.lines-dropped",
+        "worktrees.no-row",
+        "branches.no-row",
+    ];
+    heals(&caused, |patient| {
+        let other = patient.repo.git(["rev-parse", "main"]);
+        patient
+            .repo
+            .git(["notes", "--ref=agents", "add", "-m", "mine", &other]);
+        let spawn = patient.repo.agent_json(&["show", &patient.id]);
+        let commit = spawn["spawn_commit"].as_str().expect("a commit").to_owned();
+        patient
+            .repo
+            .git(["notes", "--ref=agents", "remove", &commit]);
+    });
+}
+
+#[test]
+fn a_kept_commit_survives_what_would_have_deleted_it() {
+    let patient = Patient::new();
+    let shown = patient.repo.agent_json(&["show", &patient.id]);
+    let commit = shown["spawn_commit"].as_str().expect("a commit").to_owned();
+    patient.repo.git(["update-ref", "-d", "refs/agents/keep"]);
+    assert_eq!(patient.doctor(&["--fix"]).0, 0);
+    patient
+        .repo
+        .git(["worktree", "unlock", patient.top.to_str().expect("UTF-8")]);
+    patient.repo.git([
+        "worktree",
+        "remove",
+        "--force",
+        patient.top.to_str().expect("UTF-8"),
+    ]);
+    patient
+        .repo
+        .git(["branch", "--quiet", "-D", &patient.branch]);
+    patient.repo.git(["gc", "--quiet", "--prune=now"]);
+    patient.repo.git(["cat-file", "-e", &commit]);
+    patient.repo.git(["notes", "--ref=agents", "prune"]);
+    patient.repo.agent_json(&["show", &patient.id]);
+}
+
+#[test]
+fn a_ledger_beyond_repair_hides_nothing_else() {
+    is_left_alone(&["ledger.lost"], |patient| {
+        std::fs::write(patient.git_dir().join("refs/notes/agents"), "").expect("write");
+        std::fs::remove_file(patient.git_dir().join("logs/refs/notes/agents")).expect("removed");
+    });
+}
+
+#[test]
+fn settings_that_may_be_meant_are_left_alone() {
+    let patient = Patient::new();
+    let set = ["config", "core.worktree", "/nowhere/at/all"];
+    patient.repo.git(set);
+    // From the main worktree no repository can be opened any more.
+    let mut command = agent_command(&patient.top);
+    let output = command.args(["doctor", "--fix"]).output().expect("starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{text} {output:?}");
+    assert!(text.contains("problem[settings.main-led-away]"), "{text}");
+    let config = std::fs::read_to_string(patient.git_dir().join("config")).expect("settings");
+    assert!(config.contains("/nowhere/at/all"), "{config}");
+
+    let patient = Patient::new();
+    let global = patient.repo.path().with_file_name("gitconfig");
+    std::fs::write(&global, "[gc]\n\tpruneExpire = now\n").expect("write");
+    let output = agent_command(&patient.repo.path())
+        .env("GIT_CONFIG_GLOBAL", &global)
+        .args(["doctor", "--fix"])
+        .output()
+        .expect("starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("problem[settings.prunes-at-once]"), "{text}");
+}
+
+#[test]
+fn a_row_whose_commit_is_gone_is_named() {
+    let patient = Patient::new();
+    let shown = patient.repo.agent_json(&["show", &patient.id]);
+    let commit = shown["spawn_commit"].as_str().expect("a commit");
+    let path = patient.git_dir().join("objects").join(&commit[..2]);
+    std::fs::remove_file(path.join(&commit[2..])).expect("a loose object");
+    for arguments in [&[][..], &["--fix"]] {
+        let (status, report) = patient.doctor(arguments);
+        assert_eq!(status, 1, "{report:#}");
+        assert!(
+            problems(&report).contains(&"ledger.commit-gone".to_owned()),
+            "{report:#}"
+        );
+    }
+}
