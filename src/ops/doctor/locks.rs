@@ -24,12 +24,12 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
             .and_then(|metadata| metadata.modified())
             .ok()?;
         let age = ctx.now() - DateTime::<Utc>::from(modified);
-        (age >= STALE).then(|| age.num_seconds())
+        (age >= STALE).then_some(STALE.num_seconds())
     };
     let mut found = Vec::new();
     for refname in OURS {
         found.extend(age(refname).map(|seconds| {
-            let what = format!("the lock file of {refname} is {seconds} s old");
+            let what = format!("the lock file of {refname} is older than {seconds} s");
             Finding::curable(Sign::RefLocked, what, move |ctx| clear(ctx, refname))
         }));
     }
@@ -38,7 +38,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
             let path = ctx.repo.ref_lock_path(branch);
             Finding::report(
                 Sign::RefLocked,
-                format!("the lock file of {branch} is {seconds} s old; if no git process is at work, it is left over"),
+                format!("the lock file of {branch} is older than {seconds} s; if no git process is at work, it is left over"),
                 format!("rm '{}'", path.display()),
             )
         }));
