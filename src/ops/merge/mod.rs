@@ -7,7 +7,7 @@
 //!
 //! The landing commit has the tree that the verdict names; nothing is merged again. The order of the
 //! steps makes every stop harmless: until the ref moves, beginning again does the same once more; after
-//! that, beginning again finds the work landed and writes down what is missing ([`landed`]). A kill
+//! that, beginning again finds the work landed and writes down what is missing (`landed`). A kill
 //! between worktree and ref leaves the landing staged in that worktree, and the ref's `.lock` file,
 //! which the next landing clears once it is stale.
 //!
