@@ -3,10 +3,11 @@
 use super::{fsx, layout};
 use crate::error::{IoContext, Result};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// Renames a directory into `<common dir>/agents/trash/` and deletes it there. On another file system,
-/// where it cannot be renamed, it is deleted in place. Symlinks are removed, never followed.
+/// where it cannot be renamed, or on one that is full, it is deleted in place. Symlinks are removed, never followed.
 ///
 /// # Errors
 /// `io`.
@@ -18,21 +19,27 @@ pub fn remove(common_dir: &Path, directory: &Path) -> Result<()> {
 }
 
 /// Renames a directory into the trash and gives its name there, for whoever has the time to delete it.
-/// `None` when it is gone at once: it was on another file system.
+/// `None` when it is gone at once.
 ///
 /// # Errors
 /// `io`.
 pub fn take(common_dir: &Path, directory: &Path) -> Result<Option<String>> {
     let trash = layout::trash_dir(common_dir);
-    fs::create_dir_all(&trash).at("could not make", &trash)?;
     let name = directory.file_name().unwrap_or_default().to_string_lossy();
     let moved = fsx::unique_name(&trash.join(name.as_ref()));
-    match fs::rename(directory, &moved) {
+    let renamed = fs::create_dir_all(&trash).and_then(|()| fs::rename(directory, &moved));
+    match renamed {
         Ok(()) => {
             let name = moved.file_name().unwrap_or_default();
             Ok(Some(name.to_string_lossy().into_owned()))
         }
-        Err(error) if error.kind() == std::io::ErrorKind::CrossesDevices => {
+        // On a full disk there may be no room even for the trash; deleting makes some.
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::CrossesDevices | ErrorKind::StorageFull | ErrorKind::QuotaExceeded
+            ) =>
+        {
             delete(directory).map(|()| None)
         }
         Err(error) => Err(error).at("could not move away", directory),
@@ -64,7 +71,7 @@ pub fn left_behind(common_dir: &Path, before: i64) -> Vec<String> {
 fn delete(doomed: &Path) -> Result<()> {
     match fs::remove_dir_all(doomed) {
         // A directory without write permission, as an agent's hooks are, keeps what it holds.
-        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             make_directories_writable(doomed);
             fs::remove_dir_all(doomed).at("could not remove", doomed)
         }
