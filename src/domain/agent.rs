@@ -15,6 +15,7 @@
 use super::event::{Base, Event, Isolation, Spawning, Verified, What};
 use super::id::{AgentId, AgentName};
 use super::oid::Oid;
+use super::run::Run;
 use crate::error::{Code, Error, Result};
 use chrono::{DateTime, Utc};
 use std::fmt;
@@ -189,6 +190,8 @@ pub struct Agent {
     pub verdict: Option<Verified>,
     /// The commit it landed as, and where.
     pub landed: Option<(Oid, String)>,
+    /// Its last run.
+    pub run: Option<Run>,
     /// The last summary, reason or remark that came with a change of state.
     pub summary: Option<String>,
     /// The time of its first event.
@@ -265,6 +268,7 @@ impl Agent {
             excludes: Vec::new(),
             verdict: None,
             landed: None,
+            run: None,
             summary: None,
             started: time,
             updated: time,
@@ -274,6 +278,7 @@ impl Agent {
 
     fn apply(&mut self, event: &Event, first: bool) {
         self.updated = self.updated.max(event.at.time());
+        self.ran(event);
         let Some(step) = self.step(&event.what) else {
             if let (What::Spawning(facts), true) = (&event.what, self.role.is_none()) {
                 self.born(facts);
@@ -313,7 +318,7 @@ impl Agent {
     fn step(&self, what: &What) -> Option<Move> {
         Some(match what {
             What::Spawned(_) => Move::Ready,
-            What::Started { .. } => Move::Start,
+            What::Started(_) => Move::Start,
             What::Verified(verdict) if verdict.accepted => Move::Accept,
             What::Verified(_) => Move::Reject,
             // Committing exactly what was judged is part of landing it; anything else is a new tip.
@@ -329,12 +334,29 @@ impl Agent {
             What::Deferred { .. } => Move::Defer,
             What::Discarded { .. } => Move::Discard,
             What::Spawning(_)
-            | What::Exited { .. }
+            | What::Exited(_)
             | What::Salvaged { .. }
             | What::Rescued { .. }
             | What::Noted { .. }
             | What::Unknown { .. } => return None,
         })
+    }
+
+    /// Runs are facts of the outside world too: they are told whatever state the agent is in.
+    fn ran(&mut self, event: &Event) {
+        match (&event.what, &mut self.run) {
+            (What::Started(started), run) => {
+                *run = Some(Run {
+                    started: started.clone(),
+                    began: event.at.time(),
+                    end: None,
+                });
+            }
+            (What::Exited(exited), Some(run)) if run.end.is_none() => {
+                run.end = Some((exited.clone(), event.at.time()));
+            }
+            _ => {}
+        }
     }
 
     fn born(&mut self, facts: &Spawning) {

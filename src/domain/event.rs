@@ -5,6 +5,7 @@
 
 use super::id::{AgentId, AgentName};
 use super::oid::Oid;
+use super::run::Ending;
 use super::stamp::Stamp;
 
 /// One line of an agent's note.
@@ -31,17 +32,9 @@ pub enum What {
     /// The spawn ended well: the agent can start.
     Spawned(Spawned),
     /// A run of the agent's command began.
-    Started {
-        /// The command line, shortened.
-        command: String,
-        /// The process that supervises it.
-        pid: u32,
-    },
+    Started(Started),
     /// That run ended.
-    Exited {
-        /// The exit status as a shell would give it: 128 + n for signal n, 124 for a timeout.
-        code: u8,
-    },
+    Exited(Exited),
     /// Work of the agent was committed on its branch by us.
     Committed {
         /// The new tip.
@@ -112,8 +105,8 @@ impl What {
         match self {
             What::Spawning(_) => "spawning",
             What::Spawned(_) => "spawned",
-            What::Started { .. } => "started",
-            What::Exited { .. } => "exited",
+            What::Started(_) => "started",
+            What::Exited(_) => "exited",
             What::Committed { .. } => "committed",
             What::Verified(_) => "verified",
             What::Done { .. } => "done",
@@ -137,8 +130,8 @@ impl What {
             | What::Failed { reason: text }
             | What::Rejected { reason: text }
             | What::Deferred { reason: text }
-            | What::Noted { text }
-            | What::Started { command: text, .. } => text,
+            | What::Noted { text } => text,
+            What::Started(facts) => &mut facts.command,
             What::Spawning(facts) => &mut facts.description,
             What::Verified(verdict) => return verdict.findings.pop().is_some(),
             _ => return false,
@@ -230,6 +223,34 @@ pub struct Spawned {
     /// The ignore rules of that moment that no commit holds (`info/exclude`, the user's excludes
     /// file), as blobs.
     pub excludes: Vec<Oid>,
+}
+
+/// The facts known when a run begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Started {
+    /// Its number among the runs of its agent.
+    pub run: Option<u32>,
+    /// The command line, shortened, without what was put in place of its placeholders.
+    pub command: String,
+    /// The process that supervises it.
+    pub pid: u32,
+    /// How long it may take, in milliseconds.
+    pub limit_ms: Option<u64>,
+    /// What the sandbox enforces.
+    pub sandbox: Option<String>,
+}
+
+/// The facts known when a run is over.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Exited {
+    /// The number of the run.
+    pub run: Option<u32>,
+    /// The exit status as a shell would give it: 128 + n for signal n, 124 for a timeout.
+    pub code: u8,
+    /// What ended it.
+    pub ended: Option<Ending>,
+    /// How many bytes it wrote to both of its streams.
+    pub log_bytes: Option<u64>,
 }
 
 /// What a verdict was about and how it came out. Any later commit on either side voids it.

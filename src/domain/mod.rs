@@ -18,6 +18,7 @@ pub mod path;
 pub mod prompt;
 pub mod ref_update;
 pub mod role;
+pub mod run;
 pub mod scope;
 pub mod secret;
 pub mod stamp;

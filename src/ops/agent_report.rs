@@ -2,6 +2,7 @@
 
 use crate::domain::agent::Agent;
 use crate::domain::event::{Event, Isolation, What};
+use crate::domain::run::Ending;
 use crate::error::Result;
 use crate::ops::Ctx;
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -142,8 +143,11 @@ fn detail(what: &What) -> Option<String> {
             None => facts.isolation.as_str().to_owned(),
         },
         What::Spawned(facts) => format!("policy {}", facts.policy.short()),
-        What::Started { command, .. } => command.clone(),
-        What::Exited { code } => format!("status {code}"),
+        What::Started(facts) => facts.command.clone(),
+        What::Exited(facts) => match facts.ended {
+            Some(Ending::Exit) | None => format!("status {}", facts.code),
+            Some(ended) => format!("status {} ({})", facts.code, ended.as_str()),
+        },
         What::Committed { commit, .. } => commit.short(),
         What::Verified(verdict) if verdict.accepted => {
             format!("accepted {}", verdict.tip.short())

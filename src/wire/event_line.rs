@@ -4,9 +4,12 @@
 //! -s cat_sort_uniq` keeps a row a row. The format only grows: readers skip keys they do not know,
 //! and a kind or a payload they do not know is [`What::Unknown`], never an error.
 
-use crate::domain::event::{Base, Event, Isolation, Spawned, Spawning, Verified, What};
+use crate::domain::event::{
+    Base, Event, Exited, Isolation, Spawned, Spawning, Started, Verified, What,
+};
 use crate::domain::id::{AgentId, AgentName};
 use crate::domain::oid::Oid;
+use crate::domain::run::Ending;
 use crate::domain::stamp::Stamp;
 use crate::error::{Code, Error, Result};
 use serde::{Deserialize, Serialize};
@@ -128,8 +131,19 @@ fn facts(what: &What) -> Value {
             "spec_sha": facts.spec_sha,
             "excludes": facts.excludes.iter().map(|oid| oid.to_hex()).collect::<Vec<_>>(),
         }),
-        What::Started { command, pid } => json!({ "command": command, "pid": pid }),
-        What::Exited { code } => json!({ "code": code }),
+        What::Started(facts) => json!({
+            "run": facts.run,
+            "command": facts.command,
+            "pid": facts.pid,
+            "limit_ms": facts.limit_ms,
+            "sandbox": facts.sandbox,
+        }),
+        What::Exited(facts) => json!({
+            "run": facts.run,
+            "code": facts.code,
+            "ended": facts.ended.map(Ending::as_str),
+            "log_bytes": facts.log_bytes,
+        }),
         What::Committed { commit, tree } => {
             json!({ "commit": commit.to_hex(), "tree": tree.to_hex() })
         }
@@ -174,6 +188,7 @@ fn parse_facts(kind: &str, d: &Value) -> Option<What> {
             .collect()
     };
     let pid = || number("pid").and_then(|pid| u32::try_from(pid).ok());
+    let run = || number("run").and_then(|run| u32::try_from(run).ok());
     Some(match kind {
         "spawning" => What::Spawning(Spawning {
             role: text("role")?,
@@ -198,13 +213,19 @@ fn parse_facts(kind: &str, d: &Value) -> Option<What> {
                 .filter_map(Oid::from_hex)
                 .collect(),
         }),
-        "started" => What::Started {
+        "started" => What::Started(Started {
+            run: run(),
             command: text("command")?,
             pid: pid()?,
-        },
-        "exited" => What::Exited {
+            limit_ms: number("limit_ms"),
+            sandbox: text("sandbox"),
+        }),
+        "exited" => What::Exited(Exited {
+            run: run(),
             code: number("code").and_then(|code| u8::try_from(code).ok())?,
-        },
+            ended: text("ended").and_then(|word| Ending::parse(&word)),
+            log_bytes: number("log_bytes"),
+        }),
         "committed" => What::Committed {
             commit: oid("commit")?,
             tree: oid("tree")?,

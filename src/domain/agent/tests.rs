@@ -1,7 +1,7 @@
 //! The fold by cases, and its totality by properties.
 
 use super::*;
-use crate::domain::event::Spawned;
+use crate::domain::event::{Exited, Spawned, Started};
 use crate::domain::stamp::Stamp;
 use proptest::prelude::*;
 
@@ -44,11 +44,12 @@ fn what(word: &str) -> What {
             spec_sha: "00".into(),
             excludes: Vec::new(),
         }),
-        "started" => What::Started {
+        "started" => What::Started(Started {
             command: text(),
             pid: 1,
-        },
-        "exited" => What::Exited { code: 0 },
+            ..Started::default()
+        }),
+        "exited" => What::Exited(Exited::default()),
         "commit-judged" => What::Committed {
             commit: OTHER,
             tree: TREE,

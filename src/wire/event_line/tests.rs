@@ -76,8 +76,27 @@ fn any_what() -> impl Strategy<Value = What> {
         text().prop_map(|reason| What::Rejected { reason }),
         text().prop_map(|reason| What::Deferred { reason }),
         ".{0,3000}".prop_map(|text| What::Noted { text }),
-        (text(), any::<u32>()).prop_map(|(command, pid)| What::Started { command, pid }),
-        any::<u8>().prop_map(|code| What::Exited { code }),
+        (text(), any::<u32>(), any::<Option<u64>>()).prop_map(|(command, pid, limit_ms)| {
+            What::Started(Started {
+                run: Some(pid),
+                command,
+                pid,
+                limit_ms,
+                sandbox: Some("off".into()),
+            })
+        }),
+        (
+            any::<u8>(),
+            proptest::option::of(proptest::sample::select(Ending::ALL))
+        )
+            .prop_map(|(code, ended)| {
+                What::Exited(Exited {
+                    run: None,
+                    code,
+                    ended,
+                    log_bytes: Some(u64::from(code)),
+                })
+            }),
         (oid(), oid()).prop_map(|(commit, tree)| What::Committed { commit, tree }),
         (oid(), "[a-z/]{1,40}").prop_map(|(commit, into)| What::Merged { commit, into }),
         proptest::option::of(oid()).prop_map(|tip| What::Discarded { tip }),

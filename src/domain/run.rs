@@ -1,0 +1,203 @@
+//! A run: one command that worked for an agent, from its start to its end.
+
+use super::event::{Exited, Started};
+use chrono::{DateTime, Utc};
+
+/// How long a command may run when neither the caller nor the task says otherwise, in seconds.
+pub const DEFAULT_LIMIT: u64 = 300;
+
+/// What ended a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It ended by itself.
+    Exit,
+    /// A signal of somebody else ended it.
+    Signal,
+    /// Its time was up.
+    Timeout,
+    /// We were asked to end it.
+    Stopped,
+    /// Whoever watched over it was killed, so it was ended too.
+    Lost,
+}
+
+impl Ending {
+    /// Every ending.
+    pub const ALL: &'static [Ending] = &[
+        Ending::Exit,
+        Ending::Signal,
+        Ending::Timeout,
+        Ending::Stopped,
+        Ending::Lost,
+    ];
+
+    /// The word used in the ledger and in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Ending::Exit => "exit",
+            Ending::Signal => "signal",
+            Ending::Timeout => "timeout",
+            Ending::Stopped => "stopped",
+            Ending::Lost => "lost",
+        }
+    }
+
+    /// Reads the word back.
+    pub fn parse(word: &str) -> Option<Ending> {
+        Ending::ALL
+            .iter()
+            .copied()
+            .find(|ending| ending.as_str() == word)
+    }
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// What ended it.
+    pub ending: Ending,
+    /// The status as a shell gives it: its own, 128 + n for signal n, 124 when its time was up.
+    pub code: u8,
+}
+
+impl Outcome {
+    /// The status of a command whose time was up, as timeout(1) has it.
+    pub const TIMEOUT: Outcome = Outcome {
+        ending: Ending::Timeout,
+        code: 124,
+    };
+    /// What is said of a command of whose end nothing is known but that it was killed.
+    pub const LOST: Outcome = Outcome {
+        ending: Ending::Lost,
+        code: 137,
+    };
+
+    /// Whether the command did what it was asked to.
+    pub fn is_success(self) -> bool {
+        self.ending == Ending::Exit && self.code == 0
+    }
+
+    /// The outcome as one line of text: `exit 3`.
+    pub fn to_line(self) -> String {
+        format!("{} {}\n", self.ending.as_str(), self.code)
+    }
+
+    /// Reads that line back; `None` for anything else.
+    pub fn parse(line: &str) -> Option<Outcome> {
+        let (ending, code) = line.strip_suffix('\n')?.split_once(' ')?;
+        Some(Outcome {
+            ending: Ending::parse(ending)?,
+            code: code.parse().ok()?,
+        })
+    }
+}
+
+/// How strictly a command is to be fenced in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SandboxWish {
+    /// As far as the kernel can.
+    #[default]
+    Auto,
+    /// Not at all rather than incompletely.
+    Require,
+    /// As `Require`, and tighter.
+    Strict,
+    /// Not at all.
+    Off,
+}
+
+impl SandboxWish {
+    /// Reads a word of the command line.
+    ///
+    /// # Errors
+    /// One sentence that names the words there are.
+    pub fn parse(word: &str) -> Result<SandboxWish, String> {
+        match word {
+            "auto" => Ok(SandboxWish::Auto),
+            "require" => Ok(SandboxWish::Require),
+            "strict" => Ok(SandboxWish::Strict),
+            "off" => Ok(SandboxWish::Off),
+            _ => Err(format!(
+                "`{word}` is none of `auto`, `require`, `strict` and `off`"
+            )),
+        }
+    }
+}
+
+/// The last run of an agent as its row tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// What is known since it began.
+    pub started: Started,
+    /// When it began.
+    pub began: DateTime<Utc>,
+    /// How and when it ended; `None` while it lives, and for one whose end nobody could record.
+    pub end: Option<(Exited, DateTime<Utc>)>,
+}
+
+impl Run {
+    /// Its number among the runs of its agent; rows of old have none.
+    pub fn number(&self) -> u32 {
+        self.started.run.unwrap_or(1)
+    }
+}
+
+/// A command line as it is recorded: quoted where a shell would need it, without credentials, and cut.
+pub fn describe_command<'a>(words: impl Iterator<Item = std::borrow::Cow<'a, str>>) -> String {
+    let words: Vec<String> = words.map(|word| quoted(&word)).collect();
+    let line = words.join(" ");
+    let line = super::secret::redact(&line);
+    let mut shortened: String = line.chars().take(COMMAND_LENGTH).collect();
+    if shortened.len() < line.len() {
+        shortened.push('…');
+    }
+    shortened
+}
+
+/// How many characters of a command line are recorded.
+const COMMAND_LENGTH: usize = 200;
+
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%{}".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::borrow::Cow;
+
+    #[test]
+    fn outcomes_survive_being_written() {
+        for ending in Ending::ALL.iter().copied() {
+            let outcome = Outcome { ending, code: 137 };
+            assert_eq!(Outcome::parse(&outcome.to_line()), Some(outcome));
+        }
+        for text in [
+            "",
+            "exit",
+            "exit 3",
+            "exit 256\n",
+            "left 1\n",
+            "exit 3\nx\n",
+        ] {
+            assert_eq!(Outcome::parse(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn commands_are_recorded_as_one_would_type_them_and_without_secrets() {
+        let describe = |words: &[&str]| describe_command(words.iter().map(|word| Cow::from(*word)));
+        assert_eq!(describe(&["sh", "-c", "it's"]), r"sh -c 'it'\''s'");
+        assert_eq!(
+            describe(&["claude", "-p", "{prompt}"]),
+            "claude -p {prompt}"
+        );
+        let told = describe(&["x", "--key", "sk-abcdefgh12345678"]);
+        assert_eq!(told, "x --key [secret]");
+        assert_eq!(describe(&["é".repeat(300).as_str()]).chars().count(), 201);
+    }
+}
