@@ -30,6 +30,10 @@ pub enum Exit {
     TryAgain,
     /// A bug in this program.
     Bug,
+    /// A command cannot be run, as a shell says it.
+    NotRunnable,
+    /// A command does not exist, as a shell says it.
+    NotFound,
     /// The status of a child process, passed on.
     Child(u8),
 }
@@ -45,6 +49,8 @@ impl Exit {
             Exit::Environment => 4,
             Exit::TryAgain => 5,
             Exit::Bug => 70,
+            Exit::NotRunnable => 126,
+            Exit::NotFound => 127,
             Exit::Child(code) => code,
         }
     }
@@ -112,6 +118,10 @@ codes! {
     DiscardRefused, "discard-refused", Refused, "Removing that worktree or branch could lose or disturb something; nothing was removed.";
     HostSettingsInvalid, "host-settings-invalid", Refused, "The settings file of an agent host cannot be edited safely; nothing was written.";
     RecursionRefused, "recursion-refused", Refused, "An agent tried to spawn an agent.";
+    RunActive, "run-active", Refused, "A run of that agent is under way, and there is one at a time.";
+    SandboxUnavailable, "sandbox-unavailable", Environment, "The sandbox that was asked for cannot be had here; nothing was run.";
+    CommandNotRunnable, "command-not-runnable", NotRunnable, "The command exists and cannot be run.";
+    CommandNotFound, "command-not-found", NotFound, "There is no such command.";
     SetupFailed, "setup-failed", Environment, "A set-up command of the task failed; the spawn was undone.";
     RepoNotFound, "repo-not-found", Environment, "There is no git repository here.";
     RepoUnsupportedFormat, "repo-unsupported-format", Environment, "The repository uses a format that this program cannot open.";

@@ -21,6 +21,7 @@
 //!
 //! ```text
 //! spawn   task.toml -> TaskDraft -> Task (+ Role) -> SpawnPlan -> worktree + branch + row -> SpawnReport
+//! run     task.toml | id -> RunPlan -> Stage -> warden -> Outcome -> verify -> RunReport
 //! hook    payload of a host -> ToolCall -> Home of the agent -> Fence -> HookAnswer
 //! verify  id -> events -> Subject + Work + Bundle -> Evidence -> judge() -> [Finding] -> VerifyReport -> event
 //! doctor  Survey -> families of checks -> [Diagnosis] (-> cures, and again) -> DoctorReport
@@ -60,7 +61,10 @@
 //! | `agents/<id8>/task.toml` | the task as it was given, readable by its owner alone |
 //! | `agents/<id8>/hooks/<file>` | the git hooks of the agent's worktree |
 //! | `agents/<id8>/verify.lock` | an OS lock, held while check commands run |
-//! | `agents/<id8>/live.lock` | an OS lock, held while a process of ours works for the agent or removes it |
+//! | `agents/<id8>/live.lock` | an OS lock, held while a process of ours works for the agent or removes it; in it the outcome of its last run |
+//! | `agents/<id8>/run/<file>` | what its runs wrote to their streams, `<n>.out` and `<n>.err`, readable by their owner alone |
+//! | `agents/spool/<id8>/<file>` | what a fenced agent leaves for us to post |
+//! | `<tmp>/git-agent-<id8>-<random>/<file>` | temporary files of a run, below `TMPDIR` or `/tmp`; removed afterwards |
 //! | `<root>/.claude/worktrees/.agent-<id8>.leaving/<file>` | a worktree while it is being discarded |
 //! | `worktrees/verify-<id8>/<file>` | the admin directory of the worktree they run in; removed afterwards |
 //! | `<root>/.claude/worktrees/verify-<id8>/<file>` | that worktree; removed afterwards |

@@ -1,7 +1,7 @@
 //! The crate's page lists everything we write; a real run writes exactly that.
 
 use crate::support::TestRepo;
-use crate::support::agent::SHARED_TASK;
+use crate::support::agent::{SHARED_TASK, describe};
 use std::collections::BTreeSet;
 use std::path::Path;
 use walkdir::WalkDir;
@@ -16,7 +16,8 @@ const NOT_ALWAYS: &[&str] = &[
     "agents/trash/<file>",
     "agents/cache/<file>",
     "agents/<id8>/verify.lock",
-    "agents/<id8>/live.lock",
+    "agents/spool/<id8>/<file>",
+    "<tmp>/git-agent-<id8>-<random>/<file>",
     "<root>/.claude/worktrees/.agent-<id8>.leaving/<file>",
     "worktrees/verify-<id8>/<file>",
     "<root>/.claude/worktrees/verify-<id8>/<file>",
@@ -80,7 +81,10 @@ fn everything(repo: &TestRepo) -> BTreeSet<String> {
 fn a_real_run_writes_what_the_crate_page_lists() {
     let repo = TestRepo::with_commit();
     let before = everything(&repo);
-    repo.spawn();
+    let agent = repo.spawn();
+    let id = agent["agent_id"].as_str().expect("an id");
+    let run = repo.agent(&["run", id, "--no-verify", "--", "true"]);
+    assert!(run.status.success(), "{}", describe(&run));
     repo.spawn_task(SHARED_TASK, &[]);
     let written: Vec<_> = everything(&repo).difference(&before).cloned().collect();
     let listed = listed();

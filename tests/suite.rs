@@ -41,6 +41,8 @@ mod readme;
 mod removal;
 /// Roles: built in, inherited, read from the base commit, refused.
 mod roles;
+/// Commands that work for agents.
+mod run;
 /// Scope: globset's traps by name, agreement with a naive matcher and with git.
 mod scope;
 /// The main job.

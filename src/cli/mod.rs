@@ -16,6 +16,7 @@ mod merge;
 mod render;
 mod rescue;
 mod roles;
+mod run;
 mod settle;
 mod show;
 mod spawn;
@@ -24,6 +25,7 @@ mod tree;
 mod ui;
 mod verbs;
 mod verify;
+mod warden;
 
 use clap::Parser;
 use std::ffi::OsString;

@@ -93,7 +93,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs) -> Result<Exit> {
     Ok(exit)
 }
 
-fn read_task(ctx: &Ctx, path: &std::path::Path) -> Result<TaskDraft> {
+pub(super) fn read_task(ctx: &Ctx, path: &std::path::Path) -> Result<TaskDraft> {
     if path.as_os_str() == "-" {
         let mut bytes = Vec::new();
         std::io::stdin()

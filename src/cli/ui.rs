@@ -5,9 +5,13 @@
 
 use super::style::{BAD, HINT, WARN, paint};
 use crate::error::{Code, Error, Exit, Result};
+use crate::ops::run::Echo;
 use clap::ValueEnum;
+use rustix::stdio::{stderr, stdout};
 use serde_json::{Value, json};
+use std::fs::File;
 use std::io::{ErrorKind, Write};
+use std::os::fd::BorrowedFd;
 
 /// How answers are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -89,6 +93,24 @@ impl Ui {
         }
     }
 
+    /// This process's streams for a command to speak on as they are, colours and all.
+    pub(super) fn echo(&self) -> Result<Echo> {
+        let raw = |stream: BorrowedFd<'_>| -> Result<Box<dyn Write + Send>> {
+            let owned = stream.try_clone_to_owned();
+            let owned = owned.map_err(|error| Error::io("could not share our output", error))?;
+            Ok(Box::new(File::from(owned)))
+        };
+        Ok(Echo {
+            out: Some(raw(stdout())?),
+            err: Some(raw(stderr())?),
+        })
+    }
+
+    /// Says an answer on standard error, where standard output is somebody else's.
+    pub(super) fn tell(&mut self, answer: &dyn Answer) {
+        self.narrate(&answer.text());
+    }
+
     /// Says something besides the answer.
     pub(super) fn say(&mut self, text: &str) {
         self.narrate(text);
@@ -125,7 +147,7 @@ impl Ui {
 
 /// How many characters fit into a line: the terminal's width, and on anything else no limit.
 pub(super) fn width() -> usize {
-    rustix::termios::tcgetwinsize(rustix::stdio::stdout())
+    rustix::termios::tcgetwinsize(stdout())
         .map_or(usize::MAX, |size| usize::from(size.ws_col).max(40))
 }
 

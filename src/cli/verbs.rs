@@ -2,8 +2,8 @@
 
 use super::ui::Ui;
 use super::{
-    check, commit, decide, discard, doctor, gc, hook, hooks, init, list, merge, rescue, roles,
-    settle, show, spawn, tree, verify,
+    check, commit, decide, discard, doctor, gc, hook, hooks, init, list, merge, rescue, roles, run,
+    settle, show, spawn, tree, verify, warden,
 };
 use crate::error::{Exit, Result};
 use crate::ops::Ctx;
@@ -12,6 +12,7 @@ use clap::Subcommand;
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     Spawn(spawn::SpawnArgs),
+    Run(run::RunArgs),
     List(list::ListArgs),
     Show(show::ShowArgs),
     Log(show::LogArgs),
@@ -30,6 +31,10 @@ pub(super) enum Command {
     Gc(gc::GcArgs),
     #[command(hide = true)]
     Sweep(discard::SweepArgs),
+    #[command(hide = true)]
+    Warden(warden::WardenArgs),
+    #[command(hide = true)]
+    Launch(warden::LaunchArgs),
     Roles(roles::RolesArgs),
     Hooks(hooks::HooksArgs),
     Doctor(doctor::DoctorArgs),
@@ -49,6 +54,9 @@ pub(super) fn dispatch(command: Command, ui: &mut Ui) -> Result<Exit> {
         Command::Tree(args) => tree::run(&ctx()?, ui, &args),
         Command::Path(args) => show::run_path(&ctx()?, ui, &args),
         Command::Check(args) => check::run(&ctx()?, ui, args),
+        Command::Run(args) => run::run(&ctx()?, ui, args),
+        Command::Warden(args) => warden::run(args),
+        Command::Launch(args) => warden::run_launch(&args),
         Command::Verify(args) => verify::run(&ctx()?, ui, args),
         Command::Done(args) => settle::run_done(&ctx()?, ui, &args),
         Command::Fail(args) => settle::run_fail(&ctx()?, ui, &args),

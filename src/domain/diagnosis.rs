@@ -65,6 +65,7 @@ signs! {
     SpawnAbandoned, "spawns.abandoned", Problem, "A spawn was interrupted; a branch, a worktree and a row may be half made.";
     SpawnUnfinished, "spawns.unfinished", Problem, "The ledger says that an agent is being made, and nobody is making it.";
     LockUnfinished, "spawns.lock-unfinished", Problem, "A worktree is locked as being made by a process that is gone.";
+    RunDead, "runs.dead", Problem, "The row says that a command is at work for the agent, and whoever watched over it was killed.";
     DirectoryGone, "worktrees.directory-gone", Problem, "The index of the worktree may hold staged work that is nowhere else.";
     WorktreeUnknown, "worktrees.no-row", Problem, "The worktree is ours and no row says whose; no command of ours can name it.";
     BranchUnknown, "branches.no-row", Problem, "The branch starts from a spawn commit that has no row here; no command of ours can name it.";

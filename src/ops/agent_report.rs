@@ -2,9 +2,10 @@
 
 use crate::domain::agent::Agent;
 use crate::domain::event::{Event, Isolation, What};
-use crate::domain::run::Ending;
+use crate::domain::run::{Ending, Run};
 use crate::error::Result;
 use crate::ops::Ctx;
+use crate::ops::run::record::{self, Pulse};
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 use std::path::Path;
@@ -59,12 +60,37 @@ pub struct AgentReport {
     /// The last summary or reason that was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
+    /// Its last run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<LastRun>,
     /// What does not add up in its row.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub irregular: Vec<String>,
     /// Seconds since the first event, for people.
     #[serde(skip)]
     pub age_seconds: i64,
+}
+
+/// The last run of an agent in JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LastRun {
+    /// Its number among the runs of its agent.
+    pub run: u32,
+    /// `running`, `exited`, or `dead` for one whose end nobody could record.
+    pub state: &'static str,
+    /// Its command, shortened.
+    pub command: String,
+    /// When it began, RFC 3339.
+    pub started: String,
+    /// When it ended, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<String>,
+    /// Its status as a shell gives it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<u8>,
+    /// `exit`, `signal`, `timeout`, `stopped` or `lost`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<&'static str>,
 }
 
 /// One event in JSON.
@@ -84,6 +110,7 @@ pub struct EventReport {
 /// Turns folded rows into reports, all with the same root and the same now.
 pub(super) struct Reporter {
     root: std::path::PathBuf,
+    common_dir: std::path::PathBuf,
     now: DateTime<Utc>,
 }
 
@@ -91,6 +118,7 @@ impl Reporter {
     pub(super) fn new(ctx: &Ctx) -> Result<Reporter> {
         Ok(Reporter {
             root: ctx.repo.root()?,
+            common_dir: ctx.repo.common_dir().to_owned(),
             now: ctx.now(),
         })
     }
@@ -120,8 +148,28 @@ impl Reporter {
             created: rfc3339(agent.started),
             updated: rfc3339(agent.updated),
             summary: agent.summary.clone(),
+            run: agent.run.as_ref().map(|run| self.last_run(agent, run)),
             irregular: agent.irregular.clone(),
             age_seconds: (self.now - agent.started).num_seconds().max(0),
+        }
+    }
+
+    fn last_run(&self, agent: &Agent, run: &Run) -> LastRun {
+        // A lock that cannot be looked at may be held.
+        let pulse = record::pulse(&self.common_dir, agent, run).unwrap_or(Pulse::Alive);
+        let end = run.end.as_ref();
+        LastRun {
+            run: run.number(),
+            state: match pulse {
+                Pulse::Over => "exited",
+                Pulse::Alive => "running",
+                Pulse::Dead => "dead",
+            },
+            command: run.started.command.clone(),
+            started: rfc3339(run.began),
+            ended_at: end.map(|(_, time)| rfc3339(*time)),
+            exit_code: end.map(|(facts, _)| facts.code),
+            ended: end.and_then(|(facts, _)| facts.ended).map(Ending::as_str),
         }
     }
 }
@@ -177,6 +225,6 @@ fn short_branch(full: &str) -> String {
     full.strip_prefix("refs/heads/").unwrap_or(full).to_owned()
 }
 
-fn rfc3339(time: DateTime<Utc>) -> String {
+pub(super) fn rfc3339(time: DateTime<Utc>) -> String {
     time.to_rfc3339_opts(SecondsFormat::Micros, true)
 }

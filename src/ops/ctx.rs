@@ -34,6 +34,10 @@ pub struct Env {
     pub program: Option<PathBuf>,
     /// `TMPDIR`, where it is set: files there are nobody's work.
     pub temporary: Option<PathBuf>,
+    /// `GIT_AGENT_DEPTH`: how many agents this process is inside of.
+    pub depth: u32,
+    /// Where commands are looked for, in order.
+    pub search: Vec<PathBuf>,
 }
 
 impl Env {
@@ -62,6 +66,25 @@ impl Env {
             },
             program: std::env::current_exe().ok(),
             temporary: std::env::var_os("TMPDIR").map(PathBuf::from),
+            depth: std::env::var("GIT_AGENT_DEPTH")
+                .ok()
+                .and_then(|depth| depth.parse().ok())
+                .unwrap_or(0),
+            search: std::env::var_os("PATH")
+                .map(|path| std::env::split_paths(&path).collect())
+                .unwrap_or_default(),
+        })
+    }
+
+    /// This program's own file, to start it again.
+    ///
+    /// # Errors
+    /// `io` when the system does not tell.
+    pub fn require_program(&self) -> Result<&Path> {
+        self.program.as_deref().ok_or_else(|| {
+            let what = "the system does not say which file this program is";
+            Error::new(Code::Io, what)
+                .hint("to see whether /proc is mounted, run ls -l /proc/self/exe")
         })
     }
 }

@@ -21,6 +21,7 @@ mod real_path;
 pub mod recursion;
 pub mod rescue;
 pub mod roles;
+pub mod run;
 pub mod settle;
 pub mod show;
 pub mod spawn;

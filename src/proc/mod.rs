@@ -1,9 +1,23 @@
-//! Child processes that are not git: hooks that run in our place, and jobs that are started in a process
-//! group of their own, watched against a time limit, and ended with everything they started.
+//! Child processes that are not git.
+//!
+//! ```text
+//! we ── warden ── launch, which becomes the command ── whatever it starts
+//!         └── ends all of it when it is over, when its time is up, when we say so or are gone
+//! ```
+//!
+//! A command never runs right below us: [`warden`] is a process in between, this program again, whose only
+//! descendants are the command's. It adopts those that leave their parents, so none escapes it by a
+//! double fork or a session of its own, and it outlives us by as long as ending them takes. [`launch`]
+//! is this program a third time: it makes the last arrangements that only a process can make for
+//! itself, and becomes the command.
 
 pub mod background;
+pub mod capture;
 mod job;
+pub mod launch;
 pub mod relay;
+pub mod signals;
 mod tail;
+pub mod warden;
 
 pub use job::{AGENT_VARIABLES, End, Finished, Job, run};

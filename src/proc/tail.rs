@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 pub(super) struct Tail {
     bytes: VecDeque<u8>,
     limit: usize,
-    cut: bool,
+    cut: u64,
 }
 
 impl Tail {
@@ -22,18 +22,23 @@ impl Tail {
         self.bytes.extend(bytes);
         let excess = self.bytes.len().saturating_sub(self.limit);
         self.bytes.drain(..excess);
-        self.cut |= excess > 0;
+        self.cut += excess as u64;
+    }
+
+    /// The bytes kept, and how many came before them.
+    pub(super) fn take(&mut self) -> (Vec<u8>, u64) {
+        (std::mem::take(&mut self.bytes).into(), self.cut)
     }
 
     /// The text kept so far; bytes that are not UTF-8 are replaced. One that was cut begins at a line.
     pub(super) fn text(&self) -> String {
         let bytes: Vec<u8> = self.bytes.iter().copied().collect();
         let start = match self.cut {
-            true => bytes
+            0 => 0,
+            _ => bytes
                 .iter()
                 .position(|&b| b == b'\n')
                 .map_or(0, |at| at + 1),
-            false => 0,
         };
         String::from_utf8_lossy(&bytes[start..]).into_owned()
     }

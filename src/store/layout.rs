@@ -90,6 +90,16 @@ pub fn live_lock(id: AgentId) -> String {
     format!("{}/live.lock", id.short())
 }
 
+/// Where the streams of an agent's runs are kept.
+pub fn runs_dir(common_dir: &Path, id: AgentId) -> PathBuf {
+    agent_dir(common_dir, id).join("run")
+}
+
+/// Where a fenced agent leaves what we are to post for it.
+pub fn spool_dir(common_dir: &Path, id: AgentId) -> PathBuf {
+    agents_dir(common_dir).join("spool").join(id.short())
+}
+
 /// The name of the worktree that an agent's check commands run in.
 pub fn verify_worktree_name(id: AgentId) -> String {
     format!("verify-{}", id.short())

@@ -20,7 +20,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Guard {
     // Closing the file releases the lock.
-    _file: File,
+    file: File,
     path: PathBuf,
 }
 
@@ -28,6 +28,29 @@ impl Guard {
     /// The locked file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The open file. The lock is held as long as it is open in any process that was handed it.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+}
+
+/// Whether anybody holds the lock `name`; nothing is made for asking.
+///
+/// # Errors
+/// `io`.
+pub fn is_held(common_dir: &Path, name: &str) -> Result<bool> {
+    let path = super::layout::agents_dir(common_dir).join(name);
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error).at("could not open", &path),
+    };
+    match file.try_lock_shared() {
+        Ok(()) => Ok(false),
+        Err(TryLockError::WouldBlock) => Ok(true),
+        Err(TryLockError::Error(error)) => Err(error).at("could not lock", &path),
     }
 }
 
@@ -54,7 +77,7 @@ pub fn hold_for(common_dir: &Path, name: &str, patience: Duration) -> Result<Gua
         _ => Err(fsx::not_writable(&path, error)),
     })?;
     match file.try_lock() {
-        Ok(()) => Ok(Guard { _file: file, path }),
+        Ok(()) => Ok(Guard { file, path }),
         Err(TryLockError::WouldBlock) => wait(file, path, patience),
         Err(TryLockError::Error(error)) => Err(error).at("could not lock", &path),
     }
@@ -64,6 +87,7 @@ fn open(path: &Path) -> std::io::Result<File> {
     File::options()
         .create(true)
         .truncate(false)
+        .read(true)
         .write(true)
         .open(path)
 }
@@ -82,7 +106,7 @@ fn wait(file: File, path: PathBuf, patience: Duration) -> Result<Guard> {
         .at("could not wait for", &path)?;
     match receiver.recv_timeout(patience) {
         Ok(locked) => Ok(Guard {
-            _file: locked.at("could not lock", &path)?,
+            file: locked.at("could not lock", &path)?,
             path,
         }),
         Err(_) => Err(Error::new(

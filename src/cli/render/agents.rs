@@ -203,9 +203,12 @@ fn handle(agent: &AgentReport) -> String {
 }
 
 fn state(agent: &AgentReport) -> String {
-    match agent.deferred {
-        true => format!("{} (deferred)", agent.state),
-        false => agent.state.to_owned(),
+    let run = agent.run.as_ref().map(|run| run.state);
+    match (agent.deferred, run) {
+        (true, _) => format!("{} (deferred)", agent.state),
+        (false, Some("running")) => format!("{} (at work)", agent.state),
+        (false, Some("dead")) => format!("{} (run died)", agent.state),
+        _ => agent.state.to_owned(),
     }
 }
 

@@ -9,6 +9,7 @@ mod hooks;
 mod init;
 mod landing;
 mod roles;
+mod run;
 mod spawn;
 mod table;
 pub(super) mod verify;

@@ -20,6 +20,7 @@ mod ledger;
 mod locks;
 mod program;
 mod report;
+mod runs;
 mod settings;
 mod spawns;
 mod survey;
@@ -109,6 +110,11 @@ const FAMILIES: &[Family] = &[
         name: "spawns",
         what: "interrupted spawns",
         look: spawns::look,
+    },
+    Family {
+        name: "runs",
+        what: "runs that ended without a record",
+        look: runs::look,
     },
     Family {
         name: "worktrees",

@@ -37,6 +37,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         Some(_) => {}
     }
     let asked = proc::run(&Job {
+        program: ctx.env.require_program()?,
         script: FIND_PAGE,
         directory: ctx.repo.common_dir(),
         limit: LIMIT,

@@ -29,7 +29,7 @@ pub(super) fn set_up(ctx: &Ctx, plan: &SpawnPlan, worktree: &Path) -> Result<()>
         copy_ignored(&root, worktree, plan)?;
     }
     for text in &plan.task.setup_run {
-        run(text, worktree)?;
+        run(ctx, text, worktree)?;
     }
     Ok(())
 }
@@ -64,8 +64,9 @@ fn copy_ignored(root: &Path, worktree: &Path, plan: &SpawnPlan) -> Result<()> {
     Ok(())
 }
 
-fn run(text: &str, worktree: &Path) -> Result<()> {
+fn run(ctx: &Ctx, text: &str, worktree: &Path) -> Result<()> {
     let finished = proc::run(&Job {
+        program: ctx.env.require_program()?,
         script: text,
         directory: worktree,
         limit: LIMIT,

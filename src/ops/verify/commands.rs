@@ -42,10 +42,12 @@ pub(super) fn run(
     let commit = simulated(&ctx.repo, *tree, &[base, case.subject.tip])?;
     let stage = Stage::build(ctx, &layout::verify_worktree_name(id), commit)?;
     let limit = options.limit.unwrap_or(COMMAND_LIMIT);
+    let program = ctx.env.require_program()?;
     let mut runs = Vec::new();
     for script in checks {
         let directory = &stage.path;
         let finished = proc::run(&Job {
+            program,
             script,
             directory,
             limit,

@@ -1,0 +1,55 @@
+//! How a run looks.
+
+use crate::cli::style::{BAD, BOLD, DIM, GOOD, paint};
+use crate::cli::ui::Answer;
+use crate::ops::run::RunReport;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+impl Answer for RunReport {
+    fn text(&self) -> String {
+        let id = paint(BOLD, &self.agent_id[..8]);
+        let style = if self.status == "success" { GOOD } else { BAD };
+        let end = match self.ended {
+            "exit" => format!("ended with status {}", self.exit_code),
+            "signal" => format!("was ended by signal {}", self.exit_code.saturating_sub(128)),
+            "timeout" => format!("was stopped after {}", seconds(self.timeout_ms)),
+            "stopped" => "was stopped".to_owned(),
+            _ => "was lost".to_owned(),
+        };
+        let took = paint(DIM, &format!("({})", seconds(self.duration_ms)));
+        let mut text = format!("run {} of {id} {} {took}\n", self.run, paint(style, &end));
+        if let Some(spawn) = &self.spawn
+            && let (Some(branch), Some(path)) = (&spawn.branch, &spawn.worktree_path)
+        {
+            text.push_str(&format!("  branch {branch} in {path}\n"));
+        }
+        text.push_str(&format!("  logs {}, .err\n", self.stdout_path));
+        if self.cut_bytes > 0 {
+            text.push_str(&format!(
+                "  left out of the logs: {} bytes\n",
+                self.cut_bytes
+            ));
+        }
+        match &self.verdict {
+            Some(Some(verdict)) if verdict == "accept" => {
+                text.push_str(&format!("  verdict {}\n", paint(GOOD, verdict)));
+            }
+            Some(Some(verdict)) => {
+                let id = &self.agent_id[..8];
+                let hint = format!("to see why, run git agent verify {id}");
+                text.push_str(&format!("  verdict {}: {hint}\n", paint(BAD, verdict)));
+            }
+            Some(None) | None => {}
+        }
+        text
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+}
+
+fn seconds(millis: u64) -> String {
+    format!("{:.1} s", Duration::from_millis(millis).as_secs_f64())
+}

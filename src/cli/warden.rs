@@ -1,0 +1,58 @@
+//! `git agent warden` and `git agent launch`: this program between `run` and a command. Not for people.
+
+use crate::error::{Error, Exit, Result};
+use crate::ops::ctx::Env;
+use crate::ops::run::{Order, keep, launch};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Watch over a command
+#[derive(Debug, clap::Args)]
+pub(super) struct WardenArgs {
+    /// Process that waits for it
+    #[arg(long)]
+    parent: u32,
+    /// How long the command may take, in milliseconds
+    #[arg(long)]
+    limit: u64,
+    /// What the command reads
+    #[arg(long)]
+    input: Option<PathBuf>,
+    /// Directory to remove at the end
+    #[arg(long)]
+    scratch: Option<PathBuf>,
+    /// Command and its arguments
+    #[arg(last = true, required = true)]
+    command: Vec<OsString>,
+}
+
+/// Become a command
+#[derive(Debug, clap::Args)]
+pub(super) struct LaunchArgs {
+    /// Process that watches over it
+    #[arg(long)]
+    warden: u32,
+    /// Command and its arguments
+    #[arg(last = true, required = true)]
+    command: Vec<OsString>,
+}
+
+pub(super) fn run(args: WardenArgs) -> Result<Exit> {
+    let order = Order {
+        program: Env::of_process()?.require_program()?.to_owned(),
+        parent: args.parent,
+        limit: Duration::from_millis(args.limit),
+        input: args.input,
+        scratch: args.scratch,
+        command: args.command,
+    };
+    keep(&order).map(Exit::Child)
+}
+
+pub(super) fn run_launch(args: &LaunchArgs) -> Result<Exit> {
+    match args.command.split_first() {
+        Some((program, arguments)) => Err(launch(args.warden, program, arguments)),
+        None => Err(Error::bug("a command has a first word")),
+    }
+}

@@ -1,0 +1,170 @@
+//! The steps of a run.
+
+use super::report::{Ended, RunReport};
+use super::stage::Stage;
+use super::{RunPlan, Worker, record};
+use crate::domain::agent::{Agent, Move};
+use crate::domain::event::{Isolation, Started, What};
+use crate::domain::run::Outcome;
+use crate::error::{Error, Result};
+use crate::ops::Ctx;
+use crate::ops::spawn::{self, SpawnReport};
+use crate::ops::verify::{self, VerifyOptions, VerifyReport};
+use crate::proc::AGENT_VARIABLES;
+use crate::proc::capture::capture;
+use crate::proc::signals::Interrupts;
+use crate::proc::warden::{self, Charge};
+use crate::store::ledger::Ledger;
+use crate::store::lock::Guard;
+use crate::store::policy;
+use std::io::Write;
+use std::time::Instant;
+
+/// What of the sandbox there is.
+pub(super) const NO_SANDBOX: &str = "off";
+
+/// Where the command's streams are copied to as they come.
+#[derive(Default)]
+pub struct Echo {
+    /// Its standard output.
+    pub out: Option<Box<dyn Write + Send>>,
+    /// Its standard error.
+    pub err: Option<Box<dyn Write + Send>>,
+}
+
+/// Carries out a plan and waits for the end. The calling thread is the one that the command's life hangs on.
+///
+/// # Errors
+/// Those of [`spawn::execute`]; `run-active`, `agent-state`, and those of the ledger and the file system. A
+/// command that fails is no error.
+pub fn execute(ctx: &Ctx, plan: RunPlan, echo: Echo) -> Result<RunReport> {
+    let (id, made) = match &plan.worker {
+        Worker::Known(agent) => (agent.spawn_commit, None),
+        Worker::New(spawn) => {
+            let commit = spawn.spawn_commit;
+            (commit, Some(spawn::execute(ctx, (**spawn).clone())?))
+        }
+    };
+    let agent = Ledger::new(&ctx.repo).agent(id)?;
+    let agent = agent.ok_or_else(|| Error::bug("an agent that was found or made has a row"))?;
+    work(ctx, &plan, &agent, echo, made).map_err(|error| match &plan.worker {
+        Worker::Known(_) => error,
+        Worker::New(_) => {
+            let id = agent.id.short();
+            error.hint(format!(
+                "to start the agent that was made, run git agent run {id} -- …"
+            ))
+        }
+    })
+}
+
+fn work(
+    ctx: &Ctx,
+    plan: &RunPlan,
+    agent: &Agent,
+    echo: Echo,
+    made: Option<SpawnReport>,
+) -> Result<RunReport> {
+    let lock = record::lock(ctx, agent)?;
+    record::bury_locked(ctx, agent, &lock)?;
+    let row = Ledger::new(&ctx.repo).agent(agent.spawn_commit)?;
+    let agent = row.as_ref().unwrap_or(agent);
+    ctx.reached("locked");
+    let stage = Stage::prepare(ctx, agent, plan)?;
+    let ended = watch(ctx, plan, agent, &stage, &lock, echo)?;
+    let mut report = RunReport::new(agent, plan, &stage, &ended, made);
+    if ended.is_success() && is_judged(ctx, plan, agent)? {
+        report.judged(judge(ctx, agent));
+    }
+    ctx.reached("verified");
+    Ok(report)
+}
+
+/// Runs the command between its two events.
+fn watch(
+    ctx: &Ctx,
+    plan: &RunPlan,
+    agent: &Agent,
+    stage: &Stage,
+    lock: &Guard,
+    echo: Echo,
+) -> Result<Ended> {
+    let fail = |error| Error::io("could not make a pipe", error);
+    let (out_end, stdout) = std::io::pipe().map_err(fail)?;
+    let (err_end, stderr) = std::io::pipe().map_err(fail)?;
+    let out = capture(out_end, &stage.stdout, echo.out)?;
+    let err = capture(err_end, &stage.stderr, echo.err)?;
+    let charge = Charge {
+        program: ctx.env.require_program()?,
+        command: &stage.command,
+        directory: &stage.directory,
+        variables: &stage.variables,
+        without: AGENT_VARIABLES,
+        input: stage.input.as_deref(),
+        limit: plan.limit,
+        scratch: Some(stage.scratch.path()),
+        slate: lock.file(),
+        stdout: stdout.into(),
+        stderr: stderr.into(),
+    };
+    ctx.reached("prepared");
+    warden::blank(lock.file())?;
+    let interrupts = Interrupts::hold()?;
+    started(ctx, plan, agent, stage)?;
+    ctx.reached("started");
+    let (started, clock) = (ctx.now(), Instant::now());
+    let outcome = warden::start(charge, Some(&interrupts)).and_then(|warden| {
+        ctx.reached("launched");
+        warden.wait()
+    });
+    ctx.reached("ended");
+    let (out, err) = (out.finish(), err.finish());
+    let ended = Ended {
+        outcome: *outcome.as_ref().unwrap_or(&Outcome::LOST),
+        started,
+        ended: ctx.now(),
+        duration: clock.elapsed(),
+        interrupted: interrupts.received().is_some(),
+        out,
+        err,
+    };
+    let bytes = ended.out.bytes + ended.err.bytes;
+    record::exited(ctx, agent, stage.number, ended.outcome, Some(bytes))?;
+    ctx.reached("exited");
+    outcome.map(|_| ended)
+}
+
+fn started(ctx: &Ctx, plan: &RunPlan, agent: &Agent, stage: &Stage) -> Result<()> {
+    let ledger = Ledger::new(&ctx.repo);
+    ledger.append_if(agent.spawn_commit, &ctx.actor()?, ctx.now(), |row| {
+        row.unwrap_or(agent).may(Move::Start)?;
+        Ok(What::Started(Started {
+            run: Some(stage.number),
+            command: stage.description.clone(),
+            pid: std::process::id(),
+            limit_ms: u64::try_from(plan.limit.as_millis()).ok(),
+            sandbox: Some(NO_SANDBOX.to_owned()),
+        }))
+    })?;
+    Ok(())
+}
+
+/// A shared agent has nothing to land, so there is only its bundle to judge.
+fn is_judged(ctx: &Ctx, plan: &RunPlan, agent: &Agent) -> Result<bool> {
+    if plan.options.no_verify || agent.isolation == Some(Isolation::Worktree) {
+        return Ok(!plan.options.no_verify);
+    }
+    let policy = match agent.policy {
+        Some(blob) => policy::load(&ctx.repo, blob)?,
+        None => None,
+    };
+    Ok(policy.is_some_and(|policy| policy.bundle_required))
+}
+
+fn judge(ctx: &Ctx, agent: &Agent) -> Result<VerifyReport> {
+    let options = VerifyOptions {
+        agent: Some(agent.id.to_string()),
+        ..VerifyOptions::default()
+    };
+    verify::verify(ctx, &options)
+}

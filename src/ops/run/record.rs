@@ -1,0 +1,120 @@
+//! Runs in the ledger: how they are written down, and whether one that has no end yet is alive.
+
+use crate::domain::agent::Agent;
+use crate::domain::event::{Exited, What};
+use crate::domain::run::{Outcome, Run};
+use crate::error::{Code, Error, Result};
+use crate::ops::Ctx;
+use crate::proc::warden;
+use crate::store::ledger::Ledger;
+use crate::store::lock::{self, Guard};
+use crate::store::{fsx, layout};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long somebody who only asks whether an agent is at work may keep us waiting.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// Whether a run goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::ops) enum Pulse {
+    /// Its end is recorded.
+    Over,
+    /// Somebody holds the agent's lock, or it is another clone's.
+    Alive,
+    /// Nobody does: whoever should have recorded its end was killed.
+    Dead,
+}
+
+/// Feels the pulse of a run.
+///
+/// # Errors
+/// `io`.
+pub(in crate::ops) fn pulse(common_dir: &Path, agent: &Agent, run: &Run) -> Result<Pulse> {
+    if run.end.is_some() {
+        return Ok(Pulse::Over);
+    }
+    let here = is_here(common_dir, agent, run);
+    match here && !lock::is_held(common_dir, &layout::live_lock(agent.id))? {
+        true => Ok(Pulse::Dead),
+        false => Ok(Pulse::Alive),
+    }
+}
+
+/// Whether a run was one of this clone's, which then has its logs.
+fn is_here(common_dir: &Path, agent: &Agent, run: &Run) -> bool {
+    log(common_dir, agent, run.number(), "out").exists()
+}
+
+/// The log of one stream of a run.
+pub(super) fn log(common_dir: &Path, agent: &Agent, number: u32, stream: &str) -> PathBuf {
+    layout::runs_dir(common_dir, agent.id).join(format!("{number}.{stream}"))
+}
+
+/// Takes the lock that says a process of ours works for the agent.
+///
+/// # Errors
+/// `run-active` when one does.
+pub(super) fn lock(ctx: &Ctx, agent: &Agent) -> Result<Guard> {
+    let common = ctx.repo.common_dir();
+    fsx::create_dir(&layout::agent_dir(common, agent.id))?;
+    lock::hold_for(common, &layout::live_lock(agent.id), PATIENCE).map_err(|error| {
+        let id = agent.id.short();
+        match error.code() {
+            Code::LockTimeout => Error::new(
+                Code::RunActive,
+                format!("a process is at work for agent {id}"),
+            )
+            .hint(format!("to see it, run git agent show {id}")),
+            _ => error,
+        }
+    })
+}
+
+/// Records the end of a run that is dead. Gives what is known of it; `None` when there is none, or when it
+/// turns out to be alive.
+///
+/// # Errors
+/// Those of the ledger.
+pub(in crate::ops) fn bury(ctx: &Ctx, agent: &Agent) -> Result<Option<Outcome>> {
+    match lock(ctx, agent) {
+        Ok(guard) => bury_locked(ctx, agent, &guard),
+        Err(error) if error.code() == Code::RunActive => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// As [`bury`], for whoever holds the lock.
+pub(super) fn bury_locked(ctx: &Ctx, agent: &Agent, guard: &Guard) -> Result<Option<Outcome>> {
+    let common = ctx.repo.common_dir();
+    let row = Ledger::new(&ctx.repo).agent(agent.spawn_commit)?;
+    let dead = row
+        .as_ref()
+        .and_then(|row| row.run.as_ref())
+        .filter(|run| run.end.is_none() && is_here(common, agent, run));
+    let Some(run) = dead else {
+        return Ok(None);
+    };
+    let outcome = warden::noted(guard.file()).unwrap_or(Outcome::LOST);
+    exited(ctx, agent, run.number(), outcome, None)?;
+    Ok(Some(outcome))
+}
+
+/// Adds the end of a run to the row.
+pub(super) fn exited(
+    ctx: &Ctx,
+    agent: &Agent,
+    number: u32,
+    outcome: Outcome,
+    log_bytes: Option<u64>,
+) -> Result<()> {
+    let what = What::Exited(Exited {
+        run: Some(number),
+        code: outcome.code,
+        ended: Some(outcome.ending),
+        log_bytes,
+    });
+    let ledger = Ledger::new(&ctx.repo);
+    ledger.append(agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
+    Ok(())
+}

@@ -1,0 +1,209 @@
+//! What a finished run answers: `git-agent.run/1`.
+
+use super::RunPlan;
+use super::execute::NO_SANDBOX;
+use super::stage::Stage;
+use crate::domain::agent::Agent;
+use crate::domain::run::{Ending, Outcome};
+use crate::error::Result;
+use crate::ops::agent_report::rfc3339;
+use crate::ops::spawn::SpawnReport;
+use crate::ops::verify::VerifyReport;
+use crate::proc::capture::Logged;
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+use std::time::Duration;
+
+/// How many words of the end of the standard output are given back.
+const SUMMARY_WORDS: usize = 500;
+/// Where they are looked for: this many bytes at its end.
+const SUMMARY_BYTES: u64 = 64 * 1024;
+
+/// A command that is over.
+pub(super) struct Ended {
+    pub outcome: Outcome,
+    pub started: DateTime<Utc>,
+    pub ended: DateTime<Utc>,
+    pub duration: Duration,
+    /// Whether this process was asked to end meanwhile.
+    pub interrupted: bool,
+    pub out: Logged,
+    pub err: Logged,
+}
+
+impl Ended {
+    pub(super) fn is_success(&self) -> bool {
+        self.outcome.is_success() && !self.interrupted
+    }
+}
+
+/// The answer of `run`. Absent means not applicable, null that it could not be determined.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RunReport {
+    /// The format's name and version.
+    pub schema: &'static str,
+    /// `success` for a command that ended with status 0, else `failed`.
+    pub status: &'static str,
+    /// The agent's id.
+    pub agent_id: String,
+    /// The number of the run among those of its agent.
+    pub run: u32,
+    /// The command, shortened, with its placeholders.
+    pub command: String,
+    /// The status as a shell gives it: 128 + n for signal n, 124 when the time was up.
+    pub exit_code: u8,
+    /// What ended it: `exit`, `signal`, `timeout`, `stopped`, or `lost` when nobody knows.
+    pub ended: &'static str,
+    /// Whether its time was up.
+    pub timed_out: bool,
+    /// When it began, RFC 3339.
+    pub started: String,
+    /// When it ended, RFC 3339.
+    pub ended_at: String,
+    /// How long it took, in milliseconds.
+    pub duration_ms: u64,
+    /// How long it might have taken, in milliseconds.
+    pub timeout_ms: u64,
+    /// The log of its standard output, absolute.
+    pub stdout_path: String,
+    /// The log of its standard error, absolute.
+    pub stderr_path: String,
+    /// How many bytes it wrote to its standard output.
+    pub stdout_bytes: u64,
+    /// How many bytes it wrote to its standard error.
+    pub stderr_bytes: u64,
+    /// How many bytes of both, from the middle, are not in the logs.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cut_bytes: u64,
+    /// What the sandbox enforced.
+    pub sandbox: &'static str,
+    /// The end of its standard output, at most 500 words.
+    pub summary: String,
+    /// `accept` or `reject`; absent when nothing was judged, null when judging failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Option<String>>,
+    /// The whole verdict.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verify: Option<VerifyReport>,
+    /// The agent as `spawn` answers it, when the run made it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spawn: Option<SpawnReport>,
+    /// What the caller should know.
+    pub warnings: Vec<String>,
+}
+
+impl RunReport {
+    pub(super) fn new(
+        agent: &Agent,
+        plan: &RunPlan,
+        stage: &Stage,
+        ended: &Ended,
+        spawn: Option<SpawnReport>,
+    ) -> RunReport {
+        let outcome = ended.outcome;
+        let mut warnings = spawn
+            .as_ref()
+            .map_or(Vec::new(), |spawn| spawn.warnings.clone());
+        for (path, logged) in [(&stage.stdout, &ended.out), (&stage.stderr, &ended.err)] {
+            if let Some(trouble) = &logged.trouble {
+                let path = path.display();
+                warnings.push(format!("the log {path} is not complete: {trouble}"));
+            }
+        }
+        RunReport {
+            schema: "git-agent.run/1",
+            status: if ended.is_success() {
+                "success"
+            } else {
+                "failed"
+            },
+            agent_id: agent.id.to_string(),
+            run: stage.number,
+            command: stage.description.clone(),
+            exit_code: outcome.code,
+            ended: outcome.ending.as_str(),
+            timed_out: outcome.ending == Ending::Timeout,
+            started: rfc3339(ended.started),
+            ended_at: rfc3339(ended.ended),
+            duration_ms: millis(ended.duration),
+            timeout_ms: millis(plan.limit),
+            stdout_path: stage.stdout.to_string_lossy().into_owned(),
+            stderr_path: stage.stderr.to_string_lossy().into_owned(),
+            stdout_bytes: ended.out.bytes,
+            stderr_bytes: ended.err.bytes,
+            cut_bytes: ended.out.cut + ended.err.cut,
+            sandbox: NO_SANDBOX,
+            summary: last_words(&end_of(&stage.stdout)),
+            verdict: None,
+            verify: None,
+            spawn,
+            warnings,
+        }
+    }
+
+    /// Adds what became of judging the work. The run itself is over and told of in either case.
+    pub(super) fn judged(&mut self, verified: Result<VerifyReport>) {
+        match verified {
+            Ok(report) => {
+                self.verdict = Some(Some(report.verdict.clone()));
+                self.verify = Some(report);
+            }
+            Err(error) => {
+                self.verdict = Some(None);
+                self.warnings
+                    .push(format!("the work could not be judged: {error}"));
+            }
+        }
+    }
+}
+
+/// The end of a log as text; nothing where it cannot be read, which a warning tells.
+fn end_of(path: &Path) -> String {
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = File::open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(SUMMARY_BYTES)))?;
+        let mut bytes = Vec::new();
+        file.take(SUMMARY_BYTES).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
+}
+
+fn last_words(text: &str) -> String {
+    let text = text.trim();
+    let mut starts = text
+        .split_whitespace()
+        .rev()
+        .map(|word| word.as_ptr() as usize - text.as_ptr() as usize);
+    match starts.nth(SUMMARY_WORDS - 1) {
+        Some(start) => text[start..].to_owned(),
+        None => text.to_owned(),
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_is_the_last_five_hundred_words_as_they_stand() {
+        assert_eq!(last_words("  one\n\n  two \n"), "one\n\n  two");
+        assert_eq!(last_words(""), "");
+        let long = "é word\n".repeat(600);
+        let summary = last_words(&long);
+        assert_eq!(summary.split_whitespace().count(), SUMMARY_WORDS);
+        assert!(summary.starts_with("é word\né"), "{summary}");
+    }
+}

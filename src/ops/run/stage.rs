@@ -1,0 +1,150 @@
+//! Everything that a command finds when it starts.
+
+use super::{RunPlan, record, words};
+use crate::domain::agent::Agent;
+use crate::domain::run::describe_command;
+use crate::error::{Code, Error, IoContext, Result};
+use crate::ops::Ctx;
+use crate::store::{fsx, layout};
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use words::Placeholder;
+
+/// Where temporary files go when nobody says otherwise.
+const TEMPORARY: &str = "/tmp";
+
+/// A prepared run.
+pub(super) struct Stage {
+    /// Its number among the runs of its agent.
+    pub number: u32,
+    /// Where the command runs.
+    pub directory: PathBuf,
+    /// Its words, with nothing left to fill in.
+    pub command: Vec<OsString>,
+    /// The command as it is recorded.
+    pub description: String,
+    /// Variables that it gets.
+    pub variables: Vec<(&'static str, OsString)>,
+    /// The file on its standard input.
+    pub input: Option<PathBuf>,
+    /// Its own place for temporary files.
+    pub scratch: Scratch,
+    /// The log of its standard output.
+    pub stdout: PathBuf,
+    /// The log of its standard error.
+    pub stderr: PathBuf,
+}
+
+impl Stage {
+    /// Makes what there has to be. The run's number is one more than the last one's, which the agent's lock
+    /// keeps from being taken twice.
+    pub(super) fn prepare(ctx: &Ctx, agent: &Agent, plan: &RunPlan) -> Result<Stage> {
+        let common = ctx.repo.common_dir();
+        let directory = super::directory_of(ctx, agent)?;
+        let prompt = layout::agent_dir(common, agent.id).join("prompt.md");
+        let named = words::name_prompt(&plan.command);
+        if !prompt.is_file() {
+            return Err(Error::new(
+                Code::AgentState,
+                format!(
+                    "the prompt of agent {} is not in this clone",
+                    agent.id.short()
+                ),
+            )
+            .hint("to give the task to a new agent, run git agent run <task.toml> -- …"));
+        }
+        let text = fs::read(&prompt).at("could not read", &prompt)?;
+        let command = words::fill(&plan.command, |placeholder| match placeholder {
+            Placeholder::Prompt => OsString::from_vec(text.clone()),
+            Placeholder::PromptFile => prompt.clone().into(),
+            Placeholder::Model => model(plan).unwrap_or_default(),
+            Placeholder::MaxIterations => max_iterations(plan).unwrap_or_default(),
+            Placeholder::Worktree => directory.clone().into(),
+            Placeholder::Id => agent.id.to_string().into(),
+        })?;
+        let number = agent.run.as_ref().map_or(1, |run| run.number() + 1);
+        let spool = layout::spool_dir(common, agent.id);
+        fsx::create_dir(&spool)?;
+        fsx::create_dir(&layout::runs_dir(common, agent.id))?;
+        let scratch = Scratch::make(ctx, agent)?;
+        Ok(Stage {
+            number,
+            description: describe_command(plan.command.iter().map(|word| word.to_string_lossy())),
+            variables: variables(ctx, agent, plan, &[&directory, &spool, scratch.path()]),
+            input: (!named).then_some(prompt),
+            stdout: record::log(common, agent, number, "out"),
+            stderr: record::log(common, agent, number, "err"),
+            command,
+            directory,
+            scratch,
+        })
+    }
+}
+
+fn variables(
+    ctx: &Ctx,
+    agent: &Agent,
+    plan: &RunPlan,
+    [directory, spool, scratch]: &[&Path; 3],
+) -> Vec<(&'static str, OsString)> {
+    let path = |path: &Path| path.as_os_str().to_owned();
+    let mut variables = vec![
+        ("GIT_AGENT_ID", agent.id.to_string().into()),
+        ("GIT_AGENT_DEPTH", (ctx.env.depth + 1).to_string().into()),
+        ("GIT_AGENT_WORKTREE", path(directory)),
+        ("GIT_AGENT_SPOOL", path(spool)),
+        ("TMPDIR", path(scratch)),
+        // Nobody is there to answer a question or to close an editor.
+        ("GIT_TERMINAL_PROMPT", "0".into()),
+        ("GIT_EDITOR", "true".into()),
+    ];
+    variables.extend(model(plan).map(|model| ("GIT_AGENT_MODEL", model)));
+    variables.extend(max_iterations(plan).map(|count| ("GIT_AGENT_MAX_ITERATIONS", count)));
+    variables
+}
+
+fn model(plan: &RunPlan) -> Option<OsString> {
+    let model = plan.task.as_ref()?.model.as_ref()?;
+    Some(model.into())
+}
+
+fn max_iterations(plan: &RunPlan) -> Option<OsString> {
+    let count = plan.task.as_ref()?.max_iterations?;
+    Some(count.to_string().into())
+}
+
+/// A directory for temporary files that only its owner can enter, gone when this is dropped. It is not in
+/// the repository, whose files and limits on paths would get in the way of what is tried out there.
+pub(super) struct Scratch(PathBuf);
+
+impl Scratch {
+    fn make(ctx: &Ctx, agent: &Agent) -> Result<Scratch> {
+        let random: String = ctx.nonce()?[..4]
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        let place = ctx.env.temporary.as_deref();
+        let path = place
+            .unwrap_or(Path::new(OsStr::new(TEMPORARY)))
+            .join(format!("git-agent-{}-{random}", agent.id.short()));
+        fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&path)
+            .at("could not make", &path)?;
+        Ok(Scratch(path))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // The warden has removed it already, if it came to that.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,153 @@
+//! The words of a command: what stands in place of `{prompt}` and its like.
+
+use crate::domain::task::Task;
+use crate::error::{Code, Error, Result};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+/// The longest word that Linux takes (`MAX_ARG_STRLEN` of execve(2)), in bytes, its end included.
+const LONGEST: usize = 128 * 1024;
+
+/// What a placeholder stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Placeholder {
+    Prompt,
+    PromptFile,
+    Model,
+    MaxIterations,
+    Worktree,
+    Id,
+}
+
+impl Placeholder {
+    const ALL: [Placeholder; 6] = [
+        Placeholder::Prompt,
+        Placeholder::PromptFile,
+        Placeholder::Model,
+        Placeholder::MaxIterations,
+        Placeholder::Worktree,
+        Placeholder::Id,
+    ];
+
+    /// How it is written.
+    fn text(self) -> &'static str {
+        match self {
+            Placeholder::Prompt => "{prompt}",
+            Placeholder::PromptFile => "{prompt_file}",
+            Placeholder::Model => "{model}",
+            Placeholder::MaxIterations => "{max_iterations}",
+            Placeholder::Worktree => "{worktree}",
+            Placeholder::Id => "{id}",
+        }
+    }
+
+    /// The one that a text begins with.
+    fn at_start(text: &[u8]) -> Option<Placeholder> {
+        Placeholder::ALL
+            .into_iter()
+            .find(|placeholder| text.starts_with(placeholder.text().as_bytes()))
+    }
+}
+
+/// Whether some word names the prompt; otherwise it is the command's standard input.
+pub(super) fn name_prompt(command: &[OsString]) -> bool {
+    mention(command, Placeholder::Prompt) || mention(command, Placeholder::PromptFile)
+}
+
+/// Refuses placeholders for which the task has nothing: an empty word in their place would be taken for
+/// something else.
+///
+/// # Errors
+/// `usage`.
+pub(super) fn require_filled(command: &[OsString], task: Option<&Task>) -> Result<()> {
+    let model = task.and_then(|task| task.model.as_ref());
+    let turns = task.and_then(|task| task.max_iterations);
+    for (placeholder, key, given) in [
+        (Placeholder::Model, "model", model.is_some()),
+        (
+            Placeholder::MaxIterations,
+            "max_iterations",
+            turns.is_some(),
+        ),
+    ] {
+        if !given && mention(command, placeholder) {
+            let text = placeholder.text();
+            return Err(Error::new(
+                Code::Usage,
+                format!("the command has {text}, and the task names no `{key}`"),
+            )
+            .hint(format!("to name one, add `{key} = …` to the task file")));
+        }
+    }
+    Ok(())
+}
+
+/// The command with every placeholder filled. What is filled in is not looked at again: a prompt may
+/// speak of `{id}`. Other braces are nobody's business.
+///
+/// # Errors
+/// `usage` when a word becomes longer than the system takes.
+pub(super) fn fill(
+    command: &[OsString],
+    value: impl Fn(Placeholder) -> OsString,
+) -> Result<Vec<OsString>> {
+    command.iter().map(|word| fill_word(word, &value)).collect()
+}
+
+fn fill_word(word: &OsStr, value: impl Fn(Placeholder) -> OsString) -> Result<OsString> {
+    let mut filled = Vec::new();
+    let mut rest = word.as_bytes();
+    while let Some((&first, others)) = rest.split_first() {
+        if let Some(placeholder) = Placeholder::at_start(rest) {
+            filled.extend(value(placeholder).into_vec());
+            rest = &rest[placeholder.text().len()..];
+        } else {
+            filled.push(first);
+            rest = others;
+        }
+    }
+    if filled.len() >= LONGEST {
+        return Err(Error::new(
+            Code::Usage,
+            "the prompt is too long for a word of a command line",
+        )
+        .hint("to hand it over in a file, write {prompt_file} in place of {prompt}"));
+    }
+    Ok(OsString::from_vec(filled))
+}
+
+fn mention(command: &[OsString], placeholder: Placeholder) -> bool {
+    let text = placeholder.text().as_bytes();
+    command
+        .iter()
+        .any(|word| word.as_bytes().windows(text.len()).any(|part| part == text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_are_filled_once_and_other_braces_stay() {
+        let value = |placeholder| match placeholder {
+            Placeholder::Prompt => "say {id}".into(),
+            other => format!("<{other:?}>").into(),
+        };
+        let check = |word: &str, expected: &str| {
+            let filled = fill(&[word.into()], value).expect("short");
+            assert_eq!(filled, [expected], "{word}");
+        };
+        check("-p={prompt}.", "-p=say {id}.");
+        check("{prompt_file}{worktree}", "<PromptFile><Worktree>");
+        check("{\"a\": {}} {prompts} {", "{\"a\": {}} {prompts} {");
+        check("{{id}}", "{<Id>}");
+        check("", "");
+    }
+
+    #[test]
+    fn a_word_that_the_system_would_not_take_is_refused() {
+        let long = |_| OsString::from("x".repeat(LONGEST));
+        let error = fill(&["{prompt}".into()], long).expect_err("too long");
+        assert_eq!(error.code(), Code::Usage);
+    }
+}

@@ -1,0 +1,201 @@
+//! What a command writes, read from its pipes and kept.
+
+use super::tail::Tail;
+use crate::error::{IoContext, Result};
+use std::fs::{File, OpenOptions};
+use std::io::{PipeReader, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How many bytes of a stream are written to its log as they come.
+const HEAD: u64 = 8 * 1024 * 1024;
+/// How many of the bytes after those are kept: the last ones.
+const TAIL: usize = 1024 * 1024;
+/// How long a pipe has to drain when everybody who was started is gone. Whoever still holds it was handed
+/// it by them.
+const DRAIN: Duration = Duration::from_millis(500);
+
+/// A pipe that is read by a thread of its own.
+#[derive(Debug)]
+pub(super) struct Drained(Receiver<()>);
+
+impl Drained {
+    /// Waits for the end of the pipe, but not for ever.
+    pub(super) fn wait(&self) {
+        let _ = self.0.recv_timeout(DRAIN);
+    }
+}
+
+/// Reads a pipe to its end.
+pub(super) fn drain(
+    mut reader: PipeReader,
+    mut take: impl FnMut(&[u8]) + Send + 'static,
+) -> std::io::Result<Drained> {
+    let (send, drained) = mpsc::sync_channel(1);
+    std::thread::Builder::new()
+        .name("output".into())
+        .spawn(move || {
+            let mut buffer = vec![0; 64 * 1024];
+            while let Ok(count @ 1..) = reader.read(&mut buffer) {
+                take(&buffer[..count]);
+            }
+            let _ = send.send(());
+        })?;
+    Ok(Drained(drained))
+}
+
+/// What was written to a stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Logged {
+    /// How many bytes.
+    pub bytes: u64,
+    /// How many of them, from the middle, are not in the log.
+    pub cut: u64,
+    /// Why the log is not complete, when it could not be written.
+    pub trouble: Option<String>,
+}
+
+/// One stream on its way into a log.
+pub struct Capture {
+    log: Arc<Mutex<Log>>,
+    drained: Drained,
+    path: PathBuf,
+}
+
+/// Reads a stream into a new file, which only its owner may read, and copies it to `echo` at once.
+///
+/// # Errors
+/// `io` when the file cannot be made.
+pub fn capture(
+    reader: PipeReader,
+    path: &Path,
+    mut echo: Option<Box<dyn Write + Send>>,
+) -> Result<Capture> {
+    let log = Arc::new(Mutex::new(Log::create(path)?));
+    let shared = Arc::clone(&log);
+    let drained = drain(reader, move |bytes| {
+        locked(&shared).push(bytes);
+        // A reader that went away misses the rest; the log has it.
+        if let Some(writer) = &mut echo
+            && writer.write_all(bytes).is_err()
+        {
+            echo = None;
+        }
+    })
+    .at("could not read for", path)?;
+    Ok(Capture {
+        log,
+        drained,
+        path: path.to_owned(),
+    })
+}
+
+impl Capture {
+    /// Where the log is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Waits for the end of the stream and completes the log.
+    pub fn finish(&self) -> Logged {
+        self.drained.wait();
+        locked(&self.log).finish()
+    }
+}
+
+/// A file that holds the beginning and the end of a stream.
+#[derive(Debug)]
+struct Log {
+    file: File,
+    logged: Logged,
+    tail: Tail,
+    finished: bool,
+}
+
+impl Log {
+    fn create(path: &Path) -> Result<Log> {
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(true)
+            .write(true)
+            .mode(0o600)
+            .open(path)
+            .at("could not make", path)?;
+        Ok(Log {
+            file,
+            logged: Logged::default(),
+            tail: Tail::new(TAIL),
+            finished: false,
+        })
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        if self.finished {
+            return;
+        }
+        let room = usize::try_from(HEAD.saturating_sub(self.logged.bytes)).unwrap_or(usize::MAX);
+        let (head, rest) = bytes.split_at(room.min(bytes.len()));
+        self.logged.bytes += bytes.len() as u64;
+        self.write(head);
+        self.tail.push(rest);
+    }
+
+    fn finish(&mut self) -> Logged {
+        if !std::mem::replace(&mut self.finished, true) {
+            let (tail, cut) = self.tail.take();
+            self.logged.cut = cut;
+            if cut > 0 {
+                self.write(format!("\n[git-agent: {cut} bytes are left out here]\n").as_bytes());
+            }
+            self.write(&tail);
+        }
+        self.logged.clone()
+    }
+
+    /// The command goes on without its log.
+    fn write(&mut self, bytes: &[u8]) {
+        if self.logged.trouble.is_none()
+            && let Err(error) = self.file.write_all(bytes)
+        {
+            self.logged.trouble = Some(error.to_string());
+        }
+    }
+}
+
+/// A log is whole between any two of its writes.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_keeps_both_ends_and_says_what_is_missing() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("log");
+        let mut log = Log::create(&path).expect("a log");
+        let (head, tail) = (usize::try_from(HEAD).expect("small"), TAIL);
+        log.push(&vec![b'a'; head - 1]);
+        log.push(b"bcc");
+        log.push(&vec![b'd'; tail]);
+        let logged = log.finish();
+        let bytes = (head + 2 + tail) as u64;
+        let expected = Logged {
+            bytes,
+            cut: 2,
+            trouble: None,
+        };
+        assert_eq!(logged, expected);
+        let text = std::fs::read(&path).expect("readable");
+        let middle = b"ab\n[git-agent: 2 bytes are left out here]\nd";
+        assert!(text[head - 2..].starts_with(&middle[..]));
+        assert!(text.ends_with(b"dd"));
+        log.push(b"late");
+        assert_eq!(log.finish(), expected, "nothing is added afterwards");
+    }
+}

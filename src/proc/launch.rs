@@ -1,0 +1,45 @@
+//! The last moment of this program in a process that becomes a command.
+
+use crate::error::{Code, Error};
+use rustix::process::{Signal, getppid, set_parent_process_death_signal, setsid};
+use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// Becomes the command: in a session of its own, so that it has no terminal to ask questions on, and bound
+/// to die with the process `warden` above it. Comes back only with the reason why it could not.
+pub fn launch(warden: u32, program: &OsStr, arguments: &[OsString]) -> Error {
+    // Fails in a process that leads its session already, which is what is wanted.
+    let _ = setsid();
+    let fail = |error: std::io::Error| Error::io("could not prepare a command", error);
+    if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
+        return fail(error.into());
+    }
+    if !is_below(warden) {
+        return fail(std::io::Error::other("the process above it is gone"));
+    }
+    let error = Command::new(program).args(arguments).exec();
+    let name = program.to_string_lossy();
+    match error.kind() {
+        ErrorKind::NotFound => not_found(&name),
+        _ => Error::new(
+            Code::CommandNotRunnable,
+            format!("the command `{name}` could not be run"),
+        )
+        .because(error),
+    }
+}
+
+/// What is said of a command that does not exist.
+pub fn not_found(name: &str) -> Error {
+    Error::new(
+        Code::CommandNotFound,
+        format!("the command `{name}` was not found"),
+    )
+}
+
+/// Whether that process is still our parent. A death signal asked for too late never comes.
+pub(super) fn is_below(parent: u32) -> bool {
+    getppid().is_some_and(|pid| u32::try_from(pid.as_raw_nonzero().get()) == Ok(parent))
+}

@@ -1,0 +1,214 @@
+//! What a warden does with its life.
+//!
+//! ```text
+//! working ──┬─ the command ends, something of it is left ─┐
+//!           ├─ its time is up ────────────────────────────┼─> ending: TERM ── grace ──> killing: KILL,
+//!           └─ we are asked to end, or our parent is gone ┘                        until nothing is left
+//! ```
+//!
+//! Orphans below it become its children, so "nothing is left" is the kernel's answer that it has none.
+
+use super::descendants;
+use crate::domain::run::{Ending, Outcome};
+use crate::error::{Error, Result};
+use crate::proc::launch::is_below;
+use crate::proc::signals;
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, Signal, WaitOptions, WaitStatus, getpid, set_child_subreaper,
+    set_parent_process_death_signal, wait,
+};
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+/// What the kernel sends when our parent is gone. Asking who the parent is would not do: the signal comes
+/// with the end of its first thread.
+const ORPHANED: Signal = Signal::USR1;
+/// How long processes have to end after TERM.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long KILL is given before it is sent to whatever was started meanwhile.
+const PAUSE: Duration = Duration::from_millis(20);
+/// How often KILL is sent. What is left after five seconds hangs in the kernel.
+const VOLLEYS: u32 = 250;
+
+/// What a warden is told on its command line.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// This program's own file.
+    pub program: PathBuf,
+    /// The process that waits for it.
+    pub parent: u32,
+    /// How long the command may take.
+    pub limit: Duration,
+    /// What the command reads.
+    pub input: Option<PathBuf>,
+    /// A directory that goes at the end.
+    pub scratch: Option<PathBuf>,
+    /// The command's words.
+    pub command: Vec<OsString>,
+}
+
+/// Runs a command and stays until nothing of it is left. Notes the outcome in the file on its standard input
+/// and gives the status to end with.
+///
+/// # Errors
+/// `io` when the command cannot be started.
+pub fn keep(order: &Order) -> Result<u8> {
+    let (mut watch, signals) = Watch::begin(order)
+        .map_err(|error| Error::io("could not start watching over a command", error))?;
+    let outcome = watch.until_nothing_is_left(&signals);
+    note(outcome).map_err(|error| Error::io("could not note how a command ended", error))?;
+    if let Some(scratch) = &order.scratch {
+        // What it left there is nobody's work.
+        let _ = std::fs::remove_dir_all(scratch);
+    }
+    Ok(outcome.code)
+}
+
+fn note(outcome: Outcome) -> std::io::Result<()> {
+    let slate = File::from(rustix::stdio::stdin().try_clone_to_owned()?);
+    slate.write_all_at(outcome.to_line().as_bytes(), 0)
+}
+
+struct Watch {
+    main: Pid,
+    /// How the command itself ended.
+    ended: Option<Outcome>,
+    /// Why we ended it.
+    reason: Option<Outcome>,
+    phase: Phase,
+    /// When the phase is over.
+    until: Instant,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Working,
+    Ending,
+    Killing(u32),
+}
+
+impl Watch {
+    fn begin(order: &Order) -> std::io::Result<(Watch, Receiver<Signal>)> {
+        set_child_subreaper(Some(getpid()))?;
+        let signals = signals::listen(ORPHANED)?;
+        set_parent_process_death_signal(Some(ORPHANED))?;
+        let stdin = match &order.input {
+            Some(path) => File::open(path)?.into(),
+            None => Stdio::null(),
+        };
+        let until = Instant::now() + order.limit;
+        let child = Command::new(&order.program)
+            .arg("launch")
+            .arg(format!("--warden={}", std::process::id()))
+            .arg("--")
+            .args(&order.command)
+            .stdin(stdin)
+            .spawn()?;
+        let main = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let mut watch = Watch {
+            main: main.ok_or_else(|| std::io::Error::other("a process has a number"))?,
+            ended: None,
+            reason: None,
+            phase: Phase::Working,
+            until,
+        };
+        if !is_below(order.parent) {
+            // It was gone before its death could be announced.
+            watch.asked(ORPHANED);
+        }
+        Ok((watch, signals))
+    }
+
+    fn until_nothing_is_left(&mut self, signals: &Receiver<Signal>) -> Outcome {
+        while self.reap() && self.phase != Phase::Killing(VOLLEYS) {
+            if self.ended.is_some() && self.phase == Phase::Working {
+                self.end(Signal::TERM);
+            }
+            let left = self.until.saturating_duration_since(Instant::now());
+            match signals.recv_timeout(left) {
+                Ok(Signal::CHILD) => {}
+                Ok(signal) => self.asked(signal),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    self.time_is_up();
+                }
+            }
+        }
+        self.reason.or(self.ended).unwrap_or(Outcome::LOST)
+    }
+
+    /// Takes note of every child that has ended; `false` when none is left.
+    fn reap(&mut self) -> bool {
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) if pid == self.main => self.ended = Some(outcome(status)),
+                Ok(Some(_)) | Err(Errno::INTR) => {}
+                Ok(None) => return true,
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// Somebody wants it over: the command is told in the same words. It is told once, because one interrupt
+    /// comes twice to whoever was started as `git agent`: from the terminal, and from git.
+    fn asked(&mut self, signal: Signal) {
+        if self.phase != Phase::Working {
+            return;
+        }
+        let (ending, signal) = match signal {
+            ORPHANED => (Ending::Lost, Signal::TERM),
+            _ => (Ending::Stopped, signal),
+        };
+        let code = u8::try_from(128 + signal.as_raw()).unwrap_or(u8::MAX);
+        self.reason = Some(Outcome { ending, code });
+        self.end(signal);
+    }
+
+    fn time_is_up(&mut self) {
+        match self.phase {
+            Phase::Working => {
+                self.reason = Some(Outcome::TIMEOUT);
+                self.end(Signal::TERM);
+            }
+            Phase::Ending => self.kill(0),
+            Phase::Killing(volleys) => self.kill(volleys + 1),
+        }
+    }
+
+    fn end(&mut self, signal: Signal) {
+        self.signal(signal);
+        // One that is stopped hears nothing else.
+        self.signal(Signal::CONT);
+        self.phase = Phase::Ending;
+        self.until = Instant::now() + GRACE;
+    }
+
+    fn kill(&mut self, volleys: u32) {
+        self.signal(Signal::KILL);
+        self.phase = Phase::Killing(volleys);
+        self.until = Instant::now() + PAUSE;
+    }
+
+    fn signal(&self, signal: Signal) {
+        descendants::signal(getpid(), self.main, signal);
+    }
+}
+
+fn outcome(status: WaitStatus) -> Outcome {
+    let code = |number: i32| u8::try_from(number).unwrap_or(u8::MAX);
+    match (status.exit_status(), status.terminating_signal()) {
+        (_, Some(signal)) => Outcome {
+            ending: Ending::Signal,
+            code: code(128 + signal),
+        },
+        (status, None) => Outcome {
+            ending: Ending::Exit,
+            code: status.map_or(u8::MAX, code),
+        },
+    }
+}

@@ -1,0 +1,173 @@
+//! The child is this test binary run again: it runs a command through the library and is gone, without
+//! any destructor, as soon as it is told that the chosen step is complete.
+
+use super::processes::{FAMILY, family, is_over};
+use super::{beside, events, run_json, spawned};
+use crate::support::agent::TASK;
+use crate::support::{TestRepo, isolated};
+use git_agent::ops::ctx::{Ctx, Env, Seams};
+use git_agent::ops::run::{self, Echo, RunOptions, STEPS, Target};
+use serde_json::Value;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+const STEP: &str = "GIT_AGENT_TEST_STEP";
+const AGENT: &str = "GIT_AGENT_TEST_AGENT";
+const SCRIPT: &str = "GIT_AGENT_TEST_SCRIPT";
+
+/// Not a test: the process that dies. It does nothing unless a step is named.
+#[test]
+fn child() {
+    let (Ok(step), Ok(agent)) = (std::env::var(STEP), std::env::var(AGENT)) else {
+        return;
+    };
+    let script = std::env::var(SCRIPT).expect("a script");
+    let directory = std::env::current_dir().expect("a directory");
+    run_with(&directory, &agent, &script, move |name| {
+        if name == step {
+            std::process::abort();
+        }
+    });
+}
+
+fn run_with(
+    directory: &Path,
+    agent: &str,
+    script: &str,
+    reached: impl Fn(&str) + Send + Sync + 'static,
+) {
+    let repo = git_agent::git::Repo::open(directory).expect("a repository");
+    let env = Env {
+        directory: directory.to_owned(),
+        program: Some(env!("CARGO_BIN_EXE_git-agent").into()),
+        temporary: directory.parent().map(Path::to_owned),
+        ..Env::default()
+    };
+    let seams = Seams {
+        reached: Arc::new(reached),
+        ..Seams::real()
+    };
+    let ctx = Ctx::new(repo, env, seams);
+    let command = ["sh", "-c", script].map(Into::into).to_vec();
+    let target = Target::Agent(agent.to_owned());
+    let plan = run::plan(&ctx, target, command, RunOptions::default()).expect("a plan");
+    run::execute(&ctx, plan, Echo::default()).expect("a report");
+}
+
+fn die_at(repo: &TestRepo, id: &str, step: &str, script: &str) {
+    let output = isolated(std::env::current_exe().expect("this binary"), &repo.path())
+        .args(["--exact", "run::kill::child", "--nocapture"])
+        .env(STEP, step)
+        .env(AGENT, id)
+        .env(SCRIPT, script)
+        .env("BESIDE", beside(repo, ""))
+        .output()
+        .expect("starts");
+    assert!(!output.status.success(), "{step} was never reached");
+}
+
+/// What `show` says of the last run once nobody holds the agent's lock.
+fn last_run(repo: &TestRepo, id: &str) -> Value {
+    loop {
+        let run = repo.agent_json(&["show", id])["run"].clone();
+        if run["state"] != "running" {
+            return run;
+        }
+        std::thread::yield_now();
+    }
+}
+
+fn problems(repo: &TestRepo, arguments: &[&str]) -> Vec<String> {
+    let all = [&["doctor", "--format=json"], arguments].concat();
+    let output = repo.agent(&all);
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let findings = report["findings"].as_array().expect("a list").iter();
+    let problems = findings.filter(|finding| finding["weight"] == "problem");
+    let codes = problems.map(|one| one["code"].as_str().expect("a code").to_owned());
+    codes.collect()
+}
+
+#[test]
+fn the_steps_are_reached_in_the_order_they_are_listed() {
+    let (repo, id) = spawned(TASK);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&seen);
+    run_with(&repo.path(), &id, "true", move |name| {
+        log.lock().expect("unpoisoned").push(name.to_owned());
+    });
+    assert_eq!(*seen.lock().expect("unpoisoned"), STEPS);
+}
+
+#[test]
+fn whatever_a_kill_leaves_doctor_records_and_the_next_run_succeeds() {
+    for step in STEPS {
+        let (repo, id) = spawned(TASK);
+        die_at(&repo, &id, step, "exit 7");
+        // A command that was cut short had its time to end; one that ended is told of as it did.
+        let (state, expected) = match step {
+            "locked" | "prepared" => (Value::Null, None),
+            "started" => ("dead".into(), Some("exited status 137 (lost)")),
+            "launched" => ("dead".into(), None),
+            "ended" => ("dead".into(), Some("exited status 7")),
+            _ => ("exited".into(), Some("exited status 7")),
+        };
+        let run = last_run(&repo, &id);
+        assert_eq!(run["state"], state, "after {step}");
+        let dead = state == "dead";
+        let found: &[&str] = if dead { &["runs.dead"] } else { &[] };
+        assert_eq!(problems(&repo, &[]), found, "after {step}");
+        assert!(problems(&repo, &["--fix"]).is_empty(), "after {step}");
+        if let Some(expected) = expected {
+            let log = events(&repo, &id);
+            assert!(
+                log.iter().any(|line| line == expected),
+                "after {step}: {log:?}"
+            );
+        }
+        let report = run_json(&repo, &id, &["--no-verify"], "true");
+        let number = if state.is_null() { 1 } else { 2 };
+        assert_eq!(report["run"], number, "after {step}");
+        let row = repo.agent_json(&["show", &id]);
+        assert!(row.get("irregular").is_none(), "after {step}: {row}");
+    }
+}
+
+#[test]
+fn the_next_run_records_a_dead_one_by_itself() {
+    let (repo, id) = spawned(TASK);
+    die_at(&repo, &id, "ended", "exit 7");
+    run_json(&repo, &id, &["--no-verify"], "exit 8");
+    let log = events(&repo, &id);
+    assert_eq!(
+        log[2..],
+        [
+            "started sh -c 'exit 7'",
+            "exited status 7",
+            "started sh -c 'exit 8'",
+            "exited status 8"
+        ]
+    );
+}
+
+#[test]
+fn what_a_command_started_dies_with_whoever_ran_it() {
+    let (repo, id) = spawned(TASK);
+    let script = format!("{FAMILY} sleep 1000");
+    // Waits for the command to have started everything, then is killed.
+    let mut child = super::command(&repo, &id, &[], &script)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("starts");
+    let family = family(&repo);
+    child.kill().expect("killed");
+    child.wait().expect("ends");
+    assert_eq!(last_run(&repo, &id)["state"], "dead");
+    // The lock was held until nothing was left.
+    for pid in family {
+        assert!(is_over(pid), "{pid}");
+    }
+    assert!(problems(&repo, &["--fix"]).is_empty());
+    let last = events(&repo, &id).pop().expect("an event");
+    assert_eq!(last, "exited status 143 (lost)");
+}

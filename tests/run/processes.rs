@@ -1,0 +1,191 @@
+use super::{beside, command, events, read, run, run_json, spawned};
+use crate::support::TestRepo;
+use crate::support::agent::{TASK, describe};
+use rustix::process::{Pid, Signal, kill_process};
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+/// Starts three processes in three ways and writes down their numbers: a child, one with a session of its
+/// own that ignores TERM, and one whose parents are gone.
+pub(super) const FAMILY: &str = r#"
+note() { echo "$1" >> "$BESIDE/pids"; }
+sleep 1000 & note $!
+setsid sh -c 'trap "" TERM HUP INT; echo $$ >> "$BESIDE/pids"; while :; do sleep 1000; done' &
+(setsid sh -c '(echo $(exec sh -c "echo \$PPID") >> "$BESIDE/pids"; exec sleep 1000) &' &)
+while [ "$(wc -l < "$BESIDE/pids")" -lt 3 ]; do sleep 0.01; done
+note end
+"#;
+
+/// The numbers that [`FAMILY`] wrote down, once it is complete.
+pub(super) fn family(repo: &TestRepo) -> Vec<i32> {
+    let path = beside(repo, "pids");
+    loop {
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        if text.ends_with("end\n") {
+            return text.lines().filter_map(|line| line.parse().ok()).collect();
+        }
+        std::thread::yield_now();
+    }
+}
+
+pub(super) fn is_over(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+    stat.map_or(true, |stat| stat.contains(") Z ") || stat.contains(") X "))
+}
+
+fn assert_over(repo: &TestRepo) {
+    let family = family(repo);
+    assert_eq!(family.len(), 3);
+    for pid in family {
+        assert!(is_over(pid), "{pid}: {}", read(format!("/proc/{pid}/stat")));
+    }
+}
+
+#[test]
+fn the_time_limit_ends_everything_that_was_started() {
+    let (repo, id) = spawned(TASK);
+    let report = run_json(
+        &repo,
+        &id,
+        &["--timeout=2s"],
+        &format!("{FAMILY} sleep 1000"),
+    );
+    assert_eq!(report["ended"], "timeout");
+    assert_over(&repo);
+}
+
+#[test]
+fn what_a_command_leaves_running_is_ended_with_it() {
+    let (repo, id) = spawned(TASK);
+    let report = run_json(&repo, &id, &["--no-verify"], FAMILY);
+    assert_eq!(
+        (&report["ended"], &report["exit_code"]),
+        (&"exit".into(), &0.into())
+    );
+    assert_over(&repo);
+}
+
+#[test]
+fn the_same_holds_for_check_commands() {
+    let checks = format!("{TASK}[checks]\ncommands = ['''{FAMILY} exit 1''']\n");
+    let agent = crate::verify::Agent::of_task(&checks);
+    agent.write("src/two.rs", "pub fn two() {}\n");
+    let output = crate::support::agent::agent_command(&agent.repo.path())
+        .args(["verify", &agent.id])
+        .env("BESIDE", beside(&agent.repo, ""))
+        .output()
+        .expect("starts");
+    assert!(
+        describe(&output).contains("commands.failed"),
+        "{}",
+        describe(&output)
+    );
+    assert_over(&agent.repo);
+}
+
+#[test]
+fn a_command_that_is_stopped_is_ended_too() {
+    let (repo, id) = spawned(TASK);
+    let report = run_json(
+        &repo,
+        &id,
+        &["--timeout=1s"],
+        "trap 'exit 3' TERM; kill -STOP $$",
+    );
+    assert_eq!(report["ended"], "timeout");
+}
+
+/// Starts a run that waits, and comes back when it does.
+fn waiting(repo: &TestRepo, id: &str, script: &str) -> Child {
+    let child = command(repo, id, &[], script)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("starts");
+    family(repo);
+    child
+}
+
+fn send(child: &Child, signal: Signal) {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    kill_process(pid.expect("a process"), signal).expect("signalled");
+}
+
+#[test]
+fn requests_to_end_are_passed_on_and_recorded() {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
+        let (repo, id) = spawned(TASK);
+        let trap = "trap 'echo heard >> \"$BESIDE/heard\"' INT TERM HUP";
+        let script = format!("{trap}; {FAMILY} sleep 1000 & wait");
+        let mut child = waiting(&repo, &id, &script);
+        // Below `git agent` an interrupt comes twice.
+        send(&child, signal);
+        send(&child, signal);
+        let status = child.wait().expect("ends");
+        assert_eq!(status.code(), Some(code));
+        assert_eq!(read(beside(&repo, "heard")), "heard\n", "once");
+        assert_over(&repo);
+        let last = events(&repo, &id).pop().expect("an event");
+        assert_eq!(last, format!("exited status {code} (stopped)"));
+    }
+}
+
+#[test]
+fn one_run_at_a_time_and_no_removal_meanwhile() {
+    let (repo, id) = spawned(TASK);
+    let child = waiting(&repo, &id, &format!("{FAMILY} sleep 1000"));
+    let second = run(&repo, &id, &[], "true");
+    assert_eq!(second.status.code(), Some(3));
+    assert!(
+        describe(&second).contains("error[run-active]"),
+        "{}",
+        describe(&second)
+    );
+    let discard = repo.agent(&["discard", &id]);
+    assert_eq!(discard.status.code(), Some(3));
+    let row = repo.agent_json(&["show", &id]);
+    assert_eq!(row["run"]["state"], "running");
+    let output = repo.agent(&["list"]);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("running (at work)"));
+    end(child, &repo);
+}
+
+fn end(mut child: Child, repo: &TestRepo) {
+    send(&child, Signal::TERM);
+    child.wait().expect("ends");
+    assert_over(repo);
+}
+
+#[test]
+fn many_agents_run_at_once() {
+    let repo = TestRepo::with_commit();
+    let ids: Vec<String> = (0..8)
+        .map(|_| repo.spawn()["agent_id"].as_str().expect("an id").to_owned())
+        .collect();
+    let runs: Vec<_> = ids
+        .iter()
+        .map(|id| {
+            let script = "while [ ! -e \"$BESIDE/go\" ]; do sleep 0.01; done; echo $GIT_AGENT_ID";
+            command(&repo, id, &["--no-verify", "--format=json"], script)
+                .stdout(Stdio::piped())
+                .spawn()
+                .expect("starts")
+        })
+        .collect();
+    std::fs::write(beside(&repo, "go"), "").expect("write");
+    for (id, child) in ids.iter().zip(runs) {
+        let output = child.wait_with_output().expect("ends");
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(&report["summary"], id.as_str());
+        assert_eq!(
+            events(&repo, id).pop().expect("an event"),
+            "exited status 0"
+        );
+    }
+    let temporary = std::fs::read_dir(Path::new(&beside(&repo, ""))).expect("readable");
+    let names = temporary.map(|entry| entry.expect("readable").file_name());
+    let left: Vec<_> = names
+        .filter(|name| name.to_string_lossy().starts_with("git-agent-"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}
