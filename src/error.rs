@@ -126,6 +126,7 @@ codes! {
     RepoNotFound, "repo-not-found", Environment, "There is no git repository here.";
     RepoUnsupportedFormat, "repo-unsupported-format", Environment, "The repository uses a format that this program cannot open.";
     RepoUnsafeOwner, "repo-unsafe-owner", Environment, "The repository belongs to somebody else and is not marked safe.";
+    MainWorktreeGone, "main-worktree-gone", Environment, "The main worktree is not where core.worktree says.";
     RepoCorrupt, "repo-corrupt", Environment, "An object or ref that must be there is missing or broken.";
     HistoryIncomplete, "history-incomplete", Environment, "The clone is shallow and lacks a commit that matters.";
     RepoReadOnly, "repo-read-only", Environment, "The repository cannot be written.";

@@ -71,7 +71,7 @@ pub(super) fn dispatch(command: Command, ui: &mut Ui) -> Result<Exit> {
         Command::Roles(args) => roles::run(&ctx()?, ui, &args),
         Command::Hooks(args) => hooks::run(&ctx()?, ui, &args),
         Command::Hook(args) => hook::run(ui, args),
-        Command::Doctor(args) => doctor::run(&ctx()?, ui, &args),
+        Command::Doctor(args) => doctor::run(&Ctx::to_examine()?, ui, &args),
         Command::Init(args) => init::run(&ctx()?, ui, args),
     }
 }

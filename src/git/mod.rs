@@ -19,6 +19,7 @@ pub mod landing;
 pub mod merge;
 pub mod notes;
 pub mod objects;
+pub mod open;
 pub mod populate;
 pub mod reflog;
 pub mod refs;

@@ -1,6 +1,6 @@
-//! A repository that this program can work in: opened as git's environment says, known by its common
-//! dir, with the formats that libgit2 would misread refused by name.
+//! A repository that this program can work in, known by its common dir.
 
+use super::open;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use std::path::{Path, PathBuf};
@@ -23,40 +23,7 @@ pub struct Resolved {
 }
 
 impl Repo {
-    /// Opens the repository of the current directory, or the one that `GIT_DIR` names.
-    ///
-    /// A hook runs with `GIT_DIR` and often a temporary `GIT_INDEX_FILE` set; opening by path would
-    /// read another index than the one being committed.
-    ///
-    /// # Errors
-    /// `repo-not-found`, `repo-unsafe-owner`, `repo-unsupported-format`.
-    pub fn from_env() -> Result<Repo> {
-        let inner = git2::Repository::open_from_env()
-            .map_err(|error| open_error(error, "the current directory"))?;
-        Repo::wrap(inner)
-    }
-
-    /// Opens the repository that `path` belongs to, whatever the environment says.
-    ///
-    /// # Errors
-    /// As [`Repo::from_env`].
-    pub fn open(path: &Path) -> Result<Repo> {
-        let inner = git2::Repository::discover(path)
-            .map_err(|error| open_error(error, &path.display().to_string()))?;
-        Repo::wrap(inner)
-    }
-
-    /// Opens exactly this git dir, whatever the environment says.
-    ///
-    /// # Errors
-    /// As [`Repo::from_env`].
-    pub fn open_git_dir(git_dir: &Path) -> Result<Repo> {
-        let inner = git2::Repository::open(git_dir)
-            .map_err(|error| open_error(error, &git_dir.display().to_string()))?;
-        Repo::wrap(inner)
-    }
-
-    fn wrap(inner: git2::Repository) -> Result<Repo> {
+    pub(in crate::git) fn wrap(inner: git2::Repository) -> Result<Repo> {
         // libgit2 answers with a trailing slash and, for a relative GIT_DIR, a relative path.
         let common_dir = std::fs::canonicalize(inner.commondir()).map_err(|source| {
             Error::io(
@@ -104,8 +71,7 @@ impl Repo {
         if !self.inner.is_worktree() {
             return self.inner.workdir().map(canonical).transpose();
         }
-        let main = git2::Repository::open(&self.common_dir)
-            .map_err(|error| open_error(error, &self.common_dir.display().to_string()))?;
+        let main = open::exactly(&self.common_dir)?;
         main.workdir().map(canonical).transpose()
     }
 
@@ -241,46 +207,4 @@ pub(in crate::git) fn failed(what: &str, error: git2::Error) -> Error {
         _ => Code::GitFailed,
     };
     Error::new(code, what).because(error)
-}
-
-/// Says why a repository could not be opened, in the user's terms.
-fn open_error(error: git2::Error, place: &str) -> Error {
-    let text = error.message().to_owned();
-    if error.code() == git2::ErrorCode::Owner {
-        return Error::new(
-            Code::RepoUnsafeOwner,
-            format!("the repository at {place} belongs to somebody else"),
-        )
-        .hint("to trust it, run git config --global --add safe.directory <its absolute path>")
-        .because(error);
-    }
-    // libgit2 has no error code for these two; the texts are pinned by a test.
-    let format = if text.contains("unknown object format") {
-        text.rsplit('\'')
-            .nth(1)
-            .map(|name| format!("object format {name}"))
-    } else if text.contains("unsupported extension name") {
-        text.split_whitespace().last().map(|name| match name {
-            "extensions.refstorage" => "ref storage other than files (reftable)".to_owned(),
-            other => other.to_owned(),
-        })
-    } else {
-        None
-    };
-    if let Some(format) = format {
-        return Error::new(
-            Code::RepoUnsupportedFormat,
-            format!("the repository at {place} uses {format}, which git-agent cannot open"),
-        )
-        .hint("to work on a copy in the common format, run git clone --ref-format=files <repository> <directory>")
-        .because(error);
-    }
-    if error.code() == git2::ErrorCode::NotFound {
-        return Error::new(
-            Code::RepoNotFound,
-            format!("there is no git repository at {place} or above it"),
-        )
-        .hint("to make one here, run git init");
-    }
-    failed(&format!("could not open the repository at {place}"), error)
 }

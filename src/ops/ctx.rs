@@ -142,6 +142,18 @@ impl Seed {
             self.seams.clone(),
         ))
     }
+
+    /// As [`Seed::open`], with what [`Ctx::to_examine`] forgives.
+    ///
+    /// # Errors
+    /// Those of [`Repo::open_to_examine`].
+    pub fn open_to_examine(&self) -> Result<Ctx> {
+        Ok(Ctx::new(
+            Repo::open_to_examine(&self.git_dir)?,
+            self.env.clone(),
+            self.seams.clone(),
+        ))
+    }
 }
 
 impl Ctx {
@@ -152,6 +164,19 @@ impl Ctx {
     pub fn of_process() -> Result<Ctx> {
         Ok(Ctx::new(
             Repo::from_env()?,
+            Env::of_process()?,
+            Seams::real(),
+        ))
+    }
+
+    /// The surroundings of this process; a repository whose main worktree is not where it should be is
+    /// seen as if it were bare.
+    ///
+    /// # Errors
+    /// Those of [`Repo::from_env_to_examine`] and [`Env::of_process`].
+    pub fn to_examine() -> Result<Ctx> {
+        Ok(Ctx::new(
+            Repo::from_env_to_examine()?,
             Env::of_process()?,
             Seams::real(),
         ))

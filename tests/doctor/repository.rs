@@ -1,9 +1,10 @@
-use super::{Patient, heals, is_left_alone, problems};
-use crate::support::TestRepo;
+use super::{Patient, heals, is_left_alone, problems, strings};
 use crate::support::agent::{TASK, agent_command};
+use crate::support::{TestRepo, git_output};
+use crate::verify::refused;
 use std::path::Path;
 
-fn make_old(path: &Path) {
+pub fn make_old(path: &Path) {
     let file = std::fs::File::options()
         .append(true)
         .open(path)
@@ -61,6 +62,61 @@ fn settings_that_turn_against_the_user_are_taken_back() {
             )
         },
     );
+}
+
+#[test]
+fn a_main_worktree_that_leads_nowhere_is_named_and_taken_back() {
+    let patient = Patient::new();
+    let config = patient.git_dir().join("config");
+    let before = std::fs::read_to_string(&config).expect("settings");
+    let led_away = format!("{before}[core]\n\tworktree = /nowhere/at/all\n");
+    std::fs::write(&config, led_away).expect("write");
+    let status = git_output(&patient.repo.path(), ["status"]);
+    assert!(!status.status.success(), "git itself gives up");
+    for directory in [&patient.repo.path(), &patient.git_dir()] {
+        let output = agent_command(directory).arg("list").output();
+        refused(&output.expect("starts"), "main-worktree-gone", 4);
+    }
+    let (status, report) = patient.doctor(&[]);
+    // Git cannot be asked for branches meanwhile.
+    let expected = ["settings.main-led-away", "doctor.unexamined"];
+    assert_eq!(
+        (status, problems(&report)),
+        (1, strings(&expected)),
+        "{report:#}"
+    );
+    let (status, report) = patient.doctor(&["--fix"]);
+    assert_eq!((status, problems(&report)), (0, vec![]), "{report:#}");
+    assert_eq!(patient.repo.git(["status", "--porcelain"]), "");
+    assert_eq!(
+        patient.repo.git(["config", "--get-all", "core.bare"]),
+        "false"
+    );
+    assert_eq!(
+        patient.repo.agent_json(&["show", &patient.id])["state"],
+        "running"
+    );
+}
+
+#[test]
+fn a_main_worktree_on_a_missing_disk_is_not_forgotten() {
+    let repo = TestRepo::with_commit();
+    let git_dir = repo.path().with_file_name("apart");
+    let apart = git_dir.to_str().expect("UTF-8");
+    repo.git(["init", "--quiet", "--separate-git-dir", apart]);
+    let disk = repo.path().with_file_name("disk");
+    repo.git(["config", "core.worktree", disk.to_str().expect("UTF-8")]);
+    for arguments in [&["doctor"][..], &["doctor", "--fix"]] {
+        let output = agent_command(&git_dir)
+            .args(arguments)
+            .output()
+            .expect("starts");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains("settings.main-led-away"), "{text}");
+    }
+    let config = std::fs::read_to_string(git_dir.join("config")).expect("settings");
+    assert!(config.contains("/disk"), "{config}");
 }
 
 #[test]
@@ -173,19 +229,7 @@ fn a_ledger_beyond_repair_hides_nothing_else() {
 }
 
 #[test]
-fn settings_that_may_be_meant_are_left_alone() {
-    let patient = Patient::new();
-    let set = ["config", "core.worktree", "/nowhere/at/all"];
-    patient.repo.git(set);
-    // From the main worktree no repository can be opened any more.
-    let mut command = agent_command(&patient.top);
-    let output = command.args(["doctor", "--fix"]).output().expect("starts");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{text} {output:?}");
-    assert!(text.contains("problem[settings.main-led-away]"), "{text}");
-    let config = std::fs::read_to_string(patient.git_dir().join("config")).expect("settings");
-    assert!(config.contains("/nowhere/at/all"), "{config}");
-
+fn a_setting_of_the_user_is_left_alone() {
     let patient = Patient::new();
     let global = patient.repo.path().with_file_name("gitconfig");
     std::fs::write(&global, "[gc]\n\tpruneExpire = now\n").expect("write");

@@ -155,12 +155,12 @@ pub fn doctor(ctx: &Ctx, fix: bool) -> Result<DoctorReport> {
         for (_, finding) in findings {
             let Some(cure) = finding.cure else { continue };
             // Settings and refs may have changed below an open repository.
-            match ctx.seed().open().and_then(|ctx| cure(&ctx)) {
+            match ctx.seed().open_to_examine().and_then(|ctx| cure(&ctx)) {
                 Ok(outcome) => cured.push((finding.diagnosis, outcome)),
                 Err(error) => drop(failed.insert(finding.diagnosis, error.to_string())),
             }
         }
-        findings = examine(&ctx.seed().open()?);
+        findings = examine(&ctx.seed().open_to_examine()?);
         if cured.len() == known {
             break;
         }

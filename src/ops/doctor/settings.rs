@@ -32,7 +32,8 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         if let Some(value) = in_file(WORKTREE)? {
             let place = repo.common_dir().join(&value);
             let leads_to = |path: &Path| real(path) == real(&place);
-            if has_main_worktree(repo) && survey.worktrees.iter().any(|one| leads_to(&one.path)) {
+            let leads_away = || survey.worktrees.iter().any(|one| leads_to(&one.path));
+            if has_main_worktree(repo) && (!place.is_dir() || leads_away()) {
                 found.push(unset(Sign::MainLedAway, file, WORKTREE, &value));
             } else if !place.is_dir() {
                 found.push(Finding::report(

@@ -1,0 +1,164 @@
+//! Opening a repository: as git's environment says or by path, with the formats that libgit2 would
+//! misread, and a main worktree that is not where it should be, refused by name.
+
+use super::Repo;
+use super::repo::failed;
+use crate::error::{Code, Error, Result};
+use git2::{ErrorCode, RepositoryOpenFlags};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+const WORKTREE: &str = "core.worktree";
+
+impl Repo {
+    /// Opens the repository of the current directory, or the one that `GIT_DIR` names.
+    ///
+    /// A hook runs with `GIT_DIR` and often a temporary `GIT_INDEX_FILE` set; opening by path would
+    /// read another index than the one being committed.
+    ///
+    /// # Errors
+    /// `repo-not-found`, `repo-unsafe-owner`, `repo-unsupported-format`, `main-worktree-gone`.
+    pub fn from_env() -> Result<Repo> {
+        let inner = git2::Repository::open_from_env()
+            .map_err(|error| refusal(error, "the current directory", git_dir_of_env()))?;
+        Repo::wrap(inner)
+    }
+
+    /// Opens the repository that `path` belongs to, whatever the environment says.
+    ///
+    /// # Errors
+    /// As [`Repo::from_env`].
+    pub fn open(path: &Path) -> Result<Repo> {
+        let inner = git2::Repository::discover(path)
+            .map_err(|error| refusal(error, &path.display().to_string(), git_dir_above(path)))?;
+        Repo::wrap(inner)
+    }
+
+    /// Opens exactly this git dir, whatever the environment says.
+    ///
+    /// # Errors
+    /// As [`Repo::from_env`].
+    pub fn open_git_dir(git_dir: &Path) -> Result<Repo> {
+        Repo::wrap(exactly(git_dir)?)
+    }
+
+    /// As [`Repo::from_env`], but a repository whose main worktree is not where `core.worktree` says is
+    /// opened as if it were bare, so that it can be examined.
+    ///
+    /// # Errors
+    /// As [`Repo::from_env`], without `main-worktree-gone`.
+    pub fn from_env_to_examine() -> Result<Repo> {
+        Repo::from_env().or_else(|error| match git_dir_of_env() {
+            Some(git_dir) if error.code() == Code::MainWorktreeGone => {
+                Repo::open_to_examine(&git_dir)
+            }
+            _ => Err(error),
+        })
+    }
+
+    /// As [`Repo::open_git_dir`], forgiving what [`Repo::from_env_to_examine`] forgives.
+    ///
+    /// # Errors
+    /// As [`Repo::from_env_to_examine`].
+    pub fn open_to_examine(git_dir: &Path) -> Result<Repo> {
+        Repo::open_git_dir(git_dir).or_else(|error| match error.code() {
+            Code::MainWorktreeGone => {
+                Repo::wrap(as_bare(git_dir).map_err(|error| refusal(error, &shown(git_dir), None))?)
+            }
+            _ => Err(error),
+        })
+    }
+}
+
+/// Opens exactly this git dir.
+pub(in crate::git) fn exactly(git_dir: &Path) -> Result<git2::Repository> {
+    git2::Repository::open(git_dir)
+        .map_err(|error| refusal(error, &shown(git_dir), Some(git_dir.to_owned())))
+}
+
+fn as_bare(git_dir: &Path) -> std::result::Result<git2::Repository, git2::Error> {
+    let flags = RepositoryOpenFlags::NO_SEARCH | RepositoryOpenFlags::BARE;
+    git2::Repository::open_ext(git_dir, flags, NOWHERE)
+}
+
+/// No directories at which to stop searching.
+const NOWHERE: &[&OsStr] = &[];
+
+/// The git dir of the current directory, whatever can be said against it.
+fn git_dir_of_env() -> Option<PathBuf> {
+    let flags = RepositoryOpenFlags::FROM_ENV | RepositoryOpenFlags::BARE;
+    let named = git2::Repository::open_ext(".", flags, NOWHERE);
+    match named {
+        Ok(repo) => Some(repo.path().to_owned()),
+        Err(_) => git_dir_above(Path::new(".")),
+    }
+}
+
+fn git_dir_above(path: &Path) -> Option<PathBuf> {
+    git2::Repository::discover_path(path, NOWHERE).ok()
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// Where the repository's settings say that its main worktree is, when nothing is there.
+fn missing_worktree(git_dir: &Path) -> Option<PathBuf> {
+    let repo = as_bare(git_dir).ok()?;
+    let value = repo.config().ok()?.get_path(WORKTREE).ok()?;
+    let place = repo.path().join(value);
+    (!place.is_dir()).then_some(place)
+}
+
+/// Says why a repository could not be opened, in the user's terms.
+fn refusal(error: git2::Error, place: &str, git_dir: Option<PathBuf>) -> Error {
+    let text = error.message().to_owned();
+    if error.code() == ErrorCode::Owner {
+        return Error::new(
+            Code::RepoUnsafeOwner,
+            format!("the repository at {place} belongs to somebody else"),
+        )
+        .hint("to trust it, run git config --global --add safe.directory <its absolute path>")
+        .because(error);
+    }
+    // libgit2 has no error code for these two; the texts are pinned by a test.
+    let format = if text.contains("unknown object format") {
+        text.rsplit('\'')
+            .nth(1)
+            .map(|name| format!("object format {name}"))
+    } else if text.contains("unsupported extension name") {
+        text.split_whitespace().last().map(|name| match name {
+            "extensions.refstorage" => "ref storage other than files (reftable)".to_owned(),
+            other => other.to_owned(),
+        })
+    } else {
+        None
+    };
+    if let Some(format) = format {
+        return Error::new(
+            Code::RepoUnsupportedFormat,
+            format!("the repository at {place} uses {format}, which git-agent cannot open"),
+        )
+        .hint("to work on a copy in the common format, run git clone --ref-format=files <repository> <directory>")
+        .because(error);
+    }
+    if let Some(gone) = git_dir.as_deref().and_then(missing_worktree) {
+        return Error::new(
+            Code::MainWorktreeGone,
+            format!(
+                "{WORKTREE} of the repository at {place} is {}, which is not there",
+                gone.display()
+            ),
+        )
+        .hint("to see whether the setting can be taken out, run git agent doctor")
+        .because(error);
+    }
+    if error.code() == ErrorCode::NotFound && git_dir.is_none() {
+        return Error::new(
+            Code::RepoNotFound,
+            format!("there is no git repository at {place} or above it"),
+        )
+        .hint("to make one here, run git init");
+    }
+    failed(&format!("could not open the repository at {place}"), error)
+}
