@@ -1,5 +1,7 @@
 //! Damage of every kind: seen, put right by `--fix`, gone the second time, and nothing lost by it.
 
+/// What killed verifies and landings leave.
+mod leftovers;
 /// Settings, refs and the two chains.
 mod repository;
 /// Spawns that stopped half way.
@@ -182,7 +184,7 @@ fn a_healthy_repository_is_healthy() {
     let (status, report) = patient.doctor(&["--fix"]);
     assert_eq!((status, problems(&report)), (0, vec![]), "{report:#}");
     assert_eq!(report["healthy"], true);
-    assert_eq!(report["families"].as_array().expect("a list").len(), 11);
+    assert_eq!(report["families"].as_array().expect("a list").len(), 12);
     let output = patient.repo.agent(&["doctor"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("hooks") && text.contains("ok"), "{text}");
@@ -273,15 +275,15 @@ fn worktrees_and_branches_of_others_are_nobodys_business() {
     assert_eq!((status, problems(&report)), (0, vec![]), "{report:#}");
 }
 
-#[test]
-fn an_old_git_is_noticed() {
+/// The status and the report while git says that it is of this version.
+fn examine_with_git(version: &str) -> (i32, Value) {
     use std::os::unix::fs::PermissionsExt;
     let patient = Patient::new();
     let path = std::env::var("PATH").expect("PATH");
     let bin = tempfile::tempdir().expect("directory");
     let git = bin.path().join("git");
     let script = format!(
-        "#!/bin/sh\n[ \"$1\" = version ] && echo git version 2.30.2 && exit\nPATH='{path}' exec git \"$@\"\n"
+        "#!/bin/sh\n[ \"$1\" = version ] && echo git version {version} && exit\nPATH='{path}' exec git \"$@\"\n"
     );
     std::fs::write(&git, script).expect("write");
     std::fs::set_permissions(&git, std::fs::Permissions::from_mode(0o755)).expect("mode");
@@ -290,9 +292,28 @@ fn an_old_git_is_noticed() {
         .args(["doctor", "--format=json"])
         .output()
         .expect("starts");
-    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let report = serde_json::from_slice(&output.stdout).expect("JSON");
+    (output.status.code().expect("a status"), report)
+}
+
+#[test]
+fn an_old_git_is_noticed() {
+    let (status, report) = examine_with_git("2.30.2");
     assert_eq!(problems(&report), ["git.too-old"], "{report:#}");
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(status, 1);
+}
+
+#[test]
+fn what_an_older_git_is_spared_is_said() {
+    let (status, report) = examine_with_git("2.40.1");
+    assert_eq!((status, problems(&report)), (0, vec![]), "{report:#}");
+    let findings = report["findings"].as_array().expect("a list");
+    let said = findings.iter().find(|one| one["code"] == "git.falls-back");
+    let said = said.expect("information")["what"].as_str().expect("a text");
+    assert!(
+        said.contains("before 2.54") && said.contains("before 2.41"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod commit;
 /// `merge` of one agent and of all.
 mod merge;
 /// Races and deaths.
-mod stops;
+pub mod stops;
 
 use crate::support::agent::{agent_command, describe};
 use crate::verify::Agent;
@@ -29,7 +29,7 @@ fn answer(agent: &Agent, verb: &str, arguments: &[&str]) -> Value {
 }
 
 /// An agent with a committed and an uncommitted change, on a `main` that has moved on.
-fn ready() -> Agent {
+pub fn ready() -> Agent {
     let agent = Agent::new();
     agent.write("src/two.rs", "pub fn two() {}\n");
     agent.commit("two");

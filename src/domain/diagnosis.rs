@@ -55,6 +55,7 @@ signs! {
     Unexamined, "doctor.unexamined", Problem, "A family of checks could not be completed, so what it looks for may be there.";
     GitMissing, "git.missing", Problem, "Worktree status, merge verdicts and the network are the user's git's business.";
     GitTooOld, "git.too-old", Problem, "Before 2.38 git cannot merge without a worktree; libgit2 answers then, which disagrees on some merges.";
+    GitFallsBack, "git.falls-back", Information, "What this git cannot do is done in another way.";
     ManPageMissing, "git.man-page-missing", Information, "git agent --help asks man for git-agent(1); git agent -h and git agent help work without it.";
     MainIsBare, "settings.main-is-bare", Problem, "While core.bare is true, git refuses every command that needs the main worktree.";
     PlaceShared, "settings.place-shared", Problem, "With extensions.worktreeConfig on, a shared core.bare or core.worktree applies to every linked worktree too.";
@@ -66,6 +67,7 @@ signs! {
     SpawnUnfinished, "spawns.unfinished", Problem, "The ledger says that an agent is being made, and nobody is making it.";
     LockUnfinished, "spawns.lock-unfinished", Problem, "A worktree is locked as being made by a process that is gone.";
     RunDead, "runs.dead", Problem, "The row says that a command is at work for the agent, and whoever watched over it was killed.";
+    VerifyLeft, "verify.left-over", Problem, "A worktree that nobody works in takes up space and shows in git worktree list.";
     DirectoryGone, "worktrees.directory-gone", Problem, "The index of the worktree may hold staged work that is nowhere else.";
     WorktreeUnknown, "worktrees.no-row", Problem, "The worktree is ours and no row says whose; no command of ours can name it.";
     BranchUnknown, "branches.no-row", Problem, "The branch starts from a spawn commit that has no row here; no command of ours can name it.";
@@ -78,7 +80,7 @@ signs! {
     KeepDamaged, "keep.damaged", Problem, "The keep chain's ref leads to nothing readable; git gc may delete what it held.";
     NotKept, "keep.missing", Problem, "Without the keep chain, squash, gc and git notes prune together delete the row.";
     HooksInert, "hooks.inert", Problem, "The agent's worktree is not fenced; a forbidden change is noticed only by verify.";
-    Debris, "debris.old", Problem, "Directories on their way out, left by a killed process, take up space.";
+    Debris, "debris.old", Problem, "What a killed process left half written or on its way out takes up space.";
 }
 
 /// One thing that was found.

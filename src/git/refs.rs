@@ -198,37 +198,53 @@ impl Repo {
     }
 
     /// Removes the ref's `.lock` file if it is so old that its owner must be dead. Callers hold an OS
-    /// lock that keeps their own kind away; `parking` is a directory on the same file system.
-    ///
-    /// Age is measured against a file made now, so two clocks never meet. The lock is renamed away
-    /// before it is looked at again: should its owner have come back in between, it gets it back.
+    /// lock that keeps their own kind away. Age is measured against a file made now in `parking`, so two
+    /// clocks never meet. The rest is as in [`Repo::clear_lock`].
     ///
     /// # Errors
     /// `repo-read-only`, `io`.
     pub fn clear_stale_lock(&self, refname: &str, parking: &Path) -> Result<bool> {
-        let lock = self.ref_lock_path(refname);
         let probe = parking.join(format!("probe-{}", std::process::id()));
-        let parked = parking.join(format!("stale-{}.lock", std::process::id()));
         std::fs::create_dir_all(parking).at("could not write", parking)?;
         std::fs::write(&probe, []).at("could not write", &probe)?;
         let now = modified(&probe);
         let _ = std::fs::remove_file(&probe);
-        let is_stale = |path: &Path| {
+        self.clear_lock(refname, parking, |path| {
             let age = now
                 .zip(modified(path))
                 .map(|(now, then)| now.duration_since(then));
             matches!(age, Some(Ok(age)) if age >= STALE)
-        };
-        if !is_stale(&lock) || std::fs::rename(&lock, &parked).is_err() {
+        })
+    }
+
+    /// Removes the ref's `.lock` file if `is_left` says that its owner is dead; `parking` is a directory on
+    /// the same file system. The lock is renamed away before it is looked at again: should its owner have
+    /// come back in between, it gets it back.
+    ///
+    /// # Errors
+    /// `repo-read-only`, `io`.
+    pub fn clear_lock(
+        &self,
+        refname: &str,
+        parking: &Path,
+        is_left: impl Fn(&Path) -> bool,
+    ) -> Result<bool> {
+        let lock = self.ref_lock_path(refname);
+        if !is_left(&lock) {
             return Ok(false);
         }
-        let stale = is_stale(&parked);
-        if !stale {
+        let parked = parking.join(format!("stale-{}.lock", std::process::id()));
+        std::fs::create_dir_all(parking).at("could not write", parking)?;
+        if std::fs::rename(&lock, &parked).is_err() {
+            return Ok(false);
+        }
+        let left = is_left(&parked);
+        if !left {
             // A link does not overwrite, should a third process hold a lock by now.
             let _ = std::fs::hard_link(&parked, &lock);
         }
         std::fs::remove_file(&parked).at("could not remove", &parked)?;
-        Ok(stale)
+        Ok(left)
     }
 
     /// The `.lock` file that whoever writes the ref holds.

@@ -1,6 +1,7 @@
 //! Files written whole or not at all.
 
 use crate::error::{Code, Error, IoContext, Result};
+use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -84,6 +85,21 @@ pub fn unique_name(path: &Path) -> PathBuf {
     let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
     name.push(format!(".{}-{serial}.tmp", std::process::id()));
     path.with_file_name(name)
+}
+
+/// Whether a file name is one that [`unique_name`] gave.
+pub fn is_unique_name(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    let Some((_, suffix)) = name
+        .strip_suffix(".tmp")
+        .and_then(|rest| rest.rsplit_once('.'))
+    else {
+        return false;
+    };
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    suffix
+        .split_once('-')
+        .is_some_and(|(process, serial)| is_number(process) && is_number(serial))
 }
 
 fn write_beside(path: &Path, content: &[u8]) -> Result<PathBuf> {

@@ -23,6 +23,12 @@ pub const LANDING_LOCK: &str = "landing.lock";
 /// What stands before the first eight digits of an agent's id in the name of its admin directory.
 pub const WORKTREE_PREFIX: &str = "agent-";
 
+/// What stands before them in the name of the worktree that check commands run in.
+const VERIFY_PREFIX: &str = "verify-";
+
+/// What the `locked` file of such a worktree says.
+pub const VERIFY_LOCK_REASON: &str = "git-agent verify";
+
 /// The directory that holds all our files.
 pub fn agents_dir(common_dir: &Path) -> PathBuf {
     common_dir.join("agents")
@@ -77,12 +83,13 @@ pub fn worktree_name(id: AgentId) -> String {
 /// cannot be an agent's.
 pub fn agent_of_worktree(name: &str) -> Option<&str> {
     name.strip_prefix(WORKTREE_PREFIX)
-        .filter(|id| id.len() == 8 && id.bytes().all(|b| b.is_ascii_hexdigit()))
+        .filter(|id| is_short_id(id))
 }
 
-/// The file, below [`agents_dir`], locked while an agent's check commands run.
-pub fn verify_lock(id: AgentId) -> String {
-    format!("{}/verify.lock", id.short())
+/// The file, below [`agents_dir`], locked while the check commands of the agent with these first eight digits
+/// run.
+pub fn verify_lock(short_id: &str) -> String {
+    format!("{short_id}/verify.lock")
 }
 
 /// The file, below [`agents_dir`], locked while a process of ours works for an agent or removes it.
@@ -100,9 +107,20 @@ pub fn spool_dir(common_dir: &Path, id: AgentId) -> PathBuf {
     agents_dir(common_dir).join("spool").join(id.short())
 }
 
-/// The name of the worktree that an agent's check commands run in.
-pub fn verify_worktree_name(id: AgentId) -> String {
-    format!("verify-{}", id.short())
+/// The name of the worktree that the check commands of the agent with these first eight digits run in.
+pub fn verify_worktree_name(short_id: &str) -> String {
+    format!("{VERIFY_PREFIX}{short_id}")
+}
+
+/// The first eight digits of the id of the agent whose check commands run in a worktree of this name;
+/// `None` for one that cannot be such a worktree.
+pub fn agent_of_verify_worktree(name: &str) -> Option<&str> {
+    name.strip_prefix(VERIFY_PREFIX)
+        .filter(|id| is_short_id(id))
+}
+
+fn is_short_id(id: &str) -> bool {
+    id.len() == 8 && id.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
 /// What the `locked` file of an agent's worktree says while the agent is neither landed nor removed.

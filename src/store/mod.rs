@@ -14,6 +14,7 @@ pub mod fsx;
 pub mod hooks;
 pub mod journal;
 pub mod keep;
+pub mod landing_lock;
 pub mod layout;
 pub mod ledger;
 pub mod lock;

@@ -152,7 +152,17 @@ fn old_debris_is_swept_and_young_debris_is_not() {
         std::fs::create_dir_all(agents.join(name)).expect("directories");
     }
     std::fs::write(agents.join("tmp/probe-1"), "").expect("write");
+    // A worktree that was being restored, and two files: one half written, one of somebody else.
+    let restored = format!("agent-{}.77-0.tmp", patient.short());
+    let restored = patient.top.with_file_name(restored);
+    std::fs::create_dir_all(restored.join("src")).expect("directories");
+    let half_written = agents.join(patient.short()).join("task.toml.77-1.tmp");
+    let theirs = half_written.with_file_name("notes.tmp");
+    for file in [&half_written, &theirs] {
+        std::fs::write(file, "").expect("write");
+    }
     assert_eq!(patient.doctor(&["--fix"]).0, 0);
+    assert!(restored.exists() && half_written.exists());
     assert_eq!(entries(&agents.join("tmp")), 2);
 
     let real = Seams::real();
@@ -169,7 +179,8 @@ fn old_debris_is_swept_and_young_debris_is_not() {
     let repo = Repo::open(&patient.repo.path()).expect("a repository");
     let report = doctor::doctor(&Ctx::new(repo, env, seams), true).expect("examined");
     let codes: Vec<_> = report.fixed.iter().map(|one| one.code).collect();
-    assert_eq!(codes, ["debris.old", "debris.old"]);
+    assert_eq!(codes, ["debris.old"; 4]);
+    assert!(!restored.exists() && !half_written.exists() && theirs.exists());
     assert_eq!(
         (entries(&agents.join("tmp")), entries(&agents.join("trash"))),
         (0, 0)

@@ -10,7 +10,6 @@ use git_agent::ops::ctx::{Ctx, Env, Seams};
 use git_agent::ops::merge::{self, MergeOptions, Method, STEPS};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
 
 const STEP: &str = "GIT_AGENT_TEST_LANDING_STEP";
 const WHO: &str = "GIT_AGENT_TEST_LANDING_AGENT";
@@ -63,9 +62,8 @@ fn the_steps_are_reached_in_the_order_they_are_listed() {
     assert_eq!(*seen.lock().expect("unpoisoned"), STEPS);
 }
 
-fn check(step: &str, method: &str) {
-    let agent = ready();
-    let judged = agent.verify(&[]);
+/// Lands the work in a process that dies at a step.
+pub fn die_at(agent: &Agent, step: &str, method: &str) {
     let mut child = isolated(
         std::env::current_exe().expect("this binary"),
         &agent.repo.path(),
@@ -79,14 +77,12 @@ fn check(step: &str, method: &str) {
     }
     let output = child.output().expect("starts");
     assert!(!output.status.success(), "{step} was never reached");
-    // The time that the stale lock of the ref would need.
-    if let Ok(lock) = std::fs::File::options()
-        .write(true)
-        .open(agent.repo.path().join(".git/refs/heads/main.lock"))
-    {
-        let old = SystemTime::now() - Duration::from_secs(60);
-        lock.set_modified(old).expect("aged");
-    }
+}
+
+fn check(step: &str, method: &str) {
+    let agent = ready();
+    let judged = agent.verify(&[]);
+    die_at(&agent, step, method);
     if step == "merged" {
         assert_eq!(state(&agent), "merged");
         return;

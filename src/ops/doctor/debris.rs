@@ -1,40 +1,74 @@
-//! What killed processes left in `trash/` and `tmp/`: nothing in there is anybody's work. What goes to the
-//! trash was salvaged before, and what is half made has not been handed to an agent.
+//! What killed processes left in `trash/` and `tmp/`, or half written beside what it was to become:
+//! nothing of it is anybody's work. What goes to the trash was salvaged before, what is half made has not
+//! been handed to an agent, and what replaces a file is not that file yet.
 
 use super::Finding;
 use super::survey::Survey;
 use crate::domain::diagnosis::Sign;
 use crate::error::{IoContext, Result};
 use crate::ops::Ctx;
-use crate::store::{layout, trash};
+use crate::store::{fsx, layout, lock, trash};
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// No removal takes this long, in seconds.
+/// Nothing is half made, and no removal takes, this long, in seconds.
 const OLD: i64 = 60 * 60;
 
-pub(super) fn look(ctx: &Ctx, _survey: &Survey) -> Result<Vec<Finding>> {
+pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
     let common = ctx.repo.common_dir();
     let mut found = Vec::new();
     for directory in [layout::trash_dir(common), layout::tmp_dir(common)] {
-        let count = old_entries(ctx, &directory).len();
+        let count = old_entries(ctx, &directory).count();
         if count > 0 {
             let what = format!(
                 "{count} entries of {} are older than an hour",
                 directory.display()
             );
             found.push(Finding::curable(Sign::Debris, what, move |ctx| {
-                empty(ctx, &directory)
+                remove(ctx, &old_entries(ctx, &directory).collect::<Vec<_>>())
+            }));
+        }
+    }
+    for directory in shared_directories(ctx, survey) {
+        for path in half_written(ctx, &directory) {
+            let what = format!("{} was never finished", path.display());
+            found.push(Finding::curable(Sign::Debris, what, move |ctx| {
+                // Held by whoever restores a worktree.
+                let _spawns = lock::hold(ctx.repo.common_dir(), layout::SPAWN_LOCK)?;
+                remove(ctx, &[path])
             }));
         }
     }
     Ok(found)
 }
 
-fn empty(ctx: &Ctx, directory: &Path) -> Result<String> {
-    let entries = old_entries(ctx, directory);
-    for path in &entries {
+/// The directories in which something of ours is replaced whole: our own, git's `info`, and those that
+/// hold worktrees.
+fn shared_directories(ctx: &Ctx, survey: &Survey) -> BTreeSet<PathBuf> {
+    let common = ctx.repo.common_dir();
+    let agents = layout::agents_dir(common);
+    let own = fs::read_dir(&agents).into_iter().flatten().flatten();
+    let own = own.map(|entry| entry.path()).filter(|path| path.is_dir());
+    let parent = |path: &str| Path::new(path).parent().map(Path::to_owned);
+    let places = survey.live().filter_map(|agent| agent.worktree.as_deref());
+    let mut all: BTreeSet<_> = own.chain(places.filter_map(parent)).collect();
+    all.extend([agents, common.join("info")]);
+    for whole in [layout::trash_dir(common), layout::tmp_dir(common)] {
+        all.remove(&whole);
+    }
+    all
+}
+
+/// What bears a name that only [`fsx::unique_name`] gives, and is old.
+fn half_written(ctx: &Ctx, directory: &Path) -> Vec<PathBuf> {
+    let is_ours = |path: &PathBuf| path.file_name().is_some_and(fsx::is_unique_name);
+    old_entries(ctx, directory).filter(is_ours).collect()
+}
+
+fn remove(ctx: &Ctx, entries: &[PathBuf]) -> Result<String> {
+    for path in entries {
         match fs::symlink_metadata(path) {
             Ok(metadata) if metadata.is_dir() => trash::remove(ctx.repo.common_dir(), path)?,
             Ok(_) => fs::remove_file(path).at("could not remove", path)?,
@@ -46,15 +80,14 @@ fn empty(ctx: &Ctx, directory: &Path) -> Result<String> {
 }
 
 /// By the time of the last rename, which is when it came here.
-fn old_entries(ctx: &Ctx, directory: &Path) -> Vec<PathBuf> {
+fn old_entries(ctx: &Ctx, directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let now = ctx.now().timestamp();
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries
-        .filter(|entry| {
+        .filter(move |entry| {
             entry
                 .metadata()
                 .is_ok_and(|metadata| now - metadata.ctime() >= OLD)
         })
         .map(|entry| entry.path())
-        .collect()
 }

@@ -1,19 +1,25 @@
 //! Lock files that killed processes left on refs.
 //!
 //! Ours are cleared under the OS lock that keeps our own writers away. A branch is also written by git,
-//! whose hooks may take their time while its lock is held: that one is for a person to clear.
+//! whose hooks may take their time while its lock is held: that one is cleared where a killed landing of
+//! ours said that it held it, and is for a person to clear otherwise.
 
 use super::Finding;
 use super::survey::Survey;
 use crate::domain::diagnosis::Sign;
 use crate::error::Result;
 use crate::ops::Ctx;
+use crate::store::landing_lock::{self, LandingLock};
 use crate::store::{layout, lock};
 use chrono::{DateTime, TimeDelta, Utc};
+use std::collections::BTreeSet;
 use std::fs;
 
 /// A write holds a ref's lock for less than a millisecond.
 const STALE: TimeDelta = TimeDelta::seconds(10);
+
+/// What a cure says.
+const REMOVED: &str = "removed the lock file";
 
 /// The refs that only we and `git notes` write.
 const OURS: [&str; 2] = [layout::LEDGER_REF, layout::KEEP_REF];
@@ -33,7 +39,23 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
             Finding::curable(Sign::RefLocked, what, move |ctx| clear(ctx, refname))
         }));
     }
-    for branch in survey.rows().iter().filter_map(|row| row.branch.as_ref()) {
+    let landing = landing_lock::left_over(&ctx.repo)?;
+    found.extend(landing.as_ref().map(|branch| {
+        let what = format!("a landing that was killed left the lock file of {branch}");
+        Finding::curable(Sign::RefLocked, what, |ctx| {
+            // Taking the lock clears it.
+            let _landings = LandingLock::hold(&ctx.repo)?;
+            Ok(REMOVED.to_owned())
+        })
+    }));
+    let own = survey.rows().iter().filter_map(|row| row.branch.as_ref());
+    let bases = survey.rows().iter().filter_map(|row| row.base.as_ref());
+    let targets = bases.filter_map(|base| base.refname.as_ref());
+    let branches: BTreeSet<_> = own.chain(targets).collect();
+    for branch in branches
+        .into_iter()
+        .filter(|name| landing.as_ref() != Some(name))
+    {
         found.extend(age(branch).map(|seconds| {
             let path = ctx.repo.ref_lock_path(branch);
             Finding::report(
@@ -53,7 +75,7 @@ fn clear(ctx: &Ctx, refname: &str) -> Result<String> {
         .repo
         .clear_stale_lock(refname, &layout::tmp_dir(common))?;
     Ok(match cleared {
-        true => "removed the lock file".to_owned(),
+        true => REMOVED.to_owned(),
         false => "its owner came back".to_owned(),
     })
 }

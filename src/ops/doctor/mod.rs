@@ -24,6 +24,7 @@ mod runs;
 mod settings;
 mod spawns;
 mod survey;
+mod verify;
 mod worktrees;
 
 use crate::domain::diagnosis::{Diagnosis, Sign};
@@ -93,7 +94,7 @@ const FAMILIES: &[Family] = &[
     },
     Family {
         name: "locks",
-        what: "lock files that killed processes left on our refs",
+        what: "lock files that killed processes left on refs",
         look: locks::look,
     },
     Family {
@@ -115,6 +116,11 @@ const FAMILIES: &[Family] = &[
         name: "runs",
         what: "runs that ended without a record",
         look: runs::look,
+    },
+    Family {
+        name: "verify",
+        what: "worktrees that killed verifies left",
+        look: verify::look,
     },
     Family {
         name: "worktrees",

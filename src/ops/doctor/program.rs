@@ -15,6 +15,12 @@ const OLDEST: Version = Version {
     minor: 38,
 };
 
+/// The first git that reads attributes from a commit, and so knows merge drivers without a worktree.
+const ATTRIBUTE_SOURCE: Version = Version {
+    major: 2,
+    minor: 41,
+};
+
 /// As git's `builtin/help.c: setup_man_path` looks for a page, without showing it.
 const FIND_PAGE: &str = r#"MANPATH="$(git --man-path):$MANPATH" man -w git-agent"#;
 
@@ -34,7 +40,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
             format!("git is of version {}.{}", version.major, version.minor),
             "git version",
         )),
-        Some(_) => {}
+        Some(version) => found.extend(fallback(version)),
     }
     let asked = proc::run(&Job {
         program: ctx.env.require_program()?,
@@ -50,4 +56,28 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         ));
     }
     Ok(found)
+}
+
+/// What is done otherwise with a git that is not too old, only older.
+fn fallback(version: Version) -> Option<Finding> {
+    let cases = [
+        (
+            Version::CONFIG_HOOKS,
+            "agents' worktrees have a hooks directory of their own instead of hooks in the configuration",
+        ),
+        (
+            ATTRIBUTE_SOURCE,
+            "merges are judged without .gitattributes, so without merge drivers",
+        ),
+    ];
+    let falls: Vec<_> = cases
+        .iter()
+        .filter(|(since, _)| version < *since)
+        .map(|(since, what)| format!("before {}.{} {what}", since.major, since.minor))
+        .collect();
+    let git = format!("git is of version {}.{}", version.major, version.minor);
+    (!falls.is_empty()).then(|| {
+        let what = format!("{git}: {}", falls.join("; "));
+        Finding::report(Sign::GitFallsBack, what, "git version")
+    })
 }

@@ -1,20 +1,21 @@
 //! The steps of a landing, in the order that makes every stop harmless.
 
+use super::swap::{moved, swap};
 use super::{LandingReport, MergePlan, Method};
 use crate::domain::agent::Move;
 use crate::domain::event::What;
 use crate::domain::oid::Oid;
-use crate::error::{Code, Error, Result};
+use crate::error::Result;
 use crate::git::Repo;
 use crate::git::identity::Identities;
 use crate::git::landing::{self, Checkout};
 use crate::git::objects::NewCommit;
-use crate::git::refs::{Swap, Tip, lock_timeout};
+use crate::git::refs::Tip;
 use crate::git::worktree::belongs_to;
 use crate::ops::{Ctx, decide};
+use crate::store::landing_lock::LandingLock;
 use crate::store::ledger::Ledger;
-use crate::store::{keep, layout, lock};
-use std::time::Duration;
+use crate::store::{keep, layout};
 
 /// The steps of a landing of uncommitted work on a branch that is checked out.
 pub const STEPS: [&str; 7] = [
@@ -27,16 +28,13 @@ pub const STEPS: [&str; 7] = [
     "merged",
 ];
 
-/// How long to wait between looks at a ref that somebody else has locked.
-const PAUSE: Duration = Duration::from_millis(20);
-
 /// Carries out a plan.
 ///
 /// # Errors
 /// `lost-race` when either branch moved, or the agent's state changed, since the plan was made: nothing
 /// has landed then. `target-dirty`, `lock-timeout`, those of the ledger.
 pub fn execute(ctx: &Ctx, plan: &MergePlan) -> Result<LandingReport> {
-    let _landings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
+    let lock = LandingLock::hold(&ctx.repo)?;
     let ledger = Ledger::new(&ctx.repo);
     let agent = ledger.agent(plan.agent.spawn_commit)?;
     agent.as_ref().unwrap_or(&plan.agent).may(Move::Merge)?;
@@ -48,9 +46,9 @@ pub fn execute(ctx: &Ctx, plan: &MergePlan) -> Result<LandingReport> {
         }
         None => {
             let who = ctx.identities()?;
-            let tip = commit_the_rest(ctx, plan, &who)?;
+            let tip = commit_the_rest(ctx, plan, &lock, &who)?;
             report.committed = (tip != plan.tip).then(|| tip.to_hex());
-            land(ctx, plan, tip, &who)?
+            land(ctx, plan, &lock, tip, &who)?
         }
     };
     let what = What::Merged {
@@ -74,7 +72,12 @@ pub fn execute(ctx: &Ctx, plan: &MergePlan) -> Result<LandingReport> {
 /// Makes the judged work that nobody committed the next commit of the agent's branch, and gives the tip
 /// that lands. The index goes first: seen from it, a branch that lags behind has everything staged, which
 /// is judged the same.
-fn commit_the_rest(ctx: &Ctx, plan: &MergePlan, who: &Identities) -> Result<Oid> {
+fn commit_the_rest(
+    ctx: &Ctx,
+    plan: &MergePlan,
+    lock: &LandingLock,
+    who: &Identities,
+) -> Result<Oid> {
     let repo = &ctx.repo;
     if repo.tip(&plan.branch)? != Tip::At(plan.tip) {
         return Err(moved(&plan.branch));
@@ -101,6 +104,7 @@ fn commit_the_rest(ctx: &Ctx, plan: &MergePlan, who: &Identities) -> Result<Oid>
     let own = Repo::open_git_dir(own)?;
     swap(
         &own,
+        lock,
         &plan.branch,
         (plan.tip, commit),
         who,
@@ -140,7 +144,13 @@ fn keep_what_is_only_staged(
 }
 
 /// Brings the work to the target, worktrees and ref together, and gives the commit that did.
-fn land(ctx: &Ctx, plan: &MergePlan, tip: Oid, who: &Identities) -> Result<Oid> {
+fn land(
+    ctx: &Ctx,
+    plan: &MergePlan,
+    lock: &LandingLock,
+    tip: Oid,
+    who: &Identities,
+) -> Result<Oid> {
     let repo = &ctx.repo;
     let parents = match plan.method {
         Method::NoFf => vec![plan.base, tip],
@@ -178,6 +188,7 @@ fn land(ctx: &Ctx, plan: &MergePlan, tip: Oid, who: &Identities) -> Result<Oid> 
     let reason = format!("agent: merge {}", plan.agent.id.short());
     let swapped = swap(
         &own,
+        lock,
         &plan.target,
         (plan.base, commit),
         who,
@@ -207,41 +218,4 @@ fn write(repo: &Repo, tree: Oid, parents: &[Oid], message: &str, who: &Identitie
         committer: &who.committer,
         message,
     })
-}
-
-/// Moves a branch from one commit to another, doing `first` under its lock. Waits for others who have it,
-/// and clears a lock that a killed process left; our own landings are kept away by the OS lock.
-fn swap(
-    repo: &Repo,
-    branch: &str,
-    (old, new): (Oid, Oid),
-    who: &Identities,
-    reason: &str,
-    first: &mut dyn FnMut() -> Result<()>,
-) -> Result<()> {
-    let parking = layout::tmp_dir(repo.common_dir());
-    let mut patience = lock::PATIENCE;
-    let expected = Tip::At(old);
-    loop {
-        match repo.swap_ref_after(branch, expected, new, &who.committer, reason, &mut *first)? {
-            Swap::Done => return Ok(()),
-            Swap::Moved => return Err(moved(branch)),
-            Swap::Locked if repo.clear_stale_lock(branch, &parking)? => {}
-            Swap::Locked => {
-                let Some(rest) = patience.checked_sub(PAUSE) else {
-                    return Err(lock_timeout(&repo.ref_lock_path(branch)));
-                };
-                patience = rest;
-                std::thread::sleep(PAUSE);
-            }
-        }
-    }
-}
-
-fn moved(branch: &str) -> Error {
-    Error::new(
-        Code::LostRace,
-        format!("{branch} moved while the work was about to land; nothing has landed"),
-    )
-    .hint("to judge the work again and land it, run the same command again")
 }

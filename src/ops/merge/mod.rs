@@ -9,7 +9,7 @@
 //! steps makes every stop harmless: until the ref moves, beginning again does the same once more; after
 //! that, beginning again finds the work landed and writes down what is missing (`landed`). A kill
 //! between worktree and ref leaves the landing staged in that worktree, and the ref's `.lock` file,
-//! which the next landing clears once it is stale.
+//! which the next landing clears ([`crate::store::landing_lock`]).
 //!
 //! Deliberately absent: removing worktree and branch, which is `discard`'s, and the repository's own
 //! merge hooks, since no merge takes place in a worktree.
@@ -19,6 +19,7 @@ mod execute;
 mod landed;
 mod plan;
 mod report;
+mod swap;
 
 pub use all::{AllReport, Decision, all};
 pub use execute::{STEPS, execute};

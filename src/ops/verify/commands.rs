@@ -36,16 +36,17 @@ pub(super) fn run(
     }
     let common = ctx.repo.common_dir();
     let id = case.subject.agent.id;
+    let short = id.short();
     fsx::create_dir(&layout::agent_dir(common, id))?;
-    let _alone = lock::hold(common, &layout::verify_lock(id))?;
+    let _alone = lock::hold(common, &layout::verify_lock(&short))?;
     let base = case.subject.base.unwrap_or(case.started);
     let commit = simulated(&ctx.repo, *tree, &[base, case.subject.tip])?;
-    let stage = Stage::build(ctx, &layout::verify_worktree_name(id), commit)?;
+    let stage = Stage::build(ctx, Place::of(ctx, &short)?, commit)?;
     let limit = options.limit.unwrap_or(COMMAND_LIMIT);
     let program = ctx.env.require_program()?;
     let mut runs = Vec::new();
     for script in checks {
-        let directory = &stage.path;
+        let directory = &stage.place.path;
         let finished = proc::run(&Job {
             program,
             script,
@@ -68,60 +69,78 @@ pub(super) fn run(
     Ok(Commands::Ran(runs))
 }
 
-/// A worktree that is gone when this is dropped.
-struct Stage<'a> {
-    common_dir: &'a Path,
-    path: PathBuf,
-    admin_dir: PathBuf,
+/// Where the check commands of one agent run.
+pub(in crate::ops) struct Place {
+    name: String,
+    /// The worktree.
+    pub(in crate::ops) path: PathBuf,
+    /// Its admin directory.
+    pub(in crate::ops) admin_dir: PathBuf,
 }
 
-impl<'a> Stage<'a> {
-    fn build(ctx: &'a Ctx, name: &str, commit: Oid) -> Result<Stage<'a>> {
-        let repo = &ctx.repo;
-        let stage = Stage {
-            common_dir: repo.common_dir(),
-            path: repo.root()?.join(WORKTREE_DIR).join(name),
-            admin_dir: repo.admin_dir(name),
-        };
-        stage.remove()?;
-        {
-            let _spawns = lock::hold(repo.common_dir(), layout::SPAWN_LOCK)?;
-            repo.add_worktree(&NewWorktree {
-                name,
-                path: &stage.path,
-                branch: None,
-                commit,
-                scratch: &layout::tmp_dir(repo.common_dir()),
-                lock_reason: "git-agent verify",
-                identity: &ctx.identities()?.committer,
-            })?;
-        }
-        populate::populate(&populate::Request {
-            repo,
-            worktree: &stage.path,
-            admin_dir: &stage.admin_dir,
-            commit,
-            threads: 0,
-        })?;
-        Ok(stage)
+impl Place {
+    /// That of the agent with these first eight digits, whether anything is there or not.
+    pub(in crate::ops) fn of(ctx: &Ctx, short_id: &str) -> Result<Place> {
+        let name = layout::verify_worktree_name(short_id);
+        Ok(Place {
+            path: ctx.repo.root()?.join(WORKTREE_DIR).join(&name),
+            admin_dir: ctx.repo.admin_dir(&name),
+            name,
+        })
     }
 
-    fn remove(&self) -> Result<()> {
+    /// Removes what is there.
+    pub(in crate::ops) fn clear(&self, common_dir: &Path) -> Result<()> {
         for directory in [&self.path, &self.admin_dir] {
             if directory.exists() {
-                trash::remove(self.common_dir, directory)?;
+                trash::remove(common_dir, directory)?;
             }
         }
         Ok(())
     }
 }
 
+/// A worktree that is gone when this is dropped.
+struct Stage<'a> {
+    common_dir: &'a Path,
+    place: Place,
+}
+
+impl<'a> Stage<'a> {
+    fn build(ctx: &'a Ctx, place: Place, commit: Oid) -> Result<Stage<'a>> {
+        let repo = &ctx.repo;
+        let common_dir = repo.common_dir();
+        place.clear(common_dir)?;
+        let stage = Stage { common_dir, place };
+        {
+            let _spawns = lock::hold(common_dir, layout::SPAWN_LOCK)?;
+            repo.add_worktree(&NewWorktree {
+                name: &stage.place.name,
+                path: &stage.place.path,
+                branch: None,
+                commit,
+                scratch: &layout::tmp_dir(common_dir),
+                lock_reason: layout::VERIFY_LOCK_REASON,
+                identity: &ctx.identities()?.committer,
+            })?;
+        }
+        populate::populate(&populate::Request {
+            repo,
+            worktree: &stage.place.path,
+            admin_dir: &stage.place.admin_dir,
+            commit,
+            threads: 0,
+        })?;
+        Ok(stage)
+    }
+}
+
 impl Drop for Stage<'_> {
     fn drop(&mut self) {
         // What cannot be removed now is removed by the next verify of the same agent.
-        let _ = self.remove();
+        let _ = self.place.clear(self.common_dir);
         // Directories that were made for it alone are empty.
-        for directory in self.path.ancestors().skip(1).take(2) {
+        for directory in self.place.path.ancestors().skip(1).take(2) {
             let _ = std::fs::remove_dir(directory);
         }
     }

@@ -23,6 +23,7 @@ mod report;
 mod subject;
 mod work;
 
+pub(in crate::ops) use commands::Place;
 pub(in crate::ops) use work::{UNFINISHED, ignore_rules};
 
 pub use report::{

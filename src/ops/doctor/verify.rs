@@ -1,0 +1,76 @@
+//! Worktrees in which check commands ran, left by a `verify` that was killed. Nobody works in one: it is
+//! ours by its name, its lock and its `.git` file, and goes unless its HEAD has moved since.
+
+use super::Finding;
+use super::survey::Survey;
+use crate::domain::diagnosis::Sign;
+use crate::error::Result;
+use crate::git::worktree::belongs_to;
+use crate::ops::Ctx;
+use crate::ops::spawn::WORKTREE_DIR;
+use crate::ops::verify::Place;
+use crate::store::{layout, lock};
+use std::collections::BTreeSet;
+use std::fs;
+use std::time::Duration;
+
+pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
+    let mut found = Vec::new();
+    for short in candidates(ctx, survey)? {
+        let place = Place::of(ctx, &short)?;
+        if !is_left(ctx, &place, &short) {
+            continue;
+        }
+        let path = place.path.display();
+        let what = format!("{path} is what a killed verify of agent {short} left");
+        let log = fs::read_to_string(place.admin_dir.join("logs/HEAD")).unwrap_or_default();
+        found.push(match log.lines().count() {
+            0 | 1 => Finding::curable(Sign::VerifyLeft, what, move |ctx| clear(ctx, &short)),
+            _ => Finding::report(
+                Sign::VerifyLeft,
+                format!("{what}, and its HEAD has moved since"),
+                format!("git -C '{path}' log --oneline -5"),
+            ),
+        });
+    }
+    Ok(found)
+}
+
+/// By the admin directories, and by the directories of those that have lost theirs.
+fn candidates(ctx: &Ctx, survey: &Survey) -> Result<BTreeSet<String>> {
+    let beside = fs::read_dir(ctx.repo.root()?.join(WORKTREE_DIR));
+    let beside = beside.into_iter().flatten().flatten();
+    let beside = beside.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let linked = survey.worktrees.iter().map(|one| one.name.clone());
+    let names = beside.chain(linked);
+    Ok(names
+        .filter_map(|name| layout::agent_of_verify_worktree(&name).map(str::to_owned))
+        .collect())
+}
+
+/// Whether what is there is ours, and no verify is at it.
+fn is_left(ctx: &Ctx, place: &Place, short: &str) -> bool {
+    let reason = fs::read_to_string(place.admin_dir.join("locked"));
+    let is_ours = match reason {
+        Ok(reason) => reason.trim_end() == layout::VERIFY_LOCK_REASON,
+        Err(_) => !place.admin_dir.exists() && belongs_to(&place.path, &place.admin_dir),
+    };
+    is_ours && alone(ctx, short).is_ok()
+}
+
+/// Keeps a verify of that agent away; fails while there is one. Where it has no directory there is no lock to
+/// take, and no verify that took it.
+fn alone(ctx: &Ctx, short: &str) -> Result<Option<lock::Guard>> {
+    let common = ctx.repo.common_dir();
+    let name = layout::verify_lock(short);
+    let exists = layout::agents_dir(common).join(&name).exists();
+    exists
+        .then(|| lock::hold_for(common, &name, Duration::ZERO))
+        .transpose()
+}
+
+fn clear(ctx: &Ctx, short: &str) -> Result<String> {
+    let _alone = alone(ctx, short)?;
+    Place::of(ctx, short)?.clear(ctx.repo.common_dir())?;
+    Ok("removed it".to_owned())
+}

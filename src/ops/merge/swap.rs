@@ -1,0 +1,57 @@
+//! Moving a branch while others may hold its lock.
+
+use crate::domain::oid::Oid;
+use crate::error::{Code, Error, Result};
+use crate::git::Repo;
+use crate::git::identity::Identities;
+use crate::git::refs::{Swap, Tip, lock_timeout};
+use crate::store::landing_lock::LandingLock;
+use crate::store::layout;
+use crate::store::lock::PATIENCE;
+use std::time::Duration;
+
+/// How long to wait between looks at a ref that somebody else has locked.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Moves a branch from one commit to another, doing `first` under its lock. Waits for others who have it,
+/// and clears a lock so old that a killed process must have left it; our own landings are kept away by the OS lock.
+pub(super) fn swap(
+    repo: &Repo,
+    lock: &LandingLock,
+    branch: &str,
+    (old, new): (Oid, Oid),
+    who: &Identities,
+    reason: &str,
+    first: &mut dyn FnMut() -> Result<()>,
+) -> Result<()> {
+    let parking = layout::tmp_dir(repo.common_dir());
+    let mut patience = PATIENCE;
+    let expected = Tip::At(old);
+    loop {
+        let locked = || {
+            lock.note(repo, branch)?;
+            first()
+        };
+        match repo.swap_ref_after(branch, expected, new, &who.committer, reason, locked)? {
+            Swap::Done => return Ok(()),
+            Swap::Moved => return Err(moved(branch)),
+            Swap::Locked if repo.clear_stale_lock(branch, &parking)? => {}
+            Swap::Locked => {
+                let Some(rest) = patience.checked_sub(PAUSE) else {
+                    return Err(lock_timeout(&repo.ref_lock_path(branch)));
+                };
+                patience = rest;
+                std::thread::sleep(PAUSE);
+            }
+        }
+    }
+}
+
+/// The error for a branch that is not where the plan says.
+pub(super) fn moved(branch: &str) -> Error {
+    Error::new(
+        Code::LostRace,
+        format!("{branch} moved while the work was about to land; nothing has landed"),
+    )
+    .hint("to judge the work again and land it, run the same command again")
+}
