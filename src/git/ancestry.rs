@@ -3,7 +3,6 @@
 //! Asked of the user's git, which has the commit graph and stops early, with everything switched off
 //! that shows another history than the objects do: replace refs, grafts.
 
-use super::repo::failed;
 use super::{Repo, command};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
@@ -119,24 +118,6 @@ impl Repo {
             Error::new(Code::RepoCorrupt, format!("commit {commit} is missing"))
                 .hint("to check the repository, run git fsck"),
         )
-    }
-
-    /// The name of the change between two trees: equal for the same change in another place
-    /// (git-patch-id(1)).
-    ///
-    /// # Errors
-    /// `git-failed` when the trees cannot be compared.
-    pub fn patch_id(&self, old: Oid, new: Oid) -> Result<Oid> {
-        let fail = |error| failed("could not compare two trees", error);
-        let tree = |oid| {
-            self.inner
-                .find_tree(super::repo::to_git2(oid)?)
-                .map_err(fail)
-        };
-        let (old, new) = (tree(old)?, tree(new)?);
-        let diff = self.inner.diff_tree_to_tree(Some(&old), Some(&new), None);
-        let id = diff.and_then(|diff| diff.patchid(None)).map_err(fail)?;
-        Ok(super::repo::from_git2(id))
     }
 }
 

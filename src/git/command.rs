@@ -2,6 +2,7 @@
 
 use crate::error::{Code, Error, Result};
 use std::ffi::OsStr;
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -78,6 +79,26 @@ pub fn successful(mut command: Command) -> Result<Vec<u8>> {
     Err(refused(&command, &output))
 }
 
+/// Runs a command that [`git`] made with this on its standard input, no more than a pipe holds, and gives
+/// its output whatever the status.
+///
+/// # Errors
+/// As [`output`].
+pub(in crate::git) fn feed(mut command: Command, input: &[u8]) -> Result<Output> {
+    let piped = Stdio::piped;
+    command.stdin(piped()).stdout(piped()).stderr(piped());
+    let mut child = command
+        .spawn()
+        .map_err(|error| not_started(&command, error))?;
+    if let Some(mut pipe) = child.stdin.take() {
+        // One that gave up says why.
+        let _ = pipe.write_all(input);
+    }
+    child
+        .wait_with_output()
+        .map_err(|error| not_started(&command, error))
+}
+
 /// What to say of a command that ended unsuccessfully.
 pub(in crate::git) fn refused(command: &Command, output: &Output) -> Error {
     let words: Vec<_> = command.get_args().map(OsStr::to_string_lossy).collect();
@@ -90,7 +111,13 @@ pub(in crate::git) fn refused(command: &Command, output: &Output) -> Error {
 /// # Errors
 /// As [`output`].
 pub(in crate::git) fn finish(command: &mut Command) -> Result<Output> {
-    command.output().map_err(|source| match source.kind() {
+    command
+        .output()
+        .map_err(|error| not_started(command, error))
+}
+
+fn not_started(command: &Command, source: std::io::Error) -> Error {
+    match source.kind() {
         // The directory may be what is missing.
         std::io::ErrorKind::NotFound if command.get_current_dir().is_none_or(Path::is_dir) => {
             Error::new(Code::GitMissing, "the git command was not found")
@@ -98,5 +125,5 @@ pub(in crate::git) fn finish(command: &mut Command) -> Result<Output> {
                 .because(source)
         }
         _ => Error::io("could not start git", source),
-    })
+    }
 }

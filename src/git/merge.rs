@@ -15,6 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// How many renamed paths are looked for: git's own limit for merges.
 const RENAME_LIMIT: u32 = 7000;
+/// How many merges one child is asked for: so few that the questions fit into a pipe.
+const BATCH: usize = 256;
 /// The status that git ends with when it does not know an option.
 const USAGE: i32 = 129;
 
@@ -46,6 +48,16 @@ pub enum MergeResult {
     Unrelated,
 }
 
+impl MergeResult {
+    /// The merged tree, if there are no conflicts.
+    pub fn clean(&self) -> Option<Oid> {
+        match self {
+            MergeResult::Clean { tree } => Some(*tree),
+            MergeResult::Conflicts { .. } | MergeResult::Unrelated => None,
+        }
+    }
+}
+
 impl Repo {
     /// Merges `theirs` into `ours` in the object database alone.
     ///
@@ -73,6 +85,49 @@ impl Repo {
             result,
             approximate: false,
         })
+    }
+
+    /// The trees of merging many commits into one, `None` where that conflicts: one child for all of them.
+    ///
+    /// # Errors
+    /// As [`Repo::merge`].
+    pub fn clean_merges(&self, ours: Oid, theirs: &[Oid]) -> Result<Vec<Option<Oid>>> {
+        let mut trees = Vec::with_capacity(theirs.len());
+        for some in theirs.chunks(BATCH) {
+            trees.extend(match self.merge_batch(ours, some)? {
+                Some(answers) => answers,
+                // An older git, or two without a common ancestor, which ends the child.
+                None => some
+                    .iter()
+                    .map(|one| Ok(self.merge(ours, *one)?.result.clean()))
+                    .collect::<Result<_>>()?,
+            });
+        }
+        Ok(trees)
+    }
+
+    fn merge_batch(&self, ours: Oid, theirs: &[Oid]) -> Result<Option<Vec<Option<Oid>>>> {
+        let mut command = self.plumbing();
+        command.env("GIT_ATTR_SOURCE", ours.to_hex()).args([
+            "merge-tree",
+            "--write-tree",
+            "--stdin",
+            "--name-only",
+            "--no-messages",
+        ]);
+        let lines: String = theirs.iter().map(|one| format!("{ours} {one}\n")).collect();
+        let output = command::feed(command, lines.as_bytes())?;
+        let mut fields = output.stdout.split(|&byte| byte == 0);
+        let mut answers = Vec::with_capacity(theirs.len());
+        while let Some(status) = fields.next().filter(|status| !status.is_empty()) {
+            let tree = fields.next().and_then(|hex| std::str::from_utf8(hex).ok());
+            let tree = tree.and_then(Oid::from_hex);
+            // The paths in conflict, up to an empty field.
+            while fields.next().is_some_and(|path| !path.is_empty()) {}
+            answers.push(tree.filter(|_| status == b"1"));
+        }
+        let complete = output.status.success() && answers.len() == theirs.len();
+        Ok(complete.then_some(answers))
     }
 
     /// The answer of libgit2, which knows no directory renames and runs no merge drivers.

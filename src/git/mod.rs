@@ -20,6 +20,7 @@ pub mod merge;
 pub mod notes;
 pub mod objects;
 pub mod open;
+pub mod patch;
 pub mod populate;
 pub mod reflog;
 pub mod refs;

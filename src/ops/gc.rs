@@ -1,18 +1,18 @@
 //! `gc`: discards the agents that are provably finished, and sweeps what killed processes left.
 //!
 //! Finished is an agent that was merged or discarded and left something behind; one that is done or
-//! failed, whose committed work the base branch has already, so that merging it would change nothing, and
-//! whose worktree is clean; and, with `--older-than`, one that was rejected so long ago. Everything else
-//! is kept and the reason said. Each removal is a whole [`discard`] with its own second look, so nothing
-//! that it removes is lost.
+//! failed, whose committed work the base branch has already (`landed`), and whose worktree is clean;
+//! and, with `--older-than`, one that was rejected so long ago. Everything else is kept and the reason
+//! said. Each removal is a whole [`discard`] with its own second look, so nothing that it removes is lost.
 //!
-//! Deliberately absent: an agent that landed by squash on a base that was then changed in the same
-//! places. Only a comparison of patches could tell, and that is a guess.
+//! Deliberately absent: an agent whose commits landed one by one on a base that was then changed in the
+//! same places.
+
+mod landed;
 
 use crate::domain::agent::{Agent, State};
 use crate::error::Result;
 use crate::git::changes::worktree_changes;
-use crate::git::merge::MergeResult;
 use crate::git::refs::Tip;
 use crate::ops::Ctx;
 use crate::ops::discard::{self, Around, DiscardOptions, DiscardPlan};
@@ -81,13 +81,17 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
     let mut agents = Ledger::new(&ctx.repo).agents()?;
     agents.sort_by_key(|agent| (agent.started, agent.id));
     let around = Around::read(ctx)?;
+    let in_question = agents.iter().filter(|agent| is_in_question(agent));
+    let mut landed = landed::landed(ctx, in_question);
     let mut items = Vec::new();
     for agent in agents {
         if !has_something(ctx, &agent)? {
             continue;
         }
         // An agent that cannot be judged is one more that is kept.
-        let judged = why_finished(ctx, &agent, options)
+        let landed = landed.remove(&agent.id).unwrap_or(Ok(false));
+        let judged = landed
+            .and_then(|landed| why_finished(ctx, &agent, landed, options))
             .unwrap_or_else(|error| Err(format!("it cannot be judged: {error}")));
         let mut item = GcItem {
             agent_id: agent.id.to_string(),
@@ -172,8 +176,18 @@ fn has_something(ctx: &Ctx, agent: &Agent) -> Result<bool> {
     Ok(branch || admin_dir.exists() || worktree.is_some_and(|path| Path::new(path).exists()))
 }
 
+/// Whether the base branch has to be asked about an agent.
+fn is_in_question(agent: &Agent) -> bool {
+    matches!(agent.state, State::Done | State::Failed) && !agent.deferred
+}
+
 /// Why an agent is finished, or else why it is kept.
-fn why_finished(ctx: &Ctx, agent: &Agent, options: GcOptions) -> Result<Result<String, String>> {
+fn why_finished(
+    ctx: &Ctx,
+    agent: &Agent,
+    landed: bool,
+    options: GcOptions,
+) -> Result<Result<String, String>> {
     Ok(match agent.state {
         State::Merged => Ok("it was merged".to_owned()),
         State::Discarded => Ok("it was discarded and left something behind".to_owned()),
@@ -190,43 +204,15 @@ fn why_finished(ctx: &Ctx, agent: &Agent, options: GcOptions) -> Result<Result<S
         State::Done | State::Failed if agent.deferred => {
             Err("the decision about it was put off".to_owned())
         }
-        State::Done | State::Failed => match has_landed(ctx, agent)? {
+        State::Done | State::Failed => match landed && is_clean(agent)? {
             true => Ok("the base branch has all of its work".to_owned()),
             false => Err(format!("it is {} and has not landed", agent.state)),
         },
     })
 }
 
-/// Whether the agent committed something, has nothing uncommitted, and merging it would change nothing.
-fn has_landed(ctx: &Ctx, agent: &Agent) -> Result<bool> {
-    let repo = &ctx.repo;
-    let Some(started) = &agent.base else {
-        return Ok(false);
-    };
-    let (Some(branch), Some(base)) = (&agent.branch, &started.refname) else {
-        return Ok(false);
-    };
-    let (Tip::At(tip), Tip::At(base)) = (repo.tip(branch)?, repo.tip(base)?) else {
-        return Ok(false);
-    };
-    if [tip, base, started.oid]
-        .iter()
-        .any(|oid| !repo.has_object(*oid))
-    {
-        return Ok(false);
-    }
-    let tip_tree = repo.read_commit(tip)?.tree;
-    let idle = tip_tree == repo.read_commit(started.oid)?.tree;
-    // The base has not moved since, so it cannot have taken anything.
-    if idle || base == started.oid || repo.merge_base(base, tip)? == Some(base) && base != tip {
-        return Ok(false);
-    }
-    let MergeResult::Clean { tree } = repo.merge(base, tip)?.result else {
-        return Ok(false);
-    };
-    if tree != repo.read_commit(base)?.tree {
-        return Ok(false);
-    }
+/// Whether nothing in the worktree is uncommitted.
+fn is_clean(agent: &Agent) -> Result<bool> {
     Ok(match agent.worktree.as_deref().map(Path::new) {
         Some(worktree) if worktree.exists() => worktree_changes(worktree)?.is_empty(),
         _ => true,

@@ -83,6 +83,92 @@ fn what_landed_by_squash_is_removed_and_what_is_in_doubt_is_kept() {
     });
 }
 
+/// Lands the work by squash and then goes on in the same lines, so that merging it again would conflict.
+fn squash_and_go_on(agent: &Agent) {
+    agent.write("src/lib.rs", "pub fn one() -> u32 {\n    2\n}\n");
+    agent.commit("two");
+    agent.write("src/more.rs", "pub fn more() {}\n");
+    agent.commit("more");
+    squash(agent);
+    agent
+        .repo
+        .write("src/lib.rs", "pub fn one() -> u32 {\n    3\n}\n");
+    agent.repo.commit_all("three");
+}
+
+#[test]
+fn work_that_was_squashed_and_built_upon_is_known_by_its_patch() {
+    let agent = check("removed", &["--yes"], |agent| {
+        squash_and_go_on(agent);
+        let conflict = ["merge-tree", "--write-tree", "main", &agent.branch];
+        let merge = crate::support::git_output(&agent.repo.path(), conflict);
+        assert_eq!(merge.status.code(), Some(1), "only its patch can tell");
+        declare(agent, "done", "--summary");
+    });
+    assert_gone(&agent, "squashed");
+    assert_kept(&agent.repo, &["pub fn more() {}\n"], "squashed");
+}
+
+#[test]
+fn a_patch_that_is_not_quite_the_same_is_in_doubt() {
+    // White space, which patch-id overlooks unless it is told not to.
+    check("keep", &["--yes"], |agent| {
+        agent.write("src/lib.rs", "pub fn one() -> u32 {\n        1\n}\n");
+        agent.commit("indented");
+        agent
+            .repo
+            .write("src/lib.rs", "pub fn one() -> u32 {\n  1\n}\n");
+        agent.repo.commit_all("indented otherwise");
+        let id = |range: &str| {
+            let script = format!("git diff {range} -- src | git patch-id --stable | cut -d' ' -f1");
+            let shell = crate::support::isolated("sh", &agent.repo.path());
+            let output = { shell }.args(["-c", &script]).output().expect("starts");
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        };
+        assert_eq!(id("main~1 main"), id(&format!("main~1 {}", agent.branch)));
+        declare(agent, "done", "--summary");
+    });
+    // Files that are not text, in which no patch shows a difference.
+    check("keep", &["--yes"], |agent| {
+        agent.write("src/data", b"\0mine");
+        agent.commit("data");
+        agent.repo.write("src/data", b"\0other");
+        agent.repo.commit_all("other data");
+        declare(agent, "done", "--summary");
+    });
+    // One commit more than was squashed.
+    check("keep", &["--yes"], |agent| {
+        squash_and_go_on(agent);
+        agent.write("src/more.rs", "pub fn more() {}\npub fn still_more() {}\n");
+        agent.commit("and more");
+        declare(agent, "done", "--summary");
+    });
+    // Landed and taken back.
+    check("keep", &["--yes"], |agent| {
+        work(agent);
+        squash(agent);
+        agent.repo.git(["revert", "--no-edit", "HEAD"]);
+        declare(agent, "done", "--summary");
+    });
+}
+
+#[test]
+fn the_same_change_before_the_agent_began_is_not_its_own() {
+    let repo = TestRepo::with_commit();
+    let one = "pub fn one() -> u32 {\n    1\n}\n";
+    repo.write("src/lib.rs", one.replace('1', "2"));
+    repo.commit_all("two");
+    repo.write("src/lib.rs", one);
+    repo.commit_all("not two");
+    let agent = Agent::spawned_in(repo, TASK);
+    agent.write("src/lib.rs", one.replace('1', "2"));
+    agent.commit("two again");
+    agent.repo.write("src/lib.rs", one.replace('1', "3"));
+    agent.repo.commit_all("three");
+    declare(&agent, "done", "--summary");
+    assert_eq!(actions(&agent.repo, &["--yes"])[0].1, "keep");
+}
+
 /// Adds an event to the agent's row as the operation that is not under test would.
 fn tell(agent: &Agent, what: What) {
     let repo = git_agent::git::Repo::open(&agent.repo.path()).expect("a repository");

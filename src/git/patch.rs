@@ -1,0 +1,55 @@
+//! What a change does, wherever it is made.
+
+use super::Repo;
+use super::repo::{failed, to_git2};
+use crate::domain::oid::Oid;
+use crate::error::{Error, Result};
+use git2::{Delta, DiffFormat, DiffLineType};
+use sha1::{Digest, Sha1};
+
+impl Repo {
+    /// The name of the change between two trees: equal for the same change in another place. As strict as
+    /// `git patch-id --verbatim`, so white space counts; a file that is not text is named by its blobs.
+    ///
+    /// # Errors
+    /// `git-failed` when the trees cannot be compared.
+    pub fn patch_id(&self, old: Oid, new: Oid) -> Result<Oid> {
+        let fail = |error| failed("could not compare two trees", error);
+        let tree = |oid| self.inner.find_tree(to_git2(oid)?).map_err(fail);
+        let (old, new) = (tree(old)?, tree(new)?);
+        let diff = self.inner.diff_tree_to_tree(Some(&old), Some(&new), None);
+        let mut hash = Sha1::new();
+        diff.and_then(|diff| {
+            diff.print(DiffFormat::Patch, |delta, _, line| {
+                match line.origin_value() {
+                    DiffLineType::FileHeader => {
+                        for file in [delta.old_file(), delta.new_file()] {
+                            hash.update(file.path_bytes().unwrap_or_default());
+                            hash.update(format!("\0{:?}\0", file.mode()));
+                        }
+                        // A file without a line has no more than its header.
+                        if matches!(delta.status(), Delta::Added | Delta::Deleted) {
+                            hash.update([delta.status() as u8]);
+                        }
+                    }
+                    // Where a hunk is does not count.
+                    DiffLineType::HunkHeader => hash.update(b"@"),
+                    DiffLineType::Binary => {
+                        for file in [delta.old_file(), delta.new_file()] {
+                            hash.update(file.id().as_bytes());
+                        }
+                    }
+                    _ => {
+                        let length = line.content().len() as u64;
+                        hash.update([line.origin() as u8]);
+                        hash.update(length.to_be_bytes());
+                        hash.update(line.content());
+                    }
+                }
+                true
+            })
+        })
+        .map_err(fail)?;
+        Oid::from_slice(&hash.finalize()).ok_or_else(|| Error::bug("a digest has 20 bytes"))
+    }
+}
