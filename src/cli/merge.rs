@@ -1,6 +1,6 @@
 //! `git agent merge`
 
-use super::ui::{Format, Ui};
+use super::ui::Ui;
 use crate::error::{Exit, Result};
 use crate::ops::Ctx;
 use crate::ops::merge::{self, MergeOptions, Method};
@@ -51,12 +51,6 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: MergeArgs) -> Result<Exit> {
 fn run_all(ctx: &Ctx, ui: &mut Ui, options: &MergeOptions, dry_run: bool) -> Result<Exit> {
     let report = merge::all(ctx, options, dry_run)?;
     ui.answer(&report)?;
-    if report.has_leftovers() && ui.format() == Format::Text {
-        ui.say(
-            "hint: some finished work has not landed: leave it for later, have it mended and run git agent \
-             merge --all again, or turn it down with git agent reject <agent> --reason <why>\n",
-        );
-    }
     Ok(match report.is_clean() {
         true => Exit::Yes,
         false => Exit::No,

@@ -308,7 +308,9 @@ impl Agent {
             return;
         };
         self.state = state;
-        self.deferred = step == Move::Defer;
+        // Judging the same work again decides nothing.
+        let is_judged = matches!(step, Move::Accept | Move::Reject);
+        self.deferred = step == Move::Defer || (self.deferred && is_judged);
         if step == Move::Start || step == Move::Reopen {
             self.verdict = None;
         }

@@ -295,6 +295,10 @@ fn all_lands_in_order_and_gives_each_one_verdict() {
             (running.as_str(), "running"),
         ]
     );
+    let close = &report["close"];
+    assert_eq!(close["running"], serde_json::json!([running]));
+    assert_eq!(close["deferred"], serde_json::json!([put_off]));
+    assert_eq!(close["not_landed"], serde_json::json!([conflicting, bare]));
     first
         .repo
         .agent_json(&["reject", &conflicting, "--reason", "too late"]);
@@ -319,4 +323,60 @@ fn a_bare_repository_has_nothing_to_move() {
     let head = agent.repo.git(["rev-parse", "HEAD"]);
     assert_eq!(agent.repo.git(["rev-parse", "main^"]), head);
     require_sound(&agent);
+}
+
+#[test]
+fn a_round_closes_with_the_question_or_without_a_word() {
+    let agent = ready();
+    let close = |format: &str| {
+        let arguments = ["merge", "--all", "--dry-run", format];
+        let output = agent.repo.agent(&arguments);
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let text = close("--format=text");
+    assert!(
+        text.ends_with(&format!("still at work: {}\n", &agent.id[..8])),
+        "{text}"
+    );
+    agent.verify(&[]);
+    let text = close("--format=text");
+    assert_eq!(text, format!("{} planned\n", &agent.id[..8]));
+    answer(&agent, "reject", &["--reason", "not now"]);
+    let task = agent.repo.path().join(".git/agents").join(&agent.id[..8]);
+    let task = task.join("task.toml").display().to_string();
+    let text = close("--format=text").replace(&task, "<task>");
+    insta::assert_snapshot!(text.replace(&agent.id[..8], "<agent>"), @r"
+    <agent> rejected not now
+    1 agent has not landed; close without it?
+      1. open the pull request with what has landed
+         git push
+      2. begin the rejected ones anew and mend the others, then land them
+         git agent spawn '<task>'
+         git agent merge --all
+      3. close now and come back; all of it stays, and deferred agents land by their names
+         git agent list
+    ");
+    let lines = close("--format=ndjson");
+    let last: serde_json::Value =
+        serde_json::from_str(lines.lines().last().expect("a line")).expect("JSON");
+    let ways = last["close"]["ways"].as_array().expect("ways");
+    let ways: Vec<_> = ways.iter().map(|way| way["way"].as_str()).collect();
+    assert_eq!(ways, [Some("as-is"), Some("retry"), Some("close")]);
+}
+
+#[test]
+fn a_deferred_agent_stays_deferred_until_somebody_decides() {
+    let agent = ready();
+    agent.verify(&[]);
+    answer(&agent, "defer", &["--reason", "after the release"]);
+    // Judged again, with the same verdict and then with another one.
+    agent.verify(&[]);
+    agent.repo.write("src/lib.rs", "pub fn none() {}\n");
+    agent.repo.commit_all("in the way");
+    agent.verify(&[]);
+    let shown = agent.repo.agent_json(&["show", &agent.id]);
+    assert_eq!(shown["deferred"], true, "{shown}");
+    let report = agent.repo.agent_json(&["merge", "--all"]);
+    assert_eq!(report["agents"][0]["verdict"], "deferred");
+    assert_eq!(report["agents"][0]["reason"], "after the release");
 }

@@ -4,7 +4,7 @@ use crate::cli::style::{BAD, BOLD, DIM, GOOD, WARN, paint};
 use crate::cli::ui::Answer;
 use crate::domain::path::Quoted;
 use crate::ops::commit::CommitReport;
-use crate::ops::merge::{AllReport, Decision, LandingReport};
+use crate::ops::merge::{AllReport, CloseReport, Decision, LandingReport};
 use serde_json::{Value, json};
 
 impl Answer for CommitReport {
@@ -62,10 +62,12 @@ impl Answer for LandingReport {
 
 impl Answer for AllReport {
     fn text(&self) -> String {
-        match self.agents.is_empty() {
+        let mut text: String = match self.agents.is_empty() {
             true => "(no agents)\n".to_owned(),
             false => self.agents.iter().map(decision_text).collect(),
-        }
+        };
+        text.extend(self.close.as_ref().map(close_text));
+        text
     }
 
     fn json(&self) -> Value {
@@ -73,8 +75,29 @@ impl Answer for AllReport {
     }
 
     fn rows(&self) -> Vec<Value> {
-        self.agents.iter().map(|one| json!(one)).collect()
+        let close = self.close.iter().map(|close| json!({ "close": close }));
+        let agents = self.agents.iter().map(|one| json!(one));
+        agents.chain(close).collect()
     }
+}
+
+fn close_text(close: &CloseReport) -> String {
+    let mut text = String::new();
+    if !close.running.is_empty() {
+        let running: Vec<_> = close.running.iter().map(|id| &id[..8]).collect();
+        let label = paint(WARN, "still at work:");
+        text.push_str(&format!("{label} {}\n", running.join(" ")));
+    }
+    if let Some(question) = &close.question {
+        text.push_str(&format!("{}\n", paint(BOLD, question)));
+    }
+    for (number, way) in close.ways.iter().enumerate() {
+        text.push_str(&format!("  {}. {}\n", number + 1, way.what));
+        for command in &way.commands {
+            text.push_str(&format!("     {}\n", paint(DIM, command)));
+        }
+    }
+    text
 }
 
 fn decision_text(one: &Decision) -> String {

@@ -1,7 +1,7 @@
 //! `merge --all`: every agent that is done, in the order they were spawned, each judged against what the
-//! one before it left.
+//! one before it left; one verdict for every agent, and what remains to be decided.
 
-use super::{MergeOptions, execute, plan};
+use super::{CloseReport, MergeOptions, execute, plan};
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::Isolation;
 use crate::error::{Code, Error, Exit, Result};
@@ -20,6 +20,10 @@ pub struct AllReport {
     pub schema: &'static str,
     /// What became of each, in the order they were spawned.
     pub agents: Vec<Decision>,
+    /// Who is still at work, and what is to be decided about those who did not land; absent when there is
+    /// neither.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub close: Option<CloseReport>,
 }
 
 /// What became of one agent.
@@ -45,13 +49,6 @@ impl AllReport {
             |one: &Decision| matches!(one.verdict.as_str(), "reject-bundle" | "not-merged");
         !self.agents.iter().any(refused)
     }
-
-    /// Whether somebody who finished did not land, so that a person has to decide.
-    pub fn has_leftovers(&self) -> bool {
-        let left =
-            |one: &Decision| matches!(one.verdict.as_str(), "rejected" | "deferred" | "failed");
-        !self.is_clean() || self.agents.iter().any(left)
-    }
 }
 
 /// Lands every agent that is done and not deferred, or with `dry_run` says what each would do against
@@ -72,9 +69,11 @@ pub fn all(ctx: &Ctx, options: &MergeOptions, dry_run: bool) -> Result<AllReport
             false => Ok(left_alone(agent)),
         }
     });
+    let decisions = decisions.collect::<Result<Vec<_>>>()?;
     Ok(AllReport {
         schema: "git-agent.merge-all/1",
-        agents: decisions.collect::<Result<_>>()?,
+        close: CloseReport::of(ctx.repo.common_dir(), &decisions),
+        agents: decisions,
     })
 }
 

@@ -15,6 +15,7 @@
 //! merge hooks, since no merge takes place in a worktree.
 
 mod all;
+mod close;
 mod execute;
 mod landed;
 mod plan;
@@ -22,6 +23,7 @@ mod report;
 mod swap;
 
 pub use all::{AllReport, Decision, all};
+pub use close::{CloseReport, Way};
 pub use execute::{STEPS, execute};
 pub use plan::{MergePlan, plan};
 pub use report::LandingReport;

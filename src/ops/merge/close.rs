@@ -1,0 +1,110 @@
+//! What is left to decide once every agent has its verdict.
+
+use super::Decision;
+use crate::store::layout;
+use serde::Serialize;
+use std::path::Path;
+
+/// The close of a round of landings: there when somebody is still at work, or did not land.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CloseReport {
+    /// Who is still at work; the round is not over before they are.
+    pub running: Vec<String>,
+    /// Who was turned down.
+    pub rejected: Vec<String>,
+    /// About whom the decision was put off.
+    pub deferred: Vec<String>,
+    /// Who failed, or was refused in this round.
+    pub not_landed: Vec<String>,
+    /// What has to be decided, once nobody is at work; absent where all who finished have landed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub question: Option<String>,
+    /// The ways to answer it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ways: Vec<Way>,
+}
+
+/// One way to answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Way {
+    /// `as-is`, `retry` or `close`.
+    pub way: &'static str,
+    /// What it means.
+    pub what: &'static str,
+    /// The commands that go this way.
+    pub commands: Vec<String>,
+}
+
+impl CloseReport {
+    /// `None` when there is nothing to wait for and nothing to decide.
+    pub(super) fn of(common_dir: &Path, decisions: &[Decision]) -> Option<CloseReport> {
+        let with = |verdicts: &[&str]| -> Vec<String> {
+            let those = decisions
+                .iter()
+                .filter(|one| verdicts.contains(&one.verdict.as_str()));
+            those.map(|one| one.agent_id.clone()).collect()
+        };
+        let mut close = CloseReport {
+            running: with(&["running"]),
+            rejected: with(&["rejected"]),
+            deferred: with(&["deferred"]),
+            not_landed: with(&["failed", "reject-bundle", "not-merged"]),
+            question: None,
+            ways: Vec::new(),
+        };
+        let left = close.rejected.len() + close.deferred.len() + close.not_landed.len();
+        if left > 0 {
+            let (noun, them) = if left == 1 {
+                ("agent has", "it")
+            } else {
+                ("agents have", "them")
+            };
+            close.question = Some(format!("{left} {noun} not landed; close without {them}?"));
+            close.ways = close.answers(common_dir);
+        }
+        (left > 0 || !close.running.is_empty()).then_some(close)
+    }
+
+    fn answers(&self, common_dir: &Path) -> Vec<Way> {
+        let again = "git agent merge --all".to_owned();
+        let mut retry: Vec<_> = self
+            .rejected
+            .iter()
+            .map(|id| spawn_again(common_dir, &id[..8]))
+            .collect();
+        let verify = |id: &String| format!("git agent verify {}", &id[..8]);
+        retry.extend(self.not_landed.iter().map(verify));
+        retry.push(again.clone());
+        let way = |way, what, commands| Way {
+            way,
+            what,
+            commands,
+        };
+        vec![
+            way(
+                "as-is",
+                "open the pull request with what has landed",
+                vec!["git push".to_owned()],
+            ),
+            way(
+                "retry",
+                "begin the rejected ones anew and mend the others, then land them",
+                retry,
+            ),
+            way(
+                "close",
+                "close now and come back; all of it stays, and deferred agents land by their names",
+                vec!["git agent list".to_owned()],
+            ),
+        ]
+    }
+}
+
+/// A rejected agent stays rejected; its task is still there for another one.
+fn spawn_again(common_dir: &Path, short: &str) -> String {
+    let task = layout::agents_dir(common_dir).join(short).join("task.toml");
+    match task.is_file() {
+        true => format!("git agent spawn '{}'", task.display()),
+        false => format!("git agent show {short}"),
+    }
+}
