@@ -59,6 +59,7 @@ fn impossible_requests_are_typed_and_leave_nothing() {
     let occupied = outside.to_str().expect("UTF-8");
     let in_git = repo.path().join(".git/inside");
     let in_git = in_git.to_str().expect("UTF-8");
+    let long = "a".repeat(245);
     let cases: &[(&[&str], &str, i32)] = &[
         (&["--base=no-such-thing"], "base-not-commit", 2),
         (&["--base", &blob], "base-not-commit", 2),
@@ -67,6 +68,12 @@ fn impossible_requests_are_typed_and_leave_nothing() {
         (&["--branch=above"], "branch-exists", 3),
         (&["--branch=-x"], "branch-invalid", 2),
         (&["--branch=a..b"], "branch-invalid", 2),
+        (&["--branch=.a"], "branch-invalid", 2),
+        (&["--branch=/a"], "branch-invalid", 2),
+        (&["--branch=a.lock"], "branch-invalid", 2),
+        (&["--branch=a b"], "branch-invalid", 2),
+        (&["--branch=a;b"], "branch-invalid", 2),
+        (&["--branch", &long], "branch-invalid", 2),
         (&["--name=a b"], "usage", 2),
         (&["--parent=0123456789ab"], "agent-unknown", 2),
         (&["--path", in_git], "path-invalid", 2),

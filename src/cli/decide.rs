@@ -11,7 +11,12 @@ pub(super) struct RejectArgs {
     #[command(flatten)]
     agent: AgentArg,
     /// Why it is turned down
-    #[arg(long, short = 'm', value_name = "TEXT")]
+    #[arg(
+        long,
+        short = 'm',
+        value_name = "TEXT",
+        default_value = "rejected at merge ceremony"
+    )]
     reason: String,
 }
 
@@ -21,7 +26,12 @@ pub(super) struct DeferArgs {
     #[command(flatten)]
     agent: AgentArg,
     /// Why it is put off
-    #[arg(long, short = 'm', value_name = "TEXT")]
+    #[arg(
+        long,
+        short = 'm',
+        value_name = "TEXT",
+        default_value = "deferred at merge ceremony"
+    )]
     reason: String,
 }
 

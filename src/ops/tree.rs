@@ -1,4 +1,7 @@
 //! `tree`: who asked for whom.
+//!
+//! Where there are more than fit, the ones that fit are those nearest to a root, found level by level; they are
+//! drawn as a tree all the same.
 
 use super::agent_report::{AgentReport, Reporter};
 use crate::domain::agent::Agent;
@@ -7,12 +10,12 @@ use crate::error::Result;
 use crate::ops::{Ctx, show};
 use crate::store::ledger::Ledger;
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The most agents that one tree shows.
 const LIMIT: usize = 1024;
 
-/// The answer of `tree`: depth-first, parents before children.
+/// The answer of `tree`: parents before children, each with all below it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TreeReport {
     /// The format's name and version.
@@ -49,29 +52,30 @@ pub fn tree(ctx: &Ctx, who: Option<&str>) -> Result<TreeReport> {
     let mut agents = ledger.agents()?;
     agents.sort_by_key(|agent| (agent.started, agent.id));
     let known: BTreeSet<AgentId> = agents.iter().map(|agent| agent.id).collect();
-    let mut children: BTreeMap<Option<AgentId>, Vec<&Agent>> = BTreeMap::new();
+    let mut children = Children::new();
     for agent in &agents {
         let parent = agent.parent.filter(|parent| known.contains(parent));
-        children.entry(parent).or_default().push(agent);
+        children.entry(parent).or_default().push(agent.id);
     }
+    let (roots, rest) = match &root {
+        Some(root) => (vec![root.id], Vec::new()),
+        // Those that no root leads to belong to cycles.
+        None => {
+            let roots = children.get(&None).cloned().unwrap_or_default();
+            (roots, agents.iter().map(|agent| agent.id).collect())
+        }
+    };
+    let near = nearest(&roots, &rest, &children, LIMIT + 1);
+    let truncated = near.len() > LIMIT;
     let mut forest = Forest {
+        agents: agents.iter().map(|agent| (agent.id, agent)).collect(),
         children: &children,
+        left: near.into_iter().take(LIMIT).collect(),
         reporter: Reporter::new(ctx)?,
-        drawn: BTreeSet::new(),
         nodes: Vec::new(),
     };
-    match &root {
-        Some(root) => forest.draw(root, 0, true),
-        None => {
-            forest.draw_children(None, 0);
-            // What is left belongs to cycles.
-            for agent in &agents {
-                forest.draw(agent, 0, true);
-            }
-        }
-    }
-    let truncated = forest.nodes.len() > LIMIT;
-    forest.nodes.truncate(LIMIT);
+    forest.draw_all(&roots, 0);
+    forest.draw_all(&rest, 0);
     Ok(TreeReport {
         schema: "git-agent.tree/1",
         agents: forest.nodes,
@@ -79,31 +83,88 @@ pub fn tree(ctx: &Ctx, who: Option<&str>) -> Result<TreeReport> {
     })
 }
 
+/// The children of each agent, oldest first; those of `None` have no parent.
+type Children = BTreeMap<Option<AgentId>, Vec<AgentId>>;
+
+/// The first so many that are reached from the roots together, level by level, and then from each of the rest;
+/// each once.
+fn nearest(roots: &[AgentId], rest: &[AgentId], children: &Children, limit: usize) -> Vec<AgentId> {
+    let mut reached = BTreeSet::new();
+    let mut found = Vec::new();
+    let mut queue: VecDeque<AgentId> = roots.iter().copied().collect();
+    let mut rest = rest.iter().copied();
+    while found.len() < limit {
+        let Some(agent) = queue.pop_front().or_else(|| rest.next()) else {
+            break;
+        };
+        if reached.insert(agent) {
+            found.push(agent);
+            queue.extend(children.get(&Some(agent)).into_iter().flatten());
+        }
+    }
+    found
+}
+
 struct Forest<'a> {
-    children: &'a BTreeMap<Option<AgentId>, Vec<&'a Agent>>,
+    agents: BTreeMap<AgentId, &'a Agent>,
+    children: &'a Children,
+    /// Those still to be drawn.
+    left: BTreeSet<AgentId>,
     reporter: Reporter,
-    drawn: BTreeSet<AgentId>,
     nodes: Vec<Node>,
 }
 
 impl Forest<'_> {
-    fn draw(&mut self, agent: &Agent, depth: usize, last: bool) {
-        // One more than the limit is drawn, so that a cut can be told.
-        if self.nodes.len() > LIMIT || !self.drawn.insert(agent.id) {
-            return;
+    fn draw_all(&mut self, agents: &[AgentId], depth: usize) {
+        let those = agents.iter().filter(|one| self.left.contains(one));
+        let those: Vec<AgentId> = those.copied().collect();
+        for (index, id) in those.iter().enumerate() {
+            // It may have been drawn as a child of one before it.
+            let Some(agent) = self.agents.get(id).filter(|_| self.left.remove(id)) else {
+                continue;
+            };
+            self.nodes.push(Node {
+                depth,
+                last: depth == 0 || index + 1 == those.len(),
+                agent: self.reporter.agent(agent),
+            });
+            let children = self.children;
+            let children = children.get(&Some(*id)).map_or(&[][..], Vec::as_slice);
+            self.draw_all(children, depth + 1);
         }
-        self.nodes.push(Node {
-            depth,
-            last,
-            agent: self.reporter.agent(agent),
-        });
-        self.draw_children(Some(agent.id), depth + 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::oid::Oid;
+
+    fn id(digit: u8) -> AgentId {
+        let oid = Oid::from_slice(&[digit; 20]).expect("20 bytes");
+        AgentId::from_spawn_commit(oid)
     }
 
-    fn draw_children(&mut self, parent: Option<AgentId>, depth: usize) {
-        let children = self.children.get(&parent).map_or(&[][..], Vec::as_slice);
-        for (index, child) in children.iter().enumerate() {
-            self.draw(child, depth, index + 1 == children.len());
+    /// Pairs of a parent (0 for none) and a child; what is nearest to the roots, then to everybody.
+    fn check(pairs: &[(u8, u8)], limit: usize, expected: &[u8]) {
+        let mut children = Children::new();
+        for (parent, child) in pairs {
+            let parent = (*parent > 0).then(|| id(*parent));
+            children.entry(parent).or_default().push(id(*child));
         }
+        let roots = children.get(&None).cloned().unwrap_or_default();
+        let rest: Vec<_> = pairs.iter().map(|(_, child)| id(*child)).collect();
+        let expected: Vec<_> = expected.iter().map(|digit| id(*digit)).collect();
+        assert_eq!(nearest(&roots, &rest, &children, limit), expected);
+    }
+
+    #[test]
+    fn what_is_nearest_to_a_root_comes_first_and_cycles_end() {
+        let pairs = [(0, 1), (1, 2), (2, 3), (3, 4), (1, 5), (0, 6)];
+        check(&pairs, 99, &[1, 6, 2, 5, 3, 4]);
+        check(&pairs, 4, &[1, 6, 2, 5]);
+        check(&[(2, 1), (1, 2), (2, 3)], 99, &[1, 2, 3]);
+        check(&[(0, 1), (3, 2), (2, 3)], 99, &[1, 2, 3]);
+        check(&[], 99, &[]);
     }
 }

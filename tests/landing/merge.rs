@@ -341,12 +341,13 @@ fn a_round_closes_with_the_question_or_without_a_word() {
     agent.verify(&[]);
     let text = close("--format=text");
     assert_eq!(text, format!("{} planned\n", &agent.id[..8]));
-    answer(&agent, "reject", &["--reason", "not now"]);
+    let rejected = answer(&agent, "reject", &[]);
+    assert_eq!(rejected["summary"], "rejected at merge ceremony");
     let task = agent.repo.path().join(".git/agents").join(&agent.id[..8]);
     let task = task.join("task.toml").display().to_string();
     let text = close("--format=text").replace(&task, "<task>");
     insta::assert_snapshot!(text.replace(&agent.id[..8], "<agent>"), @r"
-    <agent> rejected not now
+    <agent> rejected rejected at merge ceremony
     1 agent has not landed; close without it?
       1. open the pull request with what has landed
          git push

@@ -144,6 +144,8 @@ fn lives_fold_to_states() {
     check("unaccepted", Failed, false, 0);
     check("unaccepted accepted", Done, false, 0);
     check("done deferred", Done, true, 0);
+    check("done deferred accepted unaccepted", Failed, true, 0);
+    check("accepted deferred commit-other", Running, false, 0);
     check("done deferred merged", Merged, false, 0);
     check("failed rejected discarded", Discarded, false, 0);
     check("discarded", Discarded, false, 0);
