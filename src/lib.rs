@@ -52,7 +52,7 @@
 //! | `agents/clone-id` | four hex digits that tell clones apart in time stamps |
 //! | `agents/ledger.lock` | an OS lock, never removed |
 //! | `agents/spawn.lock` | an OS lock, never removed |
-//! | `agents/landing.lock` | an OS lock, never removed |
+//! | `agents/landing.lock` | an OS lock, never removed; says which ref lock the last landing held |
 //! | `agents/spawning/<id8>` | the journal of a spawn under way |
 //! | `agents/tmp/<file>` | half-made admin directories |
 //! | `agents/trash/<file>` | directories that are being deleted |

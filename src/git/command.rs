@@ -4,7 +4,7 @@ use crate::error::{Code, Error, Result};
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 /// What `git rev-parse --local-env-vars` lists: variables that tie a process to one repository. A
 /// child that works in another worktree must not inherit them.
@@ -77,6 +77,39 @@ pub fn successful(mut command: Command) -> Result<Vec<u8>> {
         return Ok(output.stdout);
     }
     Err(refused(&command, &output))
+}
+
+/// A `git` that is running.
+#[must_use]
+pub(in crate::git) struct Running {
+    command: Command,
+    child: Child,
+}
+
+/// Starts a command that [`git`] made, whose output is asked for later.
+///
+/// # Errors
+/// As [`output`].
+pub(in crate::git) fn start(mut command: Command) -> Result<Running> {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn();
+    let child = child.map_err(|error| not_started(&command, error))?;
+    Ok(Running { command, child })
+}
+
+impl Running {
+    /// Waits for the end and gives the standard output.
+    ///
+    /// # Errors
+    /// As [`run`].
+    pub(in crate::git) fn successful(self) -> Result<Vec<u8>> {
+        let output = self.child.wait_with_output();
+        let output = output.map_err(|error| not_started(&self.command, error))?;
+        match output.status.success() {
+            true => Ok(output.stdout),
+            false => Err(refused(&self.command, &output)),
+        }
+    }
 }
 
 /// Runs a command that [`git`] made with this on its standard input, no more than a pipe holds, and gives

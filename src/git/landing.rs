@@ -9,10 +9,10 @@
 //! before the ref moved can just begin again.
 
 use super::changes::worktree_changes;
+use super::command;
 use super::repo::Repo;
 use super::worktree::Worktree;
-use super::{command, commit};
-use crate::domain::change::ChangeKind;
+use crate::domain::change::{Change, ChangeKind};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use std::collections::BTreeSet;
@@ -114,15 +114,7 @@ impl Checkout {
     /// # Errors
     /// `target-dirty`, naming the paths; `git-missing`, `git-failed`.
     pub fn require_unblocked(&self, repo: &Repo, old: Oid, new_tree: Oid) -> Result<()> {
-        let changes = repo.tree_changes(&[repo.read_commit(old)?.tree], new_tree)?;
-        let added = changes
-            .iter()
-            .filter(|change| matches!(change.kind, ChangeKind::Added | ChangeKind::TypeChanged))
-            .map(|change| change.path.as_slice());
-        let hidden = self.in_the_way(added)?;
-        if !hidden.is_empty() {
-            return Err(self.blocked(&hidden, ""));
-        }
+        let changes = self.require_room(repo, old, new_tree)?;
         let mut rehearsal = self.read_tree(old, new_tree);
         rehearsal.arg("--dry-run");
         if self.patiently(&mut rehearsal)?.status.success() {
@@ -143,6 +135,24 @@ impl Checkout {
         Err(self.blocked(&dirty, String::from_utf8_lossy(&output.stderr).trim()))
     }
 
+    /// The half of [`Checkout::require_unblocked`] that [`Checkout::carry`] does not see to: untracked files,
+    /// ignored or not, where one would be added. Gives the changes.
+    ///
+    /// # Errors
+    /// As [`Checkout::require_unblocked`].
+    pub fn require_room(&self, repo: &Repo, old: Oid, new_tree: Oid) -> Result<Vec<Change>> {
+        let changes = repo.tree_changes(&[repo.read_commit(old)?.tree], new_tree)?;
+        let added = changes
+            .iter()
+            .filter(|change| matches!(change.kind, ChangeKind::Added | ChangeKind::TypeChanged))
+            .map(|change| change.path.as_slice());
+        let hidden = self.in_the_way(added)?;
+        match hidden.is_empty() {
+            true => Ok(changes),
+            false => Err(self.blocked(&hidden, "")),
+        }
+    }
+
     /// Moves index and files from one commit to another, as [`Checkout::require_unblocked`] allows; where
     /// it refuses, nothing has moved.
     ///
@@ -150,12 +160,16 @@ impl Checkout {
     /// `target-dirty`, naming the paths; `git-failed`, after which some files may be ahead of the index.
     pub fn carry(&self, repo: &Repo, old: Oid, new: Oid) -> Result<()> {
         let mut command = self.read_tree(old, new);
-        let output = self.patiently(&mut command)?;
-        if output.status.success() {
+        if self.patiently(&mut command)?.status.success() {
             return Ok(());
         }
+        // This says which files are in the way, and looks at those that were only touched.
         self.require_unblocked(repo, old, repo.read_commit(new)?.tree)?;
-        Err(command::refused(&command, &output))
+        let output = self.patiently(&mut command)?;
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(command::refused(&command, &output)),
+        }
     }
 
     /// Lets the index hold a tree, without touching a file.
@@ -171,16 +185,6 @@ impl Checkout {
             return Err(command::refused(&command, &output));
         }
         self.refresh()
-    }
-
-    /// The tree of what is staged.
-    ///
-    /// # Errors
-    /// `git-failed` while paths are unmerged.
-    pub fn staged_tree(&self) -> Result<Oid> {
-        let mut command = self.git();
-        command.arg("write-tree");
-        commit::named(&command::successful(command)?)
     }
 
     /// A git command on exactly this worktree.
@@ -202,7 +206,7 @@ impl Checkout {
 
     /// Runs a command that needs the index, and runs it again while somebody else has it locked: a
     /// `git status` in an editor does, every few seconds, and git itself does not wait.
-    fn patiently(&self, command: &mut Command) -> Result<Output> {
+    pub(in crate::git) fn patiently(&self, command: &mut Command) -> Result<Output> {
         for _ in 0..ATTEMPTS {
             let output = command::finish(command)?;
             // `update-index -q` keeps quiet about it.

@@ -25,6 +25,7 @@ pub mod populate;
 pub mod reflog;
 pub mod refs;
 pub mod repo;
+pub mod restage;
 pub mod salvage;
 pub mod trailer;
 pub mod tree;

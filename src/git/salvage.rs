@@ -20,6 +20,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use walkdir::WalkDir;
 
 /// The trailer that says what a salvage commit holds.
@@ -127,12 +128,11 @@ fn write_directory(repo: &Repo, directory: &Path) -> Result<Option<Oid>> {
 /// # Errors
 /// `git-failed`; `io` for a directory that cannot be listed.
 pub fn missed(source: &Source<'_>, bundle: Option<&Path>) -> Result<Vec<PathBuf>> {
-    let kept = paths(source, &["--cached"])?;
-    let mut ignored = paths(source, &["--others", "--ignored", "--directory"])?;
-    ignored = ignored
-        .into_iter()
-        .map(|path| path.strip_suffix(b"/").unwrap_or(&path).to_vec())
-        .collect();
+    let mut cached = git(source);
+    cached.args(["ls-files", "-z", "--cached"]);
+    let kept = listed(cached)?;
+    // Asked for when the first file turns up that is not kept: a whole tour of the worktree.
+    let mut ignored: Option<HashSet<Vec<u8>>> = None;
     let mut missed = Vec::new();
     let mut walk = WalkDir::new(source.worktree).min_depth(1).into_iter();
     while let Some(entry) = walk.next() {
@@ -143,25 +143,51 @@ pub fn missed(source: &Source<'_>, bundle: Option<&Path>) -> Result<Vec<PathBuf>
         let kind = entry.file_type();
         let pointer = entry.depth() == 1 && entry.file_name() == ".git";
         let bytes = inside.as_os_str().as_bytes();
-        if pointer || ignored.contains(bytes) || bundle == Some(inside) && kind.is_dir() {
+        if pointer || bundle == Some(inside) && kind.is_dir() {
             if kind.is_dir() {
                 walk.skip_current_dir();
             }
+        } else if kind.is_dir() {
+            if ignored.as_ref().is_some_and(|paths| paths.contains(bytes)) {
+                walk.skip_current_dir();
+            }
         } else if (kind.is_file() || kind.is_symlink()) && !kept.contains(bytes) {
-            missed.push(path.to_owned());
+            let ignored = match &ignored {
+                Some(known) => known,
+                None => &*ignored.insert(ignored_paths(source)?),
+            };
+            if inside
+                .ancestors()
+                .skip(1)
+                .any(|above| ignored.contains(above.as_os_str().as_bytes()))
+            {
+                // Its directory was entered before anybody knew.
+                walk.skip_current_dir();
+            } else if !ignored.contains(bytes) {
+                missed.push(path.to_owned());
+            }
         }
     }
     Ok(missed)
 }
 
-fn paths(source: &Source<'_>, options: &[&str]) -> Result<HashSet<Vec<u8>>> {
+/// What git ignores in the worktree, whole directories by their own name.
+fn ignored_paths(source: &Source<'_>) -> Result<HashSet<Vec<u8>>> {
     let mut command = git(source);
-    command.args(["ls-files", "-z"]).args(options);
-    if options.contains(&"--ignored") {
-        command.arg("--exclude-from").arg(source.ignore);
-    }
+    command
+        .args(["ls-files", "-z", "--others", "--ignored", "--directory"])
+        .arg("--exclude-from")
+        .arg(source.ignore);
+    let ignored = listed(command)?.into_iter();
+    Ok(ignored
+        .map(|path| path.strip_suffix(b"/").map(<[u8]>::to_vec).unwrap_or(path))
+        .collect())
+}
+
+fn listed(command: Command) -> Result<HashSet<Vec<u8>>> {
     let output = command::successful(command)?;
     let paths = output.split(|&byte| byte == 0);
+    let paths = paths.filter(|path| !path.is_empty());
     Ok(paths.map(<[u8]>::to_vec).collect())
 }
 

@@ -99,10 +99,14 @@ pub fn write_trees(source: &Source<'_>) -> Result<Trees> {
         true => Some(write_tree(source)?),
         false => None,
     };
-    bring_up_to_date(source, &listed)?;
+    let changed = bring_up_to_date(source, &listed)?;
+    let tree = match staged.filter(|_| !changed) {
+        Some(staged) => staged,
+        None => write_tree(source)?,
+    };
     Ok(Trees {
         staged,
-        tree: write_tree(source)?,
+        tree,
         unmerged: listed.unmerged,
     })
 }
@@ -145,21 +149,24 @@ fn copy_index(source: &Source<'_>) -> Result<()> {
     }
 }
 
+/// Two children at once: one looks at every file that is tracked, the other at every directory.
 fn list(source: &Source<'_>) -> Result<Listed> {
-    let mut command = git(source);
-    command
-        .args([
-            "ls-files",
-            "-z",
-            "-v",
-            "--cached",
-            "--deleted",
-            "--modified",
-            "--others",
-        ])
-        .arg("--exclude-from")
+    let mut untracked = git(source);
+    untracked
+        .args(["ls-files", "-z", "-v", "--others", "--exclude-from"])
         .arg(source.ignore);
-    let output = command::successful(command)?;
+    let untracked = command::start(untracked)?;
+    let mut tracked = git(source);
+    tracked.args([
+        "ls-files",
+        "-z",
+        "-v",
+        "--cached",
+        "--deleted",
+        "--modified",
+    ]);
+    let tracked = command::successful(tracked);
+    let output = [untracked.successful()?, tracked?].concat();
     let mut listed = Listed::default();
     for entry in output.split(|&byte| byte == 0) {
         let [tag, b' ', path @ ..] = entry else {

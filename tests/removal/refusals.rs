@@ -1,4 +1,5 @@
 use super::{WRITTEN, assert_kept, busy, discard, discarded};
+use crate::support::agent::describe;
 use crate::support::{assert_unchanged, git_in, snapshot};
 use crate::verify::{Agent, refused};
 use std::fs;
@@ -129,4 +130,30 @@ fn the_directory_one_stands_in_is_not_removed() {
     refused(&output.expect("starts"), "discard-refused", 3);
     discarded(&agent, &[]);
     assert_kept(&agent.repo, &WRITTEN, "after a refusal");
+}
+
+#[test]
+fn only_what_nothing_keeps_is_named_and_not_what_is_ignored() {
+    let repo = crate::support::TestRepo::with_commit();
+    repo.write(".gitignore", "/built/\n*.o\n");
+    repo.commit_all("ignore");
+    let agent = Agent::spawned_in(repo, crate::support::agent::TASK);
+    for ignored in [
+        "built/a",
+        "built/deep/er/b",
+        "built/deep/c",
+        "src/d.o",
+        "z/e.o",
+    ] {
+        agent.write(ignored, "ignored\n");
+    }
+    agent.git(&["init", "--quiet", "src/inner"]);
+    agent.write("src/inner/precious", "precious\n");
+    let output = discard(&agent, &[]);
+    refused(&output, "discard-refused", 3);
+    let said = describe(&output);
+    assert!(said.contains("src/inner/precious"), "{said}");
+    assert!(!said.contains("built") && !said.contains(".o\n"), "{said}");
+    fs::remove_dir_all(agent.worktree.join("src/inner")).expect("removed");
+    discarded(&agent, &[]);
 }

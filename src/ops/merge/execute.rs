@@ -93,8 +93,8 @@ fn commit_the_rest(
     let place = worktree.map(|worktree| landing::linked_at(repo, &name, &worktree.path));
     let place = place.filter(|place| belongs_to(&place.top, &place.git_dir));
     if let Some(place) = &place {
-        keep_what_is_only_staged(ctx, plan, place, tip_tree)?;
-        place.stage(plan.tree)?;
+        let staged = keep_what_is_only_staged(ctx, plan, place, tip_tree)?;
+        place.restage(repo, staged, plan.tree)?;
     }
     ctx.reached("staged");
     let reason = format!("agent: work of {}", plan.agent.id.short());
@@ -122,16 +122,17 @@ fn commit_the_rest(
     Ok(commit)
 }
 
-/// What was staged and then changed again is in no file any more; the index is about to forget it.
+/// What was staged and then changed again is in no file any more; the index is about to forget it. Gives
+/// the tree of what was staged.
 fn keep_what_is_only_staged(
     ctx: &Ctx,
     plan: &MergePlan,
     place: &Checkout,
     tip_tree: Oid,
-) -> Result<()> {
+) -> Result<Oid> {
     let staged = place.staged_tree()?;
     if staged == tip_tree || staged == plan.tree {
-        return Ok(());
+        return Ok(staged);
     }
     let id = plan.agent.id;
     let message = format!("agent: staged by {}\n", id.short());
@@ -140,7 +141,7 @@ fn keep_what_is_only_staged(
     let what = What::Salvaged { commit };
     let ledger = Ledger::new(&ctx.repo);
     ledger.append(plan.agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
-    Ok(())
+    Ok(staged)
 }
 
 /// Brings the work to the target, worktrees and ref together, and gives the commit that did.
@@ -173,7 +174,7 @@ fn land(
             return Err(moved(&plan.branch));
         }
         for checkout in repo.checkouts(&plan.target)? {
-            checkout.require_unblocked(repo, plan.base, plan.merged_tree)?;
+            checkout.require_room(repo, plan.base, plan.merged_tree)?;
             checkout.carry(repo, plan.base, commit)?;
             carried.push(checkout);
         }

@@ -1,0 +1,72 @@
+//! What an index holds as a tree, and letting it hold another one by touching only the paths that differ.
+
+use super::landing::Checkout;
+use super::tree::Entry;
+use super::{Repo, command, commit};
+use crate::domain::oid::Oid;
+use crate::error::Result;
+
+/// More paths than this are left to [`Checkout::stage`].
+const FEW: usize = 500;
+
+impl Checkout {
+    /// The tree of what is staged.
+    ///
+    /// # Errors
+    /// `git-failed` while paths are unmerged.
+    pub fn staged_tree(&self) -> Result<Oid> {
+        let mut command = self.git();
+        command.arg("write-tree");
+        commit::named(&command::successful(command)?)
+    }
+
+    /// As [`Checkout::stage`] for an index that is known to hold the tree `old`. The next `git status` looks
+    /// at the paths that differ, and at no other.
+    ///
+    /// # Errors
+    /// As [`Checkout::stage`].
+    pub fn restage(&self, repo: &Repo, old: Oid, new: Oid) -> Result<()> {
+        let changes = repo.tree_changes(&[old], new)?;
+        if changes.len() > FEW {
+            return self.stage(new);
+        }
+        let mut lines = Vec::new();
+        for change in &changes {
+            let (mode, oid) = match entry(repo, new, &change.path)? {
+                Some(entry) => (entry.mode, entry.oid),
+                None => (0, Oid::ZERO),
+            };
+            lines.extend_from_slice(format!("{mode:o} {oid}\t").as_bytes());
+            lines.extend_from_slice(&change.path);
+            lines.push(0);
+        }
+        let mut update = self.git();
+        update.args(["update-index", "-z", "--index-info"]);
+        let output = command::feed(update, &lines)?;
+        match output.status.success() {
+            true => Ok(()),
+            // Somebody else has the index, or it is not as it was known: the long way waits for both.
+            false => self.stage(new),
+        }
+    }
+}
+
+/// What stands at a path of a tree.
+fn entry(repo: &Repo, tree: Oid, path: &[u8]) -> Result<Option<Entry>> {
+    let mut names = path.split(|&byte| byte == b'/').peekable();
+    let mut tree = tree;
+    while let Some(name) = names.next() {
+        let entries = repo.read_tree(tree)?.into_iter();
+        let Some(found) = { entries }.find(|entry| entry.name == name) else {
+            return Ok(None);
+        };
+        if names.peek().is_none() {
+            return Ok(Some(found).filter(|entry| !entry.is_directory()));
+        }
+        if !found.is_directory() {
+            return Ok(None);
+        }
+        tree = found.oid;
+    }
+    Ok(None)
+}
