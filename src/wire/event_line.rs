@@ -56,11 +56,13 @@ pub fn encode(event: &Event) -> Result<String> {
     let mut what = Cow::Borrowed(&event.what);
     loop {
         let line = render(event, &what)?;
-        let Some(excess) = (line.len() + 2).checked_sub(LIMIT) else {
+        // With its line feed it must stay below the limit.
+        let excess = (line.len() + 2).saturating_sub(LIMIT);
+        if excess == 0 {
             return Ok(line);
-        };
+        }
         // Escaping only lengthens, so a byte of text given up is at least one byte here.
-        if !what.to_mut().shorten(excess.max(1)) {
+        if !what.to_mut().shorten(excess) {
             return Err(Error::new(
                 Code::EventTooLong,
                 format!(

@@ -29,6 +29,17 @@ fn the_written_form_is_fixed() {
 }
 
 #[test]
+fn a_text_is_cut_only_where_the_line_does_not_fit() {
+    let empty = encode(&event(What::Noted { text: "".into() })).expect("short");
+    let room = LIMIT - 2 - empty.len();
+    for (length, kept) in [(room, room), (room + 1, room), (room + 9, room)] {
+        let text = "a".repeat(length);
+        let line = encode(&event(What::Noted { text })).expect("texts can be cut");
+        assert_eq!(line.len(), empty.len() + kept, "{length}");
+    }
+}
+
+#[test]
 fn what_is_no_event_is_none() {
     for line in [
         "",
