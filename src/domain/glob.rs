@@ -13,7 +13,8 @@
 mod alternatives;
 
 use super::path::is_git_dir;
-use alternatives::{expand, split_class};
+use alternatives::expand;
+pub(super) use alternatives::split_class;
 use std::fmt;
 use unicode_normalization::UnicodeNormalization;
 

@@ -10,9 +10,13 @@
 //! Deliberately absent: the agent's own bundle directory, which is always writable and never part of
 //! a commit; whoever gathers the paths leaves it out.
 
+mod bytes;
 mod case;
+mod program;
+mod territory;
 
 pub use case::{CaseIndex, fold, is_twin};
+pub use territory::{Meeting, Territory};
 
 use super::glob::{self, Glob};
 use super::path::{PathProblem, RepoPath};
@@ -76,6 +80,28 @@ impl Scope {
             whitelist: Matcher::new(whitelist, |_| None)?,
             denylist: Matcher::new(denylist, directory_itself)?,
         })
+    }
+
+    /// What the comparison form of every path in scope begins with: one of these texts, none of which
+    /// begins with another.
+    pub fn beginnings(&self) -> Vec<String> {
+        let literal = |pattern: String| {
+            let end = pattern.find(['*', '?', '[']).unwrap_or(pattern.len());
+            pattern[..end].to_owned()
+        };
+        let globs = self.whitelist.globs.iter();
+        let sorted: BTreeSet<String> = globs.flat_map(Glob::alternatives).map(literal).collect();
+        let mut beginnings: Vec<String> = Vec::new();
+        for text in sorted {
+            // In this order a text comes right after those that it begins with.
+            if !beginnings
+                .last()
+                .is_some_and(|last| text.starts_with(last.as_str()))
+            {
+                beginnings.push(text);
+            }
+        }
+        beginnings
     }
 
     /// Decides one path.

@@ -3,7 +3,7 @@
 use super::{naive, scope};
 use git_agent::domain::glob::Glob;
 use git_agent::domain::path::RepoPath;
-use git_agent::domain::scope::{Decision, Denied, Scope};
+use git_agent::domain::scope::{Decision, Denied, Meeting, Scope, Territory};
 use proptest::prelude::*;
 
 /// Globs over a small alphabet, so that they meet the paths below.
@@ -86,7 +86,10 @@ proptest! {
                 (None, Some(by)) => Decision::Allowed { by: by.clone() },
                 (None, None) => Decision::Denied(Denied::NotInWhitelist),
             };
-            prop_assert_eq!(scope.decide(path), expected, "{}", path);
+            let decision = scope.decide(path);
+            let begins = |text: &String| path.comparison_form().starts_with(text.as_bytes());
+            prop_assert!(!decision.is_allowed() || scope.beginnings().iter().any(begins));
+            prop_assert_eq!(decision, expected, "{}", path);
         }
     }
 
@@ -130,6 +133,39 @@ proptest! {
         for text in [format!("{before}{bad}{after}"), format!("/{before}x{after}")] {
             let decision = everything.decide_bytes(text.as_bytes());
             prop_assert!(matches!(decision, Decision::Denied(Denied::Never(_))), "{text}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 120, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn territories_that_never_meet_share_no_path(
+        whitelists in prop::array::uniform2(prop::collection::vec(any_glob(), 1..3)),
+        denylists in prop::array::uniform2(prop::collection::vec(any_glob(), 0..3)),
+        paths in prop::collection::vec(any_path(), 4),
+        picks in prop::collection::vec(prop::collection::vec(0usize..60, 1..8), 6),
+    ) {
+        let [one, two] = [0, 1].map(|side| Territory::new(&whitelists[side], &denylists[side]));
+        let meeting = one.meeting(&two);
+        prop_assert_eq!(&meeting, &two.meeting(&one));
+        let allows = |side: usize, path: &RepoPath| {
+            let bytes = path.as_bytes();
+            whitelists[side].iter().any(|glob| naive::matches(glob.as_str(), bytes))
+                && !denylists[side].iter().any(|glob| naive::denies(glob.as_str(), bytes))
+        };
+        let both = |path: &RepoPath| allows(0, path) && allows(1, path);
+        match meeting {
+            Meeting::At(path) => prop_assert!(both(&path), "{path} is not in both"),
+            Meeting::Possibly => {}
+            Meeting::Never => {
+                let globs = whitelists.iter().flatten();
+                let nearby = globs.flat_map(|glob| picks.iter().filter_map(|picks| near(glob, picks)));
+                for path in paths.into_iter().chain(nearby) {
+                    prop_assert!(!both(&path), "{path} is in both");
+                }
+            }
         }
     }
 }

@@ -4,13 +4,13 @@
 const MAX_ALTERNATIVES: usize = 64;
 
 /// A character class at the start of a text.
-pub(super) struct Class<'a> {
+pub(in crate::domain) struct Class<'a> {
     /// Whether it starts with `!` or `^`.
-    pub(super) negated: bool,
+    pub(in crate::domain) negated: bool,
     /// What stands between the brackets.
-    pub(super) members: &'a str,
+    pub(in crate::domain) members: &'a str,
     /// The text after the closing bracket.
-    pub(super) rest: &'a str,
+    pub(in crate::domain) rest: &'a str,
 }
 
 /// Reads the class that `text` starts with. Spellings whose meaning depends on who reads them are
@@ -18,7 +18,7 @@ pub(super) struct Class<'a> {
 ///
 /// # Errors
 /// The rule that is broken, to be read after the glob.
-pub(super) fn split_class(text: &str) -> Result<Class<'_>, String> {
+pub(in crate::domain) fn split_class(text: &str) -> Result<Class<'_>, String> {
     let inside = text.strip_prefix('[').unwrap_or(text);
     let positive = inside.strip_prefix(['!', '^']);
     let (members, rest) = positive

@@ -1,0 +1,159 @@
+//! A list of patterns as one automaton over the bytes of a path.
+//!
+//! Each pattern is a row of steps; a path is matched by the set of steps it may stand at. `**` as a whole
+//! name is two steps, one at the start of a name and one inside, so that it ends only between names.
+
+use super::bytes::ByteSet;
+use crate::domain::glob::split_class;
+
+/// One step of a pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// One byte of these.
+    One(ByteSet),
+    /// Any bytes of one name, or none.
+    Star,
+    /// Whole directories, or none: between two names.
+    Directories,
+    /// The same, inside a name. Always follows [`Step::Directories`].
+    InsideDirectory,
+    /// The first byte of whatever is left.
+    Everything,
+    /// What is left after it. Always follows [`Step::Everything`].
+    Rest,
+    /// The end of a pattern.
+    End,
+}
+
+/// Patterns without braces, compiled.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Program {
+    steps: Vec<Step>,
+    starts: Vec<usize>,
+}
+
+/// The steps at which a path may stand, ascending.
+pub(super) type Standing = Vec<usize>;
+
+impl Program {
+    /// Adds a pattern, normalised and without braces.
+    pub(super) fn add(&mut self, pattern: &str) {
+        self.starts.push(self.steps.len());
+        let parts: Vec<&str> = pattern.split('/').collect();
+        for (index, part) in parts.iter().enumerate() {
+            let last = index + 1 == parts.len();
+            match (*part, last) {
+                ("**", true) => self.steps.extend([Step::Everything, Step::Rest]),
+                ("**", false) => self
+                    .steps
+                    .extend([Step::Directories, Step::InsideDirectory]),
+                (name, last) => {
+                    self.add_name(name);
+                    self.steps
+                        .extend((!last).then(|| Step::One(ByteSet::of(b'/'))));
+                }
+            }
+        }
+        self.steps.push(Step::End);
+    }
+
+    fn add_name(&mut self, mut name: &str) {
+        while let Some(byte) = name.bytes().next() {
+            let (step, rest) = match byte {
+                b'*' => (Step::Star, name.trim_start_matches('*')),
+                b'?' => (Step::One(ByteSet::in_names()), &name[1..]),
+                b'[' => match split_class(name) {
+                    Ok(class) => {
+                        let set = ByteSet::of_class(class.members.as_bytes(), class.negated);
+                        (Step::One(set), class.rest)
+                    }
+                    // Every glob was checked; accepting more than it says errs on the safe side.
+                    Err(_) => (Step::Star, ""),
+                },
+                _ => {
+                    let length = name.chars().next().map_or(1, char::len_utf8);
+                    for byte in name[..length].bytes() {
+                        self.steps.push(Step::One(ByteSet::of(byte)));
+                    }
+                    name = &name[length..];
+                    continue;
+                }
+            };
+            self.steps.push(step);
+            name = rest;
+        }
+    }
+
+    /// Where every path begins.
+    pub(super) fn start(&self) -> Standing {
+        let mut standing = Standing::new();
+        for start in &self.starts {
+            self.enter(*start, &mut standing);
+        }
+        tidy(standing)
+    }
+
+    /// Where a path stands after one more byte.
+    pub(super) fn after(&self, standing: &Standing, byte: u8) -> Standing {
+        let mut next = Standing::new();
+        for &at in standing {
+            let to = match self.steps[at] {
+                Step::One(set) => set.contains(byte).then_some(at + 1),
+                Step::Star => (byte != b'/').then_some(at),
+                Step::Directories => (byte != b'/').then_some(at + 1),
+                Step::InsideDirectory if byte == b'/' => Some(at - 1),
+                Step::InsideDirectory | Step::Rest => Some(at),
+                Step::Everything => Some(at + 1),
+                Step::End => None,
+            };
+            if let Some(to) = to {
+                self.enter(to, &mut next);
+            }
+        }
+        tidy(next)
+    }
+
+    /// Whether a path that ends here is matched.
+    pub(super) fn accepts(&self, standing: &Standing) -> bool {
+        standing.iter().any(|at| self.steps[*at] == Step::End)
+    }
+
+    /// The bytes with which a path can go on from here.
+    pub(super) fn going_on(&self, standing: &Standing) -> ByteSet {
+        standing.iter().fold(ByteSet::NONE, |set, at| {
+            set.or(match self.steps[*at] {
+                Step::One(one) => one,
+                Step::Star | Step::Directories => ByteSet::in_names(),
+                Step::InsideDirectory | Step::Everything | Step::Rest => ByteSet::ALL,
+                Step::End => ByteSet::NONE,
+            })
+        })
+    }
+
+    /// The sets of single bytes that tell one way on from another.
+    pub(super) fn distinctions<'a>(
+        &'a self,
+        standing: &'a Standing,
+    ) -> impl Iterator<Item = ByteSet> + 'a {
+        standing.iter().filter_map(|at| match self.steps[*at] {
+            Step::One(set) => Some(set),
+            _ => None,
+        })
+    }
+
+    /// Adds a step and those that are reached from it without a byte.
+    fn enter(&self, at: usize, standing: &mut Standing) {
+        standing.push(at);
+        match self.steps[at] {
+            Step::Star | Step::Rest => self.enter(at + 1, standing),
+            Step::Directories => self.enter(at + 2, standing),
+            _ => {}
+        }
+    }
+}
+
+fn tidy(mut standing: Standing) -> Standing {
+    standing.sort_unstable();
+    standing.dedup();
+    standing
+}

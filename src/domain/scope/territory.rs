@@ -1,0 +1,327 @@
+//! Whether two scopes could ever allow the same path, whether or not there is such a file.
+//!
+//! Globs are regular, so the question has an exact answer: both whitelists and the two denylists run
+//! side by side as automata, and what can be reached is searched, shortest first, for a path that both
+//! whitelists match and neither denylist does. Bytes that no pattern here tells apart are tried once.
+//!
+//! The answer "never" is sound: it is given only when everything was searched. Where the search would
+//! grow too large, and where the path that was found is one that only a peculiar file system minds, the
+//! answer is "possibly".
+
+use super::bytes::ByteSet;
+use super::directory_itself;
+use super::program::{Program, Standing};
+use crate::domain::glob::Glob;
+use crate::domain::path::RepoPath;
+use std::collections::HashSet;
+
+/// How many states are looked at before the answer is "possibly". Pairs of real scopes need some tens.
+const MAX_STATES: usize = 4_000;
+
+/// All paths that one scope allows, as automata.
+#[derive(Clone, Debug, Default)]
+pub struct Territory {
+    whitelist: Program,
+    denylist: Program,
+}
+
+/// Whether two territories meet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Meeting {
+    /// No path is in both.
+    Never,
+    /// This path is in both.
+    At(RepoPath),
+    /// It could not be ruled out.
+    Possibly,
+}
+
+impl Territory {
+    /// The territory of the scope with these lists.
+    pub fn new(whitelist: &[Glob], denylist: &[Glob]) -> Territory {
+        let mut territory = Territory::default();
+        for pattern in whitelist.iter().flat_map(Glob::alternatives) {
+            territory.whitelist.add(&pattern);
+        }
+        for pattern in denylist.iter().flat_map(Glob::alternatives) {
+            if let Some(directory) = directory_itself(&pattern) {
+                territory.denylist.add(directory);
+            }
+            territory.denylist.add(&pattern);
+        }
+        territory
+    }
+
+    /// Looks for a path that both scopes allow.
+    pub fn meeting(&self, other: &Territory) -> Meeting {
+        let nothing = Program::default();
+        // What the whitelists alone keep apart, which is the usual case, needs no look at the denylists.
+        let apart = Search::new([&self.whitelist, &other.whitelist], [&nothing, &nothing]).run();
+        if apart == Found::Nothing {
+            return Meeting::Never;
+        }
+        let whitelists = [&self.whitelist, &other.whitelist];
+        let denylists = [&self.denylist, &other.denylist];
+        match Search::new(whitelists, denylists).run() {
+            Found::Nothing => Meeting::Never,
+            Found::TooMuch => Meeting::Possibly,
+            Found::Path(bytes) => {
+                // No path compares as bytes that are not composed.
+                let exactly = |path: &RepoPath| path.comparison_form() == bytes;
+                let path = RepoPath::parse(&bytes).ok().filter(exactly);
+                path.map_or(Meeting::Possibly, Meeting::At)
+            }
+        }
+    }
+}
+
+/// What a search came to.
+#[derive(Debug, PartialEq, Eq)]
+enum Found {
+    Nothing,
+    TooMuch,
+    Path(Vec<u8>),
+}
+
+/// How much of the current name is what no path may be called: `.`, `..` or `.git`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Name {
+    Empty,
+    Dot,
+    DotDot,
+    DotG,
+    DotGi,
+    DotGit,
+    Fine,
+}
+
+impl Name {
+    /// Whether a path may end, or another name may begin, after it.
+    fn may_end(self) -> bool {
+        !matches!(self, Name::Empty | Name::Dot | Name::DotDot | Name::DotGit)
+    }
+
+    /// With one more byte; `None` for a path that cannot be.
+    fn after(self, byte: u8) -> Option<Name> {
+        Some(match (self, byte) {
+            (name, b'/') => return name.may_end().then_some(Name::Empty),
+            (Name::Empty, b'.') => Name::Dot,
+            (Name::Dot, b'.') => Name::DotDot,
+            (Name::Dot, b'g' | b'G') => Name::DotG,
+            (Name::DotG, b'i' | b'I') => Name::DotGi,
+            (Name::DotGi, b't' | b'T') => Name::DotGit,
+            _ => Name::Fine,
+        })
+    }
+
+    /// The bytes that matter to [`Name::after`].
+    fn distinctions(self) -> &'static [&'static [u8]] {
+        match self {
+            Name::Empty => &[b"/", b"."],
+            Name::Dot => &[b"/", b".", b"gG"],
+            Name::DotG => &[b"/", b"iI"],
+            Name::DotGi => &[b"/", b"tT"],
+            _ => &[b"/"],
+        }
+    }
+}
+
+/// Where a path stands in everything at once.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct State {
+    name: Name,
+    allowed: [Standing; 2],
+    denied: [Standing; 2],
+}
+
+/// A state, and how it was reached.
+struct Node {
+    state: State,
+    /// The node before it and the byte in between; `None` at the start.
+    from: Option<(usize, u8)>,
+}
+
+struct Search<'p> {
+    whitelists: [&'p Program; 2],
+    denylists: [&'p Program; 2],
+}
+
+impl<'p> Search<'p> {
+    fn new(whitelists: [&'p Program; 2], denylists: [&'p Program; 2]) -> Search<'p> {
+        Search {
+            whitelists,
+            denylists,
+        }
+    }
+
+    fn run(&self) -> Found {
+        let start = State {
+            name: Name::Empty,
+            allowed: self.whitelists.map(Program::start),
+            denied: self.denylists.map(Program::start),
+        };
+        let mut seen = HashSet::from([start.clone()]);
+        let mut nodes = vec![Node {
+            state: start,
+            from: None,
+        }];
+        let mut next = 0;
+        while next < nodes.len() {
+            if nodes.len() > MAX_STATES {
+                return Found::TooMuch;
+            }
+            if self.is_found(&nodes[next].state) {
+                return Found::Path(spelled(&nodes, next));
+            }
+            for byte in self.ways_on(&nodes[next].state) {
+                let Some(state) = self.after(&nodes[next].state, byte) else {
+                    continue;
+                };
+                if seen.insert(state.clone()) {
+                    let from = Some((next, byte));
+                    nodes.push(Node { state, from });
+                }
+            }
+            next += 1;
+        }
+        Found::Nothing
+    }
+
+    fn is_found(&self, state: &State) -> bool {
+        let both = |programs: [&Program; 2], standing: &[Standing; 2]| {
+            [0, 1].map(|side| programs[side].accepts(&standing[side]))
+        };
+        state.name.may_end()
+            && both(self.whitelists, &state.allowed) == [true, true]
+            && both(self.denylists, &state.denied) == [false, false]
+    }
+
+    /// One byte for each way on that differs from the others.
+    fn ways_on(&self, state: &State) -> Vec<u8> {
+        let [one, two] = [0, 1].map(|side| self.whitelists[side].going_on(&state.allowed[side]));
+        let mut classes = vec![one.and(two)];
+        let mut split = |by: ByteSet| {
+            for index in 0..classes.len() {
+                let (inside, outside) = (classes[index].and(by), classes[index].without(by));
+                if !inside.is_empty() && !outside.is_empty() {
+                    classes[index] = inside;
+                    classes.push(outside);
+                }
+            }
+        };
+        for bytes in state.name.distinctions() {
+            let set = bytes.iter().map(|byte| ByteSet::of(*byte));
+            split(set.fold(ByteSet::NONE, ByteSet::or));
+        }
+        for side in [0, 1] {
+            self.whitelists[side]
+                .distinctions(&state.allowed[side])
+                .chain(self.denylists[side].distinctions(&state.denied[side]))
+                .for_each(&mut split);
+        }
+        let mut bytes: Vec<u8> = classes
+            .into_iter()
+            .filter_map(ByteSet::representative)
+            .collect();
+        // So that it does not matter which of the two is asked about the other.
+        bytes.sort_unstable_by_key(|byte| (!byte.is_ascii_lowercase(), *byte));
+        bytes
+    }
+
+    /// `None` where one of the whitelists can match no more.
+    fn after(&self, state: &State, byte: u8) -> Option<State> {
+        let name = state.name.after(byte)?;
+        let step = |programs: [&Program; 2], standing: &[Standing; 2]| {
+            [0, 1].map(|side| programs[side].after(&standing[side], byte))
+        };
+        let allowed = step(self.whitelists, &state.allowed);
+        if allowed.iter().any(Vec::is_empty) {
+            return None;
+        }
+        Some(State {
+            name,
+            allowed,
+            denied: step(self.denylists, &state.denied),
+        })
+    }
+}
+
+/// The path that leads to a node.
+fn spelled(nodes: &[Node], end: usize) -> Vec<u8> {
+    let mut bytes: Vec<u8> = std::iter::successors(nodes[end].from, |(node, _)| nodes[*node].from)
+        .map(|(_, byte)| byte)
+        .collect();
+    bytes.reverse();
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn territory(whitelist: &[&str], denylist: &[&str]) -> Territory {
+        let globs = |texts: &[&str]| -> Vec<Glob> {
+            texts
+                .iter()
+                .map(|text| Glob::parse(text).expect(text))
+                .collect()
+        };
+        Territory::new(&globs(whitelist), &globs(denylist))
+    }
+
+    /// Where two whitelists meet, with a denylist for the first; `-` for never.
+    fn check(one: &str, denied: &[&str], two: &str, expected: &str) {
+        let (one, two) = (territory(&[one], denied), territory(&[two], &[]));
+        for meeting in [one.meeting(&two), two.meeting(&one)] {
+            let shown = match meeting {
+                Meeting::Never => "-".to_owned(),
+                Meeting::At(path) => path.to_string(),
+                Meeting::Possibly => "?".to_owned(),
+            };
+            assert_eq!(shown, expected);
+        }
+    }
+
+    #[test]
+    fn directories_keep_apart_and_wildcards_meet() {
+        check("src/cli/**", &[], "src/core/**", "-");
+        check("src/**", &[], "src/core/**", "src/core/x");
+        check("src/**", &[], "src", "-");
+        check("**/*.rs", &[], "src/**", "src/.rs");
+        check("**/*.rs", &[], "docs/*.md", "-");
+        check("a/**/z", &[], "a/?/**", "a/x/z");
+        check("a/*", &[], "a/*/b", "-");
+        check("[a-m]*", &[], "[n-z]*", "-");
+        check("[a-m]*", &[], "[!a-l]*", "m");
+        check("{a,b}/**", &[], "{b,c}/**", "b/x");
+        check("café/**", &[], "caf?/**", "-");
+        check("café/**", &[], "caf??/**", "café/x");
+    }
+
+    #[test]
+    fn denylists_win() {
+        check("src/**", &["src/**"], "src/*.rs", "-");
+        check("src/**", &["**/*.rs"], "src/*.rs", "-");
+        check("src/**", &["src/gen/**"], "src/gen/**", "-");
+        check("src/**", &["src/gen/**"], "src/gen?", "src/genx");
+        check("src/**", &["src/[a-y]*"], "src/[a-z]", "src/z");
+        // A directory's own name is denied with what is below it.
+        check("vendor", &["vendor/**"], "vendor", "-");
+    }
+
+    #[test]
+    fn no_path_is_called_like_a_git_directory() {
+        check(".g*", &[], "*it", ".giit");
+        check(".[Gg]i[tT]", &[], "?git", "-");
+        check("?git", &[], "[.-]git", "-git");
+        check(".*", &[], "[.]", "-");
+    }
+
+    #[test]
+    fn what_would_take_too_long_is_possible() {
+        // To tell "never", every set of places where the last letters could begin would have to be tried.
+        let one = territory(&["[ab]*"], &["*a?????????????????", "*b?????????????????"]);
+        let two = territory(&["*[ab]??????????????????[ab]"], &[]);
+        assert_eq!(one.meeting(&two), Meeting::Possibly);
+    }
+}
