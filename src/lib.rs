@@ -26,6 +26,7 @@
 //! verify  id -> events -> Subject + Work + Bundle -> Evidence -> judge() -> [Finding] -> VerifyReport -> event
 //! doctor  Survey -> families of checks -> [Diagnosis] (-> cures, and again) -> DoctorReport
 //! list    refs/notes/agents -> [Event] -> fold -> [Agent] -> table
+//! overlap [Agent] -> [Live] -> territories, changed paths, merges of near pairs (-> order) -> OverlapReport
 //! discard id -> Site -> Salvage -> keep -> aside -> Salvage again -> trash -> event -> no branch
 //! check   policy -> Fence; index | worktree | commits | paths -> [Change] -> [Violation] -> CheckReport
 //! ```

@@ -3,7 +3,7 @@
 use super::ui::Ui;
 use crate::error::{Exit, Result};
 use crate::ops::Ctx;
-use crate::ops::merge::{self, MergeOptions, Method};
+use crate::ops::merge::{self, MergeOptions, Method, Order};
 
 /// Land an agent's work, exactly as it was judged
 #[derive(Debug, clap::Args)]
@@ -14,6 +14,9 @@ pub(super) struct MergeArgs {
     /// Land every agent that is done, in the order they were spawned
     #[arg(long, conflicts_with = "agent")]
     all: bool,
+    /// Order of --all: as they were spawned, or so that most of them land
+    #[arg(long, value_enum, default_value_t = OrderArg::Spawned, requires = "all", value_name = "ORDER")]
+    order: OrderArg,
     /// Make a merge commit; the default unless agent.merge says otherwise
     #[arg(long, group = "method")]
     no_ff: bool,
@@ -31,10 +34,23 @@ pub(super) struct MergeArgs {
     dry_run: bool,
 }
 
+/// An order as the command line names it.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum OrderArg {
+    /// As they were spawned.
+    Spawned,
+    /// So that most of them land.
+    Best,
+}
+
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: MergeArgs) -> Result<Exit> {
     let options = MergeOptions {
         method: method(&args),
         into: args.into,
+        order: match args.order {
+            OrderArg::Spawned => Order::Spawned,
+            OrderArg::Best => Order::Best,
+        },
     };
     let Some(agent) = args.agent else {
         return run_all(ctx, ui, &options, args.dry_run);

@@ -4,6 +4,7 @@
 mod check;
 mod commit;
 mod decide;
+mod diff;
 mod discard;
 mod doctor;
 mod gc;
@@ -13,6 +14,7 @@ mod host_hook;
 mod init;
 mod list;
 mod merge;
+mod overlap;
 mod render;
 mod rescue;
 mod roles;

@@ -2,8 +2,8 @@
 
 use super::ui::Ui;
 use super::{
-    check, commit, decide, discard, doctor, gc, hook, hooks, init, list, merge, rescue, roles, run,
-    settle, show, spawn, tree, verify, warden,
+    check, commit, decide, diff, discard, doctor, gc, hook, hooks, init, list, merge, overlap,
+    rescue, roles, run, settle, show, spawn, tree, verify, warden,
 };
 use crate::error::{Exit, Result};
 use crate::ops::Ctx;
@@ -18,11 +18,13 @@ pub(super) enum Command {
     Log(show::LogArgs),
     Tree(tree::TreeArgs),
     Path(show::PathArgs),
+    Diff(diff::DiffArgs),
     Check(check::CheckArgs),
     Done(settle::DoneArgs),
     Fail(settle::FailArgs),
     Verify(verify::VerifyArgs),
     Commit(commit::CommitArgs),
+    Overlap(overlap::OverlapArgs),
     Merge(merge::MergeArgs),
     Reject(decide::RejectArgs),
     Defer(decide::DeferArgs),
@@ -53,6 +55,7 @@ pub(super) fn dispatch(command: Command, ui: &mut Ui) -> Result<Exit> {
         Command::Log(args) => show::run_log(&ctx()?, ui, &args),
         Command::Tree(args) => tree::run(&ctx()?, ui, &args),
         Command::Path(args) => show::run_path(&ctx()?, ui, &args),
+        Command::Diff(args) => diff::run(&ctx()?, ui, &args),
         Command::Check(args) => check::run(&ctx()?, ui, args),
         Command::Run(args) => run::run(&ctx()?, ui, args),
         Command::Warden(args) => warden::run(args),
@@ -61,6 +64,7 @@ pub(super) fn dispatch(command: Command, ui: &mut Ui) -> Result<Exit> {
         Command::Done(args) => settle::run_done(&ctx()?, ui, &args),
         Command::Fail(args) => settle::run_fail(&ctx()?, ui, &args),
         Command::Commit(args) => commit::run(&ctx()?, ui, &args),
+        Command::Overlap(args) => overlap::run(&ctx()?, ui, args),
         Command::Merge(args) => merge::run(&ctx()?, ui, args),
         Command::Reject(args) => decide::run_reject(&ctx()?, ui, &args),
         Command::Defer(args) => decide::run_defer(&ctx()?, ui, &args),

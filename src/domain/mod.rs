@@ -13,6 +13,7 @@ pub mod finding;
 pub mod glob;
 pub mod id;
 pub mod judge;
+pub mod landing_order;
 pub mod oid;
 pub mod path;
 pub mod prompt;

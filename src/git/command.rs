@@ -149,6 +149,14 @@ pub(in crate::git) fn finish(command: &mut Command) -> Result<Output> {
         .map_err(|error| not_started(command, error))
 }
 
+/// Starts a command that [`git`] made.
+///
+/// # Errors
+/// As [`output`].
+pub(in crate::git) fn launch(command: &mut Command) -> Result<Child> {
+    command.spawn().map_err(|error| not_started(command, error))
+}
+
 fn not_started(command: &Command, source: std::io::Error) -> Error {
     match source.kind() {
         // The directory may be what is missing.

@@ -6,6 +6,8 @@
 //!
 //! Attributes come from the commit that is merged into, which is what a checkout of it would show.
 
+mod many;
+
 use super::repo::{failed, from_git2, to_git2};
 use super::{Repo, command};
 use crate::domain::evidence::Conflict;
@@ -181,6 +183,14 @@ fn parse(clean: bool, answer: &[u8]) -> Option<MergeResult> {
     if clean {
         return Some(MergeResult::Clean { tree });
     }
+    Some(MergeResult::Conflicts {
+        tree: Some(tree),
+        conflicts: conflicts(&mut fields)?,
+    })
+}
+
+/// Reads stages and messages, up to and with the empty field or the end after them.
+fn conflicts<'a>(fields: &mut impl Iterator<Item = &'a [u8]>) -> Option<Vec<Conflict>> {
     let mut kinds: BTreeMap<Vec<u8>, BTreeSet<String>> = BTreeMap::new();
     loop {
         let stage = fields.next()?;
@@ -218,10 +228,7 @@ fn parse(clean: bool, answer: &[u8]) -> Option<MergeResult> {
             false => kinds.into_iter().collect(),
         },
     });
-    Some(MergeResult::Conflicts {
-        tree: Some(tree),
-        conflicts: conflicts.collect(),
-    })
+    Some(conflicts.collect())
 }
 
 fn contains(text: &[u8], needle: &[u8]) -> bool {

@@ -27,6 +27,7 @@ pub mod refs;
 pub mod repo;
 pub mod restage;
 pub mod salvage;
+pub mod show;
 pub mod trailer;
 pub mod tree;
 pub mod uncommitted;

@@ -77,6 +77,20 @@ pub fn snapshot(source: &Source<'_>) -> Result<Uncommitted> {
     })
 }
 
+/// Writes the tree that adding these paths to the index as it is would make, for whoever has asked
+/// `git status` already and believes it. Only these files are looked at; `source.ignore` is not.
+///
+/// # Errors
+/// As [`snapshot`].
+pub fn tree_with(source: &Source<'_>, paths: &[Vec<u8>]) -> Result<Oid> {
+    copy_index(source)?;
+    // A repository inside the worktree is no part of a commit.
+    let files = paths.iter().filter(|path| !path.ends_with(b"/"));
+    let files: Vec<Vec<u8>> = files.cloned().collect();
+    update(source, &["--add", "--remove", "--replace"], &files)?;
+    write_tree(source)
+}
+
 /// The trees of a worktree, for whoever keeps all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trees {

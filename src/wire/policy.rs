@@ -54,15 +54,24 @@ impl Policy {
         bytes
     }
 
-    /// The scope that binds.
+    /// Whitelist and denylist as globs.
     ///
     /// # Errors
     /// One sentence, for a glob that no version of ours would have recorded.
-    pub fn scope(&self) -> Result<Scope, String> {
+    pub fn globs(&self) -> Result<[Vec<Glob>; 2], String> {
         let parse = |globs: &[String]| -> Result<Vec<Glob>, String> {
             globs.iter().map(|glob| Glob::parse(glob)).collect()
         };
-        Scope::new(&parse(&self.whitelist)?, &parse(&self.denylist)?)
+        Ok([parse(&self.whitelist)?, parse(&self.denylist)?])
+    }
+
+    /// The scope that binds.
+    ///
+    /// # Errors
+    /// As [`Policy::globs`].
+    pub fn scope(&self) -> Result<Scope, String> {
+        let [whitelist, denylist] = self.globs()?;
+        Scope::new(&whitelist, &denylist)
     }
 
     /// Reads the blob; `None` when it is no policy of a version we know.

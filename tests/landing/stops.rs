@@ -31,7 +31,10 @@ fn child() {
             }
         },
     );
-    let options = MergeOptions { method, into: None };
+    let options = MergeOptions {
+        method,
+        ..MergeOptions::default()
+    };
     let plan = merge::plan(&ctx, &who, &options).expect("a plan");
     merge::execute(&ctx, &plan).expect("landed");
 }

@@ -2,12 +2,14 @@
 
 mod agents;
 mod check;
+mod diff;
 mod discard;
 mod doctor;
 mod gc;
 mod hooks;
 mod init;
 mod landing;
+mod overlap;
 mod roles;
 mod run;
 mod spawn;

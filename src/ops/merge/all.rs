@@ -1,12 +1,14 @@
-//! `merge --all`: every agent that is done, in the order they were spawned, each judged against what the
-//! one before it left; one verdict for every agent, and what remains to be decided.
+//! `merge --all`: every agent that is done, in the order they were spawned or in the one that lets most of
+//! them land, each judged against what the one before it left; one verdict for every agent, and what remains
+//! to be decided.
 
-use super::{CloseReport, MergeOptions, execute, plan};
+use super::{CloseReport, MergeOptions, Order, execute, plan};
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::Isolation;
 use crate::error::{Code, Error, Exit, Result};
 use crate::ops::Ctx;
 use crate::ops::decide::require_orchestrator;
+use crate::ops::overlap;
 use crate::store::ledger::Ledger;
 use serde::Serialize;
 
@@ -18,7 +20,7 @@ const ATTEMPTS: usize = 3;
 pub struct AllReport {
     /// The format's name and version.
     pub schema: &'static str,
-    /// What became of each, in the order they were spawned.
+    /// What became of each, in the order they were taken.
     pub agents: Vec<Decision>,
     /// Who is still at work, and what is to be decided about those who did not land; absent when there is
     /// neither.
@@ -62,6 +64,12 @@ pub fn all(ctx: &Ctx, options: &MergeOptions, dry_run: bool) -> Result<AllReport
     let mut agents = Ledger::new(&ctx.repo).agents()?;
     agents.retain(|agent| agent.state.is_open() && agent.state != State::Spawning);
     agents.sort_by_key(|agent| (agent.started, agent.spawn_commit));
+    if options.order == Order::Best {
+        let order = overlap::order_of(ctx)?;
+        // Whoever has no place in it keeps the one among the others, at the end.
+        let place = |agent: &Agent| order.iter().position(|id| *id == agent.id.to_string());
+        agents.sort_by_key(|agent| place(agent).unwrap_or(usize::MAX));
+    }
     let decisions = agents.iter().map(|agent| {
         let up = agent.state == State::Done && !agent.deferred;
         match up && agent.isolation != Some(Isolation::Shared) {

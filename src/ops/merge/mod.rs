@@ -53,6 +53,16 @@ impl Method {
     }
 }
 
+/// In which order several agents land.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// As they were spawned.
+    #[default]
+    Spawned,
+    /// So that most of them land (`overlap --order`).
+    Best,
+}
+
 /// What the caller asked for.
 #[derive(Clone, Debug, Default)]
 pub struct MergeOptions {
@@ -60,4 +70,6 @@ pub struct MergeOptions {
     pub method: Option<Method>,
     /// The branch to land on; the one that the agent started from when absent.
     pub into: Option<String>,
+    /// The order, where several land.
+    pub order: Order,
 }

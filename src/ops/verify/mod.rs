@@ -24,7 +24,8 @@ mod subject;
 mod work;
 
 pub(in crate::ops) use commands::Place;
-pub(in crate::ops) use work::{UNFINISHED, ignore_rules};
+pub(in crate::ops) use subject::{Place as WorktreePlace, base_of};
+pub(in crate::ops) use work::{UNFINISHED, ignore_rules, simulated, tree_with, uncommitted_tree};
 
 pub use report::{
     BaseTip, CommandReport, ConflictReport, FindingReport, MergeReport, VerifyReport,

@@ -27,7 +27,7 @@ pub(super) struct Subject {
 }
 
 /// A worktree and its admin directory.
-pub(super) struct Place {
+pub(in crate::ops) struct Place {
     pub path: PathBuf,
     pub admin_dir: PathBuf,
 }
@@ -90,7 +90,7 @@ fn tip_of(ctx: &Ctx, agent: &Agent) -> Result<Oid> {
 }
 
 /// The branch to land on and where it is. A clone that never had the branch knows the remote's.
-fn base_of(
+pub(in crate::ops) fn base_of(
     ctx: &Ctx,
     agent: &Agent,
     wanted: Option<&str>,

@@ -52,7 +52,8 @@ impl Work {
         };
         let own = Repo::open_git_dir(&place.admin_dir)?;
         let staged = own.staged_changes(&Staging::default())?;
-        let uncommitted = snapshot(ctx, subject, place, policy, &own, !staged.is_empty())?;
+        let (agent, inside) = (&subject.agent, policy.bundle_dir.as_deref());
+        let uncommitted = snapshot(ctx, agent, subject.tip, place, inside, &own, &staged)?;
         Ok(Work {
             tip_tree,
             staged,
@@ -72,7 +73,7 @@ impl Work {
 
 /// A commit that no ref will ever name, only to ask git about it. It is as old as its youngest parent: a
 /// commit from the beginning of time would make git walk all of history for a merge base.
-pub(super) fn simulated(repo: &Repo, tree: Oid, parents: &[Oid]) -> Result<Oid> {
+pub(in crate::ops) fn simulated(repo: &Repo, tree: Oid, parents: &[Oid]) -> Result<Oid> {
     let mut seconds = 0;
     for parent in parents {
         seconds = repo.read_commit(*parent)?.seconds.max(seconds);
@@ -96,25 +97,63 @@ impl Drop for Temporary {
     }
 }
 
+/// The tree that committing everything in an agent's worktree would make, as `verify` judges it; `None`
+/// when there is nothing to commit on top of `tip`.
+pub(in crate::ops) fn uncommitted_tree(
+    ctx: &Ctx,
+    agent: &Agent,
+    tip: Oid,
+    place: &Place,
+    bundle_dir: Option<&str>,
+) -> Result<Option<Oid>> {
+    let own = Repo::open_git_dir(&place.admin_dir)?;
+    let staged = own.staged_changes(&Staging::default())?;
+    Ok(snapshot(ctx, agent, tip, place, bundle_dir, &own, &staged)?.tree)
+}
+
+/// The tree that committing these paths, which `git status` named, would make on top of `tip`. A third of the
+/// work of [`uncommitted_tree`], and blind to what an index can hide.
+pub(in crate::ops) fn tree_with(
+    ctx: &Ctx,
+    tip: Oid,
+    place: &Place,
+    paths: &[Vec<u8>],
+) -> Result<Oid> {
+    let scratch = layout::tmp_dir(ctx.repo.common_dir());
+    fs::create_dir_all(&scratch).at("could not make", &scratch)?;
+    let index = Temporary(fsx::unique_name(&scratch.join("index")));
+    let source = uncommitted::Source {
+        worktree: &place.path,
+        admin_dir: &place.admin_dir,
+        tip,
+        staged: true,
+        sparse: false,
+        ignore: Path::new(""),
+        index: &index.0,
+    };
+    uncommitted::tree_with(&source, paths)
+}
+
 fn snapshot(
     ctx: &Ctx,
-    subject: &Subject,
+    agent: &Agent,
+    tip: Oid,
     place: &Place,
-    policy: &Policy,
+    bundle_dir: Option<&str>,
     own: &Repo,
-    staged: bool,
+    staged: &[Change],
 ) -> Result<Uncommitted> {
     let scratch = layout::tmp_dir(ctx.repo.common_dir());
     fs::create_dir_all(&scratch).at("could not make", &scratch)?;
     let ignore = Temporary(fsx::unique_name(&scratch.join("ignore")));
     let index = Temporary(fsx::unique_name(&scratch.join("index")));
-    let rules = ignore_rules(&ctx.repo, &subject.agent, policy.bundle_dir.as_deref())?;
+    let rules = ignore_rules(&ctx.repo, agent, bundle_dir)?;
     fs::write(&ignore.0, rules).at("could not write", &ignore.0)?;
     uncommitted::snapshot(&uncommitted::Source {
         worktree: &place.path,
         admin_dir: &place.admin_dir,
-        tip: subject.tip,
-        staged,
+        tip,
+        staged: !staged.is_empty(),
         sparse: own.config_bool("core.sparseCheckout")? == Some(true),
         ignore: &ignore.0,
         index: &index.0,

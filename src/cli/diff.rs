@@ -1,0 +1,38 @@
+//! `git agent diff`
+
+use super::show::AgentArg;
+use super::ui::{Format, Ui};
+use crate::error::{Exit, Result};
+use crate::ops::Ctx;
+use crate::ops::diff::{self, Detail};
+
+/// Show what an agent changed since its base, committed or not
+#[derive(Debug, clap::Args)]
+pub(super) struct DiffArgs {
+    #[command(flatten)]
+    agent: AgentArg,
+    /// Show how many lines of which files instead of the lines
+    #[arg(long, conflicts_with = "name_only")]
+    stat: bool,
+    /// Show the paths alone
+    #[arg(long)]
+    name_only: bool,
+    /// Only these paths, from the top of the repository
+    #[arg(last = true, value_name = "PATH")]
+    paths: Vec<String>,
+}
+
+pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &DiffArgs) -> Result<Exit> {
+    let report = diff::diff(ctx, &args.agent.agent)?;
+    if ui.format() != Format::Text {
+        ui.answer(&report)?;
+        return Ok(Exit::Yes);
+    }
+    let detail = match (args.stat, args.name_only) {
+        (true, _) => Detail::Stat,
+        (false, true) => Detail::Names,
+        (false, false) => Detail::Patch,
+    };
+    report.show(ctx, detail, &args.paths)?;
+    Ok(Exit::Yes)
+}

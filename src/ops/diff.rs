@@ -1,0 +1,80 @@
+//! `diff`: what an agent changed since its base, committed or not.
+
+use super::live::Live;
+use crate::domain::oid::Oid;
+use crate::error::{Error, Result};
+pub use crate::git::show::Detail;
+use crate::ops::{Ctx, show};
+use crate::store::ledger::Ledger;
+use crate::wire::path_text::PathText;
+use serde::Serialize;
+
+/// The answer of `diff`: `git-agent.diff/1`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DiffReport {
+    /// The format's name and version.
+    pub schema: &'static str,
+    /// The agent's id.
+    pub agent_id: String,
+    /// The commit that the work is compared with.
+    pub base: String,
+    /// The branch's tip.
+    pub tip: String,
+    /// The tree of everything; the tip's when all is committed.
+    pub tree: String,
+    /// Whether some of it is not committed.
+    pub uncommitted: bool,
+    /// What differs, ordered by path. A rename is a deletion and an addition.
+    pub changes: Vec<ChangeReport>,
+}
+
+/// One changed path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ChangeReport {
+    /// The path.
+    pub path: PathText,
+    /// What was done to it.
+    pub kind: &'static str,
+}
+
+/// Works out the difference. Writes the tree of uncommitted work as objects; no ref moves.
+///
+/// # Errors
+/// `agent-unknown`, `agent-state` for an agent without a branch, `branch-gone`; those of git.
+pub fn diff(ctx: &Ctx, who: &str) -> Result<DiffReport> {
+    let agent = show::find(ctx, &Ledger::new(&ctx.repo), who)?;
+    let live = Live::look_up(ctx, agent, &ctx.repo.worktrees()?)?;
+    let tip = live.require_tip()?;
+    let base = live.fork(&ctx.repo)?;
+    let tree = live.tree(ctx)?;
+    let before = ctx.repo.read_commit(base)?.tree;
+    let changes = ctx.repo.tree_changes(&[before], tree)?;
+    Ok(DiffReport {
+        schema: "git-agent.diff/1",
+        agent_id: live.agent.id.to_string(),
+        base: base.to_hex(),
+        tip: tip.to_hex(),
+        uncommitted: tree != ctx.repo.read_commit(tip)?.tree,
+        tree: tree.to_hex(),
+        changes: changes
+            .iter()
+            .map(|change| ChangeReport {
+                path: PathText::from(change.path.as_slice()),
+                kind: change.kind.as_str(),
+            })
+            .collect(),
+    })
+}
+
+impl DiffReport {
+    /// Lets git show the difference on standard output; `paths` narrow it down.
+    ///
+    /// # Errors
+    /// `git-missing`, `git-failed`.
+    pub fn show(&self, ctx: &Ctx, detail: Detail, paths: &[String]) -> Result<()> {
+        let object =
+            |hex: &str| Oid::from_hex(hex).ok_or_else(|| Error::bug("a report names objects"));
+        let base = ctx.repo.read_commit(object(&self.base)?)?.tree;
+        ctx.repo.show_diff(base, object(&self.tree)?, detail, paths)
+    }
+}

@@ -1,0 +1,144 @@
+//! Agents as their work stands now: where it is, what it is compared with and where it would land.
+
+use crate::domain::agent::{Agent, State};
+use crate::domain::change::Change;
+use crate::domain::oid::Oid;
+use crate::error::{Code, Error, Result};
+use crate::git::Repo;
+use crate::git::worktree::Worktree;
+use crate::ops::Ctx;
+use crate::ops::verify::{WorktreePlace, base_of, uncommitted_tree};
+use crate::store::{layout, policy};
+use crate::wire::policy::Policy;
+
+/// One agent and where its work is.
+pub(super) struct Live {
+    pub agent: Agent,
+    /// What binds it; absent where this version cannot read it.
+    pub policy: Option<Policy>,
+    /// The full name of the branch to land on.
+    pub target: Option<String>,
+    /// Where that is; absent when it is gone.
+    pub target_tip: Option<Oid>,
+    /// Its branch's tip; absent when the branch is not here, and for a shared agent.
+    pub tip: Option<Oid>,
+    /// Its worktree, when that is here.
+    pub place: Option<WorktreePlace>,
+}
+
+/// Whether an agent's work may still land, so that it can be in somebody's way.
+pub(super) fn is_live(agent: &Agent) -> bool {
+    matches!(agent.state, State::Running | State::Done | State::Failed)
+}
+
+impl Live {
+    /// Looks an agent up; `worktrees` are those of the repository.
+    ///
+    /// # Errors
+    /// `repo-corrupt`; those of reading a ref.
+    pub(super) fn look_up(ctx: &Ctx, agent: Agent, worktrees: &[Worktree]) -> Result<Live> {
+        let policy = match agent.policy {
+            Some(blob) => policy::load(&ctx.repo, blob)?,
+            None => None,
+        };
+        let (target, target_tip) = base_of(ctx, &agent, None)?;
+        let tip = match &agent.branch {
+            Some(branch) => ctx.repo.tip(branch)?.oid(),
+            None => None,
+        };
+        let name = layout::worktree_name(agent.id);
+        let here = |worktree: &&Worktree| worktree.name == name && worktree.path.is_dir();
+        let place = worktrees.iter().find(here).map(|worktree| WorktreePlace {
+            path: worktree.path.clone(),
+            admin_dir: ctx.repo.admin_dir(&name),
+        });
+        Ok(Live {
+            policy,
+            target,
+            target_tip,
+            tip,
+            place: place.filter(|_| agent.branch.is_some()),
+            agent,
+        })
+    }
+
+    /// The commit that its work is compared with: where its branch left the one to land on, which moves
+    /// along when the agent merges that one; for work that has landed, where it started.
+    ///
+    /// # Errors
+    /// `git-failed` when history cannot be walked.
+    pub(super) fn fork(&self, repo: &Repo) -> Result<Oid> {
+        let started = self.agent.base.as_ref().map(|base| base.oid);
+        let started = started.unwrap_or(self.agent.spawn_commit);
+        let (Some(target), Some(tip)) = (self.target_tip, self.tip) else {
+            return Ok(started);
+        };
+        if target == started {
+            return Ok(started);
+        }
+        let fork = repo.merge_base(target, tip)?;
+        Ok(fork.filter(|fork| *fork != tip).unwrap_or(started))
+    }
+
+    /// What it has committed.
+    ///
+    /// # Errors
+    /// `repo-corrupt`, `git-failed`.
+    pub(super) fn committed(&self, repo: &Repo) -> Result<Vec<Change>> {
+        let Some(tip) = self.tip else {
+            return Ok(Vec::new());
+        };
+        let fork = repo.read_commit(self.fork(repo)?)?.tree;
+        let changes = repo.tree_changes(&[fork], repo.read_commit(tip)?.tree)?;
+        Ok(self.without_bundle(changes))
+    }
+
+    /// The tree of everything: its tip's, or the one that committing the rest would make.
+    ///
+    /// # Errors
+    /// `branch-gone`; those of git and the file system.
+    pub(super) fn tree(&self, ctx: &Ctx) -> Result<Oid> {
+        let tip = self.require_tip()?;
+        let bundle = self.policy.as_ref().and_then(|p| p.bundle_dir.as_deref());
+        let uncommitted = match &self.place {
+            Some(place) => uncommitted_tree(ctx, &self.agent, tip, place, bundle)?,
+            None => None,
+        };
+        match uncommitted {
+            Some(tree) => Ok(tree),
+            None => Ok(ctx.repo.read_commit(tip)?.tree),
+        }
+    }
+
+    /// The branch's tip.
+    ///
+    /// # Errors
+    /// `agent-state` for a shared agent, `branch-gone`.
+    pub(super) fn require_tip(&self) -> Result<Oid> {
+        let short = self.agent.id.short();
+        match (self.tip, &self.agent.branch) {
+            (Some(tip), _) => Ok(tip),
+            (None, None) => Err(Error::new(
+                Code::AgentState,
+                format!("agent {short} is shared and has no branch"),
+            )),
+            (None, Some(branch)) => Err(Error::new(
+                Code::BranchGone,
+                format!("the branch {branch} of agent {short} does not exist"),
+            )
+            .hint(format!(
+                "to get its work back, run git agent rescue {short}"
+            ))),
+        }
+    }
+
+    /// The agent's own bundle is part of no commit.
+    pub(super) fn without_bundle(&self, mut changes: Vec<Change>) -> Vec<Change> {
+        let bundle = self.policy.as_ref().and_then(|p| p.bundle_dir.as_deref());
+        if let Some(bundle) = bundle {
+            let prefix = format!("{bundle}/").into_bytes();
+            changes.retain(|change| !change.path.starts_with(&prefix));
+        }
+        changes
+    }
+}

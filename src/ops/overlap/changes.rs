@@ -1,0 +1,147 @@
+//! What agents have touched since their bases.
+
+use super::Scene;
+use crate::domain::change::{Change, ChangeKind};
+use crate::domain::oid::Oid;
+use crate::error::Result;
+use crate::ops::{Ctx, parallel};
+use std::collections::BTreeSet;
+
+/// The paths that one agent touched.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    /// All of them, ordered.
+    pub paths: BTreeSet<Vec<u8>>,
+    /// Those that were not there before.
+    added: Vec<Vec<u8>>,
+    /// The directories that something was removed from, and those above them.
+    thinned: BTreeSet<Vec<u8>>,
+    /// Those that are not committed.
+    pub uncommitted: Vec<Vec<u8>>,
+    /// The tip; absent for an agent whose branch is not here.
+    pub tip: Option<Oid>,
+}
+
+/// Finds out what every agent touched. One whose worktree cannot be read is left without an answer, and
+/// the scene's problems say why.
+pub(super) fn gather(ctx: &Ctx, scene: &mut Scene) -> Result<()> {
+    let places: Vec<_> = (0..scene.agents.len()).collect();
+    let agents = &scene.agents;
+    // One `git status` each, which is nearly all of the work.
+    let asked = |index: &usize| match &agents[*index].place {
+        Some(place) => crate::git::changes::worktree_changes(&place.path),
+        None => Ok(Vec::new()),
+    };
+    let uncommitted = parallel::map(&places, asked);
+    for (index, uncommitted) in uncommitted.into_iter().enumerate() {
+        let live = &scene.agents[index];
+        if live.tip.is_none() && live.agent.branch.is_some() {
+            let branch = live.agent.branch.as_deref().unwrap_or_default();
+            let problem = format!("its branch {branch} is not here");
+            scene.problems.push((index, problem));
+            continue;
+        }
+        match uncommitted {
+            Ok(uncommitted) => {
+                let committed = live.committed(&ctx.repo)?;
+                let uncommitted = live.without_bundle(uncommitted);
+                scene.changes[index] = Some(Changes::of(live.tip, &committed, &uncommitted));
+            }
+            Err(error) => {
+                let problem = format!("its worktree could not be read: {error}");
+                scene.problems.push((index, problem));
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Changes {
+    fn of(tip: Option<Oid>, committed: &[Change], uncommitted: &[Change]) -> Changes {
+        let mut changes = Changes {
+            tip,
+            uncommitted: uncommitted
+                .iter()
+                .map(|change| change.path.clone())
+                .collect(),
+            ..Changes::default()
+        };
+        for change in committed.iter().chain(uncommitted) {
+            changes.paths.insert(change.path.clone());
+            match change.kind {
+                ChangeKind::Added | ChangeKind::Untracked => {
+                    changes.added.push(change.path.clone())
+                }
+                ChangeKind::Deleted => changes
+                    .thinned
+                    .extend(directories(&change.path).map(<[u8]>::to_owned)),
+                _ => {}
+            }
+        }
+        changes
+    }
+
+    /// The paths that both touched.
+    pub(super) fn common(&self, other: &Changes) -> Vec<Vec<u8>> {
+        self.paths.intersection(&other.paths).cloned().collect()
+    }
+
+    /// Whether merging the two could end in a conflict: the same path, a file where the other has a
+    /// directory, or a new file in a directory that the other may have renamed.
+    pub(super) fn is_near(&self, other: &Changes) -> bool {
+        !self.paths.is_disjoint(&other.paths)
+            || self.reaches_into(other)
+            || other.reaches_into(self)
+    }
+
+    fn reaches_into(&self, other: &Changes) -> bool {
+        let in_place_of_file =
+            |path: &Vec<u8>| directories(path).any(|above| other.paths.contains(above));
+        let in_thinned =
+            |path: &Vec<u8>| directories(path).any(|above| other.thinned.contains(above));
+        self.paths.iter().any(in_place_of_file) || self.added.iter().any(in_thinned)
+    }
+}
+
+/// The directories above a path, the nearest first; for a path at the top, the top.
+fn directories(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let above = |path: &[u8]| path.iter().rposition(|&byte| byte == b'/');
+    let first = above(path).map_or(&path[..0], |slash| &path[..slash]);
+    std::iter::successors(Some(first), move |path| Some(&path[..above(path)?]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changes(list: &[(&str, ChangeKind)]) -> Changes {
+        let list: Vec<Change> = list
+            .iter()
+            .map(|(path, kind)| Change {
+                kind: *kind,
+                ..Change::named(*path)
+            })
+            .collect();
+        Changes::of(None, &list, &[])
+    }
+
+    #[test]
+    fn near_is_more_than_the_same_path() {
+        use ChangeKind::{Added, Deleted, Modified};
+        let check = |one: &[(&str, ChangeKind)], two: &[(&str, ChangeKind)], expected: bool| {
+            let (one, two) = (changes(one), changes(two));
+            assert_eq!(one.is_near(&two), expected);
+            assert_eq!(two.is_near(&one), expected);
+        };
+        check(&[("a", Modified)], &[("a", Deleted)], true);
+        check(&[("a", Modified)], &[("b", Modified)], false);
+        check(&[("lib", Added)], &[("lib/x", Added)], true);
+        check(
+            &[("old/a", Deleted), ("new/a", Added)],
+            &[("old/b/c", Added)],
+            true,
+        );
+        check(&[("old/a", Deleted)], &[("new/b", Added)], false);
+        check(&[("a", Deleted), ("sub/a", Added)], &[("b", Added)], true);
+    }
+}

@@ -1,0 +1,184 @@
+//! Which agents' work conflicts, tried out by git in the object database.
+
+use super::Scene;
+use super::cache::Cache;
+use crate::domain::oid::Oid;
+use crate::error::Result;
+use crate::git::merge::{Merge, MergeResult};
+use crate::ops::verify::{ConflictReport, simulated, tree_with};
+use crate::ops::{Ctx, parallel};
+use crate::wire::path_text::PathText;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// How two pieces of work merge.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Outcome {
+    /// `clean`, `conflicts` or `unrelated`.
+    pub state: String,
+    /// Where it conflicts, ordered by path.
+    pub conflicts: Vec<ConflictReport>,
+    /// Whether libgit2 answered in git's place.
+    pub approximate: bool,
+}
+
+impl Outcome {
+    pub(super) fn is_clean(&self) -> bool {
+        self.state == "clean"
+    }
+}
+
+impl From<Merge> for Outcome {
+    fn from(merge: Merge) -> Outcome {
+        let (state, conflicts) = match merge.result {
+            MergeResult::Clean { .. } => ("clean", Vec::new()),
+            MergeResult::Conflicts { conflicts, .. } => ("conflicts", conflicts),
+            MergeResult::Unrelated => ("unrelated", Vec::new()),
+        };
+        Outcome {
+            state: state.to_owned(),
+            conflicts: conflicts
+                .into_iter()
+                .map(|conflict| ConflictReport {
+                    path: PathText::from(conflict.path.as_slice()),
+                    kinds: conflict.kinds,
+                })
+                .collect(),
+            approximate: merge.approximate,
+        }
+    }
+}
+
+/// The merges of all pairs that are near each other.
+pub(super) struct Merges {
+    outcomes: HashMap<(usize, usize), Outcome>,
+    /// For each agent the commit that would land, where that matters.
+    pub commits: BTreeMap<usize, Oid>,
+}
+
+/// One merge that is wanted.
+struct Wanted {
+    pair: (usize, usize),
+    ours: Oid,
+    theirs: Oid,
+    /// The commit whose attributes count: the one that the first of the two lands on.
+    attributes: Oid,
+}
+
+impl Merges {
+    /// Merges all pairs of the scene that are near each other; `others` are agents whose commits are wanted
+    /// besides.
+    pub(super) fn try_out(ctx: &Ctx, scene: &mut Scene, others: Vec<usize>) -> Result<Merges> {
+        let near: Vec<(usize, usize)> = scene
+            .pairs
+            .iter()
+            .copied()
+            .filter(
+                |(one, two)| match (&scene.changes[*one], &scene.changes[*two]) {
+                    (Some(one), Some(two)) => one.is_near(two),
+                    _ => false,
+                },
+            )
+            .collect();
+        let mut agents: BTreeSet<usize> = near.iter().flat_map(|(one, two)| [*one, *two]).collect();
+        agents.extend(others);
+        let commits = commits(ctx, scene, &agents)?;
+        let mut merges = Merges {
+            outcomes: HashMap::new(),
+            commits,
+        };
+        let wanted: Vec<Wanted> = near
+            .into_iter()
+            .filter_map(|(one, two)| {
+                let (ours, theirs) = (*merges.commits.get(&one)?, *merges.commits.get(&two)?);
+                Some(Wanted {
+                    pair: (one, two),
+                    ours,
+                    theirs,
+                    attributes: scene.agents[one].target_tip.unwrap_or(ours),
+                })
+            })
+            .collect();
+        merges.run(ctx, &wanted)?;
+        Ok(merges)
+    }
+
+    /// How two agents' work merges; `None` for two that are not near each other.
+    pub(super) fn outcome(&self, one: usize, two: usize) -> Option<&Outcome> {
+        self.outcomes.get(&(one.min(two), one.max(two)))
+    }
+
+    /// Whether two agents cannot both land as they are.
+    pub(super) fn conflict(&self, one: usize, two: usize) -> bool {
+        self.outcome(one, two)
+            .is_some_and(|merge| !merge.is_clean())
+    }
+
+    /// Asks the cache, then git for the rest, one child for all that share their attributes.
+    fn run(&mut self, ctx: &Ctx, wanted: &[Wanted]) -> Result<()> {
+        let mut cache = Cache::load(&ctx.repo);
+        let mut open: BTreeMap<Oid, Vec<&Wanted>> = BTreeMap::new();
+        for merge in wanted {
+            let known = cache.look_up(merge.ours, merge.theirs, merge.attributes);
+            match known {
+                Some(outcome) => drop(self.outcomes.insert(merge.pair, outcome)),
+                None => open.entry(merge.attributes).or_default().push(merge),
+            }
+        }
+        for (attributes, merges) in open {
+            let pairs: Vec<_> = merges
+                .iter()
+                .map(|merge| (merge.ours, merge.theirs))
+                .collect();
+            let answers = ctx.repo.merge_many(&pairs, attributes)?;
+            for (merge, answer) in merges.into_iter().zip(answers) {
+                let outcome = Outcome::from(answer);
+                cache.remember(merge.ours, merge.theirs, attributes, &outcome);
+                self.outcomes.insert(merge.pair, outcome);
+            }
+        }
+        cache.store();
+        Ok(())
+    }
+}
+
+/// The commit that would land for each of these agents: its tip, or one that holds the rest as well. One
+/// that cannot be made is left out, and the scene's problems say why.
+fn commits(ctx: &Ctx, scene: &mut Scene, agents: &BTreeSet<usize>) -> Result<BTreeMap<usize, Oid>> {
+    let mut commits = BTreeMap::new();
+    let mut dirty = Vec::new();
+    for index in agents {
+        let Some(changes) = &scene.changes[*index] else {
+            continue;
+        };
+        match changes.tip {
+            Some(tip) if changes.uncommitted.is_empty() => drop(commits.insert(*index, tip)),
+            Some(_) => dirty.push(*index),
+            None => {}
+        }
+    }
+    let seed = ctx.seed();
+    let (live, changes) = (&scene.agents, &scene.changes);
+    let made = parallel::map(&dirty, |index| -> Result<Oid> {
+        let ctx = seed.open()?;
+        let tip = live[*index].require_tip()?;
+        let (Some(place), Some(changes)) = (&live[*index].place, &changes[*index]) else {
+            return Ok(tip);
+        };
+        let tree = tree_with(&ctx, tip, place, &changes.uncommitted)?;
+        match tree == ctx.repo.read_commit(tip)?.tree {
+            true => Ok(tip),
+            false => simulated(&ctx.repo, tree, &[tip]),
+        }
+    });
+    for (index, made) in dirty.into_iter().zip(made) {
+        match made {
+            Ok(commit) => drop(commits.insert(index, commit)),
+            Err(error) => scene.problems.push((
+                index,
+                format!("its uncommitted work could not be read: {error}"),
+            )),
+        }
+    }
+    Ok(commits)
+}

@@ -1,0 +1,147 @@
+//! `overlap`: which live agents get in each other's way, before anything lands.
+//!
+//! ```text
+//! ledger -> [Live] -> scopes:  territories meet? which tracked paths?      (policies and one tree)
+//!                  -> changes: the same paths since their bases?           (trees and `git status`)
+//!                  -> merge:   do the pairs that are near each other merge (git merge-tree, remembered)
+//!                  -> order:   the most that can land without a conflict, tried out step by step
+//! ```
+//!
+//! Cheapest first: only pairs whose changes are near each other are merged. Nothing here decides
+//! anything: what lands is judged by `verify` and `merge`. Objects are written for work that nobody has
+//! committed, and merges are remembered in the disposable cache.
+//!
+//! Deliberately absent: agents that may change nothing have no scope here, and what one agent did to the
+//! branch it lands on is `verify`'s business unless an order is asked for.
+
+mod cache;
+mod changes;
+mod merges;
+mod order;
+mod report;
+mod scopes;
+
+pub use order::{Step, order_of};
+pub use report::{
+    ChangesReport, LiveAgent, MergeReport, Named, OverlapReport, PairReport, Problem, ScopesReport,
+};
+
+use super::live::{Live, is_live};
+use crate::domain::agent::Agent;
+use crate::error::{Code, Error, Result};
+use crate::ops::{Ctx, show};
+use crate::store::ledger::Ledger;
+use changes::Changes;
+use merges::Merges;
+use scopes::Scopes;
+use std::collections::BTreeSet;
+
+/// What the caller asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OverlapOptions {
+    /// One agent: it against all others. Several: among themselves. None: everybody.
+    pub agents: Vec<String>,
+    /// Compare scopes.
+    pub scopes: bool,
+    /// Compare changes.
+    pub changes: bool,
+    /// Try merges.
+    pub merge: bool,
+    /// Work out a landing order.
+    pub order: bool,
+}
+
+/// Everything that was looked at: the agents, and what was found out about them.
+struct Scene {
+    agents: Vec<Live>,
+    /// The pairs that are asked about, each with the older agent first.
+    pairs: Vec<(usize, usize)>,
+    scopes: Option<Scopes>,
+    /// One per agent.
+    changes: Vec<Option<Changes>>,
+    merges: Option<Merges>,
+    /// What could not be found out, one sentence each.
+    problems: Vec<(usize, String)>,
+}
+
+/// Compares live agents.
+///
+/// # Errors
+/// `agent-unknown`; `agent-state` for an agent that is named and no longer live; those of git and the
+/// file system.
+pub fn overlap(ctx: &Ctx, options: &OverlapOptions) -> Result<OverlapReport> {
+    let mut scene = Scene::look(ctx, options)?;
+    if options.scopes {
+        scene.scopes = Some(Scopes::compare(ctx, &scene)?);
+    }
+    if options.changes || options.merge || options.order {
+        changes::gather(ctx, &mut scene)?;
+    }
+    if options.merge || options.order {
+        let landing = match options.order {
+            true => order::candidates(&scene),
+            false => Vec::new(),
+        };
+        scene.merges = Some(Merges::try_out(ctx, &mut scene, landing)?);
+    }
+    let steps = match options.order {
+        true => Some(order::order(ctx, &scene)?),
+        false => None,
+    };
+    Ok(report::report(&scene, options, steps))
+}
+
+impl Scene {
+    fn look(ctx: &Ctx, options: &OverlapOptions) -> Result<Scene> {
+        let ledger = Ledger::new(&ctx.repo);
+        let mut chosen = BTreeSet::new();
+        for who in &options.agents {
+            let agent = show::find(ctx, &ledger, who)?;
+            require_live(&agent)?;
+            chosen.insert(agent.spawn_commit);
+        }
+        let mut agents = ledger.agents()?;
+        agents.retain(is_live);
+        // An order is one among those that are named, even of one.
+        if chosen.len() > 1 || options.order && !chosen.is_empty() {
+            agents.retain(|agent| chosen.contains(&agent.spawn_commit));
+        }
+        agents.sort_by_key(|agent| (agent.started, agent.spawn_commit));
+        let worktrees = ctx.repo.worktrees()?;
+        let agents: Vec<Live> = agents
+            .into_iter()
+            .map(|agent| Live::look_up(ctx, agent, &worktrees))
+            .collect::<Result<_>>()?;
+        let asked =
+            |index: usize| chosen.is_empty() || chosen.contains(&agents[index].agent.spawn_commit);
+        let pairs = (0..agents.len())
+            .flat_map(|one| (one + 1..agents.len()).map(move |two| (one, two)))
+            .filter(|(one, two)| asked(*one) || asked(*two))
+            .collect();
+        let unreadable = |live: &Live| live.policy.is_none();
+        let problems = (0..agents.len())
+            .filter(|index| unreadable(&agents[*index]))
+            .map(|index| (index, "this version cannot read its scope".to_owned()))
+            .collect();
+        Ok(Scene {
+            changes: agents.iter().map(|_| None).collect(),
+            agents,
+            pairs,
+            scopes: None,
+            merges: None,
+            problems,
+        })
+    }
+}
+
+fn require_live(agent: &Agent) -> Result<()> {
+    if is_live(agent) {
+        return Ok(());
+    }
+    let short = agent.id.short();
+    Err(Error::new(
+        Code::AgentState,
+        format!("agent {short} is {} and in nobody's way", agent.state),
+    )
+    .hint(format!("to see its history, run git agent log {short}")))
+}

@@ -1,0 +1,187 @@
+//! A landing order for what is done, tried out step by step.
+
+use super::merges::Outcome;
+use super::report::Named;
+use super::{OverlapOptions, Scene, merges::Merges};
+use crate::domain::agent::State;
+use crate::domain::landing_order::most_without_conflict;
+use crate::domain::oid::Oid;
+use crate::error::Result;
+use crate::git::merge::MergeResult;
+use crate::ops::Ctx;
+use crate::ops::verify::{ConflictReport, simulated};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// One step of a landing order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Step {
+    /// Who lands.
+    #[serde(flatten)]
+    pub agent: Named,
+    /// The full name of the branch to land on.
+    pub into: String,
+    /// `clean`, `conflicts` or `unrelated`, after the steps before it.
+    pub state: String,
+    /// Where it conflicts.
+    pub conflicts: Vec<ConflictReport>,
+    /// Whom it conflicts with on the other side of the choice.
+    pub conflicts_with: Vec<Named>,
+    /// Why it stands here.
+    pub why: String,
+}
+
+/// The agents that could land now: done, not deferred, with a branch here and one to land on.
+pub(super) fn candidates(scene: &Scene) -> Vec<usize> {
+    let up = |index: &usize| {
+        let live = &scene.agents[*index];
+        let done = live.agent.state == State::Done && !live.agent.deferred;
+        done && live.tip.is_some() && live.target_tip.is_some()
+    };
+    (0..scene.agents.len()).filter(up).collect()
+}
+
+/// The ids of the agents that are done, in the order in which they should land.
+///
+/// # Errors
+/// As [`super::overlap`].
+pub fn order_of(ctx: &Ctx) -> Result<Vec<String>> {
+    let options = OverlapOptions {
+        order: true,
+        ..OverlapOptions::default()
+    };
+    let steps = super::overlap(ctx, &options)?.order.unwrap_or_default();
+    Ok(steps.into_iter().map(|step| step.agent.agent_id).collect())
+}
+
+/// Orders the candidates, branch by branch.
+pub(super) fn order(ctx: &Ctx, scene: &Scene) -> Result<Vec<Step>> {
+    let Some(merges) = &scene.merges else {
+        return Ok(Vec::new());
+    };
+    let mut by_target: BTreeMap<(&str, Oid), Vec<usize>> = BTreeMap::new();
+    for index in candidates(scene) {
+        let live = &scene.agents[index];
+        let Some(tip) = live.target_tip else { continue };
+        let touched = scene.changes[index].as_ref();
+        let has_work = touched.is_some_and(|touched| !touched.paths.is_empty());
+        if has_work && merges.commits.contains_key(&index) {
+            let name = live.target.as_deref().unwrap_or_default();
+            by_target.entry((name, tip)).or_default().push(index);
+        }
+    }
+    let mut steps = Vec::new();
+    for ((target, tip), agents) in by_target {
+        steps.extend(order_for(ctx, scene, merges, target, tip, &agents)?);
+    }
+    Ok(steps)
+}
+
+fn order_for(
+    ctx: &Ctx,
+    scene: &Scene,
+    merges: &Merges,
+    target: &str,
+    tip: Oid,
+    agents: &[usize],
+) -> Result<Vec<Step>> {
+    // What conflicts with the branch as it is lands in no order.
+    let pairs: Vec<_> = agents
+        .iter()
+        .map(|index| (tip, merges.commits[index]))
+        .collect();
+    let alone: Vec<Outcome> = ctx
+        .repo
+        .merge_many(&pairs, tip)?
+        .into_iter()
+        .map(Outcome::from)
+        .collect();
+    let (able, stuck): (Vec<_>, Vec<_>) = agents
+        .iter()
+        .zip(alone)
+        .partition(|(_, outcome)| outcome.is_clean());
+    let able: Vec<usize> = able.into_iter().map(|(index, _)| *index).collect();
+    let chosen =
+        most_without_conflict(able.len(), |one, two| merges.conflict(able[one], able[two]));
+    let first: Vec<usize> = chosen.iter().map(|at| able[*at]).collect();
+    let later: Vec<usize> = able
+        .iter()
+        .copied()
+        .filter(|index| !first.contains(index))
+        .collect();
+
+    let mut trial = Trial { ctx, at: tip };
+    let mut steps = Vec::new();
+    for index in first.iter().chain(&later) {
+        let others = match first.contains(index) {
+            true => &later,
+            false => &first,
+        };
+        let against = others
+            .iter()
+            .filter(|other| merges.conflict(*index, **other));
+        let against: Vec<usize> = against.copied().collect();
+        let outcome = trial.land(merges.commits[index])?;
+        steps.push(Step {
+            why: why(first.contains(index), &outcome, !against.is_empty()),
+            conflicts_with: against.iter().map(|other| named(scene, *other)).collect(),
+            ..step(scene, *index, target, outcome)
+        });
+    }
+    for (index, outcome) in stuck {
+        let why = format!("conflicts with {} as it is", short(target));
+        steps.push(Step {
+            why,
+            ..step(scene, *index, target, outcome)
+        });
+    }
+    Ok(steps)
+}
+
+fn step(scene: &Scene, index: usize, target: &str, outcome: Outcome) -> Step {
+    Step {
+        agent: named(scene, index),
+        into: target.to_owned(),
+        state: outcome.state,
+        conflicts: outcome.conflicts,
+        conflicts_with: Vec::new(),
+        why: String::new(),
+    }
+}
+
+fn why(is_first: bool, outcome: &Outcome, is_contested: bool) -> String {
+    let why = match (is_first, is_contested, outcome.is_clean()) {
+        (true, false, true) => "conflicts with nobody",
+        (true, true, true) => "goes before what it conflicts with",
+        (true, _, false) => "conflicts with what lands before it, taken together",
+        (false, _, true) => "merges after all with what it conflicts with",
+        (false, _, false) => "waits for what it conflicts with",
+    };
+    why.to_owned()
+}
+
+fn named(scene: &Scene, index: usize) -> Named {
+    Named::of(&scene.agents[index].agent)
+}
+
+fn short(target: &str) -> &str {
+    target.strip_prefix("refs/heads/").unwrap_or(target)
+}
+
+/// The branch to land on, with what has landed on trial.
+struct Trial<'c> {
+    ctx: &'c Ctx,
+    at: Oid,
+}
+
+impl Trial<'_> {
+    /// Merges one more; what conflicts is left out.
+    fn land(&mut self, commit: Oid) -> Result<Outcome> {
+        let repo = &self.ctx.repo;
+        let merge = repo.merge(self.at, commit)?;
+        if let MergeResult::Clean { tree } = merge.result {
+            self.at = simulated(repo, tree, &[self.at, commit])?;
+        }
+        Ok(Outcome::from(merge))
+    }
+}

@@ -1,0 +1,191 @@
+//! What several agents may touch, whether or not they have.
+
+use super::Scene;
+use crate::domain::oid::Oid;
+use crate::domain::path::RepoPath;
+use crate::domain::scope::{Meeting, Scope, Territory};
+use crate::error::{Code, Error, Result};
+use crate::ops::Ctx;
+use crate::ops::parallel;
+use crate::wire::policy::Policy;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// How many tracked paths are named for a pair.
+const EXAMPLES: usize = 5;
+
+/// The comparison of all scopes.
+pub(super) struct Scopes {
+    /// For each agent the scope it has, among the distinct ones; `None` for one that may change nothing.
+    pub of: Vec<Option<usize>>,
+    /// For two scopes, the lower one first, what they have in common; nothing for two that never meet.
+    common: HashMap<(usize, usize), Common>,
+}
+
+/// What two scopes have in common.
+pub(super) struct Common {
+    /// How many tracked paths both allow.
+    pub tracked: usize,
+    /// The first of these.
+    pub examples: Vec<RepoPath>,
+    /// A path that both allow, tracked or not; absent where it only could not be ruled out.
+    pub example: Option<RepoPath>,
+}
+
+/// A scope that one or more agents have.
+struct Distinct {
+    scope: Scope,
+    territory: Territory,
+}
+
+impl Scopes {
+    pub(super) fn compare(ctx: &Ctx, scene: &Scene) -> Result<Scopes> {
+        let (distinct, of) = distinct(scene)?;
+        let mut asked = BTreeSet::new();
+        for (one, two) in &scene.pairs {
+            if let (Some(one), Some(two)) = (of[*one], of[*two]) {
+                asked.insert((one.min(two), one.max(two)));
+            }
+        }
+        let asked: Vec<_> = asked.into_iter().collect();
+        let meetings = parallel::map(&asked, |(one, two)| {
+            distinct[*one].territory.meeting(&distinct[*two].territory)
+        });
+        let met: Vec<_> = asked
+            .into_iter()
+            .zip(meetings)
+            .filter(|(_, meeting)| *meeting != Meeting::Never)
+            .collect();
+        let tracked = tracked_paths(ctx, scene)?;
+        let mut wanted: Vec<usize> = met
+            .iter()
+            .flat_map(|((one, two), _)| [*one, *two])
+            .collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let allowed = parallel::map(&wanted, |index| allowed(&distinct[*index].scope, &tracked));
+        let allowed: HashMap<usize, Vec<usize>> = wanted.into_iter().zip(allowed).collect();
+        let common = met.into_iter().map(|((one, two), meeting)| {
+            let both = intersection(&allowed[&one], &allowed[&two]);
+            let examples: Vec<RepoPath> = both
+                .iter()
+                .take(EXAMPLES)
+                .map(|at| tracked[*at].clone())
+                .collect();
+            let example = match meeting {
+                Meeting::At(path) => Some(path),
+                Meeting::Never | Meeting::Possibly => None,
+            };
+            let common = Common {
+                tracked: both.len(),
+                example: examples.first().cloned().or(example),
+                examples,
+            };
+            ((one, two), common)
+        });
+        Ok(Scopes {
+            common: common.collect(),
+            of,
+        })
+    }
+
+    /// What two agents may both touch.
+    pub(super) fn common(&self, one: usize, two: usize) -> Option<&Common> {
+        let (one, two) = (self.of[one]?, self.of[two]?);
+        self.common.get(&(one.min(two), one.max(two)))
+    }
+}
+
+impl Distinct {
+    fn of(policy: &Policy) -> Result<Distinct, String> {
+        let [whitelist, denylist] = policy.globs()?;
+        Ok(Distinct {
+            scope: Scope::new(&whitelist, &denylist)?,
+            territory: Territory::new(&whitelist, &denylist),
+        })
+    }
+}
+
+/// The scopes that there are, and which of them each agent has. A fleet often shares a few.
+fn distinct(scene: &Scene) -> Result<(Vec<Distinct>, Vec<Option<usize>>)> {
+    let mut known: BTreeMap<(&[String], &[String]), usize> = BTreeMap::new();
+    let (mut distinct, mut of) = (Vec::new(), Vec::new());
+    for live in &scene.agents {
+        let Some(policy) = live.policy.as_ref().filter(|policy| policy.edits) else {
+            of.push(None);
+            continue;
+        };
+        let key = (policy.whitelist.as_slice(), policy.denylist.as_slice());
+        if let Some(index) = known.get(&key) {
+            of.push(Some(*index));
+        } else {
+            of.push(Some(distinct.len()));
+            known.insert(key, distinct.len());
+            distinct.push(Distinct::of(policy).map_err(|why| {
+                let id = live.agent.id;
+                Error::new(
+                    Code::RepoCorrupt,
+                    format!("the policy of agent {id} cannot be used"),
+                )
+                .because(why)
+            })?);
+        }
+    }
+    Ok((distinct, of))
+}
+
+/// The paths of every branch that some agent lands on, ordered by comparison form.
+fn tracked_paths(ctx: &Ctx, scene: &Scene) -> Result<Vec<RepoPath>> {
+    let bases = scene.agents.iter().filter_map(|live| {
+        let started = live.agent.base.as_ref().map(|base| base.oid);
+        live.target_tip.or(started)
+    });
+    let trees: BTreeSet<Oid> = bases
+        .collect::<BTreeSet<Oid>>()
+        .into_iter()
+        .map(|commit| Ok(ctx.repo.read_commit(commit)?.tree))
+        .collect::<Result<_>>()?;
+    let mut paths = Vec::new();
+    for tree in trees {
+        ctx.repo.each_tracked_path(tree, &mut |path| {
+            paths.push(path.clone());
+            true
+        })?;
+    }
+    paths.sort_unstable_by(|one, two| one.comparison_form().cmp(two.comparison_form()));
+    paths.dedup();
+    Ok(paths)
+}
+
+/// The indices of the paths that a scope allows, ascending. Only what begins as its globs do is looked at.
+fn allowed(scope: &Scope, tracked: &[RepoPath]) -> Vec<usize> {
+    let mut allowed = Vec::new();
+    for beginning in scope.beginnings() {
+        let beginning = beginning.as_bytes();
+        let start = tracked.partition_point(|path| path.comparison_form() < beginning);
+        let here = tracked[start..].iter().enumerate();
+        allowed.extend(
+            here.take_while(|(_, path)| path.comparison_form().starts_with(beginning))
+                .filter(|(_, path)| scope.decide(path).is_allowed())
+                .map(|(index, _)| start + index),
+        );
+    }
+    allowed
+}
+
+/// What two ascending lists have in common.
+fn intersection(one: &[usize], two: &[usize]) -> Vec<usize> {
+    let (mut one, mut two) = (one.iter().peekable(), two.iter().peekable());
+    let mut both = Vec::new();
+    while let (Some(first), Some(second)) = (one.peek(), two.peek()) {
+        match first.cmp(second) {
+            std::cmp::Ordering::Less => one.next(),
+            std::cmp::Ordering::Greater => two.next(),
+            std::cmp::Ordering::Equal => {
+                both.push(**first);
+                one.next();
+                two.next()
+            }
+        };
+    }
+    both
+}
