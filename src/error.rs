@@ -117,6 +117,7 @@ codes! {
     WorktreeForeign, "worktree-foreign", Usage, "The directory is not the worktree of that agent.";
     DiscardRefused, "discard-refused", Refused, "Removing that worktree or branch could lose or disturb something; nothing was removed.";
     HostSettingsInvalid, "host-settings-invalid", Refused, "The settings file of an agent host cannot be edited safely; nothing was written.";
+    ScopeOverlap, "scope-overlap", Refused, "A live agent may touch what the new one, which is to be the only one, may.";
     RecursionRefused, "recursion-refused", Refused, "An agent tried to spawn an agent.";
     RunActive, "run-active", Refused, "A run of that agent is under way, and there is one at a time.";
     SandboxUnavailable, "sandbox-unavailable", Environment, "The sandbox that was asked for cannot be had here; nothing was run.";

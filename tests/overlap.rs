@@ -4,6 +4,8 @@
 mod diff;
 /// In which order finished work lands.
 mod order;
+/// Spawning beside others.
+mod spawning;
 
 use crate::support::agent::{agent_command, describe};
 use crate::support::{TestRepo, git_in, git_output};

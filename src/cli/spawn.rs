@@ -39,6 +39,9 @@ pub(super) struct SpawnArgs {
     /// Do not run the post-checkout hook
     #[arg(long)]
     no_hooks: bool,
+    /// Refuse where a live agent may touch what this one may
+    #[arg(long)]
+    exclusive: bool,
     /// Show what would be made and stop
     #[arg(long, short = 'n')]
     dry_run: bool,
@@ -53,6 +56,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs) -> Result<Exit> {
         path: args.path,
         no_default_deny: args.no_default_deny,
         no_hooks: args.no_hooks,
+        exclusive: args.exclusive,
     };
     let several = args.tasks.len() > 1;
     if several && (options.name.is_some() || options.branch.is_some() || options.path.is_some()) {
@@ -68,7 +72,8 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs) -> Result<Exit> {
         plans.push(plan);
     }
     if args.dry_run {
-        for plan in &plans {
+        for plan in &mut plans {
+            spawn::foresee(ctx, plan)?;
             ui.answer(plan)?;
         }
         return Ok(Exit::Yes);

@@ -59,6 +59,32 @@ impl Journal {
             .is_ok_and(|mut entries| entries.next().is_some())
     }
 
+    /// What the spawns under way have written down. The caller holds `spawn.lock`.
+    ///
+    /// # Errors
+    /// `io`.
+    pub fn under_way(common_dir: &Path) -> Result<Vec<SpawnJournal>> {
+        let directory = layout::journals_dir(common_dir);
+        let entries = match fs::read_dir(&directory) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            other => other.at("could not list", &directory)?,
+        };
+        let mut records = Vec::new();
+        for entry in entries {
+            let path = entry.at("could not list", &directory)?.path();
+            let Ok(mut file) = File::open(&path) else {
+                continue;
+            };
+            // One that can be locked belongs to a spawn that stopped half way.
+            let mut bytes = Vec::new();
+            if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
+                file.read_to_end(&mut bytes).at("could not read", &path)?;
+            }
+            records.extend(SpawnJournal::from_bytes(&bytes));
+        }
+        Ok(records)
+    }
+
     /// Takes over every journal whose owner is gone, with what it says; `None` for one that was cut off
     /// before its spawn made anything. The caller holds `spawn.lock`.
     ///

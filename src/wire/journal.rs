@@ -15,6 +15,18 @@ pub struct SpawnJournal {
     /// The absolute path of the worktree.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worktree: Option<String>,
+    /// What the agent will be allowed to change; absent for one that may change nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scope: Option<JournalScope>,
+}
+
+/// A scope while the ledger does not name its policy yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JournalScope {
+    /// The globs it may touch.
+    pub whitelist: Vec<String>,
+    /// The globs it must not touch.
+    pub denylist: Vec<String>,
 }
 
 impl SpawnJournal {

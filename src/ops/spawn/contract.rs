@@ -32,6 +32,8 @@ pub struct SpawnOptions {
     pub no_default_deny: bool,
     /// Leaves `post-checkout` out.
     pub no_hooks: bool,
+    /// Refuses where a live agent may touch what this one may.
+    pub exclusive: bool,
 }
 
 /// A spawn that only needs doing.
@@ -77,6 +79,8 @@ pub struct SpawnPlan {
     pub actor: String,
     /// Whether hooks run.
     pub hooks: bool,
+    /// Whether nobody else may be allowed to touch the same.
+    pub exclusive: bool,
     /// What the caller should know, though nothing stands in the way.
     pub warnings: Vec<String>,
 }

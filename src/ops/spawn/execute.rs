@@ -1,5 +1,6 @@
 //! The steps of a spawn, in the order that makes every stop harmless.
 
+use super::contenders;
 use super::contract::SpawnPlan;
 use super::files;
 use super::report::{Built, SpawnReport};
@@ -20,8 +21,9 @@ use std::time::Instant;
 /// Carries out a plan.
 ///
 /// # Errors
-/// Whatever a step met; the steps before it are undone. Where undoing fails too, a hint names `doctor`.
-pub fn execute(ctx: &Ctx, plan: SpawnPlan) -> Result<SpawnReport> {
+/// `scope-overlap` for an exclusive plan whose scope meets another; whatever a step met; the steps before
+/// it are undone. Where undoing fails too, a hint names `doctor`.
+pub fn execute(ctx: &Ctx, mut plan: SpawnPlan) -> Result<SpawnReport> {
     let started = Instant::now();
     let record = SpawnJournal {
         agent: plan.id.to_string(),
@@ -31,11 +33,9 @@ pub fn execute(ctx: &Ctx, plan: SpawnPlan) -> Result<SpawnReport> {
             .worktree
             .as_ref()
             .map(|path| path.to_string_lossy().into_owned()),
+        scope: contenders::journal_scope(&plan),
     };
-    let journal = {
-        let _spawns = lock::hold(ctx.repo.common_dir(), layout::SPAWN_LOCK)?;
-        Journal::begin(ctx.repo.common_dir(), &plan.id.short(), &record)?
-    };
+    let journal = begin(ctx, &mut plan, &record)?;
     ctx.reached("journal");
     match build(ctx, &plan) {
         Ok(built) => {
@@ -52,6 +52,38 @@ pub fn execute(ctx: &Ctx, plan: SpawnPlan) -> Result<SpawnReport> {
             ))),
         },
     }
+}
+
+/// Writes the journal, from which on others see what this agent will be allowed to touch. Of two exclusive
+/// spawns that meet, the one that comes second to the lock therefore sees the first.
+fn begin(ctx: &Ctx, plan: &mut SpawnPlan, record: &SpawnJournal) -> Result<Journal> {
+    let common = ctx.repo.common_dir();
+    let spawns = lock::hold(common, layout::SPAWN_LOCK)?;
+    let under_way = Journal::under_way(common)?;
+    if plan.exclusive {
+        contenders::require_none(&contenders::contenders(ctx, plan, &under_way)?)?;
+    }
+    let journal = Journal::begin(common, &plan.id.short(), record)?;
+    drop(spawns);
+    if !plan.exclusive {
+        let contenders = contenders::contenders(ctx, plan, &under_way)?;
+        plan.warnings.extend(contenders::warning(&contenders));
+    }
+    Ok(journal)
+}
+
+/// Does for `--dry-run` what [`execute`] does about other agents' scopes, as far as it can be known without
+/// writing anything: spawns under way are left out.
+///
+/// # Errors
+/// `scope-overlap`; those of the ledger.
+pub fn foresee(ctx: &Ctx, plan: &mut SpawnPlan) -> Result<()> {
+    let contenders = contenders::contenders(ctx, plan, &[])?;
+    if plan.exclusive {
+        contenders::require_none(&contenders)?;
+    }
+    plan.warnings.extend(contenders::warning(&contenders));
+    Ok(())
 }
 
 fn build(ctx: &Ctx, plan: &SpawnPlan) -> Result<Built> {

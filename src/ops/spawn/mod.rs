@@ -24,6 +24,7 @@
 //! objects of steps 2 and 3 stay: they are a few hundred bytes, and the keep chain never forgets.
 
 mod batch;
+mod contenders;
 mod contract;
 mod execute;
 mod files;
@@ -35,7 +36,7 @@ mod undo;
 
 pub use batch::execute_all;
 pub use contract::{SpawnOptions, SpawnPlan};
-pub use execute::execute;
+pub use execute::{execute, foresee};
 pub(in crate::ops) use place::WORKTREE_DIR;
 pub use plan::plan;
 pub use report::SpawnReport;

@@ -110,6 +110,7 @@ pub fn plan(ctx: &Ctx, draft: TaskDraft, options: &SpawnOptions) -> Result<Spawn
         actor: ctx.actor()?,
         parent,
         hooks: !options.no_hooks,
+        exclusive: options.exclusive,
         id,
         spawn_commit,
         task,

@@ -1,0 +1,111 @@
+use super::{repo, spawn, task};
+use crate::support::TestRepo;
+use crate::support::agent::{SHARED_TASK, agent_command, describe};
+use crate::verify::refused;
+use std::process::Output;
+use std::sync::Barrier;
+
+fn exclusive(repo: &TestRepo, globs: &[&str]) -> Output {
+    let path = repo.task_file(&task(globs));
+    repo.agent(&["spawn", &path, "--exclusive"])
+}
+
+#[test]
+fn a_spawn_warns_of_three_and_counts_the_rest() {
+    let repo = repo();
+    let warnings = |globs: &[&str]| {
+        let report = repo.spawn_task(&task(globs), &[]);
+        report["warnings"].clone()
+    };
+    let first = spawn(&repo, "one", &["a/**"]);
+    assert_eq!(warnings(&["b/**"]), serde_json::json!([]));
+    let said = warnings(&["a/one"]);
+    let expected = format!(
+        "the scope meets that of live agent {} (one); to see where, run git agent overlap --scopes",
+        &first.id[..8]
+    );
+    assert_eq!(said, serde_json::json!([expected]));
+    for _ in 0..3 {
+        repo.spawn_task(&task(&["a/two"]), &[]);
+    }
+    let many = warnings(&["a/**"]).to_string();
+    assert!(
+        many.contains("that of 5 live agents: ") && many.contains(" and 2 more;"),
+        "{many}"
+    );
+    // Somebody who may write nothing is in nobody's way.
+    assert_eq!(
+        repo.spawn_task(SHARED_TASK, &[])["warnings"]
+            .to_string()
+            .find("meets"),
+        None
+    );
+    let path = repo.task_file(&task(&["a/**"]));
+    let planned = repo.agent(&["spawn", &path, "--dry-run"]);
+    assert!(
+        describe(&planned).contains("6 live agents"),
+        "{}",
+        describe(&planned)
+    );
+}
+
+#[test]
+fn an_exclusive_spawn_is_refused_and_leaves_nothing() {
+    let repo = repo();
+    spawn(&repo, "one", &["a/**"]);
+    let refs = repo.git(["for-each-ref"]);
+    let output = exclusive(&repo, &["a/two", "b/**"]);
+    refused(&output, "scope-overlap", 3);
+    assert!(describe(&output).contains("(one)"), "{}", describe(&output));
+    let path = repo.task_file(&task(&["a/two"]));
+    refused(
+        &repo.agent(&["spawn", &path, "--exclusive", "--dry-run"]),
+        "scope-overlap",
+        3,
+    );
+    assert_eq!(repo.git(["for-each-ref"]), refs);
+    assert!(exclusive(&repo, &["b/**"]).status.success());
+    // What is gone is in nobody's way.
+    assert!(repo.agent(&["discard", "one"]).status.success());
+    assert!(exclusive(&repo, &["a/two"]).status.success());
+}
+
+#[test]
+fn of_two_exclusive_spawns_at_once_one_wins() {
+    for _ in 0..4 {
+        let repo = repo();
+        let path = repo.task_file(&task(&["a/**"]));
+        let barrier = Barrier::new(4);
+        let outputs: Vec<Output> = std::thread::scope(|scope| {
+            let start = || {
+                let mut command = agent_command(&repo.path());
+                command.args(["spawn", &path, "--exclusive"]);
+                barrier.wait();
+                command.output().expect("starts")
+            };
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(start)).collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().expect("joined"))
+                .collect()
+        });
+        let (won, lost): (Vec<_>, Vec<_>) = outputs
+            .into_iter()
+            .partition(|output| output.status.success());
+        assert_eq!(won.len(), 1);
+        lost.iter()
+            .for_each(|output| refused(output, "scope-overlap", 3));
+        assert_eq!(repo.git(["worktree", "list"]).lines().count(), 2);
+        let listed = repo.agent_json(&["list", "--all"]);
+        assert_eq!(listed["agents"].as_array().expect("rows").len(), 1);
+    }
+}
+
+#[test]
+fn a_spawn_that_was_killed_is_in_nobody_s_way() {
+    let repo = TestRepo::with_commit();
+    crate::kill::die_at(&repo, "branch", crate::support::agent::TASK);
+    let path = repo.task_file(crate::support::agent::TASK);
+    let output = repo.agent(&["spawn", &path, "--exclusive"]);
+    assert!(output.status.success(), "{}", describe(&output));
+}
