@@ -25,7 +25,7 @@
 //! hook    payload of a host -> ToolCall -> Home of the agent -> Fence -> HookAnswer
 //! verify  id -> events -> Subject + Work + Bundle -> Evidence -> judge() -> [Finding] -> VerifyReport -> event
 //! doctor  Survey -> families of checks -> [Diagnosis] (-> cures, and again) -> DoctorReport
-//! list    refs/notes/agents -> [Event] -> fold -> [Agent] -> table
+//! list    refs/notes/agents -> [Event] -> fold -> [Agent] -> survey (branch, worktree, bundle) -> [Standing] -> table
 //! overlap [Agent] -> [Live] -> territories, changed paths, merges of near pairs (-> order) -> OverlapReport
 //! discard id -> Site -> Salvage -> keep -> aside -> Salvage again -> trash -> event -> no branch
 //! check   policy -> Fence; index | worktree | commits | paths -> [Change] -> [Violation] -> CheckReport

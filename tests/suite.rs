@@ -33,6 +33,8 @@ mod kill;
 mod landing;
 /// The ledger as git notes: nothing lost, bytes equal to git's.
 mod ledger;
+/// `list` and `show`: where agents' work stands.
+mod list;
 /// Live agents in each other's way, and what each of them changed.
 mod overlap;
 /// Populating a worktree: content, index and status equal to git's.

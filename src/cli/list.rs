@@ -1,12 +1,16 @@
 //! `git agent list`
 
-use super::ui::Ui;
+use super::ui::{Format, Ui};
+use super::watch;
 use crate::domain::agent::State;
 use crate::error::{Exit, Result};
 use crate::ops::Ctx;
-use crate::ops::list::{self, ListOptions};
+use crate::ops::list::{self, ListOptions, Sort};
+use globset::{Glob, GlobMatcher};
+use serde_json::json;
+use std::time::Duration;
 
-/// List agents: what is neither landed nor discarded, oldest first
+/// List agents and where their work stands: what is neither landed nor discarded, oldest first
 #[derive(Debug, clap::Args)]
 pub(super) struct ListArgs {
     /// Also list agents that are landed or discarded
@@ -21,25 +25,69 @@ pub(super) struct ListArgs {
     /// Only agents with a DNA that begins like this: was this task run before?
     #[arg(long, value_name = "DNA")]
     dna: Option<String>,
+    /// Only agents that this one asked for
+    #[arg(long, value_name = "AGENT")]
+    parent: Option<String>,
+    /// Only agents with a name that matches
+    #[arg(long, value_parser = parse_glob, value_name = "GLOB")]
+    name: Option<GlobMatcher>,
+    /// Sort by age, state, name or activity, the latest first
+    #[arg(long, value_parser = parse_sort, default_value = "age", hide_default_value = true, value_name = "KEY")]
+    sort: Sort,
+    /// Show what the ledger knows and look into no worktree
+    #[arg(long)]
+    fast: bool,
+    /// Keep the list on the screen and redraw it when something changes; Ctrl-C or q ends it
+    #[arg(long, short)]
+    watch: bool,
+    /// How often --watch looks, in seconds
+    #[arg(long, value_parser = parse_interval, default_value = "1", requires = "watch", value_name = "SECONDS")]
+    interval: Duration,
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: ListArgs) -> Result<Exit> {
-    let report = list::list(
-        ctx,
-        &ListOptions {
-            all: args.all,
-            state: args.state,
-            role: args.role,
-            dna: args.dna,
-        },
-    )?;
-    ui.answer(&report)?;
+    let options = ListOptions {
+        all: args.all,
+        state: args.state,
+        role: args.role,
+        dna: args.dna,
+        parent: args.parent,
+        name: args.name,
+        sort: args.sort,
+        fast: args.fast,
+    };
+    if args.watch {
+        return watch::run(ctx, ui, options, args.interval);
+    }
+    match ui.format() {
+        Format::Ndjson => list::each(ctx, &options, |agent| ui.row(&json!(agent)))?,
+        _ => ui.answer(&list::list(ctx, &options)?)?,
+    }
     Ok(Exit::Yes)
 }
 
 fn parse_state(word: &str) -> std::result::Result<State, String> {
-    State::parse(word).ok_or_else(|| {
-        let words: Vec<_> = State::ALL.iter().map(|state| state.as_str()).collect();
-        format!("the states are {}", words.join(", "))
-    })
+    let words = State::ALL.iter().map(|state| state.as_str());
+    State::parse(word).ok_or_else(|| choices("states", words))
+}
+
+fn parse_sort(word: &str) -> std::result::Result<Sort, String> {
+    let words = Sort::ALL.iter().map(|sort| sort.as_str());
+    Sort::parse(word).ok_or_else(|| choices("keys", words))
+}
+
+fn choices<'a>(what: &str, words: impl Iterator<Item = &'a str>) -> String {
+    let words: Vec<_> = words.collect();
+    format!("the {what} are {}", words.join(", "))
+}
+
+fn parse_glob(text: &str) -> std::result::Result<GlobMatcher, String> {
+    let glob = Glob::new(text).map_err(|error| error.kind().to_string())?;
+    Ok(glob.compile_matcher())
+}
+
+fn parse_interval(text: &str) -> std::result::Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds| *seconds >= 0.1);
+    let interval = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    interval.ok_or_else(|| "it takes a number of seconds, 0.1 or more".to_owned())
 }

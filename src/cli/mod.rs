@@ -19,6 +19,7 @@ mod render;
 mod rescue;
 mod roles;
 mod run;
+mod screen;
 mod settle;
 mod show;
 mod spawn;
@@ -28,6 +29,7 @@ mod ui;
 mod verbs;
 mod verify;
 mod warden;
+mod watch;
 
 use clap::Parser;
 use std::ffi::OsString;

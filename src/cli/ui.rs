@@ -81,6 +81,11 @@ impl Ui {
         self.print(&text)
     }
 
+    /// Writes one line of an answer that is a list, as soon as it is known.
+    pub(super) fn row(&mut self, row: &Value) -> Result<()> {
+        self.print(&line(row))
+    }
+
     /// Writes text as it is to standard output.
     pub(super) fn print(&mut self, text: &str) -> Result<()> {
         let written = self
@@ -109,6 +114,14 @@ impl Ui {
     /// Says an answer on standard error, where standard output is somebody else's.
     pub(super) fn tell(&mut self, answer: &dyn Answer) {
         self.narrate(&answer.text());
+    }
+
+    /// Moves the cursor and the like, which colour settings have no say in.
+    pub(super) fn control(&mut self, sequence: &str) -> Result<()> {
+        let mut out = std::io::stdout();
+        out.write_all(sequence.as_bytes())
+            .and_then(|()| out.flush())
+            .map_err(|source| Error::io("could not draw on the terminal", source))
     }
 
     /// Says something besides the answer.
@@ -149,6 +162,12 @@ impl Ui {
 pub(super) fn width() -> usize {
     rustix::termios::tcgetwinsize(stdout())
         .map_or(usize::MAX, |size| usize::from(size.ws_col).max(40))
+}
+
+/// How many lines the terminal shows; on anything else no limit.
+pub(super) fn height() -> usize {
+    rustix::termios::tcgetwinsize(rustix::stdio::stdout())
+        .map_or(usize::MAX, |size| usize::from(size.ws_row))
 }
 
 /// Shows what clap has to say: help and version are answers, the rest is misuse.

@@ -221,7 +221,7 @@ fn detail(what: &What) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-fn short_branch(full: &str) -> String {
+pub(super) fn short_branch(full: &str) -> String {
     full.strip_prefix("refs/heads/").unwrap_or(full).to_owned()
 }
 

@@ -29,6 +29,7 @@ pub mod run;
 pub mod settle;
 pub mod show;
 pub mod spawn;
+pub mod standing;
 pub mod tree;
 pub mod verify;
 

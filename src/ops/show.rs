@@ -5,6 +5,7 @@ use crate::domain::agent::Agent;
 use crate::domain::event::Isolation;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::ops::Ctx;
+use crate::ops::standing::{self, Standing};
 use crate::store::layout;
 use crate::store::ledger::Ledger;
 use crate::store::policy;
@@ -19,6 +20,9 @@ pub struct ShowReport {
     /// The agent.
     #[serde(flatten)]
     pub agent: AgentReport,
+    /// Where its work stands.
+    #[serde(flatten)]
+    pub standing: Standing,
     /// The globs it may touch; absent while it is being made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub whitelist: Option<Vec<String>>,
@@ -89,6 +93,7 @@ pub fn show(ctx: &Ctx, who: &str) -> Result<ShowReport> {
     };
     Ok(ShowReport {
         schema: "git-agent.show/1",
+        standing: standing::of(ctx, &agent)?,
         agent: Reporter::new(ctx)?.agent(&agent),
         whitelist,
         denylist,

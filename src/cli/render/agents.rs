@@ -1,44 +1,17 @@
 //! How agents look: in a table, alone, as a tree.
 
-use super::table::{Cell, Table, age};
+use super::table::{Cell, Table};
 use crate::cli::style::{BAD, BOLD, DIM, GOOD, WARN, paint};
 use crate::cli::ui::{Answer, width};
 use crate::ops::agent_report::{AgentReport, EventReport};
-use crate::ops::list::ListReport;
 use crate::ops::settle::MoveReport;
 use crate::ops::show::{Invocation, LogReport, PathReport, ShowReport};
+use crate::ops::standing::{Fact, Standing};
 use crate::ops::tree::{Node, TreeReport};
 use anstyle::Style;
 use serde_json::{Value, json};
 
-const NOBODY: &str = "(no agents)\n";
-
-impl Answer for ListReport {
-    fn text(&self) -> String {
-        if self.agents.is_empty() {
-            return NOBODY.to_owned();
-        }
-        let mut table = Table::new(vec!["AGENT", "STATE", "ROLE", "AGE", "TASK"], width());
-        for agent in &self.agents {
-            table.push(vec![
-                Cell::painted(BOLD, handle(agent)),
-                Cell::painted(state_style(agent.state), state(agent)),
-                Cell::plain(agent.role.clone().unwrap_or_default()),
-                Cell::painted(DIM, age(agent.age_seconds)),
-                Cell::plain(agent.description.clone().unwrap_or_default()),
-            ]);
-        }
-        table.render()
-    }
-
-    fn json(&self) -> Value {
-        json!(self)
-    }
-
-    fn rows(&self) -> Vec<Value> {
-        self.agents.iter().map(|agent| json!(agent)).collect()
-    }
-}
+pub(super) const NOBODY: &str = "(no agents)\n";
 
 impl Answer for TreeReport {
     fn text(&self) -> String {
@@ -100,6 +73,11 @@ impl Answer for ShowReport {
             ("May touch", list(&self.whitelist)),
             ("Never", list(&self.denylist)),
             ("Checks", list(&self.checks)),
+            ("Ahead", ahead(&self.standing)),
+            ("Dirty", dirty(&self.standing)),
+            ("Scope", scope(&self.standing)),
+            ("Bundle", bundle(&self.standing)),
+            ("Verdict", verdict(&self.standing)),
             ("DNA", agent.dna.clone()),
         ];
         let mut text = String::new();
@@ -168,6 +146,43 @@ impl Answer for MoveReport {
     }
 }
 
+fn ahead(standing: &Standing) -> Option<String> {
+    let (ahead, behind) = (standing.ahead.known()?, standing.behind.known()?);
+    Some(format!("{ahead} to land, {behind} behind"))
+}
+
+fn dirty(standing: &Standing) -> Option<String> {
+    counted(&standing.dirty, "nothing", "not committed")
+}
+
+fn scope(standing: &Standing) -> Option<String> {
+    counted(&standing.out_of_scope, "ok", "out of scope")
+}
+
+fn counted(fact: &Fact<usize>, none: &str, some: &str) -> Option<String> {
+    Some(match fact {
+        Fact::NotApplicable => return None,
+        Fact::Unknown => "?".to_owned(),
+        Fact::Known(0) => none.to_owned(),
+        Fact::Known(1) => format!("1 path {some}"),
+        Fact::Known(count) => format!("{count} paths {some}"),
+    })
+}
+
+fn bundle(standing: &Standing) -> Option<String> {
+    let bundle = standing.bundle.known()?;
+    Some(format!("{} of {} files", bundle.good, bundle.of))
+}
+
+fn verdict(standing: &Standing) -> Option<String> {
+    let verdict = standing.verdict.known().filter(|word| **word != "none")?;
+    let codes = standing.verdict_findings.known();
+    Some(match codes {
+        Some(codes) => format!("{verdict}: {}", codes.join(", ")),
+        None => (*verdict).to_owned(),
+    })
+}
+
 fn history(events: &[EventReport]) -> String {
     let mut table = Table::new(vec!["TIME", "EVENT", "BY", "DETAIL"], width());
     for event in events {
@@ -195,14 +210,14 @@ fn branch_lines(node: &Node, open: &[bool]) -> String {
     text
 }
 
-fn handle(agent: &AgentReport) -> String {
+pub(super) fn handle(agent: &AgentReport) -> String {
     match &agent.name {
         Some(name) => format!("{} {name}", agent.short_id),
         None => agent.short_id.clone(),
     }
 }
 
-fn state(agent: &AgentReport) -> String {
+pub(super) fn state(agent: &AgentReport) -> String {
     let run = agent.run.as_ref().map(|run| run.state);
     match (agent.deferred, run) {
         (true, _) => format!("{} (deferred)", agent.state),
@@ -212,7 +227,7 @@ fn state(agent: &AgentReport) -> String {
     }
 }
 
-fn state_style(state: &str) -> Style {
+pub(super) fn state_style(state: &str) -> Style {
     match state {
         "done" | "merged" => GOOD,
         "failed" | "rejected" => BAD,

@@ -1,11 +1,20 @@
-//! Tables: columns as wide as their widest cell, the last one cut where the terminal ends.
+//! Tables: columns as wide as their widest cell, the last one cut where the terminal ends. Columns that
+//! may yield are left out when they are empty, and one after the other where the terminal is narrow.
 
 use crate::cli::style::{BOLD, paint};
+use unicode_width::UnicodeWidthStr;
+
+/// The last column is not made narrower than this while another can yield.
+const LAST: usize = 16;
+
+/// Between two columns.
+const GAP: usize = 2;
 
 /// Rows of cells, each with the style it is painted in.
 pub(super) struct Table {
     header: Vec<&'static str>,
     rows: Vec<Vec<Cell>>,
+    yielding: Vec<&'static str>,
     width: usize,
 }
 
@@ -21,8 +30,10 @@ impl Cell {
     }
 
     pub(super) fn painted(style: anstyle::Style, text: impl Into<String>) -> Cell {
+        // What somebody else wrote must not move the cursor.
+        let shown = |c: char| if c.is_control() { '\u{fffd}' } else { c };
         Cell {
-            text: text.into(),
+            text: text.into().chars().map(shown).collect(),
             style,
         }
     }
@@ -34,8 +45,15 @@ impl Table {
         Table {
             header,
             rows: Vec::new(),
+            yielding: Vec::new(),
             width,
         }
+    }
+
+    /// Names the columns that are left out when empty or when the line gets too long, the first one first.
+    pub(super) fn yielding(mut self, titles: &[&'static str]) -> Table {
+        self.yielding = titles.to_vec();
+        self
     }
 
     pub(super) fn push(&mut self, row: Vec<Cell>) {
@@ -46,10 +64,11 @@ impl Table {
         let widths: Vec<usize> = (0..self.header.len())
             .map(|column| {
                 let cells = self.rows.iter().filter_map(|row| row.get(column));
-                let widest = cells.map(|cell| cell.text.chars().count()).max();
-                widest.unwrap_or(0).max(self.header[column].len())
+                let widest = cells.map(|cell| cell.text.width()).max();
+                widest.unwrap_or(0).max(self.header[column].width())
             })
             .collect();
+        let shown = self.shown(&widths);
         let header: Vec<Cell> = self
             .header
             .iter()
@@ -57,27 +76,54 @@ impl Table {
             .collect();
         let mut text = String::new();
         for row in std::iter::once(&header).chain(&self.rows) {
-            text.push_str(&self.line(row, &widths));
+            text.push_str(&self.line(row, &widths, &shown));
         }
         text
     }
 
-    fn line(&self, row: &[Cell], widths: &[usize]) -> String {
+    /// The columns that have something to show and room to show it.
+    fn shown(&self, widths: &[usize]) -> Vec<usize> {
+        let yields = |column: usize| self.yielding.contains(&self.header[column]);
+        let is_empty = |column: usize| {
+            let mut cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.all(|cell| cell.text.is_empty())
+        };
+        let mut shown: Vec<usize> = (0..self.header.len())
+            .filter(|column| !(yields(*column) && is_empty(*column)))
+            .collect();
+        for title in &self.yielding {
+            let before: usize = shown
+                .iter()
+                .rev()
+                .skip(1)
+                .map(|column| widths[*column] + GAP)
+                .sum();
+            let last = shown.last().map_or(0, |column| widths[*column].min(LAST));
+            if before.saturating_add(last) <= self.width {
+                break;
+            }
+            shown.retain(|column| self.header[*column] != *title);
+        }
+        shown
+    }
+
+    fn line(&self, row: &[Cell], widths: &[usize], shown: &[usize]) -> String {
         let mut line = String::new();
         let mut used = 0;
-        for (index, cell) in row.iter().enumerate() {
-            let last = index + 1 == row.len();
-            let text = if last {
-                cut(&cell.text, self.width.saturating_sub(used).max(12))
-            } else {
-                cell.text.clone()
+        let last = shown.last();
+        for column in shown {
+            let Some(cell) = row.get(*column) else {
+                continue;
             };
-            line.push_str(&paint(cell.style, &text));
-            if !last {
-                let gap = widths[index] - text.chars().count() + 2;
-                line.extend(std::iter::repeat_n(' ', gap));
-                used += widths[index] + 2;
+            if Some(column) == last {
+                let text = cut(&cell.text, self.width.saturating_sub(used).max(12));
+                line.push_str(&paint(cell.style, &text));
+                continue;
             }
+            line.push_str(&paint(cell.style, &cell.text));
+            let gap = widths[*column] - cell.text.width() + GAP;
+            line.extend(std::iter::repeat_n(' ', gap));
+            used += widths[*column] + GAP;
         }
         line.truncate(line.trim_end().len());
         line.push('\n');
@@ -85,12 +131,19 @@ impl Table {
     }
 }
 
-/// The first characters of a text, with `…` where it was cut.
+/// As much of a text as fits into that many columns of a terminal, with `…` where it was cut.
 pub(super) fn cut(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
+    if text.width() <= width {
         return text.to_owned();
     }
-    let mut short: String = text.chars().take(width.saturating_sub(1)).collect();
+    let mut short = String::new();
+    for c in text.chars() {
+        short.push(c);
+        if short.width() >= width {
+            short.pop();
+            break;
+        }
+    }
     short.push('…');
     short
 }
@@ -102,5 +155,50 @@ pub(super) fn age(seconds: i64) -> String {
         60..3_600 => format!("{}m", seconds / 60),
         3_600..86_400 => format!("{}h", seconds / 3_600),
         _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(width: usize) -> Table {
+        let mut table = Table::new(vec!["ID", "ROLE", "EMPTY", "TASK"], width);
+        table = table.yielding(&["ROLE", "EMPTY"]);
+        let cells = [
+            "6a48ca7b",
+            "edit-local",
+            "",
+            "Add a flag to the list command",
+        ];
+        table.push(cells.into_iter().map(Cell::plain).collect());
+        table
+    }
+
+    fn plain(table: &Table) -> String {
+        anstream::adapter::strip_str(&table.render()).to_string()
+    }
+
+    #[test]
+    fn columns_yield_when_empty_or_when_there_is_no_room() {
+        insta::assert_snapshot!(plain(&table(usize::MAX)), @r"
+        ID        ROLE        TASK
+        6a48ca7b  edit-local  Add a flag to the list command
+        ");
+        insta::assert_snapshot!(plain(&table(40)), @r"
+        ID        ROLE        TASK
+        6a48ca7b  edit-local  Add a flag to the…
+        ");
+        insta::assert_snapshot!(plain(&table(30)), @r"
+        ID        TASK
+        6a48ca7b  Add a flag to the l…
+        ");
+    }
+
+    #[test]
+    fn text_is_cut_by_what_it_takes_on_the_screen() {
+        assert_eq!(cut("日本語のテキスト", 7), "日本語…");
+        assert_eq!(cut("日本語", 6), "日本語");
+        assert_eq!(Cell::plain("a\u{1b}[2Jb").text, "a\u{fffd}[2Jb");
     }
 }

@@ -1,6 +1,7 @@
 //! The six files: read without being led astray or held up, and kept as a tree.
 
 use super::subject::Subject;
+use crate::domain::agent::Agent;
 use crate::domain::bundle::{FILES, PROGRESS, SPEC};
 use crate::domain::evidence::{Artefact, ArtefactProblem, Says};
 use crate::domain::oid::Oid;
@@ -41,14 +42,8 @@ impl Bundle {
 /// Reads the bundle where the agent wrote it; without a worktree here, from the tree that the last
 /// verdict kept.
 pub(super) fn read(ctx: &Ctx, subject: &Subject, policy: &Policy) -> Result<Bundle> {
-    let artefacts: Vec<Artefact> = match (&subject.worktree, &policy.bundle_dir) {
-        (Some(place), Some(directory)) => from_directory(&place.path, directory),
-        (None, None) => {
-            let own = layout::agent_dir(ctx.repo.common_dir(), subject.agent.id);
-            from_directory(&own, "bundle")
-        }
-        _ => from_kept(ctx, subject)?,
-    };
+    let worktree = subject.worktree.as_ref().map(|place| place.path.as_path());
+    let artefacts = artefacts(ctx, &subject.agent, worktree, policy)?;
     let entries: Vec<Entry> = artefacts
         .iter()
         .filter_map(|artefact| Some((artefact.name, artefact.text.as_ref().ok()?)))
@@ -65,6 +60,23 @@ pub(super) fn read(ctx: &Ctx, subject: &Subject, policy: &Policy) -> Result<Bund
         false => Some(ctx.repo.write_tree(entries)?),
     };
     Ok(Bundle { artefacts, tree })
+}
+
+/// The six files as they are, or as they were kept; nothing is written.
+pub(in crate::ops) fn artefacts(
+    ctx: &Ctx,
+    agent: &Agent,
+    worktree: Option<&Path>,
+    policy: &Policy,
+) -> Result<Vec<Artefact>> {
+    match (worktree, &policy.bundle_dir) {
+        (Some(top), Some(directory)) => Ok(from_directory(top, directory)),
+        (None, None) => {
+            let own = layout::agent_dir(ctx.repo.common_dir(), agent.id);
+            Ok(from_directory(&own, "bundle"))
+        }
+        _ => from_kept(ctx, agent),
+    }
 }
 
 /// Puts a bundle's tree under the keep chain, unless the last verdict did.
@@ -95,8 +107,8 @@ fn from_directory(top: &Path, directory: &str) -> Vec<Artefact> {
     FILES.into_iter().map(artefact).collect()
 }
 
-fn from_kept(ctx: &Ctx, subject: &Subject) -> Result<Vec<Artefact>> {
-    let kept = subject.agent.verdict.as_ref();
+fn from_kept(ctx: &Ctx, agent: &Agent) -> Result<Vec<Artefact>> {
+    let kept = agent.verdict.as_ref();
     let tree = kept
         .and_then(|verdict| verdict.bundle)
         .filter(|tree| ctx.repo.has_object(*tree));

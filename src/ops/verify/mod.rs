@@ -23,9 +23,12 @@ mod report;
 mod subject;
 mod work;
 
+pub(in crate::ops) use bundle::artefacts;
 pub(in crate::ops) use commands::Place;
-pub(in crate::ops) use subject::{Place as WorktreePlace, base_of};
-pub(in crate::ops) use work::{UNFINISHED, ignore_rules, simulated, tree_with, uncommitted_tree};
+pub(in crate::ops) use subject::{Place as WorktreePlace, base_of, tip_of};
+pub(in crate::ops) use work::{
+    UNFINISHED, ignore_rules, simulated, tree_to_judge, tree_with, uncommitted_tree,
+};
 
 pub use report::{
     BaseTip, CommandReport, ConflictReport, FindingReport, MergeReport, VerifyReport,

@@ -70,13 +70,29 @@ impl Subject {
         })
     }
 
+    /// An agent as it stands, in a worktree that is known to be its own.
+    pub(super) fn at(ctx: &Ctx, agent: Agent, worktree: &Path) -> Result<Subject> {
+        let (base_ref, base) = base_of(ctx, &agent, None)?;
+        Ok(Subject {
+            tip: tip_of(ctx, &agent)?,
+            base_ref,
+            base,
+            worktree: Some(Place {
+                admin_dir: ctx.repo.admin_dir(&layout::worktree_name(agent.id)),
+                path: worktree.to_owned(),
+            }),
+            agent,
+        })
+    }
+
     /// Whether there is a branch to land.
     pub(super) fn has_branch(&self) -> bool {
         self.agent.isolation != Some(Isolation::Shared)
     }
 }
 
-fn tip_of(ctx: &Ctx, agent: &Agent) -> Result<Oid> {
+/// The commit that is judged unless another is named.
+pub(in crate::ops) fn tip_of(ctx: &Ctx, agent: &Agent) -> Result<Oid> {
     let Some(branch) = &agent.branch else {
         return Ok(agent.spawn_commit);
     };

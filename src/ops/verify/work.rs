@@ -71,6 +71,17 @@ impl Work {
     }
 }
 
+/// The tree that would be judged now: the tip's, or the one that committing everything would make.
+pub(in crate::ops) fn tree_to_judge(
+    ctx: &Ctx,
+    agent: &Agent,
+    worktree: &Path,
+    policy: &Policy,
+) -> Result<Oid> {
+    let subject = Subject::at(ctx, agent.clone(), worktree)?;
+    Ok(Work::gather(ctx, &subject, policy)?.tree)
+}
+
 /// A commit that no ref will ever name, only to ask git about it. It is as old as its youngest parent: a
 /// commit from the beginning of time would make git walk all of history for a merge base.
 pub(in crate::ops) fn simulated(repo: &Repo, tree: Oid, parents: &[Oid]) -> Result<Oid> {

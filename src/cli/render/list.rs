@@ -1,0 +1,98 @@
+//! How a list of agents looks.
+
+use super::agents::{NOBODY, handle, state, state_style};
+use super::table::{Cell, Table, age};
+use crate::cli::style::{BAD, BOLD, DIM, GOOD, WARN};
+use crate::cli::ui::{Answer, width};
+use crate::ops::list::{ListReport, ListedAgent};
+use crate::ops::standing::{BundleCount, Fact, Standing};
+use serde_json::{Value, json};
+
+/// What yields where the terminal is narrow, the first one first. Who it is, where it stands and what it
+/// is about always stay.
+const YIELDING: &[&str] = &[
+    "ROLE", "BUNDLE", "AGE", "AHEAD", "DIRTY", "SCOPE", "VERDICT",
+];
+
+impl Answer for ListReport {
+    fn text(&self) -> String {
+        table(self, width())
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        self.agents.iter().map(|agent| json!(agent)).collect()
+    }
+}
+
+fn table(report: &ListReport, width: usize) -> String {
+    if report.agents.is_empty() {
+        return NOBODY.to_owned();
+    }
+    let mut table = Table::new(
+        vec![
+            "AGENT", "STATE", "ROLE", "SCOPE", "AHEAD", "DIRTY", "BUNDLE", "VERDICT", "AGE", "TASK",
+        ],
+        width,
+    )
+    .yielding(YIELDING);
+    for row in &report.agents {
+        table.push(cells(row));
+    }
+    table.render()
+}
+
+fn cells(row: &ListedAgent) -> Vec<Cell> {
+    let (agent, standing) = (&row.agent, &row.standing);
+    vec![
+        Cell::painted(BOLD, handle(agent)),
+        Cell::painted(state_style(agent.state), state(agent)),
+        Cell::plain(agent.role.clone().unwrap_or_default()),
+        fact(&standing.out_of_scope, |out| match out {
+            0 => Cell::painted(DIM, "ok"),
+            out => Cell::painted(BAD, format!("{out} out")),
+        }),
+        ahead(standing),
+        fact(&standing.dirty, |dirty| match dirty {
+            0 => Cell::plain(""),
+            dirty => Cell::painted(WARN, dirty.to_string()),
+        }),
+        fact(&standing.bundle, |BundleCount { good, of }| {
+            let style = if good == of { GOOD } else { DIM };
+            Cell::painted(style, format!("{good}/{of}"))
+        }),
+        fact(&standing.verdict, |verdict| match *verdict {
+            "none" => Cell::plain(""),
+            "accepted" => Cell::painted(GOOD, "accepted"),
+            "rejected" => Cell::painted(BAD, "rejected"),
+            other => Cell::painted(WARN, other),
+        }),
+        Cell::painted(DIM, age(agent.age_seconds)),
+        Cell::plain(agent.description.clone().unwrap_or_default()),
+    ]
+}
+
+/// `+2 -1`: two commits to land, one that the target has gained.
+fn ahead(standing: &Standing) -> Cell {
+    match (&standing.ahead, &standing.behind) {
+        (Fact::Known(ahead), Fact::Known(0)) => Cell::plain(format!("+{ahead}")),
+        (Fact::Known(ahead), Fact::Known(behind)) => Cell::plain(format!("+{ahead} -{behind}")),
+        (Fact::NotApplicable, _) => Cell::plain(""),
+        _ => unknown(),
+    }
+}
+
+fn fact<T>(fact: &Fact<T>, known: impl Fn(&T) -> Cell) -> Cell {
+    match fact {
+        Fact::NotApplicable => Cell::plain(""),
+        Fact::Unknown => unknown(),
+        Fact::Known(value) => known(value),
+    }
+}
+
+fn unknown() -> Cell {
+    Cell::painted(DIM, "?")
+}

@@ -1,0 +1,118 @@
+//! `list`: the agents of a repository and where their work stands.
+//!
+//! The rows come from the ledger alone and are there at once; what stands in worktrees is looked at by a
+//! few threads, and each agent is handed on as soon as it and those before it are known.
+
+mod select;
+mod watch;
+
+pub use select::Sort;
+pub use watch::Watch;
+
+use super::agent_report::{AgentReport, Reporter};
+use super::standing::{Places, Standing, survey};
+use crate::domain::agent::{Agent, State};
+use crate::error::Result;
+use crate::ops::Ctx;
+use globset::GlobMatcher;
+use serde::Serialize;
+
+const SCHEMA: &str = "git-agent.list/1";
+
+/// Which agents are wanted, and in what order.
+#[derive(Clone, Debug, Default)]
+pub struct ListOptions {
+    /// Also those that are landed or discarded.
+    pub all: bool,
+    /// Only those in this state; implies `all`.
+    pub state: Option<State>,
+    /// Only those in this role.
+    pub role: Option<String>,
+    /// Only those with a DNA that begins like this.
+    pub dna: Option<String>,
+    /// Only those that this agent asked for, whatever it goes by.
+    pub parent: Option<String>,
+    /// Only those whose alias matches.
+    pub name: Option<GlobMatcher>,
+    /// Their order.
+    pub sort: Sort,
+    /// Leave out what the ledger does not know.
+    pub fast: bool,
+}
+
+/// The answer of `list`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ListReport {
+    /// The format's name and version.
+    pub schema: &'static str,
+    /// The agents, in the order that was asked for.
+    pub agents: Vec<ListedAgent>,
+}
+
+/// An agent and where its work stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ListedAgent {
+    /// What the ledger says.
+    #[serde(flatten)]
+    pub agent: AgentReport,
+    /// What there is.
+    #[serde(flatten)]
+    pub standing: Standing,
+}
+
+/// All that are wanted.
+///
+/// # Errors
+/// As [`each`].
+pub fn list(ctx: &Ctx, options: &ListOptions) -> Result<ListReport> {
+    let mut agents = Vec::new();
+    each(ctx, options, |agent| {
+        agents.push(agent);
+        Ok(())
+    })?;
+    Ok(ListReport {
+        schema: SCHEMA,
+        agents,
+    })
+}
+
+/// Hands on one agent after the other, as early as the order allows.
+///
+/// # Errors
+/// Those of the ledger and of [`crate::git::Repo::worktrees`]; `agent-unknown`, `agent-ambiguous` for the
+/// parent; what `on` fails with.
+pub fn each(
+    ctx: &Ctx,
+    options: &ListOptions,
+    mut on: impl FnMut(ListedAgent) -> Result<()>,
+) -> Result<()> {
+    let agents = select::select(ctx, options)?;
+    let reporter = Reporter::new(ctx)?;
+    if options.fast {
+        return agents.iter().try_for_each(|agent| {
+            on(ListedAgent {
+                agent: reporter.agent(agent),
+                standing: Standing::default(),
+            })
+        });
+    }
+    let places = Places::load(&ctx.repo)?;
+    let wanted: Vec<&Agent> = agents.iter().collect();
+    let row = |index: usize, standing| ListedAgent {
+        agent: reporter.agent(wanted[index]),
+        standing,
+    };
+    if options.sort != Sort::Activity {
+        return survey(ctx, &wanted, &places, |index, standing| {
+            on(row(index, standing))
+        });
+    }
+    // When an agent was last at work is known only after all were looked at.
+    let mut rows = Vec::with_capacity(wanted.len());
+    survey(ctx, &wanted, &places, |index, standing| {
+        rows.push(row(index, standing));
+        Ok(())
+    })?;
+    select::by_activity(&mut rows);
+    rows.into_iter().try_for_each(on)
+}

@@ -1,0 +1,89 @@
+//! Which agents are listed, and in what order.
+
+use super::{ListOptions, ListedAgent};
+use crate::domain::agent::Agent;
+use crate::error::Result;
+use crate::ops::{Ctx, show};
+use crate::store::ledger::Ledger;
+use std::cmp::Reverse;
+
+/// The order of a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sort {
+    /// Oldest first.
+    #[default]
+    Age,
+    /// In the order of a life, oldest first within a state.
+    State,
+    /// By alias; those without one come last, oldest first.
+    Name,
+    /// Those that were at work last come first.
+    Activity,
+}
+
+impl Sort {
+    /// Every order.
+    pub const ALL: &'static [Sort] = &[Sort::Age, Sort::State, Sort::Name, Sort::Activity];
+
+    /// The word on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Sort::Age => "age",
+            Sort::State => "state",
+            Sort::Name => "name",
+            Sort::Activity => "activity",
+        }
+    }
+
+    /// Reads the word back.
+    pub fn parse(word: &str) -> Option<Sort> {
+        Sort::ALL.iter().copied().find(|sort| sort.as_str() == word)
+    }
+}
+
+/// The agents that are wanted, sorted as far as the ledger knows.
+pub(super) fn select(ctx: &Ctx, options: &ListOptions) -> Result<Vec<Agent>> {
+    let ledger = Ledger::new(&ctx.repo);
+    let parent = match &options.parent {
+        Some(who) => Some(show::find(ctx, &ledger, who)?.id),
+        None => None,
+    };
+    let mut agents = ledger.agents()?;
+    agents.retain(|agent| {
+        let state = match options.state {
+            Some(state) => agent.state == state,
+            None => options.all || agent.state.is_open(),
+        };
+        let role = options.role.is_none() || agent.role == options.role;
+        let dna = options.dna.as_ref().is_none_or(|dna| {
+            let hex = dna.trim_start_matches("sha256:");
+            let own = agent.dna.as_deref().unwrap_or_default();
+            own.trim_start_matches("sha256:").starts_with(hex)
+        });
+        let name = options.name.as_ref().is_none_or(|glob| {
+            let name = agent.name.as_ref();
+            name.is_some_and(|name| glob.is_match(name.as_str()))
+        });
+        state && role && dna && name && (parent.is_none() || agent.parent == parent)
+    });
+    agents.sort_by_key(|agent| (agent.started, agent.id));
+    match options.sort {
+        Sort::Age => {}
+        Sort::State => agents.sort_by_key(|agent| agent.state),
+        Sort::Name => agents.sort_by_key(|agent| {
+            let name = agent.name.as_ref().map(ToString::to_string);
+            (name.is_none(), name)
+        }),
+        Sort::Activity => agents.sort_by_key(|agent| Reverse(agent.updated)),
+    }
+    Ok(agents)
+}
+
+/// Puts those first that were at work last.
+pub(super) fn by_activity(rows: &mut [ListedAgent]) {
+    rows.sort_by_key(|row| {
+        // The times are of one width, so that their texts sort as they do.
+        let active = row.standing.active.known();
+        Reverse(active.unwrap_or(&row.agent.updated).clone())
+    });
+}

@@ -1,0 +1,149 @@
+//! A list that is looked at again and again.
+//!
+//! Every look reads what costs next to nothing: the ledger's tip, and per agent the tips of its branch and
+//! its target, the times of its index, its worktree's top and its bundle. Only an agent for which one of
+//! these moved is looked at in full. Edits deep inside a worktree move none of them, so all agents are
+//! looked at in full as often as keeps that below a small share of the time.
+
+use super::{ListOptions, ListReport, ListedAgent, SCHEMA, Sort, select};
+use crate::domain::agent::Agent;
+use crate::domain::bundle::FILES;
+use crate::domain::id::AgentId;
+use crate::domain::oid::Oid;
+use crate::error::Result;
+use crate::ops::agent_report::Reporter;
+use crate::ops::standing::{Places, Standing, survey};
+use crate::ops::{Ctx, verify};
+use crate::store::layout;
+use chrono::{DateTime, Utc};
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
+
+/// A full look at everything takes at most one part in this many of the time.
+const SHARE: u32 = 50;
+
+/// Where the bundle is unless a setting says otherwise; a wrong guess only delays what is seen.
+const BUNDLE: &str = ".agent";
+
+/// A list and what is remembered from one look to the next.
+pub struct Watch<'c> {
+    ctx: &'c Ctx,
+    options: ListOptions,
+    ledger: Option<Oid>,
+    agents: Vec<Agent>,
+    known: HashMap<AgentId, (Pulse, Standing)>,
+    thorough: Option<(Instant, Duration)>,
+}
+
+/// What moves when an agent does something that git or the bundle shows.
+#[derive(Clone, PartialEq, Eq)]
+struct Pulse {
+    updated: DateTime<Utc>,
+    tip: Option<Oid>,
+    target: Option<Oid>,
+    files: Vec<Option<(SystemTime, u64)>>,
+}
+
+impl<'c> Watch<'c> {
+    /// A watch that has not looked yet.
+    pub fn new(ctx: &'c Ctx, options: ListOptions) -> Watch<'c> {
+        Watch {
+            ctx,
+            options,
+            ledger: None,
+            agents: Vec::new(),
+            known: HashMap::new(),
+            thorough: None,
+        }
+    }
+
+    /// The list as it is now.
+    ///
+    /// # Errors
+    /// As [`super::each`].
+    pub fn look(&mut self) -> Result<ListReport> {
+        let ledger = self.ctx.repo.tip(layout::LEDGER_REF)?.oid();
+        if self.thorough.is_none() || ledger != self.ledger {
+            self.agents = select::select(self.ctx, &self.options)?;
+            self.ledger = ledger;
+        }
+        if !self.options.fast {
+            self.refresh()?;
+        }
+        let reporter = Reporter::new(self.ctx)?;
+        let mut agents: Vec<ListedAgent> = self
+            .agents
+            .iter()
+            .map(|agent| ListedAgent {
+                agent: reporter.agent(agent),
+                standing: match self.known.get(&agent.id) {
+                    Some((_, standing)) => standing.clone(),
+                    None => Standing::default(),
+                },
+            })
+            .collect();
+        if self.options.sort == Sort::Activity {
+            select::by_activity(&mut agents);
+        }
+        Ok(ListReport {
+            schema: SCHEMA,
+            agents,
+        })
+    }
+
+    /// Looks again at those that did something, or at all when that is due.
+    fn refresh(&mut self) -> Result<()> {
+        let begin = Instant::now();
+        let due = self
+            .thorough
+            .is_none_or(|(last, cost)| last.elapsed() >= cost * SHARE);
+        let places = Places::load(&self.ctx.repo)?;
+        let pulses: Vec<Pulse> = self
+            .agents
+            .iter()
+            .map(|agent| pulse(self.ctx, agent, places.of(agent)))
+            .collect();
+        let moved = |(agent, pulse): &(&Agent, &Pulse)| {
+            let known = self.known.get(&agent.id);
+            due || known.is_none_or(|(last, _)| last != *pulse)
+        };
+        let (wanted, pulses): (Vec<&Agent>, Vec<&Pulse>) =
+            self.agents.iter().zip(&pulses).filter(moved).unzip();
+        let mut found = Vec::with_capacity(wanted.len());
+        survey(self.ctx, &wanted, &places, |index, standing| {
+            found.push((wanted[index].id, (pulses[index].clone(), standing)));
+            Ok(())
+        })?;
+        self.known.extend(found);
+        if due {
+            self.thorough = Some((begin, begin.elapsed()));
+        }
+        Ok(())
+    }
+}
+
+fn pulse(ctx: &Ctx, agent: &Agent, worktree: Option<&Path>) -> Pulse {
+    let tip = verify::tip_of(ctx, agent).ok();
+    let target = verify::base_of(ctx, agent, None).ok();
+    let mut files = Vec::new();
+    if let Some(top) = worktree {
+        let admin = ctx.repo.admin_dir(&layout::worktree_name(agent.id));
+        files.push(written(&admin.join("index")));
+        files.push(written(top));
+        let bundle = top.join(BUNDLE);
+        files.extend(FILES.map(|(name, _)| written(&bundle.join(name))));
+    }
+    Pulse {
+        updated: agent.updated,
+        tip,
+        target: target.and_then(|(_, tip)| tip),
+        files,
+    }
+}
+
+fn written(path: &Path) -> Option<(SystemTime, u64)> {
+    let metadata = fs::symlink_metadata(path).ok()?;
+    Some((metadata.modified().ok()?, metadata.len()))
+}

@@ -1,0 +1,208 @@
+//! Where an agent's work stands at this moment, as far as this clone can tell.
+//!
+//! ```text
+//! row of the ledger + branch, target, worktree, bundle -> Standing
+//! ```
+//!
+//! Looking changes nothing and nothing fails: what cannot be determined is said to be unknown, so that
+//! one broken worktree does not take the list of all others away. Nothing here is a judgement: what is
+//! out of scope is counted as `check` would, which an agent that wants to can deceive; a verdict is the
+//! ledger's, and stands only while everything that it names is as it was.
+//!
+//! Deliberately absent: merges that could conflict, and whatever else costs more than looking.
+
+mod bundle;
+mod fact;
+mod scope;
+mod survey;
+mod verdict;
+
+pub use bundle::BundleCount;
+pub use fact::Fact;
+pub(super) use survey::{Places, survey};
+
+use super::agent_report::rfc3339;
+use super::check::Fence;
+use super::verify;
+use crate::domain::agent::{Agent, State};
+use crate::domain::change::Change;
+use crate::domain::event::Isolation;
+use crate::domain::oid::Oid;
+use crate::error::Result;
+use crate::git::changes::worktree_changes;
+use crate::ops::Ctx;
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// So many changed files are asked when they were last written; more say little more.
+const ASKED_FOR_TIME: usize = 256;
+
+/// What is true of an agent's work now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Standing {
+    /// The branch's tip; null when the branch is gone.
+    #[serde(skip_serializing_if = "Fact::is_absent")]
+    pub tip_oid: Fact<String>,
+    /// The commit it would land on: the base branch as it is now.
+    #[serde(skip_serializing_if = "Fact::is_absent")]
+    pub target_oid: Fact<String>,
+    /// Commits of the branch that the target does not hold, the spawn commit among them.
+    #[serde(skip_serializing_if = "Fact::is_absent")]
+    pub ahead: Fact<usize>,
+    /// Commits of the target that the branch does not hold.
+    #[serde(skip_serializing_if = "Fact::is_absent")]
+    pub behind: Fact<usize>,
+    /// Paths that are staged, modified or untracked in the worktree.
+    #[serde(skip_serializing_if = "Fact::is_absent")]
+    pub dirty: Fact<usize>,
+    /// Paths that were touched, committed or not, and are out of scope.
+    #[serde(skip_serializing_if = "Fact::is_absent")]
+    pub out_of_scope: Fact<usize>,
+    /// How much of the bundle is as it has to be.
+    #[serde(skip_serializing_if = "Fact::is_absent")]
+    pub bundle: Fact<BundleCount>,
+    /// `accepted`, `rejected`, `stale` when what it judged is no longer what there is, or `none`.
+    #[serde(skip_serializing_if = "Fact::is_absent")]
+    pub verdict: Fact<&'static str>,
+    /// The codes that a rejecting verdict named.
+    #[serde(skip_serializing_if = "Fact::is_absent")]
+    pub verdict_findings: Fact<Vec<String>>,
+    /// When it last did something that shows: an event, a commit, a file; RFC 3339.
+    #[serde(skip_serializing_if = "Fact::is_absent")]
+    pub active: Fact<String>,
+}
+
+/// Looks at one agent's work, wherever its worktree is.
+///
+/// # Errors
+/// `io` when the worktrees cannot be listed.
+pub(super) fn of(ctx: &Ctx, agent: &Agent) -> Result<Standing> {
+    let places = Places::load(&ctx.repo)?;
+    Ok(standing(ctx, agent, places.of(agent)))
+}
+
+/// Looks at one agent's work. `worktree` is where it is, if it is in this clone.
+pub(super) fn standing(ctx: &Ctx, agent: &Agent, worktree: Option<&Path>) -> Standing {
+    let mut standing = Standing {
+        verdict_findings: match &agent.verdict {
+            Some(verdict) if !verdict.accepted => Fact::Known(verdict.findings.clone()),
+            _ => Fact::NotApplicable,
+        },
+        active: Fact::Known(rfc3339(agent.updated)),
+        ..Standing::default()
+    };
+    match agent.state {
+        State::Spawning => {}
+        // What is left behind matters, how it got there is history.
+        State::Merged | State::Discarded => {
+            standing.verdict = Fact::Known(verdict::recorded(agent));
+            if let Some(top) = worktree {
+                let changes = worktree_changes(top);
+                standing.dirty = Fact::of(changes.map(|changes| changes.len()));
+            }
+        }
+        State::Running | State::Done | State::Failed | State::Rejected => {
+            Look::at(ctx, agent, worktree).tell(&mut standing);
+        }
+    }
+    standing
+}
+
+/// What every fact about an open agent is made of.
+pub(super) struct Look<'a> {
+    ctx: &'a Ctx,
+    agent: &'a Agent,
+    worktree: Option<&'a Path>,
+    fence: Option<Fence<'a>>,
+    tip: Option<Oid>,
+    target: Option<Oid>,
+    /// The branch's own commits, parents first.
+    own: Option<Vec<Oid>>,
+    changes: Fact<Vec<Change>>,
+}
+
+impl<'a> Look<'a> {
+    fn at(ctx: &'a Ctx, agent: &'a Agent, worktree: Option<&'a Path>) -> Look<'a> {
+        let tip = verify::tip_of(ctx, agent).ok();
+        let target = verify::base_of(ctx, agent, None)
+            .ok()
+            .and_then(|base| base.1);
+        let own = match (tip, target) {
+            (Some(tip), Some(target)) => ctx.repo.commits_between(&[target], tip).ok(),
+            _ => None,
+        };
+        let changes = match (agent.isolation, worktree) {
+            (Some(Isolation::Shared), _) => Fact::NotApplicable,
+            // It may be in another clone, so nothing can be said about it.
+            (_, None) => Fact::Unknown,
+            (_, Some(top)) => Fact::of(worktree_changes(top)),
+        };
+        Look {
+            ctx,
+            agent,
+            worktree,
+            fence: Fence::around(&ctx.repo, agent.clone()).ok(),
+            tip,
+            target,
+            own,
+            changes,
+        }
+    }
+
+    fn tell(&self, standing: &mut Standing) {
+        let hex = |oid: Option<Oid>| oid.map_or(Fact::Unknown, |oid| Fact::Known(oid.to_hex()));
+        let artefacts = bundle::artefacts(self);
+        standing.bundle = bundle::count(self, artefacts.as_deref());
+        let verdict = verdict::now(self, artefacts.as_deref());
+        standing.verdict = Fact::of(verdict.ok_or(()));
+        if self.agent.isolation == Some(Isolation::Shared) {
+            return;
+        }
+        standing.tip_oid = hex(self.tip);
+        standing.target_oid = hex(self.target);
+        standing.ahead = Fact::of(self.own.as_ref().map(Vec::len).ok_or(()));
+        standing.behind = match (self.tip, self.target) {
+            (Some(tip), Some(target)) => {
+                let behind = self.ctx.repo.commits_between(&[tip], target);
+                Fact::of(behind.map(|commits| commits.len()))
+            }
+            _ => Fact::Unknown,
+        };
+        standing.dirty = match &self.changes {
+            Fact::Known(changes) => Fact::Known(changes.len()),
+            _ => Fact::Unknown,
+        };
+        standing.out_of_scope = match verdict {
+            Some(verdict::ACCEPTED) => Fact::Known(0),
+            _ => Fact::of(scope::paths_out(self).ok_or(())),
+        };
+        standing.active = Fact::Known(rfc3339(self.last_seen()));
+    }
+
+    /// The latest of the last event, the last commit and the last file that was written.
+    fn last_seen(&self) -> DateTime<Utc> {
+        let commit = self
+            .tip
+            .and_then(|tip| self.ctx.repo.read_commit(tip).ok())
+            .and_then(|commit| DateTime::from_timestamp(commit.seconds, 0));
+        let changes = self.changes.known().map_or(&[][..], Vec::as_slice);
+        let mut names: Vec<&[u8]> = changes
+            .iter()
+            .take(ASKED_FOR_TIME)
+            .map(|change| change.path.as_slice())
+            .collect();
+        let bundle = bundle::paths(self);
+        names.extend(bundle.iter().map(|path| path.as_bytes()));
+        let written = names.into_iter().filter_map(|name| {
+            let path = self.worktree?.join(OsStr::from_bytes(name));
+            let modified = fs::symlink_metadata(path).ok()?.modified().ok()?;
+            Some(DateTime::<Utc>::from(modified))
+        });
+        let times = written.chain(commit);
+        times.fold(self.agent.updated, DateTime::max)
+    }
+}

@@ -1,0 +1,201 @@
+//! `list` and `show`: every column against real git.
+
+/// Filters, orders and the ways to read it.
+mod reading;
+/// The verdict column.
+mod verdicts;
+/// `--watch`, on a terminal of the test's own.
+mod watch;
+
+use crate::support::TestRepo;
+use crate::support::agent::{SHARED_TASK, TASK};
+use crate::verify::Agent;
+use serde_json::{Value, json};
+
+/// The only row there is.
+fn row(repo: &TestRepo) -> Value {
+    let listed = repo.agent_json(&["list", "--all"]);
+    let rows = listed["agents"].as_array().expect("rows");
+    assert_eq!(rows.len(), 1);
+    rows[0].clone()
+}
+
+/// How many lines git prints.
+fn lines(text: &str) -> usize {
+    text.lines().count()
+}
+
+/// An agent with a committed and uncommitted changes, in and out of scope, on a `main` that moved on.
+fn at_work() -> Agent {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "pub fn two() {}\n");
+    agent.commit("two");
+    agent.write("src/two.rs", "pub fn two() -> u32 {\n    2\n}\n");
+    agent.write("docs/a.md", "out of scope\n");
+    agent.write("docs/b.md", "out of scope\n");
+    agent.git(&["mv", "src/lib.rs", "src/moved.rs"]);
+    agent.repo.write("NOTES.md", "moved on\n");
+    agent.repo.commit_all("main moves on");
+    agent
+}
+
+#[test]
+fn counts_are_those_of_git() {
+    let agent = at_work();
+    let row = row(&agent.repo);
+    let range = format!("main...{}", agent.branch);
+    let counts = agent
+        .repo
+        .git(["rev-list", "--left-right", "--count", &range]);
+    let listed = format!("{}\t{}", row["behind"], row["ahead"]);
+    assert_eq!(listed, counts);
+    let status = agent.git(&["status", "--porcelain", "-uall", "--no-renames"]);
+    assert_eq!(row["dirty"], lines(&status));
+    assert_eq!(row["tip_oid"], agent.git(&["rev-parse", "HEAD"]).as_str());
+    assert_eq!(
+        row["target_oid"],
+        agent.repo.git(["rev-parse", "main"]).as_str()
+    );
+}
+
+#[test]
+fn out_of_scope_is_what_verify_finds_out_of_scope() {
+    let agent = at_work();
+    agent.write("docs/c.md", "and committed\n");
+    agent.git(&["add", "docs/c.md"]);
+    agent.git(&["commit", "--quiet", "--no-verify", "-m", "out"]);
+    let verdict = agent.verify(&[]);
+    let found = verdict["findings"].as_array().expect("findings");
+    let out = found.iter().filter(|finding| {
+        let code = finding["code"].as_str().expect("a code");
+        code.starts_with("scope.")
+    });
+    assert_eq!(row(&agent.repo)["out_of_scope"], out.count());
+    assert_eq!(row(&agent.repo)["out_of_scope"], 3);
+}
+
+#[test]
+fn a_merge_of_the_base_is_no_work_of_the_agent() {
+    let agent = at_work();
+    agent.git(&["add", "src"]);
+    agent.git(&["commit", "--quiet", "--no-verify", "-m", "in scope"]);
+    for name in ["a.md", "b.md"] {
+        std::fs::remove_file(agent.worktree.join("docs").join(name)).expect("remove");
+    }
+    agent.git(&["merge", "--quiet", "--no-verify", "-m", "merge", "main"]);
+    let row = row(&agent.repo);
+    assert_eq!(
+        (&row["out_of_scope"], &row["behind"]),
+        (&json!(0), &json!(0))
+    );
+}
+
+#[test]
+fn what_a_merge_may_have_added_out_of_scope_is_not_guessed_at() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "pub fn two() {}\n");
+    agent.commit("two");
+    agent.repo.write("NOTES.md", "main's\n");
+    agent.repo.commit_all("main moves on");
+    agent.git(&["merge", "--quiet", "--no-commit", "--no-ff", "main"]);
+    agent.write("NOTES.md", "altered in the merge\n");
+    agent.git(&["add", "NOTES.md"]);
+    agent.git(&["commit", "--quiet", "--no-verify", "-m", "merge"]);
+    assert_eq!(row(&agent.repo)["out_of_scope"], Value::Null);
+}
+
+#[test]
+fn the_bundle_counts_files_that_verify_would_accept() {
+    let repo = TestRepo::with_commit();
+    repo.spawn();
+    assert_eq!(row(&repo)["bundle"], json!({"good": 1, "of": 6}));
+    let agent = Agent::new();
+    assert_eq!(row(&agent.repo)["bundle"], json!({"good": 6, "of": 6}));
+    agent.write(".agent/spec.md", "a wish of mine\n");
+    agent.write(".agent/progress.json", "{\"status\": \"nearly\"}\n");
+    assert_eq!(row(&agent.repo)["bundle"], json!({"good": 4, "of": 6}));
+}
+
+#[test]
+fn a_shared_agent_has_no_branch_to_count_on() {
+    let repo = TestRepo::with_commit();
+    repo.spawn_task(SHARED_TASK, &[]);
+    let row = row(&repo);
+    for key in [
+        "tip_oid",
+        "ahead",
+        "behind",
+        "dirty",
+        "out_of_scope",
+        "bundle",
+    ] {
+        assert_eq!(row.get(key), None, "{key}");
+    }
+    assert_eq!(row["verdict"], "none");
+}
+
+#[test]
+fn what_cannot_be_told_is_null() {
+    let agent = Agent::new();
+    std::fs::rename(&agent.worktree, agent.worktree.with_extension("away")).expect("rename");
+    let without_worktree = row(&agent.repo);
+    for key in ["dirty", "out_of_scope", "bundle"] {
+        assert_eq!(without_worktree[key], Value::Null, "{key}");
+    }
+    assert_eq!(without_worktree["ahead"], 1);
+    agent
+        .repo
+        .git(["update-ref", "-d", &format!("refs/heads/{}", agent.branch)]);
+    let without_branch = row(&agent.repo);
+    for key in ["tip_oid", "ahead", "behind"] {
+        assert_eq!(without_branch[key], Value::Null, "{key}");
+        assert!(without_branch.get(key).is_some());
+    }
+}
+
+#[test]
+fn a_broken_worktree_does_not_take_the_others_away() {
+    let agent = Agent::new();
+    let other = agent.repo.spawn_task(TASK, &["--name=other"]);
+    std::fs::write(agent.worktree.join(".git"), "nonsense\n").expect("write");
+    let listed = agent.repo.agent_json(&["list"]);
+    assert_eq!(listed["agents"][0]["dirty"], Value::Null);
+    assert_eq!(listed["agents"][1]["agent_id"], other["agent_id"]);
+    assert_eq!(listed["agents"][1]["dirty"], 0);
+}
+
+#[test]
+fn show_knows_what_list_knows() {
+    let agent = at_work();
+    let (listed, shown) = (
+        row(&agent.repo),
+        agent.repo.agent_json(&["show", &agent.id]),
+    );
+    for (key, value) in listed.as_object().expect("an object") {
+        assert_eq!(shown[key], *value, "{key}");
+    }
+    let text = String::from_utf8(agent.repo.agent(&["show", &agent.id]).stdout).expect("UTF-8");
+    for line in [
+        "Ahead:     2 to land, 1 behind\n",
+        "Dirty:     5 paths not committed\n",
+        "Scope:     2 paths out of scope\n",
+        "Bundle:    6 of 6 files\n",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+}
+
+#[test]
+fn looking_changes_nothing() {
+    let agent = at_work();
+    let state = || {
+        let mut files = crate::support::snapshot(&agent.repo.path());
+        // Disposable copies of what is elsewhere.
+        files.retain(|path, _| !path.to_string_lossy().contains("/.git/agents/cache"));
+        files
+    };
+    let before = state();
+    row(&agent.repo);
+    agent.repo.agent_json(&["show", &agent.id]);
+    crate::support::assert_unchanged(&before, &state(), "list");
+}
