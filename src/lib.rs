@@ -26,6 +26,7 @@
 //! verify  id -> events -> Subject + Work + Bundle -> Evidence -> judge() -> [Finding] -> VerifyReport -> event
 //! doctor  Survey -> families of checks -> [Diagnosis] (-> cures, and again) -> DoctorReport
 //! list    refs/notes/agents -> [Event] -> fold -> [Agent] -> survey (branch, worktree, bundle) -> [Standing] -> table
+//! report  the same, and each life -> FleetReport -> page
 //! overlap [Agent] -> [Live] -> territories, changed paths, merges of near pairs (-> order) -> OverlapReport
 //! discard id -> Site -> Salvage -> keep -> aside -> Salvage again -> trash -> event -> no branch
 //! check   policy -> Fence; index | worktree | commits | paths -> [Change] -> [Violation] -> CheckReport
@@ -72,8 +73,8 @@
 //! | `agents/<id8>/bundle/spec.md` | the specification of a shared agent |
 //! | `<root>/.claude/worktrees/agent-<id8>/<file>` | the worktree (`agent.worktreeDir`) with the bundle in `.agent/` (`agent.bundleDir`) |
 //!
-//! On request, `init` registers with agent hosts in files of the current worktree
-//! ([`wire::host_settings`] names them), and a host may be given plain worktrees, `.claude/worktrees/<name>`
+//! On request, `report --html` writes a page to the file that it is given, `init` registers with agent hosts in files of the current
+//! worktree ([`wire::host_settings`] names them), and a host may be given plain worktrees, `.claude/worktrees/<name>`
 //! on `refs/heads/worktree-<name>`.
 //!
 //! Settings read: `agent.worktreeDir`, `agent.bundleDir`, `agent.role.<name>.*`,

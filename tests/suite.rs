@@ -43,6 +43,8 @@ mod populate;
 mod readme;
 /// Removal: nothing that an agent wrote is lost.
 mod removal;
+/// `report`: the page, and what is gathered for it.
+mod report;
 /// Roles: built in, inherited, read from the base commit, refused.
 mod roles;
 /// Commands that work for agents.

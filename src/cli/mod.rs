@@ -16,6 +16,7 @@ mod list;
 mod merge;
 mod overlap;
 mod render;
+mod report;
 mod rescue;
 mod roles;
 mod run;

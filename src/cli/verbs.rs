@@ -3,7 +3,7 @@
 use super::ui::Ui;
 use super::{
     check, commit, decide, diff, discard, doctor, gc, hook, hooks, init, list, merge, overlap,
-    rescue, roles, run, settle, show, spawn, tree, verify, warden,
+    report, rescue, roles, run, settle, show, spawn, tree, verify, warden,
 };
 use crate::error::{Exit, Result};
 use crate::ops::Ctx;
@@ -17,6 +17,7 @@ pub(super) enum Command {
     Show(show::ShowArgs),
     Log(show::LogArgs),
     Tree(tree::TreeArgs),
+    Report(report::ReportArgs),
     Path(show::PathArgs),
     Diff(diff::DiffArgs),
     Check(check::CheckArgs),
@@ -54,6 +55,7 @@ pub(super) fn dispatch(command: Command, ui: &mut Ui) -> Result<Exit> {
         Command::Show(args) => show::run(&ctx()?, ui, &args),
         Command::Log(args) => show::run_log(&ctx()?, ui, &args),
         Command::Tree(args) => tree::run(&ctx()?, ui, &args),
+        Command::Report(args) => report::run(&ctx()?, ui, &args),
         Command::Path(args) => show::run_path(&ctx()?, ui, &args),
         Command::Diff(args) => diff::run(&ctx()?, ui, &args),
         Command::Check(args) => check::run(&ctx()?, ui, args),

@@ -23,6 +23,7 @@ pub mod overlap;
 mod parallel;
 mod real_path;
 pub mod recursion;
+pub mod report;
 pub mod rescue;
 pub mod roles;
 pub mod run;

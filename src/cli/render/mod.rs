@@ -7,6 +7,7 @@ mod discard;
 mod doctor;
 mod gc;
 mod hooks;
+pub(super) mod html;
 mod init;
 mod landing;
 mod list;
