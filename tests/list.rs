@@ -1,5 +1,7 @@
 //! `list` and `show`: every column against real git.
 
+/// The quick look at a worktree, against a whole `git status`.
+mod glance;
 /// Filters, orders and the ways to read it.
 mod reading;
 /// The verdict column.

@@ -1,7 +1,7 @@
 //! Reading an index: versions 2 to 4 and the TREE extension (git's `gitformat-index`).
 //!
-//! Only what `git commit` would make of it matters, so stat data and the checksum are passed over (git
-//! itself reads without checking the latter) and entries that only intend to be added are left out. A
+//! Only what `git commit` would make of it matters, so stat data are kept for `glance` alone, the checksum is passed
+//! over (git itself reads without checking it) and entries that only intend to be added are left out. A
 //! split or sparse index, and any required extension that we do not know, is left to git.
 //!
 //! The cached trees are believed: `git commit` believes them too, and writes the tree they name.
@@ -23,15 +23,19 @@ const CHECKSUM: usize = 20;
 pub(super) struct Index {
     /// The file, followed by the paths that version 4 shortens. Copying nothing else halves the time.
     bytes: Vec<u8>,
-    entries: Vec<Entry>,
+    pub(super) entries: Vec<Entry>,
     /// Cached trees, parents before children; the first is the top.
     trees: Vec<CachedTree>,
+    /// Whether some entry is more than a path with its content: unmerged, or to be passed over.
+    pub(super) is_flagged: bool,
 }
 
 #[derive(Debug)]
-struct Entry {
+pub(super) struct Entry {
     path: Range<u32>,
-    content: Content,
+    pub(super) content: Content,
+    /// Where its stat data begin.
+    at: u32,
 }
 
 /// One directory of the TREE extension.
@@ -60,7 +64,7 @@ impl Index {
             // An entry takes more bytes than this, so a made-up count reserves nothing absurd.
             entries: Vec::with_capacity(count.min(end / FIXED)),
             bytes: file,
-            trees: Vec::new(),
+            ..Index::default()
         };
         let mut position = HEADER;
         let mut previous = 0..0;
@@ -145,6 +149,7 @@ impl Index {
         let flags = u16::from_be_bytes([fixed[60], fixed[61]]);
         let mut at = position + FIXED;
         let mut intends = false;
+        self.is_flagged |= flags & 0xf000 != 0;
         if version >= 3 && flags & 0x4000 != 0 {
             intends = self.bytes.get(at)? & 0x20 != 0;
             at += 2;
@@ -176,6 +181,7 @@ impl Index {
             Ordering::Less => self.entries.push(Entry {
                 path: u32::try_from(path.start).ok()?..u32::try_from(path.end).ok()?,
                 content: (canonical_mode(mode), if unmerged { Oid::ZERO } else { oid }),
+                at: u32::try_from(position).ok()?,
             }),
         }
         Some((end, path))
@@ -214,7 +220,13 @@ impl Index {
         (at == end).then_some(())
     }
 
-    fn path(&self, entry: &Entry) -> &[u8] {
+    /// The ten numbers that an entry keeps of `lstat`, in the order of the format.
+    pub(super) fn stat(&self, entry: &Entry) -> [u32; 10] {
+        let at = usize::try_from(entry.at).unwrap_or(usize::MAX);
+        std::array::from_fn(|field| be32(&self.bytes, at + field * 4).unwrap_or(0))
+    }
+
+    pub(super) fn path(&self, entry: &Entry) -> &[u8] {
         // Made from positions in these bytes, which only grow.
         let position = |at: u32| usize::try_from(at).unwrap_or(usize::MAX);
         let path = position(entry.path.start)..position(entry.path.end);

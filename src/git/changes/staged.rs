@@ -57,7 +57,7 @@ impl Repo {
     }
 
     /// The trees that a commit made now would be compared with: HEAD's, and those of what is merged.
-    fn parent_trees(&self, merged: &[Oid]) -> Result<Vec<Oid>> {
+    pub(super) fn parent_trees(&self, merged: &[Oid]) -> Result<Vec<Oid>> {
         let head = match self.resolve_commit("HEAD") {
             Ok(head) => head.commit,
             Err(error) if error.code() == Code::HeadUnborn => return Ok(vec![Oid::EMPTY_TREE]),

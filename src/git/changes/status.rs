@@ -6,6 +6,7 @@ use crate::git::command;
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
+use std::process::Command;
 
 /// Everything staged, modified or untracked in the worktree at `top`, ordered by path. Ignored files
 /// are left out, by the ignore rules of now.
@@ -13,7 +14,12 @@ use std::path::Path;
 /// # Errors
 /// `git-missing`, `git-failed`.
 pub fn worktree_changes(top: &Path) -> Result<Vec<Change>> {
-    let arguments = [
+    status(top, command::git(top), &[])
+}
+
+/// The same for some paths alone, or for all when none is given, by a `git` that was prepared for it.
+pub(super) fn status(top: &Path, mut git: Command, paths: &[Vec<u8>]) -> Result<Vec<Change>> {
+    git.args([
         // Not even the index is refreshed: looking changes nothing.
         "--no-optional-locks",
         "status",
@@ -22,8 +28,11 @@ pub fn worktree_changes(top: &Path) -> Result<Vec<Change>> {
         "--untracked-files=all",
         "--no-renames",
         "--ignore-submodules=none",
-    ];
-    let output = command::run(top, arguments)?;
+        "--",
+    ]);
+    git.env("GIT_LITERAL_PATHSPECS", "1");
+    git.args(paths.iter().map(|path| OsStr::from_bytes(path)));
+    let output = command::successful(git)?;
     let mut changes = Vec::new();
     for record in output
         .split(|&byte| byte == 0)

@@ -29,8 +29,9 @@ use crate::domain::change::Change;
 use crate::domain::event::Isolation;
 use crate::domain::oid::Oid;
 use crate::error::Result;
-use crate::git::changes::worktree_changes;
+use crate::git::changes::{Glance, glance};
 use crate::ops::Ctx;
+use crate::store::layout;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use std::ffi::OsStr;
@@ -101,7 +102,7 @@ pub(super) fn standing(ctx: &Ctx, agent: &Agent, worktree: Option<&Path>) -> Sta
         State::Merged | State::Discarded => {
             standing.verdict = Fact::Known(verdict::recorded(agent));
             if let Some(top) = worktree {
-                let changes = worktree_changes(top);
+                let changes = changes(ctx, agent, top, fence(ctx, agent).as_ref());
                 standing.dirty = Fact::of(changes.map(|changes| changes.len()));
             }
         }
@@ -110,6 +111,20 @@ pub(super) fn standing(ctx: &Ctx, agent: &Agent, worktree: Option<&Path>) -> Sta
         }
     }
     standing
+}
+
+fn fence<'a>(ctx: &'a Ctx, agent: &Agent) -> Option<Fence<'a>> {
+    Fence::around(&ctx.repo, agent.clone()).ok()
+}
+
+/// What the worktree holds that no commit does, the bundle aside.
+fn changes(ctx: &Ctx, agent: &Agent, top: &Path, fence: Option<&Fence<'_>>) -> Result<Vec<Change>> {
+    let policy = fence.map(Fence::policy);
+    glance(&Glance {
+        top,
+        admin_dir: &ctx.repo.admin_dir(&layout::worktree_name(agent.id)),
+        besides: policy.and_then(|policy| policy.bundle_dir.as_deref()),
+    })
 }
 
 /// What every fact about an open agent is made of.
@@ -135,17 +150,18 @@ impl<'a> Look<'a> {
             (Some(tip), Some(target)) => ctx.repo.commits_between(&[target], tip).ok(),
             _ => None,
         };
+        let fence = fence(ctx, agent);
         let changes = match (agent.isolation, worktree) {
             (Some(Isolation::Shared), _) => Fact::NotApplicable,
             // It may be in another clone, so nothing can be said about it.
             (_, None) => Fact::Unknown,
-            (_, Some(top)) => Fact::of(worktree_changes(top)),
+            (_, Some(top)) => Fact::of(changes(ctx, agent, top, fence.as_ref())),
         };
         Look {
             ctx,
             agent,
             worktree,
-            fence: Fence::around(&ctx.repo, agent.clone()).ok(),
+            fence,
             tip,
             target,
             own,
