@@ -10,7 +10,7 @@ use super::command;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -152,6 +152,7 @@ struct Listed {
 
 fn copy_index(source: &Source<'_>) -> Result<()> {
     let index = source.admin_dir.join("index");
+    let written = fs::metadata(&index).and_then(|metadata| metadata.modified());
     match fs::copy(&index, source.index) {
         // An agent that removed the index hides nothing by it.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -160,6 +161,14 @@ fn copy_index(source: &Source<'_>) -> Result<()> {
             command::successful(command).map(|_| ())
         }
         other => other.at("could not copy", &index).map(|_| ()),
+    }?;
+    // A file that was written in the moment in which the index was is looked into, whatever its times say.
+    // A copy that looked younger than its entries would take that doubt away, and with it a change.
+    match written {
+        Ok(written) => File::open(source.index)
+            .and_then(|copy| copy.set_modified(written))
+            .at("could not set the time of", source.index),
+        Err(_) => Ok(()),
     }
 }
 

@@ -2,7 +2,7 @@ use super::{Agent, codes, refused, report, run_in};
 use crate::support::agent::agent_command;
 use crate::support::{git_in, git_output};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A clone beside the repository, with the ledger and what it keeps.
 fn clone(agent: &Agent, options: &[&str]) -> PathBuf {
@@ -172,4 +172,38 @@ fn a_row_that_was_tampered_with_rejects() {
     refused(&agent.run(&[]), "agent-unknown", 2);
     let output = git_output(&agent.repo.path(), ["fsck", "--strict"]);
     assert!(output.status.success());
+}
+
+#[test]
+fn a_copied_index_is_as_old_as_the_original() {
+    use git_agent::domain::oid::Oid;
+    use git_agent::git::uncommitted::{Source, snapshot};
+    let agent = Agent::new();
+    let admin = format!(".git/worktrees/agent-{}", &agent.id[..8]);
+    let admin = agent.repo.path().join(admin);
+    let written = |path: &Path| {
+        fs::metadata(path)
+            .expect("there")
+            .modified()
+            .expect("a time")
+    };
+    // As when a file is written in the moment in which the index was: only its content tells.
+    let long_ago = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000);
+    let index = fs::File::open(admin.join("index")).expect("open");
+    index.set_modified(long_ago).expect("set");
+    let ignore = agent.repo.path().with_file_name("ignore");
+    fs::write(&ignore, "/.agent/\n").expect("write");
+    let copy = agent.repo.path().with_file_name("copy");
+    let tip = Oid::from_hex(&agent.git(&["rev-parse", "HEAD"])).expect("an oid");
+    let found = snapshot(&Source {
+        worktree: &agent.worktree,
+        admin_dir: &admin,
+        tip,
+        staged: false,
+        sparse: false,
+        ignore: &ignore,
+        index: &copy,
+    });
+    assert_eq!(found.expect("looked at").tree, None);
+    assert_eq!(written(&copy), long_ago);
 }
