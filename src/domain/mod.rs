@@ -15,6 +15,7 @@ pub mod id;
 pub mod judge;
 pub mod landing_order;
 pub mod oid;
+pub mod output_file;
 pub mod path;
 pub mod prompt;
 pub mod ref_update;
