@@ -93,6 +93,8 @@ codes! {
     TaskInvalid, "task-invalid", Usage, "A task file breaks one or more rules; all of them are listed.";
     RoleUnknown, "role-unknown", Usage, "No role of that name is built in or defined in the base commit.";
     RoleInvalid, "role-invalid", Usage, "A role file in the base commit breaks a rule.";
+    AgentTypeUnknown, "agent-type-unknown", Usage, "No roster or profile has that agent type, or several have it.";
+    RosterInvalid, "roster-invalid", Usage, "A roster of agent types, or a file of one, cannot be read.";
     RoleNotSpawnable, "role-not-spawnable", Usage, "The role exists but may not be given to an agent.";
     AgentUnknown, "agent-unknown", Usage, "No agent goes by that id, name, branch or path.";
     AgentAmbiguous, "agent-ambiguous", Usage, "More than one agent goes by that prefix or name.";

@@ -37,6 +37,8 @@ mod ledger;
 mod list;
 /// Live agents in each other's way, and what each of them changed.
 mod overlap;
+/// Who an agent is told to be.
+mod personas;
 /// Populating a worktree: content, index and status equal to git's.
 mod populate;
 /// The README is true.

@@ -17,6 +17,8 @@ pub mod landing_order;
 pub mod oid;
 pub mod output_file;
 pub mod path;
+pub mod persona;
+pub mod profile;
 pub mod prompt;
 pub mod ref_update;
 pub mod role;

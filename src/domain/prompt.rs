@@ -1,9 +1,15 @@
 //! The texts an agent starts with: its prompt and the `spec.md` of its bundle.
+//!
+//! The prompt is composed in one order, each part under a heading of its own and absent parts without a
+//! trace: the rules of the role, the persona, customisations, the briefing, the system prompt, the task,
+//! what to leave behind, and where the answer goes.
 
 use super::bundle;
 use super::event::Isolation;
 use super::glob::Glob;
 use super::id::AgentId;
+use super::output_file;
+use super::persona::Character;
 use super::role::Role;
 use super::task::Task;
 
@@ -27,27 +33,44 @@ pub struct Brief<'a> {
     pub bundle_directory: &'a str,
     /// Whether the bundle is required.
     pub bundle_required: bool,
+    /// Who it is told to be.
+    pub character: &'a Character,
+    /// The file its answer goes to, as text.
+    pub output_file: Option<&'a str>,
 }
 
 impl Brief<'_> {
-    /// The prompt: rules first, then the task, then what to leave behind. It may hold the briefing and
-    /// with it credentials, so it is written to a private file and never recorded.
+    /// The prompt. It may hold the briefing and with it credentials, so it is written to a private file
+    /// and never recorded.
     pub fn prompt(&self) -> String {
-        let mut text = format!("# Agent {}\n\n", self.id);
-        for part in [&self.task.system_prompt, &self.task.briefing]
-            .into_iter()
-            .flatten()
-        {
-            text.push_str(&format!("{}\n\n", part.trim()));
-        }
-        text.push_str(&self.rules());
-        text.push_str(&format!("\n## Task\n\n{}\n", self.task.text));
+        let customisations: String = self
+            .character
+            .customisations
+            .iter()
+            .map(|(name, text)| format!("### {name}\n\n{}\n\n", text.trim()))
+            .collect();
+        let mut text = format!("# Agent {}\n\n{}", self.id, self.rules());
+        let mut part = |heading: &str, content: Option<&str>| {
+            let content = content.map(str::trim).filter(|content| !content.is_empty());
+            if let Some(content) = content {
+                text.push_str(&format!("\n## {heading}\n\n{content}\n"));
+            }
+        };
+        part("Persona", self.character.persona.as_deref());
+        part("Customisations", Some(&customisations));
+        part("Briefing", self.task.briefing.as_deref());
+        part("System Prompt", self.task.system_prompt.as_deref());
+        part("Task", Some(&self.task.text));
         if self.bundle_required {
             text.push_str(&deliverables(self.bundle_directory));
         }
+        if let Some(file) = self.output_file {
+            let instructions = output_file::instructions(file);
+            text.push_str(&format!("\n## Output Instructions\n\n{instructions}"));
+        }
         text.push_str(
             "\n## When you are finished\n\nAnswer with a short summary and a list `Files written:` \
-             with one path per line. Complete all assigned work before responding; your output is final.\n",
+             with one path per line. Complete ALL assigned work before responding. Your output is final.\n",
         );
         text
     }
@@ -68,9 +91,15 @@ impl Brief<'_> {
             Isolation::Worktree => "Work only inside your worktree",
             Isolation::Shared => "You share this directory with others; change nothing in it:",
         };
+        let of_role: String = self
+            .role
+            .rules()
+            .iter()
+            .map(|rule| format!("- {}\n", rule.trim()))
+            .collect();
         format!(
             "## Rules\n\n- You {GIT_BAN}. The orchestrator alone commits, branches, pushes and merges.\n\
-             - {place} `{}`.\n- You must not start other agents.\n\n{}",
+             - {place} `{}`.\n{of_role}\n{}",
             self.directory,
             self.scope()
         )

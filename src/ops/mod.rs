@@ -21,6 +21,7 @@ pub mod merge;
 pub mod overlap;
 
 mod parallel;
+pub mod persona;
 mod real_path;
 pub mod recursion;
 pub mod report;

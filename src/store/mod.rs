@@ -23,4 +23,5 @@ pub mod policy;
 pub mod recovery;
 pub mod repair;
 pub mod roles;
+pub mod roster;
 pub mod trash;

@@ -19,6 +19,7 @@
 //! Every key is optional. The name is the file's, so that two files cannot claim one role. Only the
 //! form is judged here; what the keys mean together is for [`crate::domain::role`].
 
+use super::position::position;
 use crate::domain::event::Isolation;
 use crate::domain::glob::Glob;
 use crate::domain::role::{RoleDraft, Shell};
@@ -117,14 +118,6 @@ pub fn parse(name: &str, path: &str, data: &[u8]) -> Result<RoleDraft, Vec<Strin
         description: file.description,
         preamble: file.preamble,
     })
-}
-
-/// The line and column of a byte, both counted from one, the column in characters.
-fn position(text: &str, offset: usize) -> (usize, usize) {
-    let before = text.get(..offset).unwrap_or(text);
-    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    let line = before.matches('\n').count() + 1;
-    (line, before[line_start..].chars().count() + 1)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use crate::domain::event::Base;
 use crate::domain::glob::Glob;
 use crate::domain::id::{AgentId, AgentName};
 use crate::domain::oid::Oid;
+use crate::domain::persona::Character;
 use crate::domain::prompt::Brief;
 use crate::domain::role::Role;
 use crate::domain::task::Task;
@@ -51,6 +52,8 @@ pub struct SpawnPlan {
     pub role: Role,
     /// The denylist that binds.
     pub denylist: Vec<Glob>,
+    /// Who it is told to be.
+    pub character: Character,
     /// Where it starts.
     pub base: Base,
     /// The tree of the base.
@@ -123,6 +126,9 @@ impl SpawnPlan {
             directory,
             bundle_directory: bundle,
             bundle_required: self.bundle_required,
+            character: &self.character,
+            // `run` decides on the place of the answer; whoever starts the agent otherwise reads what it says.
+            output_file: None,
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::domain::scope::{self, Scope};
 use crate::domain::task::{Task, TaskDraft, TaskOptions};
 use crate::error::{Code, Error, Result};
 use crate::git::{branch, objects::NewCommit};
+use crate::ops::persona::{self, CharacterWish};
 use crate::ops::{Ctx, recursion};
 use crate::store::ledger::Ledger;
 use crate::store::roles;
@@ -37,6 +38,7 @@ pub fn plan(ctx: &Ctx, draft: TaskDraft, options: &SpawnOptions) -> Result<Spawn
     let (task, warnings) = draft.check(&roles, wishes)?;
     let mut warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
     let role = roles.require_spawnable(&task.role)?.clone();
+    let character = persona::resolve(ctx, base.oid, &CharacterWish::of_task(&task))?;
     let denylist =
         scope::effective_denylist(task.denylist.as_deref(), &role, options.no_default_deny);
     warnings.extend(unmatched_globs(ctx, tree, &task, &denylist)?);
@@ -117,6 +119,7 @@ pub fn plan(ctx: &Ctx, draft: TaskDraft, options: &SpawnOptions) -> Result<Spawn
         task_source,
         role,
         denylist,
+        character,
         base,
         tree,
         dna,

@@ -1,0 +1,208 @@
+//! `agent-manifest.csv`: one persona per row.
+
+use super::entities::decode;
+use super::{position, text};
+use crate::domain::persona::Persona;
+use csv::{ReaderBuilder, StringRecord, Trim};
+
+/// Reads a manifest; `path` is its name in messages.
+///
+/// # Errors
+/// One sentence that begins with `path:line:`.
+pub fn parse(path: &str, data: &[u8]) -> Result<Vec<Persona>, String> {
+    let text = text(path, data)?;
+    let mut reader = ReaderBuilder::new()
+        .trim(Trim::All)
+        .from_reader(text.as_bytes());
+    let line = |at: Option<&csv::Position>| at.map_or(1, |at| line_of(text, at));
+    let malformed = |error: csv::Error| {
+        let at = line(error.position());
+        match error.kind() {
+            csv::ErrorKind::UnequalLengths {
+                expected_len, len, ..
+            } => format!("{path}:{at}: {len} cells in the row, {expected_len} in the header"),
+            _ => format!("{path}:{at}: {error}"),
+        }
+    };
+    let columns = Columns::of(reader.headers().map_err(malformed)?);
+    if columns.name.is_none() {
+        return Err(format!("{path}:1: there is no column `name`"));
+    }
+    let mut personas = Vec::new();
+    let mut last = 1;
+    for row in reader.records() {
+        let row = row.map_err(malformed)?;
+        last = line(row.position());
+        let persona = columns.persona(&row);
+        if persona.name.is_empty() {
+            return Err(format!("{path}:{last}: the name is empty"));
+        }
+        personas.push(persona);
+    }
+    // The parser closes a quote that the file leaves open, and takes the rest of the file for one cell.
+    if text.matches('"').count() % 2 == 1 {
+        return Err(format!("{path}:{last}: a quote is never closed"));
+    }
+    Ok(personas)
+}
+
+/// The line that a row begins on. The parser counts the empty lines before it to the row.
+fn line_of(text: &str, at: &csv::Position) -> usize {
+    let start = usize::try_from(at.byte()).unwrap_or(text.len());
+    let rest = text.get(start..).unwrap_or_default();
+    let empty = rest.len() - rest.trim_start_matches(['\r', '\n']).len();
+    position(text, start + empty).0
+}
+
+/// Where each column stands, by its header without regard to case.
+struct Columns {
+    name: Option<usize>,
+    canonical: Option<usize>,
+    module: Option<usize>,
+    display_name: Option<usize>,
+    title: Option<usize>,
+    capabilities: Option<usize>,
+    role: Option<usize>,
+    identity: Option<usize>,
+    communication_style: Option<usize>,
+    principles: Option<usize>,
+}
+
+impl Columns {
+    fn of(headers: &StringRecord) -> Columns {
+        let find = |name: &str| {
+            headers
+                .iter()
+                .position(|header| header.eq_ignore_ascii_case(name))
+        };
+        Columns {
+            name: find("name"),
+            canonical: find("canonicalId"),
+            module: find("module"),
+            display_name: find("displayName"),
+            title: find("title"),
+            capabilities: find("capabilities"),
+            role: find("role"),
+            identity: find("identity"),
+            communication_style: find("communicationStyle"),
+            principles: find("principles"),
+        }
+    }
+
+    fn persona(&self, row: &StringRecord) -> Persona {
+        let cell = |column: Option<usize>| {
+            let cell = column.and_then(|column| row.get(column));
+            decode(cell.unwrap_or_default()).trim().to_owned()
+        };
+        let principles = cell(self.principles);
+        Persona {
+            name: cell(self.name),
+            canonical: cell(self.canonical),
+            module: cell(self.module),
+            display_name: cell(self.display_name),
+            title: cell(self.title),
+            description: String::new(),
+            capabilities: cell(self.capabilities),
+            role: cell(self.role),
+            identity: cell(self.identity),
+            communication_style: cell(self.communication_style),
+            principles: lines(&principles),
+            facts: Vec::new(),
+        }
+    }
+}
+
+/// The principles of one cell: one per line, without the dash that some begin with.
+fn lines(text: &str) -> Vec<String> {
+    text.lines()
+        .map(|line| line.trim().trim_start_matches("- ").to_owned())
+        .filter(|line| !line.is_empty())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OLDEST: &str = r#""name","displayName","title","icon","role","identity","communicationStyle","principles","module","path"
+"analyst","Mary","Business Analyst","x","Analyst &amp; Expert","Senior
+analyst, ""the"" best","Calm","- Evidence first
+- Ask","bmm","bmad/bmm/agents/analyst.md"
+"#;
+
+    #[test]
+    fn every_generation_reads_alike() {
+        let middle = OLDEST
+            .replace(r#""icon","role""#, r#""icon","capabilities","role""#)
+            .replace(r#""x","Analyst"#, r#""x","finds","Analyst"#);
+        let newest = middle
+            .replace(r#""path""#, r#""path","canonicalId""#)
+            .replace(r#"analyst.md""#, r#"analyst.md","bmad-agent-analyst""#);
+        let expected = Persona {
+            name: "analyst".into(),
+            module: "bmm".into(),
+            display_name: "Mary".into(),
+            title: "Business Analyst".into(),
+            role: "Analyst & Expert".into(),
+            identity: "Senior\nanalyst, \"the\" best".into(),
+            communication_style: "Calm".into(),
+            principles: vec!["Evidence first".into(), "Ask".into()],
+            ..Persona::default()
+        };
+        let with_capabilities = Persona {
+            capabilities: "finds".into(),
+            ..expected.clone()
+        };
+        let with_id = Persona {
+            canonical: "bmad-agent-analyst".into(),
+            ..with_capabilities.clone()
+        };
+        let check = |text: &str, expected: &Persona| {
+            let bom = format!("\u{feff}{}", text.replace('\n', "\r\n"));
+            assert_eq!(
+                parse("m.csv", text.as_bytes()).as_deref(),
+                Ok(&[expected.clone()][..])
+            );
+            assert_eq!(parse("m.csv", bom.as_bytes()).map(|all| all.len()), Ok(1));
+        };
+        check(OLDEST, &expected);
+        check(&middle, &with_capabilities);
+        check(&newest, &with_id);
+    }
+
+    #[test]
+    fn a_malformed_manifest_is_told_with_its_line() {
+        let check = |text: &[u8], expected: &str| {
+            assert_eq!(parse("m.csv", text), Err(expected.to_owned()));
+        };
+        check(b"", "m.csv:1: there is no column `name`");
+        check(b"\"title\"\n\"x\"\n", "m.csv:1: there is no column `name`");
+        check(
+            b"\"name\",\"role\"\n\"a\",\"b\"\n\n\"c\"\n",
+            "m.csv:4: 1 cells in the row, 2 in the header",
+        );
+        check(
+            b"\"name\",\"role\"\n\"a\",\"b\"\n\"\",\"c\"\n",
+            "m.csv:3: the name is empty",
+        );
+        check(
+            b"\"name\",\"role\"\n\"a\",\"b\n\"c\",\"d\"\n",
+            "m.csv:2: 3 cells in the row, 2 in the header",
+        );
+        check(
+            b"\"name\",\"role\"\n\"a\",\"b\nc,d\n",
+            "m.csv:2: a quote is never closed",
+        );
+        check(b"name\nx\n\xff", "m.csv:3:1: it is not UTF-8 from here on");
+    }
+
+    #[test]
+    fn columns_in_any_order_and_of_any_kind_are_read_by_their_header() {
+        let text = "\"mood\",\"NAME\",\"Role\"\n\"x\",\"dev\",\"codes\"\n";
+        let personas = parse("m.csv", text.as_bytes()).expect("well formed");
+        assert_eq!(
+            (personas[0].name.as_str(), personas[0].role.as_str()),
+            ("dev", "codes")
+        );
+    }
+}
