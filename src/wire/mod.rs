@@ -4,6 +4,7 @@
 
 pub mod event_line;
 pub mod hook_payload;
+pub mod host_answer;
 pub mod host_settings;
 pub mod journal;
 pub mod path_list;
