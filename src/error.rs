@@ -95,6 +95,9 @@ codes! {
     RoleInvalid, "role-invalid", Usage, "A role file in the base commit breaks a rule.";
     AgentTypeUnknown, "agent-type-unknown", Usage, "No roster or profile has that agent type, or several have it.";
     RosterInvalid, "roster-invalid", Usage, "A roster of agent types, or a file of one, cannot be read.";
+    PromptExposed, "prompt-exposed", Usage, "The prompt would stand where every process of the machine can read it.";
+    OutputOutside, "output-outside", Usage, "An output file would be outside of the output directory.";
+    OutputExists, "output-exists", Refused, "The output file exists already.";
     RoleNotSpawnable, "role-not-spawnable", Usage, "The role exists but may not be given to an agent.";
     AgentUnknown, "agent-unknown", Usage, "No agent goes by that id, name, branch or path.";
     AgentAmbiguous, "agent-ambiguous", Usage, "More than one agent goes by that prefix or name.";

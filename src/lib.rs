@@ -21,7 +21,7 @@
 //!
 //! ```text
 //! spawn   task.toml -> TaskDraft -> Task (+ Role) -> SpawnPlan -> worktree + branch + row -> SpawnReport
-//! run     task.toml | id -> RunPlan -> Stage -> warden -> Outcome -> verify -> RunReport
+//! run     task.toml | id -> RunPlan (Commission: prompt, answer, command) -> Stage -> warden -> Outcome -> verify -> RunReport
 //! hook    payload of a host -> ToolCall -> Home of the agent -> Fence -> HookAnswer
 //! verify  id -> events -> Subject + Work + Bundle -> Evidence -> judge() -> [Finding] -> VerifyReport -> event
 //! doctor  Survey -> families of checks -> [Diagnosis] (-> cures, and again) -> DoctorReport
@@ -71,13 +71,14 @@
 //! | `worktrees/verify-<id8>/<file>` | the admin directory of the worktree they run in; removed afterwards |
 //! | `<root>/.claude/worktrees/verify-<id8>/<file>` | that worktree; removed afterwards |
 //! | `agents/<id8>/bundle/spec.md` | the specification of a shared agent |
-//! | `<root>/.claude/worktrees/agent-<id8>/<file>` | the worktree (`agent.worktreeDir`) with the bundle in `.agent/` (`agent.bundleDir`) |
+//! | `agents/<id8>/bundle/output/<file>` | where a shared agent puts an answer that goes into a file (`agent.outputDir`) |
+//! | `<root>/.claude/worktrees/agent-<id8>/<file>` | the worktree (`agent.worktreeDir`) with the bundle in `.agent/` (`agent.bundleDir`), and in that `output/` (`agent.outputDir`) |
 //!
 //! On request, `report --html` writes a page to the file that it is given, `init` registers with agent hosts in files of the current
 //! worktree ([`wire::host_settings`] names them), and a host may be given plain worktrees, `.claude/worktrees/<name>`
 //! on `refs/heads/worktree-<name>`.
 //!
-//! Settings read: `agent.worktreeDir`, `agent.bundleDir`, `agent.role.<name>.*`,
+//! Settings read: `agent.worktreeDir`, `agent.bundleDir`, `agent.outputDir`, `agent.role.<name>.*`,
 //! `agent.merge`, `core.hooksPath`. Settings written:
 //! `extensions.worktreeConfig`, and in the `config.worktree` of an agent's admin directory `core.hooksPath` or
 //! `hook.git-agent-<event>.*`, `gc.auto`, `maintenance.auto`; `notes.displayRef`, by `init --notes` alone. `doctor --fix` alone takes

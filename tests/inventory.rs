@@ -85,7 +85,11 @@ fn a_real_run_writes_what_the_crate_page_lists() {
     let id = agent["agent_id"].as_str().expect("an id");
     let run = repo.agent(&["run", id, "--no-verify", "--", "true"]);
     assert!(run.status.success(), "{}", describe(&run));
-    repo.spawn_task(SHARED_TASK, &[]);
+    let shared = repo.spawn_task(SHARED_TASK, &[]);
+    let id = shared["agent_id"].as_str().expect("an id");
+    let answers = format!("echo x > .git/agents/{}/bundle/output/x.md", &id[..8]);
+    let run = repo.agent(&["run", id, "--output=x.md", "--", "sh", "-c", &answers]);
+    assert!(run.status.success(), "{}", describe(&run));
     let written: Vec<_> = everything(&repo).difference(&before).cloned().collect();
     let listed = listed();
     for path in &written {

@@ -2,10 +2,13 @@
 
 /// What a command is given: words, variables, standard input.
 mod command;
+mod hosts;
 /// Death at every step.
 mod kill;
+mod output;
 /// What is left of a command when it is over: nothing.
 mod processes;
+mod prompt;
 
 use crate::support::TestRepo;
 use crate::support::agent::{SHARED_TASK, TASK, agent_command, describe};

@@ -2,6 +2,7 @@
 //! here but which operation runs and how its report looks.
 
 mod check;
+mod commission;
 mod commit;
 mod decide;
 mod diff;

@@ -1,5 +1,6 @@
 //! `git agent run`
 
+use super::commission::CommissionArgs;
 use super::spawn::read_task;
 use super::ui::{Format, Ui};
 use crate::domain::run::SandboxWish;
@@ -31,8 +32,13 @@ pub(super) struct RunArgs {
     /// Show neither the command's output nor the report
     #[arg(long, short)]
     quiet: bool,
+    /// Show what would be run and stop
+    #[arg(long, short = 'n')]
+    dry_run: bool,
+    #[command(flatten)]
+    commission: CommissionArgs,
     /// Command and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(last = true, required_unless_present = "host", value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
@@ -45,8 +51,18 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs) -> Result<Exit> {
         limit: args.timeout,
         sandbox: args.sandbox,
         no_verify: args.no_verify,
+        ..RunOptions::default()
     };
+    let options = args.commission.add_to(ctx, options)?;
     let plan = run::plan(ctx, target(ctx, args.target)?, args.command, options)?;
+    if args.dry_run {
+        let outline = plan.outline();
+        if ui.format() == Format::Text {
+            outline.warnings.iter().for_each(|text| ui.warn(text));
+        }
+        ui.answer(&outline)?;
+        return Ok(Exit::Yes);
+    }
     spawn::sweep(ctx)?;
     // Standard output belongs to the command, or to the machine that reads the report.
     let spoken = ui.format() == Format::Text;

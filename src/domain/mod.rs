@@ -29,4 +29,5 @@ pub mod secret;
 pub mod stamp;
 pub mod task;
 pub mod tool_call;
+pub mod veil;
 pub mod violation;

@@ -142,10 +142,15 @@ impl Run {
     }
 }
 
+/// A command line as one would type it.
+pub fn shell_line<'a>(words: impl Iterator<Item = std::borrow::Cow<'a, str>>) -> String {
+    let words: Vec<String> = words.map(|word| quoted(&word)).collect();
+    words.join(" ")
+}
+
 /// A command line as it is recorded: quoted where a shell would need it, without credentials, and cut.
 pub fn describe_command<'a>(words: impl Iterator<Item = std::borrow::Cow<'a, str>>) -> String {
-    let words: Vec<String> = words.map(|word| quoted(&word)).collect();
-    let line = words.join(" ");
+    let line = shell_line(words);
     let line = super::secret::redact(&line);
     let mut shortened: String = line.chars().take(COMMAND_LENGTH).collect();
     if shortened.len() < line.len() {

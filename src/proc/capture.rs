@@ -1,6 +1,7 @@
 //! What a command writes, read from its pipes and kept.
 
 use super::tail::Tail;
+use crate::domain::veil::Veil;
 use crate::error::{IoContext, Result};
 use std::fs::{File, OpenOptions};
 use std::io::{PipeReader, Read, Write};
@@ -11,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How many bytes of a stream are written to its log as they come.
-const HEAD: u64 = 8 * 1024 * 1024;
+const HEAD: usize = 8 * 1024 * 1024;
 /// How many of the bytes after those are kept: the last ones.
 const TAIL: usize = 1024 * 1024;
 /// How long a pipe has to drain when everybody who was started is gone. Whoever still holds it was handed
@@ -65,16 +66,18 @@ pub struct Capture {
     path: PathBuf,
 }
 
-/// Reads a stream into a new file, which only its owner may read, and copies it to `echo` at once.
+/// Reads a stream into a new file, which only its owner may read, and copies it to `echo` at once. The file
+/// shows nothing that is under the veil; `echo` is whoever started the command, and sees all.
 ///
 /// # Errors
 /// `io` when the file cannot be made.
 pub fn capture(
     reader: PipeReader,
     path: &Path,
+    veil: Veil,
     mut echo: Option<Box<dyn Write + Send>>,
 ) -> Result<Capture> {
-    let log = Arc::new(Mutex::new(Log::create(path)?));
+    let log = Arc::new(Mutex::new(Log::create(path, veil)?));
     let shared = Arc::clone(&log);
     let drained = drain(reader, move |bytes| {
         locked(&shared).push(bytes);
@@ -110,13 +113,16 @@ impl Capture {
 #[derive(Debug)]
 struct Log {
     file: File,
+    veil: Veil,
     logged: Logged,
+    /// How many bytes may still be written as they come.
+    room: usize,
     tail: Tail,
     finished: bool,
 }
 
 impl Log {
-    fn create(path: &Path) -> Result<Log> {
+    fn create(path: &Path, veil: Veil) -> Result<Log> {
         let file = OpenOptions::new()
             .create(true)
             .truncate(true)
@@ -126,7 +132,9 @@ impl Log {
             .at("could not make", path)?;
         Ok(Log {
             file,
+            veil,
             logged: Logged::default(),
+            room: HEAD,
             tail: Tail::new(TAIL),
             finished: false,
         })
@@ -136,15 +144,22 @@ impl Log {
         if self.finished {
             return;
         }
-        let room = usize::try_from(HEAD.saturating_sub(self.logged.bytes)).unwrap_or(usize::MAX);
-        let (head, rest) = bytes.split_at(room.min(bytes.len()));
         self.logged.bytes += bytes.len() as u64;
+        let shown = self.veil.push(bytes);
+        self.keep(&shown);
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        let (head, rest) = bytes.split_at(self.room.min(bytes.len()));
+        self.room -= head.len();
         self.write(head);
         self.tail.push(rest);
     }
 
     fn finish(&mut self) -> Logged {
         if !std::mem::replace(&mut self.finished, true) {
+            let held = self.veil.finish();
+            self.keep(&held);
             let (tail, cut) = self.tail.take();
             self.logged.cut = cut;
             if cut > 0 {
@@ -178,8 +193,8 @@ mod tests {
     fn a_log_keeps_both_ends_and_says_what_is_missing() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("log");
-        let mut log = Log::create(&path).expect("a log");
-        let (head, tail) = (usize::try_from(HEAD).expect("small"), TAIL);
+        let mut log = Log::create(&path, Veil::default()).expect("a log");
+        let (head, tail) = (HEAD, TAIL);
         log.push(&vec![b'a'; head - 1]);
         log.push(b"bcc");
         log.push(&vec![b'd'; tail]);

@@ -20,6 +20,7 @@ pub const AGENT_VARIABLES: &[&str] = &[
     "GIT_AGENT_SPOOL",
     "GIT_AGENT_MODEL",
     "GIT_AGENT_MAX_ITERATIONS",
+    "GIT_AGENT_OUTPUT_FILE",
 ];
 
 /// How much of the output is kept, in bytes.

@@ -2,9 +2,19 @@
 
 use crate::cli::style::{BAD, BOLD, DIM, GOOD, paint};
 use crate::cli::ui::Answer;
-use crate::ops::run::RunReport;
+use crate::ops::run::{RunOutline, RunReport};
 use serde_json::{Value, json};
 use std::time::Duration;
+
+impl Answer for RunOutline {
+    fn text(&self) -> String {
+        format!("{}\n", self.command_line)
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+}
 
 impl Answer for RunReport {
     fn text(&self) -> String {
@@ -23,6 +33,9 @@ impl Answer for RunReport {
             && let (Some(branch), Some(path)) = (&spawn.branch, &spawn.worktree_path)
         {
             text.push_str(&format!("  branch {branch} in {path}\n"));
+        }
+        if let Some(Some(file)) = &self.output_file {
+            text.push_str(&format!("  output {file}\n"));
         }
         text.push_str(&format!("  logs {}, .err\n", self.stdout_path));
         if self.cut_bytes > 0 {

@@ -37,7 +37,7 @@ pub struct Echo {
 /// # Errors
 /// Those of [`spawn::execute`]; `run-active`, `agent-state`, and those of the ledger and the file system. A
 /// command that fails is no error.
-pub fn execute(ctx: &Ctx, plan: RunPlan, echo: Echo) -> Result<RunReport> {
+pub fn execute(ctx: &Ctx, mut plan: RunPlan, echo: Echo) -> Result<RunReport> {
     let (id, made) = match &plan.worker {
         Worker::Known(agent) => (agent.spawn_commit, None),
         Worker::New(spawn) => {
@@ -47,7 +47,7 @@ pub fn execute(ctx: &Ctx, plan: RunPlan, echo: Echo) -> Result<RunReport> {
     };
     let agent = Ledger::new(&ctx.repo).agent(id)?;
     let agent = agent.ok_or_else(|| Error::bug("an agent that was found or made has a row"))?;
-    work(ctx, &plan, &agent, echo, made).map_err(|error| match &plan.worker {
+    work(ctx, &mut plan, &agent, echo, made).map_err(|error| match &plan.worker {
         Worker::Known(_) => error,
         Worker::New(_) => {
             let id = agent.id.short();
@@ -60,7 +60,7 @@ pub fn execute(ctx: &Ctx, plan: RunPlan, echo: Echo) -> Result<RunReport> {
 
 fn work(
     ctx: &Ctx,
-    plan: &RunPlan,
+    plan: &mut RunPlan,
     agent: &Agent,
     echo: Echo,
     made: Option<SpawnReport>,
@@ -70,9 +70,16 @@ fn work(
     let row = Ledger::new(&ctx.repo).agent(agent.spawn_commit)?;
     let agent = row.as_ref().unwrap_or(agent);
     ctx.reached("locked");
+    if let Some(output) = &mut plan.commission.output {
+        output.prepare()?;
+    }
+    let plan = &*plan;
     let stage = Stage::prepare(ctx, agent, plan)?;
     let ended = watch(ctx, plan, agent, &stage, &lock, echo)?;
     let mut report = RunReport::new(agent, plan, &stage, &ended, made);
+    if let Some(output) = &plan.commission.output {
+        report.answered(output);
+    }
     if ended.is_success() && is_judged(ctx, plan, agent)? {
         report.judged(judge(ctx, agent));
     }
@@ -92,8 +99,9 @@ fn watch(
     let fail = |error| Error::io("could not make a pipe", error);
     let (out_end, stdout) = std::io::pipe().map_err(fail)?;
     let (err_end, stderr) = std::io::pipe().map_err(fail)?;
-    let out = capture(out_end, &stage.stdout, echo.out)?;
-    let err = capture(err_end, &stage.stderr, echo.err)?;
+    let veil = plan.commission.veil();
+    let out = capture(out_end, &stage.stdout, veil.clone(), echo.out)?;
+    let err = capture(err_end, &stage.stderr, veil, echo.err)?;
     let charge = Charge {
         program: ctx.env.require_program()?,
         command: &stage.command,

@@ -21,13 +21,19 @@
 //! therefore a dead run; the next run or `doctor --fix` completes it from the warden's note.
 //! A run that fails takes nothing back: worktree and row stay as they are.
 
+mod commission;
 mod execute;
+mod outline;
+pub mod output;
+pub mod prompt;
 pub(in crate::ops) mod record;
 mod report;
 mod stage;
 mod words;
 
+pub use commission::Place;
 pub use execute::{Echo, execute};
+pub use outline::RunOutline;
 pub use report::RunReport;
 
 pub use crate::proc::launch::launch;
@@ -35,15 +41,18 @@ pub use crate::proc::warden::{Order, keep};
 
 use crate::domain::agent::{Agent, Move, State};
 use crate::domain::event::Isolation;
+use crate::domain::host_command::Host;
 use crate::domain::run::{DEFAULT_LIMIT, SandboxWish};
-use crate::domain::task::{Task, TaskDraft, TaskOptions};
+use crate::domain::task::TaskDraft;
 use crate::error::{Code, Error, Result};
 use crate::ops::spawn::{self, SpawnOptions, SpawnPlan};
 use crate::ops::{Ctx, recursion, show};
 use crate::proc::launch::not_found;
+use crate::store::layout;
 use crate::store::ledger::Ledger;
-use crate::store::{fsx, layout, roles};
-use crate::wire::task_file;
+use commission::Commission;
+use output::OutputWish;
+use prompt::PromptWish;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -54,7 +63,7 @@ pub const STEPS: [&str; 7] = [
 ];
 
 /// What the caller asked for besides agent and command.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct RunOptions {
     /// How long the command may take; replaces the task's own.
     pub limit: Option<Duration>,
@@ -62,6 +71,12 @@ pub struct RunOptions {
     pub sandbox: SandboxWish,
     /// Leaves the verdict out.
     pub no_verify: bool,
+    /// The agent host to start by its recipe; the command is then its last arguments.
+    pub host: Option<Host>,
+    /// What the agent is told besides its task.
+    pub prompt: PromptWish,
+    /// Where its answer goes.
+    pub output: OutputWish,
 }
 
 /// For whom a command is to work.
@@ -75,8 +90,7 @@ pub enum Target {
 /// A run that only needs doing.
 pub struct RunPlan {
     worker: Worker,
-    task: Option<Task>,
-    command: Vec<OsString>,
+    commission: Commission,
     limit: Duration,
     options: RunOptions,
 }
@@ -90,7 +104,8 @@ enum Worker {
 ///
 /// # Errors
 /// Those of [`spawn::plan`] for a task; `agent-unknown`, `agent-state`, `recursion-refused`,
-/// `sandbox-unavailable`, `command-not-found`, `usage` for a placeholder that the task leaves empty.
+/// `sandbox-unavailable`, `command-not-found`, `usage` for a placeholder that the task leaves empty;
+/// `agent-type-unknown`, `roster-invalid`, `output-outside`, `output-exists`, `prompt-exposed`.
 pub fn plan(
     ctx: &Ctx,
     target: Target,
@@ -98,33 +113,38 @@ pub fn plan(
     options: RunOptions,
 ) -> Result<RunPlan> {
     require_sandbox(options.sandbox)?;
-    require_command(ctx, &command)?;
-    let (worker, task) = match target {
+    let (worker, commission) = match target {
         Target::Task(draft) => {
             let plan = spawn::plan(ctx, *draft, &SpawnOptions::default())?;
-            let task = plan.task.clone();
-            (Worker::New(Box::new(plan)), Some(task))
+            let commission = Commission::of_spawn(ctx, &plan, command, &options)?;
+            (Worker::New(Box::new(plan)), commission)
         }
         Target::Agent(who) => {
             recursion::require_no_recursion(&ctx.env)?;
             let agent = show::find(ctx, &Ledger::new(&ctx.repo), &who)?;
-            require_startable(ctx, &agent)?;
-            let task = task_of(ctx, &agent)?;
-            (Worker::Known(Box::new(agent)), task)
+            require_startable(&agent)?;
+            let place = directory_of(ctx, &agent)?;
+            let commission = Commission::of_agent(ctx, (&agent, place), command, &options)?;
+            (Worker::Known(Box::new(agent)), commission)
         }
     };
-    words::require_filled(&command, task.as_ref())?;
-    let own = task.as_ref().and_then(|task| task.timeout);
+    let task = commission.task();
+    require_command(ctx, &commission.command)?;
+    words::require_filled(&commission.command, task)?;
     Ok(RunPlan {
         worker,
         limit: options
             .limit
-            .or(own)
+            .or(task.timeout)
             .unwrap_or(Duration::from_secs(DEFAULT_LIMIT)),
-        task,
-        command,
+        commission,
         options,
     })
+}
+
+/// Whether a sandbox of ours is sure to be on, so that a host has to leave its own off.
+fn is_fenced(options: &RunOptions) -> bool {
+    matches!(options.sandbox, SandboxWish::Require | SandboxWish::Strict)
 }
 
 fn require_sandbox(wish: SandboxWish) -> Result<()> {
@@ -158,7 +178,7 @@ fn require_command(ctx: &Ctx, command: &[OsString]) -> Result<()> {
     }
 }
 
-fn require_startable(ctx: &Ctx, agent: &Agent) -> Result<()> {
+fn require_startable(agent: &Agent) -> Result<()> {
     if agent.state == State::Spawning {
         let id = agent.id.short();
         return Err(Error::new(
@@ -167,8 +187,7 @@ fn require_startable(ctx: &Ctx, agent: &Agent) -> Result<()> {
         )
         .hint("to finish it or take it apart, run git agent doctor --fix"));
     }
-    agent.may(Move::Start)?;
-    directory_of(ctx, agent).map(drop)
+    agent.may(Move::Start)
 }
 
 /// Where an agent works: its worktree, as git knows it, or the repository's root.
@@ -191,17 +210,4 @@ fn directory_of(ctx: &Ctx, agent: &Agent) -> Result<PathBuf> {
                 "to see what there is of it, run git agent show {id}"
             ))
         })
-}
-
-/// The task as it was given at spawn; `None` where that copy is gone, which costs the run its time limit
-/// and the host's model.
-fn task_of(ctx: &Ctx, agent: &Agent) -> Result<Option<Task>> {
-    let path = layout::agent_dir(ctx.repo.common_dir(), agent.id).join("task.toml");
-    let (Some(bytes), Some(base)) = (fsx::load_if_there(&path)?, &agent.base) else {
-        return Ok(None);
-    };
-    let roles = roles::load(&ctx.repo, base.oid)?;
-    let draft = task_file::parse(&path.display().to_string(), &bytes);
-    let (task, _) = draft.check(&roles, TaskOptions::default())?;
-    Ok(Some(task))
 }

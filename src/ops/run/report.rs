@@ -2,14 +2,17 @@
 
 use super::RunPlan;
 use super::execute::NO_SANDBOX;
+use super::output::Output;
 use super::stage::Stage;
 use crate::domain::agent::Agent;
+use crate::domain::host_command::Host;
 use crate::domain::run::{Ending, Outcome};
 use crate::error::Result;
 use crate::ops::agent_report::rfc3339;
 use crate::ops::spawn::SpawnReport;
 use crate::ops::verify::VerifyReport;
 use crate::proc::capture::Logged;
+use crate::wire::host_answer;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use std::fs::File;
@@ -21,6 +24,8 @@ use std::time::Duration;
 const SUMMARY_WORDS: usize = 500;
 /// Where they are looked for: this many bytes at its end.
 const SUMMARY_BYTES: u64 = 64 * 1024;
+/// How much of its end is read for the message of a host, which may write everything on one line.
+const HOST_BYTES: u64 = 16 * 1024 * 1024;
 
 /// A command that is over.
 pub(super) struct Ended {
@@ -80,7 +85,10 @@ pub struct RunReport {
     pub cut_bytes: u64,
     /// What the sandbox enforced.
     pub sandbox: &'static str,
-    /// The end of its standard output, at most 500 words.
+    /// The file of the agent's answer, absolute; absent when none was asked for, null when none was written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_file: Option<Option<String>>,
+    /// The last message of a host that we know, else the end of the standard output; at most 500 words.
     pub summary: String,
     /// `accept` or `reject`; absent when nothing was judged, null when judging failed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -107,6 +115,7 @@ impl RunReport {
         let mut warnings = spawn
             .as_ref()
             .map_or(Vec::new(), |spawn| spawn.warnings.clone());
+        warnings.extend(plan.commission.warnings.iter().cloned());
         for (path, logged) in [(&stage.stdout, &ended.out), (&stage.stderr, &ended.err)] {
             if let Some(trouble) = &logged.trouble {
                 let path = path.display();
@@ -136,11 +145,27 @@ impl RunReport {
             stderr_bytes: ended.err.bytes,
             cut_bytes: ended.out.cut + ended.err.cut,
             sandbox: NO_SANDBOX,
-            summary: last_words(&end_of(&stage.stdout)),
+            output_file: None,
+            summary: summary(plan.commission.host, &stage.stdout),
             verdict: None,
             verify: None,
             spawn,
             warnings,
+        }
+    }
+
+    /// Adds what became of the answer that was asked for.
+    pub(super) fn answered(&mut self, output: &Output) {
+        let path = output.path().to_string_lossy().into_owned();
+        self.output_file = Some(None);
+        match output.is_written() {
+            Ok(true) => self.output_file = Some(Some(path)),
+            Ok(false) => self
+                .warnings
+                .push(format!("the agent wrote no output file at {path}")),
+            Err(error) => self.warnings.push(format!(
+                "the output file at {path} is not believed: {error}"
+            )),
         }
     }
 
@@ -160,14 +185,19 @@ impl RunReport {
     }
 }
 
+fn summary(host: Option<Host>, log: &Path) -> String {
+    let of_host = host.and_then(|host| host_answer::last_words(host, &end_of(log, HOST_BYTES)));
+    last_words(&of_host.unwrap_or_else(|| end_of(log, SUMMARY_BYTES)))
+}
+
 /// The end of a log as text; nothing where it cannot be read, which a warning tells.
-fn end_of(path: &Path) -> String {
+fn end_of(path: &Path, most: u64) -> String {
     let read = || -> std::io::Result<Vec<u8>> {
         let mut file = File::open(path)?;
         let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(SUMMARY_BYTES)))?;
+        file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
         let mut bytes = Vec::new();
-        file.take(SUMMARY_BYTES).read_to_end(&mut bytes)?;
+        file.take(most).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
     String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()

@@ -1,14 +1,14 @@
 //! Everything that a command finds when it starts.
 
-use super::{RunPlan, record, words};
+use super::{RunPlan, prompt, record, words};
 use crate::domain::agent::Agent;
 use crate::domain::run::describe_command;
-use crate::error::{Code, Error, IoContext, Result};
+use crate::error::{IoContext, Result};
 use crate::ops::Ctx;
 use crate::store::{fsx, layout};
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use words::Placeholder;
@@ -44,27 +44,22 @@ impl Stage {
     pub(super) fn prepare(ctx: &Ctx, agent: &Agent, plan: &RunPlan) -> Result<Stage> {
         let common = ctx.repo.common_dir();
         let directory = super::directory_of(ctx, agent)?;
-        let prompt = layout::agent_dir(common, agent.id).join("prompt.md");
-        let named = words::name_prompt(&plan.command);
-        if !prompt.is_file() {
-            return Err(Error::new(
-                Code::AgentState,
-                format!(
-                    "the prompt of agent {} is not in this clone",
-                    agent.id.short()
-                ),
-            )
-            .hint("to give the task to a new agent, run git agent run <task.toml> -- …"));
-        }
-        let text = fs::read(&prompt).at("could not read", &prompt)?;
-        let command = words::fill(&plan.command, |placeholder| match placeholder {
-            Placeholder::Prompt => OsString::from_vec(text.clone()),
+        let command = &plan.commission.command;
+        let text = plan.commission.prompt();
+        let prompt = prompt::write(ctx, agent.id, &text)?;
+        let named = words::name_prompt(command);
+        let filled = words::fill(command, |placeholder| match placeholder {
+            Placeholder::Prompt => text.clone().into(),
             Placeholder::PromptFile => prompt.clone().into(),
             Placeholder::Model => model(plan).unwrap_or_default(),
             Placeholder::MaxIterations => max_iterations(plan).unwrap_or_default(),
             Placeholder::Worktree => directory.clone().into(),
             Placeholder::Id => agent.id.to_string().into(),
         })?;
+        let veil = plan.commission.veil();
+        let shown = command
+            .iter()
+            .map(|word| Cow::from(veil.hide(&word.to_string_lossy())));
         let number = agent.run.as_ref().map_or(1, |run| run.number() + 1);
         let spool = layout::spool_dir(common, agent.id);
         fsx::create_dir(&spool)?;
@@ -72,12 +67,12 @@ impl Stage {
         let scratch = Scratch::make(ctx, agent)?;
         Ok(Stage {
             number,
-            description: describe_command(plan.command.iter().map(|word| word.to_string_lossy())),
+            description: describe_command(shown),
             variables: variables(ctx, agent, plan, &[&directory, &spool, scratch.path()]),
             input: (!named).then_some(prompt),
             stdout: record::log(common, agent, number, "out"),
             stderr: record::log(common, agent, number, "err"),
-            command,
+            command: filled,
             directory,
             scratch,
         })
@@ -103,16 +98,17 @@ fn variables(
     ];
     variables.extend(model(plan).map(|model| ("GIT_AGENT_MODEL", model)));
     variables.extend(max_iterations(plan).map(|count| ("GIT_AGENT_MAX_ITERATIONS", count)));
+    let output = plan.commission.output.as_ref();
+    variables.extend(output.map(|output| ("GIT_AGENT_OUTPUT_FILE", output.path().into())));
     variables
 }
 
 fn model(plan: &RunPlan) -> Option<OsString> {
-    let model = plan.task.as_ref()?.model.as_ref()?;
-    Some(model.into())
+    plan.commission.task().model.as_ref().map(OsString::from)
 }
 
 fn max_iterations(plan: &RunPlan) -> Option<OsString> {
-    let count = plan.task.as_ref()?.max_iterations?;
+    let count = plan.commission.task().max_iterations?;
     Some(count.to_string().into())
 }
 

@@ -54,21 +54,21 @@ pub(super) fn name_prompt(command: &[OsString]) -> bool {
     mention(command, Placeholder::Prompt) || mention(command, Placeholder::PromptFile)
 }
 
+/// Whether some word holds the prompt itself, for everybody to read.
+pub(super) fn shows_prompt(command: &[OsString]) -> bool {
+    mention(command, Placeholder::Prompt)
+}
+
 /// Refuses placeholders for which the task has nothing: an empty word in their place would be taken for
 /// something else.
 ///
 /// # Errors
 /// `usage`.
-pub(super) fn require_filled(command: &[OsString], task: Option<&Task>) -> Result<()> {
-    let model = task.and_then(|task| task.model.as_ref());
-    let turns = task.and_then(|task| task.max_iterations);
+pub(super) fn require_filled(command: &[OsString], task: &Task) -> Result<()> {
+    let turns = task.max_iterations.is_some();
     for (placeholder, key, given) in [
-        (Placeholder::Model, "model", model.is_some()),
-        (
-            Placeholder::MaxIterations,
-            "max_iterations",
-            turns.is_some(),
-        ),
+        (Placeholder::Model, "model", task.model.is_some()),
+        (Placeholder::MaxIterations, "max_iterations", turns),
     ] {
         if !given && mention(command, placeholder) {
             let text = placeholder.text();

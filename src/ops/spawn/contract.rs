@@ -101,7 +101,7 @@ impl SpawnPlan {
     }
 
     /// The directory of the six files, absolute.
-    pub(super) fn bundle_path(&self, ctx: &Ctx) -> PathBuf {
+    pub(in crate::ops) fn bundle_path(&self, ctx: &Ctx) -> PathBuf {
         match &self.worktree {
             Some(worktree) => worktree.join(&self.bundle_dir),
             None => layout::agent_dir(ctx.repo.common_dir(), self.id).join("bundle"),
@@ -109,7 +109,7 @@ impl SpawnPlan {
     }
 
     /// Where the agent works, absolute.
-    pub(super) fn directory(&self, ctx: &Ctx) -> Result<PathBuf> {
+    pub(in crate::ops) fn directory(&self, ctx: &Ctx) -> Result<PathBuf> {
         match &self.worktree {
             Some(worktree) => Ok(worktree.clone()),
             None => ctx.repo.root(),

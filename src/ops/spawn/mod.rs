@@ -37,7 +37,7 @@ mod undo;
 pub use batch::execute_all;
 pub use contract::{SpawnOptions, SpawnPlan};
 pub use execute::{execute, foresee};
-pub(in crate::ops) use place::WORKTREE_DIR;
+pub(in crate::ops) use place::{WORKTREE_DIR, for_display};
 pub use plan::plan;
 pub use report::SpawnReport;
 pub(in crate::ops) use undo::boot_id;

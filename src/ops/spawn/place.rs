@@ -87,7 +87,7 @@ pub(super) fn bundle_dir(ctx: &Ctx) -> Result<String> {
 }
 
 /// The path relative to the root when it is inside, else as it is; with `/`.
-pub(super) fn for_display(root: &Path, path: &Path) -> String {
+pub(in crate::ops) fn for_display(root: &Path, path: &Path) -> String {
     path.strip_prefix(root)
         .unwrap_or(path)
         .to_string_lossy()

@@ -1,0 +1,99 @@
+//! What `git agent run` tells an agent besides its task.
+
+use crate::domain::host_command::Host;
+use crate::error::{Code, Error, IoContext, Result};
+use crate::ops::Ctx;
+use crate::ops::persona::CharacterWish;
+use crate::ops::run::RunOptions;
+use crate::ops::run::output::OutputWish;
+use crate::ops::run::prompt::PromptWish;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "What the agent is told")]
+pub(super) struct CommissionArgs {
+    /// Start this agent host by its recipe: claude, codex, gemini, aider or shell; the command is its last arguments
+    #[arg(long, value_name = "HOST", value_parser = host)]
+    pub host: Option<Host>,
+    /// Persona of a roster: the project's, or that of --agent-manifest
+    #[arg(long, value_name = "NAME")]
+    agent_type: Option<String>,
+    /// Roster to look in: agent-manifest.csv or config.toml
+    #[arg(long, value_name = "PATH", requires = "agent_type")]
+    agent_manifest: Option<PathBuf>,
+    /// Built-in persona instead of the task's: secretary, server_admin or developer
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
+    /// Text on top of the role's own, instead of the task's
+    #[arg(long, value_name = "TEXT")]
+    system_prompt: Option<String>,
+    /// File with context that may hold credentials, instead of the task's; @- is standard input
+    #[arg(long, value_name = "@FILE")]
+    briefing: Option<String>,
+    /// File for the agent's answer, below the output directory
+    #[arg(long, value_name = "FILE")]
+    output: Option<String>,
+    /// Let that file exist already
+    #[arg(long)]
+    allow_overwrite: bool,
+    /// Model to ask the host for, instead of the task's
+    #[arg(long)]
+    model: Option<String>,
+    /// Most turns of the agent, instead of the task's
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    max_iterations: Option<u32>,
+}
+
+impl CommissionArgs {
+    /// The options, with what was given here.
+    ///
+    /// # Errors
+    /// `usage` for a briefing that is no file, `io`.
+    pub(super) fn add_to(self, ctx: &Ctx, options: RunOptions) -> Result<RunOptions> {
+        let briefing = self.briefing.as_deref().map(|from| briefing(ctx, from));
+        Ok(RunOptions {
+            host: self.host,
+            prompt: PromptWish {
+                character: CharacterWish {
+                    manifest: self.agent_manifest,
+                    agent_type: self.agent_type,
+                    profile: self.profile,
+                },
+                briefing: briefing.transpose()?,
+                system_prompt: self.system_prompt,
+                model: self.model,
+                max_iterations: self.max_iterations,
+            },
+            output: OutputWish {
+                file: self.output,
+                allow_overwrite: self.allow_overwrite,
+            },
+            ..options
+        })
+    }
+}
+
+fn briefing(ctx: &Ctx, from: &str) -> Result<String> {
+    let Some(file) = from.strip_prefix('@') else {
+        return Err(Error::new(
+            Code::Usage,
+            "a briefing is not given as a word of the command line, which every process can read",
+        )
+        .hint("write it into a file and pass --briefing @<file>"));
+    };
+    let mut text = String::new();
+    let read = match file {
+        "-" => std::io::stdin().read_to_string(&mut text),
+        _ => std::fs::File::open(ctx.absolute(Path::new(file)))
+            .and_then(|mut file| file.read_to_string(&mut text)),
+    };
+    read.at("could not read the briefing", file)?;
+    Ok(text)
+}
+
+fn host(word: &str) -> Result<Host, String> {
+    let names = Host::ALL.map(Host::as_str);
+    let host = Host::ALL.into_iter().find(|host| host.as_str() == word);
+    host.ok_or_else(|| format!("`{word}` is none of {}", names.join(", ")))
+}

@@ -1,0 +1,233 @@
+//! Takes the credentials of a briefing out of what a command writes, before that reaches a log.
+//!
+//! A briefing is free text, so what in it is a credential is a guess, and one that errs on the long side:
+//! a log that lacks a word is readable, one that holds a password has to be deleted everywhere. Hidden is
+//!
+//! - what [`secret`] recognises,
+//! - what follows `=`, or follows a word such as `password` or `token` within two words, from four characters on,
+//! - what stands between `://` and `@`,
+//! - any word of eight characters or more with letters and digits in it that is no path.
+//!
+//! A password of plain letters that nothing announces is not recognised. A credential that the command
+//! writes in another spelling (encoded, split over two lines) is not found.
+
+use super::secret;
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+/// What a log says in place of a credential.
+const HIDDEN: &[u8] = b"[briefing]";
+
+/// Words that announce a credential, in lower case.
+const LABELS: [&str; 12] = [
+    "password",
+    "passwd",
+    "passphrase",
+    "pass",
+    "pwd",
+    "secret",
+    "token",
+    "key",
+    "pin",
+    "credential",
+    "credentials",
+    "bearer",
+];
+
+/// Fewest characters of a credential that is announced. Shorter ones would blacken every log.
+const FEWEST: usize = 4;
+/// Fewest characters of one that is not.
+const FEWEST_UNANNOUNCED: usize = 8;
+
+/// What must not be seen in a stream, and what has been held back of it.
+#[derive(Clone, Debug, Default)]
+pub struct Veil {
+    /// Longest first, so that a word which begins like another is hidden whole.
+    words: Vec<Vec<u8>>,
+    held: Vec<u8>,
+}
+
+impl Veil {
+    /// A veil over the credentials of a briefing.
+    pub fn over(briefing: &str) -> Veil {
+        let mut words: Vec<Vec<u8>> = credentials(briefing)
+            .into_iter()
+            .map(|word| word.as_bytes().to_vec())
+            .collect();
+        words.sort_by_key(|word| std::cmp::Reverse(word.len()));
+        Veil {
+            words,
+            held: Vec::new(),
+        }
+    }
+
+    /// A whole text without the credentials.
+    pub fn hide(&self, text: &str) -> String {
+        let mut veil = self.clone();
+        let mut shown = veil.push(text.as_bytes()).into_owned();
+        shown.extend(veil.finish());
+        String::from_utf8_lossy(&shown).into_owned()
+    }
+
+    /// What may be written after more of the stream came. An end that may be the beginning of a
+    /// credential is held back.
+    pub fn push<'b>(&mut self, bytes: &'b [u8]) -> Cow<'b, [u8]> {
+        if self.words.is_empty() {
+            return Cow::Borrowed(bytes);
+        }
+        self.held.extend_from_slice(bytes);
+        Cow::Owned(self.release(false))
+    }
+
+    /// What was held back, at the end of the stream.
+    pub fn finish(&mut self) -> Vec<u8> {
+        self.release(true)
+    }
+
+    fn release(&mut self, at_end: bool) -> Vec<u8> {
+        let mut shown = Vec::with_capacity(self.held.len());
+        let mut rest = self.held.as_slice();
+        while let Some((&first, after)) = rest.split_first() {
+            let may_go_on = |word: &Vec<u8>| word.len() > rest.len() && word.starts_with(rest);
+            if !at_end && self.words.iter().any(may_go_on) {
+                break;
+            } else if let Some(word) = self.words.iter().find(|word| rest.starts_with(word)) {
+                shown.extend_from_slice(HIDDEN);
+                rest = &rest[word.len()..];
+            } else {
+                shown.push(first);
+                rest = after;
+            }
+        }
+        self.held = rest.to_vec();
+        shown
+    }
+}
+
+/// What in a briefing looks like a credential.
+fn credentials(briefing: &str) -> BTreeSet<&str> {
+    let mut found = BTreeSet::new();
+    for secret in secret::find_all(briefing) {
+        let text = briefing.get(secret.range).unwrap_or_default();
+        // A key block is written line by line, a bearer token without its label.
+        found.extend(
+            text.split_whitespace()
+                .filter(|word| word.len() >= FEWEST_UNANNOUNCED),
+        );
+    }
+    let mut announced = 0u8;
+    for token in briefing.split_whitespace() {
+        let (label, value) = match token.split_once(['=', ':']) {
+            Some((label, value)) if !value.starts_with("//") => (label, value),
+            _ => ("", token),
+        };
+        let value = trim(value);
+        let is_announced = announced > 0 || is_label(label) || token.contains('=');
+        if is_mixed(value) || is_announced && value.len() >= FEWEST && !is_filler(value) {
+            found.insert(value);
+        }
+        if let Some((_, rest)) = token.split_once("://")
+            && let Some((user, _)) = rest.split_once('@')
+        {
+            found.extend(user.split(':').filter(|part| part.len() >= FEWEST));
+        }
+        announced = match is_label(trim(token)) || is_label(label) && value.is_empty() {
+            true => 2,
+            false => announced.saturating_sub(1),
+        };
+    }
+    found
+}
+
+/// A word without the punctuation of a sentence around it.
+fn trim(word: &str) -> &str {
+    word.trim_matches(|c: char| "\"'`,;:.()[]<>{}".contains(c))
+}
+
+fn is_label(word: &str) -> bool {
+    let word = trim(word).to_ascii_lowercase();
+    let last = word.rsplit(['_', '-']).next().unwrap_or_default();
+    LABELS.contains(&last)
+}
+
+/// Words that stand between a label and what it announces, or that name a label again.
+fn is_filler(word: &str) -> bool {
+    is_label(word)
+        || [
+            "with", "from", "this", "that", "here", "below", "stands", "kept",
+        ]
+        .contains(&word)
+}
+
+fn is_mixed(word: &str) -> bool {
+    word.len() >= FEWEST_UNANNOUNCED
+        && !word.contains('/')
+        && word.bytes().any(|b| b.is_ascii_digit())
+        && word.bytes().any(|b| b.is_ascii_alphabetic())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn check(briefing: &str, expected: &[&str]) {
+        let found: Vec<&str> = credentials(briefing).into_iter().collect();
+        assert_eq!(found, expected, "{briefing}");
+    }
+
+    #[test]
+    fn credentials_are_recognised_by_what_announces_them() {
+        check("password=hunter2 user=bob", &["hunter2"]);
+        check("The password is \"correct-horse\".", &["correct-horse"]);
+        check("Token: swordfish", &["swordfish"]);
+        check("API_KEY=open", &["open"]);
+        check("db: postgres://bob:secretly@db/x", &["secretly"]);
+        check(
+            "use ghp_onlyTheAgentSeesThis now",
+            &["ghp_onlyTheAgentSeesThis"],
+        );
+        check("log in with a1b2c3d4e5", &["a1b2c3d4e5"]);
+        check("Bearer abcdefgh", &["abcdefgh"]);
+    }
+
+    #[test]
+    fn plain_words_and_paths_stay_readable() {
+        check("Work in /srv/app2/config10.toml and restart nginx.", &[]);
+        check("The token is in the safe.", &[]);
+        check("Keep to Rust 2024; read docs/style.md first.", &[]);
+        check("", &[]);
+    }
+
+    fn veiled(veil: &mut Veil, chunks: &[&[u8]]) -> String {
+        let mut shown: Vec<u8> = chunks
+            .iter()
+            .flat_map(|chunk| veil.push(chunk).into_owned())
+            .collect();
+        shown.extend(veil.finish());
+        String::from_utf8(shown).expect("UTF-8")
+    }
+
+    #[test]
+    fn a_credential_is_hidden_however_the_stream_is_cut() {
+        let mut veil = Veil::over("password=hunter2 token=hunter2long");
+        assert_eq!(
+            veiled(
+                &mut veil,
+                &[b"a hun", b"ter", b"2 b hunter2lo", b"ng hunter2lon"]
+            ),
+            "a [briefing] b [briefing] [briefing]lon"
+        );
+        assert_eq!(veiled(&mut veil, &[b"hunt"]), "hunt");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_no_credential_passes_unchanged(text in "[ab ]{0,40}", cut in 0usize..40) {
+            let mut veil = Veil::over("password=abba");
+            let cut = cut.min(text.len());
+            let (one, two) = text.as_bytes().split_at(cut);
+            prop_assert_eq!(veiled(&mut veil, &[one, two]), text.replace("abba", "[briefing]"));
+        }
+    }
+}

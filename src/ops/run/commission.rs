@@ -1,0 +1,191 @@
+//! Everything that a run tells its agent: the prompt, the place of the answer, the command line.
+
+use super::RunOptions;
+use super::output::{Output, OutputWish};
+use super::prompt::Assignment;
+use crate::domain::agent::Agent;
+use crate::domain::host_command::{Host, Needs};
+use crate::domain::id::AgentId;
+use crate::domain::task::Task;
+use crate::domain::veil::Veil;
+use crate::error::{Code, Error, Result};
+use crate::ops::Ctx;
+use crate::ops::spawn::SpawnPlan;
+use crate::store::{layout, policy};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Where an agent works.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Its worktree, or for a shared agent the repository's root; absolute.
+    pub directory: PathBuf,
+    /// The directory of the six files, absolute.
+    pub bundle: PathBuf,
+    /// Whether they are required.
+    pub bundle_required: bool,
+}
+
+/// What one run is about.
+pub(super) struct Commission {
+    /// The agent.
+    pub id: AgentId,
+    /// Where it works.
+    pub place: Place,
+    /// The program and its arguments, placeholders not filled in.
+    pub command: Vec<OsString>,
+    /// The host whose recipe made the command.
+    pub host: Option<Host>,
+    /// The file of the answer, where one is wanted.
+    pub output: Option<Output>,
+    /// What the caller should know.
+    pub warnings: Vec<String>,
+    assignment: Assignment,
+}
+
+impl Commission {
+    /// For an agent that is about to be made.
+    ///
+    /// # Errors
+    /// Those of [`Assignment::of_spawn`], [`Output::plan`] and of a command line that cannot be made.
+    pub(super) fn of_spawn(
+        ctx: &Ctx,
+        plan: &SpawnPlan,
+        command: Vec<OsString>,
+        options: &RunOptions,
+    ) -> Result<Commission> {
+        let place = Place {
+            directory: plan.directory(ctx)?,
+            bundle: plan.bundle_path(ctx),
+            bundle_required: plan.bundle_required,
+        };
+        let assignment = Assignment::of_spawn(ctx, plan, &options.prompt)?;
+        Commission::new(ctx, (plan.id, place, assignment), command, options)
+    }
+
+    /// For an agent that works in `directory`.
+    ///
+    /// # Errors
+    /// As [`Commission::of_spawn`], and those of [`Assignment::recall`].
+    pub(super) fn of_agent(
+        ctx: &Ctx,
+        (agent, directory): (&Agent, PathBuf),
+        command: Vec<OsString>,
+        options: &RunOptions,
+    ) -> Result<Commission> {
+        let policy = match agent.policy {
+            Some(blob) => policy::load(&ctx.repo, blob)?,
+            None => None,
+        };
+        let policy = policy.ok_or_else(|| {
+            let id = agent.id.short();
+            let message = format!("the ledger holds no policy for agent {id}");
+            Error::new(Code::AgentState, message)
+                .hint(format!("to see its history, run git agent log {id}"))
+        })?;
+        let assignment = Assignment::recall(ctx, agent, &policy, &options.prompt)?;
+        let own = layout::agent_dir(ctx.repo.common_dir(), agent.id).join("bundle");
+        let place = Place {
+            bundle: policy
+                .bundle_dir
+                .as_ref()
+                .map_or(own, |inside| directory.join(inside)),
+            bundle_required: policy.bundle_required,
+            directory,
+        };
+        Commission::new(ctx, (agent.id, place, assignment), command, options)
+    }
+
+    fn new(
+        ctx: &Ctx,
+        (id, place, assignment): (AgentId, Place, Assignment),
+        command: Vec<OsString>,
+        options: &RunOptions,
+    ) -> Result<Commission> {
+        let task = &assignment.task;
+        let file = options.output.file.as_ref().or(task.output_file.as_ref());
+        let wanted = file.is_some() || assignment.character.agent_type.is_some();
+        let wish = OutputWish {
+            file: file.cloned(),
+            allow_overwrite: options.output.allow_overwrite || task.output_overwrite,
+        };
+        let output = wanted.then(|| Output::plan(ctx, &place, &wish, assignment.agent_type()));
+        let output = output.transpose()?;
+        let mut warnings = Vec::new();
+        let command = match options.host {
+            Some(host) => recipe(host, &assignment, &command, options, &mut warnings)?,
+            None => command,
+        };
+        let commission = Commission {
+            id,
+            place,
+            command,
+            host: options.host,
+            output,
+            warnings,
+            assignment,
+        };
+        if super::words::shows_prompt(&commission.command) {
+            commission
+                .assignment
+                .require_private(&commission.prompt())?;
+        }
+        Ok(commission)
+    }
+
+    /// The task, with the run's wishes in place.
+    pub(super) fn task(&self) -> &Task {
+        &self.assignment.task
+    }
+
+    /// The prompt.
+    pub(super) fn prompt(&self) -> String {
+        let output = self.output.as_ref().map(Output::path);
+        self.assignment
+            .prompt(self.id, &self.place, output.as_deref())
+    }
+
+    /// What no log may show.
+    pub(super) fn veil(&self) -> Veil {
+        Veil::over(self.task().briefing.as_deref().unwrap_or_default())
+    }
+}
+
+/// The host's command line; the caller's words are its last arguments.
+fn recipe(
+    host: Host,
+    assignment: &Assignment,
+    words: &[OsString],
+    options: &RunOptions,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<OsString>> {
+    let extra: Option<Vec<String>> = words
+        .iter()
+        .map(|word| word.to_str().map(str::to_owned))
+        .collect();
+    let extra = extra.ok_or_else(|| {
+        let message = format!("an argument for {} is not UTF-8", host.as_str());
+        Error::new(Code::Usage, message)
+    })?;
+    let command = host
+        .command(Needs {
+            model: assignment.task.model.as_deref(),
+            max_iterations: assignment.task.max_iterations,
+            edits: assignment.role.edits,
+            fenced: super::is_fenced(options),
+            private: assignment.task.briefing.is_some(),
+            extra: &extra,
+        })
+        .map_err(|problem| {
+            Error::new(Code::Usage, problem).hint(format!(
+                "to give it something, run git agent run --host {} … -- <line>",
+                host.as_str()
+            ))
+        })?;
+    warnings.extend(command.without_flag.iter().map(|need| {
+        let variable = need.to_ascii_uppercase();
+        let name = host.as_str();
+        format!("{name} has no flag for {need}; it finds it in GIT_AGENT_{variable}")
+    }));
+    Ok(command.words.into_iter().map(OsString::from).collect())
+}

@@ -1,0 +1,66 @@
+//! What a run would do: `git-agent.run-plan/1`.
+
+use super::{RunPlan, Worker, words};
+use crate::domain::run::shell_line;
+use serde::Serialize;
+
+/// The answer of `run --dry-run`. Absent means not applicable.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RunOutline {
+    /// The format's name and version.
+    pub schema: &'static str,
+    /// The agent's id; absent for one that the run would make.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
+    /// Where the command would run, absolute; absent for an agent that the run would make.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub directory: Option<String>,
+    /// The program and its arguments, with their placeholders.
+    pub command: Vec<String>,
+    /// The same as one line for a shell.
+    pub command_line: String,
+    /// How the command would get its prompt: `stdin`, or `words` when the command names it.
+    pub prompt_on: &'static str,
+    /// How long it might take, in milliseconds.
+    pub timeout_ms: u64,
+    /// The file for the answer, absolute; for an agent that the run would make, as it would be now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_file: Option<String>,
+    /// What the caller should know.
+    pub warnings: Vec<String>,
+}
+
+impl RunPlan {
+    /// What the plan would do.
+    pub fn outline(&self) -> RunOutline {
+        let commission = &self.commission;
+        let known = match &self.worker {
+            Worker::Known(agent) => Some(agent.id.to_string()),
+            Worker::New(_) => None,
+        };
+        let directory = commission.place.directory.to_string_lossy();
+        let words = commission.command.iter().map(|word| word.to_string_lossy());
+        let mut warnings = match &self.worker {
+            Worker::New(spawn) => spawn.warnings.clone(),
+            Worker::Known(_) => Vec::new(),
+        };
+        warnings.extend(commission.warnings.iter().cloned());
+        RunOutline {
+            schema: "git-agent.run-plan/1",
+            directory: known.is_some().then(|| directory.into_owned()),
+            agent_id: known,
+            command_line: shell_line(words.clone()),
+            command: words.map(|word| word.into_owned()).collect(),
+            prompt_on: match words::name_prompt(&commission.command) {
+                true => "words",
+                false => "stdin",
+            },
+            timeout_ms: u64::try_from(self.limit.as_millis()).unwrap_or(u64::MAX),
+            output_file: commission
+                .output
+                .as_ref()
+                .map(|output| output.path().to_string_lossy().into_owned()),
+            warnings,
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Which directory answers go to, and how much of the way to it is trusted.
+
+use crate::error::{Code, Error, Result};
+use crate::ops::Ctx;
+use crate::ops::real_path::real_path;
+use crate::ops::run::Place;
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
+
+/// The directory of answers in an agent's bundle.
+const DIRECTORY: &str = "output";
+
+/// An output directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Directory {
+    /// The part that is trusted, symbolic links followed.
+    pub anchor: PathBuf,
+    /// The names below it.
+    pub inside: Vec<OsString>,
+}
+
+impl Directory {
+    /// The directory that the setting names, else the one in the agent's bundle.
+    pub(super) fn of(ctx: &Ctx, place: &Place) -> Result<Directory> {
+        let setting = ctx.repo.config_string("agent.outputDir")?;
+        let Some(setting) = setting.filter(|setting| !setting.is_empty()) else {
+            // A shared agent's bundle is among our own files, whose directory the agent cannot replace.
+            let anchor = match place.bundle.strip_prefix(&place.directory) {
+                Ok(_) => place.directory.as_path(),
+                Err(_) => place.bundle.parent().unwrap_or(&place.bundle),
+            };
+            let bundle = place.bundle.strip_prefix(anchor).unwrap_or(&place.bundle);
+            return Ok(Directory {
+                anchor: anchor.to_owned(),
+                inside: names(&bundle.join(DIRECTORY)).unwrap_or_default(),
+            });
+        };
+        let invalid = || {
+            let message = format!("the setting agent.outputDir, `{setting}`, names no directory");
+            Error::new(Code::PathInvalid, message)
+                .hint("to use the default, run git config --unset agent.outputDir")
+        };
+        let path = Path::new(&setting);
+        if path.is_absolute() || path.starts_with("~") {
+            return Ok(Directory {
+                anchor: real_path(&ctx.absolute(path)).ok_or_else(invalid)?,
+                inside: Vec::new(),
+            });
+        }
+        Ok(Directory {
+            anchor: place.directory.clone(),
+            inside: names(path).ok_or_else(invalid)?,
+        })
+    }
+
+    /// The directory, absolute.
+    pub(super) fn path(&self) -> PathBuf {
+        let mut path = self.anchor.clone();
+        path.extend(&self.inside);
+        path
+    }
+
+    /// What to say of a name that is not below it.
+    pub(super) fn hint(&self) -> String {
+        format!(
+            "the output directory is {}; to choose another one, run git config agent.outputDir <directory>",
+            self.path().display()
+        )
+    }
+}
+
+/// The names that a relative path consists of; `None` when it climbs.
+fn names(path: &Path) -> Option<Vec<OsString>> {
+    path.components()
+        .filter(|part| !matches!(part, Component::CurDir))
+        .map(|part| match part {
+            Component::Normal(name) => Some(name.to_owned()),
+            _ => None,
+        })
+        .collect()
+}

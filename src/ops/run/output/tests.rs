@@ -1,0 +1,173 @@
+//! Nothing that is written to an accepted path ends up outside of the output directory.
+
+use super::*;
+use proptest::prelude::*;
+use std::fs;
+use std::os::unix::fs::symlink;
+
+/// An output directory `out` in an agent's directory, and what is none of its business around it.
+struct Scene {
+    _dir: tempfile::TempDir,
+    top: PathBuf,
+}
+
+impl Scene {
+    fn new() -> Scene {
+        let dir = tempfile::tempdir().expect("directory");
+        let top = fs::canonicalize(dir.path()).expect("there");
+        fs::create_dir_all(top.join("agent/out/dir")).expect("made");
+        fs::create_dir(top.join("outside")).expect("made");
+        for file in ["outside/file", "agent/file", "agent/out/file"] {
+            fs::write(top.join(file), "old").expect("written");
+        }
+        for (link, target) in [
+            ("up", ".."),
+            ("far", "../../outside"),
+            ("dir/absolute", "/"),
+            ("dir/dangling", "../../../outside/new"),
+            ("dir/in", "../dir"),
+            ("link.md", "../../outside/file"),
+        ] {
+            symlink(target, top.join("agent/out").join(link)).expect("linked");
+        }
+        Scene { _dir: dir, top }
+    }
+
+    fn plan(&self, name: &str, allow_overwrite: bool) -> Result<Output> {
+        let directory = Directory {
+            anchor: self.top.join("agent"),
+            inside: vec!["out".into()],
+        };
+        Output::below(directory, name, allow_overwrite)
+    }
+
+    fn refusal(&self, name: &str, allow_overwrite: bool) -> (Code, String) {
+        let error = self.plan(name, allow_overwrite).expect_err("refused");
+        (error.code(), error.message().to_owned())
+    }
+}
+
+#[test]
+fn symbolic_links_are_refused_wherever_they_lead() {
+    let scene = Scene::new();
+    let outside = (Code::OutputOutside, OUTSIDE.to_owned());
+    for name in [
+        "up/file",
+        "far/file",
+        "far/new.md",
+        "dir/absolute/tmp/x",
+        "dir/dangling",
+        "dir/in/x.md",
+        "link.md",
+    ] {
+        assert_eq!(scene.refusal(name, true), outside, "{name}");
+    }
+}
+
+#[test]
+fn an_output_directory_that_an_agent_replaced_by_a_link_is_refused() {
+    let scene = Scene::new();
+    fs::rename(scene.top.join("agent/out"), scene.top.join("agent/old")).expect("moved");
+    symlink("../outside", scene.top.join("agent/out")).expect("linked");
+    assert_eq!(scene.refusal("x.md", true).0, Code::OutputOutside);
+}
+
+#[test]
+fn a_link_put_in_the_way_after_planning_is_refused() {
+    let scene = Scene::new();
+    let mut output = scene.plan("new/x.md", false).expect("planned");
+    symlink("../../outside", scene.top.join("agent/out/new")).expect("linked");
+    let error = output.prepare().expect_err("refused");
+    assert_eq!(error.code(), Code::OutputOutside);
+    assert!(!output.is_written().is_ok_and(|written| written));
+}
+
+#[test]
+fn an_existing_file_is_refused_unless_it_may_be_overwritten() {
+    let scene = Scene::new();
+    let exists = (Code::OutputExists, EXISTS.to_owned());
+    assert_eq!(scene.refusal("file", false), exists);
+    assert_eq!(scene.refusal("dir", false), exists);
+    assert_eq!(scene.refusal("dir", true), exists);
+    assert!(scene.plan("file", true).is_ok());
+    let mut output = scene.plan("late.md", false).expect("planned");
+    fs::write(output.path(), "x").expect("written");
+    let error = output.prepare().expect_err("refused");
+    assert_eq!(error.message(), EXISTS);
+}
+
+#[test]
+fn parents_are_made_and_a_written_file_is_seen() {
+    let scene = Scene::new();
+    let mut output = scene.plan("temp/deep/x.md", false).expect("planned");
+    assert!(
+        !scene.top.join("agent/out/temp").exists(),
+        "planning makes nothing"
+    );
+    output.prepare().expect("prepared");
+    assert_eq!(output.path(), scene.top.join("agent/out/temp/deep/x.md"));
+    assert!(!output.is_written().expect("looked"));
+    fs::write(output.path(), "answer").expect("written");
+    assert!(output.is_written().expect("looked"));
+
+    let mut old = scene.plan("file", true).expect("planned");
+    old.prepare().expect("prepared");
+    assert!(!old.is_written().expect("looked"), "it is as it was");
+    fs::write(old.path(), "other").expect("written");
+    assert!(old.is_written().expect("looked"));
+}
+
+#[test]
+fn a_link_that_an_agent_left_is_no_answer() {
+    let scene = Scene::new();
+    let mut output = scene.plan("x.md", false).expect("planned");
+    output.prepare().expect("prepared");
+    symlink("../../outside/file", output.path()).expect("linked");
+    assert!(!output.is_written().expect("looked"));
+}
+
+fn name() -> impl Strategy<Value = String> {
+    let part = prop::sample::select(vec![
+        "..",
+        ".",
+        "",
+        "up",
+        "far",
+        "dir",
+        "absolute",
+        "dangling",
+        "in",
+        "link.md",
+        "file",
+        "new",
+        "..\\",
+        "%2e%2e",
+        "%252e",
+        "~",
+        "C:",
+        ".git",
+        "\\",
+        "x.md",
+        "...",
+        "\u{2024}\u{2024}",
+    ]);
+    prop::collection::vec(part, 1..6).prop_map(|parts| parts.join("/"))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn nothing_escapes(name in name(), overwrite: bool) {
+        let scene = Scene::new();
+        let Ok(mut output) = scene.plan(&name, overwrite) else { return Ok(()) };
+        if output.prepare().is_err() { return Ok(()) }
+        fs::write(output.path(), "answer").expect("an accepted path can be written");
+        let real = fs::canonicalize(output.path()).expect("there");
+        prop_assert!(real.starts_with(scene.top.join("agent/out")), "{name} became {real:?}");
+        for file in ["outside/file", "agent/file"] {
+            prop_assert_eq!(fs::read_to_string(scene.top.join(file)).expect("there"), "old");
+        }
+        prop_assert!(!scene.top.join("outside/new").exists());
+    }
+}

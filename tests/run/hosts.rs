@@ -1,0 +1,157 @@
+//! Agent hosts started by a recipe, with programs that stand in for them.
+
+use crate::support::TestRepo;
+use crate::support::agent::{TASK, agent_command, describe};
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// A repository, and a directory with a program of the host's name that tells its arguments on standard
+/// error and its standard input's first line.
+struct Stage {
+    repo: TestRepo,
+    programs: PathBuf,
+}
+
+impl Stage {
+    fn with(host: &str, answer: &str) -> Stage {
+        let repo = TestRepo::with_commit();
+        let programs = repo.path().with_file_name("programs");
+        fs::create_dir(&programs).expect("made");
+        let program = programs.join(host);
+        let script = format!(
+            "#!/bin/sh\nfor word in \"$@\"; do echo \"<$word>\" >&2; done\nhead -n 1 >&2\ncat <<'END'\n{answer}\nEND\n"
+        );
+        fs::write(&program, script).expect("written");
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("executable");
+        Stage { repo, programs }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let task = self
+            .repo
+            .task_file(&format!("model = \"m\"\nmax_iterations = 7\n{TASK}"));
+        let mut command = agent_command(&self.repo.path());
+        let path = std::env::var("PATH").expect("a path");
+        command
+            .env("PATH", format!("{}:{path}", self.programs.display()))
+            .args(["run", &task, "--no-verify", "--sandbox=off"])
+            .args(arguments);
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Value {
+        let output = self.command(arguments).arg("--format=json").output();
+        json(&output.expect("git-agent starts"))
+    }
+}
+
+fn json(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", describe(output));
+    serde_json::from_slice(&output.stdout).expect("one JSON object")
+}
+
+fn heard(report: &Value) -> String {
+    let path = report["stderr_path"].as_str().expect("a log");
+    let id = report["agent_id"].as_str().expect("an id");
+    let text = fs::read_to_string(path).expect("readable");
+    text.replace(id, "ID")
+}
+
+#[test]
+fn claude_gets_its_flags_and_the_prompt_and_is_quoted() {
+    let stage = Stage::with("claude", r#"{"type":"result","result":"All done."}"#);
+    let report = stage.run(&["--host=claude"]);
+    insta::assert_snapshot!(heard(&report), @r"
+    <-p>
+    <--output-format>
+    <json>
+    <--permission-mode>
+    <acceptEdits>
+    <--model>
+    <m>
+    <--max-turns>
+    <7>
+    # Agent ID
+    ");
+    assert_eq!(report["summary"], "All done.");
+}
+
+#[test]
+fn codex_gets_its_flags_and_the_prompt_and_is_quoted() {
+    let answer = r#"{"type":"item.completed","item":{"type":"agent_message","text":"All done."}}"#;
+    let stage = Stage::with("codex", answer);
+    let report = stage.run(&["--host=codex"]);
+    insta::assert_snapshot!(heard(&report), @r"
+    <exec>
+    <--json>
+    <-s>
+    <workspace-write>
+    <-m>
+    <m>
+    <->
+    # Agent ID
+    ");
+    assert_eq!(report["summary"], "All done.");
+    let warning = report["warnings"][0].as_str().expect("a warning");
+    assert!(
+        warning.starts_with("codex has no flag for max_iterations"),
+        "{warning}"
+    );
+}
+
+#[test]
+fn aider_is_given_the_file_of_the_prompt() {
+    let stage = Stage::with("aider", "done");
+    let report = stage.run(&["--host=aider"]);
+    let prompt = report["spawn"]["prompt_path"].as_str().expect("a path");
+    assert!(heard(&report).contains(&format!("<--message-file>\n<{prompt}>\n")));
+}
+
+#[test]
+fn the_shell_runs_a_line_with_the_prompt_on_its_input() {
+    let stage = Stage::with("unused", "");
+    let task = stage.repo.task_file(TASK);
+    let output = agent_command(&stage.repo.path())
+        .args([
+            "run",
+            &task,
+            "--no-verify",
+            "--quiet",
+            "--format=json",
+            "--host=shell",
+        ])
+        .args(["--", "grep -c '^## ' | tr -d '\n'; echo \" $1\"", "word"])
+        .output()
+        .expect("git-agent starts");
+    assert_eq!(json(&output)["summary"], "4 word");
+    let nothing = stage.command(&["--host=shell"]).output().expect("starts");
+    assert_eq!(nothing.status.code(), Some(2));
+}
+
+#[test]
+fn a_dry_run_prints_the_command_line_and_makes_nothing() {
+    let stage = Stage::with("gemini", "");
+    let output = stage
+        .command(&["--host=gemini", "--dry-run", "--", "--debug"])
+        .output()
+        .expect("git-agent starts");
+    insta::assert_snapshot!(String::from_utf8_lossy(&output.stdout), @"gemini -p '' --output-format json --skip-trust --approval-mode auto_edit -m m --debug");
+    assert!(!stage.repo.path().join(".git/agents").exists());
+}
+
+#[test]
+fn a_host_that_is_not_installed_is_named() {
+    let repo = TestRepo::with_commit();
+    let task = repo.task_file(TASK);
+    let programs = repo.path().with_file_name("no-programs");
+    let output = agent_command(&repo.path())
+        .env("PATH", programs)
+        .args(["run", &task, "--host=claude"])
+        .output()
+        .expect("git-agent starts");
+    assert_eq!(output.status.code(), Some(127), "{}", describe(&output));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("claude"));
+}
