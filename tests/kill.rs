@@ -71,6 +71,31 @@ fn the_steps_are_reached_in_the_order_they_are_listed() {
 }
 
 #[test]
+fn a_branch_name_that_a_discard_gave_back_is_not_given_again() {
+    let repo = TestRepo::with_commit();
+    let now = chrono::Utc::now();
+    let spawn = || {
+        let seams = Seams {
+            clock: Arc::new(move || now),
+            ..Seams::real()
+        };
+        spawn_with(&repo.path(), TASK, seams);
+        repo.git(["branch", "--list", "--format=%(refname:short)", "agent/*"])
+    };
+    let (first, rest) = (spawn(), repo.agent_json(&["list"]));
+    let id = rest["agents"][0]["agent_id"].as_str().expect("an id");
+    repo.agent_json(&["discard", id]);
+    assert_eq!(spawn(), format!("{first}-2"));
+    let task = repo.task_file(TASK);
+    let output = repo.agent(&["spawn", &task, "--branch", &first]);
+    crate::verify::refused(&output, "branch-exists", 3);
+    die_at(&repo, "branch", TASK);
+    repo.agent_json(&["doctor", "--fix"]);
+    let left = repo.git(["branch", "--list", "agent/*"]);
+    assert_eq!(left.lines().count(), 1, "{left}");
+}
+
+#[test]
 fn whatever_a_kill_leaves_the_next_spawn_succeeds_and_cleans_up() {
     for step in STEPS {
         check(step, TASK);

@@ -45,6 +45,16 @@ impl Ledger<'_> {
         Ok(!self.with_prefix(digits)?.is_empty())
     }
 
+    /// The youngest agent that was given a branch of this full name.
+    ///
+    /// # Errors
+    /// `repo-corrupt`.
+    pub fn last_with_branch(&self, branch: &str) -> Result<Option<Agent>> {
+        let mut agents = self.agents_mentioning(branch)?;
+        agents.retain(|agent| agent.branch.as_deref() == Some(branch));
+        Ok(agents.pop())
+    }
+
     fn with_prefix(&self, who: &str) -> Result<Vec<Agent>> {
         let digits = who.replace('-', "").to_ascii_lowercase();
         let nibbles: Option<Vec<u8>> = digits.chars().map(nibble).collect();

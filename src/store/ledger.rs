@@ -103,6 +103,15 @@ impl<'r> Ledger<'r> {
         Ok(Agent::fold(spawn_commit, &self.events(spawn_commit)?))
     }
 
+    /// Whether anything was written in the second of that moment or later.
+    ///
+    /// # Errors
+    /// As [`Ledger::events`].
+    pub fn changed_since(&self, moment: DateTime<Utc>) -> Result<bool> {
+        let tip = chain::tip(self.repo, CHAIN)?;
+        Ok(tip.is_some_and(|tip| tip.seconds >= moment.timestamp()))
+    }
+
     /// Runs a reader on the current notes tree; on a damaged one, on what the reflog gives back.
     /// `None` for a ledger that was never begun.
     pub(super) fn read<T>(&self, reader: impl Fn(Oid) -> Result<T>) -> Result<Option<T>> {

@@ -14,6 +14,7 @@ use crate::git::identity::Identities;
 use crate::git::objects::NewCommit;
 use crate::ops::Ctx;
 use crate::store::layout;
+use chrono::{DateTime, Utc};
 use std::path::PathBuf;
 
 /// What the caller asked for besides the task itself.
@@ -76,6 +77,8 @@ pub struct SpawnPlan {
     pub bundle_required: bool,
     /// The spawn commit's message.
     pub message: String,
+    /// When it was planned; a branch name that was made up has that second in it.
+    pub planned: DateTime<Utc>,
     /// Who spawns.
     pub identities: Identities,
     /// Who the ledger says did it.

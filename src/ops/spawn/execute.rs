@@ -182,20 +182,24 @@ fn build(ctx: &Ctx, plan: &SpawnPlan) -> Result<Built> {
     Ok(built)
 }
 
-/// Makes the branch under the first of its names that is free.
+/// Makes the branch under the first of its names that is free and was never given.
 fn claim_branch(ctx: &Ctx, plan: &SpawnPlan) -> Result<Option<String>> {
     let Some(wanted) = &plan.branch else {
         return Ok(None);
     };
     let reason = format!("agent: spawn {}", plan.id.short());
     let who = &plan.identities.committer;
+    let ledger = Ledger::new(&ctx.repo);
     for name in undo::branch_names(wanted) {
-        if ctx
-            .repo
-            .create_branch(&name, plan.spawn_commit, who, &reason)?
-        {
+        let commit = plan.spawn_commit;
+        if !ctx.repo.create_branch(&name, commit, who, &reason)? {
+            continue;
+        }
+        // Asked only now: whoever had the name and gave it back has left its row before.
+        if !ledger.changed_since(plan.planned)? || ledger.last_with_branch(&name)?.is_none() {
             return Ok(Some(name));
         }
+        ctx.repo.delete_ref(&name, commit)?;
     }
     Err(Error::new(
         Code::BranchExists,

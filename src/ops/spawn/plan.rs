@@ -61,15 +61,17 @@ pub fn plan(ctx: &Ctx, draft: TaskDraft, options: &SpawnOptions) -> Result<Spawn
     let description = describe(&task);
     let slug = Slug::from_text(name.as_ref().map_or(&task.text, |name| name.as_str()));
     let isolated = role.isolation == Isolation::Worktree;
+    let planned = ctx.now();
     let branch = match (&options.branch, isolated) {
         (_, false) => None,
         (Some(branch), true) => {
             let full = branch::full_name(branch)?;
             ctx.repo.require_free_branch(&full)?;
+            require_never_given(&ledger, &full)?;
             Some(full)
         }
         (None, true) => {
-            let time = ctx.now().format("%Y%m%dT%H%M%SZ");
+            let time = planned.format("%Y%m%dT%H%M%SZ");
             Some(branch::full_name(&format!("agent/{slug}-{time}"))?)
         }
     };
@@ -128,9 +130,22 @@ pub fn plan(ctx: &Ctx, draft: TaskDraft, options: &SpawnOptions) -> Result<Spawn
         branch,
         worktree,
         message,
+        planned,
         identities,
         warnings,
     })
+}
+
+/// A branch that was discarded leaves its name with its row.
+fn require_never_given(ledger: &Ledger<'_>, branch: &str) -> Result<()> {
+    match ledger.last_with_branch(branch)? {
+        None => Ok(()),
+        Some(agent) => Err(Error::new(
+            Code::BranchExists,
+            format!("{branch} was the branch of agent {}", agent.id.short()),
+        )
+        .hint("to choose another name, pass --branch <name>")),
+    }
 }
 
 fn describe(task: &Task) -> String {

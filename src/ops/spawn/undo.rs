@@ -84,11 +84,9 @@ pub(super) fn undo(ctx: &Ctx, record: &SpawnJournal, reason: &str) -> Result<()>
     }
     if let Some(wanted) = &record.branch {
         for name in branch_names(wanted) {
-            let tip = ctx.repo.tip(&name)?;
-            if tip == Tip::At(commit) {
+            // A name may be free and have been passed over, because a row has it.
+            if ctx.repo.tip(&name)? == Tip::At(commit) {
                 ctx.repo.delete_ref(&name, commit)?;
-            }
-            if tip == Tip::Absent || tip == Tip::At(commit) {
                 break;
             }
         }
