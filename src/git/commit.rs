@@ -91,7 +91,7 @@ pub(in crate::git) fn named(output: &[u8]) -> Result<Oid> {
 }
 
 /// Runs a command with paths on its standard input, each ended by NUL.
-fn feed(mut command: Command, paths: &[Vec<u8>]) -> Result<()> {
+pub(in crate::git) fn feed(mut command: Command, paths: &[Vec<u8>]) -> Result<()> {
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -8,17 +8,15 @@
 //! Moving an index that is already where it should be changes nothing: whoever was killed after this and
 //! before the ref moved can just begin again.
 
-use super::changes::worktree_changes;
+mod obstacles;
+
 use super::command;
 use super::repo::Repo;
 use super::worktree::Worktree;
 use crate::domain::change::{Change, ChangeKind};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
-use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -126,13 +124,8 @@ impl Checkout {
         if output.status.success() {
             return Ok(());
         }
-        let touched: BTreeSet<_> = changes.into_iter().map(|change| change.path).collect();
-        let dirty: Vec<_> = worktree_changes(&self.top)?
-            .into_iter()
-            .map(|change| change.path)
-            .filter(|path| touched.contains(path))
-            .collect();
-        Err(self.blocked(&dirty, String::from_utf8_lossy(&output.stderr).trim()))
+        let touched = changes.into_iter().map(|change| change.path).collect();
+        Err(self.dirty(&touched, String::from_utf8_lossy(&output.stderr).trim())?)
     }
 
     /// The half of [`Checkout::require_unblocked`] that [`Checkout::carry`] does not see to: untracked files,
@@ -180,7 +173,12 @@ impl Checkout {
         let mut command = self.git();
         // Not `-m`, which refuses an index that is behind its files: that is what is to be mended here.
         command.args(["read-tree", "--reset", &tree.to_hex()]);
-        let output = self.patiently(&mut command)?;
+        let mut output = self.patiently(&mut command)?;
+        if !output.status.success() {
+            // It does not pass over a file that it was told to pass over, once that one has changed.
+            self.uncover()?;
+            output = self.patiently(&mut command)?;
+        }
         if !output.status.success() {
             return Err(command::refused(&command, &output));
         }
@@ -233,61 +231,6 @@ impl Checkout {
         let mut command = self.git();
         command.args(["read-tree", "-m", "-u", &old.to_hex(), &new.to_hex()]);
         command
-    }
-
-    /// What git does not track and would have to make room for the added paths, ignored or not.
-    fn in_the_way<'a>(&self, added: impl Iterator<Item = &'a [u8]>) -> Result<Vec<Vec<u8>>> {
-        let occupied: BTreeSet<&[u8]> = added.filter_map(|path| self.occupant(path)).collect();
-        if occupied.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut command = self.git();
-        command.args(["ls-files", "--others", "-z"]);
-        let listed = command::successful(command)?;
-        let blocks = |other: &&[u8]| {
-            let ends = (0..other.len()).filter(|&at| other[at] == b'/');
-            ends.chain([other.len()])
-                .any(|end| occupied.contains(&other[..end]))
-        };
-        let others = listed.split(|&byte| byte == 0);
-        let others = others.filter(|other| !other.is_empty());
-        Ok(others.filter(blocks).map(<[u8]>::to_vec).collect())
-    }
-
-    /// The path itself if something is there, or the directory above it that is none.
-    fn occupant<'a>(&self, path: &'a [u8]) -> Option<&'a [u8]> {
-        let ends = (0..path.len()).filter(|&at| path[at] == b'/');
-        for end in ends.chain([path.len()]) {
-            let place = self.top.join(OsStr::from_bytes(&path[..end]));
-            let metadata = fs::symlink_metadata(place).ok()?;
-            if end == path.len() || !metadata.is_dir() {
-                return Some(&path[..end]);
-            }
-        }
-        None
-    }
-
-    fn blocked(&self, paths: &[Vec<u8>], said: &str) -> Error {
-        let top = self.top.display();
-        let names: String = paths
-            .iter()
-            .map(|path| format!("  {}\n", crate::domain::path::Quoted(path)))
-            .collect();
-        let error = Error::new(
-            Code::TargetDirty,
-            format!("landing would touch changed or untracked files in {top}"),
-        )
-        .hint(format!(
-            "to see them all before you move or commit them, run git -C {top} status --ignored"
-        ));
-        let error = match names.is_empty() {
-            true => error,
-            false => error.detail(names),
-        };
-        match said.is_empty() {
-            true => error,
-            false => error.because(said.to_owned()),
-        }
     }
 }
 

@@ -145,6 +145,32 @@ fn a_changed_file_is_never_touched() {
 }
 
 #[test]
+fn a_changed_file_that_git_was_told_to_pass_over_is_named_and_never_touched() {
+    for flag in ["--assume-unchanged", "--skip-worktree"] {
+        check_dirty("src/lib.rs", |agent| {
+            agent.repo.git(["update-index", flag, "src/lib.rs"]);
+            agent.repo.write("src/lib.rs", "mine\n");
+        });
+    }
+}
+
+#[test]
+fn work_that_an_agent_hid_from_git_lands_as_it_was_judged() {
+    for flag in ["--assume-unchanged", "--skip-worktree"] {
+        let agent = ready();
+        agent.git(&["update-index", flag, "src/lib.rs"]);
+        agent.write("src/lib.rs", "pub fn hidden() {}\n");
+        let judged = agent.verify(&[]);
+        answer(&agent, "merge", &[]);
+        let tree = agent.repo.git(["rev-parse", "main^{tree}"]);
+        assert_eq!(judged["merged_tree"], tree, "{flag}");
+        let landed = agent.repo.git(["show", "main:src/lib.rs"]);
+        assert_eq!(landed, "pub fn hidden() {}");
+        require_sound(&agent);
+    }
+}
+
+#[test]
 fn an_untracked_or_ignored_file_is_never_overwritten() {
     check_dirty("src/two.rs", |agent| {
         agent.repo.write("src/two.rs", "mine\n")
