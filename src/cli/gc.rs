@@ -13,6 +13,9 @@ pub(super) struct GcArgs {
     /// Also agents that were rejected this long ago, such as 30d
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     older_than: Option<Duration>,
+    /// Also let go of salvages, tips and bundles kept this long ago, such as 90d
+    #[arg(long, value_name = "AGE", value_parser = parse_duration)]
+    expire_salvage: Option<Duration>,
     /// Do it
     #[arg(long, short = 'y', conflicts_with = "dry_run")]
     yes: bool,
@@ -24,6 +27,7 @@ pub(super) struct GcArgs {
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &GcArgs) -> Result<Exit> {
     let options = GcOptions {
         older_than: args.older_than,
+        expire_salvage: args.expire_salvage,
     };
     let plan = gc::plan(ctx, options)?;
     if !args.yes {

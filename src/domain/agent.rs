@@ -339,6 +339,7 @@ impl Agent {
             | What::Exited(_)
             | What::Salvaged { .. }
             | What::Rescued { .. }
+            | What::Expired { .. }
             | What::Noted { .. }
             | What::Unknown { .. } => return None,
         })

@@ -86,6 +86,11 @@ pub enum What {
         /// The branch or directory it was given back to.
         to: String,
     },
+    /// Commits that were kept are kept no more.
+    Expired {
+        /// As many as fit into a line.
+        commits: Vec<Oid>,
+    },
     /// A remark; changes nothing.
     Noted {
         /// The remark.
@@ -117,6 +122,7 @@ impl What {
             What::Discarded { .. } => "discarded",
             What::Salvaged { .. } => "salvaged",
             What::Rescued { .. } => "rescued",
+            What::Expired { .. } => "expired",
             What::Noted { .. } => "noted",
             What::Unknown { kind } => kind,
         }

@@ -119,6 +119,18 @@ impl Repo {
                 .hint("to check the repository, run git fsck"),
         )
     }
+
+    /// Whether a commit is here with all that it leads to.
+    ///
+    /// # Errors
+    /// `git-missing`, `io`.
+    pub fn is_complete(&self, commit: Oid) -> Result<bool> {
+        let mut command = self.plumbing();
+        command.args(["rev-list", "--objects", "--quiet", &commit.to_hex()]);
+        // What a ref reaches is there.
+        command.args(["--not", "--all"]);
+        Ok(command::finish(&mut command)?.status.success())
+    }
 }
 
 /// The error for a clone that ends before what is needed.

@@ -163,6 +163,29 @@ impl Repo {
         self.write_object(git2::ObjectType::Commit, commit.text().as_bytes())
     }
 
+    /// Writes a commit again with other parents: everything else stays to the byte.
+    ///
+    /// # Errors
+    /// As [`Repo::read_commit`] and [`Repo::write_blob`].
+    pub fn write_with_parents(&self, oid: Oid, parents: &[Oid]) -> Result<Oid> {
+        let data = self.read_object(oid, git2::ObjectType::Commit)?;
+        let line_end = |text: &[u8]| match text.iter().position(|&byte| byte == b'\n') {
+            Some(end) => end + 1,
+            None => text.len(),
+        };
+        // The tree comes first, then the parents.
+        let (tree, mut rest) = data.split_at(line_end(&data));
+        while rest.starts_with(b"parent ") {
+            rest = &rest[line_end(rest)..];
+        }
+        let parents: String = parents
+            .iter()
+            .map(|oid| format!("parent {oid}\n"))
+            .collect();
+        let text = [tree, parents.as_bytes(), rest].concat();
+        self.write_object(git2::ObjectType::Commit, &text)
+    }
+
     /// Whether the object is in the repository.
     pub fn has_object(&self, oid: Oid) -> bool {
         match (self.inner.odb(), to_git2(oid)) {

@@ -216,6 +216,10 @@ fn detail(what: &What) -> Option<String> {
         What::Discarded { tip } => tip.map(|tip| format!("was at {}", tip.short()))?,
         What::Salvaged { commit } => commit.short(),
         What::Rescued { to } => to.clone(),
+        What::Expired { commits } => {
+            let short: Vec<_> = commits.iter().map(|oid| oid.short()).collect();
+            short.join(", ")
+        }
         What::Unknown { .. } => return None,
     };
     Some(text).filter(|text| !text.is_empty())

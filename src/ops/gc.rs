@@ -16,6 +16,7 @@ use crate::git::changes::worktree_changes;
 use crate::git::refs::Tip;
 use crate::ops::Ctx;
 use crate::ops::discard::{self, Around, DiscardOptions, DiscardPlan};
+use crate::ops::expire::{self, ExpiryPlan, SalvageItem};
 use crate::ops::spawn;
 use crate::store::ledger::Ledger;
 use crate::store::{journal::Journal, layout, trash};
@@ -31,11 +32,14 @@ const TRASH_AGE: i64 = 86_400;
 pub struct GcOptions {
     /// Also agents that were rejected this long ago.
     pub older_than: Option<Duration>,
+    /// Lets go of what was kept this long ago, of agents that are over.
+    pub expire_salvage: Option<Duration>,
 }
 
 /// What would be swept and what not.
 pub struct GcPlan {
     items: Vec<(GcItem, Option<DiscardPlan>)>,
+    expiry: Option<ExpiryPlan>,
     trash: Vec<String>,
     interrupted: bool,
 }
@@ -49,6 +53,9 @@ pub struct GcReport {
     pub dry_run: bool,
     /// Every agent that has something left in this clone, oldest first.
     pub agents: Vec<GcItem>,
+    /// What was kept so long ago, oldest agent first; absent unless it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub salvage: Option<Vec<SalvageItem>>,
     /// How many old directories lie in the trash, or lay there.
     pub trash: usize,
     /// Whether there are spawns under way; those that were interrupted are taken apart.
@@ -81,6 +88,10 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
     let mut agents = Ledger::new(&ctx.repo).agents()?;
     agents.sort_by_key(|agent| (agent.started, agent.id));
     let around = Around::read(ctx)?;
+    let expiry = match options.expire_salvage {
+        Some(age) => Some(expire::plan(ctx, &agents, age)?),
+        None => None,
+    };
     let in_question = agents.iter().filter(|agent| is_in_question(agent));
     let mut landed = landed::landed(ctx, in_question);
     let mut items = Vec::new();
@@ -121,6 +132,7 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
     let common = ctx.repo.common_dir();
     Ok(GcPlan {
         items,
+        expiry,
         trash: trash::left_behind(common, ctx.now().timestamp() - TRASH_AGE),
         interrupted: Journal::any(common),
     })
@@ -133,6 +145,7 @@ impl GcPlan {
             schema: "git-agent.gc/1",
             dry_run: true,
             agents: self.items.iter().map(|(item, _)| item.clone()).collect(),
+            salvage: self.expiry.as_ref().map(ExpiryPlan::report),
             trash: self.trash.len(),
             spawning: self.interrupted,
             doomed: Vec::new(),
@@ -143,7 +156,7 @@ impl GcPlan {
 /// Carries out a plan. One agent that cannot be removed does not stop the others.
 ///
 /// # Errors
-/// Those of taking interrupted spawns apart.
+/// Those of taking interrupted spawns apart, and of letting go of what was kept.
 pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
     let mut report = plan.report();
     report.dry_run = false;
@@ -162,6 +175,9 @@ pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
                 item.why = format!("{}, but {refusal}", item.why);
             }
         }
+    }
+    if let Some(expiry) = plan.expiry {
+        report.salvage = Some(expire::execute(ctx, expiry)?);
     }
     Ok(report)
 }

@@ -9,6 +9,7 @@ pub mod decide;
 pub mod diff;
 pub mod discard;
 pub mod doctor;
+pub mod expire;
 pub mod gc;
 pub mod git_hook;
 pub mod home;

@@ -3,13 +3,26 @@
 //! Notes do not keep the commits they annotate: after a squash merge, a branch deletion and `git gc`
 //! a `git notes prune` would delete rows (measured). One chain of empty-tree commits whose extra
 //! parents are the kept commits does keep them, at one object each and one ref for all.
+//!
+//! A link says in its subject what it keeps and for whom: `agent: keep discard <id>`. Only [`forget`] ever
+//! lets go of anything, and never of what a link of another kind keeps: rows live on spawn commits.
 
 use super::chain::{self, Chain};
 use super::{layout, lock};
+use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
+use crate::git::objects::Commit;
 use chrono::{DateTime, Utc};
+use std::collections::{HashMap, HashSet};
+
+/// What the subject of a link that keeps something begins with.
+const KEEP: &str = "agent: keep ";
+/// The subjects of links that hold links alone, made when the chain was mended.
+const MENDED: [&str; 2] = ["agent: recover", "agent: repair"];
+/// The kinds of links that a person may let go of once they are old.
+const PASSING: [&str; 4] = ["discard", "staged", "squashed", "bundle"];
 
 /// Keeps commits reachable for good and gives the link's name. `why` says so in one line of its
 /// message, such as `spawn 6a48ca7b`.
@@ -19,7 +32,7 @@ use chrono::{DateTime, Utc};
 pub fn keep(repo: &Repo, commits: &[Oid], why: &str, now: DateTime<Utc>) -> Result<Oid> {
     let guard = lock::hold(repo.common_dir(), layout::LEDGER_LOCK)?;
     let who = chain::identity(repo, now);
-    let subject = format!("agent: keep {why}");
+    let subject = format!("{KEEP}{why}");
     chain::append(
         repo,
         &guard,
@@ -34,4 +47,162 @@ pub fn keep(repo: &Repo, commits: &[Oid], why: &str, now: DateTime<Utc>) -> Resu
             chain::commit(repo, tree, &parents, &who, &subject)
         },
     )
+}
+
+/// A link that may be let go of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Passing {
+    /// The link.
+    pub link: Oid,
+    /// For whom it keeps something.
+    pub agent: AgentId,
+    /// When it was made, in seconds since the epoch.
+    pub seconds: i64,
+    /// What it keeps.
+    pub commits: Vec<Oid>,
+}
+
+/// Every link that may be let go of, oldest first.
+///
+/// # Errors
+/// `repo-corrupt` when neither the ref nor its reflog leads to anything readable.
+pub fn passing(repo: &Repo) -> Result<Vec<Passing>> {
+    let Some(tip) = chain::tip(repo, Chain::Keep(layout::KEEP_REF))? else {
+        return Ok(Vec::new());
+    };
+    let links = Links::read(repo, tip)?;
+    let links = links.oldest_first.iter();
+    Ok(links.filter_map(Link::passing).collect())
+}
+
+/// Takes links that [`passing`] named out of the chain, all in one step; gives the chain's new tip, which is
+/// the old one where none of them is there any more. Every link that stays says what it said.
+///
+/// # Errors
+/// As [`keep`].
+pub fn forget(repo: &Repo, links: &HashSet<Oid>, now: DateTime<Utc>) -> Result<Oid> {
+    let guard = lock::hold(repo.common_dir(), layout::LEDGER_LOCK)?;
+    let who = chain::identity(repo, now);
+    let subject = format!("agent: expire {} links", links.len());
+    let keep = Chain::Keep(layout::KEEP_REF);
+    chain::append(repo, &guard, keep, &who, &subject, |tip| {
+        let rest = match tip {
+            Some(tip) => Links::read(repo, tip.clone())?.without(repo, links)?,
+            None => None,
+        };
+        match rest {
+            Some(rest) => Ok(rest),
+            // A ref names something; this holds nothing.
+            None => {
+                let tree = repo.write_tree(Vec::new())?;
+                chain::commit(repo, tree, &[], &who, MENDED[1])
+            }
+        }
+    })
+}
+
+/// One link, and which of its parents are links.
+struct Link {
+    commit: Commit,
+    /// How many of the first parents are links themselves.
+    before: usize,
+}
+
+impl Link {
+    /// `None` for a commit that is none. Agents write messages too, so a kept commit may look like one:
+    /// only what stands where a link belongs is asked.
+    fn of(repo: &Repo, commit: Commit) -> Option<Link> {
+        if !looks_like_one(&commit) {
+            return None;
+        }
+        let subject = commit.message.lines().next().unwrap_or_default();
+        let before = match commit.parents.first() {
+            None => 0,
+            Some(_) if MENDED.contains(&subject) => commit.parents.len(),
+            // The first link of all keeps something and follows nothing.
+            Some(first) => repo
+                .read_commit(*first)
+                .is_ok_and(|first| looks_like_one(&first))
+                .into(),
+        };
+        Some(Link { commit, before })
+    }
+
+    fn passing(&self) -> Option<Passing> {
+        let subject = self.commit.message.lines().next()?;
+        let (kind, whom) = subject.strip_prefix(KEEP)?.split_once(' ')?;
+        Some(Passing {
+            link: self.commit.oid,
+            agent: AgentId::parse(whom).filter(|_| PASSING.contains(&kind))?,
+            seconds: self.commit.seconds,
+            commits: self.commit.parents[self.before..].to_vec(),
+        })
+    }
+}
+
+fn looks_like_one(commit: &Commit) -> bool {
+    let subject = commit.message.lines().next().unwrap_or_default();
+    let ours = commit.trailer(chain::TRAILER).is_some() && commit.tree == Oid::EMPTY_TREE;
+    ours && (subject.starts_with(KEEP) || MENDED.contains(&subject))
+}
+
+/// A whole chain.
+struct Links {
+    tip: Oid,
+    oldest_first: Vec<Link>,
+}
+
+impl Links {
+    fn read(repo: &Repo, tip: Commit) -> Result<Links> {
+        let mut links = Links {
+            tip: tip.oid,
+            oldest_first: Vec::new(),
+        };
+        let mut seen = HashSet::new();
+        // A link is written down after those before it, which wait on top of it.
+        let mut waiting = vec![(tip.oid, None)];
+        while let Some((oid, ready)) = waiting.pop() {
+            if let Some(link) = ready {
+                links.oldest_first.push(link);
+                continue;
+            }
+            if !seen.insert(oid) {
+                continue;
+            }
+            let Some(link) = Link::of(repo, repo.read_commit(oid)?) else {
+                continue;
+            };
+            let before = link.commit.parents[..link.before].to_vec();
+            waiting.push((oid, Some(link)));
+            waiting.extend(before.into_iter().map(|oid| (oid, None)));
+        }
+        Ok(links)
+    }
+
+    /// Writes what stays of the chain without these links: below the oldest of them nothing changes.
+    fn without(&self, repo: &Repo, doomed: &HashSet<Oid>) -> Result<Option<Oid>> {
+        let mut now_at: HashMap<Oid, Option<Oid>> = HashMap::new();
+        for link in &self.oldest_first {
+            let (commit, doomed) = (&link.commit, doomed.contains(&link.commit.oid));
+            let (before, kept) = commit.parents.split_at(link.before);
+            let moved = |oid: &Oid| now_at.get(oid).copied().unwrap_or(Some(*oid));
+            let mut parents: Vec<_> = before.iter().filter_map(moved).collect();
+            let rest = match (doomed, parents.as_slice()) {
+                (true, []) => None,
+                (true, [one]) => Some(*one),
+                _ => {
+                    if !doomed {
+                        parents.extend(kept);
+                    }
+                    match parents == commit.parents {
+                        true => Some(commit.oid),
+                        false => Some(repo.write_with_parents(commit.oid, &parents)?),
+                    }
+                }
+            };
+            now_at.insert(commit.oid, rest);
+        }
+        // A tip that is no link of ours is left alone.
+        Ok(now_at.get(&self.tip).copied().unwrap_or(Some(self.tip)))
+    }
 }

@@ -167,6 +167,9 @@ fn facts(what: &What) -> Value {
         What::Discarded { tip } => json!({ "tip": tip.map(Oid::to_hex) }),
         What::Salvaged { commit } => json!({ "commit": commit.to_hex() }),
         What::Rescued { to } => json!({ "to": to }),
+        What::Expired { commits } => {
+            json!({ "commits": commits.iter().map(|oid| oid.to_hex()).collect::<Vec<_>>() })
+        }
         What::Noted { text } => json!({ "text": text }),
         What::Unknown { .. } => json!({}),
     };
@@ -263,6 +266,12 @@ fn parse_facts(kind: &str, d: &Value) -> Option<What> {
             commit: oid("commit")?,
         },
         "rescued" => What::Rescued { to: text("to")? },
+        "expired" => What::Expired {
+            commits: list("commits")
+                .into_iter()
+                .filter_map(Oid::from_hex)
+                .collect(),
+        },
         "noted" => What::Noted {
             text: text("text")?,
         },

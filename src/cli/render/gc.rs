@@ -23,13 +23,33 @@ impl Answer for GcReport {
             }
             text.push_str(&table.render());
         }
+        let salvage = self.salvage.as_deref().unwrap_or_default();
+        if !salvage.is_empty() {
+            let mut table = Table::new(vec!["AGENT", "SALVAGE", "KEPT", "COMMITS", "WHY"], width());
+            for item in salvage {
+                table.push(vec![
+                    Cell::painted(BOLD, item.short_id.clone()),
+                    Cell::plain(item.action),
+                    Cell::plain(item.kept.clone()),
+                    Cell::plain(item.commits.len().to_string()),
+                    Cell::plain(item.why.clone()),
+                ]);
+            }
+            text.push_str(&table.render());
+        }
         if self.trash > 0 {
             text.push_str(&format!("old directories in the trash: {}\n", self.trash));
         }
         let removable = self.agents.iter().any(|agent| agent.action == "remove");
-        if self.dry_run && (removable || self.trash > 0 || self.spawning) {
+        let expirable = salvage.iter().any(|item| item.action == "expire");
+        if self.dry_run && (removable || expirable || self.trash > 0 || self.spawning) {
             let hint = paint(HINT, "to do it:");
-            text.push_str(&format!("{hint} git agent gc --yes\n"));
+            let more = if expirable {
+                "--expire-salvage <AGE> "
+            } else {
+                ""
+            };
+            text.push_str(&format!("{hint} git agent gc {more}--yes\n"));
         }
         text
     }
@@ -39,6 +59,8 @@ impl Answer for GcReport {
     }
 
     fn rows(&self) -> Vec<Value> {
-        self.agents.iter().map(|agent| json!(agent)).collect()
+        let agents = self.agents.iter().map(|agent| json!(agent));
+        let salvage = self.salvage.iter().flatten().map(|item| json!(item));
+        agents.chain(salvage).collect()
     }
 }

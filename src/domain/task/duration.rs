@@ -1,12 +1,18 @@
-//! Spans of time as people write them: `90s`, `5m`, `1h30m`.
+//! Spans of time as people write them: `90s`, `5m`, `1h30m`, `90d`, `12w`.
 
 use std::time::Duration;
 
 /// The units, longest first, in seconds.
-const UNITS: [(char, u64); 4] = [('d', 86_400), ('h', 3_600), ('m', 60), ('s', 1)];
+const UNITS: [(char, u64); 5] = [
+    ('w', 604_800),
+    ('d', 86_400),
+    ('h', 3_600),
+    ('m', 60),
+    ('s', 1),
+];
 
-/// Reads a span of time: whole numbers with the units `d`, `h`, `m` and `s`, each at most once, longest
-/// first.
+/// Reads a span of time: whole numbers with the units `w`, `d`, `h`, `m` and `s`, each at most once,
+/// longest first.
 ///
 /// # Errors
 /// One sentence that names the text and the rule.
@@ -45,6 +51,7 @@ mod tests {
             ("1h30m", 5_400),
             ("1d", 86_400),
             ("1d2h3m4s", 93_784),
+            ("2w1d", 1_296_000),
             (" 0s ", 0),
         ] {
             assert_eq!(parse_duration(text), Ok(Duration::from_secs(seconds)));

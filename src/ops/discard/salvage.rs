@@ -175,7 +175,10 @@ fn is_salvaged(ctx: &Ctx, agent: &Agent, tree: Oid) -> Result<bool> {
         let What::Salvaged { commit } = event.what else {
             continue;
         };
-        let commit = ctx.repo.read_commit(commit)?;
+        // One that has expired holds nothing.
+        let Ok(commit) = ctx.repo.read_commit(commit) else {
+            continue;
+        };
         let index = match commit.parents.get(1) {
             Some(index) => Some(ctx.repo.read_commit(*index)?.tree),
             None => None,

@@ -9,14 +9,16 @@ mod files;
 
 use super::agent_report::{AgentReport, Reporter};
 use crate::domain::agent::Agent;
-use crate::domain::event::What;
+use crate::domain::event::{Event, What};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::branch::full_name;
 use crate::git::salvage::{BUNDLE, TRAILER, WORK};
 use crate::ops::{Ctx, show};
 use crate::store::ledger::Ledger;
+use chrono::{DateTime, Utc};
 use serde::Serialize;
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 /// How many numbered names a branch is tried under.
@@ -74,11 +76,13 @@ pub struct RescueReport {
 pub fn plan(ctx: &Ctx, who: &str, destination: Destination) -> Result<RescuePlan> {
     let ledger = Ledger::new(&ctx.repo);
     let agent = show::find(ctx, &ledger, who)?;
+    let events = ledger.events(agent.spawn_commit)?;
+    let gone = expired(ctx, &events)?;
     let (mut tip, mut work, mut bundle) = (None, None, None);
-    for event in ledger.events(agent.spawn_commit)? {
+    for event in &events {
         match event.what {
-            What::Discarded { tip: Some(oid) } => tip = Some(oid),
-            What::Salvaged { commit } => {
+            What::Discarded { tip: Some(oid) } if !gone.contains_key(&oid) => tip = Some(oid),
+            What::Salvaged { commit } if !gone.contains_key(&commit) => {
                 ctx.repo.require_commit(commit)?;
                 let found = ctx.repo.read_commit(commit)?;
                 match found.trailer(TRAILER) {
@@ -99,7 +103,7 @@ pub fn plan(ctx: &Ctx, who: &str, destination: Destination) -> Result<RescuePlan
         destination,
         agent,
     };
-    plan.require_something()?;
+    plan.require_something(gone.values().max().copied())?;
     if let Some(commit) = plan.commit {
         ctx.repo.require_commit(commit)?;
     }
@@ -146,10 +150,35 @@ pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
     Ok(report)
 }
 
+/// What was let go of and is not whole any more, with the time of that. Until git has collected it, it can
+/// be given back like anything else.
+fn expired(ctx: &Ctx, events: &[Event]) -> Result<HashMap<Oid, DateTime<Utc>>> {
+    let mut gone = HashMap::new();
+    for event in events {
+        let What::Expired { commits } = &event.what else {
+            continue;
+        };
+        for commit in commits {
+            if !ctx.repo.is_complete(*commit)? {
+                gone.insert(*commit, event.at.time());
+            }
+        }
+    }
+    Ok(gone)
+}
+
 impl RescuePlan {
-    fn require_something(&self) -> Result<()> {
+    fn require_something(&self, expired: Option<DateTime<Utc>>) -> Result<()> {
         let id = self.agent.id.short();
         match (self.commit, self.bundle, &self.destination) {
+            (None, None, _) if let Some(time) = expired => Err(Error::new(
+                Code::AgentState,
+                format!(
+                    "what was kept of agent {id} expired on {}",
+                    time.format("%Y-%m-%d at %H:%M:%S UTC")
+                ),
+            )
+            .hint(format!("to see what it was, run git agent log {id}"))),
             (None, None, _) => Err(Error::new(
                 Code::AgentState,
                 format!(
