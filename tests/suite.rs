@@ -39,6 +39,8 @@ mod list;
 mod overlap;
 /// Who an agent is told to be.
 mod personas;
+/// Random lives, held against a simple map.
+mod model;
 /// Populating a worktree: content, index and status equal to git's.
 mod populate;
 /// The README is true.
