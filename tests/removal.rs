@@ -7,6 +7,8 @@ mod expire;
 mod gc;
 /// Death at every step.
 mod kill;
+/// Others at work.
+mod races;
 /// What is refused.
 mod refusals;
 /// What comes back.

@@ -69,6 +69,7 @@ signs! {
     RunDead, "runs.dead", Problem, "The row says that a command is at work for the agent, and whoever watched over it was killed.";
     VerifyLeft, "verify.left-over", Problem, "A worktree that nobody works in takes up space and shows in git worktree list.";
     DirectoryGone, "worktrees.directory-gone", Problem, "The index of the worktree may hold staged work that is nowhere else.";
+    DirectoryAside, "worktrees.put-aside", Problem, "A discard was interrupted; whoever works in the worktree does not find it.";
     WorktreeUnknown, "worktrees.no-row", Problem, "The worktree is ours and no row says whose; no command of ours can name it.";
     BranchUnknown, "branches.no-row", Problem, "The branch starts from a spawn commit that has no row here; no command of ours can name it.";
     BranchGone, "branches.gone", Problem, "An agent that is neither landed nor discarded has lost its branch; git gc may delete its commits.";

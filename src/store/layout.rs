@@ -79,6 +79,12 @@ pub fn worktree_name(id: AgentId) -> String {
     format!("{WORKTREE_PREFIX}{}", id.short())
 }
 
+/// Where a worktree with this admin directory is while it is being discarded: beside its own place, so that
+/// a rename reaches it.
+pub fn aside(worktree: &Path, name: &str) -> PathBuf {
+    worktree.with_file_name(format!(".{name}.leaving"))
+}
+
 /// The first eight digits of the id of the agent whose admin directory has this name; `None` for one that
 /// cannot be an agent's.
 pub fn agent_of_worktree(name: &str) -> Option<&str> {

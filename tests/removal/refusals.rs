@@ -22,6 +22,7 @@ fn check(code: &str, status: i32, said: &str, prepare: impl Fn(&Agent)) {
         [
             "/.git/objects/",
             "/live.lock",
+            "/landing.lock",
             "/agents/tmp",
             "/agents/cache",
         ]

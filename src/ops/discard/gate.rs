@@ -34,11 +34,10 @@ pub(in crate::ops) struct Place {
 }
 
 impl Place {
-    /// The hidden name beside the worktree's own: the same file system, so a rename reaches it.
+    /// The hidden name that the worktree bears on its way out.
     pub(in crate::ops) fn aside(&self) -> PathBuf {
         let name = self.admin_dir.file_name().unwrap_or_default();
-        self.path
-            .with_file_name(format!(".{}.leaving", name.to_string_lossy()))
+        layout::aside(&self.path, &name.to_string_lossy())
     }
 }
 

@@ -24,7 +24,11 @@
 //!
 //! A kill between two steps leaves a worktree under one of its two names, or an admin directory without
 //! a worktree, or a branch without either. Running `discard` again finds each and goes on; `gc` does
-//! it for everybody.
+//! it for everybody. `doctor --fix` goes the other way and gives a worktree its name back, and so does
+//! a discard that finds at step 4 that it must refuse (`back`).
+//!
+//! All of it happens under `landing.lock`, so that the same work does not land meanwhile, and the steps from
+//! 5 to 6 under `spawn.lock`, because a spawn makes the directories that become empty there.
 
 mod gate;
 mod protection;

@@ -3,7 +3,7 @@
 use super::gate::{Place, Site};
 use super::protection::refused;
 use super::salvage::Salvage;
-use super::{Around, DiscardPlan, DiscardReport, plan_for, tip_of};
+use super::{Around, DiscardOptions, DiscardPlan, DiscardReport, plan_for, tip_of};
 use crate::domain::agent::{Agent, Move, State};
 use crate::domain::event::What;
 use crate::domain::oid::Oid;
@@ -33,6 +33,8 @@ pub fn execute(ctx: &Ctx, plan: DiscardPlan) -> Result<DiscardReport> {
             _ => error,
         },
     )?;
+    // A landing of the same agent is over or has not begun; it asks the row again, too.
+    let _landings = lock::hold(common, layout::LANDING_LOCK)?;
     let ledger = Ledger::new(&ctx.repo);
     let agent = ledger.agent(plan.agent.spawn_commit)?;
     let DiscardPlan {
@@ -59,11 +61,9 @@ pub fn execute(ctx: &Ctx, plan: DiscardPlan) -> Result<DiscardReport> {
     if let Some(place) = &mut site.place {
         put_aside(place)?;
         ctx.reached("aside");
-        let again = Salvage::take(ctx, &agent, &site, options)?;
-        if again != salvage {
-            again.keep(ctx, &agent, tip)?;
-            again.record(ctx, &agent)?;
-            salvage = again;
+        match prove(ctx, &agent, &site, options, &salvage) {
+            Ok(proven) => salvage = proven,
+            Err(refusal) => return Err(put_back(ctx, &site, refusal)),
         }
         ctx.reached("proven");
         report.trash.extend(remove_place(ctx, &site)?);
@@ -90,12 +90,47 @@ fn put_aside(place: &mut Place) -> Result<()> {
     Ok(())
 }
 
+/// Takes the salvage again where nobody can reach the files by their path, and keeps what is new in it.
+fn prove(
+    ctx: &Ctx,
+    agent: &Agent,
+    site: &Site,
+    options: DiscardOptions,
+    known: &Salvage,
+) -> Result<Salvage> {
+    let again = Salvage::take(ctx, agent, site, options)?;
+    if again != *known {
+        again.keep(ctx, agent, site.branch.as_ref().map(|(_, tip)| *tip))?;
+        again.record(ctx, agent)?;
+    }
+    Ok(again)
+}
+
+/// Gives a worktree that cannot go its name back, so that whoever works in it finds it, and gives the reason.
+fn put_back(ctx: &Ctx, site: &Site, refusal: Error) -> Error {
+    let Some(place) = &site.place else {
+        return refusal;
+    };
+    // Files over somebody else's would be a loss; a rename replaces nothing but an empty directory.
+    let moved = match &place.files {
+        Some(files) if *files != place.path => fs::rename(files, &place.path),
+        _ => Ok(()),
+    };
+    ctx.reached("back");
+    match moved {
+        Ok(()) => refusal,
+        Err(_) => refusal.hint("to put the worktree back, run git agent doctor --fix"),
+    }
+}
+
 fn remove_place(ctx: &Ctx, site: &Site) -> Result<Vec<String>> {
     let common = ctx.repo.common_dir();
     let mut names = Vec::new();
     let Some(place) = &site.place else {
         return Ok(names);
     };
+    // A spawn makes the directories that are removed here, and reads the list of worktrees.
+    let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
     if let Some(files) = &place.files {
         names.extend(trash::take(common, files)?);
     }

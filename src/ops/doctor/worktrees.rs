@@ -3,17 +3,24 @@
 //! A directory that is gone is made again from the worktree's own index, which is what `git restore`
 //! would do: what was staged comes back, and nothing is taken away. Pruning the admin directory
 //! instead would lose the index. The directory is filled beside its place and renamed there, so that no
-//! kill leaves one in which every file seems to be deleted.
+//! kill leaves one in which every file seems to be deleted. One that an interrupted discard has put aside gets
+//! its name back. Both wait for nobody who works for the agent, and a discard is such a one.
 
 use super::Finding;
 use super::survey::Survey;
+use crate::domain::agent::Agent;
 use crate::domain::diagnosis::Sign;
+use crate::domain::id::AgentId;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::command;
+use crate::git::worktree::belongs_to;
 use crate::ops::Ctx;
 use crate::store::{fsx, layout, lock, trash};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const TAKEN_CARE_OF: &str = "somebody else has taken care of it";
 
 pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
     let mut found = Vec::new();
@@ -26,6 +33,14 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         if path.symlink_metadata().is_ok() {
             continue;
         }
+        let aside = layout::aside(&path, &worktree.name);
+        if aside.symlink_metadata().is_ok() {
+            // A discard that is under way holds the agent's lock; one that was killed does not.
+            if alone(ctx, agent.id).is_ok() {
+                found.push(put_aside(agent, path, aside));
+            }
+            continue;
+        }
         let what = format!(
             "the worktree of agent {} is gone: {}",
             agent.id.short(),
@@ -34,9 +49,10 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         // Above a place outside of the repository a whole disk may be missing.
         let is_reachable = path.starts_with(&root) || path.parent().is_some_and(Path::is_dir);
         let admin = ctx.repo.admin_dir(&worktree.name);
+        let id = agent.id;
         found.push(match is_reachable && admin.join("index").is_file() {
             true => Finding::curable(Sign::DirectoryGone, what, move |ctx| {
-                restore(ctx, &path, &admin)
+                restore(ctx, id, &path, &admin)
             }),
             false => Finding::report(
                 Sign::DirectoryGone,
@@ -68,11 +84,41 @@ fn unknown(survey: &Survey) -> impl Iterator<Item = Finding> {
     })
 }
 
-fn restore(ctx: &Ctx, path: &Path, admin: &Path) -> Result<String> {
+/// Keeps everybody of ours away who works for the agent, and fails at once where somebody does.
+fn alone(ctx: &Ctx, id: AgentId) -> Result<lock::Guard> {
     let common = ctx.repo.common_dir();
+    fsx::create_dir(&layout::agent_dir(common, id))?;
+    lock::hold_for(common, &layout::live_lock(id), Duration::ZERO)
+}
+
+fn put_aside(agent: &Agent, path: PathBuf, aside: PathBuf) -> Finding {
+    let what = format!(
+        "the worktree of agent {} was put aside: {}",
+        agent.id.short(),
+        aside.display()
+    );
+    let id = agent.id;
+    Finding::curable(Sign::DirectoryAside, what, move |ctx| {
+        let common = ctx.repo.common_dir();
+        let _alone = alone(ctx, id)?;
+        let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
+        let admin = ctx.repo.admin_dir(&layout::worktree_name(id));
+        if path.symlink_metadata().is_ok() || !belongs_to(&aside, &admin) {
+            return Ok(TAKEN_CARE_OF.to_owned());
+        }
+        fs::rename(&aside, &path).at("could not put back", &aside)?;
+        Ok(format!("it is {} again", path.display()))
+    })
+}
+
+fn restore(ctx: &Ctx, id: AgentId, path: &Path, admin: &Path) -> Result<String> {
+    let common = ctx.repo.common_dir();
+    let _alone = alone(ctx, id)?;
     let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
-    if path.symlink_metadata().is_ok() || !admin.join("index").is_file() {
-        return Ok("somebody else has taken care of it".to_owned());
+    let aside = layout::aside(path, &layout::worktree_name(id));
+    let is_there = |path: &Path| path.symlink_metadata().is_ok();
+    if is_there(path) || is_there(&aside) || !admin.join("index").is_file() {
+        return Ok(TAKEN_CARE_OF.to_owned());
     }
     let half_made = fsx::unique_name(path);
     fsx::create_dir(&half_made)?;

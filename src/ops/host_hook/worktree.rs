@@ -135,6 +135,7 @@ fn plain_worktree(ctx: &Ctx, name: &str) -> Result<PathBuf> {
     // An admin directory that could not be added is somebody else's, and so is a directory that was
     // there before.
     let common = ctx.repo.common_dir();
+    let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
     if added.is_ok() {
         trash::remove(common, &admin)?;
     }

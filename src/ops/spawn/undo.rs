@@ -61,7 +61,6 @@ pub(super) fn undo(ctx: &Ctx, record: &SpawnJournal, reason: &str) -> Result<()>
     ) else {
         return Ok(());
     };
-    let common = ctx.repo.common_dir();
     let ledger = Ledger::new(&ctx.repo);
     let row = ledger.agent(commit)?;
     let admin = ctx.repo.admin_dir(&layout::worktree_name(id));
@@ -72,16 +71,7 @@ pub(super) fn undo(ctx: &Ctx, record: &SpawnJournal, reason: &str) -> Result<()>
         }
         return Ok(());
     }
-    if let Some(worktree) = &record.worktree {
-        let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
-        remove_worktree(&ctx.repo.root()?, common, Path::new(worktree), &admin)?;
-    }
-    let scratch = layout::tmp_dir(common).join(layout::worktree_name(id));
-    for directory in [admin, scratch, layout::agent_dir(common, id)] {
-        if directory.exists() {
-            trash::remove(common, &directory)?;
-        }
-    }
+    remove_places(ctx, record.worktree.as_deref(), &admin, id)?;
     if let Some(wanted) = &record.branch {
         for name in branch_names(wanted) {
             // A name may be free and have been passed over, because a row has it.
@@ -96,6 +86,22 @@ pub(super) fn undo(ctx: &Ctx, record: &SpawnJournal, reason: &str) -> Result<()>
         let actor = ctx.actor()?;
         ledger.append(commit, &actor, What::Noted { text }, ctx.now())?;
         ledger.append(commit, &actor, What::Discarded { tip: None }, ctx.now())?;
+    }
+    Ok(())
+}
+
+/// Removes the worktree, its admin directory and what belongs to the agent, while nobody makes another.
+fn remove_places(ctx: &Ctx, worktree: Option<&str>, admin: &Path, id: AgentId) -> Result<()> {
+    let common = ctx.repo.common_dir();
+    let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
+    if let Some(worktree) = worktree {
+        remove_worktree(&ctx.repo.root()?, common, Path::new(worktree), admin)?;
+    }
+    let scratch = layout::tmp_dir(common).join(layout::worktree_name(id));
+    for directory in [admin, &scratch, &layout::agent_dir(common, id)] {
+        if directory.exists() {
+            trash::remove(common, directory)?;
+        }
     }
     Ok(())
 }

@@ -89,12 +89,18 @@ impl Place {
         })
     }
 
-    /// Removes what is there.
+    /// Removes what is there, and the directories above that were made for it alone.
     pub(in crate::ops) fn clear(&self, common_dir: &Path) -> Result<()> {
+        // A spawn makes the same parents, and reads the list of worktrees.
+        let _spawns = lock::hold(common_dir, layout::SPAWN_LOCK)?;
         for directory in [&self.path, &self.admin_dir] {
             if directory.exists() {
                 trash::remove(common_dir, directory)?;
             }
+        }
+        // Others are not empty.
+        for directory in self.path.ancestors().skip(1).take(2) {
+            let _ = std::fs::remove_dir(directory);
         }
         Ok(())
     }
@@ -139,9 +145,5 @@ impl Drop for Stage<'_> {
     fn drop(&mut self) {
         // What cannot be removed now is removed by the next verify of the same agent.
         let _ = self.place.clear(self.common_dir);
-        // Directories that were made for it alone are empty.
-        for directory in self.place.path.ancestors().skip(1).take(2) {
-            let _ = std::fs::remove_dir(directory);
-        }
     }
 }
