@@ -2,6 +2,8 @@
 
 /// `commit`.
 mod commit;
+/// Death while committing.
+mod commit_kill;
 /// `merge` of one agent and of all.
 mod merge;
 /// Races and deaths.

@@ -13,6 +13,8 @@ mod races;
 mod refusals;
 /// What comes back.
 mod rescue;
+/// Death while it comes back.
+mod rescue_kill;
 
 use crate::support::agent::{SHARED_TASK, agent_command, describe};
 use crate::support::{TestRepo, git_in, git_output};

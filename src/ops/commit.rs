@@ -29,6 +29,11 @@ use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// The steps of committing work that was not staged, in order, under the names given to
+/// [`crate::ops::ctx::Seams::reached`]. A kill after the second leaves a tip that the row does not name, like
+/// one that the agent made itself: whoever lands it judges it first.
+pub const STEPS: [&str; 3] = ["staged", "committed", "recorded"];
+
 /// What was committed: `git-agent.commit/1`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CommitReport {
@@ -114,6 +119,7 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
         row.unwrap_or(agent).may(Move::Reopen)?;
         Ok(what.clone())
     })?;
+    ctx.reached("recorded");
     let texts = |paths: &[Vec<u8>]| paths.iter().map(|p| PathText::from(p.as_slice())).collect();
     Ok(CommitReport {
         schema: "git-agent.commit/1",

@@ -6,19 +6,49 @@ use crate::error::{Code, Error, IoContext, Result};
 use crate::ops::Ctx;
 use crate::store::{fsx, layout, policy};
 use std::fs;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 /// Where the bundle goes for an agent that had none in its worktree.
 const BUNDLE_DIR: &str = ".agent";
 
-/// Fills a directory that is empty: the work, and beside it the bundle where the worktree had it.
-pub(super) fn write(
-    ctx: &Ctx,
-    agent: &Agent,
-    (work, bundle): (Option<Oid>, Option<Oid>),
-    directory: &Path,
-) -> Result<()> {
+/// The commit with the work, and the one with the bundle.
+pub(super) type Kept = (Option<Oid>, Option<Oid>);
+
+/// Fills a directory that is empty: the work, and beside it the bundle where the worktree had it. That
+/// happens elsewhere, where the file system allows it, and the directory gets everything by one rename, so
+/// that no kill leaves a part that looks like the whole.
+pub(super) fn write(ctx: &Ctx, agent: &Agent, kept: Kept, directory: &Path) -> Result<()> {
     require_empty(directory)?;
+    let above = directory.parent().unwrap_or(directory);
+    fs::create_dir_all(above).at("could not make", above)?;
+    let half_made = half_made(ctx, directory, above)?;
+    let filled = fill(ctx, agent, kept, &half_made);
+    ctx.reached("filled");
+    let moved = filled.map(|()| fs::rename(&half_made, directory));
+    if matches!(moved, Ok(Ok(()))) {
+        return Ok(());
+    }
+    let _ = fs::remove_dir_all(&half_made);
+    moved?.or_else(|_| {
+        // What cannot be replaced, such as a mount point, is filled where it is.
+        require_empty(directory)?;
+        fill(ctx, agent, kept, directory)
+    })
+}
+
+/// A place on the same file system, with our other half-made things if they are there.
+fn half_made(ctx: &Ctx, directory: &Path, above: &Path) -> Result<PathBuf> {
+    let scratch = layout::tmp_dir(ctx.repo.common_dir());
+    fs::create_dir_all(&scratch).at("could not make", &scratch)?;
+    let device = |path: &Path| fs::metadata(path).map(|metadata| metadata.dev()).ok();
+    Ok(fsx::unique_name(&match device(&scratch) == device(above) {
+        true => scratch.join("rescued"),
+        false => directory.to_owned(),
+    }))
+}
+
+fn fill(ctx: &Ctx, agent: &Agent, (work, bundle): Kept, directory: &Path) -> Result<()> {
     fs::create_dir_all(directory).at("could not make", directory)?;
     if let Some(commit) = work {
         checkout(ctx, commit, directory)?;

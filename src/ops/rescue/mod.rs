@@ -5,11 +5,12 @@
 //! interrupted has left older ones. Nothing is taken off the keep chain, so the same thing can be
 //! rescued any number of times. Nothing that exists is overwritten.
 
+mod expired;
 mod files;
 
 use super::agent_report::{AgentReport, Reporter};
 use crate::domain::agent::Agent;
-use crate::domain::event::{Event, What};
+use crate::domain::event::What;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::branch::full_name;
@@ -18,11 +19,14 @@ use crate::ops::{Ctx, show};
 use crate::store::ledger::Ledger;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
-use std::collections::HashMap;
 use std::path::PathBuf;
 
 /// How many numbered names a branch is tried under.
 const BRANCH_VARIANTS: usize = 1000;
+
+/// The steps of a rescue to files, in order, under the names given to
+/// [`crate::ops::ctx::Seams::reached`]; one to a branch has no `filled`.
+pub const STEPS: [&str; 3] = ["filled", "made", "told"];
 
 /// Where it goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -77,7 +81,7 @@ pub fn plan(ctx: &Ctx, who: &str, destination: Destination) -> Result<RescuePlan
     let ledger = Ledger::new(&ctx.repo);
     let agent = show::find(ctx, &ledger, who)?;
     let events = ledger.events(agent.spawn_commit)?;
-    let gone = expired(ctx, &events)?;
+    let gone = expired::expired(ctx, &events)?;
     let (mut tip, mut work, mut bundle) = (None, None, None);
     for event in &events {
         match event.what {
@@ -109,7 +113,12 @@ pub fn plan(ctx: &Ctx, who: &str, destination: Destination) -> Result<RescuePlan
     }
     match &plan.destination {
         Destination::Directory(path) => files::require_empty(&ctx.absolute(path))?,
-        Destination::Branch(name) => ctx.repo.require_free_branch(&full_name(name)?)?,
+        Destination::Branch(name) => {
+            let full = full_name(name)?;
+            if !plan.is_made(ctx, &full)? {
+                ctx.repo.require_free_branch(&full)?;
+            }
+        }
         Destination::RescuedBranch => {}
     }
     Ok(plan)
@@ -145,26 +154,11 @@ pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
         }
         (_, None) => return Err(plan.only_bundle()),
     };
+    ctx.reached("made");
     let what = What::Rescued { to };
     Ledger::new(&ctx.repo).append(plan.agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
+    ctx.reached("told");
     Ok(report)
-}
-
-/// What was let go of and is not whole any more, with the time of that. Until git has collected it, it can
-/// be given back like anything else.
-fn expired(ctx: &Ctx, events: &[Event]) -> Result<HashMap<Oid, DateTime<Utc>>> {
-    let mut gone = HashMap::new();
-    for event in events {
-        let What::Expired { commits } = &event.what else {
-            continue;
-        };
-        for commit in commits {
-            if !ctx.repo.is_complete(*commit)? {
-                gone.insert(*commit, event.at.time());
-            }
-        }
-    }
-    Ok(gone)
 }
 
 impl RescuePlan {
@@ -205,13 +199,18 @@ impl RescuePlan {
         ))
     }
 
+    /// Whether a branch is what would be made: a rescue before this one did it and may have been killed.
+    fn is_made(&self, ctx: &Ctx, branch: &str) -> Result<bool> {
+        Ok(self.commit.is_some() && ctx.repo.tip(branch)?.oid() == self.commit)
+    }
+
     fn make_branch(&self, ctx: &Ctx, commit: Oid) -> Result<String> {
         let reason = format!("agent: rescue {}", self.agent.id.short());
         let who = ctx.identities()?.committer;
         let make = |name: &str| ctx.repo.create_branch(name, commit, &who, &reason);
         if let Destination::Branch(name) = &self.destination {
             let full = full_name(name)?;
-            return match make(&full)? {
+            return match self.is_made(ctx, &full)? || make(&full)? {
                 true => Ok(full),
                 false => Err(taken(&full)),
             };
