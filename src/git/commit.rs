@@ -1,8 +1,10 @@
-//! Committing in a worktree as its user would: by the user's own `git commit`, with every hook.
+//! Committing as the user would: in a worktree by the user's own `git commit`, with every hook; in the object
+//! database alone with the user's signature.
 
-use super::command;
 use super::identity::Identities;
 use super::landing::Checkout;
+use super::objects::NewCommit;
+use super::{Repo, command};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use std::fs;
@@ -80,6 +82,41 @@ impl Checkout {
         let mut command = self.git();
         command.args(["rev-parse", "--verify", "HEAD"]);
         named(&command::successful(command)?)
+    }
+}
+
+impl Repo {
+    /// Writes a commit as the user's git would for a merge of its own: signed where `commit.gpgSign` says so,
+    /// with whatever `gpg.format`, `gpg.program` and `user.signingKey` name. Touches no ref.
+    ///
+    /// # Errors
+    /// `commit-refused` when it cannot be signed; as [`Repo::write_commit`].
+    pub fn write_commit_as_user(&self, new: &NewCommit<'_>) -> Result<Oid> {
+        if self.config_bool("commit.gpgSign")? != Some(true) {
+            return self.write_commit(new);
+        }
+        let mut command = self.plumbing();
+        command.args(["commit-tree", "-S", &new.tree.to_hex()]);
+        for parent in new.parents {
+            command.args(["-p", &parent.to_hex()]);
+        }
+        for (role, who) in [("AUTHOR", new.author), ("COMMITTER", new.committer)] {
+            command.env(format!("GIT_{role}_NAME"), &who.name);
+            command.env(format!("GIT_{role}_EMAIL"), &who.email);
+            // The `@` keeps git from guessing at what else the digits could mean.
+            command.env(format!("GIT_{role}_DATE"), format!("@{}", who.date()));
+        }
+        let output = command::feed(command, new.message.as_bytes())?;
+        if output.status.success() {
+            return named(&output.stdout);
+        }
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        Err(Error::new(
+            Code::CommitRefused,
+            "commit.gpgSign is set, and git could not sign the commit",
+        )
+        .hint("to see how commits are signed, run git config --get-regexp '^(gpg|user.signingkey)'")
+        .because(said))
     }
 }
 

@@ -21,12 +21,15 @@ pub struct Identity {
 impl Identity {
     /// The form that commit headers and reflogs use: `<name> <<email>> <seconds> <zone>`.
     pub fn stamp(&self) -> String {
+        format!("{} <{}> {}", self.name, self.email, self.date())
+    }
+
+    /// The time alone: `<seconds> <zone>`.
+    pub fn date(&self) -> String {
         let sign = if self.offset_minutes < 0 { '-' } else { '+' };
         let minutes = self.offset_minutes.abs();
         format!(
-            "{} <{}> {} {sign}{:02}{:02}",
-            self.name,
-            self.email,
+            "{} {sign}{:02}{:02}",
             self.seconds,
             minutes / 60,
             minutes % 60

@@ -170,6 +170,56 @@ fn work_that_an_agent_hid_from_git_lands_as_it_was_judged() {
     }
 }
 
+/// Makes git sign, by a program that does nothing but what git asks of one.
+fn sign_by(agent: &Agent, script: &str) {
+    let program = agent.repo.path().with_file_name("sign");
+    std::fs::write(&program, format!("#!/bin/sh\n{script}")).expect("written");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&program, mode).expect("executable");
+    let program = program.to_str().expect("UTF-8");
+    agent.repo.git(["config", "commit.gpgSign", "true"]);
+    agent.repo.git(["config", "gpg.program", program]);
+}
+
+#[test]
+fn a_landing_is_signed_where_the_users_own_merges_are() {
+    let signs =
+        "cat >/dev/null\necho '[GNUPG:] SIG_CREATED ' >&2\necho '-----BEGIN PGP SIGNATURE-----'\n";
+    for method in ["--no-ff", "--squash"] {
+        let agent = ready();
+        let judged = agent.verify(&[]);
+        sign_by(&agent, signs);
+        answer(&agent, "merge", &[method]);
+        for commit in ["main", agent.branch.as_str()] {
+            let text = agent.repo.git(["cat-file", "commit", commit]);
+            assert!(text.contains("\ngpgsig -----BEGIN"), "{text}");
+            assert!(text.contains("\nauthor A U Thor <author@example.com> "));
+            assert!(text.contains(&format!("\n\nAgent-Id: {}", agent.id)));
+        }
+        let tree = agent.repo.git(["rev-parse", "main^{tree}"]);
+        assert_eq!(judged["merged_tree"], tree);
+        agent.repo.git(["config", "--unset", "gpg.program"]);
+        require_sound(&agent);
+    }
+}
+
+#[test]
+fn what_cannot_be_signed_does_not_land() {
+    let agent = ready();
+    agent.verify(&[]);
+    sign_by(&agent, "echo no key >&2\nexit 1\n");
+    let refs = agent.repo.git(["for-each-ref"]);
+    let status = agent.git(&["status", "--porcelain"]);
+    let output = run(&agent, "merge", &[]);
+    refused(&output, "commit-refused", 3);
+    assert!(describe(&output).contains("no key"));
+    assert_eq!(agent.repo.git(["for-each-ref"]), refs);
+    assert_eq!(agent.git(&["status", "--porcelain"]), status);
+    agent.repo.git(["config", "commit.gpgSign", "false"]);
+    answer(&agent, "merge", &[]);
+    require_sound(&agent);
+}
+
 #[test]
 fn an_untracked_or_ignored_file_is_never_overwritten() {
     check_dirty("src/two.rs", |agent| {

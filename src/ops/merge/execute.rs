@@ -136,7 +136,14 @@ fn keep_what_is_only_staged(
     }
     let id = plan.agent.id;
     let message = format!("agent: staged by {}\n", id.short());
-    let commit = write(&ctx.repo, staged, &[plan.tip], &message, &ctx.identities()?)?;
+    let who = ctx.identities()?;
+    let commit = ctx.repo.write_commit(&NewCommit {
+        tree: staged,
+        parents: &[plan.tip],
+        author: &who.author,
+        committer: &who.committer,
+        message: &message,
+    })?;
     keep::keep(&ctx.repo, &[commit], &format!("staged {id}"), ctx.now())?;
     let what = What::Salvaged { commit };
     let ledger = Ledger::new(&ctx.repo);
@@ -211,8 +218,9 @@ fn land(
     Ok(commit)
 }
 
+/// Writes a commit that becomes history, and is signed as the user's own merges are.
 fn write(repo: &Repo, tree: Oid, parents: &[Oid], message: &str, who: &Identities) -> Result<Oid> {
-    repo.write_commit(&NewCommit {
+    repo.write_commit_as_user(&NewCommit {
         tree,
         parents,
         author: &who.author,
