@@ -121,6 +121,27 @@ fn every_byte_an_agent_wrote_is_kept() {
     );
 }
 
+/// Git tells such a change from none by comparing the file's time with the index's own.
+#[test]
+fn a_change_in_the_tick_in_which_it_was_staged_is_kept() {
+    use std::os::unix::fs::MetadataExt;
+    let agent = Agent::new();
+    let path = agent.worktree.join("src/lib.rs");
+    let stat = || fs::metadata(&path).map(|file| (file.mtime(), file.mtime_nsec(), file.size()));
+    for attempt in 1000..1200 {
+        fs::write(&path, format!("staged {attempt}\n")).expect("write");
+        let before = stat().expect("there");
+        agent.git(&["add", "src/lib.rs"]);
+        fs::write(&path, format!("edited {attempt}\n")).expect("write");
+        if stat().expect("there") == before {
+            break;
+        }
+    }
+    let written = fs::read_to_string(&path).expect("there");
+    discarded(&agent, &[]);
+    assert_kept(&agent.repo, &[&written], "changed in one tick");
+}
+
 #[test]
 fn git_itself_can_apply_a_salvage_as_a_stash() {
     let agent = busy();
