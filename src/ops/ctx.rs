@@ -28,6 +28,8 @@ pub struct Env {
     pub home: Option<PathBuf>,
     /// `GIT_AGENT_ID`: set inside an agent that we started.
     pub agent: Option<String>,
+    /// `GIT_AGENT_FENCED`: set where a kernel sandbox of ours is around us.
+    pub fenced: bool,
     /// What git tells a hook about the commit it is making.
     pub staging: Staging,
     /// This program's own file, for hooks to run.
@@ -58,6 +60,7 @@ impl Env {
             agent: std::env::var("GIT_AGENT_ID")
                 .ok()
                 .filter(|id| !id.is_empty()),
+            fenced: std::env::var_os("GIT_AGENT_FENCED").is_some_and(|fenced| !fenced.is_empty()),
             staging: Staging {
                 index: std::env::var_os("GIT_INDEX_FILE").map(PathBuf::from),
                 merged: std::env::vars_os()

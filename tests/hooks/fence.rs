@@ -1,5 +1,5 @@
-use super::{Fenced, said};
-use crate::support::git_output;
+use super::{Fenced, said, script};
+use crate::support::{TestRepo, git_in, git_output, isolated};
 
 #[test]
 fn a_commit_out_of_scope_is_refused_by_name() {
@@ -218,4 +218,31 @@ fn without_a_row_commits_stop_and_refs_go_on() {
         ["commit", "--quiet", "--allow-empty", "-m", "main"],
     );
     assert!(main.status.success() && main.stderr.is_empty());
+}
+
+/// Deleting `CHERRY_PICK_HEAD` makes git lock `packed-refs`; here somebody else has that lock, in a sandbox
+/// the kernel refuses it.
+#[test]
+fn a_pick_is_over_although_git_cannot_clear_it_away() {
+    for (fenced, has_own) in [("", false), ("1", false), ("1", true)] {
+        let repo = TestRepo::with_commit();
+        if has_own {
+            script(&repo.path().join(".git/hooks/reference-transaction"), "cat");
+        }
+        let agent = Fenced::on(repo);
+        agent.stage("src/lib.rs");
+        agent.allowed(&["commit", "--quiet", "-m", "work"]);
+        let lock = agent.repo.path().join(".git/packed-refs.lock");
+        std::fs::write(&lock, "").expect("write");
+        let rebased = isolated("git", &agent.top)
+            .env("GIT_AGENT_FENCED", fenced)
+            .args(["-c", "core.packedRefsTimeout=0"])
+            .args(["rebase", "--quiet", "--force-rebase", "HEAD~1"])
+            .output()
+            .expect("git starts");
+        assert!(rebased.status.success(), "{}", said(&rebased));
+        let pick = git_in(&agent.top, ["rev-parse", "--git-path", "CHERRY_PICK_HEAD"]);
+        let is_over = !agent.top.join(pick).exists();
+        assert_eq!(is_over, !fenced.is_empty(), "{fenced:?} {has_own}");
+    }
 }

@@ -128,7 +128,7 @@ fn whatever_was_changed_is_named_and_repaired() {
             let path = agent.shims().join("pre-commit");
             let text = std::fs::read_to_string(&path)
                 .expect("a shim")
-                .replace("version 1", "version 0");
+                .replace("version 2", "version 0");
             std::fs::remove_file(&path).expect("removed");
             script(&path, "");
             std::fs::write(&path, text).expect("write");

@@ -4,13 +4,14 @@
 //! |---|---|---|
 //! | `pre-commit`, `pre-merge-commit` | refuses staged paths out of scope | refuses |
 //! | `commit-msg` | adds the trailer `Agent-Id`, once | warns |
-//! | `reference-transaction` | refuses refs that are not the agent's, and commits out of scope | lets pass, warns |
+//! | `reference-transaction` | refuses refs that are not the agent's, and commits out of scope; in a sandbox, clears up after picks | lets pass, warns |
 //! | `pre-push` | refuses | refuses |
 //!
 //! Outside an agent's worktree they do nothing at all. `verify` judges what they let pass.
 
 mod commit_msg;
 mod fence;
+mod leftovers;
 mod transaction;
 
 use crate::domain::agent::Agent;
@@ -76,14 +77,14 @@ pub fn may_pass(hook: &str) -> bool {
 }
 
 fn judge(ctx: &Ctx, short_id: &str, call: &Call<'_>, input: &[u8]) -> Result<()> {
+    let is_state = |state: &str| call.arguments.first().is_some_and(|given| given == state);
     match call.name {
         "pre-commit" | "pre-merge-commit" => {
             fence::require_staged_in_scope(ctx, require_agent(ctx)?)
         }
         "commit-msg" => commit_msg::add_trailer(ctx, &require_agent(ctx)?, call.arguments),
-        "reference-transaction" if call.arguments.first().is_some_and(|state| state == "prepared") => {
-            transaction::judge(ctx, input)
-        }
+        "reference-transaction" if is_state("prepared") => transaction::judge(ctx, input),
+        "reference-transaction" if is_state("committed") => leftovers::clear(ctx, input),
         "pre-push" => Err(Error::new(
             Code::HookRefused,
             format!("agent {short_id} does not push"),

@@ -9,7 +9,7 @@ const GENERAL: &str = include_str!("../../../hooks/git/shim");
 const TRANSACTION: &str = include_str!("../../../hooks/git/reference-transaction");
 
 /// The version in the second line of every shim; it grows whenever a text changes.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Where the settings of the configuration's route begin.
 pub(super) const SECTION: &str = "hook.git-agent-";
@@ -108,7 +108,7 @@ mod tests {
             assert_eq!(recognise(&text), expected);
             assert_eq!(recognise(&text.replace("exit 1", "exit 0")), Found::Foreign);
             assert_eq!(
-                recognise(&text.replace("version 1.", "version 7.")),
+                recognise(&text.replace(&format!("version {VERSION}."), "version 7.")),
                 Found::Version(7)
             );
         }
