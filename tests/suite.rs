@@ -53,6 +53,8 @@ mod report;
 mod roles;
 /// Commands that work for agents.
 mod run;
+/// The kernel's fence around an agent's command.
+mod sandbox;
 /// Scope: globset's traps by name, agreement with a naive matcher and with git.
 mod scope;
 /// The main job.

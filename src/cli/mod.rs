@@ -8,6 +8,7 @@ mod decide;
 mod diff;
 mod discard;
 mod doctor;
+mod fenced;
 mod gc;
 mod hook;
 mod hooks;

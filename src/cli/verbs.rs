@@ -2,8 +2,8 @@
 
 use super::ui::Ui;
 use super::{
-    check, commit, decide, diff, discard, doctor, gc, hook, hooks, init, list, merge, overlap,
-    report, rescue, roles, run, settle, show, spawn, tree, verify, warden,
+    check, commit, decide, diff, discard, doctor, fenced, gc, hook, hooks, init, list, merge,
+    overlap, report, rescue, roles, run, settle, show, spawn, tree, verify, warden,
 };
 use crate::error::{Exit, Result};
 use crate::ops::Ctx;
@@ -38,6 +38,8 @@ pub(super) enum Command {
     Warden(warden::WardenArgs),
     #[command(hide = true)]
     Launch(warden::LaunchArgs),
+    #[command(hide = true)]
+    Fenced(fenced::FencedArgs),
     Roles(roles::RolesArgs),
     Hooks(hooks::HooksArgs),
     Doctor(doctor::DoctorArgs),
@@ -62,6 +64,7 @@ pub(super) fn dispatch(command: Command, ui: &mut Ui) -> Result<Exit> {
         Command::Run(args) => run::run(&ctx()?, ui, args),
         Command::Warden(args) => warden::run(args),
         Command::Launch(args) => warden::run_launch(&args),
+        Command::Fenced(args) => fenced::run(args),
         Command::Verify(args) => verify::run(&ctx()?, ui, args),
         Command::Done(args) => settle::run_done(&ctx()?, ui, &args),
         Command::Fail(args) => settle::run_fail(&ctx()?, ui, &args),

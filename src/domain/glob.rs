@@ -21,6 +21,15 @@ use unicode_normalization::UnicodeNormalization;
 /// How long a glob may be, in bytes. Real ones are below 100; the limit keeps a denial readable.
 const MAX_LENGTH: usize = 512;
 
+/// Where the paths that a glob matches can be.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reach {
+    /// Anywhere below this directory; the empty one is the top of the repository.
+    Below(String),
+    /// This path and no other.
+    Path(String),
+}
+
 /// A glob that obeys the rules of every scope. Rules that depend on the role (a bare `**`) are
 /// applied where the role is known.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,6 +77,23 @@ impl Glob {
     pub fn needs_git_dir(&self) -> bool {
         self.alternatives()
             .all(|pattern| pattern.split('/').any(|part| is_git_dir(part.as_bytes())))
+    }
+
+    /// The narrowest places that hold every path the glob matches, one for each alternative.
+    pub fn reach(&self) -> Vec<Reach> {
+        self.alternatives()
+            .map(|pattern| {
+                let parts = pattern.split('/');
+                let literal: Vec<_> = parts
+                    .take_while(|part| !part.contains(['*', '?', '[']))
+                    .collect();
+                let literal = literal.join("/");
+                match literal.len() == pattern.len() {
+                    true => Reach::Path(literal),
+                    false => Reach::Below(literal),
+                }
+            })
+            .collect()
     }
 
     /// The patterns without braces that together mean this glob, each normalised.
@@ -187,6 +213,22 @@ mod tests {
         check("app/[[]slug]/page.tsx", "app/[[]slug]/page.tsx");
         check(".git/**", ".git/**");
         check(".claude/**", ".claude/**");
+    }
+
+    #[test]
+    fn a_glob_reaches_no_further_than_its_literal_directories() {
+        let check = |glob: &str, expected: &[Reach]| {
+            assert_eq!(Glob::parse(glob).expect(glob).reach(), expected, "{glob}");
+        };
+        let below = |directory: &str| Reach::Below(directory.to_owned());
+        check("src/auth/**", &[below("src/auth")]);
+        check("src/auth/", &[below("src/auth")]);
+        check("src/*.rs", &[below("src")]);
+        check("src/a*/b/c", &[below("src")]);
+        check("**/*.md", &[below("")]);
+        check("app/[[]slug]/page.tsx", &[below("app")]);
+        check("Cargo.toml", &[Reach::Path("Cargo.toml".to_owned())]);
+        check("{src,tests}/**", &[below("src"), below("tests")]);
     }
 
     #[test]

@@ -24,6 +24,7 @@ pub mod prompt;
 pub mod ref_update;
 pub mod role;
 pub mod run;
+pub mod sandbox;
 pub mod scope;
 pub mod secret;
 pub mod stamp;

@@ -21,6 +21,23 @@ impl Repo {
     /// # Errors
     /// `git-failed` when a configuration file cannot be read.
     pub fn settings(&self, prefix: &str) -> Result<Vec<Setting>> {
+        self.settings_where(prefix, |_| true)
+    }
+
+    /// As [`Repo::settings`], without those of the current worktree's own `config.worktree`, which an
+    /// agent can write where that is its worktree.
+    ///
+    /// # Errors
+    /// As [`Repo::settings`].
+    pub fn shared_settings(&self, prefix: &str) -> Result<Vec<Setting>> {
+        self.settings_where(prefix, |level| level != git2::ConfigLevel::Worktree)
+    }
+
+    fn settings_where(
+        &self,
+        prefix: &str,
+        counts: impl Fn(git2::ConfigLevel) -> bool,
+    ) -> Result<Vec<Setting>> {
         let what = "could not read the configuration";
         let config = self.inner.config().map_err(|error| failed(what, error))?;
         let entries = config.entries(None).map_err(|error| failed(what, error))?;
@@ -30,6 +47,9 @@ impl Repo {
                 let Some(key) = entry.name().ok().filter(|key| key.starts_with(prefix)) else {
                     return;
                 };
+                if !counts(entry.level()) {
+                    return;
+                }
                 let value = match entry.has_value() {
                     true => entry.value().ok(),
                     false => Some("true"),

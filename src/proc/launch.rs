@@ -19,8 +19,13 @@ pub fn launch(warden: u32, program: &OsStr, arguments: &[OsString]) -> Error {
     if !is_below(warden) {
         return fail(std::io::Error::other("the process above it is gone"));
     }
-    let error = Command::new(program).args(arguments).exec();
-    let name = program.to_string_lossy();
+    replace(Command::new(program).args(arguments))
+}
+
+/// Lets a command take the place of this process. Comes back only with the reason why it could not.
+pub(super) fn replace(command: &mut Command) -> Error {
+    let error = command.exec();
+    let name = command.get_program().to_string_lossy();
     match error.kind() {
         ErrorKind::NotFound => not_found(&name),
         _ => Error::new(

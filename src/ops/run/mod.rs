@@ -26,6 +26,7 @@ mod execute;
 mod outline;
 pub mod output;
 pub mod prompt;
+pub mod fence;
 pub(in crate::ops) mod record;
 mod report;
 mod stage;

@@ -1,0 +1,144 @@
+//! The kernel's fence around an agent's command: what was asked for, what it lets through, and how much of
+//! it a kernel can enforce.
+
+use std::path::PathBuf;
+
+/// What the caller asks of the sandbox.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// As much as the kernel can, and the report says how much that was.
+    #[default]
+    Auto,
+    /// Nothing is started unless the kernel can refuse writes.
+    Require,
+    /// As `Require`, and of the worktree only what the whitelist's directories hold may be written.
+    Strict,
+    /// No fence.
+    Off,
+}
+
+impl Mode {
+    /// Every mode, the usual one first.
+    pub const ALL: [Mode; 4] = [Mode::Auto, Mode::Require, Mode::Strict, Mode::Off];
+
+    /// The word used on the command line and in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Mode::Auto => "auto",
+            Mode::Require => "require",
+            Mode::Strict => "strict",
+            Mode::Off => "off",
+        }
+    }
+
+    /// Reads the word back.
+    pub fn parse(word: &str) -> Option<Mode> {
+        Mode::ALL.into_iter().find(|mode| mode.as_str() == word)
+    }
+
+    /// Whether nothing may start without a fence.
+    pub fn insists(self) -> bool {
+        matches!(self, Mode::Require | Mode::Strict)
+    }
+}
+
+/// What a fenced command may write: files, and directories with everything below them. The paths are
+/// absolute and free of symlinks. Everything else it may read and execute, as far as permissions go.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fence {
+    /// Each place once.
+    pub writable: Vec<PathBuf>,
+}
+
+/// How much of a fence a kernel can enforce; each level contains the ones before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// Creating, writing, truncating, renaming, linking and removing of files (Landlock ABI 3, Linux 6.2).
+    Files,
+    /// Those, and ioctl(2) on devices (ABI 5, Linux 6.10).
+    Devices,
+    /// Those, and signals and abstract sockets of processes outside (ABI 6, Linux 6.12).
+    Processes,
+}
+
+impl Level {
+    /// Every level, in rising order.
+    pub const ALL: [Level; 3] = [Level::Files, Level::Devices, Level::Processes];
+
+    /// The word used between processes of ours.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Level::Files => "files",
+            Level::Devices => "devices",
+            Level::Processes => "processes",
+        }
+    }
+
+    /// Reads the word back.
+    pub fn parse(word: &str) -> Option<Level> {
+        Level::ALL.into_iter().find(|level| level.as_str() == word)
+    }
+
+    /// What the highest level refuses and this one lets through.
+    pub fn missing(self) -> &'static [&'static str] {
+        const MISSING: [&str; 3] = ["device-ioctl", "signals", "abstract-sockets"];
+        match self {
+            Level::Files => &MISSING,
+            Level::Devices => &MISSING[1..],
+            Level::Processes => &[],
+        }
+    }
+}
+
+/// What is enforced around a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Enforcement {
+    /// Nothing, because nobody asked for it.
+    Off,
+    /// Nothing, although it was asked for.
+    Impossible {
+        /// What this system lacks.
+        why: String,
+    },
+    /// The fence, as far as this kernel can.
+    Fenced(Level),
+}
+
+impl Enforcement {
+    /// One word for JSON and the ledger.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Enforcement::Off => "off",
+            Enforcement::Impossible { .. } => "none",
+            Enforcement::Fenced(level) if level.missing().is_empty() => "full",
+            Enforcement::Fenced(_) => "partial",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_come_back_as_what_they_were() {
+        for mode in Mode::ALL {
+            assert_eq!(Mode::parse(mode.as_str()), Some(mode));
+        }
+        for level in Level::ALL {
+            assert_eq!(Level::parse(level.as_str()), Some(level));
+        }
+        assert_eq!((Mode::parse("on"), Level::parse("")), (None, None));
+    }
+
+    #[test]
+    fn what_a_level_misses_is_named() {
+        let check = |level: Level, word: &str, missing: usize| {
+            assert_eq!(Enforcement::Fenced(level).as_str(), word);
+            assert_eq!(level.missing().len(), missing);
+        };
+        check(Level::Files, "partial", 3);
+        check(Level::Devices, "partial", 2);
+        check(Level::Processes, "full", 0);
+    }
+}

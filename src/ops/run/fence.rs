@@ -1,0 +1,193 @@
+//! Which places the command of one agent may write.
+//!
+//! ```text
+//! with a worktree   the worktree (strict: the whitelist's directories and the bundle), its admin directory,
+//!                   objects, the directory of its branch and that of its reflog
+//! shared            its bundle
+//! both              the private TMPDIR, the spool, what --allow-write and agent.run.allowWrite name
+//! ```
+//!
+//! Not in there, so refused by the kernel: other worktrees, hooks, configuration, every other ref,
+//! `info/exclude`, the home directory. The kernel knows directories and not globs, so the fence is wider
+//! than the scope, and `verify` judges what happened inside.
+//!
+//! What an agent could have written in an earlier run decides nothing here: its worktree counts where
+//! worktree and admin directory name each other, its `config.worktree` is not read, and a symlink in a
+//! place that lies in the worktree is an error.
+
+mod strict;
+
+pub use crate::proc::sandbox::{Plan, enter};
+
+use crate::domain::agent::Agent;
+use crate::domain::event::Isolation;
+use crate::domain::sandbox::{Fence, Mode};
+use crate::error::{Code, Error, IoContext, Result};
+use crate::git::worktree::belongs_to;
+use crate::ops::Ctx;
+use crate::store::{fsx, layout};
+use crate::wire::policy::Policy;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What the key of the setting that opens further places starts with; git writes keys in lower case.
+const ALLOW_WRITE: &str = "agent.run.allowwrite";
+
+/// Git's settings for a command behind a fence, as pairs for `GIT_CONFIG_KEY_<n>`: housekeeping would pack
+/// everybody's refs, which the fence refuses.
+pub const GIT_SETTINGS: [(&str, &str); 2] = [("gc.auto", "0"), ("maintenance.auto", "false")];
+
+/// Whom the fence is for, and what lies ready for this run.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    /// The agent.
+    pub agent: &'a Agent,
+    /// What binds it.
+    pub policy: &'a Policy,
+    /// What was asked of the sandbox.
+    pub mode: Mode,
+    /// Its private `TMPDIR`.
+    pub temporary: &'a Path,
+    /// Its spool.
+    pub spool: &'a Path,
+    /// Further places, as the caller typed them.
+    pub allow: &'a [PathBuf],
+}
+
+/// A fence, and what it will be in the way of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// What may be written.
+    pub fence: Fence,
+    /// Sentences for the caller.
+    pub warnings: Vec<String>,
+}
+
+/// Works out the fence of one run. Makes the directories that have to exist to be named in it.
+///
+/// # Errors
+/// `worktree-foreign` when the worktree and its admin directory do not name each other, `usage` for a
+/// further place that does not exist, `sandbox-unavailable` for a symlink in the way of `strict`, `io`.
+pub fn bounds(ctx: &Ctx, request: &Request<'_>) -> Result<Bounds> {
+    let mut warnings = Vec::new();
+    let common_dir = ctx.repo.common_dir();
+    let mut writable = match request.agent.isolation {
+        Some(Isolation::Shared) => {
+            let bundle = layout::agent_dir(common_dir, request.agent.id).join("bundle");
+            fsx::create_dir(&bundle)?;
+            vec![real(&bundle)?]
+        }
+        _ => own_places(ctx, request, &mut warnings)?,
+    };
+    for directory in [request.temporary, request.spool] {
+        fsx::create_dir(directory)?;
+        writable.push(real(directory)?);
+    }
+    for place in further_places(ctx, request.allow)? {
+        if common_dir.starts_with(&place) {
+            let place = place.display();
+            warnings.push(format!(
+                "{place} may be written, and the repository's hooks, settings and refs with it"
+            ));
+        }
+        writable.push(place);
+    }
+    writable.sort();
+    writable.dedup();
+    Ok(Bounds {
+        fence: Fence { writable },
+        warnings,
+    })
+}
+
+/// What belongs to an agent with a worktree.
+fn own_places(
+    ctx: &Ctx,
+    request: &Request<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<PathBuf>> {
+    let common_dir = real(ctx.repo.common_dir())?;
+    let worktree = own_worktree(ctx, request.agent)?;
+    let mut places = match request.mode {
+        Mode::Strict => strict::places(&worktree, request.policy)?,
+        _ => vec![worktree],
+    };
+    places.push(real(
+        &ctx.repo.admin_dir(&layout::worktree_name(request.agent.id)),
+    )?);
+    places.push(made(common_dir.join("objects"))?);
+    let branch = request.agent.branch.as_deref().unwrap_or_default();
+    match Path::new(branch).parent() {
+        Some(directory) if directory.starts_with("refs/heads") && directory != Path::new("refs/heads") => {
+            places.push(made(common_dir.join(directory))?);
+            places.push(made(common_dir.join("logs").join(directory))?);
+        }
+        _ => warnings.push(format!(
+            "{branch} lies beside everybody's branches, so nothing can be committed on it inside the \
+             sandbox; git agent commit {} does it from outside",
+            request.agent.id.short()
+        )),
+    }
+    Ok(places)
+}
+
+/// Where the agent's worktree is.
+///
+/// The admin directory is the agent's to write, so what it says is believed only where it points at a
+/// directory that names it back: an agent can write such a `.git` file in its own places alone.
+fn own_worktree(ctx: &Ctx, agent: &Agent) -> Result<PathBuf> {
+    let name = layout::worktree_name(agent.id);
+    let admin_dir = ctx.repo.admin_dir(&name);
+    let found = ctx
+        .repo
+        .worktrees()?
+        .into_iter()
+        .find(|worktree| worktree.name == name && belongs_to(&worktree.path, &admin_dir));
+    match found {
+        Some(worktree) => real(&worktree.path),
+        None => Err(Error::new(
+            Code::WorktreeForeign,
+            format!(
+                "agent {} and its worktree do not name each other",
+                agent.id.short()
+            ),
+        )
+        .hint("to see what is wrong with it, run git agent doctor")),
+    }
+}
+
+/// What the caller and the settings open besides. The settings of the agent's own worktree do not count.
+fn further_places(ctx: &Ctx, typed: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut places: Vec<PathBuf> = typed.iter().map(|path| ctx.absolute(path)).collect();
+    for setting in ctx.repo.shared_settings(ALLOW_WRITE)? {
+        let path = Path::new(&setting.value);
+        if !path.is_absolute() && !path.starts_with("~") {
+            let message = format!(
+                "agent.run.allowWrite is `{}`, which is neither absolute nor starts with ~/",
+                setting.value
+            );
+            return Err(Error::new(Code::Usage, message).hint(
+                "to see where it is set, run git config --show-origin --get-all agent.run.allowWrite",
+            ));
+        }
+        places.push(ctx.absolute(path));
+    }
+    let resolve = |path: PathBuf| {
+        fs::canonicalize(&path).map_err(|error| {
+            let message = format!("{} cannot be opened for writing", path.display());
+            Error::new(Code::Usage, message).because(error)
+        })
+    };
+    places.into_iter().map(resolve).collect()
+}
+
+/// A directory of the repository, made where it is missing: git prunes empty ones, and only what exists can
+/// be named. A symlink that an agent put there is not followed: the helper refuses it.
+fn made(directory: PathBuf) -> Result<PathBuf> {
+    fsx::create_dir(&directory)?;
+    Ok(directory)
+}
+
+fn real(path: &Path) -> Result<PathBuf> {
+    fs::canonicalize(path).at("could not resolve", path)
+}

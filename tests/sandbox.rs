@@ -1,0 +1,229 @@
+//! The kernel's fence around an agent's command, tried from inside with the real git.
+//!
+//! Where the kernel has no Landlock, these tests say so in a line and hold nothing.
+
+/// Ways out, tried and refused.
+mod escapes;
+/// What the fence lets through, and what notices it afterwards.
+mod limits;
+/// The places of a fence, and what `strict` leaves of a worktree.
+mod places;
+/// What an agent has to be able to do.
+mod work;
+
+use crate::support::agent::{SHARED_TASK, TASK};
+use crate::support::{TestRepo, isolated};
+use crate::verify::Agent;
+use git_agent::domain::sandbox::{Enforcement, Level, Mode};
+use git_agent::error::Result;
+use git_agent::git::Repo;
+use git_agent::ops::ctx::{Ctx, Env, Seams};
+use git_agent::ops::run::fence::{self, Bounds};
+use git_agent::proc::sandbox::{self, Outcome, Plan, read_report};
+use git_agent::store::ledger::Ledger;
+use git_agent::store::policy;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The level that this kernel enforces; `None`, after saying so, without Landlock.
+#[expect(
+    clippy::print_stdout,
+    reason = "a test that holds nothing here says so"
+)]
+pub fn level() -> Option<Level> {
+    match sandbox::enforcement(Mode::Auto).expect("auto never fails") {
+        Enforcement::Fenced(level) => Some(level),
+        other => {
+            println!("skipped, since this kernel cannot fence: {other:?}");
+            None
+        }
+    }
+}
+
+/// An agent, the places around it, and the fence.
+pub struct Fenced {
+    pub agent: Agent,
+    pub bounds: Bounds,
+    level: Level,
+}
+
+impl Fenced {
+    /// An agent of [`TASK`] in a fence of this kernel's best; `None` where it has none.
+    pub fn new(mode: Mode) -> Option<Fenced> {
+        let level = level()?;
+        let agent = Agent::of_task(TASK);
+        let bounds = bounds(&agent, mode, &[]).expect("a fence");
+        Some(Fenced {
+            agent,
+            bounds,
+            level,
+        })
+    }
+
+    /// A directory beside the repository.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        beside(&self.agent, name)
+    }
+
+    /// Where the helper reports.
+    pub fn report(&self) -> PathBuf {
+        self.beside("report")
+    }
+
+    /// A command behind the fence, in the worktree.
+    pub fn command(&self, words: &[&str]) -> Command {
+        self.command_at(self.level, words)
+    }
+
+    /// As [`Fenced::command`], on an older kernel.
+    pub fn command_at(&self, level: Level, words: &[&str]) -> Command {
+        let plan = Plan {
+            fence: &self.bounds.fence,
+            level,
+            report: &self.report(),
+        };
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        let program = Path::new(env!("CARGO_BIN_EXE_git-agent"));
+        let line = sandbox::wrap(program, &plan, &words);
+        let mut command = isolated(&line[0], &self.agent.worktree);
+        command.args(&line[1..]);
+        self.surround(&mut command);
+        command
+    }
+
+    /// The same command without a fence.
+    pub fn unfenced(&self, words: &[&str]) -> Command {
+        let mut command = isolated(words[0], &self.agent.worktree);
+        command.args(&words[1..]);
+        self.surround(&mut command);
+        command
+    }
+
+    fn surround(&self, command: &mut Command) {
+        command
+            .env("TMPDIR", self.beside("tmp"))
+            .env("HOME", self.beside("home"))
+            .env("MAIN", self.agent.repo.path())
+            .env("COMMON", self.agent.repo.path().join(".git"))
+            .env("OUT", self.beside("out"))
+            .env("US", env!("CARGO_BIN_EXE_git-agent"));
+    }
+
+    /// A shell script behind the fence.
+    pub fn shell(&self, script: &str) -> Output {
+        self.command(&["sh", "-ec", script])
+            .output()
+            .expect("starts")
+    }
+
+    /// What the helper said.
+    pub fn outcome(&self) -> Option<Outcome> {
+        read_report(&self.report()).expect("readable")
+    }
+}
+
+const ACTION: &str = "GIT_AGENT_TEST_ACTION";
+
+/// The words that start this test binary again to do one thing that no common program does.
+pub fn actor() -> Vec<String> {
+    let program = std::env::current_exe().expect("this binary");
+    let program = program.to_str().expect("UTF-8").to_owned();
+    [program.as_str(), "--exact", "sandbox::child", "--nocapture"]
+        .map(str::to_owned)
+        .to_vec()
+}
+
+/// Not a test: what is done inside a fence. It does nothing unless an action is named, and fails when that
+/// action is refused.
+#[test]
+fn child() {
+    use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixStream};
+    let variable = |name: &str| std::env::var(name).expect(name);
+    let Ok(action) = std::env::var(ACTION) else {
+        return;
+    };
+    match action.as_str() {
+        "abstract-socket" => {
+            let name = variable("SOCKET");
+            let address = SocketAddr::from_abstract_name(name).expect("a name");
+            UnixStream::connect_addr(&address).expect("connected");
+        }
+        "descriptor" => {
+            let victim = variable("VICTIM").parse().expect("a pid");
+            let victim = Pid::from_raw(victim).expect("a pid");
+            let victim = pidfd_open(victim, PidfdFlags::empty()).expect("opened");
+            pidfd_getfd(&victim, 1, PidfdGetfdFlags::empty()).expect("taken");
+        }
+        "udp" => {
+            let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("bound");
+            let sent = socket.send_to(b"out", variable("ADDRESS")).expect("sent");
+            assert_eq!(sent, 3);
+        }
+        other => panic!("no action {other}"),
+    }
+}
+
+fn beside(agent: &Agent, name: &str) -> PathBuf {
+    let path = agent.repo.path().with_file_name(name);
+    std::fs::create_dir_all(path.parent().expect("above")).expect("directories");
+    if name != "report" {
+        std::fs::create_dir_all(&path).expect("directories");
+    }
+    path
+}
+
+fn ctx_in(directory: &Path, agent: &Agent) -> Ctx {
+    let env = Env {
+        directory: directory.to_owned(),
+        home: Some(beside(agent, "home")),
+        ..Env::default()
+    };
+    let repo = Repo::open(directory).expect("a repository");
+    Ctx::new(repo, env, Seams::real())
+}
+
+/// The fence of an agent, as `run` works it out.
+pub fn bounds(agent: &Agent, mode: Mode, allow: &[&Path]) -> Result<Bounds> {
+    let repo = agent.repo.path();
+    bounds_from(&repo, agent, mode, allow)
+}
+
+/// As [`bounds`], for a caller who stands in a directory.
+pub fn bounds_from(stands: &Path, agent: &Agent, mode: Mode, allow: &[&Path]) -> Result<Bounds> {
+    let ctx = ctx_in(stands, agent);
+    let row = Ledger::new(&ctx.repo).find(&agent.id).expect("a row");
+    let blob = row.policy.expect("a policy");
+    let policy = policy::load(&ctx.repo, blob).expect("there").expect("ours");
+    let spool = ctx
+        .repo
+        .common_dir()
+        .join("agents/spool")
+        .join(row.id.short());
+    let allow: Vec<PathBuf> = allow.iter().map(|path| path.to_path_buf()).collect();
+    fence::bounds(
+        &ctx,
+        &fence::Request {
+            agent: &row,
+            policy: &policy,
+            mode,
+            temporary: &beside(agent, "tmp"),
+            spool: &spool,
+            allow: &allow,
+        },
+    )
+}
+
+/// An agent without a worktree.
+pub fn shared_agent() -> Agent {
+    let repo = TestRepo::with_commit();
+    let report = repo.spawn_task(SHARED_TASK, &[]);
+    Agent {
+        id: report["agent_id"].as_str().expect("an id").to_owned(),
+        worktree: repo.path(),
+        branch: String::new(),
+        repo,
+    }
+}

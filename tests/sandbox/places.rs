@@ -1,0 +1,179 @@
+use super::{Fenced, beside, bounds, bounds_from, level, shared_agent};
+use crate::support::TestRepo;
+use crate::support::agent::{TASK, describe};
+use crate::verify::Agent;
+use git_agent::domain::sandbox::Mode;
+use git_agent::error::Code;
+use std::fs;
+use std::path::Path;
+
+/// The places of a fence, with what differs from run to run replaced.
+fn places(agent: &Agent, mode: Mode, allow: &[&Path]) -> String {
+    let bounds = bounds(agent, mode, allow).expect("a fence");
+    let top = agent.repo.path().with_file_name("");
+    let lines = bounds.fence.writable.iter().map(|path| {
+        let inside = path.strip_prefix(&top).expect("beside the repository");
+        let text = inside.to_str().expect("UTF-8");
+        text.replace(&agent.id[..8], "<id8>") + "\n"
+    });
+    lines.chain(bounds.warnings).collect()
+}
+
+#[test]
+fn an_agent_writes_its_own_places_alone() {
+    let agent = Agent::of_task(TASK);
+    insta::assert_snapshot!(places(&agent, Mode::Auto, &[]), @r"
+    repo/.claude/worktrees/agent-<id8>
+    repo/.git/agents/spool/<id8>
+    repo/.git/logs/refs/heads/agent
+    repo/.git/objects
+    repo/.git/refs/heads/agent
+    repo/.git/worktrees/agent-<id8>
+    tmp
+    ");
+    insta::assert_snapshot!(places(&agent, Mode::Strict, &[]), @r"
+    repo/.claude/worktrees/agent-<id8>/.agent
+    repo/.claude/worktrees/agent-<id8>/src
+    repo/.git/agents/spool/<id8>
+    repo/.git/logs/refs/heads/agent
+    repo/.git/objects
+    repo/.git/refs/heads/agent
+    repo/.git/worktrees/agent-<id8>
+    tmp
+    ");
+    insta::assert_snapshot!(places(&shared_agent(), Mode::Auto, &[]), @r"
+    repo/.git/agents/<id8>/bundle
+    repo/.git/agents/spool/<id8>
+    tmp
+    ");
+}
+
+#[test]
+fn strict_goes_as_far_as_the_literal_directories() {
+    let check = |whitelist: &str, expected: &[&str]| {
+        let task = TASK.replace("src/**", whitelist);
+        let agent = Agent::of_task(&task);
+        let found = bounds(&agent, Mode::Strict, &[]).expect("a fence");
+        let found: Vec<_> = found
+            .fence
+            .writable
+            .iter()
+            .filter_map(|path| path.strip_prefix(&agent.worktree).ok()?.to_str())
+            .filter(|path| *path != ".agent")
+            .collect();
+        assert_eq!(found, expected, "{whitelist}");
+    };
+    check("src/**", &["src"]);
+    check("src/*.rs", &["src"]);
+    check("src/bin/tool.rs", &["src/bin/tool.rs"]);
+    check("src/bin/new.rs", &["src/bin"]);
+    check("src/bin", &[]);
+    check("new/deep/**", &["new/deep"]);
+    check("README.md/**", &[]);
+    check("**/*.md", &[""]);
+    check("{src,docs}/**", &["docs", "src"]);
+}
+
+#[test]
+fn strict_holds() {
+    let Some(fenced) = Fenced::new(Mode::Strict) else {
+        return;
+    };
+    let output = fenced.shell(
+        "echo '// one' >> src/lib.rs; echo x > src/new; echo x > .agent/plan.md
+         git add src; git commit -qm one",
+    );
+    assert!(output.status.success(), "{}", describe(&output));
+    for script in [
+        "echo x >> README.md",
+        "echo x > new",
+        "rm .git",
+        "git mv src/lib.rs lib.rs",
+    ] {
+        let output = fenced.shell(script);
+        assert!(!output.status.success(), "{script}: {}", describe(&output));
+    }
+    assert_eq!(fenced.agent.codes(), [""; 0]);
+}
+
+#[test]
+fn strict_follows_no_symlink() {
+    let repo = TestRepo::with_commit();
+    std::os::unix::fs::symlink("/", repo.path().join("out")).expect("linked");
+    repo.commit_all("a link");
+    let agent = Agent::spawned_in(repo, &TASK.replace("src/**", "out/etc/**"));
+    let error = bounds(&agent, Mode::Strict, &[]).expect_err("refused");
+    assert_eq!(error.code(), Code::SandboxUnavailable);
+    assert!(error.message().ends_with("/out is a symlink"), "{error}");
+    assert!(bounds(&agent, Mode::Require, &[]).is_ok());
+}
+
+#[test]
+fn further_places_are_opened() {
+    let agent = Agent::of_task(TASK);
+    let home = beside(&agent, "home");
+    let cache = home.join(".cache");
+    fs::create_dir(&cache).expect("made");
+    let allowed = |allow: &[&Path]| {
+        let found = bounds(&agent, Mode::Auto, allow).expect("a fence");
+        (found.fence.writable.contains(&cache), found.warnings)
+    };
+    assert_eq!(allowed(&[]), (false, vec![]));
+    assert_eq!(allowed(&[Path::new("~/.cache")]), (true, vec![]));
+    let (_, warnings) = allowed(&[Path::new("/")]);
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    let error = bounds(&agent, Mode::Auto, &[&home.join("none")]).expect_err("refused");
+    assert_eq!(error.code(), Code::Usage);
+
+    agent
+        .repo
+        .git(["config", "agent.run.allowWrite", "~/.cache"]);
+    assert_eq!(allowed(&[]), (true, vec![]));
+    agent.repo.git(["config", "agent.run.allowWrite", ".cache"]);
+    let error = bounds(&agent, Mode::Auto, &[]).expect_err("refused");
+    assert_eq!(error.code(), Code::Usage);
+}
+
+#[test]
+fn an_agent_cannot_open_a_place_for_its_next_run() {
+    let Some(fenced) = Fenced::new(Mode::Require) else {
+        return;
+    };
+    let agent = &fenced.agent;
+    let before = &fenced.bounds.fence.writable;
+    let script = "git config --worktree agent.run.allowWrite \"$HOME\"";
+    assert!(fenced.shell(script).status.success());
+    let after = bounds_from(&agent.worktree, agent, Mode::Require, &[]).expect("a fence");
+    assert_eq!(&after.fence.writable, before);
+
+    let script = "echo \"$HOME/.git\" > \"$(git rev-parse --git-dir)/gitdir\"";
+    assert!(fenced.shell(script).status.success());
+    let error = bounds(agent, Mode::Require, &[]).expect_err("refused");
+    assert_eq!(error.code(), Code::WorktreeForeign);
+}
+
+#[test]
+fn a_branch_beside_everybodys_is_not_opened() {
+    let Some(_) = level() else {
+        return;
+    };
+    let repo = TestRepo::with_commit();
+    let report = repo.spawn_task(TASK, &["--branch", "lonely"]);
+    let text = |key: &str| report[key].as_str().expect(key).to_owned();
+    let agent = Agent {
+        id: text("agent_id"),
+        worktree: text("worktree_abspath").into(),
+        branch: text("branch"),
+        repo,
+    };
+    let found = bounds(&agent, Mode::Auto, &[]).expect("a fence");
+    assert_eq!(found.warnings.len(), 1);
+    let heads = agent.repo.path().join(".git/refs/heads");
+    assert!(
+        !found
+            .fence
+            .writable
+            .iter()
+            .any(|path| heads.starts_with(path))
+    );
+}

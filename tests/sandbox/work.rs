@@ -1,0 +1,161 @@
+use super::Fenced;
+use crate::support::agent::describe;
+use crate::verify::refused;
+use git_agent::domain::sandbox::{Level, Mode};
+use git_agent::proc::sandbox::Outcome;
+use std::fs;
+
+/// Each with the repository's and the agent's own hooks in force.
+const WORK: &[(&str, &str)] = &[
+    (
+        "add and commit",
+        "echo '// one' >> src/lib.rs; git add src; git commit -qm one",
+    ),
+    (
+        "a new file",
+        "mkdir src/new; echo x > src/new/a.rs; git add src; git commit -qm two",
+    ),
+    (
+        "amend",
+        "echo '// more' >> src/new/a.rs; git commit -qa --amend -m 'two again'",
+    ),
+    (
+        "remove and rename",
+        "git mv src/new/a.rs src/new/b.rs; git commit -qm three; git rm -q src/new/b.rs; git commit -qm four",
+    ),
+    (
+        "checkout of files",
+        "echo broken > src/lib.rs; git checkout -q HEAD -- src/lib.rs; git diff --quiet",
+    ),
+    (
+        "reset",
+        "git commit -q --allow-empty -m five; git reset -q --hard HEAD~1; echo y > src/y.rs; git add src/y.rs; git reset -q; rm src/y.rs",
+    ),
+    ("merge", "git merge -q --no-edit main"),
+    ("rebase", "git reset -q --hard HEAD^1; git rebase -q main"),
+    (
+        "amend after a rebase",
+        "git commit -q --amend --allow-empty -m 'four again'",
+    ),
+    (
+        "a rebase that stops",
+        "! git rebase -q --exec false main; git rebase --abort",
+    ),
+    (
+        "a rebase of everything",
+        "git rebase -q --force-rebase main; git commit -q --amend --no-edit",
+    ),
+    (
+        "a pick that conflicts",
+        "tip=$(git symbolic-ref HEAD); echo 'one side' > src/c; git add src/c; git commit -qm c
+         git checkout -q --detach HEAD~1; echo other > src/c; git add src/c; git commit -qm other
+         ! git cherry-pick $tip; git cherry-pick --abort; git commit -q --amend --no-edit
+         ! git cherry-pick $tip; echo both > src/c; git add src/c; git cherry-pick --continue
+         git commit -q --amend --no-edit; git checkout -q ${tip#refs/heads/}; git reset -q --hard HEAD~1",
+    ),
+    (
+        "a revert",
+        "echo r > src/r; git add src/r; git commit -qm r; git revert --no-edit HEAD
+         git commit -q --amend --no-edit; git reset -q --hard HEAD~2",
+    ),
+    (
+        "status and log",
+        "git status --porcelain; git log -1 --format=%s; git fsck --no-progress --connectivity-only",
+    ),
+    (
+        "a build",
+        "printf '#!/bin/sh\\necho built > \"$1\"\\n' > \"$TMPDIR/tool\"; chmod +x \"$TMPDIR/tool\"; \"$TMPDIR/tool\" \"$TMPDIR/out\" > /dev/null; test -s \"$TMPDIR/out\"",
+    ),
+];
+
+#[test]
+fn git_and_builds_work_inside() {
+    let Some(fenced) = Fenced::new(Mode::Require) else {
+        return;
+    };
+    let agent = &fenced.agent;
+    agent.repo.write("README.md", "# Moved on\n");
+    agent.repo.git(["add", "README.md"]);
+    agent.repo.git(["commit", "--quiet", "-m", "main moves on"]);
+    for (what, script) in WORK {
+        let output = fenced.shell(script);
+        assert!(output.status.success(), "{what}: {}", describe(&output));
+        assert_eq!(fenced.outcome(), Some(Outcome::Fenced), "{what}");
+        let status = agent.git(&["status"]);
+        assert!(!status.contains("You are"), "{what}: {status}");
+    }
+    assert_eq!(agent.git(&["status", "--porcelain", "src"]), "");
+    let subjects = agent.git(&["log", "--format=%s", "main..HEAD"]);
+    assert!(
+        subjects.starts_with("four again\nthree\ntwo again\none\n"),
+        "{subjects}"
+    );
+    let id = format!("Agent-Id: {}", agent.id);
+    assert!(agent.git(&["log", "-1", "--format=%B"]).contains(&id));
+    assert_eq!(agent.codes(), [""; 0]);
+}
+
+#[test]
+fn a_command_keeps_its_status_and_its_words() {
+    let Some(fenced) = Fenced::new(Mode::Auto) else {
+        return;
+    };
+    let mut command = fenced.command(&["sh", "-c", "echo \"$1\"; exit 7", "sh", "--write"]);
+    let output = command.output().expect("starts");
+    assert_eq!(
+        describe(&output),
+        "--write\n------- stderr -------\n[exit status: 7]"
+    );
+    assert_eq!(fenced.outcome(), Some(Outcome::Fenced));
+}
+
+#[test]
+fn a_command_that_cannot_start_ends_as_in_timeout() {
+    let Some(fenced) = Fenced::new(Mode::Auto) else {
+        return;
+    };
+    let check = |program: &str, status: u8, code: &str| {
+        let mut command = fenced.command(&[program]);
+        // A directory on it that may not be looked into would be a reason of its own.
+        let output = command.env("PATH", "/usr/bin:/bin").output();
+        let output = output.expect("starts");
+        refused(&output, code, status.into());
+        assert_eq!(fenced.outcome(), Some(Outcome::Fenced));
+    };
+    check("no-such-program-here", 127, "command-not-found");
+    fs::write(fenced.agent.worktree.join("plain"), "text").expect("written");
+    check("./plain", 126, "command-not-runnable");
+    check("/", 126, "command-not-runnable");
+}
+
+#[test]
+fn older_kernels_fence_files_just_as_well() {
+    let Some(fenced) = Fenced::new(Mode::Auto) else {
+        return;
+    };
+    for level in Level::ALL {
+        let script =
+            "echo '// x' >> src/lib.rs; git add src; git commit -qm x; ! touch \"$MAIN/new\"";
+        let mut command = fenced.command_at(level, &["sh", "-ec", script]);
+        let output = command.output().expect("starts");
+        assert!(output.status.success(), "{level:?}: {}", describe(&output));
+        assert!(!fenced.agent.repo.path().join("new").exists(), "{level:?}");
+    }
+}
+
+#[test]
+fn nothing_starts_when_a_place_is_not_what_it_was() {
+    let Some(mut fenced) = Fenced::new(Mode::Auto) else {
+        return;
+    };
+    let link = fenced.agent.worktree.join("link");
+    std::os::unix::fs::symlink(fenced.beside("home"), &link).expect("linked");
+    fenced.bounds.fence.writable.push(link);
+    let output = fenced.shell("echo ran > started");
+    assert_eq!(output.status.code(), Some(4), "{}", describe(&output));
+    let Some(Outcome::Refused(why)) = fenced.outcome() else {
+        panic!("{:?}", fenced.outcome());
+    };
+    assert!(why.contains("/link: "), "{why}");
+    assert!(!fenced.agent.worktree.join("started").exists());
+}
