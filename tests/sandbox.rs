@@ -175,6 +175,11 @@ fn beside(agent: &Agent, name: &str) -> PathBuf {
     path
 }
 
+/// The surroundings of somebody who stands in the main worktree.
+pub fn ctx(agent: &Agent) -> Ctx {
+    ctx_in(&agent.repo.path(), agent)
+}
+
 fn ctx_in(directory: &Path, agent: &Agent) -> Ctx {
     let env = Env {
         directory: directory.to_owned(),

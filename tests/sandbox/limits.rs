@@ -1,6 +1,8 @@
-use super::{ACTION, Fenced, actor};
+use super::{ACTION, Fenced, actor, ctx};
 use crate::support::agent::describe;
 use git_agent::domain::sandbox::Mode;
+use git_agent::ops::run::seal::Seal;
+use git_agent::store::ledger::Ledger;
 use serde_json::Value;
 use std::fs;
 use std::net::UdpSocket;
@@ -128,4 +130,60 @@ fn permissions_reading_and_datagrams_go_through() {
     assert!(output.status.success(), "{}", describe(&output));
     let mut buffer = [0; 8];
     assert_eq!(receiver.recv(&mut buffer).expect("arrived"), 3);
+}
+
+/// Each has something started by the next git that runs in the worktree.
+#[test]
+fn what_leads_git_to_other_settings_is_put_back() {
+    let started = "touch \\\"$HOME/started\\\"";
+    let settings = format!(
+        "printf '[core]\\n\\tfsmonitor = \"{started}; false\"\\n[filter \"x\"]\\n\\tclean = \"{started}; cat\"\\n'"
+    );
+    let own = "* filter=x";
+    for (what, script) in [
+        (
+            "settings",
+            format!("{settings} > \"$ADMIN/config.worktree\"; echo '{own}' > .gitattributes"),
+        ),
+        (
+            "a symlink to settings",
+            format!("{settings} > src/s; ln -sf \"$PWD/src/s\" \"$ADMIN/config.worktree\""),
+        ),
+        (
+            "another common dir",
+            format!(
+                "git clone -q --bare \"$MAIN\" \"$TMPDIR/common\"; {settings} >> \"$TMPDIR/common/config\"
+                 echo \"$TMPDIR/common\" > \"$ADMIN/commondir\""
+            ),
+        ),
+        (
+            "another repository",
+            format!("rm .git; git init -q; {settings} >> .git/config; git add src"),
+        ),
+    ] {
+        let Some(fenced) = Fenced::new(Mode::Require) else {
+            return;
+        };
+        let agent = &fenced.agent;
+        let surroundings = ctx(agent);
+        let row = Ledger::new(&surroundings.repo).find(&agent.id).expect("a row");
+        let seal = Seal::of(&surroundings, &row, &agent.worktree).expect("read");
+        assert_eq!(seal.restore().expect("restored"), [""; 0].map(std::path::PathBuf::from));
+        let script = format!("ADMIN=$(git rev-parse --git-dir); {script}; echo '// x' >> src/lib.rs");
+        goes_through(&fenced, &script);
+        let started = fenced.beside("home").join("started");
+        let look = || {
+            let status = fenced.unfenced(&["git", "status"]).output().expect("starts");
+            (status.status.success(), fs::exists(&started).expect("known"))
+        };
+        assert!(look().1, "{what}: without the seal something is started");
+        fs::remove_file(&started).expect("removed");
+        let restored = seal.restore().expect("restored");
+        assert_eq!(restored.len(), 1, "{what}: {restored:?}");
+        let aside = format!("{}.altered", restored[0].display());
+        assert!(fs::symlink_metadata(aside).is_ok(), "{what}");
+        assert_eq!(look(), (true, false), "{what}");
+        agent.verify(&[]);
+        assert!(!started.exists(), "{what}: verify started something");
+    }
 }

@@ -29,6 +29,7 @@ pub mod prompt;
 pub mod fence;
 pub(in crate::ops) mod record;
 mod report;
+pub mod seal;
 mod stage;
 mod words;
 
