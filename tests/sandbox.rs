@@ -8,6 +8,8 @@ mod escapes;
 mod limits;
 /// The places of a fence, and what `strict` leaves of a worktree.
 mod places;
+/// The fence as `run` puts it up.
+mod run;
 /// What an agent has to be able to do.
 mod work;
 

@@ -35,12 +35,12 @@ mod landing;
 mod ledger;
 /// `list` and `show`: where agents' work stands.
 mod list;
+/// Random lives, held against a simple map.
+mod model;
 /// Live agents in each other's way, and what each of them changed.
 mod overlap;
 /// Who an agent is told to be.
 mod personas;
-/// Random lives, held against a simple map.
-mod model;
 /// Populating a worktree: content, index and status equal to git's.
 mod populate;
 /// The README is true.

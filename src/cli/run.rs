@@ -3,14 +3,14 @@
 use super::commission::CommissionArgs;
 use super::spawn::read_task;
 use super::ui::{Format, Ui};
-use crate::domain::run::SandboxWish;
+use crate::domain::sandbox::Mode;
 use crate::domain::task::parse_duration;
 use crate::error::{Exit, Result};
 use crate::ops::Ctx;
 use crate::ops::run::{self, Echo, RunOptions, Target};
 use crate::ops::spawn;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Run a command for an agent in its worktree, wait for it, record it and judge the work
@@ -24,8 +24,11 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "DURATION", value_parser = some_time)]
     timeout: Option<Duration>,
     /// How strictly to fence the command in: auto, require, strict or off
-    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = SandboxWish::parse)]
-    sandbox: SandboxWish,
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = Mode::parse)]
+    sandbox: Mode,
+    /// Let the command write there too: a file, or a directory with everything below it; repeatable
+    #[arg(long, value_name = "PATH")]
+    allow_write: Vec<PathBuf>,
     /// Do not judge the work when the command succeeded
     #[arg(long)]
     no_verify: bool,
@@ -50,6 +53,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs) -> Result<Exit> {
     let options = RunOptions {
         limit: args.timeout,
         sandbox: args.sandbox,
+        allow_write: args.allow_write,
         no_verify: args.no_verify,
         ..RunOptions::default()
     };

@@ -92,38 +92,6 @@ impl Outcome {
     }
 }
 
-/// How strictly a command is to be fenced in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SandboxWish {
-    /// As far as the kernel can.
-    #[default]
-    Auto,
-    /// Not at all rather than incompletely.
-    Require,
-    /// As `Require`, and tighter.
-    Strict,
-    /// Not at all.
-    Off,
-}
-
-impl SandboxWish {
-    /// Reads a word of the command line.
-    ///
-    /// # Errors
-    /// One sentence that names the words there are.
-    pub fn parse(word: &str) -> Result<SandboxWish, String> {
-        match word {
-            "auto" => Ok(SandboxWish::Auto),
-            "require" => Ok(SandboxWish::Require),
-            "strict" => Ok(SandboxWish::Strict),
-            "off" => Ok(SandboxWish::Off),
-            _ => Err(format!(
-                "`{word}` is none of `auto`, `require`, `strict` and `off`"
-            )),
-        }
-    }
-}
-
 /// The last run of an agent as its row tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {

@@ -31,9 +31,13 @@ impl Mode {
         }
     }
 
-    /// Reads the word back.
-    pub fn parse(word: &str) -> Option<Mode> {
-        Mode::ALL.into_iter().find(|mode| mode.as_str() == word)
+    /// Reads a word of the command line.
+    ///
+    /// # Errors
+    /// One sentence that names the words there are.
+    pub fn parse(word: &str) -> Result<Mode, String> {
+        let found = Mode::ALL.into_iter().find(|mode| mode.as_str() == word);
+        found.ok_or_else(|| format!("`{word}` is none of `auto`, `require`, `strict` and `off`"))
     }
 
     /// Whether nothing may start without a fence.
@@ -123,12 +127,13 @@ mod tests {
     #[test]
     fn words_come_back_as_what_they_were() {
         for mode in Mode::ALL {
-            assert_eq!(Mode::parse(mode.as_str()), Some(mode));
+            assert_eq!(Mode::parse(mode.as_str()), Ok(mode));
         }
         for level in Level::ALL {
             assert_eq!(Level::parse(level.as_str()), Some(level));
         }
-        assert_eq!((Mode::parse("on"), Level::parse("")), (None, None));
+        assert!(Mode::parse("on").is_err());
+        assert_eq!(Level::parse(""), None);
     }
 
     #[test]

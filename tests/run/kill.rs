@@ -50,7 +50,11 @@ fn run_with(
     let ctx = Ctx::new(repo, env, seams);
     let command = ["sh", "-c", script].map(Into::into).to_vec();
     let target = Target::Agent(agent.to_owned());
-    let plan = run::plan(&ctx, target, command, RunOptions::default()).expect("a plan");
+    let options = RunOptions {
+        allow_write: vec![directory.with_file_name("beside")],
+        ..RunOptions::default()
+    };
+    let plan = run::plan(&ctx, target, command, options).expect("a plan");
     run::execute(&ctx, plan, Echo::default()).expect("a report");
 }
 
@@ -90,6 +94,7 @@ fn problems(repo: &TestRepo, arguments: &[&str]) -> Vec<String> {
 #[test]
 fn the_steps_are_reached_in_the_order_they_are_listed() {
     let (repo, id) = spawned(TASK);
+    beside(&repo, "");
     let seen = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&seen);
     run_with(&repo.path(), &id, "true", move |name| {

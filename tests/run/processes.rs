@@ -2,7 +2,6 @@ use super::{beside, command, events, read, run, run_json, spawned};
 use crate::support::TestRepo;
 use crate::support::agent::{TASK, describe};
 use rustix::process::{Pid, Signal, kill_process};
-use std::path::Path;
 use std::process::{Child, Stdio};
 
 /// Starts three processes in three ways and writes down their numbers: a child, one with a session of its
@@ -182,7 +181,7 @@ fn many_agents_run_at_once() {
             "exited status 0"
         );
     }
-    let temporary = std::fs::read_dir(Path::new(&beside(&repo, ""))).expect("readable");
+    let temporary = std::fs::read_dir(repo.path().parent().expect("a parent")).expect("readable");
     let names = temporary.map(|entry| entry.expect("readable").file_name());
     let left: Vec<_> = names
         .filter(|name| name.to_string_lossy().starts_with("git-agent-"))

@@ -2,7 +2,7 @@
 
 use crate::cli::style::{BAD, BOLD, DIM, GOOD, paint};
 use crate::cli::ui::Answer;
-use crate::ops::run::{RunOutline, RunReport};
+use crate::ops::run::{RunOutline, RunReport, SandboxReport};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -38,6 +38,7 @@ impl Answer for RunReport {
             text.push_str(&format!("  output {file}\n"));
         }
         text.push_str(&format!("  logs {}, .err\n", self.stdout_path));
+        text.push_str(&sandbox(&self.sandbox));
         if self.cut_bytes > 0 {
             text.push_str(&format!(
                 "  left out of the logs: {} bytes\n",
@@ -60,6 +61,19 @@ impl Answer for RunReport {
 
     fn json(&self) -> Value {
         json!(self)
+    }
+}
+
+/// What the sandbox enforced; nothing where nobody wanted one.
+fn sandbox(report: &SandboxReport) -> String {
+    match (report.enforced, &report.why) {
+        (Some("off"), _) => String::new(),
+        (Some(word), Some(why)) => format!("  sandbox {word}: {why}\n"),
+        (Some(word), None) if !report.missing.is_empty() => {
+            format!("  sandbox {word}, without {}\n", report.missing.join(", "))
+        }
+        (Some(word), None) => format!("  sandbox {word}\n"),
+        (None, _) => "  sandbox unknown: the command did not start\n".to_owned(),
     }
 }
 

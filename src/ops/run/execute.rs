@@ -20,9 +20,6 @@ use crate::store::policy;
 use std::io::Write;
 use std::time::Instant;
 
-/// What of the sandbox there is.
-pub(super) const NO_SANDBOX: &str = "off";
-
 /// Where the command's streams are copied to as they come.
 #[derive(Default)]
 pub struct Echo {
@@ -125,21 +122,24 @@ fn watch(
         ctx.reached("launched");
         warden.wait()
     });
+    let sandbox = stage.enclosure.take_down(plan);
     ctx.reached("ended");
     let (out, err) = (out.finish(), err.finish());
-    let ended = Ended {
-        outcome: *outcome.as_ref().unwrap_or(&Outcome::LOST),
+    let over = *outcome.as_ref().unwrap_or(&Outcome::LOST);
+    let bytes = out.bytes + err.bytes;
+    record::exited(ctx, agent, stage.number, over, Some(bytes))?;
+    ctx.reached("exited");
+    outcome?;
+    Ok(Ended {
+        outcome: over,
         started,
         ended: ctx.now(),
         duration: clock.elapsed(),
         interrupted: interrupts.received().is_some(),
         out,
         err,
-    };
-    let bytes = ended.out.bytes + ended.err.bytes;
-    record::exited(ctx, agent, stage.number, ended.outcome, Some(bytes))?;
-    ctx.reached("exited");
-    outcome.map(|_| ended)
+        sandbox: sandbox?,
+    })
 }
 
 fn started(ctx: &Ctx, plan: &RunPlan, agent: &Agent, stage: &Stage) -> Result<()> {
@@ -151,7 +151,7 @@ fn started(ctx: &Ctx, plan: &RunPlan, agent: &Agent, stage: &Stage) -> Result<()
             command: stage.description.clone(),
             pid: std::process::id(),
             limit_ms: u64::try_from(plan.limit.as_millis()).ok(),
-            sandbox: Some(NO_SANDBOX.to_owned()),
+            sandbox: Some(plan.enforcement.as_str().to_owned()),
         }))
     })?;
     Ok(())

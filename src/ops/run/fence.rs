@@ -33,10 +33,6 @@ use std::path::{Path, PathBuf};
 /// What the key of the setting that opens further places starts with; git writes keys in lower case.
 const ALLOW_WRITE: &str = "agent.run.allowwrite";
 
-/// Git's settings for a command behind a fence, as pairs for `GIT_CONFIG_KEY_<n>`: housekeeping would pack
-/// everybody's refs, which the fence refuses.
-pub const GIT_SETTINGS: [(&str, &str); 2] = [("gc.auto", "0"), ("maintenance.auto", "false")];
-
 /// Whom the fence is for, and what lies ready for this run.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {

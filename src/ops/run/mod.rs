@@ -9,10 +9,12 @@
 //! process there:
 //!
 //! 1. `locked`: the agent's `live.lock` is ours, and what an earlier run could not record is recorded.
-//! 2. `prepared`: logs, spool and a private directory for temporary files are there.
+//! 2. `prepared`: logs, spool and a private directory for temporary files are there, and what the command
+//!    may write is known ([`fence`]).
 //! 3. `started`: the row says so. From here on requests to end this process end the command first.
 //! 4. `launched`: the command works below a warden, which holds the lock as well.
-//! 5. `ended`: nothing of the command is left, and the outcome is noted in the lock's file.
+//! 5. `ended`: nothing of the command is left, and the outcome is noted in the lock's file. What leads git to
+//!    its settings is put back ([`seal`]) before git looks at the worktree.
 //! 6. `exited`: the row says so.
 //! 7. `verified`: a command that succeeded was judged.
 //!
@@ -22,11 +24,12 @@
 //! A run that fails takes nothing back: worktree and row stay as they are.
 
 mod commission;
+mod enclosure;
 mod execute;
+pub mod fence;
 mod outline;
 pub mod output;
 pub mod prompt;
-pub mod fence;
 pub(in crate::ops) mod record;
 mod report;
 pub mod seal;
@@ -34,6 +37,7 @@ mod stage;
 mod words;
 
 pub use commission::Place;
+pub use enclosure::SandboxReport;
 pub use execute::{Echo, execute};
 pub use outline::RunOutline;
 pub use report::RunReport;
@@ -44,12 +48,14 @@ pub use crate::proc::warden::{Order, keep};
 use crate::domain::agent::{Agent, Move, State};
 use crate::domain::event::Isolation;
 use crate::domain::host_command::Host;
-use crate::domain::run::{DEFAULT_LIMIT, SandboxWish};
+use crate::domain::run::DEFAULT_LIMIT;
+use crate::domain::sandbox::{Enforcement, Mode};
 use crate::domain::task::TaskDraft;
 use crate::error::{Code, Error, Result};
 use crate::ops::spawn::{self, SpawnOptions, SpawnPlan};
 use crate::ops::{Ctx, recursion, show};
 use crate::proc::launch::not_found;
+use crate::proc::sandbox;
 use crate::store::layout;
 use crate::store::ledger::Ledger;
 use commission::Commission;
@@ -70,7 +76,9 @@ pub struct RunOptions {
     /// How long the command may take; replaces the task's own.
     pub limit: Option<Duration>,
     /// How strictly it is fenced in.
-    pub sandbox: SandboxWish,
+    pub sandbox: Mode,
+    /// Further places that it may write, as they were typed.
+    pub allow_write: Vec<PathBuf>,
     /// Leaves the verdict out.
     pub no_verify: bool,
     /// The agent host to start by its recipe; the command is then its last arguments.
@@ -94,6 +102,7 @@ pub struct RunPlan {
     worker: Worker,
     commission: Commission,
     limit: Duration,
+    enforcement: Enforcement,
     options: RunOptions,
 }
 
@@ -114,7 +123,7 @@ pub fn plan(
     command: Vec<OsString>,
     options: RunOptions,
 ) -> Result<RunPlan> {
-    require_sandbox(options.sandbox)?;
+    let enforcement = sandbox::enforcement(options.sandbox)?;
     let (worker, commission) = match target {
         Target::Task(draft) => {
             let plan = spawn::plan(ctx, *draft, &SpawnOptions::default())?;
@@ -140,24 +149,18 @@ pub fn plan(
             .or(task.timeout)
             .unwrap_or(Duration::from_secs(DEFAULT_LIMIT)),
         commission,
+        enforcement,
         options,
     })
 }
 
-/// Whether a sandbox of ours is sure to be on, so that a host has to leave its own off.
+/// Whether a fence of ours is going to stand around the command, so that a host has to leave its own off: one
+/// cannot be put up inside the other.
 fn is_fenced(options: &RunOptions) -> bool {
-    matches!(options.sandbox, SandboxWish::Require | SandboxWish::Strict)
-}
-
-fn require_sandbox(wish: SandboxWish) -> Result<()> {
-    match wish {
-        SandboxWish::Auto | SandboxWish::Off => Ok(()),
-        SandboxWish::Require | SandboxWish::Strict => Err(Error::new(
-            Code::SandboxUnavailable,
-            "this version has no sandbox",
-        )
-        .hint("to run without one, run git agent run --sandbox off …")),
-    }
+    matches!(
+        sandbox::enforcement(options.sandbox),
+        Ok(Enforcement::Fenced(_))
+    )
 }
 
 /// A name without a slash must be on the path. Any other is looked up where the command runs, which need

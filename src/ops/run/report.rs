@@ -1,7 +1,7 @@
 //! What a finished run answers: `git-agent.run/1`.
 
 use super::RunPlan;
-use super::execute::NO_SANDBOX;
+use super::enclosure::SandboxReport;
 use super::output::Output;
 use super::stage::Stage;
 use crate::domain::agent::Agent;
@@ -37,6 +37,7 @@ pub(super) struct Ended {
     pub interrupted: bool,
     pub out: Logged,
     pub err: Logged,
+    pub sandbox: SandboxReport,
 }
 
 impl Ended {
@@ -84,7 +85,7 @@ pub struct RunReport {
     #[serde(skip_serializing_if = "is_zero")]
     pub cut_bytes: u64,
     /// What the sandbox enforced.
-    pub sandbox: &'static str,
+    pub sandbox: SandboxReport,
     /// The file of the agent's answer, absolute; absent when none was asked for, null when none was written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_file: Option<Option<String>>,
@@ -116,6 +117,8 @@ impl RunReport {
             .as_ref()
             .map_or(Vec::new(), |spawn| spawn.warnings.clone());
         warnings.extend(plan.commission.warnings.iter().cloned());
+        warnings.extend(stage.enclosure.warnings.iter().cloned());
+        warnings.extend(ended.sandbox.warnings());
         for (path, logged) in [(&stage.stdout, &ended.out), (&stage.stderr, &ended.err)] {
             if let Some(trouble) = &logged.trouble {
                 let path = path.display();
@@ -144,7 +147,7 @@ impl RunReport {
             stdout_bytes: ended.out.bytes,
             stderr_bytes: ended.err.bytes,
             cut_bytes: ended.out.cut + ended.err.cut,
-            sandbox: NO_SANDBOX,
+            sandbox: ended.sandbox.clone(),
             output_file: None,
             summary: summary(plan.commission.host, &stage.stdout),
             verdict: None,

@@ -1,5 +1,6 @@
 //! Everything that a command finds when it starts.
 
+use super::enclosure::Enclosure;
 use super::{RunPlan, prompt, record, words};
 use crate::domain::agent::Agent;
 use crate::domain::run::describe_command;
@@ -36,6 +37,8 @@ pub(super) struct Stage {
     pub stdout: PathBuf,
     /// The log of its standard error.
     pub stderr: PathBuf,
+    /// The sandbox around it.
+    pub enclosure: Enclosure,
 }
 
 impl Stage {
@@ -65,7 +68,7 @@ impl Stage {
         fsx::create_dir(&spool)?;
         fsx::create_dir(&layout::runs_dir(common, agent.id))?;
         let scratch = Scratch::make(ctx, agent)?;
-        Ok(Stage {
+        let mut stage = Stage {
             number,
             description: describe_command(shown),
             variables: variables(ctx, agent, plan, &[&directory, &spool, scratch.path()]),
@@ -75,7 +78,10 @@ impl Stage {
             command: filled,
             directory,
             scratch,
-        })
+            enclosure: Enclosure::default(),
+        };
+        Enclosure::put_up(ctx, agent, plan, &mut stage, &spool)?;
+        Ok(stage)
     }
 }
 

@@ -1,0 +1,126 @@
+use super::{beside, level, shared_agent};
+use crate::support::agent::{TASK, agent_command, describe};
+use crate::verify::Agent;
+use git_agent::domain::sandbox::Enforcement;
+use serde_json::{Value, json};
+use std::fs;
+use std::process::Output;
+
+fn run(agent: &Agent, options: &[&str], script: &str) -> Output {
+    agent_command(&agent.repo.path())
+        .arg("run")
+        .args(options)
+        .args([&agent.id, "--", "sh", "-ec", script])
+        .env("TMPDIR", beside(agent, "temporary"))
+        .env("HOME", beside(agent, "home"))
+        .env("MAIN", agent.repo.path())
+        .output()
+        .expect("starts")
+}
+
+fn report(agent: &Agent, options: &[&str], script: &str) -> Value {
+    let output = run(agent, &[options, &["--format=json"]].concat(), script);
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", describe(&output)))
+}
+
+#[test]
+fn a_command_is_fenced_unless_somebody_says_otherwise() {
+    let Some(level) = level() else {
+        return;
+    };
+    let agent = Agent::of_task(TASK);
+    let out = agent.repo.path().join("out");
+    let script = "echo '// one' >> src/lib.rs; git add src; git commit -qm one
+                  echo x > $TMPDIR/x; echo x > $GIT_AGENT_SPOOL/x; echo x > /dev/stdout
+                  git config gc.auto; ! touch $MAIN/out; ! touch $HOME/out";
+    for mode in ["auto", "require"] {
+        let report = report(&agent, &["--sandbox", mode], script);
+        assert_eq!(report["status"], "success", "{report}");
+        assert_eq!(report["verdict"], "accept", "{report}");
+        assert_eq!(report["summary"], "x\n0");
+        assert_eq!(report["warnings"], json!([]));
+        assert_eq!(report["sandbox"]["mode"], mode);
+        let word = Enforcement::Fenced(level).as_str();
+        assert_eq!(report["sandbox"]["enforced"], word, "{report}");
+        assert!(!out.exists());
+    }
+    let report = report(&agent, &["--sandbox=off"], "touch $MAIN/out");
+    assert_eq!(report["sandbox"], json!({"mode": "off", "enforced": "off"}));
+    assert!(out.exists());
+    let agent_row = agent.repo.agent_json(&["show", &agent.id]);
+    let commit = agent_row["spawn_commit"].as_str().expect("an oid");
+    let row = agent.repo.git(["notes", "--ref=agents", "show", commit]);
+    let recorded: Vec<_> = row.split("\"sandbox\":\"").skip(1).collect();
+    assert_eq!(recorded.len(), 3, "{row}");
+    assert!(recorded[0].starts_with(Enforcement::Fenced(level).as_str()));
+    assert!(recorded[2].starts_with("off\""), "{row}");
+}
+
+#[test]
+fn strict_and_further_places_are_passed_on() {
+    let Some(_) = level() else {
+        return;
+    };
+    let agent = Agent::of_task(TASK);
+    let home = beside(&agent, "home");
+    let strict = [
+        "--sandbox=strict",
+        "--allow-write",
+        home.to_str().expect("UTF-8"),
+    ];
+    let script = "touch src/new; touch $HOME/new; ! touch new; ! touch $MAIN/new";
+    let told = report(&agent, &strict, script);
+    assert_eq!(told["exit_code"], 0, "{told}");
+    assert!(home.join("new").exists());
+}
+
+#[test]
+fn a_shared_agent_changes_no_file_of_the_repository() {
+    let Some(_) = level() else {
+        return;
+    };
+    let agent = shared_agent();
+    let bundle = format!(".git/agents/{}/bundle", &agent.id[..8]);
+    let script = format!(
+        "cat README.md; ! touch new; ! touch src/lib.rs; ! git update-ref refs/heads/x HEAD
+         echo x > {bundle}/plan.md; echo x > $TMPDIR/x; echo x > $GIT_AGENT_SPOOL/x"
+    );
+    let told = report(&agent, &[], &script);
+    assert_eq!(told["exit_code"], 0, "{told}");
+    assert_eq!(agent.repo.git(["status", "--porcelain"]), "");
+}
+
+#[test]
+fn changed_settings_are_put_back_before_the_work_is_judged() {
+    let Some(_) = level() else {
+        return;
+    };
+    let agent = Agent::of_task(TASK);
+    let script = "git config --worktree filter.x.clean 'touch $MAIN/started; cat'
+                  echo '* filter=x' > src/.gitattributes; echo '// x' >> src/lib.rs";
+    let told = report(&agent, &[], script);
+    assert_eq!(told["verdict"], "accept", "{told}");
+    assert!(!agent.repo.path().join("started").exists());
+    let restored = told["sandbox"]["restored"].as_array().expect("files");
+    let restored = restored[0].as_str().expect("a path");
+    assert!(restored.ends_with("/config.worktree"), "{restored}");
+    let aside = fs::read_to_string(format!("{restored}.altered")).expect("kept");
+    assert!(aside.contains("started"), "{aside}");
+    let warning = told["warnings"][0].as_str().expect("a warning");
+    assert!(
+        warning.starts_with(&format!("the command changed {restored}")),
+        "{warning}"
+    );
+}
+
+#[test]
+fn a_person_reads_what_was_enforced() {
+    let Some(level) = level() else {
+        return;
+    };
+    let agent = Agent::of_task(TASK);
+    let output = run(&agent, &["--no-verify"], "true");
+    let word = Enforcement::Fenced(level).as_str();
+    let said = describe(&output);
+    assert!(said.contains(&format!("  sandbox {word}")), "{said}");
+}
