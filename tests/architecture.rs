@@ -22,7 +22,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("gix::", &["git/populate"]),
     ("gix_", &["git/populate"]),
     ("Command::new", &["git/command.rs", "proc/"]),
-    ("std::env", &["ops/ctx.rs", "main.rs"]),
+    ("std::env", &["ops/ctx/env.rs", "main.rs"]),
     ("SystemTime::now", &["ops/ctx.rs"]),
     ("Utc::now", &["ops/ctx.rs"]),
     ("println!", &[]),

@@ -1,10 +1,12 @@
 //! What an operation needs from the world: the repository, a little environment, a clock, random
 //! numbers. Tests replace the last two and stop the process at a named step.
 
-use crate::domain::oid::Oid;
+mod env;
+
+pub use env::Env;
+
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
-use crate::git::changes::Staging;
 use crate::git::identity::Identities;
 use chrono::{DateTime, Utc};
 use std::path::{Path, PathBuf};
@@ -17,79 +19,6 @@ pub struct Ctx {
     /// The caller's surroundings.
     pub env: Env,
     seams: Seams,
-}
-
-/// What we read from the environment, once.
-#[derive(Clone, Debug, Default)]
-pub struct Env {
-    /// Where the caller stands.
-    pub directory: PathBuf,
-    /// The user's home, for `~/` in settings.
-    pub home: Option<PathBuf>,
-    /// `GIT_AGENT_ID`: set inside an agent that we started.
-    pub agent: Option<String>,
-    /// `GIT_AGENT_FENCED`: set where a kernel sandbox of ours is around us.
-    pub fenced: bool,
-    /// What git tells a hook about the commit it is making.
-    pub staging: Staging,
-    /// This program's own file, for hooks to run.
-    pub program: Option<PathBuf>,
-    /// `TMPDIR`, where it is set: files there are nobody's work.
-    pub temporary: Option<PathBuf>,
-    /// `GIT_AGENT_DEPTH`: how many agents this process is inside of.
-    pub depth: u32,
-    /// Where commands are looked for, in order.
-    pub search: Vec<PathBuf>,
-}
-
-impl Env {
-    /// Reads the environment of this process.
-    ///
-    /// # Errors
-    /// `io` when the current directory is gone.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the one door to the environment"
-    )]
-    pub fn of_process() -> Result<Env> {
-        let directory = std::env::current_dir()
-            .map_err(|source| Error::io("the current directory is gone", source))?;
-        Ok(Env {
-            directory,
-            home: std::env::var_os("HOME").map(PathBuf::from),
-            agent: std::env::var("GIT_AGENT_ID")
-                .ok()
-                .filter(|id| !id.is_empty()),
-            fenced: std::env::var_os("GIT_AGENT_FENCED").is_some_and(|fenced| !fenced.is_empty()),
-            staging: Staging {
-                index: std::env::var_os("GIT_INDEX_FILE").map(PathBuf::from),
-                merged: std::env::vars_os()
-                    .filter_map(|(name, _)| Oid::from_hex(name.to_str()?.strip_prefix("GITHEAD_")?))
-                    .collect(),
-            },
-            program: std::env::current_exe().ok(),
-            temporary: std::env::var_os("TMPDIR").map(PathBuf::from),
-            depth: std::env::var("GIT_AGENT_DEPTH")
-                .ok()
-                .and_then(|depth| depth.parse().ok())
-                .unwrap_or(0),
-            search: std::env::var_os("PATH")
-                .map(|path| std::env::split_paths(&path).collect())
-                .unwrap_or_default(),
-        })
-    }
-
-    /// This program's own file, to start it again.
-    ///
-    /// # Errors
-    /// `io` when the system does not tell.
-    pub fn require_program(&self) -> Result<&Path> {
-        self.program.as_deref().ok_or_else(|| {
-            let what = "the system does not say which file this program is";
-            Error::new(Code::Io, what)
-                .hint("to see whether /proc is mounted, run ls -l /proc/self/exe")
-        })
-    }
 }
 
 /// What tests put in place of the world.
