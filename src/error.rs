@@ -102,6 +102,8 @@ codes! {
     AgentUnknown, "agent-unknown", Usage, "No agent goes by that id, name, branch or path.";
     AgentAmbiguous, "agent-ambiguous", Usage, "More than one agent goes by that prefix or name.";
     AgentState, "agent-state", Refused, "The agent is not in a state that allows this.";
+    MessageInvalid, "message-invalid", Usage, "A message breaks one or more rules; all of them are listed.";
+    MessageUnknown, "message-unknown", Usage, "There is no message with that id, or it is for somebody else.";
     EventTooLong, "event-too-long", Usage, "A fact does not fit into a line of the ledger.";
     BaseNotCommit, "base-not-commit", Usage, "The base is no commit of this repository.";
     HeadUnborn, "head-unborn", Environment, "HEAD points at a branch without commits.";

@@ -15,6 +15,7 @@ pub mod host_command;
 pub mod id;
 pub mod judge;
 pub mod landing_order;
+pub mod message;
 pub mod oid;
 pub mod output_file;
 pub mod path;
