@@ -1,4 +1,4 @@
-//! The one way in which a ref of ours moves forward: `ledger`, `keep`, later the mailbox.
+//! The one way in which a ref of ours moves forward: ledger, keep chain, mailbox and its receipts.
 //!
 //! ```text
 //! OS lock (fairness) ── tip ── build objects ── ref lock, compare, rename (safety) ── unlock
@@ -34,13 +34,23 @@ pub enum Chain {
     Notes(&'static str),
     /// Commits that matter for their parents.
     Keep(&'static str),
+    /// Commits that hold a message each.
+    Mail(&'static str),
 }
 
 impl Chain {
     /// The full name of the ref.
     pub fn refname(self) -> &'static str {
         match self {
-            Chain::Notes(refname) | Chain::Keep(refname) => refname,
+            Chain::Notes(refname) | Chain::Keep(refname) | Chain::Mail(refname) => refname,
+        }
+    }
+
+    /// The OS lock that its writers hold, a name of [`layout`].
+    pub fn lock(self) -> &'static str {
+        match self.refname() {
+            layout::MAIL_REF | layout::RECEIPTS_REF => layout::MAIL_LOCK,
+            _ => layout::LEDGER_LOCK,
         }
     }
 }

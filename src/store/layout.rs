@@ -11,11 +11,16 @@ pub const LEDGER_REF: &str = "refs/notes/agents";
 /// The chain of empty-tree commits whose extra parents must stay reachable.
 pub const KEEP_REF: &str = "refs/agents/keep";
 
+/// The mailbox: a chain with one commit for each message.
+pub const MAIL_REF: &str = "refs/agents/mail";
+/// Who has read which message: one note per reader, and one per page of a long one.
+pub const RECEIPTS_REF: &str = "refs/notes/agents-mail";
+
 /// The file locked while the ledger or the keep chain is written.
 pub const LEDGER_LOCK: &str = "ledger.lock";
 /// The file locked while a worktree is published.
 pub const SPAWN_LOCK: &str = "spawn.lock";
-/// The file locked while a message is written.
+/// The file locked while a message or a receipt is written.
 pub const MAIL_LOCK: &str = "mail.lock";
 /// The file locked while work lands.
 pub const LANDING_LOCK: &str = "landing.lock";
@@ -64,6 +69,43 @@ pub fn ledger_cache(common_dir: &Path) -> PathBuf {
     cache_dir(common_dir).join("ledger")
 }
 
+/// What one reader of the mailbox has not read yet; `reader` is 16 hex digits.
+pub fn mail_cursor(common_dir: &Path, reader: &str) -> PathBuf {
+    cache_dir(common_dir).join(format!("mail-{reader}"))
+}
+
+/// Where what agents leave waits that may not write refs: a directory for each, named by the first eight digits
+/// of its id.
+pub fn spools_dir(common_dir: &Path) -> PathBuf {
+    agents_dir(common_dir).join("spool")
+}
+
+/// Where one agent leaves it for us to post.
+pub fn spool_dir(common_dir: &Path, id: AgentId) -> PathBuf {
+    spools_dir(common_dir).join(id.short())
+}
+
+/// Messages that were taken out of an agent's spool and are being posted. Out of the agent's reach.
+pub fn posting_dir(common_dir: &Path, id: AgentId) -> PathBuf {
+    agent_dir(common_dir, id).join("posting")
+}
+
+/// The file, below [`agents_dir`], locked while the messages of an agent's spool are posted.
+pub fn posting_lock(id: AgentId) -> String {
+    format!("{}/posting.lock", id.short())
+}
+
+/// Where a remote's copy of a ref of ours is fetched to.
+pub fn fetched_ref(refname: &str, remote: &str) -> String {
+    match refname.strip_prefix("refs/notes/") {
+        Some(rest) => format!("refs/notes/{remote}/{rest}"),
+        None => {
+            let rest = refname.strip_prefix("refs/agents/").unwrap_or(refname);
+            format!("refs/agents/remote/{remote}/{rest}")
+        }
+    }
+}
+
 /// Four hex digits that tell this clone's stamps from those of others.
 pub fn clone_id(common_dir: &Path) -> PathBuf {
     agents_dir(common_dir).join("clone-id")
@@ -106,11 +148,6 @@ pub fn live_lock(id: AgentId) -> String {
 /// Where the streams of an agent's runs are kept.
 pub fn runs_dir(common_dir: &Path, id: AgentId) -> PathBuf {
     agent_dir(common_dir, id).join("run")
-}
-
-/// Where a fenced agent leaves what we are to post for it.
-pub fn spool_dir(common_dir: &Path, id: AgentId) -> PathBuf {
-    agents_dir(common_dir).join("spool").join(id.short())
 }
 
 /// The name of the worktree that the check commands of the agent with these first eight digits run in.

@@ -83,6 +83,23 @@ pub fn hold_for(common_dir: &Path, name: &str, patience: Duration) -> Result<Gua
     }
 }
 
+/// Takes a lock unless somebody holds it; `None` then.
+///
+/// # Errors
+/// `repo-read-only` or `io` when the file cannot be made or locked.
+pub fn try_hold(common_dir: &Path, name: &str) -> Result<Option<Guard>> {
+    let path = super::layout::agents_dir(common_dir).join(name);
+    if let Some(directory) = path.parent() {
+        fsx::create_dir(directory)?;
+    }
+    let file = open(&path).map_err(|error| fsx::not_writable(&path, error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(Guard { file, path })),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error).at("could not lock", &path),
+    }
+}
+
 fn open(path: &Path) -> std::io::Result<File> {
     File::options()
         .create(true)

@@ -18,6 +18,7 @@ pub mod landing_lock;
 pub mod layout;
 pub mod ledger;
 pub mod lock;
+pub mod mailbox;
 mod maintenance;
 pub mod policy;
 pub mod recovery;

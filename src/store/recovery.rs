@@ -73,7 +73,7 @@ pub(super) fn recover(repo: &Repo, chain: Chain) -> Result<Option<Commit>> {
             union::union_commit(repo, oid, other.oid, "agent: recover")
         })?,
         // The rest stays reachable as parents of whatever comes next.
-        Chain::Keep(_) => {
+        Chain::Keep(_) | Chain::Mail(_) => {
             let parents: Vec<_> = whole.map(|commit| commit.oid).collect();
             if parents.is_empty() {
                 newest.oid
@@ -142,7 +142,8 @@ fn is_ours(commit: &Commit) -> bool {
 
 pub(super) fn is_whole(repo: &Repo, chain: Chain, commit: &Commit) -> bool {
     match chain {
-        Chain::Keep(_) => true,
+        // What is missing further down is passed over by whoever reads a mailbox.
+        Chain::Keep(_) | Chain::Mail(_) => true,
         Chain::Notes(_) => notes::all(repo, commit.tree)
             .is_ok_and(|notes| notes.iter().all(|(_, blob)| repo.read_blob(*blob).is_ok())),
     }

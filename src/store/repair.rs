@@ -51,7 +51,7 @@ pub fn condition(repo: &Repo, chain: Chain) -> Result<Condition> {
 /// # Errors
 /// `lock-timeout`, `repo-corrupt` for a lost one, `disk-full`, `repo-read-only`.
 pub fn repair(repo: &Repo, chain: Chain, now: DateTime<Utc>) -> Result<()> {
-    let guard = lock::hold(repo.common_dir(), layout::LEDGER_LOCK)?;
+    let guard = lock::hold(repo.common_dir(), chain.lock())?;
     if condition(repo, chain)? == Condition::Sound {
         return Ok(());
     }
@@ -61,7 +61,7 @@ pub fn repair(repo: &Repo, chain: Chain, now: DateTime<Utc>) -> Result<()> {
     chain::append(repo, &guard, chain, &who, subject, |_| {
         let tree = match chain {
             Chain::Notes(_) => whole.as_ref().map_or(Oid::EMPTY_TREE, |tip| tip.tree),
-            Chain::Keep(_) => repo.write_tree(Vec::new())?,
+            Chain::Keep(_) | Chain::Mail(_) => repo.write_tree(Vec::new())?,
         };
         let parents: Vec<_> = whole.iter().map(|tip| tip.oid).collect();
         chain::commit(repo, tree, &parents, &who, subject)

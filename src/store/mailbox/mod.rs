@@ -1,0 +1,337 @@
+//! The mailbox: one chain of message commits, and for every reader a note of what it has read.
+//!
+//! ```text
+//! send      mail.lock -> stamp after the tip's -> commit -> refs/agents/mail        (one object)
+//! receive   cursor + new commits + new receipts -> open messages -> mail.lock, again
+//!           -> one line in the reader's note -> refs/notes/agents-mail
+//! ```
+//!
+//! Both refs move as the ledger's does ([`super::chain`]): by compare-and-swap, under one OS lock, so that of
+//! two receivers of one name each message goes to exactly one. Messages are known by their ids and not
+//! by their commits, which change when the chain is rewritten without what expired ([`expire`]).
+//!
+//! No call walks the whole chain but the first of a reader: what it has not read yet is remembered in a
+//! file that can be deleted at any time (`cursor`). A reader's note is kept short by moving it
+//! aside when it is full (`receipts`).
+
+mod cursor;
+pub mod expire;
+mod reader;
+mod receipts;
+pub mod spool;
+pub mod unite;
+mod walk;
+pub mod watch;
+
+pub use cursor::Open;
+pub use reader::Reader;
+
+use super::chain::{self, Chain};
+use super::lock::Guard;
+use super::{clone_id, layout, lock, maintenance};
+use crate::domain::message::{Handing, Kind, Letter, Message, MessageId};
+use crate::domain::oid::Oid;
+use crate::domain::stamp::Stamp;
+use crate::error::{Code, Error, Result};
+use crate::git::Repo;
+use crate::git::objects::{Commit, NewCommit};
+use crate::wire::message::{self, STAMP_TRAILER};
+use crate::wire::receipt_line::Deed;
+use chrono::{DateTime, TimeDelta, Utc};
+use walk::Step;
+
+/// The chain of messages.
+pub const MAIL: Chain = Chain::Mail(layout::MAIL_REF);
+/// The notes of the readers.
+pub const RECEIPTS: Chain = Chain::Notes(layout::RECEIPTS_REF);
+
+/// After this long a message that was handed out and not acknowledged is handed out again.
+pub const LEASE: TimeDelta = TimeDelta::minutes(5);
+
+/// The mailbox of one repository.
+pub struct Mailbox<'r> {
+    repo: &'r Repo,
+    reached: &'r dyn Fn(&str),
+}
+
+/// What [`Mailbox::post`] goes through.
+pub const POST_STEPS: &[&str] = &["mail-locked", "message-written", "message-sent"];
+
+/// What [`Mailbox::receive`] goes through for a reader that is no agent and has read nothing yet; others
+/// need not be kept.
+pub const RECEIVE_STEPS: &[&str] = &[
+    "mail-locked",
+    "messages-read",
+    "reader-kept",
+    "receipt-written",
+    "receipt-recorded",
+];
+
+/// What tells one act of sending from every other: 128 random bits, of which a message carries 80.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Nonce(pub [u8; 16]);
+
+impl Nonce {
+    fn text(self) -> String {
+        self.0[..8]
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
+    }
+
+    fn digits(self) -> u16 {
+        u16::from_be_bytes([self.0[8], self.0[9]])
+    }
+}
+
+/// Which open messages somebody wants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Only those of this type.
+    pub kind: Option<Kind>,
+    /// At most this many, the most urgent first.
+    pub limit: Option<usize>,
+}
+
+impl<'r> Mailbox<'r> {
+    /// The mailbox of that repository. Nothing is read or made yet.
+    pub fn new(repo: &'r Repo) -> Mailbox<'r> {
+        Mailbox {
+            repo,
+            reached: &|_| {},
+        }
+    }
+
+    /// The same, telling the name of every step that is complete.
+    pub fn telling(repo: &'r Repo, reached: &'r dyn Fn(&str)) -> Mailbox<'r> {
+        Mailbox { repo, reached }
+    }
+
+    /// Sends a letter.
+    ///
+    /// # Errors
+    /// `lock-timeout`, `disk-full`, `repo-read-only`, `repo-corrupt`.
+    pub fn post(&self, letter: Letter, nonce: Nonce, now: DateTime<Utc>) -> Result<Message> {
+        let repo = self.repo;
+        let who = chain::identity(repo, now);
+        let clone = clone_id::load_or_make(repo.common_dir())?;
+        let guard = lock::hold(repo.common_dir(), layout::MAIL_LOCK)?;
+        (self.reached)("mail-locked");
+        let mut posted = None;
+        let commit = chain::append(repo, &guard, MAIL, &who, "agent: message", |tip| {
+            let at = self.next_stamp(tip, now, clone)?;
+            let message = Message {
+                id: MessageId::new(at, nonce.digits()),
+                at,
+                nonce: nonce.text(),
+                letter: letter.clone(),
+            };
+            let parents: Vec<_> = tip.map(|tip| tip.oid).into_iter().collect();
+            let commit = repo.write_commit(&NewCommit {
+                // git knows the empty tree without an object, libgit2 does not.
+                tree: repo.write_tree(Vec::new())?,
+                parents: &parents,
+                author: &who,
+                committer: &who,
+                message: &message::encode(&message),
+            })?;
+            posted = Some(message);
+            (self.reached)("message-written");
+            Ok(commit)
+        })?;
+        (self.reached)("message-sent");
+        drop(guard);
+        maintenance::after_append(repo, commit);
+        posted.ok_or_else(|| Error::bug("a post must write a message"))
+    }
+
+    /// Whether there is no message at all.
+    ///
+    /// # Errors
+    /// `repo-corrupt` when the chain is damaged beyond its reflog.
+    pub fn is_empty(&self) -> Result<bool> {
+        let any = self.walk(|any: &mut bool, _, envelope| {
+            *any |= envelope.is_some();
+            if *any { Step::Stop } else { Step::On }
+        })?;
+        Ok(!any)
+    }
+
+    /// What a reader has not read, and what it was handed and has not acknowledged: by priority, then
+    /// oldest first.
+    ///
+    /// # Errors
+    /// As [`Mailbox::is_empty`].
+    pub fn open(&self, reader: &Reader) -> Result<Vec<Open>> {
+        cursor::open(self, reader)
+    }
+
+    /// What of it a receiver would be handed now.
+    ///
+    /// # Errors
+    /// As [`Mailbox::is_empty`].
+    pub fn waiting(
+        &self,
+        reader: &Reader,
+        wanted: Wanted,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<Open>> {
+        let is_wanted = |open: &Open| {
+            let rests = open.read.is_none_or(|read| read.time() + LEASE <= now);
+            rests && wanted.kind.is_none_or(|kind| kind == open.kind)
+        };
+        let mut open = self.open(reader)?;
+        open.retain(is_wanted);
+        open.truncate(wanted.limit.unwrap_or(usize::MAX));
+        Ok(open)
+    }
+
+    /// Takes messages out of a reader's hands, so that nobody else is handed them.
+    ///
+    /// # Errors
+    /// As [`Mailbox::post`].
+    pub fn receive(
+        &self,
+        reader: &Reader,
+        wanted: Wanted,
+        handing: Handing,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<(Open, Message)>> {
+        // Most calls find nothing, and need no lock to say so.
+        if self.waiting(reader, wanted, now)?.is_empty() {
+            return Ok(Vec::new());
+        }
+        let guard = lock::hold(self.repo.common_dir(), layout::MAIL_LOCK)?;
+        (self.reached)("mail-locked");
+        let taken = self.waiting(reader, wanted, now)?;
+        let ids: Vec<_> = taken.iter().map(|open| open.id.clone()).collect();
+        // Before the receipt: what cannot be read must not count as read.
+        let taken: Vec<_> = taken
+            .into_iter()
+            .map(|open| self.read(&open).map(|message| (open, message)))
+            .collect::<Result<_>>()?;
+        (self.reached)("messages-read");
+        let deed = match handing {
+            Handing::Archive => Deed::Archived,
+            Handing::AwaitAck => Deed::Read,
+        };
+        receipts::record(self, &guard, reader, deed, &ids, now)?;
+        (self.reached)("receipt-recorded");
+        Ok(taken)
+    }
+
+    /// Archives messages of a reader; gives those that were not archived before. None of them is, when
+    /// one of them is not for this reader.
+    ///
+    /// # Errors
+    /// `message-unknown`, naming all that are not this reader's; as [`Mailbox::post`].
+    pub fn acknowledge(
+        &self,
+        reader: &Reader,
+        ids: &[MessageId],
+        now: DateTime<Utc>,
+    ) -> Result<Vec<MessageId>> {
+        let guard = lock::hold(self.repo.common_dir(), layout::MAIL_LOCK)?;
+        let open = self.open(reader)?;
+        let is_open = |id: &MessageId| open.iter().any(|open| open.id == *id);
+        let (fresh, rest): (Vec<_>, Vec<_>) = ids.iter().cloned().partition(is_open);
+        let archived = match rest.is_empty() {
+            true => receipts::Receipts::default(),
+            false => receipts::load(self.repo, reader)?,
+        };
+        let strangers: Vec<_> = rest
+            .iter()
+            .filter(|id| !archived.archived.contains_key(*id))
+            .map(MessageId::as_str)
+            .collect();
+        if !strangers.is_empty() {
+            return Err(Error::new(
+                Code::MessageUnknown,
+                format!("{} has no message {}", reader.name, strangers.join(", ")),
+            )
+            .hint(format!(
+                "to see what there is for it, run git agent inbox --agent '{}'",
+                reader.name
+            )));
+        }
+        receipts::record(self, &guard, reader, Deed::Archived, &fresh, now)?;
+        Ok(fresh)
+    }
+
+    /// The messages that a reader is done with and when it was, the latest first, at most `limit`.
+    ///
+    /// # Errors
+    /// As [`Mailbox::is_empty`].
+    pub fn archive(&self, reader: &Reader, limit: usize) -> Result<Vec<(Message, Stamp)>> {
+        let archived = receipts::load(self.repo, reader)?.archived;
+        let mut latest: Vec<_> = archived.into_iter().collect();
+        latest.sort_by(|one, two| (two.1, &two.0).cmp(&(one.1, &one.0)));
+        latest.truncate(limit);
+        let ids: Vec<_> = latest.iter().map(|(id, _)| id.clone()).collect();
+        let mut messages = self.messages(&ids)?;
+        let found = latest
+            .into_iter()
+            .filter_map(|(id, at)| Some((messages.remove(&id)?, at)));
+        Ok(found.collect())
+    }
+
+    /// The message of an open entry.
+    ///
+    /// # Errors
+    /// `repo-corrupt` when it is gone.
+    pub fn read(&self, open: &Open) -> Result<Message> {
+        message::decode(&self.repo.read_commit(open.commit)?.message).ok_or_else(|| {
+            Error::new(
+                Code::RepoCorrupt,
+                format!("commit {} holds no message", open.commit),
+            )
+            .hint("to check the repository, run git fsck")
+        })
+    }
+
+    /// The stamp of what is appended to a tip now: its time is later than that of everything below, so
+    /// that ids, which hold no counter, grow too.
+    fn next_stamp(&self, tip: Option<&Commit>, now: DateTime<Utc>, clone: u16) -> Result<Stamp> {
+        let last = match tip {
+            Some(tip) => self.last_stamp(tip)?,
+            None => None,
+        };
+        let after = last.map_or(now, |last| {
+            now.max(last.time() + TimeDelta::microseconds(1))
+        });
+        Ok(Stamp::next(after, clone, last))
+    }
+
+    /// The latest stamp at or below a commit.
+    fn last_stamp(&self, tip: &Commit) -> Result<Option<Stamp>> {
+        let mut latest = None;
+        let mut waiting = vec![tip.clone()];
+        while let Some(commit) = waiting.pop() {
+            match commit.trailer(STAMP_TRAILER).and_then(Stamp::parse) {
+                Some(stamp) => latest = latest.max(Some(stamp)),
+                // A commit of repair; what it repairs may be gone.
+                None => waiting.extend(
+                    commit
+                        .parents
+                        .iter()
+                        .filter_map(|oid| self.repo.read_commit(*oid).ok()),
+                ),
+            }
+        }
+        Ok(latest)
+    }
+
+    /// The commit that the chain of messages is at; `None` for a mailbox that was never begun.
+    fn tip(&self) -> Result<Option<Commit>> {
+        chain::tip(self.repo, MAIL)
+    }
+
+    /// The notes tree of the receipts.
+    fn receipts_tree(&self) -> Result<Oid> {
+        let tip = chain::tip(self.repo, RECEIPTS)?;
+        Ok(tip.map_or(Oid::EMPTY_TREE, |tip| tip.tree))
+    }
+}
+
+/// Who holds the lock may write receipts; said by the guard.
+type Held<'a> = &'a Guard;

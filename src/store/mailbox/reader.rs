@@ -1,0 +1,107 @@
+//! Somebody for whom messages are.
+
+use super::chain;
+use crate::domain::agent::Agent;
+use crate::domain::message::{Name, Receivers};
+use crate::domain::oid::Oid;
+use crate::error::Result;
+use crate::git::Repo;
+use crate::git::objects::{Identity, NewCommit};
+use crate::wire::message::Envelope;
+use chrono::{DateTime, Utc};
+
+/// The trailer that names the reader for whom a commit stands.
+pub(super) const TRAILER: &str = "Reader";
+
+/// A receiver of messages, with everything that it goes by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reader {
+    /// What it is called: an agent by its id.
+    pub name: Name,
+    /// The commit that carries its receipts: an agent's spawn commit, or one that stands for a name.
+    pub(super) key: Oid,
+    /// Everything that a message may call it.
+    pub(super) names: Vec<String>,
+    /// Since when it is there; somebody who is no agent always was.
+    pub(super) since: Option<DateTime<Utc>>,
+    /// Whether messages may have been written to one of its names before it was there.
+    pub(super) was_expected: bool,
+}
+
+impl Reader {
+    /// An agent.
+    ///
+    /// # Errors
+    /// Never for an agent's id.
+    pub fn agent(agent: &Agent) -> Result<Reader> {
+        let id = agent.id.to_string();
+        let mut names = vec![id.clone()];
+        names.extend(agent.name.as_ref().map(|name| name.as_str().to_owned()));
+        if let Some(branch) = &agent.branch {
+            names.push(branch.clone());
+            names.extend(branch.strip_prefix("refs/heads/").map(str::to_owned));
+        }
+        Ok(Reader {
+            name: Name::parse(&id).map_err(crate::error::Error::bug)?,
+            key: agent.spawn_commit,
+            names,
+            since: Some(agent.started),
+            // A branch's name holds the time of its spawn; an alias may be known long before.
+            was_expected: agent.name.is_some(),
+        })
+    }
+
+    /// Somebody who is no agent: a person, an outside tool.
+    ///
+    /// # Errors
+    /// `git-failed` when libgit2 cannot hash.
+    pub fn stranger(name: &Name) -> Result<Reader> {
+        let message = stand_in_message(name, None);
+        Ok(Reader {
+            name: name.clone(),
+            key: with_stand_in(&message, |commit| commit.oid())?,
+            names: vec![name.as_str().to_owned()],
+            since: None,
+            was_expected: true,
+        })
+    }
+
+    /// Whether a message is for this reader. A broadcast is for the agents that were there when it was sent,
+    /// but its sender, and for everybody who is no agent.
+    pub(super) fn is_for(&self, envelope: &Envelope) -> bool {
+        let is_me = |name: &Name| self.names.iter().any(|own| own == name.as_str());
+        match &envelope.to {
+            Receivers::Named(names) => names.iter().any(is_me),
+            Receivers::Everybody => {
+                let was_there = self.since.is_none_or(|since| since <= envelope.at.time());
+                was_there && !is_me(&envelope.from)
+            }
+        }
+    }
+}
+
+/// The message of an empty commit that stands for a reader, or for a page of its receipts.
+pub(super) fn stand_in_message(name: &Name, page: Option<&str>) -> String {
+    let page = page.map_or_else(String::new, |page| format!("Page: {page}\n"));
+    format!(
+        "agent: receipts of {name}\n\n{TRAILER}: {name}\n{page}{}: 1\n",
+        chain::TRAILER
+    )
+}
+
+/// Writes the commit that stands for a reader or a page: the same in every clone.
+pub(super) fn write_stand_in(repo: &Repo, message: &str) -> Result<Oid> {
+    repo.write_tree(Vec::new())?;
+    with_stand_in(message, |commit| repo.write_commit(commit))
+}
+
+fn with_stand_in(message: &str, then: impl FnOnce(&NewCommit<'_>) -> Result<Oid>) -> Result<Oid> {
+    let who = Identity::stand_in(0);
+    then(&NewCommit {
+        tree: Oid::EMPTY_TREE,
+        parents: &[],
+        author: &who,
+        committer: &who,
+        message,
+    })
+}

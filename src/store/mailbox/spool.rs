@@ -1,0 +1,177 @@
+//! Spools: where an agent leaves messages that may not write refs, and how they are taken out.
+//!
+//! ```text
+//! spool/<id8>/<file>          the agent's to write
+//!    └─ renamed ─> <id8>/posting/<file>    out of its reach; posted; removed
+//! ```
+//!
+//! What is found in `posting` when nobody is posting was perhaps posted before its poster died; the
+//! message's nonce, made of the agent and the content of the file, tells.
+
+use super::walk::Step;
+use super::{Mailbox, Nonce};
+use crate::domain::id::AgentId;
+use crate::domain::message::PAYLOAD_LIMIT;
+use crate::error::{IoContext, Result};
+use crate::git::Repo;
+use crate::store::lock::Guard;
+use crate::store::{fsx, layout, lock, trash};
+use chrono::{DateTime, Utc};
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+/// The longest file that is read, in bytes: a payload and what stands around it.
+const LONGEST: u64 = 2 * PAYLOAD_LIMIT as u64;
+
+/// A file that was taken out of a spool.
+#[derive(Debug)]
+pub struct Taken {
+    /// What the agent called it.
+    pub name: String,
+    /// Its content, or why it has none.
+    pub content: std::result::Result<Vec<u8>, String>,
+    /// Whether it may have been posted by somebody who died before it could be removed.
+    pub is_doubtful: bool,
+    path: PathBuf,
+}
+
+impl Taken {
+    /// What tells this message from every other, whoever posts it and however often that is tried.
+    pub fn nonce(&self, id: AgentId) -> Nonce {
+        let mut hash = Sha256::new();
+        hash.update(id.to_string());
+        match &self.content {
+            Ok(content) => hash.update(content),
+            Err(problem) => hash.update(format!("{} {problem}", self.name)),
+        }
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&hash.finalize()[..16]);
+        Nonce(bytes)
+    }
+
+    /// Removes the file for good.
+    ///
+    /// # Errors
+    /// `io`.
+    pub fn clear(self, common_dir: &Path) -> Result<()> {
+        match fs::symlink_metadata(&self.path) {
+            Ok(metadata) if metadata.is_dir() => trash::remove(common_dir, &self.path),
+            Ok(_) => fs::remove_file(&self.path).at("could not remove", &self.path),
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+/// Leaves a message in a spool, whole or not at all.
+///
+/// # Errors
+/// `disk-full`, `repo-read-only`, `io`.
+pub fn leave(spool: &Path, name: &str, content: &[u8]) -> Result<()> {
+    fsx::write_atomic(&spool.join(name), content)
+}
+
+/// Whether there is something in an agent's spool.
+pub fn is_waiting(common_dir: &Path, id: AgentId) -> bool {
+    !files(&layout::spool_dir(common_dir, id)).is_empty()
+}
+
+/// The agents, by the first eight digits of their ids, that have something in their spools or half
+/// posted.
+pub fn waiting(common_dir: &Path) -> Vec<String> {
+    let spools = fs::read_dir(layout::spools_dir(common_dir));
+    let names = spools.into_iter().flatten().flatten();
+    let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+    let is_waiting = |name: &String| {
+        let posting = layout::agents_dir(common_dir).join(name).join("posting");
+        let spool = layout::spools_dir(common_dir).join(name);
+        name.len() == 8 && !(files(&spool).is_empty() && files(&posting).is_empty())
+    };
+    names.filter(is_waiting).collect()
+}
+
+/// Makes sure that one process posts an agent's messages; `None` while another does.
+///
+/// # Errors
+/// `repo-read-only`, `io`.
+pub fn begin(common_dir: &Path, id: AgentId) -> Result<Option<Guard>> {
+    lock::try_hold(common_dir, &layout::posting_lock(id))
+}
+
+/// Takes everything out of an agent's spool, oldest name first; what was taken out before and is still
+/// there comes first. The caller holds what [`begin`] gives.
+///
+/// # Errors
+/// `disk-full`, `repo-read-only`, `io`.
+pub fn take(common_dir: &Path, id: AgentId, spool: &Path, _guard: &Guard) -> Result<Vec<Taken>> {
+    let posting = layout::posting_dir(common_dir, id);
+    let mut taken: Vec<_> = files(&posting)
+        .into_iter()
+        .map(|path| open(path, true))
+        .collect();
+    for path in files(spool) {
+        fsx::create_dir(&posting)?;
+        let target = posting.join(path.file_name().unwrap_or_default());
+        match fs::rename(&path, &target) {
+            Ok(()) => taken.push(open(target, false)),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error).at("could not take", &path),
+        }
+    }
+    Ok(taken)
+}
+
+/// What is in a directory but for half-written files, in the order of the names.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut paths: Vec<_> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_none_or(|ending| ending != "tmp"))
+        .collect();
+    paths.sort();
+    paths
+}
+
+fn open(path: PathBuf, is_doubtful: bool) -> Taken {
+    let name = path.file_name().unwrap_or_default();
+    Taken {
+        name: name.to_string_lossy().into_owned(),
+        content: content(&path),
+        is_doubtful,
+        path,
+    }
+}
+
+/// Nothing but a regular file of bearable length is read: a FIFO would hang, a link may lead anywhere.
+fn content(path: &Path) -> std::result::Result<Vec<u8>, String> {
+    let metadata = fs::symlink_metadata(path).map_err(|error| error.to_string())?;
+    if !metadata.is_file() {
+        return Err("it is no regular file".to_owned());
+    }
+    if metadata.len() > LONGEST {
+        return Err(format!("it is longer than {LONGEST} bytes"));
+    }
+    let mut content = Vec::new();
+    let file = fs::File::open(path).map_err(|error| error.to_string())?;
+    let read = file.take(LONGEST).read_to_end(&mut content);
+    read.map(|_| content).map_err(|error| error.to_string())
+}
+
+/// Whether a message with this nonce was sent since then.
+///
+/// # Errors
+/// `repo-corrupt` when the chain is damaged beyond its reflog.
+pub fn is_posted(repo: &Repo, nonce: Nonce, since: DateTime<Utc>) -> Result<bool> {
+    let nonce = nonce.text();
+    Mailbox::new(repo).walk(|found: &mut bool, _, envelope| {
+        let Some(envelope) = envelope else {
+            return Step::On;
+        };
+        *found |= envelope.nonce == nonce;
+        match *found || envelope.at.time() < since {
+            true => Step::Stop,
+            false => Step::On,
+        }
+    })
+}

@@ -1,0 +1,95 @@
+//! Waiting for mail.
+//!
+//! Every writer of ours opens the lock file of the mailbox and closes it when its ref has moved, and the
+//! file is never removed: the kernel tells of the closing, so nobody has to look again and again. A ref that
+//! somebody else moves (a fetch) is noticed by a slow look, and so is everything where the kernel
+//! tells nothing.
+
+use crate::store::{fsx, layout};
+use std::path::Path;
+use std::time::Duration;
+
+/// How long to wait at most before looking at the mailbox without having been told.
+const SLOW_LOOK: Duration = Duration::from_secs(1);
+
+/// The same where the kernel tells nothing.
+const LOOK: Duration = Duration::from_millis(150);
+
+/// An ear at the mailbox.
+pub struct Watch {
+    kernel: Option<kernel::Watch>,
+}
+
+impl Watch {
+    /// Begins to listen: whatever is written from now on ends the next [`Watch::wait`].
+    pub fn begin(common_dir: &Path) -> Watch {
+        let directory = layout::agents_dir(common_dir);
+        let path = directory.join(layout::MAIL_LOCK);
+        let made = fsx::create_dir(&directory).is_ok()
+            && std::fs::File::options()
+                .create(true)
+                .append(true)
+                .open(&path)
+                .is_ok();
+        Watch {
+            kernel: kernel::Watch::begin(&path).filter(|_| made),
+        }
+    }
+
+    /// Waits until something may have changed, for `patience` at most.
+    pub fn wait(&self, patience: Duration) {
+        match &self.kernel {
+            Some(watch) => watch.wait(patience.min(SLOW_LOOK)),
+            None => std::thread::sleep(patience.min(LOOK)),
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod kernel {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::fd::OwnedFd;
+    use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
+    use std::mem::MaybeUninit;
+    use std::path::Path;
+    use std::time::Duration;
+
+    /// inotify(7) on one file.
+    pub(super) struct Watch(OwnedFd);
+
+    impl Watch {
+        pub(super) fn begin(path: &Path) -> Option<Watch> {
+            let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
+            inotify::add_watch(&inotify, path, WatchFlags::CLOSE_WRITE).ok()?;
+            Some(Watch(inotify))
+        }
+
+        pub(super) fn wait(&self, patience: Duration) {
+            let timeout = Timespec::try_from(patience).unwrap_or_default();
+            // An interrupted wait is a short one.
+            let _ = poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&timeout));
+            let mut buffer = [MaybeUninit::uninit(); 1024];
+            let mut events = Reader::new(&self.0, &mut buffer);
+            while events.next().is_ok() {}
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod kernel {
+    use std::path::Path;
+    use std::time::Duration;
+
+    /// No kernel that tells of files is known here.
+    pub(super) enum Watch {}
+
+    impl Watch {
+        pub(super) fn begin(_path: &Path) -> Option<Watch> {
+            None
+        }
+
+        pub(super) fn wait(&self, _patience: Duration) {
+            match *self {}
+        }
+    }
+}
