@@ -11,7 +11,7 @@
 //! |---|---|
 //! | [`cli`] | clap in, an operation, its answer out; one verb, one file |
 //! | [`ops`] | what a verb does; readers give a report, writers `plan` and then `execute` |
-//! | [`store`] | durable state over git and files: ledger, keep chain, roles, journals |
+//! | [`store`] | durable state over git and files: ledger, keep chain, mailbox, roles, journals |
 //! | [`proc`] | child processes that are not git |
 //! | [`mod@git`] | the only layer that names libgit2 or gitoxide, or starts `git` |
 //! | [`wire`] | durable and public formats, versioned |
@@ -29,6 +29,8 @@
 //! report  the same, and each life -> FleetReport -> page
 //! overlap [Agent] -> [Live] -> territories, changed paths, merges of near pairs (-> order) -> OverlapReport
 //! discard id -> Site -> Salvage -> keep -> aside -> Salvage again -> trash -> event -> no branch
+//! send    words -> Draft -> Letter -> commit on refs/agents/mail | file in a spool -> post_spool
+//! receive cursor + new commits + receipts -> [Open] -> receipt -> ReceiveReport
 //! check   policy -> Fence; index | worktree | commits | paths -> [Change] -> [Violation] -> CheckReport
 //! ```
 //!
@@ -43,9 +45,13 @@
 //! | `refs/heads/rescued/<slug>` | what `rescue` gives back, unless another name was asked for |
 //! | `refs/notes/agents` | the ledger: one note per spawn commit |
 //! | `refs/agents/keep` | a chain of empty commits whose extra parents must stay reachable |
+//! | `refs/agents/mail` | the mailbox: a chain with one commit for each message |
+//! | `refs/notes/agents-mail` | who has read which message: one note per reader, and one per full page of it |
 //! | `logs/refs/heads/agent/<slug>-<time>` | the branch's reflog |
 //! | `logs/refs/notes/agents` | the ledger's reflog, from which it is recovered |
 //! | `logs/refs/agents/keep` | the keep chain's reflog |
+//! | `logs/refs/agents/mail` | the mailbox's reflog, from which it is recovered |
+//! | `logs/refs/notes/agents-mail` | the reflog of the receipts |
 //! | `objects/<object>` | git objects |
 //! | `worktrees/agent-<id8>/<file>` | the admin directory of a linked worktree, gitrepository-layout(5) |
 //! | `info/exclude` | three lines at most: our worktrees and the bundle, added once |
@@ -54,6 +60,7 @@
 //! | `agents/clone-id` | four hex digits that tell clones apart in time stamps |
 //! | `agents/ledger.lock` | an OS lock, never removed |
 //! | `agents/spawn.lock` | an OS lock, never removed |
+//! | `agents/mail.lock` | an OS lock, never removed; its closing tells waiting receivers of mail |
 //! | `agents/landing.lock` | an OS lock, never removed; says which ref lock the last landing held |
 //! | `agents/spawning/<id8>` | the journal of a spawn under way |
 //! | `agents/tmp/<file>` | half-made admin directories |
@@ -62,10 +69,12 @@
 //! | `agents/<id8>/prompt.md` | the prompt, readable by its owner alone |
 //! | `agents/<id8>/task.toml` | the task as it was given, readable by its owner alone |
 //! | `agents/<id8>/hooks/<file>` | the git hooks of the agent's worktree |
+//! | `agents/spool/<id8>/<file>` | what an agent leaves that may not write refs, messages and receipts, until it is posted |
+//! | `agents/<id8>/posting/<file>` | the same while they are being posted |
+//! | `agents/<id8>/posting.lock` | an OS lock, held meanwhile |
 //! | `agents/<id8>/verify.lock` | an OS lock, held while check commands run |
 //! | `agents/<id8>/live.lock` | an OS lock, held while a process of ours works for the agent or removes it; in it the outcome of its last run |
 //! | `agents/<id8>/run/<file>` | what its runs wrote to their streams, `<n>.out` and `<n>.err`, readable by their owner alone; `<n>.fence`, what the sandbox did |
-//! | `agents/spool/<id8>/<file>` | what a fenced agent leaves for us to post |
 //! | `<tmp>/git-agent-<id8>-<random>/<file>` | temporary files of a run, below `TMPDIR` or `/tmp`; removed afterwards |
 //! | `<root>/.claude/worktrees/.agent-<id8>.leaving/<file>` | a worktree while it is being discarded |
 //! | `worktrees/verify-<id8>/<file>` | the admin directory of the worktree they run in; removed afterwards |

@@ -18,6 +18,8 @@ const NOT_ALWAYS: &[&str] = &[
     "agents/<id8>/verify.lock",
     "agents/spool/<id8>/<file>",
     "<tmp>/git-agent-<id8>-<random>/<file>",
+    "agents/<id8>/posting/<file>",
+    "agents/<id8>/posting.lock",
     "<root>/.claude/worktrees/.agent-<id8>.leaving/<file>",
     "worktrees/verify-<id8>/<file>",
     "<root>/.claude/worktrees/verify-<id8>/<file>",
@@ -90,6 +92,13 @@ fn a_real_run_writes_what_the_crate_page_lists() {
     let answers = format!("echo x > .git/agents/{}/bundle/output/x.md", &id[..8]);
     let run = repo.agent(&["run", id, "--output=x.md", "--", "sh", "-c", &answers]);
     assert!(run.status.success(), "{}", describe(&run));
+    repo.agent_json(&[
+        "send",
+        "--type=notify",
+        "--to=bob",
+        "--payload=message=hello",
+    ]);
+    repo.agent_json(&["receive", "--agent=bob"]);
     let written: Vec<_> = everything(&repo).difference(&before).cloned().collect();
     let listed = listed();
     for path in &written {

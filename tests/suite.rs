@@ -37,6 +37,8 @@ mod ledger;
 mod list;
 /// Random lives, held against a simple map.
 mod model;
+/// The messenger: nothing lost, nothing twice.
+mod mail;
 /// Live agents in each other's way, and what each of them changed.
 mod overlap;
 /// Who an agent is told to be.

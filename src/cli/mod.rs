@@ -1,6 +1,7 @@
 //! The command line: clap in, an operation, its answer out. One verb, one file; nothing is decided
 //! here but which operation runs and how its report looks.
 
+mod archive;
 mod check;
 mod commission;
 mod commit;
@@ -17,18 +18,21 @@ mod init;
 mod list;
 mod merge;
 mod overlap;
+mod receive;
 mod render;
 mod report;
 mod rescue;
 mod roles;
 mod run;
 mod screen;
+mod send;
 mod settle;
 mod show;
 mod spawn;
 mod style;
 mod tree;
 mod ui;
+mod unite;
 mod verbs;
 mod verify;
 mod warden;

@@ -2,13 +2,14 @@
 
 use super::ui::Ui;
 use crate::error::{Exit, Result};
-use crate::ops::{Ctx, show};
+use crate::ops::{Ctx, message, show};
 
-/// Show one agent: its state, its scope and what happened to it
+/// Show one agent: its state, its scope and what happened to it; or a message and its conversation
 #[derive(Debug, clap::Args)]
 pub(super) struct ShowArgs {
-    #[command(flatten)]
-    agent: AgentArg,
+    /// Agent: its id or a prefix of 4 digits or more, its name, its branch or its worktree; or MSG-…
+    #[arg(value_name = "AGENT")]
+    who: String,
     /// Print the call for a host's agent tool: type, description, prompt, isolation
     #[arg(long)]
     invocation: bool,
@@ -38,9 +39,11 @@ pub(super) struct AgentArg {
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &ShowArgs) -> Result<Exit> {
     if args.invocation {
-        ui.answer(&show::invocation(ctx, &args.agent.agent)?)?;
+        ui.answer(&show::invocation(ctx, &args.who)?)?;
+    } else if message::is_id(&args.who) {
+        ui.answer(&message::show(ctx, &args.who)?)?;
     } else {
-        ui.answer(&show::show(ctx, &args.agent.agent)?)?;
+        ui.answer(&show::show(ctx, &args.who)?)?;
     }
     Ok(Exit::Yes)
 }

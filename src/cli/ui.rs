@@ -13,6 +13,9 @@ use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::os::fd::BorrowedFd;
 
+/// What empties a terminal and goes to its top (ECMA-48: ED, CUP).
+const CLEAR: &str = "\x1b[2J\x1b[H";
+
 /// How answers are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
@@ -84,6 +87,12 @@ impl Ui {
     /// Writes one line of an answer that is a list, as soon as it is known.
     pub(super) fn row(&mut self, row: &Value) -> Result<()> {
         self.print(&line(row))
+    }
+
+    /// Writes an answer in the place of the one before, on a terminal.
+    pub(super) fn answer_anew(&mut self, answer: &dyn Answer) -> Result<()> {
+        self.print(CLEAR)?;
+        self.answer(answer)
     }
 
     /// Writes text as it is to standard output.
@@ -168,6 +177,11 @@ pub(super) fn width() -> usize {
 pub(super) fn height() -> usize {
     rustix::termios::tcgetwinsize(rustix::stdio::stdout())
         .map_or(usize::MAX, |size| usize::from(size.ws_row))
+}
+
+/// Whether the answer is read by a person as it is written.
+pub(super) fn is_terminal() -> bool {
+    rustix::termios::isatty(rustix::stdio::stdout())
 }
 
 /// Shows what clap has to say: help and version are answers, the rest is misuse.

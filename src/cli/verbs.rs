@@ -2,8 +2,9 @@
 
 use super::ui::Ui;
 use super::{
-    check, commit, decide, diff, discard, doctor, fenced, gc, hook, hooks, init, list, merge,
-    overlap, report, rescue, roles, run, settle, show, spawn, tree, verify, warden,
+    archive, check, commit, decide, diff, discard, doctor, fenced, gc, hook, hooks, init, list,
+    merge, overlap, receive, report, rescue, roles, run, send, settle, show, spawn, tree, unite,
+    verify, warden,
 };
 use crate::error::{Exit, Result};
 use crate::ops::Ctx;
@@ -40,6 +41,12 @@ pub(super) enum Command {
     Launch(warden::LaunchArgs),
     #[command(hide = true)]
     Fenced(fenced::FencedArgs),
+    Send(send::SendArgs),
+    Receive(receive::ReceiveArgs),
+    Inbox(receive::InboxArgs),
+    Ack(archive::AckArgs),
+    Archive(archive::ArchiveArgs),
+    Unite(unite::UniteArgs),
     Roles(roles::RolesArgs),
     Hooks(hooks::HooksArgs),
     Doctor(doctor::DoctorArgs),
@@ -77,6 +84,12 @@ pub(super) fn dispatch(command: Command, ui: &mut Ui) -> Result<Exit> {
         Command::Rescue(args) => rescue::run(&ctx()?, ui, args),
         Command::Gc(args) => gc::run(&ctx()?, ui, &args),
         Command::Sweep(args) => Ok(discard::run_sweep(&ctx()?, &args)),
+        Command::Send(args) => send::run(&ctx()?, ui, args),
+        Command::Receive(args) => receive::run(&ctx()?, ui, args),
+        Command::Inbox(args) => receive::run_inbox(&ctx()?, ui, &args),
+        Command::Ack(args) => archive::run_ack(&ctx()?, ui, &args),
+        Command::Archive(args) => archive::run(&ctx()?, ui, &args),
+        Command::Unite(args) => unite::run(&ctx()?, ui, &args),
         Command::Roles(args) => roles::run(&ctx()?, ui, &args),
         Command::Hooks(args) => hooks::run(&ctx()?, ui, &args),
         Command::Hook(args) => hook::run(ui, args),

@@ -2,6 +2,7 @@
 //! `--dry-run` is stopping in between.
 
 pub mod agent_report;
+pub mod archive;
 pub mod check;
 pub mod commit;
 pub mod ctx;
@@ -18,22 +19,28 @@ pub mod host_hook;
 pub mod init;
 pub mod list;
 mod live;
+pub mod mail;
 pub mod merge;
+pub mod message;
 pub mod overlap;
 
 mod parallel;
 pub mod persona;
 mod real_path;
+pub mod receive;
 pub mod recursion;
 pub mod report;
 pub mod rescue;
+pub mod retention;
 pub mod roles;
 pub mod run;
+pub mod send;
 pub mod settle;
 pub mod show;
 pub mod spawn;
 pub mod standing;
 pub mod tree;
+pub mod unite;
 pub mod verify;
 
 pub use ctx::Ctx;

@@ -11,6 +11,7 @@ pub(super) mod html;
 mod init;
 mod landing;
 mod list;
+pub(super) mod mail;
 mod overlap;
 mod report;
 mod roles;

@@ -16,6 +16,9 @@ pub struct Env {
     pub agent: Option<String>,
     /// `GIT_AGENT_FENCED`: set where a kernel sandbox of ours is around us.
     pub fenced: bool,
+    /// `GIT_AGENT_SPOOL`: where messages are left instead of sent, inside a fence that keeps refs from
+    /// being written.
+    pub spool: Option<PathBuf>,
     /// What git tells a hook about the commit it is making.
     pub staging: Staging,
     /// This program's own file, for hooks to run.
@@ -47,6 +50,9 @@ impl Env {
                 .ok()
                 .filter(|id| !id.is_empty()),
             fenced: std::env::var_os("GIT_AGENT_FENCED").is_some_and(|fenced| !fenced.is_empty()),
+            spool: std::env::var_os("GIT_AGENT_SPOOL")
+                .filter(|path| !path.is_empty())
+                .map(PathBuf::from),
             staging: Staging {
                 index: std::env::var_os("GIT_INDEX_FILE").map(PathBuf::from),
                 merged: std::env::vars_os()

@@ -1,0 +1,84 @@
+//! `git agent archive` and `git agent ack`
+
+use super::receive::ReaderArg;
+use super::ui::Ui;
+use crate::domain::message::Retention;
+use crate::domain::task::parse_duration;
+use crate::error::{Code, Error, Exit, Result};
+use crate::ops::{Ctx, archive, retention};
+use chrono::TimeDelta;
+use std::time::Duration;
+
+/// List the messages that somebody is done with, the latest first; or delete what expired
+#[derive(Debug, clap::Args)]
+pub(super) struct ArchiveArgs {
+    #[command(flatten)]
+    reader: ReaderArg,
+    /// At most this many
+    #[arg(long, short = 'n', default_value_t = 100, value_name = "COUNT")]
+    limit: usize,
+    /// Delete what everybody has read and archived long ago; what is unread stays
+    #[arg(long, conflicts_with_all = ["agent", "limit"])]
+    expire: bool,
+    /// Archive what was never acknowledged where somebody has more open messages than this [default: 100]
+    #[arg(long, requires = "expire", value_name = "COUNT")]
+    active: Option<usize>,
+    /// Archive what was handed out that long ago and never acknowledged [default: 7d]
+    #[arg(long, requires = "expire", value_parser = parse_duration, value_name = "SPAN")]
+    archive_after: Option<Duration>,
+    /// Delete what was archived that long ago [default: 30d]
+    #[arg(long, requires = "expire", value_parser = parse_duration, value_name = "SPAN")]
+    delete_after: Option<Duration>,
+    /// Show what would be archived and deleted, and do nothing
+    #[arg(long, requires = "expire")]
+    dry_run: bool,
+}
+
+/// Acknowledge messages that were received with --ack later
+#[derive(Debug, clap::Args)]
+pub(super) struct AckArgs {
+    /// Messages, or unambiguous beginnings of their ids
+    #[arg(required = true, value_name = "MSG")]
+    messages: Vec<String>,
+    #[command(flatten)]
+    reader: ReaderArg,
+}
+
+pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &ArchiveArgs) -> Result<Exit> {
+    if args.expire {
+        let plan = retention::plan(ctx, retention(args)?)?;
+        let report = match args.dry_run {
+            true => plan.report(),
+            false => retention::execute(ctx, plan)?,
+        };
+        ui.answer(&report)?;
+        return Ok(Exit::Yes);
+    }
+    ui.answer(&archive::archive(
+        ctx,
+        args.reader.agent.as_deref(),
+        args.limit,
+    )?)?;
+    Ok(Exit::Yes)
+}
+
+pub(super) fn run_ack(ctx: &Ctx, ui: &mut Ui, args: &AckArgs) -> Result<Exit> {
+    let agent = args.reader.agent.as_deref();
+    ui.answer(&archive::acknowledge(ctx, agent, &args.messages)?)?;
+    Ok(Exit::Yes)
+}
+
+fn retention(args: &ArchiveArgs) -> Result<Retention> {
+    let usual = Retention::default();
+    let span = |given: Option<Duration>, usual: TimeDelta| match given {
+        None => Ok(usual),
+        Some(span) => TimeDelta::from_std(span).map_err(|error| {
+            Error::new(Code::Usage, "that span of time is too long").because(error)
+        }),
+    };
+    Ok(Retention {
+        active: args.active.unwrap_or(usual.active),
+        archive_after: span(args.archive_after, usual.archive_after)?,
+        delete_after: span(args.delete_after, usual.delete_after)?,
+    })
+}

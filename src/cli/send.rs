@@ -1,0 +1,57 @@
+//! `git agent send`
+
+use super::ui::Ui;
+use crate::error::{Exit, Result};
+use crate::ops::Ctx;
+use crate::ops::send::{self, SendOptions};
+
+/// Send a message to agents or people
+///
+/// What each type needs, in parameters or payload, and its priority unless another is given:
+///   handoff      to, artifact_path, context_summary, next_actions   high
+///   review       to, artifact_path, review_type                     medium
+///   clarify      to, question, context                              high
+///   escalate     issue, severity, recommendation (to the user)      critical
+///   notify       to, message                                        low
+///   collaborate  to, topic, deadline                                medium
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(super) struct SendArgs {
+    /// Type: handoff, review, clarify, escalate, notify or collaborate
+    #[arg(long = "type", short = 't', value_name = "TYPE")]
+    kind: String,
+    /// Sender; the agent we are, else `user`
+    #[arg(long, value_name = "NAME")]
+    from: Option<String>,
+    /// Receiver: an agent's id, name or branch, or any other name; several separated by commas; `all`
+    #[arg(long, value_name = "NAME")]
+    to: Vec<String>,
+    /// How soon it is to be read: critical, high, medium or low
+    #[arg(long, short = 'p', value_name = "PRIORITY")]
+    priority: Option<String>,
+    /// What it says: `key=value`, a JSON object, or `@file` with one; several are united
+    #[arg(long, num_args = 1.., value_name = "PAYLOAD")]
+    payload: Vec<String>,
+    /// Message that this one answers
+    #[arg(long, value_name = "MSG")]
+    reply_to: Option<String>,
+}
+
+pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SendArgs) -> Result<Exit> {
+    let plan = send::plan(
+        ctx,
+        &SendOptions {
+            kind: args.kind,
+            priority: args.priority,
+            from: args.from,
+            to: args.to,
+            payload: args.payload,
+            reply_to: args.reply_to,
+        },
+    )?;
+    for warning in &plan.warnings {
+        ui.warn(warning);
+    }
+    ui.answer(&send::execute(ctx, plan)?)?;
+    Ok(Exit::Yes)
+}

@@ -1,0 +1,18 @@
+//! `git agent unite`
+
+use super::ui::Ui;
+use crate::error::{Exit, Result};
+use crate::ops::{Ctx, unite};
+
+/// Unite ledger and mailbox with the copies fetched from a remote; no network is used
+#[derive(Debug, clap::Args)]
+pub(super) struct UniteArgs {
+    /// Remote, as in `refs/notes/<remote>/agents`
+    #[arg(default_value = "origin")]
+    remote: String,
+}
+
+pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &UniteArgs) -> Result<Exit> {
+    ui.answer(&unite::unite(ctx, &args.remote)?)?;
+    Ok(Exit::Yes)
+}

@@ -1,0 +1,105 @@
+//! `archive` and `ack`: what somebody is done with.
+
+use super::mail::{MessageReport, Standing, reader_of};
+use super::message;
+use super::send::leave_receipt;
+use crate::domain::message::MessageId;
+use crate::error::Result;
+use crate::ops::Ctx;
+use crate::store::mailbox::Mailbox;
+use chrono::SecondsFormat;
+use serde::Serialize;
+
+/// A message in an archive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ArchivedReport {
+    /// The message.
+    #[serde(flatten)]
+    pub message: MessageReport,
+    /// Since when it is done with, RFC 3339.
+    pub archived: String,
+}
+
+/// The answer of `archive`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ArchiveReport {
+    /// The format's name and version.
+    pub schema: &'static str,
+    /// Whose archive: an agent's id, or a name.
+    pub agent: String,
+    /// The messages, the latest first.
+    pub messages: Vec<ArchivedReport>,
+    /// How many are listed.
+    pub count: usize,
+    /// The same in words.
+    pub status_message: String,
+}
+
+/// The answer of `ack`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AckReport {
+    /// The format's name and version.
+    pub schema: &'static str,
+    /// Whose messages.
+    pub agent: String,
+    /// The ids that are done with now and were not before.
+    pub acknowledged: Vec<String>,
+    /// The ids that were done with before.
+    pub already: Vec<String>,
+}
+
+/// What somebody is done with, at most `limit` messages. What expired is not among them.
+///
+/// # Errors
+/// `message-invalid`, `agent-ambiguous`, `repo-corrupt`.
+pub fn archive(ctx: &Ctx, agent: Option<&str>, limit: usize) -> Result<ArchiveReport> {
+    let (reader, called) = reader_of(ctx, agent)?;
+    let archived = Mailbox::new(&ctx.repo).archive(&reader, limit)?;
+    let messages: Vec<_> = archived
+        .iter()
+        .map(|(message, at)| ArchivedReport {
+            message: MessageReport::new(message, Some(Standing::Archived)),
+            archived: at.time().to_rfc3339_opts(SecondsFormat::Micros, true),
+        })
+        .collect();
+    Ok(ArchiveReport {
+        schema: "git-agent.archive/1",
+        agent: reader.name.to_string(),
+        count: messages.len(),
+        status_message: match messages.len() {
+            0 => format!("No archived messages for {called}"),
+            count => format!("Archived messages for {called}: {count}"),
+        },
+        messages,
+    })
+}
+
+/// Says that somebody is done with messages that were handed out, or were never asked for.
+///
+/// # Errors
+/// `message-unknown` when one of them is not for that reader; those of [`archive`] and of writing.
+pub fn acknowledge(ctx: &Ctx, agent: Option<&str>, ids: &[String]) -> Result<AckReport> {
+    let (reader, _) = reader_of(ctx, agent)?;
+    let mut wanted: Vec<MessageId> = Vec::new();
+    for id in ids {
+        let id = message::find(ctx, id)?;
+        if !wanted.contains(&id) {
+            wanted.push(id);
+        }
+    }
+    let fresh = match &ctx.env.spool {
+        Some(spool) => {
+            leave_receipt(ctx, spool, &wanted)?;
+            wanted.clone()
+        }
+        None => Mailbox::new(&ctx.repo).acknowledge(&reader, &wanted, ctx.now())?,
+    };
+    let (fresh, already): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|id| fresh.contains(id));
+    let texts = |ids: Vec<MessageId>| ids.iter().map(MessageId::to_string).collect();
+    Ok(AckReport {
+        schema: "git-agent.ack/1",
+        agent: reader.name.to_string(),
+        acknowledged: texts(fresh),
+        already: texts(already),
+    })
+}

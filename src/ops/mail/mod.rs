@@ -1,0 +1,7 @@
+//! What the verbs of the messenger share: who somebody is, and how a message is answered.
+
+mod names;
+mod report;
+
+pub use names::{Whom, handle, own, reader_of, whom};
+pub use report::{MessageReport, ReceiversReport, Standing};

@@ -1,0 +1,177 @@
+//! `receive` and `inbox`: what there is for somebody, handed out or only looked at.
+//!
+//! `receive` marks and archives in one commit, and then answers. Whoever dies in between finds the messages
+//! in the archive; whoever cannot live with that asks for `--ack later`, is handed the same messages
+//! again until they are acknowledged, and must bear to see one twice.
+
+use super::mail::{MessageReport, Standing, reader_of};
+use super::send::{leave_receipt, sweep_spools};
+use crate::domain::message::{Handing, Kind};
+use crate::error::Result;
+use crate::ops::Ctx;
+use crate::store::mailbox::watch::Watch;
+use crate::store::mailbox::{Mailbox, Open, Reader, Wanted};
+use serde::Serialize;
+use std::time::{Duration, Instant};
+
+/// What is received, and how.
+#[derive(Clone, Debug, Default)]
+pub struct ReceiveOptions {
+    /// Whose messages; our own where nobody is named.
+    pub agent: Option<String>,
+    /// Only those of this type.
+    pub kind: Option<Kind>,
+    /// At most this many, the most urgent first.
+    pub limit: Option<usize>,
+    /// How they are handed out; `None` only looks.
+    pub handing: Option<Handing>,
+}
+
+/// How long to wait for a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// Not at all.
+    None,
+    /// For that long.
+    For(Duration),
+    /// Until there is one.
+    Endless,
+}
+
+/// The answer of `receive` and `inbox`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ReceiveReport {
+    /// The format's name and version.
+    pub schema: &'static str,
+    /// Whose messages: an agent's id, or a name.
+    pub agent: String,
+    /// The messages, by priority, then oldest first.
+    pub messages: Vec<MessageReport>,
+    /// How many.
+    pub count: usize,
+    /// The same in words.
+    pub status_message: String,
+}
+
+/// Hands out what there is, waiting for it if need be.
+///
+/// # Errors
+/// `message-invalid`, `agent-ambiguous`, `lock-timeout`, `repo-read-only`, `repo-corrupt`, `disk-full`.
+pub fn receive(ctx: &Ctx, options: &ReceiveOptions, patience: Patience) -> Result<ReceiveReport> {
+    let begin = Instant::now();
+    let (reader, called) = reader_of(ctx, options.agent.as_deref())?;
+    // Before the first look, so that nothing arrives unheard in between.
+    let watch = (patience != Patience::None).then(|| Watch::begin(ctx.repo.common_dir()));
+    sweep(ctx);
+    loop {
+        let messages = hand_out(ctx, &reader, options)?;
+        let rest = match patience {
+            Patience::None => Duration::ZERO,
+            Patience::For(span) => span.saturating_sub(begin.elapsed()),
+            Patience::Endless => Duration::MAX,
+        };
+        match &watch {
+            Some(watch) if messages.is_empty() && !rest.is_zero() => watch.wait(rest),
+            _ => return report(ctx, "git-agent.receive/1", &reader, &called, messages),
+        }
+    }
+}
+
+/// Everything that somebody has not archived, as it stands.
+///
+/// # Errors
+/// As [`receive`].
+pub fn inbox(ctx: &Ctx, agent: Option<&str>) -> Result<ReceiveReport> {
+    let (reader, called) = reader_of(ctx, agent)?;
+    sweep(ctx);
+    let mailbox = Mailbox::new(&ctx.repo);
+    let messages = look(&mailbox, &mailbox.open(&reader)?)?;
+    report(ctx, "git-agent.inbox/1", &reader, &called, messages)
+}
+
+/// Answers the inbox again and again, each time something may have changed, until `show` has enough.
+///
+/// # Errors
+/// As [`receive`], and what `show` fails with.
+pub fn watch_inbox(
+    ctx: &Ctx,
+    agent: Option<&str>,
+    mut show: impl FnMut(&ReceiveReport) -> Result<bool>,
+) -> Result<()> {
+    let watch = Watch::begin(ctx.repo.common_dir());
+    let mut shown = None;
+    loop {
+        let report = inbox(ctx, agent)?;
+        if shown.as_ref() != Some(&report) && !show(&report)? {
+            return Ok(());
+        }
+        shown = Some(report);
+        watch.wait(Duration::MAX);
+    }
+}
+
+fn hand_out(ctx: &Ctx, reader: &Reader, options: &ReceiveOptions) -> Result<Vec<MessageReport>> {
+    let reached = |step: &str| ctx.reached(step);
+    let mailbox = Mailbox::telling(&ctx.repo, &reached);
+    let wanted = Wanted {
+        kind: options.kind,
+        limit: options.limit,
+    };
+    let Some(handing) = options.handing else {
+        return look(&mailbox, &mailbox.waiting(reader, wanted, ctx.now())?);
+    };
+    if let Some(spool) = &ctx.env.spool {
+        // Inside a fence that keeps receipts from being written: the supervisor writes them.
+        let waiting = mailbox.waiting(reader, wanted, ctx.now())?;
+        let messages = look(&mailbox, &waiting)?;
+        if handing == Handing::Archive && !waiting.is_empty() {
+            let ids: Vec<_> = waiting.into_iter().map(|open| open.id).collect();
+            leave_receipt(ctx, spool, &ids)?;
+        }
+        return Ok(messages);
+    }
+    let taken = mailbox.receive(reader, wanted, handing, ctx.now())?;
+    let read = |(_, message)| MessageReport::new(&message, Some(Standing::Read));
+    Ok(taken.into_iter().map(read).collect())
+}
+
+fn look(mailbox: &Mailbox<'_>, open: &[Open]) -> Result<Vec<MessageReport>> {
+    let look = |open: &Open| {
+        let standing = match open.read {
+            Some(_) => Standing::Read,
+            None => Standing::Pending,
+        };
+        Ok(MessageReport::new(&mailbox.read(open)?, Some(standing)))
+    };
+    open.iter().map(look).collect()
+}
+
+fn report(
+    ctx: &Ctx,
+    schema: &'static str,
+    reader: &Reader,
+    called: &str,
+    messages: Vec<MessageReport>,
+) -> Result<ReceiveReport> {
+    let count = messages.len();
+    let status_message = if count > 0 {
+        format!("Messages for {called}: {count}")
+    } else if Mailbox::new(&ctx.repo).is_empty()? {
+        "No messages in queue".to_owned()
+    } else {
+        format!("No pending messages for {called}")
+    };
+    Ok(ReceiveReport {
+        schema,
+        agent: reader.name.to_string(),
+        messages,
+        count,
+        status_message,
+    })
+}
+
+/// Posts what agents without a supervisor left behind. Whoever receives need not be able to: what stays is
+/// for the next one, and for `doctor`.
+fn sweep(ctx: &Ctx) {
+    drop(sweep_spools(ctx));
+}
