@@ -16,6 +16,10 @@ use super::task::Task;
 /// The sentence that a host may look for before it starts an agent.
 pub const GIT_BAN: &str = "MUST NOT invoke git";
 
+/// How an agent reaches others, as one of its rules.
+const MESSENGER: &str = "- To tell or ask somebody something, run `git-agent send` (`git-agent help send` says what each type of \
+     message needs; without a receiver `--type escalate` reaches the user); `git-agent receive` shows what is for you.\n";
+
 /// What the texts are made of.
 #[derive(Clone, Copy, Debug)]
 pub struct Brief<'a> {
@@ -99,7 +103,7 @@ impl Brief<'_> {
             .collect();
         format!(
             "## Rules\n\n- You {GIT_BAN}. The orchestrator alone commits, branches, pushes and merges.\n\
-             - {place} `{}`.\n{of_role}\n{}",
+             - {place} `{}`.\n{of_role}{MESSENGER}\n{}",
             self.directory,
             self.scope()
         )

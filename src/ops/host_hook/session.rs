@@ -1,15 +1,21 @@
 //! When a session starts, and when an agent wants to end.
 
 use super::{bundle, directory_of, whereabouts};
+use crate::domain::message::plain;
 use crate::domain::prompt;
 use crate::domain::tool_call::{HookAnswer, HookEvent, ToolCall};
 use crate::error::Result;
 use crate::ops::ctx::Env;
 use crate::ops::home::Home;
+use crate::ops::mail::MessageReport;
+use crate::store::mailbox::{Mailbox, Reader};
 use crate::wire::hook_payload;
 
-/// Tells an agent who it is, where it works, what it may touch and what it has to leave behind: a
-/// session that was resumed or compacted may have lost its prompt. Silent outside of agents.
+/// How much of a message's summary a session is told, in characters.
+const SUMMARY_LIMIT: usize = 500;
+
+/// Tells an agent who it is, where it works, what it may touch, what it has to leave behind and whether
+/// there is mail for it: a session that was resumed or compacted may have lost its prompt. Silent outside of agents.
 ///
 /// # Errors
 /// Those of [`Home::find`].
@@ -40,7 +46,33 @@ pub fn session_start(env: &Env, payload: &[u8]) -> Result<HookAnswer> {
         let directory = home.bundle();
         stdout.push_str(&prompt::deliverables(&directory.to_string_lossy()));
     }
+    // An agent that cannot be told of its mail can still work.
+    stdout.push_str(&mail(&home).unwrap_or_default());
     Ok(HookAnswer::Say { stdout })
+}
+
+/// How many messages wait for the agent, and the next one; nothing when there is none. Only looked at: a
+/// session may be gone before anybody reads what it was told.
+fn mail(home: &Home) -> Result<String> {
+    let mailbox = Mailbox::new(&home.repo);
+    let open = mailbox.open(&Reader::agent(&home.agent)?)?;
+    let Some(first) = open.first() else {
+        return Ok(String::new());
+    };
+    let next = MessageReport::new(&mailbox.read(first)?, None);
+    let summary: String = next.summary.chars().take(SUMMARY_LIMIT).collect();
+    let count = match open.len() {
+        1 => "1 unread message".to_owned(),
+        count => format!("{count} unread messages"),
+    };
+    Ok(format!(
+        "\nYou have {count}. Next: [{}] {} from {} ({}):\n{}\nTo read it whole, and the others, run git-agent receive.\n",
+        next.priority,
+        next.kind,
+        plain(&next.sender()),
+        next.message_id,
+        plain(&summary),
+    ))
 }
 
 /// Sends an agent back once when its bundle is not complete. Whoever was sent back before may end, and
