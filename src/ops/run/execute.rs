@@ -1,5 +1,6 @@
 //! The steps of a run.
 
+use super::post::Postman;
 use super::report::{Ended, RunReport};
 use super::stage::Stage;
 use super::{RunPlan, Worker, record};
@@ -72,7 +73,10 @@ fn work(
     }
     let plan = &*plan;
     let stage = Stage::prepare(ctx, agent, plan)?;
-    let ended = watch(ctx, plan, agent, &stage, &lock, echo)?;
+    let postman = Postman::start(ctx, agent)?;
+    let ended = watch(ctx, plan, agent, &stage, &lock, echo);
+    postman.finish(ctx, agent);
+    let ended = ended?;
     let mut report = RunReport::new(agent, plan, &stage, &ended, made);
     if let Some(output) = &plan.commission.output {
         report.answered(output);

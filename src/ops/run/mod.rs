@@ -15,6 +15,9 @@
 //! 4. `launched`: the command works below a warden, which holds the lock as well.
 //! 5. `ended`: nothing of the command is left, and the outcome is noted in the lock's file. What leads git to
 //!    its settings is put back ([`seal`]) before git looks at the worktree.
+//! 4. `launched`: the command works below a warden, which holds the lock as well. What it leaves in its
+//!    spool is posted as it comes.
+//! 5. `ended`: nothing of the command is left, and the outcome is noted in the lock's file.
 //! 6. `exited`: the row says so.
 //! 7. `verified`: a command that succeeded was judged.
 //!
@@ -29,6 +32,7 @@ mod execute;
 pub mod fence;
 mod outline;
 pub mod output;
+mod post;
 pub mod prompt;
 pub(in crate::ops) mod record;
 mod report;

@@ -1,0 +1,54 @@
+//! Sending what an agent leaves in its spool, while it works.
+
+use crate::domain::agent::Agent;
+use crate::error::{IoContext, Result};
+use crate::ops::Ctx;
+use crate::ops::send::post_spool;
+use crate::store::layout;
+use crate::store::mailbox::spool;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long a message lies in the spool at most. Looking into an empty directory costs microseconds.
+const ROUND: Duration = Duration::from_millis(100);
+
+/// A thread that looks into the spool again and again.
+pub(super) struct Postman {
+    stop: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Postman {
+    /// Begins to look.
+    ///
+    /// # Errors
+    /// `io` when there can be no more threads.
+    pub(super) fn start(ctx: &Ctx, agent: &Agent) -> Result<Postman> {
+        let (stop, stopped) = mpsc::channel();
+        let common = ctx.repo.common_dir().to_owned();
+        let (seed, agent) = (ctx.seed(), agent.clone());
+        let directory = layout::spool_dir(&common, agent.id);
+        let rounds = move || {
+            while stopped.recv_timeout(ROUND) == Err(RecvTimeoutError::Timeout) {
+                if spool::is_waiting(&common, agent.id) {
+                    // What cannot be posted now is tried again, in the end by `doctor`.
+                    drop(seed.open().and_then(|ctx| post_spool(&ctx, &agent)));
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("postman".into());
+        let thread = thread.spawn(rounds).at("could not watch", directory)?;
+        Ok(Postman { stop, thread })
+    }
+
+    /// Ends, and posts what is left. The agent has ended too, so nothing is added.
+    pub(super) fn finish(self, ctx: &Ctx, agent: &Agent) {
+        drop(self.stop);
+        // A thread that panicked has posted nothing that it did not also remove.
+        drop(self.thread.join());
+        if spool::is_waiting(ctx.repo.common_dir(), agent.id) {
+            drop(post_spool(ctx, agent));
+        }
+    }
+}
