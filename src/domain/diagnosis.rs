@@ -80,6 +80,9 @@ signs! {
     SpawnCommitGone, "ledger.commit-gone", Problem, "git notes prune would delete the row, because the commit it is on is gone.";
     KeepDamaged, "keep.damaged", Problem, "The keep chain's ref leads to nothing readable; git gc may delete what it held.";
     NotKept, "keep.missing", Problem, "Without the keep chain, squash, gc and git notes prune together delete the row.";
+    MailDamaged, "mail.damaged", Problem, "The ref leads to nothing whole; messages and receipts are read from its reflog, which expires.";
+    MailLost, "mail.lost", Problem, "Neither the ref nor its reflog leads to anything readable: messages, or who has read them, are lost here.";
+    SpoolWaiting, "mail.spool-waiting", Problem, "Messages of an agent that could not write refs were not sent, because the run that would do it is over.";
     HooksInert, "hooks.inert", Problem, "The agent's worktree is not fenced; a forbidden change is noticed only by verify.";
     Debris, "debris.old", Problem, "What a killed process left half written or on its way out takes up space.";
 }

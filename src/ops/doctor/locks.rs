@@ -9,7 +9,9 @@ use super::survey::Survey;
 use crate::domain::diagnosis::Sign;
 use crate::error::Result;
 use crate::ops::Ctx;
+use crate::store::chain::Chain;
 use crate::store::landing_lock::{self, LandingLock};
+use crate::store::mailbox::{MAIL, RECEIPTS};
 use crate::store::{layout, lock};
 use chrono::{DateTime, TimeDelta, Utc};
 use std::collections::BTreeSet;
@@ -22,7 +24,12 @@ const STALE: TimeDelta = TimeDelta::seconds(10);
 const REMOVED: &str = "removed the lock file";
 
 /// The refs that only we and `git notes` write.
-const OURS: [&str; 2] = [layout::LEDGER_REF, layout::KEEP_REF];
+const OURS: [Chain; 4] = [
+    Chain::Notes(layout::LEDGER_REF),
+    Chain::Keep(layout::KEEP_REF),
+    MAIL,
+    RECEIPTS,
+];
 
 pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
     let age = |refname: &str| {
@@ -33,10 +40,11 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         (age >= STALE).then_some(STALE.num_seconds())
     };
     let mut found = Vec::new();
-    for refname in OURS {
+    for chain in OURS {
+        let refname = chain.refname();
         found.extend(age(refname).map(|seconds| {
             let what = format!("the lock file of {refname} is older than {seconds} s");
-            Finding::curable(Sign::RefLocked, what, move |ctx| clear(ctx, refname))
+            Finding::curable(Sign::RefLocked, what, move |ctx| clear(ctx, chain))
         }));
     }
     let landing = landing_lock::left_over(&ctx.repo)?;
@@ -68,12 +76,12 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
     Ok(found)
 }
 
-fn clear(ctx: &Ctx, refname: &str) -> Result<String> {
+fn clear(ctx: &Ctx, chain: Chain) -> Result<String> {
     let common = ctx.repo.common_dir();
-    let _writers = lock::hold(common, layout::LEDGER_LOCK)?;
+    let _writers = lock::hold(common, chain.lock())?;
     let cleared = ctx
         .repo
-        .clear_stale_lock(refname, &layout::tmp_dir(common))?;
+        .clear_stale_lock(chain.refname(), &layout::tmp_dir(common))?;
     Ok(match cleared {
         true => REMOVED.to_owned(),
         false => "its owner came back".to_owned(),

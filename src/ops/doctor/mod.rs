@@ -18,6 +18,7 @@ mod hooks;
 mod keep;
 mod ledger;
 mod locks;
+mod mail;
 mod program;
 mod report;
 mod runs;
@@ -106,6 +107,11 @@ const FAMILIES: &[Family] = &[
         name: "keep",
         what: "the keep chain's ref, spawn commits it does not hold",
         look: keep::look,
+    },
+    Family {
+        name: "mail",
+        what: "the refs of mailbox and receipts, spools that nobody collects",
+        look: mail::look,
     },
     Family {
         name: "spawns",

@@ -1,0 +1,42 @@
+//! The mailbox: its refs, and what waits in spools without anybody to collect it.
+
+use super::Finding;
+use super::survey::Survey;
+use crate::domain::diagnosis::Sign;
+use crate::error::Result;
+use crate::ops::Ctx;
+use crate::ops::send::{sweep_spools, uncollected};
+use crate::store::mailbox::{MAIL, RECEIPTS};
+use crate::store::repair::{self, Condition};
+
+pub(super) fn look(ctx: &Ctx, _survey: &Survey) -> Result<Vec<Finding>> {
+    let mut found = Vec::new();
+    for chain in [MAIL, RECEIPTS] {
+        let refname = chain.refname();
+        match repair::condition(&ctx.repo, chain)? {
+            Condition::Sound => {}
+            Condition::Damaged => found.push(Finding::curable(
+                Sign::MailDamaged,
+                format!("{refname} leads to nothing whole; its reflog does"),
+                move |ctx| {
+                    repair::repair(&ctx.repo, chain, ctx.now())?;
+                    Ok("wrote down what the reflog gave back".to_owned())
+                },
+            )),
+            Condition::Lost => found.push(Finding::report(
+                Sign::MailLost,
+                format!("{refname} and its reflog lead to nothing readable"),
+                format!("git fetch <remote> +{refname}:{refname}"),
+            )),
+        }
+    }
+    let agents = uncollected(ctx)?;
+    if !agents.is_empty() {
+        let ids: Vec<_> = agents.iter().map(|agent| agent.id.short()).collect();
+        let what = format!("messages wait in the spools of agents {}", ids.join(", "));
+        found.push(Finding::curable(Sign::SpoolWaiting, what, |ctx| {
+            Ok(format!("posted {} messages", sweep_spools(ctx)?))
+        }));
+    }
+    Ok(found)
+}
