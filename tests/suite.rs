@@ -35,10 +35,10 @@ mod landing;
 mod ledger;
 /// `list` and `show`: where agents' work stands.
 mod list;
-/// Random lives, held against a simple map.
-mod model;
 /// The messenger: nothing lost, nothing twice.
 mod mail;
+/// Random lives, held against a simple map.
+mod model;
 /// Live agents in each other's way, and what each of them changed.
 mod overlap;
 /// Who an agent is told to be.
