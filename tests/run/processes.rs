@@ -65,6 +65,15 @@ fn what_a_command_leaves_running_is_ended_with_it() {
 }
 
 #[test]
+fn whoever_kills_the_warden_takes_everything_along() {
+    let (repo, id) = spawned(TASK);
+    let script = format!("{FAMILY} kill -9 $PPID; exec sleep 1000");
+    let report = run_json(&repo, &id, &[], &script);
+    assert_eq!(report["ended"], "lost");
+    assert_over(&repo);
+}
+
+#[test]
 fn the_same_holds_for_check_commands() {
     let checks = format!("{TASK}[checks]\ncommands = ['''{FAMILY} exit 1''']\n");
     let agent = crate::verify::Agent::of_task(&checks);

@@ -2,6 +2,8 @@
 
 mod descendants;
 mod keep;
+mod process;
+mod strays;
 
 pub use keep::{Order, keep};
 
@@ -50,6 +52,7 @@ pub struct Charge<'a> {
 pub struct Warden<'a> {
     child: Child,
     slate: &'a File,
+    scratch: Option<&'a Path>,
 }
 
 /// Takes an earlier outcome off a slate.
@@ -103,18 +106,22 @@ pub fn start<'a>(charge: Charge<'a>, interrupts: Option<&Interrupts>) -> Result<
     Ok(Warden {
         child,
         slate: charge.slate,
+        scratch: charge.scratch,
     })
 }
 
 impl Warden<'_> {
-    /// Waits until nothing of the command is left.
+    /// Waits until nothing of the command is left. Where the warden was killed, that is seen to here.
     ///
     /// # Errors
     /// `io` when it cannot be waited for.
     pub fn wait(mut self) -> Result<Outcome> {
         let fail = |error| Error::io("could not wait for a command", error);
         self.child.wait().map_err(fail)?;
-        Ok(noted(self.slate).unwrap_or(Outcome::LOST))
+        Ok(noted(self.slate).unwrap_or_else(|| {
+            self.scratch.inspect(|scratch| strays::end(scratch));
+            Outcome::LOST
+        }))
     }
 }
 
