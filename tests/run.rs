@@ -259,6 +259,14 @@ fn the_time_limit_is_the_callers_or_the_tasks() {
 }
 
 #[test]
+fn a_format_that_a_run_cannot_answer_in_is_refused_before_it() {
+    let (repo, id) = spawned(TASK);
+    let output = run(&repo, &id, &["--format=sarif"], "echo x > \"$BESIDE/ran\"");
+    assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
+    assert!(!beside(&repo, "ran").exists());
+}
+
+#[test]
 fn a_shared_agent_works_in_the_root_and_is_not_judged() {
     let repo = TestRepo::with_commit();
     let task = repo.task_file(SHARED_TASK);

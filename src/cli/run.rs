@@ -50,6 +50,7 @@ In the command, {prompt}, {prompt_file}, {model}, {max_iterations}, {worktree} a
 prompt is on standard input unless one of the first two names it.";
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs) -> Result<Exit> {
+    ui.refuse_sarif()?;
     let options = RunOptions {
         limit: args.timeout,
         sandbox: args.sandbox,

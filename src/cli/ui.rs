@@ -67,19 +67,22 @@ impl Ui {
         self.format
     }
 
+    /// Refuses to begin what takes long, or cannot be taken back, and has no answer in the format that was
+    /// asked for.
+    pub(super) fn refuse_sarif(&self) -> Result<()> {
+        match self.format {
+            Format::Sarif => Err(no_findings()),
+            Format::Text | Format::Json | Format::Ndjson => Ok(()),
+        }
+    }
+
     /// Writes an answer.
     pub(super) fn answer(&mut self, answer: &dyn Answer) -> Result<()> {
         let text = match self.format {
             Format::Text => answer.text(),
             Format::Json => line(&answer.json()),
             Format::Ndjson => answer.rows().iter().map(line).collect(),
-            Format::Sarif => answer.sarif().as_ref().map(line).ok_or_else(|| {
-                Error::new(
-                    Code::Usage,
-                    "this command has no findings to write as SARIF",
-                )
-                .hint("to read its answer by machine, pass --format json")
-            })?,
+            Format::Sarif => answer.sarif().as_ref().map(line).ok_or_else(no_findings)?,
         };
         self.print(&text)
     }
@@ -192,6 +195,11 @@ pub(super) fn usage(error: &clap::Error) -> Exit {
     } else {
         Exit::Yes
     }
+}
+
+fn no_findings() -> Error {
+    let what = "this command has no findings to write as SARIF";
+    Error::new(Code::Usage, what).hint("to read its answer by machine, pass --format json")
 }
 
 fn line(value: &Value) -> String {
