@@ -1,5 +1,9 @@
 //! `run`: what a command finds, how it ends, what is recorded of it.
 
+/// Runs that go on without their caller: `run --background`, `ps`, `wait`, `stop`, `logs`.
+mod background;
+/// Several at once.
+mod batch;
 /// What a command is given: words, variables, standard input.
 mod command;
 mod hosts;

@@ -2,6 +2,9 @@
 //! here but which operation runs and how its report looks.
 
 mod archive;
+mod background;
+mod batch;
+mod board;
 mod check;
 mod commission;
 mod commit;
@@ -16,8 +19,11 @@ mod hooks;
 mod host_hook;
 mod init;
 mod list;
+mod logs;
+mod manner;
 mod merge;
 mod overlap;
+mod ps;
 mod receive;
 mod render;
 mod report;
@@ -29,12 +35,15 @@ mod send;
 mod settle;
 mod show;
 mod spawn;
+mod stop;
 mod style;
+mod target;
 mod tree;
 mod ui;
 mod unite;
 mod verbs;
 mod verify;
+mod wait;
 mod warden;
 mod watch;
 

@@ -1,25 +1,28 @@
 //! `git agent run`
 
 use super::commission::CommissionArgs;
-use super::spawn::read_task;
+use super::manner::{Manner, Way};
+use super::target::{Asked, some_time};
 use super::ui::{Format, Ui};
+use super::{background, batch};
 use crate::domain::sandbox::Mode;
-use crate::domain::task::parse_duration;
 use crate::error::{Exit, Result};
 use crate::ops::Ctx;
-use crate::ops::run::{self, Echo, RunOptions, Target};
+use crate::ops::run::{self, Echo, RunOptions, RunReport, StartReport};
 use crate::ops::spawn;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Run a command for an agent in its worktree, wait for it, record it and judge the work
 #[derive(Debug, clap::Args)]
 #[command(after_help = PLACEHOLDERS)]
 pub(super) struct RunArgs {
-    /// Task file to make an agent of, `-` for standard input; or an agent: its id, name, branch or worktree
-    #[arg(value_name = "TASK|AGENT")]
-    target: String,
+    /// Task files to make agents of, `-` for standard input; or agents: id, name, branch or worktree
+    #[arg(required = true, value_name = "TASK|AGENT")]
+    targets: Vec<String>,
+    #[command(flatten)]
+    manner: Manner,
     /// How long the command may take; without it the task's own limit, else 5m
     #[arg(long, value_name = "DURATION", value_parser = some_time)]
     timeout: Option<Duration>,
@@ -32,9 +35,6 @@ pub(super) struct RunArgs {
     /// Do not judge the work when the command succeeded
     #[arg(long)]
     no_verify: bool,
-    /// Show neither the command's output nor the report
-    #[arg(long, short)]
-    quiet: bool,
     /// Show what would be run and stop
     #[arg(long, short = 'n')]
     dry_run: bool,
@@ -45,38 +45,46 @@ pub(super) struct RunArgs {
     command: Vec<OsString>,
 }
 
+impl RunArgs {
+    fn read(self, ctx: &Ctx) -> Result<Asked> {
+        let options = RunOptions {
+            limit: self.timeout,
+            sandbox: self.sandbox,
+            allow_write: self.allow_write,
+            no_verify: self.no_verify,
+            ..RunOptions::default()
+        };
+        Ok(Asked {
+            targets: self.targets,
+            options: self.commission.add_to(ctx, options)?,
+            command: self.command,
+        })
+    }
+}
+
 const PLACEHOLDERS: &str = "\
 In the command, {prompt}, {prompt_file}, {model}, {max_iterations}, {worktree} and {id} stand for what they say. The \
 prompt is on standard input unless one of the first two names it.";
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs) -> Result<Exit> {
     ui.refuse_sarif()?;
-    let options = RunOptions {
-        limit: args.timeout,
-        sandbox: args.sandbox,
-        allow_write: args.allow_write,
-        no_verify: args.no_verify,
-        ..RunOptions::default()
-    };
-    let options = args.commission.add_to(ctx, options)?;
-    let plan = run::plan(ctx, target(ctx, args.target)?, args.command, options)?;
+    let quiet = args.manner.quiet;
     if args.dry_run {
-        let outline = plan.outline();
-        if ui.format() == Format::Text {
-            outline.warnings.iter().for_each(|text| ui.warn(text));
-        }
-        ui.answer(&outline)?;
-        return Ok(Exit::Yes);
+        return outline(ctx, ui, args);
     }
-    spawn::sweep(ctx)?;
+    match args.manner.way(&args.targets)? {
+        Way::Together { jobs } => return batch::run(ctx, ui, args.read(ctx)?, jobs, quiet),
+        Way::Background => return background::start(ctx, ui, quiet),
+        Way::Plain => {}
+    }
     // Standard output belongs to the command, or to the machine that reads the report.
     let spoken = ui.format() == Format::Text;
-    let echo = match spoken && !args.quiet {
+    let echo = match spoken && !quiet {
         true => ui.echo()?,
         false => Echo::default(),
     };
-    let report = run::execute(ctx, plan, echo)?;
-    if spoken && !args.quiet {
+    let report = one(ctx, args, echo)?;
+    if spoken && !quiet {
         report.warnings.iter().for_each(|text| ui.warn(text));
         ui.tell(&report);
     } else if !spoken {
@@ -85,19 +93,34 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs) -> Result<Exit> {
     Ok(Exit::Child(report.exit_code))
 }
 
-/// A task file is a file, or is called like one.
-fn target(ctx: &Ctx, text: String) -> Result<Target> {
-    let path = Path::new(&text);
-    let is_task = text == "-" || text.ends_with(".toml") || ctx.absolute(path).is_file();
-    Ok(match is_task {
-        true => Target::Task(Box::new(read_task(ctx, path)?)),
-        false => Target::Agent(text),
-    })
+/// The run that another process of ours was asked for; gives the status to end with.
+pub(super) fn supervised(
+    ctx: &Ctx,
+    args: RunArgs,
+    begun: &mut dyn FnMut(&StartReport),
+) -> Result<u8> {
+    let echo = Echo {
+        begun: Some(Box::new(begun)),
+        ..Echo::default()
+    };
+    Ok(one(ctx, args, echo)?.exit_code)
 }
 
-fn some_time(text: &str) -> Result<Duration, String> {
-    match parse_duration(text)? {
-        Duration::ZERO => Err("a command needs more time than none".to_owned()),
-        limit => Ok(limit),
+fn one(ctx: &Ctx, args: RunArgs, echo: Echo<'_>) -> Result<RunReport> {
+    let asked = args.read(ctx)?;
+    let plan = asked.plan(ctx, &asked.targets[0])?;
+    spawn::sweep(ctx)?;
+    run::execute(ctx, plan, echo)
+}
+
+fn outline(ctx: &Ctx, ui: &mut Ui, args: RunArgs) -> Result<Exit> {
+    let asked = args.read(ctx)?;
+    for name in &asked.targets {
+        let outline = asked.plan(ctx, name)?.outline();
+        if ui.format() == Format::Text {
+            outline.warnings.iter().for_each(|text| ui.warn(text));
+        }
+        ui.answer(&outline)?;
     }
+    Ok(Exit::Yes)
 }

@@ -8,6 +8,7 @@ use crate::error::{Code, Error, Exit, Result};
 use crate::ops::run::Echo;
 use clap::ValueEnum;
 use rustix::stdio::{stderr, stdout};
+use rustix::termios::isatty;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -111,7 +112,7 @@ impl Ui {
     }
 
     /// This process's streams for a command to speak on as they are, colours and all.
-    pub(super) fn echo(&self) -> Result<Echo> {
+    pub(super) fn echo(&self) -> Result<Echo<'static>> {
         let raw = |stream: BorrowedFd<'_>| -> Result<Box<dyn Write + Send>> {
             let owned = stream.try_clone_to_owned();
             let owned = owned.map_err(|error| Error::io("could not share our output", error))?;
@@ -120,6 +121,7 @@ impl Ui {
         Ok(Echo {
             out: Some(raw(stdout())?),
             err: Some(raw(stderr())?),
+            begun: None,
         })
     }
 
@@ -184,7 +186,12 @@ pub(super) fn height() -> usize {
 
 /// Whether the answer is read by a person as it is written.
 pub(super) fn is_terminal() -> bool {
-    rustix::termios::isatty(rustix::stdio::stdout())
+    isatty(stdout())
+}
+
+/// Whether people look at both of our streams.
+pub(super) fn is_watched() -> bool {
+    isatty(stdout()) && isatty(stderr())
 }
 
 /// Shows what clap has to say: help and version are answers, the rest is misuse.
@@ -224,7 +231,8 @@ fn error_text(error: &Error) -> String {
     text
 }
 
-fn error_json(error: &Error) -> Value {
+/// An error as one value.
+pub(super) fn error_json(error: &Error) -> Value {
     let causes: Vec<String> = error
         .details()
         .iter()

@@ -2,9 +2,9 @@
 
 use super::ui::Ui;
 use super::{
-    archive, check, commit, decide, diff, discard, doctor, fenced, gc, hook, hooks, init, list,
-    merge, overlap, receive, report, rescue, roles, run, send, settle, show, spawn, tree, unite,
-    verify, warden,
+    archive, background, check, commit, decide, diff, discard, doctor, fenced, gc, hook, hooks,
+    init, list, logs, merge, overlap, ps, receive, report, rescue, roles, run, send, settle, show,
+    spawn, stop, tree, unite, verify, wait, warden,
 };
 use crate::error::{Exit, Result};
 use crate::ops::Ctx;
@@ -14,6 +14,10 @@ use clap::Subcommand;
 pub(super) enum Command {
     Spawn(spawn::SpawnArgs),
     Run(run::RunArgs),
+    Ps(ps::PsArgs),
+    Wait(wait::WaitArgs),
+    Stop(stop::StopArgs),
+    Logs(logs::LogsArgs),
     List(list::ListArgs),
     Show(show::ShowArgs),
     Log(show::LogArgs),
@@ -35,6 +39,8 @@ pub(super) enum Command {
     Gc(gc::GcArgs),
     #[command(hide = true)]
     Sweep(discard::SweepArgs),
+    #[command(hide = true)]
+    Supervise(background::SuperviseArgs),
     #[command(hide = true)]
     Warden(warden::WardenArgs),
     #[command(hide = true)]
@@ -69,6 +75,11 @@ pub(super) fn dispatch(command: Command, ui: &mut Ui) -> Result<Exit> {
         Command::Diff(args) => diff::run(&ctx()?, ui, &args),
         Command::Check(args) => check::run(&ctx()?, ui, args),
         Command::Run(args) => run::run(&ctx()?, ui, args),
+        Command::Supervise(args) => background::run(args),
+        Command::Ps(args) => ps::run(&ctx()?, ui, &args),
+        Command::Wait(args) => wait::run(&ctx()?, ui, args),
+        Command::Stop(args) => stop::run(&ctx()?, ui, &args),
+        Command::Logs(args) => logs::run(&ctx()?, ui, args),
         Command::Warden(args) => warden::run(args),
         Command::Launch(args) => warden::run_launch(&args),
         Command::Fenced(args) => fenced::run(args),

@@ -1,6 +1,6 @@
 //! A run: one command that worked for an agent, from its start to its end.
 
-use super::event::{Exited, Started};
+use super::event::{Event, Exited, Started, What};
 use chrono::{DateTime, Utc};
 
 /// How long a command may run when neither the caller nor the task says otherwise, in seconds.
@@ -104,6 +104,27 @@ pub struct Run {
 }
 
 impl Run {
+    /// The run with this number, from the events of its agent; `None` when they tell of none.
+    pub fn find(events: &[Event], number: u32) -> Option<Run> {
+        let mut found: Option<Run> = None;
+        for event in events {
+            match (&event.what, &mut found) {
+                (What::Started(started), _) if started.run == Some(number) => {
+                    found = Some(Run {
+                        started: started.clone(),
+                        began: event.at.time(),
+                        end: None,
+                    });
+                }
+                (What::Exited(exited), Some(run)) if exited.run == Some(number) => {
+                    run.end.get_or_insert((exited.clone(), event.at.time()));
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+
     /// Its number among the runs of its agent; rows of old have none.
     pub fn number(&self) -> u32 {
         self.started.run.unwrap_or(1)

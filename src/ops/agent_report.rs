@@ -162,7 +162,7 @@ impl Reporter {
             run: run.number(),
             state: match pulse {
                 Pulse::Over => "exited",
-                Pulse::Alive => "running",
+                Pulse::Alive | Pulse::Elsewhere => "running",
                 Pulse::Dead => "dead",
             },
             command: run.started.command.clone(),

@@ -34,6 +34,7 @@ pub mod rescue;
 pub mod retention;
 pub mod roles;
 pub mod run;
+pub mod runs;
 pub mod send;
 pub mod settle;
 pub mod show;

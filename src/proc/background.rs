@@ -1,8 +1,15 @@
 //! Processes that outlive this one.
 
+use crate::error::{Error, Result};
 use crate::git::command::LOCAL_VARIABLES;
+use rustix::process::setsid;
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 /// Starts a program and does not wait for it: in its own process group, so that an interrupt from the
 /// terminal does not reach it, and without our streams, so that nobody waits for their end. One that
@@ -21,4 +28,69 @@ pub fn start<'a>(program: &Path, words: impl Iterator<Item = &'a str>, directory
         .stderr(Stdio::null())
         .process_group(0)
         .spawn();
+}
+
+/// What a process said before it went into the background, or ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandedOver {
+    /// What it wrote to its standard output. Nothing means that it failed.
+    pub out: Vec<u8>,
+    /// What it wrote to its standard error.
+    pub err: Vec<u8>,
+    /// Its status when it failed, 128 and the signal's number for one that was killed.
+    pub failed: Option<u8>,
+}
+
+/// Starts this program with other words and waits until it lets go of us with [`detach`]: it speaks into
+/// pipes, shares our standard input, and hears what the terminal sends as we do.
+///
+/// # Errors
+/// `io` when it cannot be started.
+pub fn hand_over(program: &Path, words: &[OsString]) -> Result<HandedOver> {
+    let fail = |error| Error::io("could not start a run in the background", error);
+    let mut child = Command::new(program)
+        .args(words)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(fail)?;
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let read = std::thread::scope(|scope| {
+        let reader = scope.spawn(|| stderr.map(|mut pipe| pipe.read_to_end(&mut err)));
+        let read = stdout.map(|mut pipe| pipe.read_to_end(&mut out));
+        // A thread that only reads does not panic.
+        let _ = reader.join();
+        read
+    });
+    read.transpose().map_err(fail)?;
+    let failed = match out.is_empty() {
+        true => Some(status_of(child.wait().map_err(fail)?)),
+        false => None,
+    };
+    Ok(HandedOver { out, err, failed })
+}
+
+/// Leaves the terminal and the streams of whoever started this process, which goes on alone.
+///
+/// # Errors
+/// `io` when the streams cannot be replaced.
+pub fn detach() -> Result<()> {
+    let fail = |error: std::io::Error| Error::io("could not go into the background", error);
+    // Fails in a process that leads its session already, which is what is wanted.
+    let _ = setsid();
+    let nothing = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/null")
+        .map_err(fail)?;
+    for replace in [dup2_stdin, dup2_stdout, dup2_stderr] {
+        replace(&nothing).map_err(|error| fail(error.into()))?;
+    }
+    Ok(())
+}
+
+fn status_of(status: ExitStatus) -> u8 {
+    let code = status.code().or(status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }

@@ -42,14 +42,20 @@ pub struct Interrupts {
 }
 
 impl Interrupts {
-    /// From now on; what comes before there is a warden reaches it then.
+    /// From now on; what comes before there is a warden reaches it then, and so does what came to somebody else
+    /// in this process who still holds it.
     ///
     /// # Errors
     /// `io` when signals cannot be caught.
     pub fn hold() -> Result<Interrupts> {
         hand_out().map_err(|error| Error::io("could not catch signals", error))?;
-        let holder = Arc::new(Mutex::new(Holder::default()));
-        locked(&HOLDERS).push(Arc::clone(&holder));
+        let mut holders = locked(&HOLDERS);
+        let received = holders.iter().find_map(|one| locked(one).received);
+        let holder = Arc::new(Mutex::new(Holder {
+            received,
+            warden: None,
+        }));
+        holders.push(Arc::clone(&holder));
         Ok(Interrupts { holder })
     }
 
@@ -111,10 +117,10 @@ fn ignored() -> u64 {
         .unwrap_or(0)
 }
 
-/// Requests to end, ends of children and one signal more, as they come, for a process that does nothing
+/// Requests to end, ends of children and two signals more, as they come, for a process that does nothing
 /// else.
-pub(super) fn listen(more: Signal) -> std::io::Result<Receiver<Signal>> {
-    let wanted = REQUESTS.into_iter().chain([Signal::CHILD, more]);
+pub(super) fn listen(more: [Signal; 2]) -> std::io::Result<Receiver<Signal>> {
+    let wanted = REQUESTS.into_iter().chain([Signal::CHILD]).chain(more);
     let mut signals = Signals::new(wanted.map(Signal::as_raw))?;
     let (send, received) = mpsc::channel();
     std::thread::Builder::new()

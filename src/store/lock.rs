@@ -54,6 +54,31 @@ pub fn is_held(common_dir: &Path, name: &str) -> Result<bool> {
     }
 }
 
+/// Calls `then` on a thread of its own as soon as nobody holds the lock `name`; at once where there is no
+/// such lock. The process may end before.
+///
+/// # Errors
+/// `io`.
+pub fn when_free(
+    common_dir: &Path,
+    name: &str,
+    then: impl FnOnce() + Send + 'static,
+) -> Result<()> {
+    let path = super::layout::agents_dir(common_dir).join(name);
+    let file = match File::open(&path) {
+        Ok(file) => Some(file),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error).at("could not open", &path),
+    };
+    let start = std::thread::Builder::new().name("lock".into());
+    let started = start.spawn(move || {
+        // A lock that cannot be waited for is as good as free: whoever asked looks again.
+        drop(file.map(|file| file.lock_shared().map(|()| file)));
+        then();
+    });
+    started.map(drop).at("could not wait for", &path)
+}
+
 /// Takes the lock `name` (a constant of [`super::layout`]) of a repository.
 ///
 /// # Errors

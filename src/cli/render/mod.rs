@@ -1,6 +1,7 @@
 //! What answers look like: a text for people and a value for machines.
 
 mod agents;
+pub(super) mod batch;
 mod check;
 mod diff;
 mod discard;
@@ -16,6 +17,7 @@ mod overlap;
 mod report;
 mod roles;
 mod run;
+mod runs;
 mod spawn;
-mod table;
+pub(super) mod table;
 pub(super) mod verify;

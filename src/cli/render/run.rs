@@ -20,13 +20,7 @@ impl Answer for RunReport {
     fn text(&self) -> String {
         let id = paint(BOLD, &self.agent_id[..8]);
         let style = if self.status == "success" { GOOD } else { BAD };
-        let end = match self.ended {
-            "exit" => format!("ended with status {}", self.exit_code),
-            "signal" => format!("was ended by signal {}", self.exit_code.saturating_sub(128)),
-            "timeout" => format!("was stopped after {}", seconds(self.timeout_ms)),
-            "stopped" => "was stopped".to_owned(),
-            _ => "was lost".to_owned(),
-        };
+        let end = ending(self.ended, self.exit_code, Some(self.timeout_ms));
         let took = paint(DIM, &format!("({})", seconds(self.duration_ms)));
         let mut text = format!("run {} of {id} {} {took}\n", self.run, paint(style, &end));
         if let Some(spawn) = &self.spawn
@@ -77,6 +71,17 @@ fn sandbox(report: &SandboxReport) -> String {
     }
 }
 
-fn seconds(millis: u64) -> String {
+/// How a command ended, in words.
+pub(super) fn ending(ended: &str, code: u8, limit_ms: Option<u64>) -> String {
+    match (ended, limit_ms) {
+        ("exit", _) => format!("ended with status {code}"),
+        ("signal", _) => format!("was ended by signal {}", code.saturating_sub(128)),
+        ("timeout", Some(limit)) => format!("was stopped after {}", seconds(limit)),
+        ("stopped" | "timeout", _) => "was stopped".to_owned(),
+        _ => "was lost".to_owned(),
+    }
+}
+
+pub(super) fn seconds(millis: u64) -> String {
     format!("{:.1} s", Duration::from_millis(millis).as_secs_f64())
 }

@@ -132,7 +132,7 @@ impl Table {
 }
 
 /// As much of a text as fits into that many columns of a terminal, with `…` where it was cut.
-pub(super) fn cut(text: &str, width: usize) -> String {
+pub(in crate::cli) fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
@@ -149,7 +149,7 @@ pub(super) fn cut(text: &str, width: usize) -> String {
 }
 
 /// How long ago, in one unit: `5s`, `12m`, `3h`, `9d`.
-pub(super) fn age(seconds: i64) -> String {
+pub(in crate::cli) fn age(seconds: i64) -> String {
     match seconds {
         ..60 => format!("{seconds}s"),
         60..3_600 => format!("{}m", seconds / 60),

@@ -3,6 +3,7 @@
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::changes::Staging;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// What we read from the environment, once.
@@ -29,6 +30,8 @@ pub struct Env {
     pub depth: u32,
     /// Where commands are looked for, in order.
     pub search: Vec<PathBuf>,
+    /// The words that this program was called with, to call it in the same way again.
+    pub words: Vec<OsString>,
 }
 
 impl Env {
@@ -68,6 +71,7 @@ impl Env {
             search: std::env::var_os("PATH")
                 .map(|path| std::env::split_paths(&path).collect())
                 .unwrap_or_default(),
+            words: std::env::args_os().skip(1).collect(),
         })
     }
 

@@ -3,10 +3,11 @@
 use super::post::Postman;
 use super::report::{Ended, RunReport};
 use super::stage::Stage;
+use super::start_report::StartReport;
 use super::{RunPlan, Worker, record};
 use crate::domain::agent::{Agent, Move};
 use crate::domain::event::{Isolation, Started, What};
-use crate::domain::run::Outcome;
+use crate::domain::run::{Outcome, Run};
 use crate::error::{Error, Result};
 use crate::ops::Ctx;
 use crate::ops::spawn::{self, SpawnReport};
@@ -21,13 +22,19 @@ use crate::store::policy;
 use std::io::Write;
 use std::time::Instant;
 
-/// Where the command's streams are copied to as they come.
+/// What is done when a command has begun to work.
+pub type Begun<'a> = Box<dyn FnOnce(&StartReport) + 'a>;
+
+/// Who hears of a run while it goes on: where the command's streams are copied to as they come, and what is
+/// done when it has begun.
 #[derive(Default)]
-pub struct Echo {
+pub struct Echo<'a> {
     /// Its standard output.
     pub out: Option<Box<dyn Write + Send>>,
     /// Its standard error.
     pub err: Option<Box<dyn Write + Send>>,
+    /// Called once the command works and the ledger says so.
+    pub begun: Option<Begun<'a>>,
 }
 
 /// Carries out a plan and waits for the end. The calling thread is the one that the command's life hangs on.
@@ -35,7 +42,7 @@ pub struct Echo {
 /// # Errors
 /// Those of [`spawn::execute`]; `run-active`, `agent-state`, and those of the ledger and the file system. A
 /// command that fails is no error.
-pub fn execute(ctx: &Ctx, mut plan: RunPlan, echo: Echo) -> Result<RunReport> {
+pub fn execute(ctx: &Ctx, mut plan: RunPlan, echo: Echo<'_>) -> Result<RunReport> {
     let (id, made) = match &plan.worker {
         Worker::Known(agent) => (agent.spawn_commit, None),
         Worker::New(spawn) => {
@@ -60,7 +67,7 @@ fn work(
     ctx: &Ctx,
     plan: &mut RunPlan,
     agent: &Agent,
-    echo: Echo,
+    echo: Echo<'_>,
     made: Option<SpawnReport>,
 ) -> Result<RunReport> {
     let lock = record::lock(ctx, agent)?;
@@ -74,7 +81,7 @@ fn work(
     let plan = &*plan;
     let stage = Stage::prepare(ctx, agent, plan)?;
     let postman = Postman::start(ctx, agent)?;
-    let ended = watch(ctx, plan, agent, &stage, &lock, echo);
+    let ended = watch(ctx, plan, agent, &stage, &lock, echo, made.as_ref());
     postman.finish(ctx, agent);
     let ended = ended?;
     let mut report = RunReport::new(agent, plan, &stage, &ended, made);
@@ -84,6 +91,10 @@ fn work(
     if ended.is_success() && is_judged(ctx, plan, agent)? {
         report.judged(judge(ctx, agent));
     }
+    let kept = record::keep_report(ctx.repo.common_dir(), agent, &report);
+    report
+        .warnings
+        .extend(kept.err().map(|error| error.to_string()));
     ctx.reached("verified");
     Ok(report)
 }
@@ -95,7 +106,8 @@ fn watch(
     agent: &Agent,
     stage: &Stage,
     lock: &Guard,
-    echo: Echo,
+    echo: Echo<'_>,
+    made: Option<&SpawnReport>,
 ) -> Result<Ended> {
     let fail = |error| Error::io("could not make a pipe", error);
     let (out_end, stdout) = std::io::pipe().map_err(fail)?;
@@ -119,11 +131,14 @@ fn watch(
     ctx.reached("prepared");
     warden::blank(lock.file())?;
     let interrupts = Interrupts::hold()?;
-    started(ctx, plan, agent, stage)?;
+    let run = started(ctx, plan, agent, stage)?;
     ctx.reached("started");
     let (started, clock) = (ctx.now(), Instant::now());
     let outcome = warden::start(charge, Some(&interrupts)).and_then(|warden| {
         ctx.reached("launched");
+        if let Some(begun) = echo.begun {
+            begun(&StartReport::new(ctx, agent, &run, made));
+        }
         warden.wait()
     });
     let sandbox = stage.enclosure.take_down(plan);
@@ -146,19 +161,24 @@ fn watch(
     })
 }
 
-fn started(ctx: &Ctx, plan: &RunPlan, agent: &Agent, stage: &Stage) -> Result<()> {
-    let ledger = Ledger::new(&ctx.repo);
-    ledger.append_if(agent.spawn_commit, &ctx.actor()?, ctx.now(), |row| {
+fn started(ctx: &Ctx, plan: &RunPlan, agent: &Agent, stage: &Stage) -> Result<Run> {
+    let (ledger, began) = (Ledger::new(&ctx.repo), ctx.now());
+    let started = Started {
+        run: Some(stage.number),
+        command: stage.description.clone(),
+        pid: std::process::id(),
+        limit_ms: u64::try_from(plan.limit.as_millis()).ok(),
+        sandbox: Some(plan.enforcement.as_str().to_owned()),
+    };
+    ledger.append_if(agent.spawn_commit, &ctx.actor()?, began, |row| {
         row.unwrap_or(agent).may(Move::Start)?;
-        Ok(What::Started(Started {
-            run: Some(stage.number),
-            command: stage.description.clone(),
-            pid: std::process::id(),
-            limit_ms: u64::try_from(plan.limit.as_millis()).ok(),
-            sandbox: Some(plan.enforcement.as_str().to_owned()),
-        }))
+        Ok(What::Started(started.clone()))
     })?;
-    Ok(())
+    Ok(Run {
+        started,
+        began,
+        end: None,
+    })
 }
 
 /// A shared agent has nothing to land, so there is only its bundle to judge.

@@ -26,6 +26,7 @@
 //! therefore a dead run; the next run or `doctor --fix` completes it from the warden's note.
 //! A run that fails takes nothing back: worktree and row stay as they are.
 
+pub mod batch;
 mod commission;
 mod enclosure;
 mod execute;
@@ -38,14 +39,17 @@ pub(in crate::ops) mod record;
 mod report;
 pub mod seal;
 mod stage;
+mod start_report;
 mod words;
 
 pub use commission::Place;
 pub use enclosure::SandboxReport;
-pub use execute::{Echo, execute};
+pub use execute::{Begun, Echo, execute};
 pub use outline::RunOutline;
 pub use report::RunReport;
+pub use start_report::StartReport;
 
+pub use crate::proc::background::{HandedOver, detach, hand_over};
 pub use crate::proc::launch::launch;
 pub use crate::proc::warden::{Order, keep};
 

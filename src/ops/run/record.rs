@@ -1,5 +1,6 @@
 //! Runs in the ledger: how they are written down, and whether one that has no end yet is alive.
 
+use super::report::RunReport;
 use crate::domain::agent::Agent;
 use crate::domain::event::{Exited, What};
 use crate::domain::run::{Outcome, Run};
@@ -9,6 +10,7 @@ use crate::proc::warden;
 use crate::store::ledger::Ledger;
 use crate::store::lock::{self, Guard};
 use crate::store::{fsx, layout};
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -20,8 +22,10 @@ const PATIENCE: Duration = Duration::from_millis(250);
 pub(in crate::ops) enum Pulse {
     /// Its end is recorded.
     Over,
-    /// Somebody holds the agent's lock, or it is another clone's.
+    /// Somebody holds the agent's lock.
     Alive,
+    /// It is another clone's, and nothing more is known.
+    Elsewhere,
     /// Nobody does: whoever should have recorded its end was killed.
     Dead,
 }
@@ -34,21 +38,53 @@ pub(in crate::ops) fn pulse(common_dir: &Path, agent: &Agent, run: &Run) -> Resu
     if run.end.is_some() {
         return Ok(Pulse::Over);
     }
-    let here = is_here(common_dir, agent, run);
-    match here && !lock::is_held(common_dir, &layout::live_lock(agent.id))? {
-        true => Ok(Pulse::Dead),
-        false => Ok(Pulse::Alive),
+    if !is_here(common_dir, agent, run) {
+        return Ok(Pulse::Elsewhere);
+    }
+    match lock::is_held(common_dir, &layout::live_lock(agent.id))? {
+        true => Ok(Pulse::Alive),
+        false => Ok(Pulse::Dead),
     }
 }
 
+/// Whether a process of ours is at work for an agent because of its last run: its command, or judging it.
+///
+/// # Errors
+/// `io`.
+pub(in crate::ops) fn is_at_work(common_dir: &Path, agent: &Agent, run: &Run) -> Result<bool> {
+    Ok(is_here(common_dir, agent, run) && lock::is_held(common_dir, &layout::live_lock(agent.id))?)
+}
+
 /// Whether a run was one of this clone's, which then has its logs.
-fn is_here(common_dir: &Path, agent: &Agent, run: &Run) -> bool {
+pub(in crate::ops) fn is_here(common_dir: &Path, agent: &Agent, run: &Run) -> bool {
     log(common_dir, agent, run.number(), "out").exists()
 }
 
 /// The log of one stream of a run.
-pub(super) fn log(common_dir: &Path, agent: &Agent, number: u32, stream: &str) -> PathBuf {
+pub(in crate::ops) fn log(common_dir: &Path, agent: &Agent, number: u32, stream: &str) -> PathBuf {
     layout::runs_dir(common_dir, agent.id).join(format!("{number}.{stream}"))
+}
+
+/// Keeps what a run answered, for those who wait for it.
+///
+/// # Errors
+/// Those of [`fsx::write_private`].
+pub(super) fn keep_report(common_dir: &Path, agent: &Agent, report: &RunReport) -> Result<()> {
+    let path = log(common_dir, agent, report.run, "json");
+    fsx::write_private(&path, json!(report).to_string().as_bytes())
+}
+
+/// What a run answered; `None` when it did not come to that.
+///
+/// # Errors
+/// `io`.
+pub(in crate::ops) fn load_report(
+    common_dir: &Path,
+    agent: &Agent,
+    number: u32,
+) -> Result<Option<Value>> {
+    let bytes = fsx::load_if_there(&log(common_dir, agent, number, "json"))?;
+    Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
 }
 
 /// Takes the lock that says a process of ours works for the agent.

@@ -29,6 +29,8 @@ use std::time::{Duration, Instant};
 /// What the kernel sends when our parent is gone. Asking who the parent is would not do: the signal comes
 /// with the end of its first thread.
 const ORPHANED: Signal = Signal::USR1;
+/// What asks a warden to end its command without any delay.
+pub(super) const AT_ONCE: Signal = Signal::USR2;
 /// How long processes have to end after TERM.
 const GRACE: Duration = Duration::from_secs(2);
 /// How long KILL is given before it is sent to whatever was started meanwhile.
@@ -96,7 +98,7 @@ enum Phase {
 impl Watch {
     fn begin(order: &Order) -> std::io::Result<(Watch, Receiver<Signal>)> {
         set_child_subreaper(Some(getpid()))?;
-        let signals = signals::listen(ORPHANED)?;
+        let signals = signals::listen([ORPHANED, AT_ONCE])?;
         set_parent_process_death_signal(Some(ORPHANED))?;
         let stdin = match &order.input {
             Some(path) => File::open(path)?.into(),
@@ -157,6 +159,15 @@ impl Watch {
     /// Somebody wants it over: the command is told in the same words. It is told once, because one interrupt
     /// comes twice to whoever was started as `git agent`: from the terminal, and from git.
     fn asked(&mut self, signal: Signal) {
+        if signal == AT_ONCE && matches!(self.phase, Phase::Working | Phase::Ending) {
+            if self.phase == Phase::Working {
+                self.reason = Some(Outcome {
+                    ending: Ending::Stopped,
+                    code: status_of(Signal::KILL),
+                });
+            }
+            return self.kill(0);
+        }
         if self.phase != Phase::Working {
             return;
         }
@@ -164,8 +175,10 @@ impl Watch {
             ORPHANED => (Ending::Lost, Signal::TERM),
             _ => (Ending::Stopped, signal),
         };
-        let code = u8::try_from(128 + signal.as_raw()).unwrap_or(u8::MAX);
-        self.reason = Some(Outcome { ending, code });
+        self.reason = Some(Outcome {
+            ending,
+            code: status_of(signal),
+        });
         self.end(signal);
     }
 
@@ -197,6 +210,10 @@ impl Watch {
     fn signal(&self, signal: Signal) {
         descendants::signal(getpid(), self.main, signal);
     }
+}
+
+fn status_of(signal: Signal) -> u8 {
+    u8::try_from(128 + signal.as_raw()).unwrap_or(u8::MAX)
 }
 
 fn outcome(status: WaitStatus) -> Outcome {

@@ -11,10 +11,11 @@ use super::signals::Interrupts;
 use crate::domain::run::Outcome;
 use crate::error::{Error, Result};
 use crate::git::command::LOCAL_VARIABLES;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use process::Process;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use std::ffi::OsString;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -123,6 +124,24 @@ impl Warden<'_> {
             Outcome::LOST
         }))
     }
+}
+
+/// Asks the warden that holds this slate to end its command, if there is one: with TERM, time to end and
+/// KILL, or with KILL alone. It can be asked more than once.
+///
+/// # Errors
+/// `io` when processes cannot be listed.
+pub fn ask_to_end(slate: &Path, at_once: bool) -> std::io::Result<()> {
+    let slate = std::fs::metadata(slate)?;
+    let signal = if at_once { keep::AT_ONCE } else { Signal::TERM };
+    for process in Process::all()? {
+        // The files of a process of somebody else cannot be seen.
+        let input = std::fs::metadata(process.file("fd/0"));
+        if input.is_ok_and(|file| (file.dev(), file.ino()) == (slate.dev(), slate.ino())) {
+            process.signal(signal);
+        }
+    }
+    Ok(())
 }
 
 /// The outcome that a warden noted in a slate; `None` when it did not come to that.

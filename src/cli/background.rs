@@ -1,0 +1,57 @@
+//! `git agent run --background`, and `git agent supervise`, which is that run. Not for people.
+
+use super::ui::{Format, Ui};
+use super::verbs::Command;
+use super::{Cli, run};
+use crate::error::{Error, Exit, Result};
+use crate::ops::Ctx;
+use crate::ops::run::{StartReport, detach, hand_over};
+use clap::Parser;
+use std::ffi::OsString;
+use std::io::Write;
+
+/// Do what these words say, and let go of the caller when the command works
+#[derive(Debug, clap::Args)]
+pub(super) struct SuperviseArgs {
+    /// Words of a `run`
+    #[arg(last = true, required = true)]
+    words: Vec<OsString>,
+}
+
+/// Starts the run that this process was asked for in a process of its own, and answers as that does.
+pub(super) fn start(ctx: &Ctx, ui: &Ui, quiet: bool) -> Result<Exit> {
+    let mut words: Vec<OsString> = vec!["supervise".into(), "--".into()];
+    words.extend(ctx.env.words.iter().cloned());
+    let over = hand_over(ctx.env.require_program()?, &words)?;
+    let echo = ui.echo()?;
+    for (stream, bytes) in [(echo.err, &over.err), (echo.out, &over.out)] {
+        if let Some(mut stream) = stream.filter(|_| !quiet || over.failed.is_some()) {
+            // The run goes on, whoever reads.
+            let _ = stream.write_all(bytes);
+        }
+    }
+    Ok(over.failed.map_or(Exit::Yes, Exit::Child))
+}
+
+pub(super) fn run(args: SuperviseArgs) -> Result<Exit> {
+    let words = std::iter::once("git-agent".into()).chain(args.words);
+    let cli = Cli::try_parse_from(words)
+        .map_err(|error| Error::bug(format!("a run that was asked for is none: {error}")))?;
+    let Command::Run(args) = cli.command else {
+        return Err(Error::bug("only runs go into the background"));
+    };
+    let mut ui = Ui::of_process(cli.format);
+    let ctx = Ctx::of_process()?;
+    let told = run::supervised(&ctx, args, &mut |report| begun(&mut ui, report));
+    Ok(told.map_or_else(|error| ui.fail(&error), Exit::Child))
+}
+
+/// From here on nobody listens: whoever started us has read the answer to its end.
+fn begun(ui: &mut Ui, report: &StartReport) {
+    if ui.format() == Format::Text {
+        report.warnings.iter().for_each(|text| ui.warn(text));
+    }
+    // A run that cannot be told of is in the ledger, and its command works already.
+    let _ = ui.answer(report);
+    let _ = detach();
+}

@@ -1,0 +1,58 @@
+//! `git agent run` for more than one agent
+
+use super::board::Board;
+use super::render::batch::{BatchAnswer, ended, row};
+use super::target::Asked;
+use super::ui::{Format, Ui, is_watched};
+use crate::error::{Exit, Result};
+use crate::ops::Ctx;
+use crate::ops::run::batch::{self, News};
+use crate::ops::spawn;
+
+/// Runs a batch, and tells of every run as it ends: to people in a line, to machines in one JSON object.
+pub(super) fn run(ctx: &Ctx, ui: &mut Ui, asked: Asked, jobs: usize, quiet: bool) -> Result<Exit> {
+    spawn::sweep(ctx)?;
+    let batch = asked.batch(ctx, jobs);
+    let names = asked.targets;
+    let format = match ui.format() {
+        Format::Text if !is_watched() => Format::Ndjson,
+        format => format,
+    };
+    let mut board = match format {
+        Format::Text if !quiet => Some(Board::new(ui.echo()?.err, &names)),
+        _ => None,
+    };
+    let mut rows = Vec::new();
+    let report = batch::execute_all(ctx, batch, &mut |news| {
+        if let Some(board) = &mut board {
+            board.hear(&news);
+        }
+        let News::Ended(index, outcome) = news else {
+            return Ok(());
+        };
+        match format {
+            _ if quiet => Ok(()),
+            Format::Text => {
+                if let Err(error) = &outcome {
+                    let _ = ui.fail(error);
+                }
+                ui.print(&ended(&names[index], &outcome))
+            }
+            Format::Ndjson => ui.print(&format!("{}\n", row(&names[index], &outcome))),
+            Format::Json | Format::Sarif => {
+                rows.push((index, row(&names[index], &outcome)));
+                Ok(())
+            }
+        }
+    })?;
+    rows.sort_by_key(|(index, _)| *index);
+    let runs = rows.into_iter().map(|(_, row)| row).collect();
+    let exit = Exit::Child(report.exit_code);
+    let answer = BatchAnswer { report, runs };
+    match format {
+        _ if quiet => {}
+        Format::Ndjson => ui.print(&format!("{}\n", answer.summary()))?,
+        _ => ui.answer(&answer)?,
+    }
+    Ok(exit)
+}

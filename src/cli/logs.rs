@@ -1,0 +1,51 @@
+//! `git agent logs`
+
+use super::show::AgentArg;
+use super::ui::{Format, Ui};
+use crate::error::{Error, Exit, Result};
+use crate::ops::Ctx;
+use crate::ops::runs::logs::{self, LogOptions};
+use std::io::ErrorKind;
+
+/// Print what a run wrote to its standard output
+#[derive(Debug, clap::Args)]
+pub(super) struct LogsArgs {
+    #[command(flatten)]
+    agent: AgentArg,
+    /// Go on until the run is over
+    #[arg(long, short)]
+    follow: bool,
+    /// Print what it wrote to its standard error
+    #[arg(long)]
+    stderr: bool,
+    /// Number of the run; without it, the last one
+    #[arg(long, value_name = "N")]
+    run: Option<u32>,
+}
+
+pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: LogsArgs) -> Result<Exit> {
+    ui.refuse_sarif()?;
+    let options = LogOptions {
+        agent: args.agent.agent,
+        run: args.run,
+        stderr: args.stderr,
+        follow: args.follow,
+    };
+    if ui.format() != Format::Text {
+        // The log may be anything, so by machine it is read where the answer says it is.
+        let report = logs::logs(ctx, &options, &mut |_| Ok(true))?;
+        ui.answer(&report)?;
+        return Ok(Exit::Yes);
+    }
+    let mut out = ui.echo()?.out;
+    logs::logs(ctx, &options, &mut |bytes| match out.as_mut() {
+        None => Ok(false),
+        Some(out) => match out.write_all(bytes) {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+            other => other
+                .map(|()| true)
+                .map_err(|source| Error::io("could not write the log", source)),
+        },
+    })?;
+    Ok(Exit::Yes)
+}

@@ -1,0 +1,23 @@
+//! `git agent stop`
+
+use super::ui::Ui;
+use crate::error::{Exit, Result};
+use crate::ops::Ctx;
+use crate::ops::runs::stop;
+
+/// End runs with everything that their commands started, and wait until that is recorded
+#[derive(Debug, clap::Args)]
+pub(super) struct StopArgs {
+    /// Agents whose runs are to end
+    #[arg(required = true, value_name = "AGENT")]
+    agents: Vec<String>,
+    /// Give the commands no time to end by themselves
+    #[arg(long)]
+    kill: bool,
+}
+
+pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &StopArgs) -> Result<Exit> {
+    ui.refuse_sarif()?;
+    ui.answer(&stop::stop(ctx, &args.agents, args.kill)?)?;
+    Ok(Exit::Yes)
+}

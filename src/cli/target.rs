@@ -1,0 +1,55 @@
+//! What a `run` is asked for.
+
+use super::spawn::read_task;
+use crate::domain::task::parse_duration;
+use crate::error::Result;
+use crate::ops::Ctx;
+use crate::ops::run::batch::Batch;
+use crate::ops::run::{self, RunOptions, RunPlan, Target};
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+/// The same command for one target or more.
+pub(super) struct Asked {
+    pub targets: Vec<String>,
+    pub command: Vec<OsString>,
+    pub options: RunOptions,
+}
+
+impl Asked {
+    /// The run for one of the targets.
+    pub(super) fn plan(&self, ctx: &Ctx, name: &str) -> Result<RunPlan> {
+        let target = target(ctx, name.to_owned())?;
+        run::plan(ctx, target, self.command.clone(), self.options.clone())
+    }
+
+    /// The runs for all of them.
+    pub(super) fn batch(&self, ctx: &Ctx, jobs: usize) -> Batch {
+        let targets = self.targets.iter().map(|name| target(ctx, name.clone()));
+        Batch {
+            targets: targets.collect(),
+            command: self.command.clone(),
+            options: self.options.clone(),
+            jobs,
+        }
+    }
+}
+
+/// A task file is a file, or is called like one.
+fn target(ctx: &Ctx, text: String) -> Result<Target> {
+    let path = Path::new(&text);
+    let is_task = text == "-" || text.ends_with(".toml") || ctx.absolute(path).is_file();
+    Ok(match is_task {
+        true => Target::Task(Box::new(read_task(ctx, path)?)),
+        false => Target::Agent(text),
+    })
+}
+
+/// Reads a time that is more than none.
+pub(super) fn some_time(text: &str) -> Result<Duration, String> {
+    match parse_duration(text)? {
+        Duration::ZERO => Err("a command needs more time than none".to_owned()),
+        limit => Ok(limit),
+    }
+}

@@ -1,0 +1,38 @@
+//! `git agent wait`
+
+use super::target::some_time;
+use super::ui::Ui;
+use crate::error::{Exit, Result};
+use crate::ops::Ctx;
+use crate::ops::runs::wait::{self, WaitOptions};
+use std::time::Duration;
+
+/// Wait until runs are over, and end as they did
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Ends with the status of the run; of several, with that of the first that failed; with 124 when the time was up first.")]
+pub(super) struct WaitArgs {
+    /// Agents to wait for; every one that is at work when none is named
+    #[arg(value_name = "AGENT")]
+    agents: Vec<String>,
+    /// Wait for the first that is over, and no longer
+    #[arg(long)]
+    any: bool,
+    /// How long to wait; without it, for ever
+    #[arg(long, value_name = "DURATION", value_parser = some_time)]
+    timeout: Option<Duration>,
+}
+
+pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: WaitArgs) -> Result<Exit> {
+    ui.refuse_sarif()?;
+    let report = wait::wait(
+        ctx,
+        &WaitOptions {
+            agents: args.agents,
+            any: args.any,
+            limit: args.timeout,
+        },
+    )?;
+    ui.answer(&report)?;
+    Ok(Exit::Child(report.exit_code()))
+}

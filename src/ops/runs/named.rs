@@ -1,0 +1,66 @@
+//! Runs by the agents that people name.
+
+use crate::domain::agent::Agent;
+use crate::domain::run::Run;
+use crate::error::{Code, Error, Result};
+use crate::ops::run::record;
+use crate::ops::{Ctx, show};
+use crate::store::ledger::Ledger;
+
+/// A run of this clone.
+pub(super) struct Named {
+    pub agent: Agent,
+    pub run: Run,
+}
+
+/// The last runs of these agents, in their order; of all that somebody is at work for when none is named.
+///
+/// # Errors
+/// `agent-unknown`, `agent-ambiguous`; `agent-state` for an agent without a run in this clone.
+pub(super) fn last_runs(ctx: &Ctx, who: &[String]) -> Result<Vec<Named>> {
+    match who {
+        [] => at_work(ctx),
+        who => who.iter().map(|who| last_run(ctx, who)).collect(),
+    }
+}
+
+/// The last run of an agent.
+///
+/// # Errors
+/// As [`last_runs`].
+pub(super) fn last_run(ctx: &Ctx, who: &str) -> Result<Named> {
+    let agent = show::find(ctx, &Ledger::new(&ctx.repo), who)?;
+    match agent.run.clone() {
+        Some(run) if record::is_here(ctx.repo.common_dir(), &agent, &run) => {
+            Ok(Named { agent, run })
+        }
+        run => {
+            let id = agent.id.short();
+            let what = match run {
+                Some(run) => format!("run {} of agent {id} is not in this clone", run.number()),
+                None => format!("agent {id} has not been run"),
+            };
+            Err(Error::new(Code::AgentState, what).hint(format!(
+                "to run a command for it, run git agent run {id} -- …"
+            )))
+        }
+    }
+}
+
+/// Every run that a process of ours is at work for, oldest first.
+///
+/// # Errors
+/// Those of the ledger; `io`.
+pub(super) fn at_work(ctx: &Ctx) -> Result<Vec<Named>> {
+    let mut found = Vec::new();
+    for agent in Ledger::new(&ctx.repo).agents()? {
+        let Some(run) = agent.run.clone().filter(|_| agent.state.is_open()) else {
+            continue;
+        };
+        if record::is_at_work(ctx.repo.common_dir(), &agent, &run)? {
+            found.push(Named { agent, run });
+        }
+    }
+    found.sort_by_key(|named| named.run.began);
+    Ok(found)
+}

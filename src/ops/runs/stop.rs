@@ -1,0 +1,65 @@
+//! `stop`: ends runs as their own time limit would.
+
+use super::named::{self, Named};
+use super::wait::{Waited, waited};
+use crate::error::{Error, Result};
+use crate::ops::Ctx;
+use crate::proc::warden;
+use crate::store::{layout, lock};
+use serde::Serialize;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+/// How long after being asked a warden is looked for again: there is none yet in the first moments of a run,
+/// and none any more while the work is being judged.
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// The answer of `stop`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StopReport {
+    /// The format's name and version.
+    pub schema: &'static str,
+    /// The runs, in the order in which their agents were named.
+    pub runs: Vec<Waited>,
+}
+
+/// Ends the runs of these agents, with everything that their commands started, and waits until they are
+/// recorded. A run that is over already is told of as it ended.
+///
+/// # Errors
+/// `agent-unknown`, `agent-ambiguous`; `agent-state` for an agent without a run in this clone; those of the
+/// ledger; `io`.
+pub fn stop(ctx: &Ctx, agents: &[String], at_once: bool) -> Result<StopReport> {
+    let runs = agents.iter().map(|who| named::last_run(ctx, who));
+    let runs = runs.collect::<Result<Vec<_>>>()?;
+    for one in &runs {
+        // All are asked before one is waited for.
+        ask(ctx, one, at_once)?;
+    }
+    for one in &runs {
+        until_over(ctx, one, at_once)?;
+    }
+    let told = runs.iter().map(|one| waited(ctx, one, true));
+    Ok(StopReport {
+        schema: "git-agent.stop/1",
+        runs: told.collect::<Result<_>>()?,
+    })
+}
+
+fn ask(ctx: &Ctx, one: &Named, at_once: bool) -> Result<()> {
+    let slate = layout::agents_dir(ctx.repo.common_dir()).join(layout::live_lock(one.agent.id));
+    warden::ask_to_end(&slate, at_once)
+        .map_err(|error| Error::io("could not look for the run's warden", error))
+}
+
+fn until_over(ctx: &Ctx, one: &Named, at_once: bool) -> Result<()> {
+    let (send, over) = mpsc::channel();
+    let name = layout::live_lock(one.agent.id);
+    lock::when_free(ctx.repo.common_dir(), &name, move || {
+        let _ = send.send(());
+    })?;
+    while over.recv_timeout(AGAIN) == Err(RecvTimeoutError::Timeout) {
+        ask(ctx, one, at_once)?;
+    }
+    Ok(())
+}

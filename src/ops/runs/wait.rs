@@ -1,0 +1,136 @@
+//! `wait`: until runs are over.
+
+use super::named::{self, Named};
+use super::row::RunRow;
+use crate::domain::run::{Outcome, Run};
+use crate::error::Result;
+use crate::ops::Ctx;
+use crate::ops::run::record;
+use crate::store::ledger::Ledger;
+use crate::store::{layout, lock};
+use serde::Serialize;
+use serde_json::Value;
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+
+/// What is waited for.
+#[derive(Clone, Debug, Default)]
+pub struct WaitOptions {
+    /// The agents; whoever is at work when none is named.
+    pub agents: Vec<String>,
+    /// Only for the first that is over.
+    pub any: bool,
+    /// For how long.
+    pub limit: Option<Duration>,
+}
+
+/// The answer of `wait`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WaitReport {
+    /// The format's name and version.
+    pub schema: &'static str,
+    /// Whether the time was up first.
+    pub timed_out: bool,
+    /// The runs, in the order in which they were named; with `any` the one that ended first.
+    pub runs: Vec<Waited>,
+}
+
+/// A run that was waited for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Waited {
+    /// What the ledger knows.
+    pub row: RunRow,
+    /// What `run` answered, when it came to that.
+    pub report: Option<Value>,
+}
+
+impl Serialize for Waited {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.report {
+            Some(report) => report.serialize(serializer),
+            None => self.row.serialize(serializer),
+        }
+    }
+}
+
+impl WaitReport {
+    /// The status to end with: that of the first run that failed, and 124 when the time was up.
+    pub fn exit_code(&self) -> u8 {
+        if self.timed_out {
+            return Outcome::TIMEOUT.code;
+        }
+        let codes = self.runs.iter().filter_map(|one| one.row.exit_code);
+        codes.into_iter().find(|code| *code != 0).unwrap_or(0)
+    }
+}
+
+/// Waits until nobody is at work for the runs any more, and records the end of those that were killed.
+///
+/// # Errors
+/// `agent-unknown`, `agent-ambiguous`; `agent-state` for an agent without a run in this clone; those of the
+/// ledger; `io`.
+pub fn wait(ctx: &Ctx, options: &WaitOptions) -> Result<WaitReport> {
+    let runs = named::last_runs(ctx, &options.agents)?;
+    let over = watch(ctx, &runs)?;
+    let begin = Instant::now();
+    let mut done: Vec<usize> = Vec::new();
+    let enough = if options.any {
+        runs.len().min(1)
+    } else {
+        runs.len()
+    };
+    while done.len() < enough {
+        let index = match options.limit {
+            None => over.recv().ok(),
+            Some(limit) => over
+                .recv_timeout(limit.saturating_sub(begin.elapsed()))
+                .ok(),
+        };
+        match index {
+            Some(index) => done.push(index),
+            None => break,
+        }
+    }
+    let timed_out = done.len() < enough;
+    let told = runs.iter().enumerate().filter(|(index, _)| {
+        let is_done = done.contains(index);
+        is_done || !options.any || timed_out
+    });
+    let told = told.map(|(index, one)| waited(ctx, one, done.contains(&index)));
+    Ok(WaitReport {
+        schema: "git-agent.wait/1",
+        timed_out,
+        runs: told.collect::<Result<_>>()?,
+    })
+}
+
+/// Tells the index of every run as soon as nobody is at work for it.
+fn watch(ctx: &Ctx, runs: &[Named]) -> Result<Receiver<usize>> {
+    let (send, over) = mpsc::channel();
+    for (index, one) in runs.iter().enumerate() {
+        let send = send.clone();
+        let name = layout::live_lock(one.agent.id);
+        lock::when_free(ctx.repo.common_dir(), &name, move || {
+            // Nobody receives any more when the time is up.
+            let _ = send.send(index);
+        })?;
+    }
+    Ok(over)
+}
+
+pub(super) fn waited(ctx: &Ctx, one: &Named, is_over: bool) -> Result<Waited> {
+    if !is_over {
+        return Ok(Waited {
+            row: RunRow::of(ctx, &one.agent, &one.run, true),
+            report: None,
+        });
+    }
+    record::bury(ctx, &one.agent)?;
+    let events = Ledger::new(&ctx.repo).events(one.agent.spawn_commit)?;
+    let run = Run::find(&events, one.run.number());
+    let run = run.as_ref().unwrap_or(&one.run);
+    Ok(Waited {
+        row: RunRow::of(ctx, &one.agent, run, false),
+        report: record::load_report(ctx.repo.common_dir(), &one.agent, one.run.number())?,
+    })
+}

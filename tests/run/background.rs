@@ -1,0 +1,293 @@
+use super::processes::{FAMILY, family, is_over};
+use super::{WORKS, beside, command, events, read, run, spawned};
+use crate::support::TestRepo;
+use crate::support::agent::{TASK, agent_command, describe};
+use crate::support::git_in;
+use rustix::process::{Pid, Signal, getsid, kill_process};
+use serde_json::Value;
+use std::fs;
+use std::process::{Output, Stdio};
+use std::sync::Barrier;
+
+/// Goes on when the test says so.
+const GATED: &str = "while [ ! -e \"$BESIDE/go\" ]; do sleep 0.01; done;";
+
+/// Starts a run in the background and gives its answer.
+fn start(repo: &TestRepo, target: &str, script: &str) -> Value {
+    let options = ["--background", "--format=json"];
+    let output = run(repo, target, &options, script);
+    assert!(output.status.success(), "{}", describe(&output));
+    assert!(output.stderr.is_empty(), "{}", describe(&output));
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(answer["schema"], "git-agent.run/1");
+    assert_eq!(answer["status"], "running");
+    answer
+}
+
+/// The answer of `ps`, `wait`, `stop` or `logs`, and the status it ended with.
+fn ask(repo: &TestRepo, words: &[&str]) -> (Value, i32) {
+    let output = repo.agent(&[words, &["--format=json"]].concat());
+    let answer = serde_json::from_slice(&output.stdout);
+    let code = output.status.code().expect("a status");
+    let answer = answer.unwrap_or_else(|_| panic!("{}", describe(&output)));
+    (answer, code)
+}
+
+fn go(repo: &TestRepo) {
+    fs::write(beside(repo, "go"), "").expect("write");
+}
+
+fn pid_of(row: &Value) -> i32 {
+    let pid = row["pid"].as_u64().expect("a process");
+    i32::try_from(pid).expect("a process")
+}
+
+#[test]
+fn it_outlives_its_caller_and_is_waited_for() {
+    let repo = TestRepo::with_commit();
+    let task = repo.task_file(TASK);
+    let begun = start(&repo, &task, &format!("{GATED} {WORKS} echo said"));
+    let id = begun["agent_id"].as_str().expect("an id");
+    assert_eq!(begun["spawn"]["agent_id"], id);
+    let (ps, _) = ask(&repo, &["ps"]);
+    assert_eq!(ps["runs"][0]["agent_id"], id);
+    assert_eq!(ps["runs"][0]["pid"], begun["pid"]);
+    assert!(ps["runs"][0]["left_ms"].as_u64().expect("time") <= 300_000);
+    go(&repo);
+    let (wait, code) = ask(&repo, &["wait", id]);
+    assert_eq!(code, 0);
+    let report = &wait["runs"][0];
+    assert_eq!(
+        [&report["status"], &report["verdict"], &report["summary"]],
+        ["success", "accept", "said"],
+        "{report}"
+    );
+    assert_eq!(ask(&repo, &["ps"]).0["runs"], Value::Array(Vec::new()));
+    // Whoever comes later hears the same.
+    assert_eq!(ask(&repo, &["wait", id]).0, wait);
+}
+
+#[test]
+fn it_holds_on_to_nothing_of_its_callers() {
+    let (repo, id) = spawned(TASK);
+    let begun = start(&repo, &id, GATED);
+    let pid = pid_of(&begun);
+    for stream in 0..3 {
+        let file = fs::read_link(format!("/proc/{pid}/fd/{stream}")).expect("a stream");
+        assert_eq!(file.to_str(), Some("/dev/null"), "{stream}");
+    }
+    let process = Pid::from_raw(pid);
+    assert_eq!(getsid(process).ok(), process);
+    go(&repo);
+    ask(&repo, &["wait"]);
+}
+
+#[test]
+fn what_fails_before_it_is_told_of_as_without_it() {
+    let (repo, id) = spawned(TASK);
+    let begun = start(&repo, &id, GATED);
+    for (target, code) in [(id.as_str(), 3), ("nobody", 2)] {
+        let background = run(&repo, target, &["--background"], "true");
+        let plain = run(&repo, target, &[], "true");
+        assert_eq!(describe(&background), describe(&plain));
+        assert_eq!(background.status.code(), Some(code));
+    }
+    let several = repo.agent(&["run", "--background", &id, &id, "--", "true"]);
+    assert_eq!(several.status.code(), Some(2));
+    go(&repo);
+    assert_eq!(ask(&repo, &["wait", &id]).0["runs"][0]["run"], begun["run"]);
+}
+
+#[test]
+fn its_answer_is_for_people_too() {
+    let (repo, id) = spawned(TASK);
+    let output = run(&repo, &id, &["--background"], GATED);
+    let told = describe(&output)
+        .replace(repo.path().to_str().expect("UTF-8"), "<root>")
+        .replace(&id[..8], "<id8>");
+    insta::assert_snapshot!(told, @r"
+    run 1 of <id8> began
+      logs <root>/.git/agents/<id8>/run/1.out, .err
+      to wait for it, run git agent wait <id8>
+    ------- stderr -------
+    [exit status: 0]
+    ");
+    go(&repo);
+    let waited = describe(&repo.agent(&["wait", &id])).replace(&id[..8], "<id8>");
+    insta::assert_snapshot!(waited, @r"
+    run 1 of <id8> ended with status 0, verdict reject
+    ------- stderr -------
+    [exit status: 0]
+    ");
+    let quiet = run(&repo, &id, &["--background", "--quiet"], "true");
+    assert_eq!(describe(&quiet), "------- stderr -------\n[exit status: 0]");
+    ask(&repo, &["wait", &id]);
+}
+
+#[test]
+fn waiting_ends_as_the_run_did_or_when_the_time_is_up() {
+    let repo = TestRepo::with_commit();
+    let task = repo.task_file(TASK);
+    let id = |answer: &Value| answer["agent_id"].as_str().expect("an id").to_owned();
+    let slow = id(&start(&repo, &task, GATED));
+    let quick = id(&start(&repo, &task, "exit 7"));
+    let (first, code) = ask(&repo, &["wait", "--any", &slow, &quick]);
+    assert_eq!(
+        (&first["runs"][0]["agent_id"], code),
+        (&quick.as_str().into(), 7)
+    );
+    let (late, code) = ask(&repo, &["wait", "--timeout=1s", &slow]);
+    assert_eq!(code, 124);
+    assert_eq!(late["timed_out"], true);
+    assert_eq!(late["runs"][0]["status"], "running");
+    go(&repo);
+    let (both, code) = ask(&repo, &["wait", &slow, &quick]);
+    let ids: Vec<_> = both["runs"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(id)
+        .collect();
+    assert_eq!((ids, code), (vec![slow, quick], 7));
+}
+
+#[test]
+fn whoever_was_never_run_is_not_waited_for() {
+    let (repo, id) = spawned(TASK);
+    for verb in ["wait", "stop", "logs"] {
+        let output = repo.agent(&[verb, &id]);
+        assert_eq!(output.status.code(), Some(3), "{verb}");
+        assert!(describe(&output).contains("has not been run"), "{verb}");
+    }
+    assert!(repo.agent(&["wait"]).status.success());
+}
+
+#[test]
+fn stopping_ends_everything_and_is_recorded() {
+    for (options, code) in [(&[][..], 143), (&["--kill"][..], 137)] {
+        let (repo, id) = spawned(TASK);
+        start(&repo, &id, &format!("{FAMILY} sleep 1000"));
+        let family = family(&repo);
+        let (stop, _) = ask(&repo, &[&["stop", &id][..], options].concat());
+        assert_eq!(stop["runs"][0]["ended"], "stopped");
+        assert_eq!(stop["runs"][0]["exit_code"], code);
+        assert!(family.into_iter().all(is_over));
+        let last = events(&repo, &id).pop().expect("an event");
+        assert_eq!(last, format!("exited status {code} (stopped)"));
+        // A second time there is nothing to stop, and the same to tell.
+        assert_eq!(ask(&repo, &["stop", &id]).0, stop);
+        assert_eq!(ask(&repo, &["wait", &id]).1, code);
+    }
+}
+
+#[test]
+fn stopping_works_on_runs_that_somebody_watches() {
+    let (repo, id) = spawned(TASK);
+    let mut child = command(&repo, &id, &["--quiet"], &format!("{FAMILY} sleep 1000"))
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("starts");
+    family(&repo);
+    ask(&repo, &["stop", &id]);
+    assert_eq!(child.wait().expect("ends").code(), Some(143));
+}
+
+#[test]
+fn a_killed_supervisor_is_noticed_by_whoever_waits() {
+    let (repo, id) = spawned(TASK);
+    let begun = start(&repo, &id, &format!("{FAMILY} sleep 1000"));
+    let family = family(&repo);
+    let pid = Pid::from_raw(pid_of(&begun)).expect("a process");
+    kill_process(pid, Signal::KILL).expect("killed");
+    let (wait, code) = ask(&repo, &["wait", &id]);
+    assert_eq!(code, 143);
+    assert_eq!(wait["runs"][0]["ended"], "lost");
+    assert_eq!(wait["runs"][0]["status"], "failed");
+    assert!(family.into_iter().all(is_over));
+    let last = events(&repo, &id).pop().expect("an event");
+    assert_eq!(last, "exited status 143 (lost)");
+}
+
+#[test]
+fn logs_are_followed_to_the_end() {
+    let (repo, id) = spawned(TASK);
+    start(
+        &repo,
+        &id,
+        &format!("echo one; {GATED} echo two; echo err >&2"),
+    );
+    let follow = agent_command(&repo.path())
+        .args(["logs", "-f", &id])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let log = repo
+        .path()
+        .join(format!(".git/agents/{}/run/1.out", &id[..8]));
+    while read(&log).is_empty() {
+        std::thread::yield_now();
+    }
+    go(&repo);
+    let output = follow.wait_with_output().expect("ends");
+    assert_eq!(output.stdout, b"one\ntwo\n");
+    assert_eq!(repo.agent(&["logs", "--stderr", &id]).stdout, b"err\n");
+    run(&repo, &id, &["--no-verify"], "echo again");
+    assert_eq!(repo.agent(&["logs", &id]).stdout, b"again\n");
+    assert_eq!(repo.agent(&["logs", "--run=1", &id]).stdout, b"one\ntwo\n");
+    let (answer, _) = ask(&repo, &["logs", "--run=1", &id]);
+    assert_eq!((&answer["run"], &answer["bytes"]), (&1.into(), &8.into()));
+    let none = repo.agent(&["logs", "--run=3", &id]);
+    assert_eq!(none.status.code(), Some(3), "{}", describe(&none));
+}
+
+#[test]
+fn many_at_once_leave_nothing_behind() {
+    const CROWD: usize = 12;
+    let repo = TestRepo::with_commit();
+    let task = repo.task_file(TASK);
+    let barrier = Barrier::new(CROWD);
+    let begun: Vec<Output> = std::thread::scope(|scope| {
+        let start = || {
+            let mut run = command(&repo, &task, &["--background", "--format=json"], GATED);
+            barrier.wait();
+            run.output().expect("starts")
+        };
+        let threads: Vec<_> = (0..CROWD).map(|_| scope.spawn(start)).collect();
+        let join = threads
+            .into_iter()
+            .map(|thread| thread.join().expect("no panic"));
+        join.collect()
+    });
+    let failed: Vec<_> = begun.iter().filter(|one| !one.status.success()).collect();
+    assert!(failed.is_empty(), "{}", describe(failed[0]));
+    let (ps, _) = ask(&repo, &["ps"]);
+    let rows = ps["runs"].as_array().expect("a list");
+    let pids: Vec<i32> = rows.iter().map(pid_of).collect();
+    assert_eq!(pids.len(), CROWD);
+    go(&repo);
+    let (wait, _) = ask(&repo, &["wait"]);
+    let ended = wait["runs"].as_array().expect("a list");
+    // Those that were over before are not waited for.
+    assert!(ended.iter().all(|run| run["ended"] == "exit"), "{wait}");
+    for row in rows {
+        let id = row["agent_id"].as_str().expect("an id");
+        assert_eq!(ask(&repo, &["wait", id]).1, 0);
+        let path = format!("agents/{}/live.lock", &id[..8]);
+        let lock = fs::File::open(repo.path().join(".git").join(path)).expect("a lock");
+        lock.try_lock().expect("nobody holds it");
+    }
+    let names = fs::read_dir(beside(&repo, "")).expect("readable");
+    let names = names.map(|entry| entry.expect("readable").file_name());
+    let left: Vec<_> = names
+        .filter(|name| name.to_string_lossy().starts_with("git-agent-"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+    let worktrees = git_in(&repo.path(), ["worktree", "list"]);
+    assert_eq!(worktrees.lines().count(), CROWD + 1);
+    // Nobody waits for them any more but whoever adopted them, in its own time.
+    for pid in pids {
+        while !is_over(pid) {
+            std::thread::yield_now();
+        }
+    }
+}

@@ -1,0 +1,117 @@
+use super::processes::{FAMILY, family, is_over};
+use super::{beside, events, spawned};
+use crate::support::TestRepo;
+use crate::support::agent::{TASK, agent_command, describe};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::process::{Command, Stdio};
+
+/// Task files of these names.
+fn tasks(repo: &TestRepo, names: &[&str]) -> Vec<String> {
+    let write = |name: &&str| {
+        let path = beside(repo, &format!("{name}.toml"));
+        let task = TASK.replace("second function", &format!("function for {name}"));
+        std::fs::write(&path, task).expect("write a task");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    names.iter().map(write).collect()
+}
+
+fn batch(repo: &TestRepo, targets: &[String], options: &[&str], script: &str) -> Command {
+    let mut command = agent_command(&repo.path());
+    command
+        .args(["run", "--no-verify"])
+        .args(options)
+        .args(targets)
+        .args(["--", "sh", "-c", script])
+        .env("TMPDIR", beside(repo, ""))
+        .env("BESIDE", beside(repo, ""));
+    command
+}
+
+fn lines(bytes: &[u8]) -> Vec<Value> {
+    let text = std::str::from_utf8(bytes).expect("UTF-8");
+    let parse = |line| serde_json::from_str(line).expect("JSON");
+    text.lines().map(parse).collect()
+}
+
+#[test]
+fn one_failure_does_not_stop_the_rest() {
+    let repo = TestRepo::with_commit();
+    let mut targets = tasks(&repo, &["a", "b", "c"]);
+    targets.insert(
+        1,
+        beside(&repo, "missing.toml")
+            .to_str()
+            .expect("UTF-8")
+            .to_owned(),
+    );
+    let script = "grep -q 'for b' && exit 3 || echo said";
+    let output = batch(&repo, &targets, &["--jobs=2"], script)
+        .output()
+        .expect("starts");
+    assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
+    let mut rows = lines(&output.stdout);
+    let summary = rows.pop().expect("a summary");
+    assert_eq!(summary["schema"], "git-agent.run-batch/1");
+    assert_eq!(summary["status"], "failed");
+    let counts = ["succeeded", "failed", "left"].map(|key| summary[key].as_u64());
+    assert_eq!(counts, [Some(2), Some(2), Some(0)]);
+    let of = |target: &String| {
+        let mut own = rows.iter().filter(|row| row["target"] == target.as_str());
+        own.next().expect("a line for every target")
+    };
+    assert_eq!(rows.len(), 4);
+    assert_eq!(of(&targets[0])["summary"], "said");
+    assert_eq!(of(&targets[1])["error"]["code"], "task-unreadable");
+    assert_eq!(of(&targets[2])["exit_code"], 3);
+    assert_eq!(of(&targets[3])["status"], "success");
+}
+
+#[test]
+fn as_many_work_at_once_as_were_allowed() {
+    let repo = TestRepo::with_commit();
+    let targets = tasks(&repo, &["a", "b", "c", "d", "e"]);
+    // Everybody waits to see a second one, except the last, who is alone; nobody may see a third.
+    let script = "
+        mkdir \"$BESIDE/at.$$\"; echo >> \"$BESIDE/seen\"
+        while [ $(ls -d \"$BESIDE\"/at.* | wc -l) -lt 2 ] && [ $(wc -l < \"$BESIDE/seen\") -lt 5 ]; do sleep 0.01; done
+        count=$(ls -d \"$BESIDE\"/at.* | wc -l); rmdir \"$BESIDE/at.$$\"; [ $count -le 2 ]";
+    let output = batch(&repo, &targets, &["--jobs=2", "--format=json"], script)
+        .output()
+        .expect("starts");
+    assert!(output.status.success(), "{}", describe(&output));
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let runs = answer["runs"].as_array().expect("a list").iter();
+    let order: Vec<_> = runs
+        .map(|run| run["target"].as_str().expect("a name").to_owned())
+        .collect();
+    assert_eq!(order, targets, "as they were named");
+}
+
+#[test]
+fn an_interrupt_ends_those_at_work_and_begins_no_more() {
+    let (repo, id) = spawned(TASK);
+    let mut targets = vec![id.clone()];
+    targets.extend(tasks(&repo, &["never"]));
+    let script = format!("{FAMILY} sleep 1000");
+    let child = batch(&repo, &targets, &["--jobs=1"], &script)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let family = family(&repo);
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    kill_process(pid.expect("a process"), Signal::INT).expect("signalled");
+    let output = child.wait_with_output().expect("ends");
+    assert_eq!(output.status.code(), Some(130));
+    let summary = lines(&output.stdout).pop().expect("a summary");
+    assert_eq!(
+        (&summary["failed"], &summary["left"]),
+        (&1.into(), &1.into())
+    );
+    assert!(family.into_iter().all(is_over));
+    let last = events(&repo, &id).pop().expect("an event");
+    assert_eq!(last, "exited status 130 (stopped)");
+    let all = repo.agent_json(&["list", "--all"]);
+    assert_eq!(all["agents"].as_array().expect("a list").len(), 1);
+}
