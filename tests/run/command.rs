@@ -1,6 +1,6 @@
 use super::{beside, command, read, run_json, spawned};
 use crate::support::agent::TASK;
-use crate::support::git_in;
+use crate::support::{git_in, isolated};
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 
@@ -82,6 +82,17 @@ fn a_command_has_no_terminal_to_ask_questions_on() {
         "(: < /dev/tty) 2>/dev/null || echo none",
     );
     assert_eq!(report["summary"], "none");
+}
+
+#[test]
+fn a_command_is_handed_no_descriptor_of_ours() {
+    let (repo, id) = spawned(TASK);
+    let script = "ls /proc/$$/fd";
+    let report = run_json(&repo, &id, &["--no-verify"], script);
+    // Whoever started the tests may have left some open for everybody.
+    let bare = isolated("sh", &repo.path()).args(["-c", script]).output();
+    let bare = String::from_utf8(bare.expect("starts").stdout).expect("UTF-8");
+    assert_eq!(report["summary"], bare.trim());
 }
 
 #[test]

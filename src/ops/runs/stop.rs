@@ -5,6 +5,7 @@ use super::wait::{Waited, waited};
 use crate::error::{Error, Result};
 use crate::ops::Ctx;
 use crate::proc::warden;
+use crate::store::ledger::Ledger;
 use crate::store::{layout, lock};
 use serde::Serialize;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -59,6 +60,12 @@ fn until_over(ctx: &Ctx, one: &Named, at_once: bool) -> Result<()> {
         let _ = send.send(());
     })?;
     while over.recv_timeout(AGAIN) == Err(RecvTimeoutError::Timeout) {
+        let row = Ledger::new(&ctx.repo).agent(one.agent.spawn_commit)?;
+        let last = row.and_then(|row| row.run).map(|run| run.number());
+        if last != Some(one.run.number()) {
+            // Somebody started another, which nobody asked to end.
+            return Ok(());
+        }
         ask(ctx, one, at_once)?;
     }
     Ok(())
