@@ -10,6 +10,7 @@ pub mod decide;
 pub mod diff;
 pub mod discard;
 pub mod doctor;
+pub mod event_report;
 pub mod expire;
 pub mod gc;
 pub mod git_hook;

@@ -1,6 +1,7 @@
 //! `show`, `log` and `path`: one agent.
 
-use super::agent_report::{self, AgentReport, EventReport, Reporter};
+use super::agent_report::{AgentReport, Reporter};
+use super::event_report::{self, EventReport};
 use crate::domain::agent::Agent;
 use crate::domain::event::Isolation;
 use crate::error::{Code, Error, IoContext, Result};
@@ -185,5 +186,5 @@ pub(super) fn find(ctx: &Ctx, ledger: &Ledger<'_>, who: &str) -> Result<Agent> {
 
 fn events(ledger: &Ledger<'_>, agent: &Agent) -> Result<Vec<EventReport>> {
     let events = ledger.events(agent.spawn_commit)?;
-    Ok(events.iter().map(agent_report::event).collect())
+    Ok(events.iter().map(event_report::event).collect())
 }

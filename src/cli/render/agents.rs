@@ -3,7 +3,8 @@
 use super::table::{Cell, Table};
 use crate::cli::style::{BAD, BOLD, DIM, GOOD, WARN, paint};
 use crate::cli::ui::{Answer, width};
-use crate::ops::agent_report::{AgentReport, EventReport};
+use crate::ops::agent_report::AgentReport;
+use crate::ops::event_report::EventReport;
 use crate::ops::settle::MoveReport;
 use crate::ops::show::{Invocation, LogReport, PathReport, ShowReport};
 use crate::ops::standing::{Fact, Standing};

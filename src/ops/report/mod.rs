@@ -13,7 +13,8 @@ mod save;
 pub use life::{LandedCommit, Run, Span, VerdictReport};
 pub use save::{SavedReport, save};
 
-use super::agent_report::{self, AgentReport, EventReport, Reporter, rfc3339};
+use super::agent_report::{AgentReport, Reporter, rfc3339};
+use super::event_report::{self, EventReport};
 use super::standing::{Places, Standing, survey};
 use super::tree::tree;
 use crate::domain::agent::{Agent, State};
@@ -138,7 +139,7 @@ impl Gather<'_> {
             verdicts: life::verdicts(&events),
             landed: life::landed(&self.ctx.repo, agent, &events),
             runs: life::runs(&events),
-            events: events.iter().map(agent_report::event).collect(),
+            events: events.iter().map(event_report::event).collect(),
         })
     }
 }

@@ -1,0 +1,131 @@
+//! The states of an agent and the moves between them.
+
+use std::fmt;
+
+/// Where an agent stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum State {
+    /// Half made: a spawn is under way or was interrupted.
+    Spawning,
+    /// Ready, or at work.
+    Running,
+    /// Finished, by declaration or by an accepting verdict.
+    Done,
+    /// Given up, by declaration or by a rejecting verdict.
+    Failed,
+    /// Landed.
+    Merged,
+    /// Turned down; the branch stays.
+    Rejected,
+    /// Removed; what it held is under the keep chain.
+    Discarded,
+}
+
+impl State {
+    /// Every state, in the order of a life.
+    pub const ALL: &'static [State] = &[
+        State::Spawning,
+        State::Running,
+        State::Done,
+        State::Failed,
+        State::Merged,
+        State::Rejected,
+        State::Discarded,
+    ];
+
+    /// The word used in tables and JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Spawning => "spawning",
+            State::Running => "running",
+            State::Done => "done",
+            State::Failed => "failed",
+            State::Merged => "merged",
+            State::Rejected => "rejected",
+            State::Discarded => "discarded",
+        }
+    }
+
+    /// Reads the word back.
+    pub fn parse(word: &str) -> Option<State> {
+        State::ALL
+            .iter()
+            .copied()
+            .find(|state| state.as_str() == word)
+    }
+
+    /// Whether the agent is neither landed nor discarded, so that its work is still somebody's concern.
+    pub fn is_open(self) -> bool {
+        !matches!(self, State::Merged | State::Discarded)
+    }
+
+    /// The state that `step` leads to from here; `None` when it is not legal here.
+    pub(super) fn after(self, step: Move) -> Option<State> {
+        use State::{Discarded, Done, Failed, Merged, Rejected, Running, Spawning};
+        match (self, step) {
+            (Spawning, Move::Ready) => Some(Running),
+            (Running | Done | Failed, Move::Start | Move::Reopen) => Some(Running),
+            (Running, Move::Done) | (Running | Done | Failed, Move::Accept) => Some(Done),
+            (Running, Move::Fail) | (Running | Done | Failed, Move::Reject) => Some(Failed),
+            (Done | Failed, Move::Merge) => Some(Merged),
+            (Done | Failed, Move::TurnDown) => Some(Rejected),
+            (Done, Move::Defer) => Some(Done),
+            (Failed, Move::Defer) => Some(Failed),
+            // The worktree of landed work is cleared away like any other; that does not unland it.
+            (Merged, Move::Discard) => Some(Merged),
+            (Spawning | Running | Done | Failed | Rejected, Move::Discard) => Some(Discarded),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Something that changes, or keeps, an agent's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Move {
+    /// The spawn completed.
+    Ready,
+    /// A run began.
+    Start,
+    /// The tip is no longer the one that was judged.
+    Reopen,
+    /// Declared finished.
+    Done,
+    /// Declared failed.
+    Fail,
+    /// Judged and accepted.
+    Accept,
+    /// Judged and rejected.
+    Reject,
+    /// Landed.
+    Merge,
+    /// Turned down after it was finished.
+    TurnDown,
+    /// Put off.
+    Defer,
+    /// Removed.
+    Discard,
+}
+
+impl Move {
+    /// What the move does to an agent, as the participle of "cannot be …".
+    pub(super) fn participle(self) -> &'static str {
+        match self {
+            Move::Ready => "made ready",
+            Move::Start => "started",
+            Move::Reopen => "re-opened",
+            Move::Done => "declared done",
+            Move::Fail => "declared failed",
+            Move::Accept | Move::Reject => "judged",
+            Move::Merge => "merged",
+            Move::TurnDown => "rejected",
+            Move::Defer => "deferred",
+            Move::Discard => "discarded",
+        }
+    }
+}

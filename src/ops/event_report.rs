@@ -1,0 +1,71 @@
+//! One event as `show` and `log` answer it.
+
+use super::agent_report::{rfc3339, short_branch};
+use crate::domain::event::{Event, What};
+use crate::domain::run::Ending;
+use serde::Serialize;
+
+/// One event in JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct EventReport {
+    /// The time, RFC 3339.
+    pub time: String,
+    /// What happened.
+    pub event: String,
+    /// Who says so.
+    pub by: String,
+    /// What else is known, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+pub(super) fn event(event: &Event) -> EventReport {
+    EventReport {
+        time: rfc3339(event.at.time()),
+        event: event.what.kind().to_owned(),
+        by: event.by.clone(),
+        detail: detail(&event.what),
+    }
+}
+
+/// What an event says beyond its name, in words.
+fn detail(what: &What) -> Option<String> {
+    let text = match what {
+        What::Spawning(facts) => match &facts.branch {
+            Some(branch) => short_branch(branch),
+            None => facts.isolation.as_str().to_owned(),
+        },
+        What::Spawned(facts) => format!("policy {}", facts.policy.short()),
+        What::Started(facts) => facts.command.clone(),
+        What::Exited(facts) => match facts.ended {
+            Some(Ending::Exit) | None => format!("status {}", facts.code),
+            Some(ended) => format!("status {} ({})", facts.code, ended.as_str()),
+        },
+        What::Committed { commit, .. } => commit.short(),
+        What::Verified(verdict) if verdict.accepted => {
+            format!("accepted {}", verdict.tip.short())
+        }
+        What::Verified(verdict) => {
+            format!(
+                "rejected {}: {}",
+                verdict.tip.short(),
+                verdict.findings.join(", ")
+            )
+        }
+        What::Merged { commit, into } => format!("{} into {}", commit.short(), short_branch(into)),
+        What::Done { summary: text }
+        | What::Failed { reason: text }
+        | What::Rejected { reason: text }
+        | What::Deferred { reason: text }
+        | What::Noted { text } => text.clone(),
+        What::Discarded { tip } => tip.map(|tip| format!("was at {}", tip.short()))?,
+        What::Salvaged { commit } => commit.short(),
+        What::Rescued { to } => to.clone(),
+        What::Expired { commits } => {
+            let short: Vec<_> = commits.iter().map(|oid| oid.short()).collect();
+            short.join(", ")
+        }
+        What::Unknown { .. } => return None,
+    };
+    Some(text).filter(|text| !text.is_empty())
+}
