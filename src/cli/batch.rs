@@ -3,7 +3,8 @@
 use super::board::Board;
 use super::render::batch::{BatchAnswer, ended, row};
 use super::target::Asked;
-use super::ui::{Format, Ui, is_watched};
+use super::terminal::is_watched;
+use super::ui::{Format, Ui};
 use crate::error::{Exit, Result};
 use crate::ops::Ctx;
 use crate::ops::run::batch::{self, News};

@@ -38,6 +38,7 @@ mod spawn;
 mod stop;
 mod style;
 mod target;
+mod terminal;
 mod tree;
 mod ui;
 mod unite;

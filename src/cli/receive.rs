@@ -1,6 +1,7 @@
 //! `git agent receive` and `git agent inbox`
 
-use super::ui::{self, Ui};
+use super::terminal;
+use super::ui::Ui;
 use crate::domain::message::{Handing, Kind};
 use crate::domain::task::parse_duration;
 use crate::error::{Code, Error, Exit, Result};
@@ -91,7 +92,7 @@ pub(super) fn run_inbox(ctx: &Ctx, ui: &mut Ui, args: &InboxArgs) -> Result<Exit
         ui.answer(&super::render::mail::Inbox(&receive::inbox(ctx, agent)?))?;
         return Ok(Exit::Yes);
     }
-    if !ui::is_terminal() {
+    if !terminal::is_terminal() {
         return Err(Error::new(Code::Usage, "--watch needs a terminal")
             .hint("to wait in a script, run git agent receive --wait"));
     }

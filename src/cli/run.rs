@@ -70,7 +70,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs) -> Result<Exit> {
     ui.refuse_sarif()?;
     let quiet = args.manner.quiet;
     if args.dry_run {
-        return outline(ctx, ui, args);
+        return args.read(ctx)?.outline(ctx, ui);
     }
     match args.manner.way(&args.targets)? {
         Way::Together { jobs } => return batch::run(ctx, ui, args.read(ctx)?, jobs, quiet),
@@ -111,16 +111,4 @@ fn one(ctx: &Ctx, args: RunArgs, echo: Echo<'_>) -> Result<RunReport> {
     let plan = asked.plan(ctx, &asked.targets[0])?;
     spawn::sweep(ctx)?;
     run::execute(ctx, plan, echo)
-}
-
-fn outline(ctx: &Ctx, ui: &mut Ui, args: RunArgs) -> Result<Exit> {
-    let asked = args.read(ctx)?;
-    for name in &asked.targets {
-        let outline = asked.plan(ctx, name)?.outline();
-        if ui.format() == Format::Text {
-            outline.warnings.iter().for_each(|text| ui.warn(text));
-        }
-        ui.answer(&outline)?;
-    }
-    Ok(Exit::Yes)
 }

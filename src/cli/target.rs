@@ -1,8 +1,9 @@
 //! What a `run` is asked for.
 
 use super::spawn::read_task;
+use super::ui::{Format, Ui};
 use crate::domain::task::parse_duration;
-use crate::error::Result;
+use crate::error::{Exit, Result};
 use crate::ops::Ctx;
 use crate::ops::run::batch::Batch;
 use crate::ops::run::{self, RunOptions, RunPlan, Target};
@@ -22,6 +23,18 @@ impl Asked {
     pub(super) fn plan(&self, ctx: &Ctx, name: &str) -> Result<RunPlan> {
         let target = target(ctx, name.to_owned())?;
         run::plan(ctx, target, self.command.clone(), self.options.clone())
+    }
+
+    /// Shows what would be run.
+    pub(super) fn outline(&self, ctx: &Ctx, ui: &mut Ui) -> Result<Exit> {
+        for name in &self.targets {
+            let outline = self.plan(ctx, name)?.outline();
+            if ui.format() == Format::Text {
+                outline.warnings.iter().for_each(|text| ui.warn(text));
+            }
+            ui.answer(&outline)?;
+        }
+        Ok(Exit::Yes)
     }
 
     /// The runs for all of them.

@@ -8,7 +8,6 @@ use crate::error::{Code, Error, Exit, Result};
 use crate::ops::run::Echo;
 use clap::ValueEnum;
 use rustix::stdio::{stderr, stdout};
-use rustix::termios::isatty;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -170,28 +169,6 @@ impl Ui {
         let _ = self.err.write_all(text.as_bytes());
         let _ = self.err.flush();
     }
-}
-
-/// How many characters fit into a line: the terminal's width, and on anything else no limit.
-pub(super) fn width() -> usize {
-    rustix::termios::tcgetwinsize(stdout())
-        .map_or(usize::MAX, |size| usize::from(size.ws_col).max(40))
-}
-
-/// How many lines the terminal shows; on anything else no limit.
-pub(super) fn height() -> usize {
-    rustix::termios::tcgetwinsize(rustix::stdio::stdout())
-        .map_or(usize::MAX, |size| usize::from(size.ws_row))
-}
-
-/// Whether the answer is read by a person as it is written.
-pub(super) fn is_terminal() -> bool {
-    isatty(stdout())
-}
-
-/// Whether people look at both of our streams.
-pub(super) fn is_watched() -> bool {
-    isatty(stdout()) && isatty(stderr())
 }
 
 /// Shows what clap has to say: help and version are answers, the rest is misuse.

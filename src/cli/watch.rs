@@ -1,7 +1,8 @@
 //! `git agent list --watch`: the list, redrawn in place when it changed.
 
 use super::screen::{Screen, Wake};
-use super::ui::{Answer, Format, Ui, height};
+use super::terminal::height;
+use super::ui::{Answer, Format, Ui};
 use crate::error::{Code, Error, Exit, Result};
 use crate::ops::Ctx;
 use crate::ops::list::{ListOptions, Watch};

@@ -276,7 +276,8 @@ fn many_at_once_leave_nothing_behind() {
         let lock = fs::File::open(repo.path().join(".git").join(path)).expect("a lock");
         lock.try_lock().expect("nobody holds it");
     }
-    let names = fs::read_dir(beside(&repo, "")).expect("readable");
+    let temporary = repo.path().parent().expect("a parent").to_owned();
+    let names = fs::read_dir(temporary).expect("readable");
     let names = names.map(|entry| entry.expect("readable").file_name());
     let left: Vec<_> = names
         .filter(|name| name.to_string_lossy().starts_with("git-agent-"))

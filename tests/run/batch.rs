@@ -20,11 +20,12 @@ fn tasks(repo: &TestRepo, names: &[&str]) -> Vec<String> {
 fn batch(repo: &TestRepo, targets: &[String], options: &[&str], script: &str) -> Command {
     let mut command = agent_command(&repo.path());
     command
-        .args(["run", "--no-verify"])
+        .args(["run", "--no-verify", "--allow-write"])
+        .arg(beside(repo, ""))
         .args(options)
         .args(targets)
         .args(["--", "sh", "-c", script])
-        .env("TMPDIR", beside(repo, ""))
+        .env("TMPDIR", repo.path().parent().expect("a parent"))
         .env("BESIDE", beside(repo, ""));
     command
 }

@@ -2,7 +2,8 @@
 
 use super::table::{Cell, Table};
 use crate::cli::style::{BAD, BOLD, DIM, GOOD, WARN, paint};
-use crate::cli::ui::{Answer, width};
+use crate::cli::terminal::width;
+use crate::cli::ui::Answer;
 use crate::ops::agent_report::AgentReport;
 use crate::ops::event_report::EventReport;
 use crate::ops::settle::MoveReport;

@@ -2,7 +2,8 @@
 
 use super::table::{Cell, Table};
 use crate::cli::style::{BOLD, HINT, paint};
-use crate::cli::ui::{Answer, width};
+use crate::cli::terminal::width;
+use crate::cli::ui::Answer;
 use crate::ops::gc::GcReport;
 use serde_json::{Value, json};
 

@@ -3,7 +3,8 @@
 use super::agents::{NOBODY, handle, state, state_style};
 use super::table::{Cell, Table, age};
 use crate::cli::style::{BAD, BOLD, DIM, GOOD, WARN};
-use crate::cli::ui::{Answer, width};
+use crate::cli::terminal::width;
+use crate::cli::ui::Answer;
 use crate::ops::list::{ListReport, ListedAgent};
 use crate::ops::standing::{BundleCount, Fact, Standing};
 use serde_json::{Value, json};

@@ -2,7 +2,8 @@
 
 use super::table::{Cell, Table};
 use crate::cli::style::{BAD, BOLD, DIM, WARN, paint};
-use crate::cli::ui::{Answer, width};
+use crate::cli::terminal::width;
+use crate::cli::ui::Answer;
 use crate::domain::message::plain;
 use crate::ops::archive::{AckReport, ArchiveReport};
 use crate::ops::mail::{MessageReport, Standing};

@@ -4,7 +4,8 @@ mod matrix;
 
 use super::table::cut;
 use crate::cli::style::{BAD, BOLD, GOOD, WARN, paint};
-use crate::cli::ui::{Answer, width};
+use crate::cli::terminal::width;
+use crate::cli::ui::Answer;
 use crate::domain::path::Quoted;
 use crate::ops::overlap::{Named, OverlapReport, PairReport, Step};
 use crate::ops::verify::ConflictReport;

@@ -2,7 +2,8 @@
 
 use super::table::{Cell, Table};
 use crate::cli::style::{BAD, BOLD, DIM, paint};
-use crate::cli::ui::{Answer, width};
+use crate::cli::terminal::width;
+use crate::cli::ui::Answer;
 use crate::ops::roles::RolesReport;
 use serde_json::{Value, json};
 

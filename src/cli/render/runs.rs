@@ -3,7 +3,8 @@
 use super::run::ending;
 use super::table::{Cell, Table, age};
 use crate::cli::style::{BAD, BOLD, DIM, GOOD, paint};
-use crate::cli::ui::{Answer, width};
+use crate::cli::terminal::width;
+use crate::cli::ui::Answer;
 use crate::ops::run::StartReport;
 use crate::ops::runs::logs::LogsReport;
 use crate::ops::runs::ps::PsReport;
