@@ -17,6 +17,8 @@ mod check;
 mod doctor;
 /// Every error code is documented.
 mod errors;
+/// What the fuzz targets promise, without libFuzzer.
+mod fuzz;
 /// Hook managers from their registries.
 mod hook_managers;
 /// The git hooks of agents' worktrees.

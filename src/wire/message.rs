@@ -112,7 +112,9 @@ pub fn envelope(text: &str) -> Option<Envelope> {
     Some(Envelope {
         id: MessageId::parse(field("Message-Id")?)?,
         at: Stamp::parse(field(STAMP_TRAILER)?)?,
-        nonce: field("Nonce")?.to_owned(),
+        nonce: field("Nonce")
+            .filter(|nonce| !nonce.contains(char::is_control))?
+            .to_owned(),
         kind: Kind::parse(field("Type")?)?,
         priority: Priority::parse(field("Priority")?)?,
         from: Name::parse(field("From")?).ok()?,
