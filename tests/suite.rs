@@ -59,8 +59,12 @@ mod roles;
 mod run;
 /// The kernel's fence around an agent's command.
 mod sandbox;
+/// JSON answers and their schemas.
+mod schema;
 /// Scope: globset's traps by name, agreement with a naive matcher and with git.
 mod scope;
+/// Man pages and completions.
+mod shell;
 /// The main job.
 mod spawn;
 /// Real repositories to test on.

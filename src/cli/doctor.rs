@@ -1,5 +1,6 @@
 //! `git agent doctor`
 
+use super::shell;
 use super::ui::Ui;
 use crate::error::{Exit, Result};
 use crate::ops::{Ctx, doctor};
@@ -13,7 +14,7 @@ pub(super) struct DoctorArgs {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &DoctorArgs) -> Result<Exit> {
-    let report = doctor::doctor(ctx, args.fix)?;
+    let report = doctor::doctor(ctx, args.fix, &shell::files()?)?;
     ui.answer(&report)?;
     Ok(if report.healthy { Exit::Yes } else { Exit::No })
 }

@@ -3,8 +3,8 @@
 use super::ui::Ui;
 use super::{
     archive, background, check, commit, decide, diff, discard, doctor, fenced, gc, hook, hooks,
-    init, list, logs, merge, overlap, ps, receive, report, rescue, roles, run, send, settle, show,
-    spawn, stop, tree, unite, verify, wait, warden,
+    init, list, logs, merge, overlap, ps, receive, report, rescue, roles, run, schema, send,
+    settle, shell, show, spawn, stop, tree, unite, verify, wait, warden,
 };
 use crate::error::{Exit, Result};
 use crate::ops::Ctx;
@@ -57,6 +57,10 @@ pub(super) enum Command {
     Hooks(hooks::HooksArgs),
     Doctor(doctor::DoctorArgs),
     Init(init::InitArgs),
+    Schema(schema::SchemaArgs),
+    InstallShell(shell::install::InstallShellArgs),
+    #[command(hide = true)]
+    Complete(shell::complete::CompleteArgs),
     Hook(hook::HookArgs),
 }
 
@@ -106,5 +110,8 @@ pub(super) fn dispatch(command: Command, ui: &mut Ui) -> Result<Exit> {
         Command::Hook(args) => hook::run(ui, args),
         Command::Doctor(args) => doctor::run(&Ctx::to_examine()?, ui, &args),
         Command::Init(args) => init::run(&ctx()?, ui, args),
+        Command::Schema(args) => schema::run(ui, &args),
+        Command::InstallShell(args) => shell::install::run(ui, args),
+        Command::Complete(args) => shell::complete::run(ui, args),
     }
 }

@@ -18,6 +18,7 @@ pub mod home;
 pub mod hooks;
 pub mod host_hook;
 pub mod init;
+pub mod install_shell;
 pub mod list;
 mod live;
 pub mod mail;

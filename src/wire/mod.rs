@@ -16,5 +16,6 @@ pub mod receipt_line;
 pub mod role_file;
 pub mod roster;
 pub mod sarif;
+pub mod schema;
 pub mod task_file;
 mod toml_reader;

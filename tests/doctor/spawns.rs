@@ -177,7 +177,7 @@ fn old_debris_is_swept_and_young_debris_is_not() {
         ..Env::default()
     };
     let repo = Repo::open(&patient.repo.path()).expect("a repository");
-    let report = doctor::doctor(&Ctx::new(repo, env, seams), true).expect("examined");
+    let report = doctor::doctor(&Ctx::new(repo, env, seams), true, &[]).expect("examined");
     let codes: Vec<_> = report.fixed.iter().map(|one| one.code).collect();
     assert_eq!(codes, ["debris.old"; 4]);
     assert!(!restored.exists() && !half_written.exists() && theirs.exists());

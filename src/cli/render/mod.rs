@@ -18,6 +18,8 @@ mod report;
 mod roles;
 mod run;
 mod runs;
+mod schema;
+mod shell;
 mod spawn;
 pub(super) mod table;
 pub(super) mod verify;

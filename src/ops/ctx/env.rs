@@ -32,6 +32,12 @@ pub struct Env {
     pub search: Vec<PathBuf>,
     /// The words that this program was called with, to call it in the same way again.
     pub words: Vec<OsString>,
+    /// `XDG_DATA_HOME`, where it is set.
+    pub data: Option<PathBuf>,
+    /// `XDG_DATA_DIRS`: where the system's data is; empty when it is not set.
+    pub data_dirs: Vec<PathBuf>,
+    /// `SHELL`: the user's own.
+    pub shell: Option<PathBuf>,
 }
 
 impl Env {
@@ -46,9 +52,15 @@ impl Env {
     pub fn of_process() -> Result<Env> {
         let directory = std::env::current_dir()
             .map_err(|source| Error::io("the current directory is gone", source))?;
+        let path = |name: &str| std::env::var_os(name).map(PathBuf::from);
+        let paths = |name: &str| -> Vec<PathBuf> {
+            let list = std::env::var_os(name).filter(|list| !list.is_empty());
+            list.map(|list| std::env::split_paths(&list).collect())
+                .unwrap_or_default()
+        };
         Ok(Env {
             directory,
-            home: std::env::var_os("HOME").map(PathBuf::from),
+            home: path("HOME"),
             agent: std::env::var("GIT_AGENT_ID")
                 .ok()
                 .filter(|id| !id.is_empty()),
@@ -63,16 +75,26 @@ impl Env {
                     .collect(),
             },
             program: std::env::current_exe().ok(),
-            temporary: std::env::var_os("TMPDIR").map(PathBuf::from),
+            temporary: path("TMPDIR"),
             depth: std::env::var("GIT_AGENT_DEPTH")
                 .ok()
                 .and_then(|depth| depth.parse().ok())
                 .unwrap_or(0),
-            search: std::env::var_os("PATH")
-                .map(|path| std::env::split_paths(&path).collect())
-                .unwrap_or_default(),
             words: std::env::args_os().skip(1).collect(),
+            search: paths("PATH"),
+            data: path("XDG_DATA_HOME").filter(|path| path.is_absolute()),
+            data_dirs: paths("XDG_DATA_DIRS")
+                .into_iter()
+                .filter(|path| path.is_absolute())
+                .collect(),
+            shell: path("SHELL"),
         })
+    }
+
+    /// Where this user's data belongs, as the XDG base directories have it.
+    pub fn data_home(&self) -> Option<PathBuf> {
+        let home = || self.home.as_ref().map(|home| home.join(".local/share"));
+        self.data.clone().or_else(home)
     }
 
     /// This program's own file, to start it again.

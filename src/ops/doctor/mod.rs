@@ -31,6 +31,7 @@ mod worktrees;
 use crate::domain::diagnosis::{Diagnosis, Sign};
 use crate::error::Result;
 use crate::ops::Ctx;
+use crate::ops::install_shell::ShellFile;
 pub use report::{CuredReport, DoctorReport, FamilyReport, FindingReport};
 use std::collections::HashMap;
 use survey::Survey;
@@ -85,7 +86,7 @@ struct Family {
 const FAMILIES: &[Family] = &[
     Family {
         name: "git",
-        what: "git's version, the man page",
+        what: "git's version, the man page, the completion of the user's shell",
         look: program::look,
     },
     Family {
@@ -155,8 +156,8 @@ const FAMILIES: &[Family] = &[
 ///
 /// # Errors
 /// Only what keeps the repository from being opened: what cannot be examined is itself a finding.
-pub fn doctor(ctx: &Ctx, fix: bool) -> Result<DoctorReport> {
-    let mut findings = examine(ctx);
+pub fn doctor(ctx: &Ctx, fix: bool, shell: &[ShellFile]) -> Result<DoctorReport> {
+    let mut findings = examine(ctx, shell);
     let mut cured = Vec::new();
     let mut failed = HashMap::new();
     for _ in 0..ROUNDS {
@@ -172,7 +173,7 @@ pub fn doctor(ctx: &Ctx, fix: bool) -> Result<DoctorReport> {
                 Err(error) => drop(failed.insert(finding.diagnosis, error.to_string())),
             }
         }
-        findings = examine(&ctx.seed().open_to_examine()?);
+        findings = examine(&ctx.seed().open_to_examine()?, shell);
         if cured.len() == known {
             break;
         }
@@ -187,8 +188,8 @@ pub fn doctor(ctx: &Ctx, fix: bool) -> Result<DoctorReport> {
 }
 
 /// What is found now, each with the index of its family.
-fn examine(ctx: &Ctx) -> Vec<(usize, Finding)> {
-    let survey = Survey::take(ctx);
+fn examine(ctx: &Ctx, shell: &[ShellFile]) -> Vec<(usize, Finding)> {
+    let survey = Survey::take(ctx, shell);
     let look = |(index, family): (usize, &Family)| {
         let found = (family.look)(ctx, &survey).unwrap_or_else(|error| {
             let causes = error.causes().join(": ");

@@ -1,4 +1,4 @@
-//! The programs around us: git itself, and the page that `git agent --help` asks for.
+//! The programs around us: git itself, man, and the user's shell.
 
 use super::Finding;
 use super::survey::Survey;
@@ -6,8 +6,7 @@ use crate::domain::diagnosis::Sign;
 use crate::error::Result;
 use crate::git::version::Version;
 use crate::ops::Ctx;
-use crate::proc::{self, End, Job};
-use std::time::Duration;
+use crate::ops::install_shell::{self, Page};
 
 /// The first git with `merge-tree --write-tree`, which decides whether work merges.
 const OLDEST: Version = Version {
@@ -21,11 +20,8 @@ const ATTRIBUTE_SOURCE: Version = Version {
     minor: 41,
 };
 
-/// As git's `builtin/help.c: setup_man_path` looks for a page, without showing it.
-const FIND_PAGE: &str = r#"MANPATH="$(git --man-path):$MANPATH" man -w git-agent"#;
-
-/// How long man may take to look.
-const LIMIT: Duration = Duration::from_secs(5);
+/// The command that brings pages and completions up to date.
+const INSTALL: &str = "git agent install-shell";
 
 pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
     let mut found = Vec::new();
@@ -42,20 +38,44 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         )),
         Some(version) => found.extend(fallback(version)),
     }
-    let asked = proc::run(&Job {
-        program: ctx.env.require_program()?,
-        script: FIND_PAGE,
-        directory: ctx.repo.common_dir(),
-        limit: LIMIT,
-    })?;
-    if asked.end != End::Status(0) {
-        found.push(Finding::report(
-            Sign::ManPageMissing,
-            "man finds no page git-agent(1)",
-            "git agent help",
-        ));
-    }
+    found.extend(page(ctx, survey)?);
+    found.extend(completion(ctx, survey));
     Ok(found)
+}
+
+/// What `git agent --help` would show.
+fn page(ctx: &Ctx, survey: &Survey) -> Result<Option<Finding>> {
+    let (sign, what) = match install_shell::find_page(&ctx.env, &survey.shell)? {
+        Page::There => return Ok(None),
+        Page::Missing => (
+            Sign::ManPageMissing,
+            "man finds no page git-agent(1)".to_owned(),
+        ),
+        Page::Outdated(path) => (
+            Sign::ManPageOutdated,
+            format!("{} is of another version", path.display()),
+        ),
+    };
+    Ok(Some(Finding::report(sign, what, INSTALL)))
+}
+
+/// What completes `git agent <TAB>` in the user's own shell.
+fn completion(ctx: &Ctx, survey: &Survey) -> Option<Finding> {
+    let shell = ctx.env.shell.as_deref()?.file_name()?.to_str()?;
+    let mut files = survey.shell.iter();
+    let file = files.find(|file| file.part.as_str() == shell)?;
+    let (sign, what) = match install_shell::installed(&ctx.env, file) {
+        Some((true, _)) => return None,
+        Some((false, path)) => (
+            Sign::CompletionOutdated,
+            format!("{} is of another version", path.display()),
+        ),
+        None => (
+            Sign::CompletionMissing,
+            format!("{shell} has no completion of git agent"),
+        ),
+    };
+    Some(Finding::report(sign, what, format!("{INSTALL} --{shell}")))
 }
 
 /// What is done otherwise with a git that is not too old, only older.

@@ -5,6 +5,7 @@ use crate::domain::event::Isolation;
 use crate::git::version::{self, Version};
 use crate::git::worktree::Worktree;
 use crate::ops::Ctx;
+use crate::ops::install_shell::ShellFile;
 use crate::store::layout;
 use crate::store::ledger::Ledger;
 
@@ -16,15 +17,18 @@ pub(super) struct Survey {
     pub worktrees: Vec<Worktree>,
     /// The user's git; `None` when there is none.
     pub git: Option<Version>,
+    /// What belongs to this version: man pages and completions.
+    pub shell: Vec<ShellFile>,
 }
 
 impl Survey {
-    pub(super) fn take(ctx: &Ctx) -> Survey {
+    pub(super) fn take(ctx: &Ctx, shell: &[ShellFile]) -> Survey {
         // A worktree has its row first, so whatever is listed here has one that is read after.
         let worktrees = ctx.repo.worktrees().unwrap_or_default();
         Survey {
             agents: Ledger::new(&ctx.repo).agents().ok(),
             worktrees,
+            shell: shell.to_vec(),
             git: version::ask(&ctx.env.directory)
                 .ok()
                 .and_then(version::Question::answer),

@@ -1,0 +1,146 @@
+//! `install-shell`: man pages and completions, where a shell looks for them.
+//!
+//! The files come from the caller, who knows the command line. They go below the user's data directory, or
+//! below `share` of a prefix, and a file of the same name that we did not write is left alone. No start
+//! file of a shell is touched: what one would need is said instead.
+
+mod look;
+mod report;
+
+use crate::error::{Code, Error, Result};
+use crate::ops::ctx::Env;
+use crate::store::fsx;
+pub(super) use look::{Page, find_page, installed};
+pub use report::{FileAction, FileReport, PartReport, ShellReport};
+use std::path::{Path, PathBuf};
+
+/// What every file of ours says in one of its first lines.
+const MARK: &str = "Written by git agent install-shell.";
+
+/// A kind of files for a shell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// Completion for bash.
+    Bash,
+    /// Completion for fish.
+    Fish,
+    /// Man pages.
+    Man,
+    /// Completion for zsh.
+    Zsh,
+}
+
+impl Part {
+    /// The word used in texts and JSON; for a completion the name of its shell.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Part::Bash => "bash",
+            Part::Fish => "fish",
+            Part::Man => "man",
+            Part::Zsh => "zsh",
+        }
+    }
+
+    /// Where it belongs below a `share` directory.
+    pub(super) fn directory(self) -> &'static str {
+        match self {
+            Part::Bash => "bash-completion/completions",
+            Part::Fish => "fish/vendor_completions.d",
+            Part::Man => "man/man1",
+            Part::Zsh => "zsh/site-functions",
+        }
+    }
+}
+
+/// A file for a shell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShellFile {
+    /// What it belongs to.
+    pub part: Part,
+    /// Its name.
+    pub name: String,
+    /// All that is in it.
+    pub content: Vec<u8>,
+}
+
+/// What the caller asked for.
+#[derive(Clone, Debug, Default)]
+pub struct ShellOptions {
+    /// Where `share` is or will be; the user's data directory when left out.
+    pub prefix: Option<PathBuf>,
+    /// Only these; all of them when there are none.
+    pub parts: Vec<Part>,
+}
+
+/// What would be written.
+#[derive(Clone, Debug)]
+pub struct ShellPlan {
+    share: PathBuf,
+    files: Vec<(ShellFile, FileAction)>,
+}
+
+impl ShellPlan {
+    /// What it comes to.
+    pub fn report(&self, env: &Env) -> ShellReport {
+        ShellReport::new(env, &self.share, &self.files)
+    }
+}
+
+/// Looks at what is there; writes nothing.
+///
+/// # Errors
+/// `usage` when nobody says where the user's files belong; `io`.
+pub fn plan(env: &Env, files: Vec<ShellFile>, options: &ShellOptions) -> Result<ShellPlan> {
+    let share = match &options.prefix {
+        Some(prefix) => env.directory.join(prefix).join("share"),
+        None => env.data_home().ok_or_else(|| {
+            let what = "neither XDG_DATA_HOME nor HOME says where your files belong";
+            Error::new(Code::Usage, what)
+                .hint("to say it here, run git agent install-shell --dir /usr/local")
+        })?,
+    };
+    let wanted = |file: &ShellFile| options.parts.is_empty() || options.parts.contains(&file.part);
+    let mut files: Vec<_> = files.into_iter().filter(wanted).collect();
+    files.sort_by(|a, b| (a.part, &a.name).cmp(&(b.part, &b.name)));
+    let files = files.into_iter().map(|file| {
+        let action = action(&share, &file)?;
+        Ok((file, action))
+    });
+    Ok(ShellPlan {
+        files: files.collect::<Result<_>>()?,
+        share,
+    })
+}
+
+/// Writes what is missing or of another version.
+///
+/// # Errors
+/// `disk-full`, `io`; what was written until then stays.
+pub fn execute(env: &Env, plan: ShellPlan) -> Result<ShellReport> {
+    for (file, action) in &plan.files {
+        if matches!(action, FileAction::Created | FileAction::Updated) {
+            let path = place(&plan.share, file);
+            fsx::create_dir(path.parent().unwrap_or(&plan.share))?;
+            fsx::write_atomic(&path, &file.content)?;
+        }
+    }
+    Ok(plan.report(env))
+}
+
+fn action(share: &Path, file: &ShellFile) -> Result<FileAction> {
+    Ok(match fsx::load_if_there(&place(share, file))? {
+        None => FileAction::Created,
+        Some(content) if content == file.content => FileAction::Unchanged,
+        Some(content) if is_ours(&content) => FileAction::Updated,
+        Some(_) => FileAction::Foreign,
+    })
+}
+
+fn is_ours(content: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(content);
+    text.lines().take(3).any(|line| line.ends_with(MARK))
+}
+
+fn place(share: &Path, file: &ShellFile) -> PathBuf {
+    share.join(file.part.directory()).join(&file.name)
+}

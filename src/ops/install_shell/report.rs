@@ -1,0 +1,96 @@
+//! The answer of `install-shell`.
+
+use super::{Part, ShellFile, look};
+use crate::ops::ctx::Env;
+use serde::Serialize;
+use std::path::Path;
+
+/// `git-agent.install-shell/1`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShellReport {
+    /// The format's name and version.
+    pub schema: &'static str,
+    /// What was installed, by kind.
+    pub parts: Vec<PartReport>,
+    /// What is still up to the user, one sentence each.
+    pub advice: Vec<String>,
+}
+
+/// The files of one kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PartReport {
+    /// `bash`, `fish`, `man` or `zsh`.
+    pub part: &'static str,
+    /// The directory they are in, absolute.
+    pub directory: String,
+    /// The files.
+    pub files: Vec<FileReport>,
+}
+
+/// One file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FileReport {
+    /// Its name in the directory.
+    pub name: String,
+    /// What becomes of it.
+    pub action: FileAction,
+}
+
+/// What becomes of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileAction {
+    /// It was not there.
+    Created,
+    /// It was of another version.
+    Updated,
+    /// It is as it should be.
+    Unchanged,
+    /// Somebody else wrote it, and it stays as it is.
+    Foreign,
+}
+
+impl FileAction {
+    /// The word used in texts and JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            FileAction::Created => "created",
+            FileAction::Updated => "updated",
+            FileAction::Unchanged => "unchanged",
+            FileAction::Foreign => "foreign",
+        }
+    }
+}
+
+impl ShellReport {
+    /// The files are in the order of their parts.
+    pub(super) fn new(env: &Env, share: &Path, files: &[(ShellFile, FileAction)]) -> ShellReport {
+        let parts: Vec<PartReport> = files
+            .chunk_by(|(one, _), (next, _)| one.part == next.part)
+            .map(|files| PartReport {
+                part: files[0].0.part.as_str(),
+                directory: share
+                    .join(files[0].0.part.directory())
+                    .display()
+                    .to_string(),
+                files: files
+                    .iter()
+                    .map(|(file, action)| FileReport {
+                        name: file.name.clone(),
+                        action: *action,
+                    })
+                    .collect(),
+            })
+            .collect();
+        let mut kinds: Vec<Part> = files.iter().map(|(file, _)| file.part).collect();
+        kinds.dedup();
+        ShellReport {
+            schema: "git-agent.install-shell/1",
+            parts,
+            advice: kinds
+                .into_iter()
+                .filter_map(|part| look::advice(env, share, part))
+                .collect(),
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Every JSON answer against its schema, and nothing in an answer that its schema does not know.
+
+use crate::support::TestRepo;
+use crate::support::agent::{SHARED_TASK, TASK, agent_command};
+use git_agent::wire::schema::{answers, schema};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// A repository whose answers are all judged.
+struct Judged {
+    repo: TestRepo,
+    seen: BTreeSet<&'static str>,
+}
+
+impl Judged {
+    fn new() -> Judged {
+        Judged {
+            repo: TestRepo::with_commit(),
+            seen: BTreeSet::new(),
+        }
+    }
+
+    /// Runs a command, whatever its status, and judges what it says as an answer of this name.
+    fn answer(&mut self, name: &'static str, arguments: &[&str]) -> Value {
+        let output = agent_command(&self.repo.path())
+            .arg("--format=json")
+            .args(arguments)
+            .output()
+            .expect("git-agent starts");
+        let said = match name {
+            "error" => &output.stderr,
+            _ => &output.stdout,
+        };
+        let shown = String::from_utf8_lossy(said);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let answer = serde_json::from_slice(said)
+            .unwrap_or_else(|error| panic!("{arguments:?}: {error}: {shown}{errors}"));
+        judge(name, &strict(name), &answer);
+        self.seen.insert(name);
+        answer
+    }
+
+    fn spawn(&mut self, task: &str) -> String {
+        let task = self.repo.task_file(task);
+        text(&self.answer("spawn", &["spawn", &task]), "agent_id")
+    }
+
+    /// Makes an agent's work complete.
+    fn work(&mut self, id: &str, file: &str) {
+        let place = text(&self.answer("path", &["path", id]), "worktree_abspath");
+        let place = Path::new(&place);
+        fs::write(place.join(file), "pub fn two() {}\n").expect("write");
+        for name in ["plan.md", "chatlog.md", "handoffs.md", "review.md"] {
+            fs::write(place.join(".agent").join(name), "text\n").expect("write");
+        }
+        let progress = place.join(".agent/progress.json");
+        fs::write(progress, "{\"status\": \"done\"}").expect("write");
+    }
+}
+
+fn text(answer: &Value, key: &str) -> String {
+    answer[key].as_str().expect("a text").to_owned()
+}
+
+/// The schema of an answer, which forbids every key that it does not name.
+fn strict(name: &str) -> Value {
+    fn close(schema: &mut Value) {
+        match schema {
+            Value::Object(keys) => {
+                keys.values_mut().for_each(close);
+                if keys.get("type") == Some(&json!("object")) {
+                    keys.insert("additionalProperties".to_owned(), json!(false));
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(close),
+            _ => {}
+        }
+    }
+    let mut schema = schema(name).unwrap_or_else(|| panic!("no schema of {name}"));
+    close(&mut schema);
+    schema
+}
+
+fn judge(name: &str, schema: &Value, answer: &Value) {
+    let validator = jsonschema::options()
+        .should_validate_formats(true)
+        .build(schema)
+        .unwrap_or_else(|error| panic!("the schema of {name}: {error}"));
+    let problems = validator.iter_errors(answer);
+    let problems: Vec<_> = problems
+        .map(|problem| format!("{}: {problem}", problem.instance_path()))
+        .collect();
+    assert!(problems.is_empty(), "{name}: {problems:#?}\n{answer:#}");
+}
+
+#[test]
+fn every_answer_is_as_its_schema_says() {
+    let mut judged = Judged::new();
+    life(&mut judged);
+    landings(&mut judged);
+    messages(&mut judged);
+    around(&mut judged);
+    let missed: Vec<_> = answers()
+        .into_iter()
+        .map(|answer| answer.name)
+        .filter(|name| !judged.seen.contains(name))
+        .collect();
+    assert!(missed.is_empty(), "never answered here: {missed:?}");
+}
+
+/// One agent from spawn to rescue.
+fn life(judged: &mut Judged) {
+    let task = judged.repo.task_file(TASK);
+    judged.answer("spawn-plan", &["spawn", &task, "--dry-run"]);
+    judged.answer("error", &["show", "nobody"]);
+    let one = judged.spawn(TASK);
+    let shared = judged.spawn(SHARED_TASK);
+    judged.answer("invocation", &["show", &one, "--invocation"]);
+    judged.answer("verify", &["verify", &one]);
+    judged.work(&one, "src/two.rs");
+    judged.answer("check", &["check", &one, "--worktree"]);
+    judged.answer("check", &["check", &one, "--path", "README.md"]);
+    judged.answer("diff", &["diff", &one]);
+    judged.answer("run-plan", &["run", &one, "--dry-run", "--", "true"]);
+    judged.answer("run", &["run", &one, "--", "sh", "-c", "echo done"]);
+    judged.answer("run", &["run", &task, "--", "false"]);
+    for name in ["show", "log"] {
+        judged.answer(name, &[name, &one]);
+    }
+    judged.answer("list", &["list", "--all"]);
+    judged.answer("tree", &["tree"]);
+    judged.answer("overlap", &["overlap"]);
+    judged.answer("hooks", &["hooks", "status"]);
+    judged.answer("move", &["fail", &shared, "--reason", "no"]);
+    judged.answer("move", &["defer", &shared, "--reason", "later"]);
+    judged.answer("discard", &["discard", &one, "--dry-run"]);
+    judged.answer("discard", &["discard", &one]);
+    judged.answer("rescue", &["rescue", &one]);
+    judged.answer("move", &["reject", &shared]);
+}
+
+/// Agents that commit and land.
+fn landings(judged: &mut Judged) {
+    let two = judged.spawn(TASK);
+    judged.work(&two, "src/three.rs");
+    judged.answer("commit", &["commit", &two, "-m", "feat: three"]);
+    judged.answer("merge", &["merge", &two, "--dry-run"]);
+    judged.answer("merge", &["merge", &two]);
+    let three = judged.spawn(TASK);
+    judged.work(&three, "src/four.rs");
+    judged.answer("move", &["done", &three, "--summary", "four"]);
+    judged.answer("merge-all", &["merge", "--all"]);
+    judged.answer("report", &["report"]);
+    judged.answer("report-saved", &["report", "--html", "../report.html"]);
+    judged.answer("gc", &["gc"]);
+}
+
+/// Messages to one and to all, read, acknowledged and swept.
+fn messages(judged: &mut Judged) {
+    let send = [
+        "send",
+        "--from",
+        "a",
+        "--type",
+        "notify",
+        "--payload",
+        "message=hello",
+    ];
+    let sent = judged.answer("send", &[&send[..], &["--to", "b"]].concat());
+    let id = text(&sent, "message_id");
+    judged.answer("message", &["show", &id]);
+    judged.answer("inbox", &["inbox", "--agent", "b"]);
+    judged.answer("receive", &["receive", "--agent", "b", "--ack", "later"]);
+    judged.answer("ack", &["ack", &id, "--agent", "b"]);
+    judged.answer("archive", &["archive", "--agent", "b"]);
+    for receivers in [&["--to", "b,c"][..], &["--to", "all", "--reply-to", &id]] {
+        judged.answer("send", &[&send[..], receivers].concat());
+    }
+    judged.answer("receive", &["receive", "--agent", "c"]);
+    judged.answer("receive", &["receive", "--agent", "c"]);
+    judged.answer("expire", &["archive", "--expire", "--dry-run"]);
+    let copy = [
+        "update-ref",
+        "refs/notes/origin/agents",
+        "refs/notes/agents",
+    ];
+    judged.repo.git(copy);
+    judged.answer("unite", &["unite"]);
+}
+
+/// What is about no agent.
+fn around(judged: &mut Judged) {
+    judged.answer("roles", &["roles"]);
+    judged.answer("doctor", &["doctor"]);
+    judged.answer("init", &["init", "--host", "claude,cursor", "--dry-run"]);
+    judged.answer("schemas", &["schema"]);
+    judged.answer("install-shell", &["install-shell", "--dry-run"]);
+}
+
+#[test]
+fn rows_are_what_the_lists_of_the_answer_hold() {
+    let mut judged = Judged::new();
+    judged.spawn(TASK);
+    for (name, verb, item) in [("list", "list", "agents"), ("tree", "tree", "agents")] {
+        let output = judged.repo.agent(&[verb, "--format=ndjson"]);
+        let row = serde_json::from_slice(&output.stdout).expect("one line");
+        let mut schema = strict(name);
+        let shape = schema["properties"][item]["items"]["$ref"].take();
+        judge(
+            name,
+            &json!({ "$ref": shape, "$defs": schema["$defs"] }),
+            &row,
+        );
+    }
+}
+
+/// Commands that answer nothing in JSON: hosts and git read what they say.
+const SILENT: [&str; 2] = ["hook", "help"];
+
+#[test]
+fn every_command_has_a_schema() {
+    let help = TestRepo::empty().agent(&["-h"]);
+    let help = String::from_utf8(help.stdout).expect("UTF-8");
+    let (_, list) = help.split_once("Commands:\n").expect("a list of commands");
+    let verbs = list.lines().take_while(|line| !line.is_empty());
+    let verbs = verbs.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    let verbs: Vec<_> = verbs.filter(|verb| !verb.is_empty()).collect();
+    assert!(verbs.len() > 20, "{verbs:?}");
+    for verb in verbs {
+        let is_silent = SILENT.contains(&verb);
+        assert_eq!(schema(verb).is_none(), is_silent, "{verb}");
+    }
+}
+
+#[test]
+fn a_schema_needs_no_repository() {
+    let nowhere = tempfile::tempdir().expect("temporary directory");
+    let printed = |arguments: &[&str]| {
+        let output = agent_command(nowhere.path()).args(arguments).output();
+        let output = output.expect("git-agent starts");
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stdout).into_owned(),
+        )
+    };
+    let (status, path) = printed(&["schema", "path"]);
+    assert_eq!(status, Some(0));
+    insta::assert_snapshot!(path, @r#"
+    {
+      "$schema": "https://json-schema.org/draft/2020-12/schema",
+      "description": "Where an agent's worktree is",
+      "properties": {
+        "agent_id": {
+          "description": "The agent's id",
+          "format": "uuid",
+          "type": "string"
+        },
+        "schema": {
+          "const": "git-agent.path/1"
+        },
+        "worktree_abspath": {
+          "description": "The worktree, absolute",
+          "type": "string"
+        }
+      },
+      "required": [
+        "schema",
+        "agent_id",
+        "worktree_abspath"
+      ],
+      "title": "git-agent.path/1",
+      "type": "object"
+    }
+    "#);
+    assert_eq!(printed(&["schema", "spwan"]), (Some(2), String::new()));
+    let (_, list) = printed(&["schema"]);
+    assert_eq!(list.lines().count(), answers().len() + 1);
+}
