@@ -13,6 +13,8 @@ mod architecture;
 mod bad_days;
 /// The scope fence: what changed, and what of it is out of scope.
 mod check;
+/// Pages and links.
+mod docs;
 /// Damage, seen and put right.
 mod doctor;
 /// Every error code is documented.
