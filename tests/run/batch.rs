@@ -91,7 +91,7 @@ fn as_many_work_at_once_as_were_allowed() {
 }
 
 #[test]
-fn an_interrupt_ends_those_at_work_and_begins_no_more() {
+fn a_request_to_end_ends_those_at_work_and_begins_no_more() {
     let (repo, id) = spawned(TASK);
     let mut targets = vec![id.clone()];
     targets.extend(tasks(&repo, &["never"]));
@@ -102,9 +102,9 @@ fn an_interrupt_ends_those_at_work_and_begins_no_more() {
         .expect("starts");
     let family = family(&repo);
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    kill_process(pid.expect("a process"), Signal::INT).expect("signalled");
+    kill_process(pid.expect("a process"), Signal::TERM).expect("signalled");
     let output = child.wait_with_output().expect("ends");
-    assert_eq!(output.status.code(), Some(130));
+    assert_eq!(output.status.code(), Some(143));
     let summary = lines(&output.stdout).pop().expect("a summary");
     assert_eq!(
         (&summary["failed"], &summary["left"]),
@@ -112,7 +112,7 @@ fn an_interrupt_ends_those_at_work_and_begins_no_more() {
     );
     assert!(family.into_iter().all(is_over));
     let last = events(&repo, &id).pop().expect("an event");
-    assert_eq!(last, "exited status 130 (stopped)");
+    assert_eq!(last, "exited status 143 (stopped)");
     let all = repo.agent_json(&["list", "--all"]);
     assert_eq!(all["agents"].as_array().expect("a list").len(), 1);
 }
