@@ -126,6 +126,12 @@ fn life(judged: &mut Judged) {
     judged.answer("run-plan", &["run", &one, "--dry-run", "--", "true"]);
     judged.answer("run", &["run", &one, "--", "sh", "-c", "echo done"]);
     judged.answer("run", &["run", &task, "--", "false"]);
+    judged.answer("run", &["run", &one, "--background", "--", "sleep", "1000"]);
+    judged.answer("ps", &["ps"]);
+    judged.answer("stop", &["stop", "--kill", &one]);
+    judged.answer("wait", &["wait", &one]);
+    judged.answer("run-batch", &["run", "--jobs=1", &one, "--", "true"]);
+    judged.answer("logs", &["logs", &one]);
     for name in ["show", "log"] {
         judged.answer(name, &[name, &one]);
     }

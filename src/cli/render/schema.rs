@@ -3,7 +3,8 @@
 use super::table::{Cell, Table};
 use crate::cli::schema::{AllAnswers, OneSchema};
 use crate::cli::style::{BOLD, DIM};
-use crate::cli::ui::{Answer, width};
+use crate::cli::terminal::width;
+use crate::cli::ui::Answer;
 use crate::wire::schema::{self, answers};
 use serde_json::{Value, json};
 
