@@ -1,0 +1,127 @@
+//! One table of everything that has a bar, in Markdown:
+//!
+//! ```text
+//! cargo bench --bench table -- [--quick] [--generate] [--peer <name>=<program>]… <repository>…
+//! ```
+//!
+//! Both sides of a row are whole processes that run in turn in one scene (ABAB), after one run of each that does not
+//! count; the figures are medians of their times and the peak memory of the largest process of one more run
+//! under GNU time, where there is one. Everything is done in clones beside the system's temporary files
+//! (`TMPDIR`), so a directory in memory takes the disk out of the figures. `--generate` adds a repository of
+//! 100,000 files. `--quick` takes few rounds and small crowds: it shows that the table works, not how
+//! fast anything is. Known peers are worktrunk (`wt`) and git-worktree-runner (`git-gtr`), where they are on
+//! `PATH` or given with `--peer`.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a bench reads its arguments and prints"
+)]
+
+mod crowds;
+mod lifecycle;
+mod machine;
+mod measure;
+mod scene;
+
+use scene::Scene;
+use std::path::{Path, PathBuf};
+
+const AGENT: &str = env!("CARGO_BIN_EXE_git-agent");
+
+/// What the command line asks for.
+struct Options {
+    quick: bool,
+    wt: Option<PathBuf>,
+    gtr: Option<PathBuf>,
+    repositories: Vec<PathBuf>,
+    generate: bool,
+}
+
+impl Options {
+    fn rounds(&self) -> usize {
+        if self.quick { 1 } else { 7 }
+    }
+
+    /// A number of agents, rows or messages.
+    fn size(&self, size: usize) -> usize {
+        if self.quick { size.min(5) } else { size }
+    }
+}
+
+fn main() {
+    let words: Vec<String> = std::env::args()
+        .skip(1)
+        // Cargo adds `--bench` of its own.
+        .filter(|word| word != "--bench")
+        .collect();
+    // This program starts itself for what libgit2 does.
+    if let [order, repository, worktree] = words.as_slice()
+        && order == "libgit2"
+    {
+        return scene::checkout_by_libgit2(repository, worktree);
+    }
+    let options = parse(&words);
+    println!("`cargo bench --bench table -- {}`\n", words.join(" "));
+    machine::describe();
+    measure::head();
+    machine::program(&options);
+    let dir = tempfile::tempdir().expect("temporary directory");
+    for repository in &options.repositories {
+        let name = repository.file_name().and_then(|name| name.to_str());
+        one_repository(&options, dir.path(), name.expect("a name"), repository);
+    }
+    if options.generate {
+        let files = if options.quick { 500 } else { 100_000 };
+        let origin = dir.path().join("generated");
+        scene::generate(&origin, files);
+        one_repository(&options, dir.path(), "generated", &origin);
+    }
+    crowds::measure(&options, dir.path());
+    println!("\nload at the end: {}", machine::load());
+}
+
+fn parse(words: &[String]) -> Options {
+    let mut options = Options {
+        quick: false,
+        wt: on_path("wt"),
+        gtr: on_path("git-gtr"),
+        repositories: Vec::new(),
+        generate: false,
+    };
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--quick" => options.quick = true,
+            "--generate" => options.generate = true,
+            "--peer" => match words.next().and_then(|peer| peer.split_once('=')) {
+                Some(("wt", program)) => options.wt = Some(program.into()),
+                Some(("git-gtr", program)) => options.gtr = Some(program.into()),
+                _ => panic!("--peer wants wt=<program> or git-gtr=<program>"),
+            },
+            path => {
+                let path = std::fs::canonicalize(path);
+                options.repositories.push(path.expect("a repository"));
+            }
+        }
+    }
+    options
+}
+
+fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let mut places = std::env::split_paths(&path).map(|place| place.join(name));
+    places.find(|program| program.is_file())
+}
+
+fn one_repository(options: &Options, dir: &Path, name: &str, origin: &Path) {
+    let dir = dir.join(format!("{name}-scenes"));
+    std::fs::create_dir(&dir).expect("directory");
+    let scene = Scene::clone(&dir, name, origin);
+    lifecycle::spawn(options, &scene);
+    lifecycle::remove(options, &scene);
+    lifecycle::check_and_judge(options, &scene);
+    lifecycle::list(options, &scene);
+    lifecycle::at_once(options, &scene);
+    std::fs::remove_dir_all(&dir).expect("removed");
+}
