@@ -55,7 +55,7 @@ fn place(dir: &Path, name: &str, origin: &Path) -> Scene {
 fn fleet(options: &Options, dir: &Path, origin: &Path, agents: usize) {
     let scene = place(dir, &format!("fleet{agents}"), origin);
     let workers = scene.spawn(agents);
-    let where_ = format!("{agents} agents of 100 files");
+    let where_ = format!("agents: {agents}, of 100 files");
     let main = &scene.main;
     let each: Vec<_> = workers
         .iter()
@@ -245,11 +245,11 @@ fn mail(options: &Options, dir: &Path, origin: &Path, messages: usize) {
             );
             let body = format!(
                 "[notify/low] user -> other: x\n\n{{\n  \"message\": \"x\"\n}}\n\n\
-                 Message-Id: MSG-202611{day:02}T{clock}934141Z-{number:04x}\nType: notify\nPriority: low\n\
+                 Message-Id: MSG-202611{day:02}T{clock}934141Z-{short:04x}\nType: notify\nPriority: low\n\
                  From: user\nTo: other\nHlc: 202611{day:02}T{clock}.934141Z-000-6c6d\n\
                  Nonce: {number:016x}\nGit-Agent: 1\n",
                 day = 1 + number / 86_400,
-                number = number % 65_536,
+                short = number % 65_536,
             );
             writeln!(out, "commit refs/agents/mail")?;
             writeln!(out, "committer bench <bench@localhost> 1793491200 +0000")?;
@@ -354,7 +354,7 @@ fn sweep(options: &Options, dir: &Path, origin: &Path) {
         }
         run(main, &[AGENT, "done", &worker.id]);
     }
-    let place = format!("{agents} agents of 100 files");
+    let place = format!("agents: {agents}, of 100 files");
     let look = readers(options.rounds(), &[Side::new("", main, &[AGENT, "gc"])]);
     row(
         "`gc`, what would go",

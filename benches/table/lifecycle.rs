@@ -244,10 +244,11 @@ pub(crate) fn check_and_judge(options: &Options, scene: &Scene) {
 /// With dirty, ahead and behind.
 pub(crate) fn list(options: &Options, scene: &Scene) {
     let main = &scene.main;
-    for (number, worker) in scene.spawn(options.size(LISTED - 1)).iter().enumerate() {
+    let workers = scene.spawn(options.size(LISTED - 1));
+    for (number, worker) in workers.iter().enumerate() {
         worker.work(number);
     }
-    let what = format!("`list` of {LISTED} worktrees");
+    let what = format!("`list` of {} worktrees", workers.len() + 1);
     let mut sides = vec![Side::new(
         "`git worktree list`",
         main,

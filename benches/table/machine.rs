@@ -48,7 +48,7 @@ pub(crate) fn program(options: &Options) {
         size < 8.0,
     );
     let here = Path::new(".");
-    let sides = [("git --version", "git"), ("", AGENT)];
+    let sides = [("`git --version`", "git"), ("", AGENT)];
     let sides = sides.map(|(name, program)| Side::new(name, here, &[program, "--version"]));
     let costs = readers(options.rounds() * 7, &sides);
     row(

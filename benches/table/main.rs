@@ -1,7 +1,7 @@
 //! One table of everything that has a bar, in Markdown:
 //!
 //! ```text
-//! cargo bench --bench table -- [--quick] [--generate] [--peer <name>=<program>]… <repository>…
+//! cargo bench --bench table -- [--quick] [--rounds 7] [--generate] [--peer <name>=<program>]… <repository>…
 //! ```
 //!
 //! Both sides of a row are whole processes that run in turn in one scene (ABAB), after one run of each that does not
@@ -32,6 +32,7 @@ const AGENT: &str = env!("CARGO_BIN_EXE_git-agent");
 /// What the command line asks for.
 struct Options {
     quick: bool,
+    rounds: usize,
     wt: Option<PathBuf>,
     gtr: Option<PathBuf>,
     repositories: Vec<PathBuf>,
@@ -40,7 +41,7 @@ struct Options {
 
 impl Options {
     fn rounds(&self) -> usize {
-        if self.quick { 1 } else { 7 }
+        if self.quick { 1 } else { self.rounds }
     }
 
     /// A number of agents, rows or messages.
@@ -84,6 +85,7 @@ fn main() {
 fn parse(words: &[String]) -> Options {
     let mut options = Options {
         quick: false,
+        rounds: 7,
         wt: on_path("wt"),
         gtr: on_path("git-gtr"),
         repositories: Vec::new(),
@@ -94,6 +96,10 @@ fn parse(words: &[String]) -> Options {
         match word.as_str() {
             "--quick" => options.quick = true,
             "--generate" => options.generate = true,
+            "--rounds" => {
+                let number = words.next().and_then(|word| word.parse().ok());
+                options.rounds = number.expect("--rounds wants a number");
+            }
             "--peer" => match words.next().and_then(|peer| peer.split_once('=')) {
                 Some(("wt", program)) => options.wt = Some(program.into()),
                 Some(("git-gtr", program)) => options.gtr = Some(program.into()),
