@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     fn check(name: &str, expected: Result<&str, OutputProblem>) {
-        let path = relative(name, Some("/work/out/"));
+        let path = relative(name, Some("/srv/out/"));
         let path = path.as_ref().map(ToString::to_string);
         assert_eq!(
             path.map_err(|problem| *problem),
@@ -106,9 +106,9 @@ mod tests {
     fn paths_that_climb_are_recognised_in_every_disguise() {
         for name in [
             "/etc/passwd",
-            "/work/outside/x",
-            "/work/out/../x",
-            "/work/out//etc/passwd",
+            "/srv/outside/x",
+            "/srv/out/../x",
+            "/srv/out//etc/passwd",
             "~/x",
             "../x",
             "a/../../x",
@@ -138,8 +138,8 @@ mod tests {
         check("a/.b/c", Ok("a/.b/c"));
         check("50%.md", Ok("50%.md"));
         check("...", Ok("..."));
-        check("/work/out/a/b.md", Ok("a/b.md"));
-        for name in ["", ".", "a/", "a/.", "/work/out/"] {
+        check("/srv/out/a/b.md", Ok("a/b.md"));
+        for name in ["", ".", "a/", "a/.", "/srv/out/"] {
             check(name, Err(OutputProblem::Nameless));
         }
         check("a\nb", Err(OutputProblem::Control));
