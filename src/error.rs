@@ -10,7 +10,7 @@ use std::fmt;
 /// The result of everything in this crate that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What a process of ours ends with (DESIGN §12, the public exit table).
+/// What a process of ours ends with (the table of exit codes in README.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Exit {

@@ -25,7 +25,6 @@ pub mod mail;
 pub mod merge;
 pub mod message;
 pub mod overlap;
-
 mod parallel;
 pub mod persona;
 mod real_path;
