@@ -4,7 +4,7 @@ use crate::verify::Agent;
 use git_agent::domain::sandbox::Enforcement;
 use serde_json::{Value, json};
 use std::fs;
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 fn run(agent: &Agent, options: &[&str], script: &str) -> Output {
     agent_command(&agent.repo.path())
@@ -111,6 +111,85 @@ fn changed_settings_are_put_back_before_the_work_is_judged() {
         warning.starts_with(&format!("the command changed {restored}")),
         "{warning}"
     );
+}
+
+#[test]
+fn settings_are_put_back_after_the_supervisor_was_killed_too() {
+    let Some(_) = level() else {
+        return;
+    };
+    let afterwards: [&[&str]; 6] = [
+        &["verify"],
+        &["commit", "--message=work"],
+        &["discard"],
+        &["wait"],
+        &["doctor", "--fix"],
+        &["run", "--no-verify"],
+    ];
+    for words in afterwards {
+        let agent = Agent::of_task(TASK);
+        let ready = agent.worktree.join(".agent/ready");
+        let script = "git config --worktree filter.x.clean 'touch $MAIN/started; cat'
+                      echo '* filter=x' > src/.gitattributes; echo '// x' >> src/lib.rs
+                      touch .agent/ready; sleep 1000";
+        let mut supervisor = agent_command(&agent.repo.path())
+            .args(["run", &agent.id, "--", "sh", "-ec", script])
+            .env("TMPDIR", beside(&agent, "temporary"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("starts");
+        while !ready.exists() {
+            assert!(supervisor.try_wait().expect("known").is_none(), "it works");
+            std::thread::yield_now();
+        }
+        supervisor.kill().expect("killed");
+        supervisor.wait().expect("ends");
+        let state = || agent.repo.agent_json(&["show", &agent.id])["run"]["state"].clone();
+        while state() == "running" {
+            std::thread::yield_now();
+        }
+        assert_eq!(state(), "dead");
+        let admin_dir = format!(".git/worktrees/agent-{}", &agent.id[..8]);
+        let settings = agent.repo.path().join(admin_dir).join("config.worktree");
+        let changed = fs::read_to_string(&settings).expect("settings");
+        assert!(changed.contains("started"), "{changed}");
+
+        let mut again = agent_command(&agent.repo.path());
+        again.args(words).env("MAIN", agent.repo.path());
+        match words[0] {
+            "doctor" => &mut again,
+            "run" => again.args([&agent.id, "--", "true"]),
+            _ => again.arg(&agent.id),
+        };
+        let output = again.env("TMPDIR", beside(&agent, "temporary")).output();
+        let said = describe(&output.expect("starts"));
+        assert!(
+            !agent.repo.path().join("started").exists(),
+            "{words:?}: {said}"
+        );
+        assert_ne!(state(), "dead", "{words:?}: {said}");
+        if words[0] != "discard" {
+            let now = fs::read_to_string(&settings).expect("settings");
+            assert!(!now.contains("started"), "{words:?}: {said}");
+            let aside = fs::read_to_string(settings.with_extension("worktree.altered"));
+            assert_eq!(aside.expect("kept"), changed, "{words:?}");
+        }
+        let notes = agent
+            .repo
+            .path()
+            .join(format!(".git/agents/{}/runs", &agent.id[..8]));
+        let kept = |name: std::io::Result<fs::DirEntry>| {
+            name.expect("readable").path().extension() == Some("seal".as_ref())
+        };
+        let left = fs::read_dir(notes).map_or(0, |names| {
+            names.filter_map(|name| kept(name).then_some(())).count()
+        });
+        assert_eq!(left, 0, "{words:?}");
+        if words[0] == "run" {
+            assert!(said.contains("which leads git to its settings"), "{said}");
+        }
+    }
 }
 
 #[test]

@@ -43,6 +43,7 @@ pub use report::DiscardReport;
 use crate::domain::agent::{Agent, Move, State};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
+use crate::ops::run::record;
 use crate::ops::{Ctx, show};
 use crate::proc::background;
 use crate::store::ledger::Ledger;
@@ -82,7 +83,7 @@ impl DiscardPlan {
     }
 }
 
-/// Looks at what there is to remove; writes nothing.
+/// Looks at what there is to remove. Writes nothing but the end of a run that nobody could record.
 ///
 /// # Errors
 /// `agent-unknown`; `agent-state` for one that is being made; `worktree-foreign`, and `discard-refused`
@@ -91,7 +92,7 @@ pub fn plan(ctx: &Ctx, who: &str, options: DiscardOptions) -> Result<DiscardPlan
     let ledger = Ledger::new(&ctx.repo);
     plan_for(
         ctx,
-        show::find(ctx, &ledger, who)?,
+        record::at_rest(ctx, show::find(ctx, &ledger, who)?)?,
         options,
         &Around::read(ctx)?,
     )

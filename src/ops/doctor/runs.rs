@@ -22,7 +22,16 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         let agent = agent.clone();
         found.push(Finding::curable(Sign::RunDead, what, move |ctx| {
             Ok(match record::bury(ctx, &agent)? {
-                Some(outcome) => format!("recorded that it ended with status {}", outcome.code),
+                Some(buried) => {
+                    let aside = buried.restored.iter().map(|path| {
+                        format!(", and put back {}, which it had changed", path.display())
+                    });
+                    let code = buried.outcome.code;
+                    format!(
+                        "recorded that it ended with status {code}{}",
+                        String::from_iter(aside)
+                    )
+                }
                 None => "somebody is at work for it".to_owned(),
             })
         }));

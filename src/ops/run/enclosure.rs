@@ -2,7 +2,7 @@
 
 use super::fence::{self, Request};
 use super::output::Output;
-use super::seal::Seal;
+use super::seal::{self, Seal};
 use super::stage::Stage;
 use super::{RunPlan, record};
 use crate::domain::agent::Agent;
@@ -39,8 +39,9 @@ pub(super) struct Enclosure {
 struct Standing {
     level: Level,
     report: PathBuf,
-    /// How the files were that lead git to its settings; a shared agent cannot write any.
-    seal: Option<Seal>,
+    /// How the files were that lead git to its settings, and where that is written down; a shared agent
+    /// cannot write any.
+    seal: Option<(Seal, PathBuf)>,
 }
 
 impl Enclosure {
@@ -87,7 +88,12 @@ impl Enclosure {
         )?;
         let seal = match agent.isolation {
             Some(Isolation::Shared) => None,
-            _ => Some(Seal::of(ctx, agent, &stage.directory)?),
+            _ => {
+                let seal = Seal::of(ctx, agent, &stage.directory)?;
+                let note = record::log(ctx.repo.common_dir(), agent, stage.number, "seal");
+                seal.keep(&note)?;
+                Some((seal, note))
+            }
         };
         let report = record::log(ctx.repo.common_dir(), agent, stage.number, "fence");
         let wrapped = Plan {
@@ -128,8 +134,9 @@ impl Enclosure {
         let Some(standing) = &self.fence else {
             return Ok(told);
         };
-        if let Some(seal) = &standing.seal {
+        if let Some((seal, note)) = &standing.seal {
             let restored = seal.restore()?;
+            seal::forget(note);
             let text = |path: PathBuf| PathText::from(path.as_os_str().as_bytes());
             told.restored = restored.into_iter().map(text).collect();
         }
@@ -166,14 +173,15 @@ pub struct SandboxReport {
 impl SandboxReport {
     /// What a person has to look at, one sentence each.
     pub(super) fn warnings(&self) -> Vec<String> {
-        let tell = |path: &PathText| {
-            let path = path.to_bytes();
-            let path = String::from_utf8_lossy(&path);
-            format!(
-                "the command changed {path}, which leads git to its settings: it was put back, and what was \
-                 there is {path}.altered"
-            )
-        };
+        let tell = |path: &PathText| warning(&String::from_utf8_lossy(&path.to_bytes()));
         self.restored.iter().map(tell).collect()
     }
+}
+
+/// What is said of a file that was put back.
+pub(super) fn warning(path: &str) -> String {
+    format!(
+        "the command changed {path}, which leads git to its settings: it was put back, and what was there is \
+         {path}.altered"
+    )
 }

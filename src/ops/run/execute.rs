@@ -1,5 +1,6 @@
 //! The steps of a run.
 
+use super::enclosure::warning;
 use super::post::Postman;
 use super::report::{Ended, RunReport};
 use super::stage::Stage;
@@ -71,7 +72,7 @@ fn work(
     made: Option<SpawnReport>,
 ) -> Result<RunReport> {
     let lock = record::lock(ctx, agent)?;
-    record::bury_locked(ctx, agent, &lock)?;
+    let buried = record::bury_locked(ctx, agent, &lock)?;
     let row = Ledger::new(&ctx.repo).agent(agent.spawn_commit)?;
     let agent = row.as_ref().unwrap_or(agent);
     ctx.reached("locked");
@@ -85,6 +86,9 @@ fn work(
     postman.finish(ctx, agent);
     let ended = ended?;
     let mut report = RunReport::new(agent, plan, &stage, &ended, made);
+    let restored = buried.map(|run| run.restored).unwrap_or_default();
+    let before = restored.iter().map(|path| warning(&path.to_string_lossy()));
+    report.warnings.extend(before);
     if let Some(output) = &plan.commission.output {
         report.answered(output);
     }

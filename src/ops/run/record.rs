@@ -1,6 +1,7 @@
 //! Runs in the ledger: how they are written down, and whether one that has no end yet is alive.
 
 use super::report::RunReport;
+use super::seal;
 use crate::domain::agent::Agent;
 use crate::domain::event::{Exited, What};
 use crate::domain::run::{Outcome, Run};
@@ -107,12 +108,21 @@ pub(super) fn lock(ctx: &Ctx, agent: &Agent) -> Result<Guard> {
     })
 }
 
-/// Records the end of a run that is dead. Gives what is known of it; `None` when there is none, or when it
-/// turns out to be alive.
+/// A run that is dead no longer.
+#[derive(Debug)]
+pub(in crate::ops) struct Buried {
+    /// What is known of its end.
+    pub outcome: Outcome,
+    /// The files that its command had changed to lead git to other settings; they were put back.
+    pub restored: Vec<PathBuf>,
+}
+
+/// Does what the supervisor of a dead run could not do any more: puts back what leads git to its settings, and
+/// records the end. `None` when there is no such run, or when it turns out to be alive.
 ///
 /// # Errors
-/// Those of the ledger.
-pub(in crate::ops) fn bury(ctx: &Ctx, agent: &Agent) -> Result<Option<Outcome>> {
+/// Those of the ledger and of the file system.
+pub(in crate::ops) fn bury(ctx: &Ctx, agent: &Agent) -> Result<Option<Buried>> {
     match lock(ctx, agent) {
         Ok(guard) => bury_locked(ctx, agent, &guard),
         Err(error) if error.code() == Code::RunActive => Ok(None),
@@ -120,8 +130,24 @@ pub(in crate::ops) fn bury(ctx: &Ctx, agent: &Agent) -> Result<Option<Outcome>> 
     }
 }
 
+/// An agent whose worktree is about to be read, after [`bury`] where its last run is dead: the command may have
+/// led git to settings of its own there.
+///
+/// # Errors
+/// As [`bury`].
+pub(in crate::ops) fn at_rest(ctx: &Ctx, agent: Agent) -> Result<Agent> {
+    let Some(run) = &agent.run else {
+        return Ok(agent);
+    };
+    if pulse(ctx.repo.common_dir(), &agent, run)? != Pulse::Dead || bury(ctx, &agent)?.is_none() {
+        return Ok(agent);
+    }
+    let row = Ledger::new(&ctx.repo).agent(agent.spawn_commit)?;
+    Ok(row.unwrap_or(agent))
+}
+
 /// As [`bury`], for whoever holds the lock.
-pub(super) fn bury_locked(ctx: &Ctx, agent: &Agent, guard: &Guard) -> Result<Option<Outcome>> {
+pub(super) fn bury_locked(ctx: &Ctx, agent: &Agent, guard: &Guard) -> Result<Option<Buried>> {
     let common = ctx.repo.common_dir();
     let row = Ledger::new(&ctx.repo).agent(agent.spawn_commit)?;
     let dead = row
@@ -131,9 +157,10 @@ pub(super) fn bury_locked(ctx: &Ctx, agent: &Agent, guard: &Guard) -> Result<Opt
     let Some(run) = dead else {
         return Ok(None);
     };
+    let restored = seal::restore_kept(&log(common, agent, run.number(), "seal"))?;
     let outcome = warden::noted(guard.file()).unwrap_or(Outcome::LOST);
     exited(ctx, agent, run.number(), outcome, None)?;
-    Ok(Some(outcome))
+    Ok(Some(Buried { outcome, restored }))
 }
 
 /// Adds the end of a run to the row.

@@ -5,6 +5,7 @@ use crate::domain::agent::Agent;
 use crate::domain::event::Isolation;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
+use crate::ops::run::record;
 use crate::ops::{Ctx, show};
 use crate::store::layout;
 use crate::store::ledger::Ledger;
@@ -51,6 +52,10 @@ impl Subject {
                 return Err(Error::new(Code::Usage, "no agent is named")
                     .hint("to find it by the branch's trailers, pass --ci"));
             }
+        };
+        let agent = match given {
+            Some(_) => agent,
+            None => record::at_rest(ctx, agent)?,
         };
         let tip = match given {
             Some(tip) => tip,
