@@ -1,73 +1,40 @@
 //! A process that dies at any step of a spawn leaves nothing that blocks the next one, and the next one
 //! cleans up after it.
-//!
-//! The child is this test binary run again: it spawns through the library and aborts, without any
-//! destructor, as soon as it is told that the chosen step is complete.
 
 use crate::support::agent::{SHARED_TASK, TASK};
-use crate::support::{TestRepo, git_in, isolated};
-use git_agent::ops::ctx::{Ctx, Env, Seams};
+use crate::support::death::{self, Order, ctx, ctx_with, steps_of};
+use crate::support::{TestRepo, git_in};
+use git_agent::ops::ctx::{Ctx, Seams};
 use git_agent::ops::spawn::{self, STEPS, SpawnOptions};
 use git_agent::wire::task_file;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
-
-const STEP: &str = "GIT_AGENT_TEST_STEP";
-const TASK_TEXT: &str = "GIT_AGENT_TEST_TASK";
+use std::sync::Arc;
 
 /// Not a test: the process that dies. It does nothing unless a step is named.
 #[test]
 fn child() {
-    let Ok(step) = std::env::var(STEP) else {
-        return;
-    };
-    let task = std::env::var(TASK_TEXT).expect("a task");
-    let seams = Seams {
-        reached: Arc::new(move |name| {
-            if name == step {
-                std::process::abort();
-            }
-        }),
-        ..Seams::real()
-    };
-    spawn_with(&std::env::current_dir().expect("a directory"), &task, seams);
+    if let Some(order) = Order::received() {
+        spawn_with(&ctx(&order.directory, order.dying()), &order.words[0]);
+    }
 }
 
-fn spawn_with(directory: &Path, task: &str, seams: Seams) {
-    let repo = git_agent::git::Repo::open(directory).expect("a repository");
-    let env = Env {
-        directory: directory.to_owned(),
-        ..Env::default()
-    };
-    let ctx = Ctx::new(repo, env, seams);
-    spawn::sweep(&ctx).expect("swept");
+fn spawn_with(ctx: &Ctx, task: &str) {
+    spawn::sweep(ctx).expect("swept");
     let draft = task_file::parse("task.toml", task.as_bytes());
-    let plan = spawn::plan(&ctx, draft, &SpawnOptions::default()).expect("a plan");
-    spawn::execute(&ctx, plan).expect("an agent");
+    let plan = spawn::plan(ctx, draft, &SpawnOptions::default()).expect("a plan");
+    spawn::execute(ctx, plan).expect("an agent");
 }
 
 pub(crate) fn die_at(repo: &TestRepo, step: &str, task: &str) {
-    let output = isolated(std::env::current_exe().expect("this binary"), &repo.path())
-        .args(["--exact", "kill::child", "--nocapture"])
-        .env(STEP, step)
-        .env(TASK_TEXT, task)
-        .output()
-        .expect("starts");
-    assert!(!output.status.success(), "{step} was never reached");
+    death::die_at("kill::child", &repo.path(), step, &[task]);
 }
 
 #[test]
 fn the_steps_are_reached_in_the_order_they_are_listed() {
     let repo = TestRepo::with_commit();
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let log = Arc::clone(&seen);
-    let seams = Seams {
-        reached: Arc::new(move |name| log.lock().expect("unpoisoned").push(name.to_owned())),
-        ..Seams::real()
-    };
-    spawn_with(&repo.path(), TASK, seams);
-    assert_eq!(*seen.lock().expect("unpoisoned"), STEPS);
+    let steps = steps_of(|reached| spawn_with(&ctx(&repo.path(), reached), TASK));
+    assert_eq!(steps, STEPS);
 }
 
 #[test]
@@ -79,7 +46,7 @@ fn a_branch_name_that_a_discard_gave_back_is_not_given_again() {
             clock: Arc::new(move || now),
             ..Seams::real()
         };
-        spawn_with(&repo.path(), TASK, seams);
+        spawn_with(&ctx_with(&repo.path(), seams), TASK);
         repo.git(["branch", "--list", "--format=%(refname:short)", "agent/*"])
     };
     let (first, rest) = (spawn(), repo.agent_json(&["list"]));

@@ -18,13 +18,13 @@ mod verbs;
 mod wait;
 
 use crate::support::TestRepo;
+use crate::support::death::ctx_with;
 use chrono::{DateTime, Utc};
 use git_agent::domain::message::{Draft, Handing, Letter, Name};
 use git_agent::git::Repo;
-use git_agent::ops::ctx::{Ctx, Env, Seams};
+use git_agent::ops::ctx::{Ctx, Seams};
 use git_agent::store::mailbox::{Mailbox, Nonce, Reader, Wanted};
 use git_agent::wire::message::payload;
-use std::path::Path;
 use std::sync::Arc;
 
 /// The moment at which tests that turn the clock begin.
@@ -36,15 +36,6 @@ fn at(seconds: i64) -> DateTime<Utc> {
 
 fn open(test: &TestRepo) -> Repo {
     Repo::open(&test.path()).expect("a repository")
-}
-
-fn ctx_with(directory: &Path, seams: Seams) -> Ctx {
-    let repo = Repo::open(directory).expect("a repository");
-    let env = Env {
-        directory: directory.to_owned(),
-        ..Env::default()
-    };
-    Ctx::new(repo, env, seams)
 }
 
 /// Surroundings in which it is that many seconds after noon.

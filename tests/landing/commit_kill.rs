@@ -1,42 +1,21 @@
-//! The child is this test binary run again: it commits through the library and aborts as soon as it is told
-//! that the chosen step is complete.
+//! A commit that dies at any step: see [`death`].
 
 use super::{answer, require_sound, run, state};
-use crate::support::isolated;
+use crate::support::death::{self, Order, Reached, die_at, steps_of};
 use crate::verify::{Agent, refused};
 use git_agent::ops::commit::{STEPS, commit};
-use git_agent::ops::ctx::{Ctx, Env, Seams};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
-
-const STEP: &str = "GIT_AGENT_TEST_COMMIT_STEP";
-const AGENT: &str = "GIT_AGENT_TEST_COMMIT_AGENT";
 
 /// Not a test: the process that dies. It does nothing unless a step is named.
 #[test]
 fn child() {
-    let (Ok(step), Ok(agent)) = (std::env::var(STEP), std::env::var(AGENT)) else {
-        return;
-    };
-    let directory = std::env::current_dir().expect("a directory");
-    commit_with(&directory, &agent, move |name| {
-        if name == step {
-            std::process::abort();
-        }
-    });
+    if let Some(order) = Order::received() {
+        commit_with(&order.directory, &order.words[0], order.dying());
+    }
 }
 
-fn commit_with(directory: &Path, agent: &str, reached: impl Fn(&str) + Send + Sync + 'static) {
-    let repo = git_agent::git::Repo::open(directory).expect("a repository");
-    let env = Env {
-        directory: directory.to_owned(),
-        ..Env::default()
-    };
-    let seams = Seams {
-        reached: Arc::new(reached),
-        ..Seams::real()
-    };
-    let ctx = Ctx::new(repo, env, seams);
+fn commit_with(directory: &Path, agent: &str, reached: Reached) {
+    let ctx = death::ctx(directory, reached);
     commit(&ctx, agent, "Add two", false).expect("committed");
 }
 
@@ -50,28 +29,17 @@ fn at_work() -> Agent {
 #[test]
 fn the_steps_are_reached_in_the_order_they_are_listed() {
     let agent = at_work();
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let log = Arc::clone(&seen);
-    commit_with(&agent.repo.path(), &agent.id, move |name| {
-        log.lock().expect("unpoisoned").push(name.to_owned());
-    });
-    assert_eq!(*seen.lock().expect("unpoisoned"), STEPS);
+    let path = agent.repo.path();
+    let steps = steps_of(|reached| commit_with(&path, &agent.id, reached));
+    assert_eq!(steps, STEPS);
 }
 
 #[test]
 fn whatever_a_kill_leaves_the_work_is_committed_once_and_lands() {
     for step in STEPS {
         let agent = at_work();
-        let mut child = isolated(
-            std::env::current_exe().expect("this binary"),
-            &agent.repo.path(),
-        );
-        child
-            .args(["--exact", "landing::commit_kill::child", "--nocapture"])
-            .env(STEP, step)
-            .env(AGENT, &agent.id);
-        let output = child.output().expect("starts");
-        assert!(!output.status.success(), "{step} was never reached");
+        let child = "landing::commit_kill::child";
+        die_at(child, &agent.repo.path(), step, &[&agent.id]);
         let again = run(&agent, "commit", &["-m", "Add two"]);
         match step {
             "staged" => assert!(again.status.success(), "after {step}"),

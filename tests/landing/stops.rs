@@ -1,85 +1,45 @@
-//! The child is this test binary run again; it lands through the library and aborts, without any
-//! destructor, as soon as it is told that the chosen step is complete.
+//! A landing that dies at any step (see [`death`]), or that comes too late.
 
 use super::{answer, ready, require_sound, run, state};
 use crate::support::agent::{agent_command, describe};
-use crate::support::isolated;
+use crate::support::death::{self, Order, steps_of, unwatched};
 use crate::verify::{Agent, refused};
 use git_agent::error::Code;
-use git_agent::ops::ctx::{Ctx, Env, Seams};
 use git_agent::ops::merge::{self, MergeOptions, Method, STEPS};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
-
-const STEP: &str = "GIT_AGENT_TEST_LANDING_STEP";
-const WHO: &str = "GIT_AGENT_TEST_LANDING_AGENT";
-const SQUASH: &str = "GIT_AGENT_TEST_LANDING_SQUASH";
+use std::sync::Arc;
 
 /// Not a test: the process that dies. It does nothing unless a step is named.
 #[test]
 fn child() {
-    let Ok(step) = std::env::var(STEP) else {
+    let Some(order) = Order::received() else {
         return;
     };
-    let who = std::env::var(WHO).expect("an agent");
-    let method = std::env::var(SQUASH).ok().map(|_| Method::Squash);
-    let ctx = context(
-        &std::env::current_dir().expect("a directory"),
-        move |name| {
-            if name == step {
-                std::process::abort();
-            }
-        },
-    );
+    let method = (order.words[1] == "--squash").then_some(Method::Squash);
+    let ctx = death::ctx(&order.directory, order.dying());
     let options = MergeOptions {
         method,
         ..MergeOptions::default()
     };
-    let plan = merge::plan(&ctx, &who, &options).expect("a plan");
+    let plan = merge::plan(&ctx, &order.words[0], &options).expect("a plan");
     merge::execute(&ctx, &plan).expect("landed");
-}
-
-fn context(directory: &Path, reached: impl Fn(&str) + Send + Sync + 'static) -> Ctx {
-    let repo = git_agent::git::Repo::open(directory).expect("a repository");
-    let env = Env {
-        directory: directory.to_owned(),
-        ..Env::default()
-    };
-    let seams = Seams {
-        reached: Arc::new(reached),
-        ..Seams::real()
-    };
-    Ctx::new(repo, env, seams)
 }
 
 #[test]
 fn the_steps_are_reached_in_the_order_they_are_listed() {
     let agent = ready();
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let log = Arc::clone(&seen);
-    let ctx = context(&agent.repo.path(), move |name| {
-        log.lock().expect("unpoisoned").push(name.to_owned());
+    let steps = steps_of(|reached| {
+        let ctx = death::ctx(&agent.repo.path(), reached);
+        let plan = merge::plan(&ctx, &agent.id, &MergeOptions::default()).expect("a plan");
+        merge::execute(&ctx, &plan).expect("landed");
     });
-    let plan = merge::plan(&ctx, &agent.id, &MergeOptions::default()).expect("a plan");
-    merge::execute(&ctx, &plan).expect("landed");
-    assert_eq!(*seen.lock().expect("unpoisoned"), STEPS);
+    assert_eq!(steps, STEPS);
 }
 
 /// Lands the work in a process that dies at a step.
 pub fn die_at(agent: &Agent, step: &str, method: &str) {
-    let mut child = isolated(
-        std::env::current_exe().expect("this binary"),
-        &agent.repo.path(),
-    );
-    child
-        .args(["--exact", "landing::stops::child", "--nocapture"])
-        .env(STEP, step)
-        .env(WHO, &agent.id);
-    if method == "--squash" {
-        child.env(SQUASH, "1");
-    }
-    let output = child.output().expect("starts");
-    assert!(!output.status.success(), "{step} was never reached");
+    let words = [agent.id.as_str(), method];
+    death::die_at("landing::stops::child", &agent.repo.path(), step, &words);
 }
 
 fn check(step: &str, method: &str) {
@@ -128,7 +88,7 @@ fn the_same_for_a_squash() {
 /// Plans, lets `meanwhile` happen, and carries the plan out, which must be told that it came too late.
 fn check_race(meanwhile: impl Fn(&Agent)) {
     let agent = ready();
-    let ctx = context(&agent.repo.path(), |_| {});
+    let ctx = death::ctx(&agent.repo.path(), unwatched());
     let plan = merge::plan(&ctx, &agent.id, &MergeOptions::default()).expect("a plan");
     meanwhile(&agent);
     let main = agent.repo.git(["rev-parse", "main"]);
@@ -162,7 +122,7 @@ fn a_branch_that_moved_loses_the_race() {
 #[test]
 fn a_file_that_appears_after_the_plan_is_not_touched() {
     let agent = ready();
-    let ctx = context(&agent.repo.path(), |_| {});
+    let ctx = death::ctx(&agent.repo.path(), unwatched());
     let plan = merge::plan(&ctx, &agent.id, &MergeOptions::default()).expect("a plan");
     agent.repo.write("src/two.rs", "mine\n");
     let main = agent.repo.git(["rev-parse", "main"]);

@@ -1,44 +1,28 @@
-//! The child is this test binary run again: it does one thing through the library and aborts, without any
-//! destructor, as soon as it is told that the chosen step is complete.
+//! A sender, a receiver and others that die at any step: see [`death`].
 
 use super::spool::{fenced, inbox, send_spooled};
-use super::{ctx_with, fsck, open, post, receive};
-use crate::support::{TestRepo, isolated};
+use super::{fsck, open, post, receive};
+use crate::support::TestRepo;
+use crate::support::death::{self, Order, Reached, unwatched};
 use git_agent::domain::message::{Handing, Retention};
-use git_agent::ops::ctx::{Ctx, Seams};
+use git_agent::ops::ctx::Ctx;
 use git_agent::ops::receive::{Patience, ReceiveOptions};
 use git_agent::ops::send::{SPOOL_STEPS, SendOptions};
 use git_agent::ops::{receive as receiving, retention, send};
 use git_agent::store::ledger::Ledger;
 use git_agent::store::mailbox::{POST_STEPS, RECEIVE_STEPS, expire as expiring};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
-
-const ORDER: &str = "GIT_AGENT_TEST_MAIL";
-const STEP: &str = "GIT_AGENT_TEST_STEP";
 
 /// Not a test: the process that dies. It does nothing unless it is told what to do.
 #[test]
 fn child() {
-    let (Ok(order), Ok(step)) = (std::env::var(ORDER), std::env::var(STEP)) else {
-        return;
-    };
-    let directory = std::env::current_dir().expect("a directory");
-    obey(&directory, &order, move |name| {
-        if name == step {
-            std::process::abort();
-        }
-    });
+    if let Some(order) = Order::received() {
+        obey(&order.directory, &order.words[0], order.dying());
+    }
 }
 
-fn obey(directory: &Path, order: &str, reached: impl Fn(&str) + Send + Sync + 'static) {
-    let ctx = ctx_with(
-        directory,
-        Seams {
-            reached: Arc::new(reached),
-            ..Seams::real()
-        },
-    );
+fn obey(directory: &Path, order: &str, reached: Reached) {
+    let ctx = death::ctx(directory, reached);
     match order.split_once(' ').unwrap_or((order, "")) {
         ("send", _) => send_one(&ctx),
         ("receive", _) => drop(receive_all(&ctx)),
@@ -77,23 +61,11 @@ fn expire_all(ctx: &Ctx) {
 }
 
 fn die_at(test: &TestRepo, order: &str, step: &str) {
-    let program = std::env::current_exe().expect("this binary");
-    let output = isolated(program, &test.path())
-        .args(["--exact", "mail::kill::child", "--nocapture"])
-        .env(ORDER, order)
-        .env(STEP, step)
-        .output()
-        .expect("starts");
-    assert!(!output.status.success(), "{step} was never reached");
+    death::die_at("mail::kill::child", &test.path(), step, &[order]);
 }
 
 fn steps_of(test: &TestRepo, order: &str) -> Vec<String> {
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let log = Arc::clone(&seen);
-    obey(&test.path(), order, move |name| {
-        log.lock().expect("unpoisoned").push(name.to_owned());
-    });
-    seen.lock().expect("unpoisoned").clone()
+    death::steps_of(|reached| obey(&test.path(), order, reached))
 }
 
 #[test]
@@ -108,7 +80,7 @@ fn a_killed_sender_has_sent_all_or_nothing() {
             sent,
             "after {step}"
         );
-        obey(&test.path(), "send", |_| {});
+        obey(&test.path(), "send", unwatched());
         assert_eq!(
             receive(&open(&test), "b", 9).len(),
             sent + 1,
@@ -164,7 +136,7 @@ fn a_killed_expiry_is_done_or_not_begun() {
         let messages = || test.git(["rev-list", "--count", "refs/agents/mail"]);
         let left = if *step == "chain-expired" { "1" } else { "2" };
         assert_eq!(messages(), left, "after {step}");
-        obey(&test.path(), "expire", |_| {});
+        obey(&test.path(), "expire", unwatched());
         assert_eq!(messages(), "1", "after {step}");
         assert_eq!(receive(&open(&test), "b", 0), ["unread"], "after {step}");
         fsck(&test);

@@ -1,16 +1,14 @@
 use super::{WRITTEN, assert_kept, busy, discarded};
 use crate::support::agent::{TASK, agent_command, describe};
-use crate::support::{TestRepo, assert_unchanged, isolated, snapshot};
+use crate::support::death::{self, Order, Reached, die_at, steps_of};
+use crate::support::{TestRepo, assert_unchanged, snapshot};
 use crate::verify::{Agent, refused};
-use git_agent::ops::ctx::{Ctx, Env, Seams};
 use git_agent::ops::expire::STEPS;
 use git_agent::ops::gc::{self, GcOptions};
 use serde_json::Value;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-const STEP: &str = "GIT_AGENT_TEST_EXPIRE_STEP";
 const EVERYTHING: [&str; 2] = ["--expire-salvage=0s", "--yes"];
 
 fn gc(repo: &TestRepo, arguments: &[&str]) -> Value {
@@ -155,29 +153,13 @@ fn the_links_that_stay_say_what_they_said() {
 /// Not a test: the process that dies. It does nothing unless a step is named.
 #[test]
 fn child() {
-    if let Ok(step) = std::env::var(STEP) {
-        expire_with(
-            &std::env::current_dir().expect("a directory"),
-            move |name| {
-                if name == step {
-                    std::process::abort();
-                }
-            },
-        );
+    if let Some(order) = Order::received() {
+        expire_with(&order.directory, order.dying());
     }
 }
 
-fn expire_with(directory: &Path, reached: impl Fn(&str) + Send + Sync + 'static) {
-    let repo = git_agent::git::Repo::open(directory).expect("a repository");
-    let env = Env {
-        directory: directory.to_owned(),
-        ..Env::default()
-    };
-    let seams = Seams {
-        reached: Arc::new(reached),
-        ..Seams::real()
-    };
-    let ctx = Ctx::new(repo, env, seams);
+fn expire_with(directory: &Path, reached: Reached) {
+    let ctx = death::ctx(directory, reached);
     let options = GcOptions {
         expire_salvage: Some(Duration::ZERO),
         ..GcOptions::default()
@@ -190,12 +172,9 @@ fn expire_with(directory: &Path, reached: impl Fn(&str) + Send + Sync + 'static)
 fn the_steps_are_reached_in_the_order_they_are_listed() {
     let agent = busy();
     discarded(&agent, &[]);
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let log = Arc::clone(&seen);
-    expire_with(&agent.repo.path(), move |name| {
-        log.lock().expect("unpoisoned").push(name.to_owned());
-    });
-    assert_eq!(*seen.lock().expect("unpoisoned"), STEPS);
+    let path = agent.repo.path();
+    let steps = steps_of(|reached| expire_with(&path, reached));
+    assert_eq!(steps, STEPS);
 }
 
 #[test]
@@ -203,13 +182,7 @@ fn whatever_a_kill_leaves_the_next_one_finishes() {
     for step in STEPS {
         let agent = busy();
         let report = discarded(&agent, &[]);
-        let mut child = isolated(
-            std::env::current_exe().expect("this binary"),
-            &agent.repo.path(),
-        );
-        child.args(["--exact", "removal::expire::child", "--nocapture"]);
-        let output = child.env(STEP, step).output().expect("starts");
-        assert!(!output.status.success(), "{step} was never reached");
+        die_at("removal::expire::child", &agent.repo.path(), step, &[]);
         if step == STEPS[0] {
             let output = rescue(&agent);
             assert!(output.status.success(), "{}", describe(&output));

@@ -1,58 +1,41 @@
-//! The child is this test binary run again: it discards through the library and aborts, without any
-//! destructor, as soon as it is told that the chosen step is complete.
+//! A discard that dies at any step: see [`death`].
 
 use super::{WRITTEN, assert_gone, assert_kept, busy, discarded};
-use crate::support::{git_in, isolated};
+use crate::support::death::{self, Order, Reached, steps_of};
+use crate::support::git_in;
 use crate::verify::Agent;
 use git_agent::error::{Code, Result};
-use git_agent::ops::ctx::{Ctx, Env, Seams};
 use git_agent::ops::discard::{self, DiscardOptions, STEPS};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
-
-const STEP: &str = "GIT_AGENT_TEST_STEP";
-const AGENT: &str = "GIT_AGENT_TEST_AGENT";
-/// Where a repository appears while the worktree is aside, which no salvage can hold.
-const LATE: &str = "GIT_AGENT_TEST_LATE";
+use std::sync::Arc;
 
 /// Not a test: the process that dies. It does nothing unless a step is named.
 #[test]
 fn child() {
-    let (Ok(step), Ok(agent)) = (std::env::var(STEP), std::env::var(AGENT)) else {
+    let Some(order) = Order::received() else {
         return;
     };
-    let directory = std::env::current_dir().expect("a directory");
-    let late = std::env::var(LATE);
-    let died = try_discard(&directory, &agent, move |name| {
-        if let (Ok(place), "aside") = (&late, name) {
-            make_repository(Path::new(place));
-        }
-        if name == step {
-            std::process::abort();
-        }
-    });
+    let (agent, late) = (order.words[0].clone(), order.words.get(1).cloned());
+    let dying = order.dying();
+    let died = try_discard(
+        &order.directory,
+        &agent,
+        Arc::new(move |name| {
+            if let (Some(place), "aside") = (&late, name) {
+                make_repository(Path::new(place));
+            }
+            dying(name);
+        }),
+    );
     died.expect("discarded");
 }
 
-fn discard_with(directory: &Path, agent: &str, reached: impl Fn(&str) + Send + Sync + 'static) {
+fn discard_with(directory: &Path, agent: &str, reached: Reached) {
     try_discard(directory, agent, reached).expect("discarded");
 }
 
-fn try_discard(
-    directory: &Path,
-    agent: &str,
-    reached: impl Fn(&str) + Send + Sync + 'static,
-) -> Result<()> {
-    let repo = git_agent::git::Repo::open(directory).expect("a repository");
-    let env = Env {
-        directory: directory.to_owned(),
-        ..Env::default()
-    };
-    let seams = Seams {
-        reached: Arc::new(reached),
-        ..Seams::real()
-    };
-    let ctx = Ctx::new(repo, env, seams);
+fn try_discard(directory: &Path, agent: &str, reached: Reached) -> Result<()> {
+    let ctx = death::ctx(directory, reached);
     let plan = discard::plan(&ctx, agent, DiscardOptions::default()).expect("a plan");
     discard::execute(&ctx, plan).map(drop)
 }
@@ -69,32 +52,24 @@ fn aside(agent: &Agent) -> PathBuf {
 }
 
 fn die_at(agent: &Agent, step: &str) {
-    die_in(agent, step, &[]);
+    die_in(agent, step, &[&agent.id]);
 }
 
-fn die_in(agent: &Agent, step: &str, more: &[(&str, &Path)]) {
-    let output = isolated(
-        std::env::current_exe().expect("this binary"),
-        &agent.repo.path(),
-    )
-    .args(["--exact", "removal::kill::child", "--nocapture"])
-    .env(STEP, step)
-    .env(AGENT, &agent.id)
-    .envs(more.iter().copied())
-    .output()
-    .expect("starts");
-    assert!(!output.status.success(), "{step} was never reached");
+/// As [`die_at`], with a place where a repository appears while the worktree is aside, which no salvage can hold.
+fn die_beside(agent: &Agent, step: &str, late: &Path) {
+    die_in(agent, step, &[&agent.id, late.to_str().expect("UTF-8")]);
+}
+
+fn die_in(agent: &Agent, step: &str, words: &[&str]) {
+    death::die_at("removal::kill::child", &agent.repo.path(), step, words);
 }
 
 #[test]
 fn the_steps_are_reached_in_the_order_they_are_listed() {
     let agent = busy();
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let log = Arc::clone(&seen);
-    discard_with(&agent.repo.path(), &agent.id, move |name| {
-        log.lock().expect("unpoisoned").push(name.to_owned());
-    });
-    assert_eq!(*seen.lock().expect("unpoisoned"), STEPS);
+    let path = agent.repo.path();
+    let steps = steps_of(|reached| discard_with(&path, &agent.id, reached));
+    assert_eq!(steps, STEPS);
 }
 
 #[test]
@@ -115,12 +90,13 @@ fn what_is_written_while_it_is_discarded_is_kept_too() {
     for step in ["kept", "salvaged", "aside"] {
         let agent = busy();
         let (worktree, aside) = (agent.worktree.clone(), aside(&agent));
-        discard_with(&agent.repo.path(), &agent.id, move |reached| {
+        let reached = move |reached: &str| {
             if reached == step {
                 let there = if worktree.is_dir() { &worktree } else { &aside };
                 std::fs::write(there.join("late.txt"), "late\n").expect("write");
             }
-        });
+        };
+        discard_with(&agent.repo.path(), &agent.id, Arc::new(reached));
         assert_gone(&agent, step);
         assert_kept(&agent.repo, &[&WRITTEN[..], &["late\n"]].concat(), step);
     }
@@ -130,11 +106,12 @@ fn what_is_written_while_it_is_discarded_is_kept_too() {
 fn a_discard_that_must_refuse_gives_the_worktree_its_name_back() {
     let agent = busy();
     let late = aside(&agent).join("late");
-    let error = try_discard(&agent.repo.path(), &agent.id, move |name| {
+    let reached = move |name: &str| {
         if name == "aside" {
             make_repository(&late);
         }
-    });
+    };
+    let error = try_discard(&agent.repo.path(), &agent.id, Arc::new(reached));
     assert_eq!(error.expect_err("refused").code(), Code::DiscardRefused);
     assert_back(&agent);
 }
@@ -162,7 +139,7 @@ fn doctor_gives_a_worktree_its_name_back_after_a_kill() {
         let agent = busy();
         let late = aside(&agent).join("late");
         match step {
-            "back" => die_in(&agent, step, &[(LATE, &late)]),
+            "back" => die_beside(&agent, step, &late),
             _ => die_at(&agent, step),
         }
         let report = agent.repo.agent_json(&["doctor", "--fix"]);

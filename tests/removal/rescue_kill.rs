@@ -1,71 +1,42 @@
-//! The child is this test binary run again: it rescues through the library and aborts as soon as it is told
-//! that the chosen step is complete.
+//! A rescue that dies at any step: see [`death`].
 
 use super::{WRITTEN, assert_kept, busy, discarded};
-use crate::support::{TestRepo, isolated};
+use crate::support::TestRepo;
+use crate::support::death::{self, Order, Reached, steps_of};
 use crate::verify::Agent;
-use git_agent::ops::ctx::{Ctx, Env, Seams};
 use git_agent::ops::rescue::{self, Destination, STEPS};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
-
-const STEP: &str = "GIT_AGENT_TEST_RESCUE_STEP";
-const AGENT: &str = "GIT_AGENT_TEST_RESCUE_AGENT";
-const TO: &str = "GIT_AGENT_TEST_RESCUE_TO";
 
 /// Not a test: the process that dies. It does nothing unless a step is named.
 #[test]
 fn child() {
-    let (Ok(step), Ok(agent)) = (std::env::var(STEP), std::env::var(AGENT)) else {
+    let Some(order) = Order::received() else {
         return;
     };
-    let destination = match std::env::var(TO) {
-        Ok(directory) => Destination::Directory(directory.into()),
-        Err(_) => Destination::Branch("back".to_owned()),
+    let destination = match order.words.get(1) {
+        Some(directory) => Destination::Directory(directory.into()),
+        None => Destination::Branch("back".to_owned()),
     };
-    let directory = std::env::current_dir().expect("a directory");
-    rescue_with(&directory, &agent, destination, move |name| {
-        if name == step {
-            std::process::abort();
-        }
-    });
+    rescue_with(
+        &order.directory,
+        &order.words[0],
+        destination,
+        order.dying(),
+    );
 }
 
-fn rescue_with(
-    directory: &Path,
-    agent: &str,
-    destination: Destination,
-    reached: impl Fn(&str) + Send + Sync + 'static,
-) {
-    let repo = git_agent::git::Repo::open(directory).expect("a repository");
-    let env = Env {
-        directory: directory.to_owned(),
-        ..Env::default()
-    };
-    let seams = Seams {
-        reached: Arc::new(reached),
-        ..Seams::real()
-    };
-    let ctx = Ctx::new(repo, env, seams);
+fn rescue_with(directory: &Path, agent: &str, destination: Destination, reached: Reached) {
+    let ctx = death::ctx(directory, reached);
     let plan = rescue::plan(&ctx, agent, destination).expect("a plan");
     rescue::execute(&ctx, &plan).expect("rescued");
 }
 
 fn die_at(agent: &Agent, step: &str, to: Option<&Path>) {
-    let mut child = isolated(
-        std::env::current_exe().expect("this binary"),
-        &agent.repo.path(),
-    );
-    child
-        .args(["--exact", "removal::rescue_kill::child", "--nocapture"])
-        .env(STEP, step)
-        .env(AGENT, &agent.id);
-    if let Some(to) = to {
-        child.env(TO, to);
-    }
-    let output = child.output().expect("starts");
-    assert!(!output.status.success(), "{step} was never reached");
+    let mut words = vec![agent.id.as_str()];
+    words.extend(to.map(|to| to.to_str().expect("UTF-8")));
+    let child = "removal::rescue_kill::child";
+    death::die_at(child, &agent.repo.path(), step, &words);
 }
 
 fn place(repo: &TestRepo) -> PathBuf {
@@ -91,13 +62,9 @@ fn the_steps_are_reached_in_the_order_they_are_listed() {
             Destination::Directory(_) => &STEPS[..],
             _ => &STEPS[1..],
         };
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let log = Arc::clone(&seen);
         let path = agent.repo.path();
-        rescue_with(&path, &agent.id, destination, move |name| {
-            log.lock().expect("unpoisoned").push(name.to_owned());
-        });
-        assert_eq!(*seen.lock().expect("unpoisoned"), expected);
+        let steps = steps_of(|reached| rescue_with(&path, &agent.id, destination, reached));
+        assert_eq!(steps, expected);
     }
 }
 

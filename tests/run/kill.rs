@@ -1,41 +1,25 @@
-//! The child is this test binary run again: it runs a command through the library and is gone, without
-//! any destructor, as soon as it is told that the chosen step is complete.
+//! A supervisor that dies at any step: see [`death`].
 
 use super::processes::{FAMILY, family, is_over};
 use super::{beside, events, run_json, spawned};
+use crate::support::TestRepo;
 use crate::support::agent::TASK;
-use crate::support::{TestRepo, isolated};
+use crate::support::death::{self, Order, Reached, steps_of};
 use git_agent::ops::ctx::{Ctx, Env, Seams};
 use git_agent::ops::run::{self, Echo, RunOptions, STEPS, Target};
 use serde_json::Value;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
-
-const STEP: &str = "GIT_AGENT_TEST_STEP";
-const AGENT: &str = "GIT_AGENT_TEST_AGENT";
-const SCRIPT: &str = "GIT_AGENT_TEST_SCRIPT";
 
 /// Not a test: the process that dies. It does nothing unless a step is named.
 #[test]
 fn child() {
-    let (Ok(step), Ok(agent)) = (std::env::var(STEP), std::env::var(AGENT)) else {
-        return;
-    };
-    let script = std::env::var(SCRIPT).expect("a script");
-    let directory = std::env::current_dir().expect("a directory");
-    run_with(&directory, &agent, &script, move |name| {
-        if name == step {
-            std::process::abort();
-        }
-    });
+    if let Some(order) = Order::received() {
+        let [agent, script] = [0, 1].map(|at| order.words[at].as_str());
+        run_with(&order.directory, agent, script, order.dying());
+    }
 }
 
-fn run_with(
-    directory: &Path,
-    agent: &str,
-    script: &str,
-    reached: impl Fn(&str) + Send + Sync + 'static,
-) {
+fn run_with(directory: &Path, agent: &str, script: &str, reached: Reached) {
     let repo = git_agent::git::Repo::open(directory).expect("a repository");
     let env = Env {
         directory: directory.to_owned(),
@@ -44,7 +28,7 @@ fn run_with(
         ..Env::default()
     };
     let seams = Seams {
-        reached: Arc::new(reached),
+        reached,
         ..Seams::real()
     };
     let ctx = Ctx::new(repo, env, seams);
@@ -59,15 +43,9 @@ fn run_with(
 }
 
 fn die_at(repo: &TestRepo, id: &str, step: &str, script: &str) {
-    let output = isolated(std::env::current_exe().expect("this binary"), &repo.path())
-        .args(["--exact", "run::kill::child", "--nocapture"])
-        .env(STEP, step)
-        .env(AGENT, id)
-        .env(SCRIPT, script)
-        .env("BESIDE", beside(repo, ""))
-        .output()
-        .expect("starts");
-    assert!(!output.status.success(), "{step} was never reached");
+    let variables = [("BESIDE", beside(repo, ""))];
+    let child = "run::kill::child";
+    death::die_with(child, &repo.path(), step, &[id, script], &variables);
 }
 
 /// What `show` says of the last run once nobody holds the agent's lock.
@@ -95,12 +73,9 @@ fn problems(repo: &TestRepo, arguments: &[&str]) -> Vec<String> {
 fn the_steps_are_reached_in_the_order_they_are_listed() {
     let (repo, id) = spawned(TASK);
     beside(&repo, "");
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let log = Arc::clone(&seen);
-    run_with(&repo.path(), &id, "true", move |name| {
-        log.lock().expect("unpoisoned").push(name.to_owned());
-    });
-    assert_eq!(*seen.lock().expect("unpoisoned"), STEPS);
+    let path = repo.path();
+    let steps = steps_of(|reached| run_with(&path, &id, "true", reached));
+    assert_eq!(steps, STEPS);
 }
 
 #[test]

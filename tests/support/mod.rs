@@ -2,6 +2,7 @@
 //! machine's own configuration or environment showing through.
 
 pub mod agent;
+pub mod death;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
