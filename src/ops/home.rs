@@ -105,18 +105,7 @@ impl Home {
     }
 
     fn load(repo: Repo, agent: Agent, top: Option<&Path>) -> Result<Home> {
-        let policy = match agent.policy {
-            Some(blob) => policy::load(&repo, blob)?,
-            None => None,
-        };
-        let policy = policy.ok_or_else(|| {
-            let id = agent.id.short();
-            Error::new(
-                Code::AgentState,
-                format!("the ledger holds no policy for agent {id}"),
-            )
-            .hint(format!("to see its history, run git agent log {id}"))
-        })?;
+        let policy = policy::require(&repo, &agent)?;
         let own = repo.current_worktree_name() == Some(layout::worktree_name(agent.id));
         let root = match (top, &agent.worktree) {
             (Some(top), _) => top.to_owned(),

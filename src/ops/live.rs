@@ -37,10 +37,7 @@ impl Live {
     /// # Errors
     /// `repo-corrupt`; those of reading a ref.
     pub(super) fn look_up(ctx: &Ctx, agent: Agent, worktrees: &[Worktree]) -> Result<Live> {
-        let policy = match agent.policy {
-            Some(blob) => policy::load(&ctx.repo, blob)?,
-            None => None,
-        };
+        let policy = policy::of_agent(&ctx.repo, &agent)?;
         let (target, target_tip) = base_of(ctx, &agent, None)?;
         let tip = match &agent.branch {
             Some(branch) => ctx.repo.tip(branch)?.oid(),

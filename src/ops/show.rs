@@ -80,10 +80,7 @@ pub struct PathReport {
 pub fn show(ctx: &Ctx, who: &str) -> Result<ShowReport> {
     let ledger = Ledger::new(&ctx.repo);
     let agent = find(ctx, &ledger, who)?;
-    let policy = match agent.policy {
-        Some(blob) => policy::load(&ctx.repo, blob)?,
-        None => None,
-    };
+    let policy = policy::of_agent(&ctx.repo, &agent)?;
     let (whitelist, denylist, checks) = match policy {
         Some(policy) => (
             Some(policy.whitelist),
@@ -140,10 +137,7 @@ pub fn invocation(ctx: &Ctx, who: &str) -> Result<Invocation> {
             crate::domain::prompt::GIT_BAN
         )));
     }
-    let policy = match agent.policy {
-        Some(blob) => policy::load(&ctx.repo, blob)?,
-        None => None,
-    };
+    let policy = policy::of_agent(&ctx.repo, &agent)?;
     let subagent_type = policy.map(|policy| policy.subagent_type).or(agent.role);
     Ok(Invocation {
         subagent_type: subagent_type.unwrap_or_default(),

@@ -1,8 +1,9 @@
 //! The policy as objects: a blob for the ledger to name, and a commit for the keep chain to hold.
 
 use super::excludes::Excludes;
+use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::identity::Identities;
 use crate::git::objects::NewCommit;
@@ -52,4 +53,30 @@ pub fn write(
 /// `repo-corrupt` when the blob is missing.
 pub fn load(repo: &Repo, blob: Oid) -> Result<Option<Policy>> {
     Ok(Policy::from_bytes(&repo.read_blob(blob)?))
+}
+
+/// The policy that binds an agent; `None` for one that was never given any, or none that we can read.
+///
+/// # Errors
+/// As [`load`].
+pub fn of_agent(repo: &Repo, agent: &Agent) -> Result<Option<Policy>> {
+    match agent.policy {
+        Some(blob) => load(repo, blob),
+        None => Ok(None),
+    }
+}
+
+/// The policy that binds an agent.
+///
+/// # Errors
+/// As [`load`]; `agent-state` for an agent without a policy.
+pub fn require(repo: &Repo, agent: &Agent) -> Result<Policy> {
+    of_agent(repo, agent)?.ok_or_else(|| {
+        let id = agent.id.short();
+        Error::new(
+            Code::AgentState,
+            format!("the ledger holds no policy for agent {id}"),
+        )
+        .hint(format!("to see its history, run git agent log {id}"))
+    })
 }

@@ -26,6 +26,15 @@ pub struct Place {
     pub bundle_required: bool,
 }
 
+/// What the caller asked for, and what will come of it here.
+#[derive(Clone, Copy)]
+pub(super) struct Wishes<'a> {
+    pub options: &'a RunOptions,
+    /// Whether a fence of ours is going to stand around the command, so that a host has to leave its own off:
+    /// one cannot be put up inside the other.
+    pub fenced: bool,
+}
+
 /// What one run is about.
 pub(super) struct Commission {
     /// The agent.
@@ -52,15 +61,15 @@ impl Commission {
         ctx: &Ctx,
         plan: &SpawnPlan,
         command: Vec<OsString>,
-        options: &RunOptions,
+        wishes: Wishes<'_>,
     ) -> Result<Commission> {
         let place = Place {
             directory: plan.directory(ctx)?,
             bundle: plan.bundle_path(ctx),
             bundle_required: plan.bundle_required,
         };
-        let assignment = Assignment::of_spawn(ctx, plan, &options.prompt)?;
-        Commission::new(ctx, (plan.id, place, assignment), command, options)
+        let assignment = Assignment::of_spawn(ctx, plan, &wishes.options.prompt)?;
+        Commission::new(ctx, (plan.id, place, assignment), command, wishes)
     }
 
     /// For an agent that works in `directory`.
@@ -71,19 +80,10 @@ impl Commission {
         ctx: &Ctx,
         (agent, directory): (&Agent, PathBuf),
         command: Vec<OsString>,
-        options: &RunOptions,
+        wishes: Wishes<'_>,
     ) -> Result<Commission> {
-        let policy = match agent.policy {
-            Some(blob) => policy::load(&ctx.repo, blob)?,
-            None => None,
-        };
-        let policy = policy.ok_or_else(|| {
-            let id = agent.id.short();
-            let message = format!("the ledger holds no policy for agent {id}");
-            Error::new(Code::AgentState, message)
-                .hint(format!("to see its history, run git agent log {id}"))
-        })?;
-        let assignment = Assignment::recall(ctx, agent, &policy, &options.prompt)?;
+        let policy = policy::require(&ctx.repo, agent)?;
+        let assignment = Assignment::recall(ctx, agent, &policy, &wishes.options.prompt)?;
         let own = layout::agent_dir(ctx.repo.common_dir(), agent.id).join("bundle");
         let place = Place {
             bundle: policy
@@ -93,15 +93,16 @@ impl Commission {
             bundle_required: policy.bundle_required,
             directory,
         };
-        Commission::new(ctx, (agent.id, place, assignment), command, options)
+        Commission::new(ctx, (agent.id, place, assignment), command, wishes)
     }
 
     fn new(
         ctx: &Ctx,
         (id, place, assignment): (AgentId, Place, Assignment),
         command: Vec<OsString>,
-        options: &RunOptions,
+        wishes: Wishes<'_>,
     ) -> Result<Commission> {
+        let options = wishes.options;
         let task = &assignment.task;
         let file = options.output.file.as_ref().or(task.output_file.as_ref());
         let wanted = file.is_some() || assignment.character.agent_type.is_some();
@@ -113,7 +114,7 @@ impl Commission {
         let output = output.transpose()?;
         let mut warnings = Vec::new();
         let command = match options.host {
-            Some(host) => recipe(host, &assignment, &command, options, &mut warnings)?,
+            Some(host) => recipe(host, &assignment, &command, wishes, &mut warnings)?,
             None => command,
         };
         let commission = Commission {
@@ -156,7 +157,7 @@ fn recipe(
     host: Host,
     assignment: &Assignment,
     words: &[OsString],
-    options: &RunOptions,
+    wishes: Wishes<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<Vec<OsString>> {
     let extra: Option<Vec<String>> = words
@@ -172,7 +173,7 @@ fn recipe(
             model: assignment.task.model.as_deref(),
             max_iterations: assignment.task.max_iterations,
             edits: assignment.role.edits,
-            fenced: super::is_fenced(options),
+            fenced: wishes.fenced,
             private: assignment.task.briefing.is_some(),
             extra: &extra,
         })

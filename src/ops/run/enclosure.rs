@@ -59,18 +59,7 @@ impl Enclosure {
         let Enforcement::Fenced(level) = plan.enforcement else {
             return Ok(());
         };
-        let policy = match agent.policy {
-            Some(blob) => policy::load(&ctx.repo, blob)?,
-            None => None,
-        };
-        let policy = policy.ok_or_else(|| {
-            let id = agent.id.short();
-            Error::new(
-                Code::AgentState,
-                format!("the ledger holds no policy for agent {id}"),
-            )
-            .hint(format!("to see its history, run git agent log {id}"))
-        })?;
+        let policy = policy::require(&ctx.repo, agent)?;
         // The answer may go to a place that is not the agent's own.
         let answer = plan.commission.output.as_ref();
         let mut allow = plan.options.allow_write.clone();

@@ -190,10 +190,7 @@ fn is_judged(ctx: &Ctx, plan: &RunPlan, agent: &Agent) -> Result<bool> {
     if plan.options.no_verify || agent.isolation == Some(Isolation::Worktree) {
         return Ok(!plan.options.no_verify);
     }
-    let policy = match agent.policy {
-        Some(blob) => policy::load(&ctx.repo, blob)?,
-        None => None,
-    };
+    let policy = policy::of_agent(&ctx.repo, agent)?;
     Ok(policy.is_some_and(|policy| policy.bundle_required))
 }
 

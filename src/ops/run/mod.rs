@@ -65,7 +65,7 @@ use crate::proc::launch::not_found;
 use crate::proc::sandbox;
 use crate::store::layout;
 use crate::store::ledger::Ledger;
-use commission::Commission;
+use commission::{Commission, Wishes};
 use output::OutputWish;
 use prompt::PromptWish;
 use std::ffi::OsString;
@@ -131,10 +131,14 @@ pub fn plan(
     options: RunOptions,
 ) -> Result<RunPlan> {
     let enforcement = sandbox::enforcement(options.sandbox)?;
+    let wishes = Wishes {
+        options: &options,
+        fenced: matches!(enforcement, Enforcement::Fenced(_)),
+    };
     let (worker, commission) = match target {
         Target::Task(draft) => {
             let plan = spawn::plan(ctx, *draft, &SpawnOptions::default())?;
-            let commission = Commission::of_spawn(ctx, &plan, command, &options)?;
+            let commission = Commission::of_spawn(ctx, &plan, command, wishes)?;
             (Worker::New(Box::new(plan)), commission)
         }
         Target::Agent(who) => {
@@ -142,7 +146,7 @@ pub fn plan(
             let agent = show::find(ctx, &Ledger::new(&ctx.repo), &who)?;
             require_startable(&agent)?;
             let place = directory_of(ctx, &agent)?;
-            let commission = Commission::of_agent(ctx, (&agent, place), command, &options)?;
+            let commission = Commission::of_agent(ctx, (&agent, place), command, wishes)?;
             (Worker::Known(Box::new(agent)), commission)
         }
     };
@@ -159,15 +163,6 @@ pub fn plan(
         enforcement,
         options,
     })
-}
-
-/// Whether a fence of ours is going to stand around the command, so that a host has to leave its own off: one
-/// cannot be put up inside the other.
-fn is_fenced(options: &RunOptions) -> bool {
-    matches!(
-        sandbox::enforcement(options.sandbox),
-        Ok(Enforcement::Fenced(_))
-    )
 }
 
 /// A name without a slash must be on the path. Any other is looked up where the command runs, which need
