@@ -46,6 +46,17 @@ fn targets_hold_for_their_seeds_cut_anywhere() {
     }
 }
 
+/// What a dev-dependency turns on in tests alone would hide that the shipped program reads numbers otherwise.
+#[test]
+fn the_shipped_program_keeps_the_numbers_of_a_message() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("readable");
+    let json = manifest
+        .lines()
+        .find(|line| line.starts_with("serde_json ="))
+        .expect("a dependency");
+    assert!(json.contains("\"float_roundtrip\""), "{json}");
+}
+
 #[test]
 fn every_target_is_built_documented_and_tested() {
     let names: BTreeSet<_> = TARGETS
