@@ -2,17 +2,12 @@
 //! here but which operation runs and how its report looks.
 
 mod archive;
-mod background;
-mod batch;
-mod board;
 mod check;
-mod commission;
 mod commit;
 mod decide;
 mod diff;
 mod discard;
 mod doctor;
-mod fenced;
 mod gc;
 mod hook;
 mod hooks;
@@ -20,7 +15,6 @@ mod host_hook;
 mod init;
 mod list;
 mod logs;
-mod manner;
 mod merge;
 mod overlap;
 mod ps;
@@ -39,7 +33,6 @@ mod show;
 mod spawn;
 mod stop;
 mod style;
-mod target;
 mod terminal;
 mod tree;
 mod ui;
@@ -47,7 +40,6 @@ mod unite;
 mod verbs;
 mod verify;
 mod wait;
-mod warden;
 mod watch;
 
 use clap::Parser;

@@ -1,10 +1,11 @@
 //! Every verb, in the order in which help lists them, and what it calls.
 
+use super::run::{background, fenced, warden};
 use super::ui::Ui;
 use super::{
-    archive, background, check, commit, decide, diff, discard, doctor, fenced, gc, hook, hooks,
-    init, list, logs, merge, overlap, ps, receive, report, rescue, roles, run, schema, send,
-    settle, shell, show, spawn, stop, tree, unite, verify, wait, warden,
+    archive, check, commit, decide, diff, discard, doctor, gc, hook, hooks, init, list, logs,
+    merge, overlap, ps, receive, report, rescue, roles, run, schema, send, settle, shell, show,
+    spawn, stop, tree, unite, verify, wait,
 };
 use crate::error::{Exit, Result};
 use crate::ops::Ctx;

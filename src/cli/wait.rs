@@ -1,6 +1,6 @@
 //! `git agent wait`
 
-use super::target::some_time;
+use super::run::some_time;
 use super::ui::Ui;
 use crate::error::{Exit, Result};
 use crate::ops::Ctx;

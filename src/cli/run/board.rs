@@ -1,7 +1,7 @@
 //! The lines at the end of a terminal that say what is under way.
 
-use super::render::table::{age, cut};
-use super::terminal::width;
+use crate::cli::render::table::{age, cut};
+use crate::cli::terminal::width;
 use crate::ops::run::batch::News;
 use std::collections::BTreeMap;
 use std::io::Write;

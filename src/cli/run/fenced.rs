@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 /// Become a command that can write nowhere but in the places named; `run` calls this
 #[derive(Debug, clap::Args)]
-pub(super) struct FencedArgs {
+pub(in crate::cli) struct FencedArgs {
     /// What has to be enforced
     #[arg(long, value_name = "LEVEL", value_parser = level)]
     level: Level,
@@ -29,7 +29,7 @@ fn level(word: &str) -> Result<Level, String> {
 }
 
 /// Opens no repository: a fence has nothing to do with where the command runs.
-pub(super) fn run(args: FencedArgs) -> Result<Exit> {
+pub(in crate::cli) fn run(args: FencedArgs) -> Result<Exit> {
     let fence = Fence {
         writable: args.write,
     };

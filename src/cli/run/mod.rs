@@ -1,18 +1,29 @@
-//! `git agent run`
+//! `git agent run`, and the hidden verbs by which this program starts itself for it: `supervise` goes on
+//! without the caller, `warden` watches over the command, `launch` and `fenced` become it.
 
-use super::commission::CommissionArgs;
-use super::manner::{Manner, Way};
-use super::target::{Asked, some_time};
+pub(super) mod background;
+mod batch;
+mod board;
+mod commission;
+pub(super) mod fenced;
+mod manner;
+mod target;
+pub(super) mod warden;
+
+pub(super) use target::some_time;
+
 use super::ui::{Format, Ui};
-use super::{background, batch};
 use crate::domain::sandbox::Mode;
 use crate::error::{Exit, Result};
 use crate::ops::Ctx;
-use crate::ops::run::{self, Echo, RunOptions, RunReport, StartReport};
+use crate::ops::run::{self, Echo, RunOptions, RunReport};
 use crate::ops::spawn;
+use commission::CommissionArgs;
+use manner::{Manner, Way};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
+use target::Asked;
 
 /// Run a command for an agent in its worktree, wait for it, record it and judge the work
 #[derive(Debug, clap::Args)]
@@ -91,19 +102,6 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs) -> Result<Exit> {
         ui.answer(&report)?;
     }
     Ok(Exit::Child(report.exit_code))
-}
-
-/// The run that another process of ours was asked for; gives the status to end with.
-pub(super) fn supervised(
-    ctx: &Ctx,
-    args: RunArgs,
-    begun: &mut dyn FnMut(&StartReport),
-) -> Result<u8> {
-    let echo = Echo {
-        begun: Some(Box::new(begun)),
-        ..Echo::default()
-    };
-    Ok(one(ctx, args, echo)?.exit_code)
 }
 
 fn one(ctx: &Ctx, args: RunArgs, echo: Echo<'_>) -> Result<RunReport> {

@@ -1,7 +1,7 @@
 //! What a `run` is asked for.
 
-use super::spawn::read_task;
-use super::ui::{Format, Ui};
+use crate::cli::spawn::read_task;
+use crate::cli::ui::{Format, Ui};
 use crate::domain::task::parse_duration;
 use crate::error::{Exit, Result};
 use crate::ops::Ctx;
@@ -60,7 +60,7 @@ fn target(ctx: &Ctx, text: String) -> Result<Target> {
 }
 
 /// Reads a time that is more than none.
-pub(super) fn some_time(text: &str) -> Result<Duration, String> {
+pub(in crate::cli) fn some_time(text: &str) -> Result<Duration, String> {
     match parse_duration(text)? {
         Duration::ZERO => Err("a command needs more time than none".to_owned()),
         limit => Ok(limit),

@@ -1,10 +1,10 @@
 //! `git agent run` for more than one agent
 
 use super::board::Board;
-use super::render::batch::{BatchAnswer, ended, row};
 use super::target::Asked;
-use super::terminal::is_watched;
-use super::ui::{Format, Ui};
+use crate::cli::render::batch::{BatchAnswer, ended, row};
+use crate::cli::terminal::is_watched;
+use crate::cli::ui::{Format, Ui};
 use crate::error::{Exit, Result};
 use crate::ops::Ctx;
 use crate::ops::run::batch::{self, News};

@@ -1,18 +1,19 @@
 //! `git agent run --background`, and `git agent supervise`, which is that run. Not for people.
 
-use super::ui::{Format, Ui};
-use super::verbs::Command;
-use super::{Cli, run};
+use super::RunArgs;
+use crate::cli::Cli;
+use crate::cli::ui::{Format, Ui};
+use crate::cli::verbs::Command;
 use crate::error::{Error, Exit, Result};
 use crate::ops::Ctx;
-use crate::ops::run::{StartReport, detach, hand_over};
+use crate::ops::run::{Echo, StartReport, detach, hand_over};
 use clap::Parser;
 use std::ffi::OsString;
 use std::io::Write;
 
 /// Do what these words say, and let go of the caller when the command works
 #[derive(Debug, clap::Args)]
-pub(super) struct SuperviseArgs {
+pub(in crate::cli) struct SuperviseArgs {
     /// Words of a `run`
     #[arg(last = true, required = true)]
     words: Vec<OsString>,
@@ -33,7 +34,7 @@ pub(super) fn start(ctx: &Ctx, ui: &Ui, quiet: bool) -> Result<Exit> {
     Ok(over.failed.map_or(Exit::Yes, Exit::Child))
 }
 
-pub(super) fn run(args: SuperviseArgs) -> Result<Exit> {
+pub(in crate::cli) fn run(args: SuperviseArgs) -> Result<Exit> {
     let words = std::iter::once("git-agent".into()).chain(args.words);
     let cli = Cli::try_parse_from(words)
         .map_err(|error| Error::bug(format!("a run that was asked for is none: {error}")))?;
@@ -42,8 +43,17 @@ pub(super) fn run(args: SuperviseArgs) -> Result<Exit> {
     };
     let mut ui = Ui::of_process(cli.format);
     let ctx = Ctx::of_process()?;
-    let told = run::supervised(&ctx, args, &mut |report| begun(&mut ui, report));
+    let told = supervised(&ctx, args, &mut |report| begun(&mut ui, report));
     Ok(told.map_or_else(|error| ui.fail(&error), Exit::Child))
+}
+
+/// Gives the status to end with.
+fn supervised(ctx: &Ctx, args: RunArgs, begun: &mut dyn FnMut(&StartReport)) -> Result<u8> {
+    let echo = Echo {
+        begun: Some(Box::new(begun)),
+        ..Echo::default()
+    };
+    Ok(super::one(ctx, args, echo)?.exit_code)
 }
 
 /// From here on nobody listens: whoever started us has read the answer to its end.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Watch over a command
 #[derive(Debug, clap::Args)]
-pub(super) struct WardenArgs {
+pub(in crate::cli) struct WardenArgs {
     /// Process that waits for it
     #[arg(long)]
     parent: u32,
@@ -29,7 +29,7 @@ pub(super) struct WardenArgs {
 
 /// Become a command
 #[derive(Debug, clap::Args)]
-pub(super) struct LaunchArgs {
+pub(in crate::cli) struct LaunchArgs {
     /// Process that watches over it
     #[arg(long)]
     warden: u32,
@@ -38,7 +38,7 @@ pub(super) struct LaunchArgs {
     command: Vec<OsString>,
 }
 
-pub(super) fn run(args: WardenArgs) -> Result<Exit> {
+pub(in crate::cli) fn run(args: WardenArgs) -> Result<Exit> {
     let order = Order {
         program: Env::of_process()?.require_program()?.to_owned(),
         parent: args.parent,
@@ -50,7 +50,7 @@ pub(super) fn run(args: WardenArgs) -> Result<Exit> {
     keep(&order).map(Exit::Child)
 }
 
-pub(super) fn run_launch(args: &LaunchArgs) -> Result<Exit> {
+pub(in crate::cli) fn run_launch(args: &LaunchArgs) -> Result<Exit> {
     match args.command.split_first() {
         Some((program, arguments)) => Err(launch(args.warden, program, arguments)),
         None => Err(Error::bug("a command has a first word")),
