@@ -11,12 +11,17 @@
     reason = "a bench reads its arguments and prints"
 )]
 
+mod support;
+
 use git_agent::git::Repo;
 use git_agent::store::hooks::{Route, Site, install};
 use git_agent::store::layout;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use support::agents::spawn;
+use support::clock::{median_of, medians, milliseconds, time};
+use support::repository::{clone, generate};
+use support::{AGENT, arguments, git};
 
 const TASK: &str = r#"role = "edit-local"
 task = "Change one file of the library again and again."
@@ -24,12 +29,11 @@ task = "Change one file of the library again and again."
 whitelist = ["src/**"]
 "#;
 
+/// What is changed again and again.
+const FILE: &str = "src/0/0/0.txt";
+
 fn main() {
-    // Cargo adds `--bench` of its own.
-    let mut arguments = std::env::args()
-        .skip(1)
-        .filter(|word| !word.starts_with("--"))
-        .filter_map(|word| word.parse().ok());
+    let mut arguments = arguments().into_iter().filter_map(|word| word.parse().ok());
     let files = arguments.next().unwrap_or(10_000);
     let rounds = arguments.next().unwrap_or(15);
     let dir = tempfile::tempdir().expect("temporary directory");
@@ -42,11 +46,12 @@ fn main() {
         ("reference-transaction", &["--no-verify"][..]),
         ("all hooks", &[]),
     ] {
-        let (with, without) = alternate(
-            rounds,
-            || time_commit(&worktree, &[], options),
-            || time_commit(&worktree, &["-c", "core.hooksPath=/dev/null"], options),
-        );
+        let [with, without] = medians(rounds, |_| {
+            [
+                time_commit(&worktree, &[], options),
+                time_commit(&worktree, &["-c", "core.hooksPath=/dev/null"], options),
+            ]
+        });
         println!(
             "{name}, {files} files: commit {:.1} ms, without {:.1} ms, added {:.1} ms",
             milliseconds(with),
@@ -66,79 +71,32 @@ fn time_install(worktree: &Path, rounds: usize) -> Duration {
         worktree,
         home: None,
     };
-    let program = Path::new(env!("CARGO_BIN_EXE_git-agent"));
-    let mut times: Vec<_> = (0..rounds)
-        .map(|_| {
-            let start = Instant::now();
-            install(&site, program, Route::Directory).expect("installed");
-            start.elapsed()
-        })
-        .collect();
-    times.sort();
-    times[rounds / 2]
+    median_of(rounds, |_| {
+        install(&site, Path::new(AGENT), Route::Directory).expect("installed");
+    })
 }
 
 /// A repository of that many files with one agent; gives the agent's worktree.
 fn make_agent(directory: &Path, files: usize) -> PathBuf {
-    let repo = directory.join("repo");
-    git(
-        directory,
-        &["init", "--quiet", "--initial-branch=main", "repo"],
-    );
-    for number in 0..files {
-        let path = repo.join(format!("src/{:03}/{number}.rs", number / 100));
-        std::fs::create_dir_all(path.parent().expect("a directory")).expect("directories");
-        std::fs::write(path, format!("// {number}\n")).expect("write");
-    }
-    git(&repo, &["add", "--all"]);
-    git(&repo, &["commit", "--quiet", "--message=first"]);
+    let origin = directory.join("origin");
+    generate(&origin, files);
+    let repo = clone(directory, "repo", "--no-bare", &origin);
     let task = directory.join("task.toml");
     std::fs::write(&task, TASK).expect("write");
-    let status = Command::new(env!("CARGO_BIN_EXE_git-agent"))
-        .current_dir(&repo)
-        .args(["spawn", "--format=json", "--path"])
-        .arg(directory.join("linked"))
-        .arg(&task)
-        .stdout(std::process::Stdio::null())
-        .status();
-    assert!(status.expect("git-agent starts").success());
-    directory.join("linked")
-}
-
-fn alternate(
-    rounds: usize,
-    mut one: impl FnMut() -> Duration,
-    mut other: impl FnMut() -> Duration,
-) -> (Duration, Duration) {
-    // The first round of each warms the cache.
-    one();
-    other();
-    let mut times: (Vec<_>, Vec<_>) = (0..rounds).map(|_| (one(), other())).unzip();
-    times.0.sort();
-    times.1.sort();
-    (times.0[rounds / 2], times.1[rounds / 2])
+    spawn(&repo, &task, 1).remove(0).worktree
 }
 
 fn time_commit(worktree: &Path, before: &[&str], options: &[&str]) -> Duration {
-    let path = worktree.join("src/000/0.rs");
+    let path = worktree.join(FILE);
     let text = std::fs::read_to_string(&path).expect("read");
-    std::fs::write(&path, format!("{text}// more\n")).expect("write");
-    git(worktree, &["add", "src/000/0.rs"]);
-    let words = [before, &["commit", "--quiet", "--message=work"], options].concat();
-    let start = Instant::now();
-    git(worktree, &words);
-    start.elapsed()
-}
-
-fn git(directory: &Path, words: &[&str]) {
-    let status = Command::new("git")
-        .current_dir(directory)
-        .args(["-c", "user.name=A", "-c", "user.email=a@example.com"])
-        .args(words)
-        .status();
-    assert!(status.expect("git starts").success(), "git {words:?}");
-}
-
-fn milliseconds(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e3
+    std::fs::write(&path, format!("{text}more\n")).expect("write");
+    git(worktree, &["add", FILE]);
+    let words = [
+        &["git"],
+        before,
+        &["commit", "--quiet", "--message=work"],
+        options,
+    ]
+    .concat();
+    time(worktree, &words)
 }

@@ -11,10 +11,15 @@
     reason = "a bench reads its arguments and prints"
 )]
 
+mod support;
+
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use support::agents::spawn;
+use support::clock::{median, milliseconds};
+use support::{AGENT, arguments, command, git};
 
 const TASK: &str = r#"role = "edit-local"
 task = "Change one file of very many and nothing else."
@@ -23,8 +28,7 @@ whitelist = ["d1/**"]
 "#;
 
 fn main() {
-    // Cargo adds `--bench` of its own.
-    let mut numbers = std::env::args().filter_map(|word| word.parse().ok());
+    let mut numbers = arguments().into_iter().filter_map(|word| word.parse().ok());
     let files: usize = numbers.next().unwrap_or(100_000);
     let rounds: usize = numbers.next().unwrap_or(51);
     let dir = tempfile::tempdir().expect("temporary directory");
@@ -32,7 +36,9 @@ fn main() {
         .expect("there")
         .join("repo");
     make_repository(&top, files);
-    let worktree = spawn(&top);
+    let task = top.with_file_name("task.toml");
+    std::fs::write(&task, TASK).expect("written");
+    let worktree = spawn(&top, &task, 1).remove(0).worktree;
     let write = |path: &str| {
         format!(r#"{{"tool_name":"Write","tool_input":{{"file_path":"{path}","content":"x"}}}}"#)
     };
@@ -59,20 +65,15 @@ fn main() {
     ];
     println!("{files} files, median of {rounds}, ms");
     for (name, directory, payload) in cases {
-        let time = median(rounds, || pre_tool(directory, &payload));
-        println!("{:6.1}  {name}", time.as_secs_f64() * 1e3);
+        let time = typical(rounds, || pre_tool(directory, &payload));
+        println!("{:6.1}  {name}", milliseconds(time));
     }
-    let git = median(rounds, || {
-        let mut command = Command::new("git");
-        command
-            .args(["rev-parse", "--show-toplevel"])
-            .stdout(Stdio::null());
-        timed(command.current_dir(&worktree), b"")
+    let words = ["git", "rev-parse", "--show-toplevel"];
+    let git = typical(rounds, || {
+        let mut command = command(&worktree, &words);
+        timed(command.stdout(Stdio::null()), b"")
     });
-    println!(
-        "{:6.1}  git rev-parse --show-toplevel",
-        git.as_secs_f64() * 1e3
-    );
+    println!("{:6.1}  {}", milliseconds(git), words.join(" "));
 }
 
 fn make_repository(top: &Path, files: usize) {
@@ -84,48 +85,14 @@ fn make_repository(top: &Path, files: usize) {
         let text = number.to_string();
         std::fs::write(directory.join(format!("f{number}.txt")), text).expect("written");
     }
-    for words in [
-        &["init", "--quiet"][..],
-        &["add", "."],
-        &[
-            "-c",
-            "user.name=a",
-            "-c",
-            "user.email=a@example.com",
-            "commit",
-            "--quiet",
-            "-m",
-            "all",
-        ],
-    ] {
-        let status = Command::new("git").current_dir(top).args(words).status();
-        assert!(status.expect("git starts").success(), "git {words:?}");
-    }
-}
-
-fn spawn(top: &Path) -> PathBuf {
-    let task = top.with_file_name("task.toml");
-    std::fs::write(&task, TASK).expect("written");
-    let mut command = agent(top);
-    let output = command.arg("spawn").arg(&task).output().expect("starts");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let worktrees = std::fs::read_dir(top.join(".claude/worktrees")).expect("there");
-    worktrees.flatten().next().expect("one").path()
-}
-
-fn agent(directory: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_git-agent"));
-    command.current_dir(directory).env_remove("GIT_AGENT_ID");
-    command
+    git(top, &["init", "--quiet"]);
+    git(top, &["add", "."]);
+    git(top, &["commit", "--quiet", "-m", "all"]);
 }
 
 fn pre_tool(directory: &Path, payload: &str) -> Duration {
-    let mut command = agent(directory);
-    timed(command.args(["hook", "pre-tool"]), payload.as_bytes())
+    let mut command = command(directory, &[AGENT, "hook", "pre-tool"]);
+    timed(&mut command, payload.as_bytes())
 }
 
 fn timed(command: &mut Command, input: &[u8]) -> Duration {
@@ -140,10 +107,8 @@ fn timed(command: &mut Command, input: &[u8]) -> Duration {
     start.elapsed()
 }
 
-fn median(rounds: usize, mut run: impl FnMut() -> Duration) -> Duration {
+fn typical(rounds: usize, mut run: impl FnMut() -> Duration) -> Duration {
     // The first one warms the cache.
     run();
-    let mut times: Vec<_> = (0..rounds.max(1)).map(|_| run()).collect();
-    times.sort();
-    times[times.len() / 2]
+    median((0..rounds.max(1)).map(|_| run()).collect())
 }

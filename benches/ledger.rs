@@ -10,6 +10,8 @@
     reason = "a measuring program: it prints, reads the clock, and may panic"
 )]
 
+mod support;
+
 use chrono::Utc;
 use git_agent::domain::event::What;
 use git_agent::domain::oid::Oid;
@@ -20,24 +22,24 @@ use git_agent::store::ledger::Ledger;
 use sha1::Digest;
 use std::io::Read;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
+use support::clock::median_of;
+use support::{arguments, command, git, run, text};
 
 const PROCESSES: usize = 64;
 const APPENDS_EACH: usize = 40;
 
 fn main() {
-    let arguments: Vec<_> = std::env::args().collect();
+    let arguments = arguments();
     let words: Vec<_> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
-        [_, "append", directory, writer] => {
-            append_many(Path::new(directory), writer.parse().unwrap())
-        }
-        [_, "find", directory, who] => {
+        ["append", directory, writer] => append_many(Path::new(directory), writer.parse().unwrap()),
+        ["find", directory, who] => {
             let repo = Repo::open(Path::new(directory)).unwrap();
             Ledger::new(&repo).find(who).unwrap();
         }
-        [_, "list", directory] => {
+        ["list", directory] => {
             let repo = Repo::open(Path::new(directory)).unwrap();
             assert!(!Ledger::new(&repo).agents().unwrap().is_empty());
         }
@@ -49,15 +51,11 @@ fn measure() {
     for rows in [0, 1_000, 10_000, 100_000] {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path();
-        let status = Command::new("git")
-            .args(["init", "--quiet"])
-            .current_dir(path)
-            .status();
-        assert!(status.unwrap().success());
+        git(path, &["init", "--quiet"]);
         let repo = Repo::open(path).unwrap();
         fill(&repo, rows);
         let ledger = Ledger::new(&repo);
-        let append = median(100, |round| {
+        let append = median_of(100, |round| {
             ledger
                 .append(oid(rows + round), "bench", event(round), Utc::now())
                 .unwrap();
@@ -66,19 +64,18 @@ fn measure() {
         if rows == 0 {
             continue;
         }
-        let text = path.to_str().unwrap();
         let id = oid(rows / 2).to_hex();
-        let find = median(21, |_| start(&["find", text, &id[..8]]));
+        let find = median_of(21, |_| start(&["find", text(path), &id[..8]]));
         println!("{rows:>7} rows  find by id, process    {find:>10.2?}");
-        let cold = median(3, |_| {
+        let cold = median_of(3, |_| {
             let _ = std::fs::remove_dir_all(path.join(".git/agents/cache"));
-            start(&["list", text]);
+            start(&["list", text(path)]);
         });
         println!("{rows:>7} rows  list cold, process     {cold:>10.2?}");
-        let warm = median(9, |_| start(&["list", text]));
+        let warm = median_of(9, |_| start(&["list", text(path)]));
         println!("{rows:>7} rows  list, process          {warm:>10.2?}");
         let name = format!("n{}", rows / 2);
-        let by_name = median(9, |_| start(&["find", text, &name]));
+        let by_name = median_of(9, |_| start(&["find", text(path), &name]));
         println!("{rows:>7} rows  find by name, process  {by_name:>10.2?}");
         let per_second = storm(path);
         println!("{rows:>7} rows  {PROCESSES} processes append   {per_second:>8.0}/s");
@@ -88,13 +85,7 @@ fn measure() {
 /// Starts this program again and waits for it.
 fn start(arguments: &[&str]) {
     let program = std::env::current_exe().unwrap();
-    assert!(
-        Command::new(program)
-            .args(arguments)
-            .status()
-            .unwrap()
-            .success()
-    );
+    run(Path::new("."), &[&[text(&program)], arguments].concat());
 }
 
 /// All processes behind a barrier; appends per second.
@@ -102,11 +93,8 @@ fn storm(path: &Path) -> f64 {
     let program = std::env::current_exe().unwrap();
     let mut children: Vec<_> = (0..PROCESSES)
         .map(|writer| {
-            Command::new(&program)
-                .args(["append", path.to_str().unwrap(), &writer.to_string()])
-                .stdin(Stdio::piped())
-                .spawn()
-                .unwrap()
+            let words = [text(&program), "append", text(path), &writer.to_string()];
+            command(path, &words).stdin(Stdio::piped()).spawn().unwrap()
         })
         .collect();
     // Long enough for all to be at the barrier; a measurement, not a test.
@@ -147,21 +135,11 @@ fn fill(repo: &Repo, rows: usize) {
     let tree = put(repo, Oid::EMPTY_TREE, batch).unwrap();
     let who = chain::identity(repo, Utc::now());
     let commit = chain::commit(repo, tree, &[], &who, "bench").unwrap();
-    let git = |arguments: &[&str]| {
-        let status = Command::new("git")
-            .args(arguments)
-            .current_dir(repo.common_dir())
-            .status();
-        assert!(status.unwrap().success());
-    };
-    git(&[
-        "update-ref",
-        "--create-reflog",
-        "refs/notes/agents",
-        &commit.to_hex(),
-    ]);
-    git(&["repack", "-a", "-d", "-q"]);
-    git(&["prune-packed", "-q"]);
+    let (place, tip) = (repo.common_dir(), commit.to_hex());
+    let update = ["update-ref", "--create-reflog", "refs/notes/agents", &tip];
+    git(place, &update);
+    git(place, &["repack", "-a", "-d", "-q"]);
+    git(place, &["prune-packed", "-q"]);
 }
 
 /// A row as spawn writes it.
@@ -193,16 +171,4 @@ fn event(number: usize) -> What {
 
 fn oid(number: usize) -> Oid {
     Oid::from_slice(&sha1::Sha1::digest(number.to_be_bytes())).unwrap()
-}
-
-fn median(rounds: usize, mut run: impl FnMut(usize)) -> Duration {
-    let mut times: Vec<_> = (0..rounds)
-        .map(|round| {
-            let begin = Instant::now();
-            run(round);
-            begin.elapsed()
-        })
-        .collect();
-    times.sort();
-    times[rounds / 2]
 }

@@ -10,6 +10,8 @@
     reason = "a measuring program: it prints, reads the clock, and may panic"
 )]
 
+mod support;
+
 use chrono::{DateTime, TimeDelta, Utc};
 use git_agent::domain::message::{Draft, Handing, Letter, Message, MessageId, Name};
 use git_agent::domain::stamp::Stamp;
@@ -21,19 +23,21 @@ use git_agent::wire::message::{encode, payload};
 use std::collections::HashSet;
 use std::io::Read;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
+use support::clock::{median, median_of};
+use support::{AGENT, arguments, command, git, text};
 
 const SENDERS: usize = 64;
 const RECEIVERS: usize = 8;
 const SENDS_EACH: usize = 20;
 
 fn main() {
-    let arguments: Vec<_> = std::env::args().collect();
+    let arguments = arguments();
     let words: Vec<_> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
-        [_, "send", directory, number] => send_many(Path::new(directory), number),
-        [_, "receive", directory] => receive_many(Path::new(directory)),
+        ["send", directory, number] => send_many(Path::new(directory), number),
+        ["receive", directory] => receive_many(Path::new(directory)),
         _ => measure(),
     }
 }
@@ -48,9 +52,9 @@ fn measure() {
         fill(&repo, messages);
         let mailbox = Mailbox::new(&repo);
         let reader = reader();
-        let send = median(50, |round| drop(post(&mailbox, &format!("s{round}"))));
+        let send = median_of(50, |round| drop(post(&mailbox, &format!("s{round}"))));
         println!("{messages:>7} messages  send                    {send:>10.2?}");
-        let receive = median(50, |_| {
+        let receive = median_of(50, |_| {
             let wanted = Wanted {
                 limit: Some(1),
                 ..Wanted::default()
@@ -59,21 +63,19 @@ fn measure() {
             assert_eq!(taken.unwrap().len(), 1);
         });
         println!("{messages:>7} messages  receive one             {receive:>10.2?}");
-        let send = median(15, |_| agent(path, &SEND, true));
+        let send = median_of(15, |_| agent(path, &SEND, true));
         println!("{messages:>7} messages  send, process           {send:>10.2?}");
         let receive = ["receive", "--agent=bench", "--limit=1"];
-        let receive = median(15, |_| agent(path, &receive, true));
+        let receive = median_of(15, |_| agent(path, &receive, true));
         println!("{messages:>7} messages  receive one, process    {receive:>10.2?}");
-        let nothing = median(15, |_| agent(path, &["receive", "--agent=nobody"], false));
+        let nothing = median_of(15, |_| agent(path, &["receive", "--agent=nobody"], false));
         println!("{messages:>7} messages  receive none, process   {nothing:>10.2?}");
-        let cold = median(3, |_| {
+        let cold = median_of(3, |_| {
             let _ = std::fs::remove_dir_all(path.join(".git/agents/cache"));
             agent(path, &["inbox", "--agent=bench"], true);
         });
         println!("{messages:>7} messages  inbox cold, process     {cold:>10.2?}");
-        let mut wakes: Vec<_> = (0..9).map(|_| wake(path)).collect();
-        wakes.sort();
-        let wake = wakes[4];
+        let wake = median((0..9).map(|_| wake(path)).collect());
         println!("{messages:>7} messages  send to woken receiver  {wake:>10.2?}");
         let per_second = storm(path);
         println!(
@@ -85,21 +87,15 @@ fn measure() {
 const SEND: [&str; 4] = ["send", "--type=notify", "--to=bench", "--payload=message=x"];
 
 fn agent(path: &Path, arguments: &[&str], succeeds: bool) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_git-agent"));
-    command.args(arguments).current_dir(path);
+    let mut command = command(path, &[&[AGENT], arguments].concat());
     command.stdout(Stdio::null()).stderr(Stdio::null());
     assert_eq!(command.status().unwrap().success(), succeeds);
 }
 
 /// From the start of a send to the end of a receiver that waited for it.
 fn wake(path: &Path) -> Duration {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_git-agent"));
-    command.args(["receive", "--agent=sleeper", "--wait"]);
-    let mut child = command
-        .current_dir(path)
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
+    let words = [AGENT, "receive", "--agent=sleeper", "--wait"];
+    let mut child = command(path, &words).stdout(Stdio::null()).spawn().unwrap();
     // Long enough for it to wait; a measurement, not a test.
     std::thread::sleep(Duration::from_millis(300));
     let begin = Instant::now();
@@ -152,8 +148,9 @@ fn storm(path: &Path) -> f64 {
 }
 
 fn start(path: &Path, order: &[&str]) -> Child {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.arg(order[0]).arg(path).args(&order[1..]);
+    let program = std::env::current_exe().unwrap();
+    let words = [&[text(&program), order[0], text(path)], &order[1..]].concat();
+    let mut command = command(path, &words);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     command.spawn().unwrap()
 }
@@ -278,24 +275,4 @@ fn letter(to: &str, text: &str) -> Letter {
 
 fn nonce() -> Nonce {
     Nonce(*uuid::Uuid::new_v4().as_bytes())
-}
-
-fn git(directory: &Path, arguments: &[&str]) {
-    let status = Command::new("git")
-        .args(arguments)
-        .current_dir(directory)
-        .status();
-    assert!(status.unwrap().success());
-}
-
-fn median<T>(rounds: usize, mut run: impl FnMut(usize) -> T) -> Duration {
-    let mut times: Vec<_> = (0..rounds)
-        .map(|round| {
-            let begin = Instant::now();
-            run(round);
-            begin.elapsed()
-        })
-        .collect();
-    times.sort();
-    times[rounds / 2]
 }

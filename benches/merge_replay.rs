@@ -10,17 +10,17 @@
     reason = "a bench reads its arguments and prints"
 )]
 
+mod support;
+
 use git_agent::domain::oid::Oid;
 use git_agent::git::Repo;
 use git_agent::git::merge::MergeResult;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
+use support::arguments;
 
 fn main() {
-    // Cargo adds `--bench` of its own.
-    let mut arguments = std::env::args()
-        .skip(1)
-        .filter(|word| !word.starts_with("--"));
+    let mut arguments = arguments().into_iter();
     let Some(repository) = arguments.next() else {
         println!("usage: cargo bench --bench merge_replay -- <repository> [count]");
         return;
@@ -131,10 +131,6 @@ fn merges(repository: &Path, count: usize) -> Vec<(Oid, Oid)> {
 }
 
 fn git(directory: &Path, words: &[&str]) -> Output {
-    let mut command = Command::new("git");
-    command
-        .current_dir(directory)
-        .env("LC_ALL", "C")
-        .args(words);
-    command.output().expect("git starts")
+    let mut command = support::command(directory, &[&["git"], words].concat());
+    command.env("LC_ALL", "C").output().expect("git starts")
 }

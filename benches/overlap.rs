@@ -13,20 +13,20 @@
     reason = "a bench reads its arguments and prints"
 )]
 
+mod support;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Instant;
+use support::agents::{Worker, spawn};
+use support::clock::{median_of, milliseconds};
+use support::repository::{clone, count_files};
+use support::{AGENT, arguments, run, text};
 
 /// The shape of the generated repository: directories, and files in each.
 const GENERATED: (usize, usize) = (400, 25);
 
 fn main() {
-    // Cargo adds `--bench` of its own.
-    let arguments: Vec<String> = std::env::args()
-        .skip(1)
-        .filter(|word| !word.starts_with("--"))
-        .collect();
+    let arguments = arguments();
     let number = |at: usize, otherwise: usize| {
         let word = arguments.get(at).and_then(|word| word.parse().ok());
         word.unwrap_or(otherwise)
@@ -34,21 +34,15 @@ fn main() {
     let repository = arguments.first().map_or("generated", String::as_str);
     let (agents, rounds) = (number(1, 100), number(2, 5));
     let dir = tempfile::tempdir().expect("temporary directory");
-    let main = dir.path().join("main");
-    match repository {
-        "generated" => generate(&main),
-        path => {
-            git(
-                dir.path(),
-                &["clone", "--quiet", "--shared", path, text(&main)],
-            );
-        }
-    }
+    let main = match repository {
+        "generated" => generate(&dir.path().join("main")),
+        path => clone(dir.path(), "main", "--no-bare", Path::new(path)),
+    };
     let fleet = Fleet::spawn(dir.path(), main, agents);
     fleet.measure(rounds);
 }
 
-fn generate(main: &Path) {
+fn generate(main: &Path) -> PathBuf {
     for directory in 0..GENERATED.0 {
         let directory = main.join(format!("src/part{directory:03}"));
         std::fs::create_dir_all(&directory).expect("directories");
@@ -60,12 +54,13 @@ fn generate(main: &Path) {
     git(main, &["init", "--quiet", "--initial-branch=main"]);
     git(main, &["add", "--all"]);
     git(main, &["commit", "--quiet", "--message=generated"]);
+    main.to_owned()
 }
 
 struct Fleet {
     main: PathBuf,
     task: PathBuf,
-    worktrees: Vec<PathBuf>,
+    workers: Vec<Worker>,
     /// Milliseconds of `spawn --dry-run` with one live agent.
     alone: f64,
 }
@@ -77,7 +72,7 @@ impl Fleet {
         let mut fleet = Fleet {
             main,
             task,
-            worktrees: Vec::new(),
+            workers: Vec::new(),
             alone: 0.0,
         };
         for number in 0..agents {
@@ -94,33 +89,31 @@ impl Fleet {
             if number == 1 {
                 fleet.alone = fleet.time_dry_spawn(5);
             }
-            let output = agent(&fleet.main, &["spawn", "--format=json", text(&fleet.task)]);
-            let report: serde_json::Value = serde_json::from_slice(&output).expect("JSON");
-            let worktree = PathBuf::from(report["worktree_abspath"].as_str().expect("a path"));
+            let worker = spawn(&fleet.main, &fleet.task, 1).remove(0);
+            let worktree = &worker.worktree;
             append(&worktree.join(file), &format!("agent {number}\n"));
-            git(&worktree, &["add", "--update"]);
+            git(worktree, &["add", "--update"]);
             git(
-                &worktree,
+                worktree,
                 &["commit", "--quiet", "--no-verify", "--message=work"],
             );
             std::fs::write(worktree.join(own).join("new.txt"), "new\n").expect("write");
             if number % 4 == 0 {
                 append(&worktree.join(shared), &format!("agent {number}\n"));
-                git(&worktree, &["add", "--update"]);
+                git(worktree, &["add", "--update"]);
             }
-            fleet.worktrees.push(worktree);
+            fleet.workers.push(worker);
         }
         fleet
     }
 
     fn measure(&self, rounds: usize) {
-        let files = String::from_utf8(git(&self.main, &["ls-files"])).expect("UTF-8");
-        let (agents, files) = (self.worktrees.len(), files.lines().count());
+        let (agents, files) = (self.workers.len(), count_files(&self.main));
         println!("{agents} agents, {files} files each");
         let status = median(rounds, || {
-            for worktree in &self.worktrees {
+            for worker in &self.workers {
                 let words = ["--no-optional-locks", "status", "--porcelain", "-uall"];
-                git(worktree, &words);
+                git(&worker.worktree, &words);
             }
         });
         println!("git status, all worktrees in turn {status:.0} ms");
@@ -136,10 +129,8 @@ impl Fleet {
         println!("overlap, nothing remembered {unseen:.0} ms");
         let known = median(rounds, || drop(agent(&self.main, &["overlap"])));
         println!("overlap, everything remembered {known:.0} ms");
-        for worktree in &self.worktrees {
-            let name = worktree.file_name().and_then(|name| name.to_str());
-            let id = name.and_then(|name| name.strip_prefix("agent-"));
-            agent(&self.main, &["done", id.expect("an id")]);
+        for worker in &self.workers {
+            agent(&self.main, &["done", &worker.id]);
         }
         let order = median(rounds, || drop(agent(&self.main, &["overlap", "--order"])));
         println!("overlap --order {order:.0} ms");
@@ -187,42 +178,16 @@ fn append(path: &Path, line: &str) {
 
 /// Milliseconds, after one round that warms the caches.
 fn median(rounds: usize, mut work: impl FnMut()) -> f64 {
-    let mut times: Vec<f64> = (0..=rounds)
-        .map(|_| {
-            let start = Instant::now();
-            work();
-            start.elapsed().as_secs_f64() * 1e3
-        })
-        .skip(1)
-        .collect();
-    times.sort_by(f64::total_cmp);
-    times[times.len() / 2]
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("UTF-8")
+    work();
+    milliseconds(median_of(rounds, |_| work()))
 }
 
 fn git(directory: &Path, words: &[&str]) -> Vec<u8> {
     // What the agents' hooks say is no part of this.
-    let mut command = Command::new("git");
-    command.args(["-c", "core.hooksPath=/dev/null"]);
-    run(command, directory, words)
+    let git = ["git", "-c", "core.hooksPath=/dev/null"];
+    run(directory, &[&git[..], words].concat()).stdout
 }
 
 fn agent(directory: &Path, words: &[&str]) -> Vec<u8> {
-    let program = env!("CARGO_BIN_EXE_git-agent");
-    run(Command::new(program), directory, words)
-}
-
-fn run(mut command: Command, directory: &Path, words: &[&str]) -> Vec<u8> {
-    command.current_dir(directory).args(words);
-    for name in ["AUTHOR", "COMMITTER"] {
-        command.env(format!("GIT_{name}_NAME"), "bench");
-        command.env(format!("GIT_{name}_EMAIL"), "bench@localhost");
-    }
-    let output = command.output().expect("starts");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{words:?}: {said}");
-    output.stdout
+    run(directory, &[&[AGENT], words].concat()).stdout
 }

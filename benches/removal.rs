@@ -17,38 +17,25 @@
     reason = "a bench reads its arguments and prints"
 )]
 
+mod support;
+
 use git_agent::git::Repo;
 use git_agent::ops::ctx::{Ctx, Env, Seams};
 use git_agent::ops::discard::{self, DiscardOptions};
 use serde_json::Value;
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use support::agents::{TASK, Worker, spawn};
+use support::clock::{median, medians, milliseconds, time};
+use support::repository::{clone, count_files, generate};
+use support::{AGENT, arguments, git, run, text};
 
-const AGENT: &str = env!("CARGO_BIN_EXE_git-agent");
-const TASK: &str = r#"role = "edit-local"
-task = "Change one file and add another one beside it."
-[scope]
-whitelist = ["bench/**"]
-"#;
-const BUNDLE: [(&str, &str); 5] = [
-    ("plan.md", "written\n"),
-    ("chatlog.md", "written\n"),
-    ("handoffs.md", "written\n"),
-    ("review.md", "written\n"),
-    ("progress.json", "{\"status\": \"done\"}\n"),
-];
 /// Agents that `gc` looks at.
 const CROWD: usize = 500;
 
 fn main() {
-    // Cargo adds `--bench` of its own.
-    let words: Vec<String> = std::env::args()
-        .skip(1)
-        .filter(|word| word != "--bench")
-        .collect();
+    let words = arguments();
     let Some(repository) = words.first() else {
         println!("usage: cargo bench --bench removal -- <repository>|--generate [rounds]");
         return;
@@ -56,16 +43,21 @@ fn main() {
     let rounds = words.get(1).and_then(|word| word.parse().ok()).unwrap_or(7);
     let dir = tempfile::tempdir().expect("temporary directory");
     let origin = match repository.as_str() {
-        "--generate" => generate(&dir.path().join("generated"), 12_000),
+        "--generate" => {
+            let origin = dir.path().join("generated");
+            generate(&origin, 12_000);
+            origin
+        }
         path => std::fs::canonicalize(path).expect("the repository"),
     };
     let scene = Scene::clone(dir.path(), "large", &origin);
     println!("cargo bench --bench removal -- {}", words.join(" "));
-    println!("{} files, {rounds} rounds\n", scene.files());
+    println!("{} files, {rounds} rounds\n", count_files(&scene.main));
     row("", "git", "git-agent");
     discards(&scene, rounds);
     merges(&scene, rounds);
-    let small = generate(&dir.path().join("little"), 100);
+    let small = dir.path().join("little");
+    generate(&small, 100);
     sweep(&Scene::clone(dir.path(), "small", &small));
 }
 
@@ -75,55 +67,19 @@ struct Scene {
     task: PathBuf,
 }
 
-/// An agent that wrote its bundle, a commit and something beyond.
-struct Worker {
-    id: String,
-    branch: String,
-    worktree: PathBuf,
-}
-
 impl Scene {
     fn clone(dir: &Path, name: &str, origin: &Path) -> Scene {
         let scene = Scene {
-            main: dir.join(name),
+            main: clone(dir, name, "--no-bare", origin),
             task: dir.join(format!("{name}.toml")),
         };
-        let words = ["clone", "--quiet", "--shared", text(origin)];
-        git(dir, &[&words[..], &[text(&scene.main)]].concat());
-        // Nobody tidies up meanwhile.
-        for key in ["gc.auto", "maintenance.auto"] {
-            git(&scene.main, &["config", key, "0"]);
-        }
         std::fs::write(&scene.task, TASK).expect("write");
         scene
     }
 
-    fn files(&self) -> usize {
-        let names = git(&self.main, &["ls-files", "-z"]).stdout;
-        names.iter().filter(|&&byte| byte == 0).count()
-    }
-
-    fn spawn(&self, count: usize) -> Vec<Worker> {
-        let mut words = vec![AGENT, "spawn", "--format=ndjson"];
-        words.extend(std::iter::repeat_n(text(&self.task), count));
-        let output = run(&self.main, &words).stdout;
-        let reports = serde_json::Deserializer::from_slice(&output).into_iter::<Value>();
-        let reports = reports.map(|report| report.expect("JSON"));
-        let worker = |report: Value| {
-            let text = |key: &str| report[key].as_str().expect(key).to_owned();
-            Worker {
-                id: text("agent_id"),
-                branch: text("branch"),
-                worktree: text("worktree_abspath").into(),
-            }
-        };
-        reports.map(worker).collect()
-    }
-
     fn worker(&self, number: usize) -> Worker {
-        let worker = self.spawn(1).remove(0);
-        worker.work(number);
-        worker.write(&format!("bench/{number}.more"), "more\n");
+        let worker = spawn(&self.main, &self.task, 1).remove(0);
+        worker.work_on(number);
         worker
     }
 
@@ -136,29 +92,9 @@ impl Scene {
     }
 }
 
-impl Worker {
-    fn write(&self, name: &str, content: &str) {
-        let path = self.worktree.join(name);
-        std::fs::create_dir_all(path.parent().expect("below")).expect("directories");
-        std::fs::write(path, content).expect("write");
-    }
-
-    fn work(&self, number: usize) {
-        for (name, content) in BUNDLE {
-            self.write(&format!(".agent/{name}"), content);
-        }
-        self.write(&format!("bench/{number}"), "one\ntwo\nthree\n");
-        git(&self.worktree, &["add", "bench"]);
-        let past = ["-c", "core.hooksPath=/dev/null"];
-        let commit = ["commit", "--quiet", "--message=work"];
-        git(&self.worktree, &[&past[..], &commit].concat());
-    }
-}
-
 /// Against the two commands that remove a worktree and a branch without keeping anything.
 fn discards(scene: &Scene, rounds: usize) {
-    let mut times: [Vec<Duration>; 4] = Default::default();
-    for round in 0..=rounds {
+    let [git, took, salvage, rest] = medians(rounds, |round| {
         let ours = scene.worker(round);
         let took = time(&scene.main, &[AGENT, "discard", &ours.id]);
         let seen = scene.worker(round);
@@ -168,13 +104,8 @@ fn discards(scene: &Scene, rounds: usize) {
         let remove = ["git", "worktree", "remove", "--force", "--force", path];
         let branch = ["git", "branch", "--quiet", "-D", &theirs.branch];
         let git = time(&scene.main, &remove) + time(&scene.main, &branch);
-        if round > 0 {
-            let measured = [git, took, salvage, rest];
-            let pairs = times.iter_mut().zip(measured);
-            pairs.for_each(|(times, took)| times.push(took));
-        }
-    }
-    let [git, took, salvage, rest] = times.map(median);
+        [git, took, salvage, rest]
+    });
     row("discard", &ms(git), &ms(took));
     row("  inside: the salvage, taken twice", "", &ms(salvage));
     row("  inside: everything else", "", &ms(rest));
@@ -209,29 +140,21 @@ fn inside(scene: &Scene, worker: &Worker) -> [Duration; 2] {
 
 /// Against git's own merge of the same branch, in the main worktree.
 fn merges(scene: &Scene, rounds: usize) {
-    let mut times: [Vec<Duration>; 2] = Default::default();
-    for round in 0..=rounds {
+    let [theirs, ours] = medians(rounds, |round| {
         let worker = scene.worker(1000 + round);
         run(&scene.main, &[AGENT, "verify", &worker.id]);
         let ours = time(&scene.main, &[AGENT, "merge", &worker.id]);
         git(&scene.main, &["reset", "--quiet", "--hard", "HEAD^1"]);
         let words = ["git", "merge", "--quiet", "--no-ff", "--no-edit"];
         let theirs = time(&scene.main, &[&words[..], &[&worker.branch]].concat());
-        if round > 0 {
-            times[0].push(theirs);
-            times[1].push(ours);
-        }
-    }
-    let [theirs, ours] = times.map(median);
+        [theirs, ours]
+    });
     row("merge, verdict known", &ms(theirs), &ms(ours));
 }
 
 /// Five kinds of agents in turn.
 fn sweep(scene: &Scene) {
-    let mut workers = Vec::new();
-    while workers.len() < CROWD {
-        workers.extend(scene.spawn(50));
-    }
+    let workers = spawn(&scene.main, &scene.task, CROWD);
     for (number, worker) in workers.iter().enumerate() {
         worker.work(number);
         if number % 5 < 2 {
@@ -260,71 +183,10 @@ fn sweep(scene: &Scene) {
     row("  and removing them", "", &ms(removed));
 }
 
-/// A repository of that many files, a hundred to a directory.
-fn generate(directory: &Path, files: usize) -> PathBuf {
-    std::fs::create_dir(directory).expect("directory");
-    git(directory, &["init", "--quiet", "--initial-branch=main"]);
-    let mut import = Command::new("git")
-        .current_dir(directory)
-        .args(["fast-import", "--quiet"])
-        .stdin(Stdio::piped())
-        .spawn()
-        .expect("starts");
-    let mut stream = String::from(
-        "commit refs/heads/main\ncommitter bench <bench@localhost> 1700000000 +0000\ndata 5\nfirst\n",
-    );
-    for number in 0..files {
-        let text = format!("pub fn function_{number}() -> usize {{\n    {number}\n}}\n").repeat(20);
-        stream.push_str(&format!(
-            "M 100644 inline src/directory_{}/file_{number}.rs\ndata {}\n{text}\n",
-            number / 100,
-            text.len()
-        ));
-    }
-    let mut input = import.stdin.take().expect("piped");
-    input.write_all(stream.as_bytes()).expect("written");
-    drop(input);
-    assert!(import.wait().expect("ends").success());
-    git(directory, &["checkout", "--quiet", "--force", "main"]);
-    directory.to_owned()
-}
-
 fn row(name: &str, theirs: &str, ours: &str) {
     println!("{name:36} {theirs:>10} {ours:>10}");
 }
 
 fn ms(time: Duration) -> String {
-    format!("{:.1} ms", time.as_secs_f64() * 1e3)
-}
-
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort();
-    times[times.len() / 2]
-}
-
-fn time(directory: &Path, words: &[&str]) -> Duration {
-    let start = Instant::now();
-    run(directory, words);
-    start.elapsed()
-}
-
-fn git(directory: &Path, words: &[&str]) -> Output {
-    run(directory, &[&["git"], words].concat())
-}
-
-fn run(directory: &Path, words: &[&str]) -> Output {
-    let mut command = Command::new(words[0]);
-    command.current_dir(directory).args(&words[1..]);
-    for name in ["AUTHOR", "COMMITTER"] {
-        command.env(format!("GIT_{name}_NAME"), "bench");
-        command.env(format!("GIT_{name}_EMAIL"), "bench@localhost");
-    }
-    let output = command.output().expect("starts");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{words:?}: {said}");
-    output
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("UTF-8")
+    format!("{:.1} ms", milliseconds(time))
 }

@@ -14,14 +14,17 @@
     reason = "a bench reads its arguments and prints"
 )]
 
+mod support;
+
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::Barrier;
 use std::time::{Duration, Instant};
+use support::clock::{at_once, medians, milliseconds};
+use support::repository::clone;
+use support::{AGENT, arguments, git, text};
 
-const AGENT: &str = env!("CARGO_BIN_EXE_git-agent");
 const TASK: &str = r#"role = "edit-local"
 task = "Add a second function to the library and test it."
 [scope]
@@ -33,11 +36,7 @@ const CROWD: usize = 100;
 const LIST: &str = "ls /proc/$$/fd";
 
 fn main() {
-    // Cargo adds `--bench` of its own.
-    let words: Vec<String> = std::env::args()
-        .skip(1)
-        .filter(|word| word != "--bench")
-        .collect();
+    let words = arguments();
     let rounds = words.iter().find_map(|word| word.parse().ok());
     let repository = words.iter().find(|word| word.parse::<usize>().is_err());
     let dir = tempfile::tempdir().expect("temporary directory");
@@ -61,34 +60,23 @@ struct Bench {
 
 impl Bench {
     fn new(dir: &Path, origin: Option<&str>, rounds: usize) -> Bench {
-        let bench = Bench {
-            main: dir.join("main"),
-            task: dir.join("task.toml"),
-            temporary: dir.join("tmp"),
-            rounds,
-        };
-        std::fs::create_dir(&bench.temporary).expect("a directory");
-        std::fs::write(&bench.task, TASK).expect("write the task");
-        match origin {
+        let temporary = dir.join("tmp");
+        std::fs::create_dir(&temporary).expect("a directory");
+        let task = dir.join("task.toml");
+        std::fs::write(&task, TASK).expect("write the task");
+        let main = match origin {
             Some(origin) => {
                 let origin = std::fs::canonicalize(origin).expect("the repository");
-                let words = ["git", "clone", "--quiet", "--shared"];
-                bench.call(
-                    dir,
-                    &[&words[..], &[text(&origin), text(&bench.main)]].concat(),
-                );
+                clone(dir, "main", "--no-bare", &origin)
             }
-            None => {
-                bench.call(dir, &["git", "init", "--quiet", text(&bench.main)]);
-                std::fs::create_dir(bench.main.join("src")).expect("a directory");
-                std::fs::write(bench.main.join("src/lib.rs"), "pub fn one() {}\n").expect("write");
-                bench.run(&["git", "add", "."]);
-                let identity = ["-c", "user.name=a", "-c", "user.email=a@example.com"];
-                let commit = ["commit", "--quiet", "--message=first"];
-                bench.run(&[&["git"], &identity[..], &commit[..]].concat());
-            }
+            None => small(dir),
+        };
+        Bench {
+            main,
+            task,
+            temporary,
+            rounds,
         }
-        bench
     }
 
     /// What a run costs over its parts.
@@ -110,19 +98,15 @@ impl Bench {
                 "true",
             ],
         ];
-        let mut times: [Vec<Duration>; 5] = Default::default();
-        for round in 0..=self.rounds {
-            for (side, times) in sides.iter().zip(&mut times) {
+        let [bare, spawn, run, judged, background] = medians(self.rounds, |_| {
+            sides.map(|side| {
                 let start = Instant::now();
                 self.run(side);
                 let took = start.elapsed();
                 self.run(&[AGENT, "wait"]);
-                if round > 0 {
-                    times.push(took);
-                }
-            }
-        }
-        let [bare, spawn, run, judged, background] = times.map(median);
+                took
+            })
+        });
         row("true", &ms(bare));
         row("spawn", &ms(spawn));
         row("run --no-verify of a task: true", &ms(run));
@@ -147,21 +131,10 @@ impl Bench {
             text(&self.task),
         ];
         let before = self.worktrees();
-        let barrier = Barrier::new(CROWD + 1);
-        let start = || {
-            let mut command = self.command(AGENT, &self.main);
+        let (began, took) = at_once(CROWD, || {
+            let mut command = self.command(&[AGENT]);
             command.args(words).args(["--", "sh", "-c", &script]);
-            barrier.wait();
-            command.output().expect("starts")
-        };
-        let (began, took) = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..CROWD).map(|_| scope.spawn(start)).collect();
-            barrier.wait();
-            let clock = Instant::now();
-            let join = threads
-                .into_iter()
-                .map(|thread| thread.join().expect("no panic"));
-            (join.collect::<Vec<Output>>(), clock.elapsed())
+            command
         });
         let succeeded = began.iter().filter(|one| one.status.success()).count();
         for failed in began.iter().filter(|one| !one.status.success()) {
@@ -246,7 +219,7 @@ impl Bench {
             "  worktrees that are no agent's, or missing",
             &stray.to_string(),
         );
-        let doctor = self.command(AGENT, &self.main).arg("doctor").output();
+        let doctor = self.command(&[AGENT, "doctor"]).output();
         let problems = doctor.expect("starts").stdout;
         let problems = String::from_utf8_lossy(&problems);
         let dead = problems
@@ -269,24 +242,28 @@ impl Bench {
     }
 
     fn run(&self, words: &[&str]) -> Output {
-        self.call(&self.main, words)
-    }
-
-    fn call(&self, directory: &Path, words: &[&str]) -> Output {
-        let output = self.command(words[0], directory).args(&words[1..]).output();
-        let output = output.expect("starts");
+        let output = self.command(words).output().expect("starts");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{words:?}: {said}");
         output
     }
 
-    fn command(&self, program: &str, directory: &Path) -> Command {
-        let mut command = Command::new(program);
-        command
-            .current_dir(directory)
-            .env("TMPDIR", &self.temporary);
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = support::command(&self.main, words);
+        command.env("TMPDIR", &self.temporary);
         command
     }
+}
+
+/// A repository of one file.
+fn small(dir: &Path) -> PathBuf {
+    let main = dir.join("main");
+    git(dir, &["init", "--quiet", text(&main)]);
+    std::fs::create_dir(main.join("src")).expect("a directory");
+    std::fs::write(main.join("src/lib.rs"), "pub fn one() {}\n").expect("write");
+    git(&main, &["add", "."]);
+    git(&main, &["commit", "--quiet", "--message=first"]);
+    main
 }
 
 fn field(output: &Output, name: &str) -> Option<Value> {
@@ -303,15 +280,6 @@ fn row(name: &str, figure: &str) {
     println!("{name:44} {figure:>10}");
 }
 
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort();
-    times[times.len() / 2]
-}
-
 fn ms(time: Duration) -> String {
-    format!("{:.1} ms", time.as_secs_f64() * 1e3)
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("UTF-8")
+    format!("{:.1} ms", milliseconds(time))
 }

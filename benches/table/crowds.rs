@@ -1,10 +1,11 @@
 //! What grows: agents, rows of the ledger and messages. All in small repositories made for the purpose.
 
-use crate::measure::{
-    Bar, Cost, Side, alternate, cost, figure, git, ms, readers, row, run, text, time,
-};
-use crate::scene::{Scene, generate, import};
-use crate::{AGENT, Options};
+use crate::Options;
+use crate::measure::{Bar, Cost, Side, alternate, cost, figure, ms, readers, row};
+use crate::scene::Scene;
+use crate::support::clock::time;
+use crate::support::repository::{generate, import};
+use crate::support::{AGENT, git, run, text};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -346,8 +347,6 @@ fn sweep(options: &Options, dir: &Path, origin: &Path) {
     let (main, agents) = (&scene.main, options.size(500));
     for (number, worker) in scene.spawn(agents).iter().enumerate() {
         worker.work(number);
-        std::fs::remove_file(worker.worktree.join(format!("bench/{number}.more")))
-            .expect("removed");
         if number % 5 < 2 {
             git(main, &["merge", "--quiet", "--squash", &worker.branch]);
             git(main, &["commit", "--quiet", "--message=landed"]);

@@ -1,13 +1,13 @@
 //! What happens in one repository, from spawn to discard.
 
-use crate::measure::{
-    Bar, Side, alternate, command, cost, figure, git, median, readers, row, run, text,
-};
+use crate::Options;
+use crate::measure::{Bar, Side, alternate, cost, figure, readers, row};
 use crate::scene::Scene;
-use crate::{AGENT, Options};
+use crate::support::clock::{at_once as all_at_once, median};
+use crate::support::repository::count_files;
+use crate::support::{AGENT, command, git, run, text};
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
-use std::sync::Barrier;
 use std::time::Instant;
 
 /// Agents that start at the same moment.
@@ -246,7 +246,7 @@ pub(crate) fn list(options: &Options, scene: &Scene) {
     let main = &scene.main;
     let workers = scene.spawn(options.size(LISTED - 1));
     for (number, worker) in workers.iter().enumerate() {
-        worker.work(number);
+        worker.work_on(number);
     }
     let what = format!("`list` of {} worktrees", workers.len() + 1);
     let mut sides = vec![Side::new(
@@ -293,9 +293,8 @@ pub(crate) fn list(options: &Options, scene: &Scene) {
 /// Many spawns at the same moment; git's own disturb each other then.
 pub(crate) fn at_once(options: &Options, scene: &Scene) {
     let (main, crowd) = (&scene.main, options.size(CROWD));
-    let files = git(main, &["ls-files", "-z"]).stdout;
     // The worktrees of larger ones fill a directory in memory.
-    if files.iter().filter(|&&byte| byte == 0).count() > 20_000 {
+    if count_files(main) > 20_000 {
         return;
     }
     let alone = Side::new("", main, &[AGENT, "spawn", text(&scene.task)]);
@@ -305,21 +304,12 @@ pub(crate) fn at_once(options: &Options, scene: &Scene) {
         took
     });
     let alone = median(times.collect());
-    let barrier = Barrier::new(crowd + 1);
-    let spawn = || {
-        let mut command = command(main, &[AGENT, "spawn", text(&scene.task)]);
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        barrier.wait();
-        command.status().is_ok_and(|status| status.success())
-    };
-    let (succeeded, took) = std::thread::scope(|scope| {
-        let running: Vec<_> = (0..crowd).map(|_| scope.spawn(spawn)).collect();
-        barrier.wait();
-        let start = Instant::now();
-        let ended = running.into_iter().map(|thread| thread.join());
-        let succeeded = ended.filter(|success| matches!(success, Ok(true))).count();
-        (succeeded, start.elapsed())
+    let (ended, took) = all_at_once(crowd, || {
+        let mut spawn = command(main, &[AGENT, "spawn", text(&scene.task)]);
+        spawn.stdout(Stdio::null()).stderr(Stdio::null());
+        spawn
     });
+    let succeeded = ended.iter().filter(|one| one.status.success()).count();
     let what = format!("{crowd} spawns at once: that succeed");
     let of = format!("{crowd} of {crowd}");
     figure(

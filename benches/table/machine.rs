@@ -1,7 +1,8 @@
 //! The machine's shape, and the program by itself.
 
-use crate::measure::{Bar, Side, figure, readers, row, run};
-use crate::{AGENT, Options};
+use crate::Options;
+use crate::measure::{Bar, Side, figure, readers, row};
+use crate::support::{AGENT, run, text};
 use std::path::Path;
 
 pub(crate) fn load() -> String {
@@ -25,12 +26,7 @@ pub(crate) fn describe() {
     println!(
         "{cores} cores, {:.0} GiB of memory, {} below `TMPDIR`, {}, {}, load at the start {}\n",
         kib.unwrap_or_default() / 1024.0 / 1024.0,
-        said(&[
-            "stat",
-            "--file-system",
-            "--format=%T",
-            crate::measure::text(&tmp)
-        ]),
+        said(&["stat", "--file-system", "--format=%T", text(&tmp)]),
         said(&["uname", "-sr"]),
         said(&["git", "--version"]),
         load(),

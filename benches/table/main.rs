@@ -23,11 +23,13 @@ mod lifecycle;
 mod machine;
 mod measure;
 mod scene;
+#[path = "../support/mod.rs"]
+mod support;
 
 use scene::Scene;
 use std::path::{Path, PathBuf};
-
-const AGENT: &str = env!("CARGO_BIN_EXE_git-agent");
+use support::arguments;
+use support::repository::generate;
 
 /// What the command line asks for.
 struct Options {
@@ -51,11 +53,7 @@ impl Options {
 }
 
 fn main() {
-    let words: Vec<String> = std::env::args()
-        .skip(1)
-        // Cargo adds `--bench` of its own.
-        .filter(|word| word != "--bench")
-        .collect();
+    let words = arguments();
     // This program starts itself for what libgit2 does.
     if let [order, repository, worktree] = words.as_slice()
         && order == "libgit2"
@@ -75,7 +73,7 @@ fn main() {
     if options.generate {
         let files = if options.quick { 500 } else { 100_000 };
         let origin = dir.path().join("generated");
-        scene::generate(&origin, files);
+        generate(&origin, files);
         one_repository(&options, dir.path(), "generated", &origin);
     }
     crowds::measure(&options, dir.path());

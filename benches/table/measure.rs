@@ -1,8 +1,9 @@
 //! Sides that run in turn, and rows of Markdown.
 
+use crate::support::clock::{median, milliseconds, time};
+use crate::support::{run, text};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const GNU_TIME: &str = "/usr/bin/time";
 
@@ -114,10 +115,7 @@ pub(crate) fn row(what: &str, place: &str, theirs: Option<&Cost>, ours: &Cost, b
     let ratio = theirs.map(|theirs| ours.time.as_secs_f64() / theirs.time.as_secs_f64());
     let (wanted, met) = match (bar, ratio) {
         (Bar::Ratio(limit), Some(ratio)) => (format!("≤ {limit} ×"), ratio <= limit),
-        (Bar::Within(limit), _) => (
-            format!("< {limit} ms"),
-            ours.time.as_secs_f64() * 1e3 < limit,
-        ),
+        (Bar::Within(limit), _) => (format!("< {limit} ms"), milliseconds(ours.time) < limit),
         _ => (String::new(), true),
     };
     println!(
@@ -154,13 +152,8 @@ pub(crate) fn cost(name: &str, times: Vec<Duration>) -> Cost {
     }
 }
 
-pub(crate) fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort();
-    times[times.len() / 2]
-}
-
 pub(crate) fn ms(time: Duration) -> String {
-    let ms = time.as_secs_f64() * 1e3;
+    let ms = milliseconds(time);
     if ms < 100.0 {
         format!("{ms:.1} ms")
     } else {
@@ -170,41 +163,4 @@ pub(crate) fn ms(time: Duration) -> String {
 
 fn mib(peak: Option<f64>) -> String {
     peak.map_or(String::new(), |kib| format!("{:.1} MiB", kib / 1024.0))
-}
-
-pub(crate) fn time(directory: &Path, words: &[&str]) -> Duration {
-    let mut command = command(directory, words);
-    // What is printed goes where it costs nobody anything.
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    let start = Instant::now();
-    let status = command.status().expect("starts");
-    let took = start.elapsed();
-    assert!(status.success(), "{words:?}");
-    took
-}
-
-pub(crate) fn run(directory: &Path, words: &[&str]) -> Output {
-    let output = command(directory, words).output().expect("starts");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{words:?}: {said}");
-    output
-}
-
-pub(crate) fn command(directory: &Path, words: &[&str]) -> Command {
-    let mut command = Command::new(words[0]);
-    command.args(&words[1..]).current_dir(directory);
-    for name in ["AUTHOR", "COMMITTER"] {
-        command.env(format!("GIT_{name}_NAME"), "bench");
-        command.env(format!("GIT_{name}_EMAIL"), "bench@localhost");
-    }
-    command.env_remove("GIT_AGENT_ID").stdin(Stdio::null());
-    command
-}
-
-pub(crate) fn git(directory: &Path, words: &[&str]) -> Output {
-    run(directory, &[&["git"], words].concat())
-}
-
-pub(crate) fn text(path: &Path) -> &str {
-    path.to_str().expect("UTF-8")
 }
