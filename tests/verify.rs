@@ -38,18 +38,23 @@ impl Agent {
 
     pub fn spawned_in(repo: TestRepo, task: &str) -> Agent {
         let report = repo.spawn_task(task, &[]);
-        let text = |key: &str| report[key].as_str().expect(key).to_owned();
-        let agent = Agent {
-            id: text("agent_id"),
-            worktree: text("worktree_abspath").into(),
-            branch: text("branch"),
-            repo,
-        };
+        let agent = Agent::told_of(repo, &report);
         for name in ["plan.md", "chatlog.md", "handoffs.md", "review.md"] {
             agent.write(&format!(".agent/{name}"), "written\n");
         }
         agent.write(".agent/progress.json", "{\"status\": \"done\"}\n");
         agent
+    }
+
+    /// The agent that a spawn answered.
+    pub fn told_of(repo: TestRepo, report: &Value) -> Agent {
+        let text = |key: &str| report[key].as_str().expect(key).to_owned();
+        Agent {
+            id: text("agent_id"),
+            worktree: text("worktree_abspath").into(),
+            branch: text("branch"),
+            repo,
+        }
     }
 
     /// Writes a file of the worktree.

@@ -159,13 +159,7 @@ fn a_branch_beside_everybodys_is_not_opened() {
     };
     let repo = TestRepo::with_commit();
     let report = repo.spawn_task(TASK, &["--branch", "lonely"]);
-    let text = |key: &str| report[key].as_str().expect(key).to_owned();
-    let agent = Agent {
-        id: text("agent_id"),
-        worktree: text("worktree_abspath").into(),
-        branch: text("branch"),
-        repo,
-    };
+    let agent = Agent::told_of(repo, &report);
     let found = bounds(&agent, Mode::Auto, &[]).expect("a fence");
     assert_eq!(found.warnings.len(), 1);
     let heads = agent.repo.path().join(".git/refs/heads");
