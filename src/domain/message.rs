@@ -53,13 +53,6 @@ pub struct Message {
     pub letter: Letter,
 }
 
-impl Message {
-    /// What messages are ordered by: priority, then age.
-    pub fn urgency(&self) -> (Priority, Stamp) {
-        (self.letter.priority, self.at)
-    }
-}
-
 /// A text of somebody else with its control characters spelled out, so that no message moves its reader's
 /// cursor. Line feeds and tabs stay.
 pub fn plain(text: &str) -> String {

@@ -30,7 +30,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What stands for the prompt in a command line.
-pub const PROMPT: &str = "{prompt}";
+const PROMPT: &str = "{prompt}";
 
 /// The longest argument that Linux hands to a program, in bytes (`MAX_ARG_STRLEN`).
 const LONGEST_ARGUMENT: usize = 128 * 1024 - 1;

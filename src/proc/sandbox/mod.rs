@@ -42,7 +42,7 @@ use std::process::Command;
 const FENCED: &str = "GIT_AGENT_FENCED";
 
 /// The hidden verb that calls [`enter`].
-pub const VERB: &str = "fenced";
+const VERB: &str = "fenced";
 
 /// What this system can enforce for a mode.
 ///

@@ -46,7 +46,7 @@ pub const MAIL: Chain = Chain::Mail(layout::MAIL_REF);
 pub const RECEIPTS: Chain = Chain::Notes(layout::RECEIPTS_REF);
 
 /// After this long a message that was handed out and not acknowledged is handed out again.
-pub const LEASE: TimeDelta = TimeDelta::minutes(5);
+const LEASE: TimeDelta = TimeDelta::minutes(5);
 
 /// The mailbox of one repository.
 pub struct Mailbox<'r> {
