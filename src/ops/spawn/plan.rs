@@ -16,6 +16,12 @@ use crate::ops::persona::{self, CharacterWish};
 use crate::ops::{Ctx, recursion};
 use crate::store::ledger::Ledger;
 use crate::store::roles;
+use chrono::{DateTime, Utc};
+
+/// Said where git knows nobody.
+const STAND_IN: &str = "\
+git knows no identity here, so git-agent <git-agent@localhost> stands in; to set yours, run \
+git config --global user.name \"Your Name\" and git config --global user.email you@example.com";
 
 /// Reads and checks everything; changes nothing.
 ///
@@ -44,17 +50,11 @@ pub fn plan(ctx: &Ctx, draft: TaskDraft, options: &SpawnOptions) -> Result<Spawn
     warnings.extend(unmatched_globs(ctx, tree, &task, &denylist)?);
 
     let name = match &options.name {
-        Some(name) => Some(AgentName::parse(name).map_err(|rule| {
-            Error::new(
-                Code::Usage,
-                format!("`{name}` cannot be an agent's name: {rule}"),
-            )
-        })?),
+        Some(name) => Some(parse_name(name)?),
         None => task.name.clone(),
     };
     let ledger = Ledger::new(&ctx.repo);
-    let parent = options.parent.as_ref().or(task.parent.as_ref());
-    let parent = match parent {
+    let parent = match options.parent.as_ref().or(task.parent.as_ref()) {
         Some(who) => Some(ledger.find(who)?.id),
         None => asker,
     };
@@ -62,27 +62,14 @@ pub fn plan(ctx: &Ctx, draft: TaskDraft, options: &SpawnOptions) -> Result<Spawn
     let slug = Slug::from_text(name.as_ref().map_or(&task.text, |name| name.as_str()));
     let isolated = role.isolation == Isolation::Worktree;
     let planned = ctx.now();
-    let branch = match (&options.branch, isolated) {
-        (_, false) => None,
-        (Some(branch), true) => {
-            let full = branch::full_name(branch)?;
-            ctx.repo.require_free_branch(&full)?;
-            require_never_given(&ledger, &full)?;
-            Some(full)
-        }
-        (None, true) => {
-            let time = planned.format("%Y%m%dT%H%M%SZ");
-            Some(branch::full_name(&format!("agent/{slug}-{time}"))?)
-        }
+    let branch = match isolated {
+        true => Some(branch_for(ctx, &ledger, options, &slug, planned)?),
+        false => None,
     };
     let dna = Dna::of(&role.name, &task.text, &task.whitelist, &denylist);
     let identities = ctx.identities()?;
     if identities.stand_in {
-        warnings.push(
-            "git knows no identity here, so git-agent <git-agent@localhost> stands in; to set yours, run \
-             git config --global user.name \"Your Name\" and git config --global user.email you@example.com"
-                .to_owned(),
-        );
+        warnings.push(STAND_IN.to_owned());
     }
     let (id, spawn_commit, message) = loop {
         let message = spawn_message(&slug, &task, &role, &dna, base.oid, ctx.nonce()?);
@@ -134,6 +121,33 @@ pub fn plan(ctx: &Ctx, draft: TaskDraft, options: &SpawnOptions) -> Result<Spawn
         identities,
         warnings,
     })
+}
+
+fn parse_name(name: &str) -> Result<AgentName> {
+    AgentName::parse(name).map_err(|rule| {
+        Error::new(
+            Code::Usage,
+            format!("`{name}` cannot be an agent's name: {rule}"),
+        )
+    })
+}
+
+/// The full name of the branch that was asked for, which must be free, or of one after the task and the time.
+fn branch_for(
+    ctx: &Ctx,
+    ledger: &Ledger<'_>,
+    options: &SpawnOptions,
+    slug: &Slug,
+    planned: DateTime<Utc>,
+) -> Result<String> {
+    let Some(chosen) = &options.branch else {
+        let time = planned.format("%Y%m%dT%H%M%SZ");
+        return branch::full_name(&format!("agent/{slug}-{time}"));
+    };
+    let full = branch::full_name(chosen)?;
+    ctx.repo.require_free_branch(&full)?;
+    require_never_given(ledger, &full)?;
+    Ok(full)
 }
 
 /// A branch that was discarded leaves its name with its row.
