@@ -1,5 +1,7 @@
 //! Every error code: its name, its exit status, its line in the documentation.
 
+use crate::support::TestRepo;
+use crate::support::agent::describe;
 use git_agent::error::{Code, Error};
 
 /// The table that `docs/errors.md` must hold.
@@ -36,4 +38,33 @@ fn an_error_knows_what_is_below_it() {
             &["a block".to_owned()][..]
         )
     );
+}
+
+#[test]
+fn what_is_not_for_people_is_not_what_they_meant() {
+    let repo = TestRepo::with_commit();
+    for (typed, hidden) in [
+        ("keep", "sweep"),
+        ("ward", "warden"),
+        ("lanch", "launch"),
+        ("fence", "fenced"),
+        ("supervis", "supervise"),
+        ("complet", "complete"),
+    ] {
+        let output = repo.agent(&[typed]);
+        let said = describe(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(!said.contains(&format!("'{hidden}'")), "{said}");
+    }
+    insta::assert_snapshot!(describe(&repo.agent(&["comit"])), @r"
+    ------- stderr -------
+    error: unrecognized subcommand 'comit'
+
+      tip: a similar subcommand exists: 'commit'
+
+    Usage: git agent [OPTIONS] <COMMAND>
+
+    For more information, try '--help'.
+    [exit status: 2]
+    ");
 }

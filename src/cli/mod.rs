@@ -42,7 +42,8 @@ mod verify;
 mod wait;
 mod watch;
 
-use clap::Parser;
+use clap::error::{ContextKind, ContextValue};
+use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use ui::{Format, Ui};
@@ -70,9 +71,29 @@ struct Cli {
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
-        Err(error) => return ExitCode::from(ui::usage(&error).code()),
+        Err(error) => return ExitCode::from(ui::usage(&without_hidden_verbs(error)).code()),
     };
     let mut ui = Ui::of_process(cli.format);
     let exit = dispatch(cli.command, &mut ui).unwrap_or_else(|error| ui.fail(&error));
     ExitCode::from(exit.code())
+}
+
+/// Takes what is not for people out of what clap takes for the word that was meant.
+fn without_hidden_verbs(mut error: clap::Error) -> clap::Error {
+    let verbs = Cli::command();
+    let is_shown = |word: &String| {
+        verbs
+            .find_subcommand(word)
+            .is_some_and(|verb| !verb.is_hide_set())
+    };
+    if let Some(ContextValue::Strings(mut words)) = error.remove(ContextKind::SuggestedSubcommand) {
+        words.retain(is_shown);
+        if words.is_empty() {
+            error.remove(ContextKind::Suggested);
+        } else {
+            let words = ContextValue::Strings(words);
+            error.insert(ContextKind::SuggestedSubcommand, words);
+        }
+    }
+    error
 }
