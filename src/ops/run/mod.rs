@@ -22,7 +22,7 @@
 //! When we are killed, the warden hears of it and ends the command with all that it started; until then
 //! the lock stays taken. A row that says `started` and not `exited` while nobody holds the lock is
 //! therefore a dead run; the next run, `doctor --fix` or whoever else is about to read the worktree
-//! completes it from the warden's note and the kept seal ([`record::at_rest`]).
+//! completes it from the warden's note and the kept seal (`record::at_rest`).
 //! A run that fails takes nothing back: worktree and row stay as they are.
 
 pub mod batch;
