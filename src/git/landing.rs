@@ -2,13 +2,18 @@
 //!
 //! What `git reset --keep` does, in two halves, because the ref must move by compare-and-swap in between:
 //! [`Checkout::require_unblocked`] asks whether anything would be lost, [`Checkout::carry`] moves files and index.
-//! Both go through `git read-tree -m -u`, which refuses to touch a changed or untracked file. It does
+//! Where few plain files differ, exactly those are looked at (`look`) and moved (`few`). Everything else, and
+//! every doubt, goes through `git read-tree -m -u`, which refuses to touch a changed or untracked file. It does
 //! overwrite ignored files (git 2.34 and later), so those are looked for here.
 //!
 //! Moving an index that is already where it should be changes nothing: whoever was killed after this and
 //! before the ref moved can just begin again.
 
+mod few;
+mod lock;
+mod look;
 mod obstacles;
+mod steps;
 
 use super::command;
 use super::repo::Repo;
@@ -20,6 +25,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
+use steps::Steps;
 
 /// What in a git dir says that something is unfinished there.
 const UNFINISHED: &[&str] = &[
@@ -107,11 +113,30 @@ impl Checkout {
     }
 
     /// Refuses if going from one commit to the other would touch a file that somebody changed, or one
-    /// that git does not track. Changes no file.
+    /// that git does not track. Changes no file. `scratch` is a name on the index's file system that nobody uses.
     ///
     /// # Errors
-    /// `target-dirty`, naming the paths; `git-missing`, `git-failed`.
-    pub fn require_unblocked(&self, repo: &Repo, old: Oid, new_tree: Oid) -> Result<()> {
+    /// `target-dirty`, naming the paths; `git-missing`, `git-failed`, `io`.
+    pub fn require_unblocked(
+        &self,
+        repo: &Repo,
+        old: Oid,
+        new_tree: Oid,
+        scratch: &Path,
+    ) -> Result<()> {
+        let steps = Steps::between(repo, repo.read_commit(old)?.tree, new_tree)?;
+        if let Some(steps) = steps {
+            let look = self.look(&steps, scratch);
+            let _ = fs::remove_file(scratch);
+            if look?.is_some() {
+                return Ok(());
+            }
+        }
+        self.rehearse(repo, old, new_tree)
+    }
+
+    /// The same by git, which also says what is in the way.
+    fn rehearse(&self, repo: &Repo, old: Oid, new_tree: Oid) -> Result<()> {
         let changes = self.require_room(repo, old, new_tree)?;
         let mut rehearsal = self.read_tree(old, new_tree);
         rehearsal.arg("--dry-run");
@@ -128,12 +153,9 @@ impl Checkout {
         Err(self.dirty(&touched, String::from_utf8_lossy(&output.stderr).trim())?)
     }
 
-    /// The half of [`Checkout::require_unblocked`] that [`Checkout::carry`] does not see to: untracked files,
-    /// ignored or not, where one would be added. Gives the changes.
-    ///
-    /// # Errors
-    /// As [`Checkout::require_unblocked`].
-    pub fn require_room(&self, repo: &Repo, old: Oid, new_tree: Oid) -> Result<Vec<Change>> {
+    /// What git's own rehearsal does not see to: untracked files, ignored or not, where one would be added.
+    /// Gives the changes.
+    fn require_room(&self, repo: &Repo, old: Oid, new_tree: Oid) -> Result<Vec<Change>> {
         let changes = repo.tree_changes(&[repo.read_commit(old)?.tree], new_tree)?;
         let added = changes
             .iter()
@@ -147,17 +169,34 @@ impl Checkout {
     }
 
     /// Moves index and files from one commit to another, as [`Checkout::require_unblocked`] allows; where
-    /// it refuses, nothing has moved.
+    /// it refuses, nothing has moved. The caller keeps other landings away, names a `scratch` as there, and is told
+    /// of each step that it has `reached`.
     ///
     /// # Errors
-    /// `target-dirty`, naming the paths; `git-failed`, after which some files may be ahead of the index.
-    pub fn carry(&self, repo: &Repo, old: Oid, new: Oid) -> Result<()> {
+    /// `target-dirty`, naming the paths; `lock-timeout`; `git-failed`, after which some files may be ahead of
+    /// the index.
+    pub fn carry(
+        &self,
+        repo: &Repo,
+        (old, new): (Oid, Oid),
+        scratch: &Path,
+        reached: &dyn Fn(&str),
+    ) -> Result<()> {
+        let new_tree = repo.read_commit(new)?.tree;
+        let steps = Steps::between(repo, repo.read_commit(old)?.tree, new_tree)?;
+        if let Some(steps) = steps
+            && self.carry_few(&steps, scratch, reached)?
+        {
+            return Ok(());
+        }
+        self.clear_left_lock()?;
+        self.require_room(repo, old, new_tree)?;
         let mut command = self.read_tree(old, new);
         if self.patiently(&mut command)?.status.success() {
             return Ok(());
         }
         // This says which files are in the way, and looks at those that were only touched.
-        self.require_unblocked(repo, old, repo.read_commit(new)?.tree)?;
+        self.rehearse(repo, old, new_tree)?;
         let output = self.patiently(&mut command)?;
         match output.status.success() {
             true => Ok(()),
@@ -216,15 +255,19 @@ impl Checkout {
             }
             std::thread::sleep(PAUSE);
         }
-        let lock = self.git_dir.join("index.lock");
+        Err(self.locked_out())
+    }
+
+    fn locked_out(&self) -> Error {
+        let lock = self.lock_path();
         let lock = lock.display();
-        Err(Error::new(
+        Error::new(
             Code::LockTimeout,
             format!("waited too long for the index lock {lock}"),
         )
         .hint(format!(
             "to clear it when no git process is at work, run rm {lock}"
-        )))
+        ))
     }
 
     fn read_tree(&self, old: Oid, new: Oid) -> Command {

@@ -7,7 +7,7 @@ use crate::domain::oid::Oid;
 use crate::error::Result;
 
 /// More paths than this are left to [`Checkout::stage`].
-const FEW: usize = 500;
+pub(in crate::git) const FEW: usize = 500;
 
 impl Checkout {
     /// The tree of what is staged.

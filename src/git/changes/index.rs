@@ -6,6 +6,10 @@
 //!
 //! The cached trees are believed: `git commit` believes them too, and writes the tree they name.
 
+mod rewrite;
+
+pub(in crate::git) use rewrite::Edits;
+
 use super::compare::{Directory, Item};
 use super::{Content, canonical_mode, tree};
 use crate::domain::oid::Oid;
@@ -20,20 +24,20 @@ const CHECKSUM: usize = 20;
 
 /// The part of an index that a commit is made of.
 #[derive(Debug, Default)]
-pub(super) struct Index {
+pub(in crate::git) struct Index {
     /// The file, followed by the paths that version 4 shortens. Copying nothing else halves the time.
     bytes: Vec<u8>,
     pub(super) entries: Vec<Entry>,
     /// Cached trees, parents before children; the first is the top.
     trees: Vec<CachedTree>,
     /// Whether some entry is more than a path with its content: unmerged, or to be passed over.
-    pub(super) is_flagged: bool,
+    pub(in crate::git) is_flagged: bool,
 }
 
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(in crate::git) struct Entry {
     path: Range<u32>,
-    pub(super) content: Content,
+    pub(in crate::git) content: Content,
     /// Where its stat data begin.
     at: u32,
 }

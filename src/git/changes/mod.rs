@@ -25,6 +25,8 @@ mod staged;
 mod status;
 
 pub use glance::{Glance, glance};
+pub(in crate::git) use glance::{is_unchanged, read_index};
+pub(in crate::git) use index::{Edits, Index};
 pub use spellings::Spellings;
 pub use staged::Staging;
 pub use status::worktree_changes;
@@ -34,7 +36,7 @@ use crate::domain::change::ChangeKind;
 use crate::domain::oid::Oid;
 
 /// What a path holds on one side of a comparison.
-type Content = (u32, Oid);
+pub(in crate::git) type Content = (u32, Oid);
 
 /// How one file became another; `None` when it did not.
 fn kind_of(old: Option<Content>, new: Option<Content>) -> Option<ChangeKind> {
@@ -58,7 +60,7 @@ fn file_type(mode: u32) -> u32 {
 }
 
 /// The mode that git compares by, whatever an old or foreign tree says (git's `canon_mode`).
-fn canonical_mode(mode: u32) -> u32 {
+pub(in crate::git) fn canonical_mode(mode: u32) -> u32 {
     match file_type(mode) {
         0o100_000 if mode & 0o100 != 0 => tree::EXECUTABLE,
         0o100_000 => tree::FILE,

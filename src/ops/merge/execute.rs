@@ -1,7 +1,7 @@
 //! The steps of a landing, in the order that makes every stop harmless.
 
 use super::swap::{moved, swap};
-use super::{LandingReport, MergePlan, Method};
+use super::{LandingReport, MergePlan, Method, scratch};
 use crate::domain::agent::Move;
 use crate::domain::event::What;
 use crate::domain::oid::Oid;
@@ -18,10 +18,14 @@ use crate::store::ledger::Ledger;
 use crate::store::{keep, layout};
 
 /// The steps of a landing of uncommitted work on a branch that is checked out.
-pub const STEPS: [&str; 7] = [
+pub const STEPS: [&str; 11] = [
     "staged",
     "advanced",
     "committed",
+    "locked",
+    "emptied",
+    "written",
+    "indexed",
     "moved",
     "landed",
     "pointed",
@@ -180,9 +184,9 @@ fn land(
         if repo.tip(&plan.branch)? != Tip::At(tip) {
             return Err(moved(&plan.branch));
         }
+        let reached = |step: &str| ctx.reached(step);
         for checkout in repo.checkouts(&plan.target)? {
-            checkout.require_room(repo, plan.base, plan.merged_tree)?;
-            checkout.carry(repo, plan.base, commit)?;
+            checkout.carry(repo, (plan.base, commit), &scratch(repo)?, &reached)?;
             carried.push(checkout);
         }
         ctx.reached("moved");
@@ -205,7 +209,9 @@ fn land(
     );
     if let Err(mut error) = swapped {
         for checkout in carried.iter().rev() {
-            if checkout.carry(repo, commit, plan.base).is_err() {
+            let way = (commit, plan.base);
+            let back = scratch(repo).and_then(|name| checkout.carry(repo, way, &name, &|_| {}));
+            if back.is_err() {
                 let top = checkout.top.display();
                 error = error.hint(format!(
                     "{top} could not be moved back; to see what is staged, run git -C {top} status"

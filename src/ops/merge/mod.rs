@@ -28,6 +28,11 @@ pub use execute::{STEPS, execute};
 pub use plan::{MergePlan, plan};
 pub use report::LandingReport;
 
+use crate::error::Result;
+use crate::git::Repo;
+use crate::store::{fsx, layout};
+use std::path::PathBuf;
+
 /// How work lands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
@@ -72,4 +77,11 @@ pub struct MergeOptions {
     pub into: Option<String>,
     /// The order, where several land.
     pub order: Order,
+}
+
+/// A name that nobody uses, on the file system of the indexes.
+fn scratch(repo: &Repo) -> Result<PathBuf> {
+    let directory = layout::tmp_dir(repo.common_dir());
+    fsx::create_dir(&directory)?;
+    Ok(fsx::unique_name(&directory.join("index")))
 }

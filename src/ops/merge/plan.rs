@@ -1,6 +1,6 @@
 //! What landing would do, as data; every refusal that can be known beforehand.
 
-use super::{LandingReport, MergeOptions, Method, landed};
+use super::{LandingReport, MergeOptions, Method, landed, scratch};
 use crate::domain::agent::{Agent, Move};
 use crate::domain::event::{Isolation, What};
 use crate::domain::oid::Oid;
@@ -9,6 +9,7 @@ use crate::git::landing::Checkout;
 use crate::ops::decide::require_orchestrator;
 use crate::ops::verify::{self, VerifyOptions, VerifyReport};
 use crate::ops::{Ctx, show};
+use crate::store::landing_lock::LandingLock;
 use crate::store::ledger::Ledger;
 
 /// One landing, ready to be carried out.
@@ -117,7 +118,13 @@ pub fn plan(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<MergePlan> {
     }
     plan.checkouts = ctx.repo.checkouts(&plan.target)?;
     for checkout in &plan.checkouts {
-        checkout.require_unblocked(&ctx.repo, plan.base, plan.merged_tree)?;
+        if checkout.is_locked_by_landing() {
+            // Once no landing is at work, it was left by one that was killed.
+            let _landings = LandingLock::hold(&ctx.repo)?;
+            checkout.clear_left_lock()?;
+        }
+        let scratch = scratch(&ctx.repo)?;
+        checkout.require_unblocked(&ctx.repo, plan.base, plan.merged_tree, &scratch)?;
     }
     Ok(plan)
 }

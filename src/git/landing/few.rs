@@ -1,0 +1,143 @@
+//! Moving a worktree along when few paths differ, without a tour of two trees and a new look at every entry.
+//!
+//! ```text
+//! index.lock ─> look ─> a new index, beside ─> old files gone ─> git writes the new ones ─> rename ─> unlock
+//! ```
+//!
+//! Git writes every file (`git checkout-index`), so filters, line ends, modes and symlinks are git's, and it
+//! overwrites nothing: a file that appeared meanwhile makes it refuse. What goes was looked at right before, and
+//! is reached through directories alone, never through a symlink. Until the rename, the index says what it said,
+//! so whoever is killed has left files that are missing or new; the next attempt takes both for what they are.
+
+use super::Checkout;
+use super::lock::IndexLock;
+use super::look::{Above, Look, Place};
+use super::steps::{Step, Steps};
+use crate::error::{IoContext, Result};
+use crate::git::changes::read_index;
+use crate::git::commit;
+use rustix::fs::{AtFlags, unlinkat};
+use std::fs;
+use std::path::Path;
+
+impl Checkout {
+    /// Moves index and files; `false` where nothing has moved and git has to try, or to say what is in the way.
+    /// `scratch` is a name on the same file system that nobody uses.
+    ///
+    /// # Errors
+    /// `lock-timeout`, `git-missing`, `io`.
+    pub(super) fn carry_few(
+        &self,
+        steps: &Steps,
+        scratch: &Path,
+        reached: &dyn Fn(&str),
+    ) -> Result<bool> {
+        let Some(lock) = self.lock_index(scratch)? else {
+            return Ok(false);
+        };
+        reached("locked");
+        let carried = self.look(steps, scratch).and_then(|look| match look {
+            Some(look) => self.carry_looked(steps, &look, scratch, lock, reached),
+            None => Ok(false),
+        });
+        let _ = fs::remove_file(scratch);
+        carried
+    }
+
+    fn carry_looked(
+        &self,
+        steps: &Steps,
+        look: &Look,
+        copy: &Path,
+        lock: IndexLock,
+        reached: &dyn Fn(&str),
+    ) -> Result<bool> {
+        let edits = steps.edits(|at| look.places[at] != Place::Settled);
+        let Some(bytes) = look.index.rewritten(look.written, &edits) else {
+            return Ok(false);
+        };
+        fs::write(copy, bytes).at("could not write", copy)?;
+        let old = of(steps, look, &[Place::Old]);
+        let moved = old.iter().all(|step| self.remove_looked(look, step));
+        reached("emptied");
+        let new = of(steps, look, &[Place::Old, Place::Free]);
+        let new: Vec<_> = new.into_iter().filter(|step| step.new.is_some()).collect();
+        let written = moved && self.write_files(copy, &["-u"], &new).is_ok();
+        if !written {
+            self.put_back(copy, &old, &new)?;
+            return Ok(false);
+        }
+        for step in old.iter().filter(|step| step.new.is_none()) {
+            self.remove_empty_above(&step.path);
+        }
+        reached("written");
+        let index = self.git_dir.join("index");
+        fs::rename(copy, &index).at("could not write", &index)?;
+        reached("indexed");
+        drop(lock);
+        Ok(true)
+    }
+
+    /// Removes a file if it still is what the index remembers.
+    fn remove_looked(&self, look: &Look, step: &Step) -> bool {
+        self.holds(&look.index, look.written, step) && self.remove(&step.path, AtFlags::empty())
+    }
+
+    fn remove(&self, path: &[u8], flags: AtFlags) -> bool {
+        match self.open_above(path) {
+            Some(Above::There(directory, name)) => unlinkat(&directory, name, flags).is_ok(),
+            _ => false,
+        }
+    }
+
+    /// Removes the directories above a path as far as there is nothing in them.
+    fn remove_empty_above(&self, path: &[u8]) {
+        let ends = (0..path.len()).rev().filter(|&at| path[at] == b'/');
+        for end in ends {
+            if !self.remove(&path[..end], AtFlags::REMOVEDIR) {
+                break;
+            }
+        }
+    }
+
+    /// Lets git write the files of an index where there are none.
+    fn write_files(&self, index: &Path, options: &[&str], steps: &[&Step]) -> Result<()> {
+        if steps.is_empty() {
+            return Ok(());
+        }
+        let mut command = self.git();
+        command
+            .env("GIT_INDEX_FILE", index)
+            .args(["checkout-index", "--quiet"])
+            .args(options)
+            .args(["-z", "--stdin"]);
+        let paths: Vec<_> = steps.iter().map(|step| step.path.clone()).collect();
+        commit::feed(command, &paths)
+    }
+
+    /// Gives the worktree the files back that it had. One that appeared meanwhile stays.
+    fn put_back(&self, copy: &Path, old: &[&Step], new: &[&Step]) -> Result<()> {
+        if self.refresh_copy(copy)?
+            && let Some((index, written)) = read_index(copy)
+        {
+            for step in new.iter().filter(|step| self.holds(&index, written, step)) {
+                self.remove(&step.path, AtFlags::empty());
+                if step.old.is_none() {
+                    self.remove_empty_above(&step.path);
+                }
+            }
+        }
+        // Where something appeared instead git keeps away from it; what follows says what that is.
+        let index = self.git_dir.join("index");
+        for step in old {
+            let _ = self.write_files(&index, &[], &[step]);
+        }
+        Ok(())
+    }
+}
+
+fn of<'s>(steps: &'s Steps, look: &Look, places: &[Place]) -> Vec<&'s Step> {
+    let list = steps.list.iter().zip(&look.places);
+    let those = list.filter(|(_, place)| places.contains(place));
+    those.map(|(step, _)| step).collect()
+}

@@ -1,0 +1,234 @@
+//! Looking at exactly the paths of a landing, to tell whether it would touch anybody's work.
+//!
+//! The rules are those of `git read-tree -m -u` for two trees ("Two Tree Merge" in its manual), read strictly:
+//! the index holds the old content and the file is that by all of its stat data, or the index holds the new
+//! content already. A file that only seems changed, and one that a killed landing wrote, is shown to git on a
+//! copy of the index. Every other doubt is one, and git's own rehearsal says what it is about.
+
+use super::Checkout;
+use super::steps::{Step, Steps};
+use crate::error::{IoContext, Result};
+use crate::git::changes::{Index, is_unchanged, read_index};
+use crate::git::{Repo, command};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, openat, statat};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Settings under which a worktree is not simply what its index says.
+const SPECIAL: [&str; 4] = [
+    "core.sparseCheckout",
+    "core.splitIndex",
+    "index.sparse",
+    "core.ignoreCase",
+];
+
+/// What there is where a step goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Nothing.
+    Free,
+    /// The old content.
+    Old,
+    /// The new content, of which the index does not know yet.
+    New,
+    /// The index says what it should: its file is nobody's business, as with git.
+    Settled,
+    /// Something whose content nobody has looked at.
+    Unknown,
+}
+
+/// An index, and what stands at each step.
+pub(super) struct Look {
+    pub(super) index: Index,
+    pub(super) written: (i64, i64),
+    pub(super) places: Vec<Place>,
+}
+
+impl Checkout {
+    /// Looks, without changing anything; `None` in any doubt. `copy` is where a copy of the index may go.
+    ///
+    /// # Errors
+    /// `git-missing`, `io`.
+    pub(super) fn look(&self, steps: &Steps, copy: &Path) -> Result<Option<Look>> {
+        let index = self.git_dir.join("index");
+        if self.is_special()? || !fs::symlink_metadata(&index).is_ok_and(|file| file.is_file()) {
+            return Ok(None);
+        }
+        let Some(look) = self.look_by(&index, steps) else {
+            return Ok(None);
+        };
+        if !look.places.contains(&Place::Unknown) {
+            return Ok(Some(look));
+        }
+        copy_with_time(&index, copy)?;
+        if !self.refresh_copy(copy)? {
+            return Ok(None);
+        }
+        match self.look_by(copy, steps) {
+            Some(look) if look.places.contains(&Place::Unknown) => {
+                self.recognise(look, steps, copy)
+            }
+            look => Ok(look),
+        }
+    }
+
+    /// Tells the files that are as the landing would write them. What is to be deleted is no such file.
+    fn recognise(&self, mut look: Look, steps: &Steps, copy: &Path) -> Result<Option<Look>> {
+        let edits = steps.edits(|at| look.places[at] == Place::Unknown);
+        let Some(bytes) = look.index.rewritten(look.written, &edits) else {
+            return Ok(None);
+        };
+        fs::write(copy, bytes).at("could not write", copy)?;
+        if !self.refresh_copy(copy)? {
+            return Ok(None);
+        }
+        let Some((after, written)) = read_index(copy) else {
+            return Ok(None);
+        };
+        for (step, place) in steps.list.iter().zip(&mut look.places) {
+            if *place == Place::Unknown {
+                if !self.holds(&after, written, step) {
+                    return Ok(None);
+                }
+                *place = Place::New;
+            }
+        }
+        Ok(Some(look))
+    }
+
+    fn look_by(&self, file: &Path, steps: &Steps) -> Option<Look> {
+        let (index, written) = read_index(file)?;
+        if index.is_flagged {
+            return None;
+        }
+        let place = |step| self.place(&index, written, step);
+        let places = steps.list.iter().map(place).collect::<Option<_>>()?;
+        Some(Look {
+            index,
+            written,
+            places,
+        })
+    }
+
+    /// `None` where git would refuse, or might.
+    fn place(&self, index: &Index, written: (i64, i64), step: &Step) -> Option<Place> {
+        if step.new.is_some() && index.bars(&step.path) {
+            return None;
+        }
+        let entry = index.find(&step.path);
+        let content = entry.map(|entry| entry.content);
+        if content == step.new {
+            return Some(Place::Settled);
+        }
+        if content != step.old {
+            return None;
+        }
+        match self.open_above(&step.path)? {
+            Above::Missing => Some(Place::Free),
+            Above::There(directory, name) => match stat_at(&directory, name)? {
+                None => Some(Place::Free),
+                Some(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => None,
+                Some(stat) => Some(match entry {
+                    Some(entry) if is_unchanged(index, written, entry, &stat) => Place::Old,
+                    _ => Place::Unknown,
+                }),
+            },
+        }
+    }
+
+    /// Whether the file of a step is what this index remembers.
+    pub(super) fn holds(&self, index: &Index, written: (i64, i64), step: &Step) -> bool {
+        let Some(Above::There(directory, name)) = self.open_above(&step.path) else {
+            return false;
+        };
+        let stat = stat_at(&directory, name).flatten();
+        let entry = index.find(&step.path).zip(stat);
+        entry.is_some_and(|(entry, stat)| is_unchanged(index, written, entry, &stat))
+    }
+
+    /// Opens the directory that a path is in, never through a symlink; `None` when something else is in its
+    /// place.
+    pub(super) fn open_above<'p>(&self, path: &'p [u8]) -> Option<Above<'p>> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let mut directory = rustix::fs::open(&self.top, flags, Mode::empty()).ok()?;
+        let mut rest = path;
+        while let Some(slash) = rest.iter().position(|&byte| byte == b'/') {
+            let flags = flags | OFlags::NOFOLLOW;
+            directory = match openat(&directory, &rest[..slash], flags, Mode::empty()) {
+                Ok(below) => below,
+                Err(Errno::NOENT) => return Some(Above::Missing),
+                Err(_) => return None,
+            };
+            rest = &rest[slash + 1..];
+        }
+        Some(Above::There(directory, rest))
+    }
+
+    /// Lets git look into the files whose stat data differ from a copy of the index, and note what it finds.
+    pub(super) fn refresh_copy(&self, copy: &Path) -> Result<bool> {
+        let mut command = self.git();
+        command
+            .env("GIT_INDEX_FILE", copy)
+            // Written in any case, and later than the files: only then do their times prove anything.
+            .args(["update-index", "-q", "--refresh", "--force-write-index"]);
+        let output = command::finish(&mut command)?;
+        // It ends with 1 where files differ.
+        Ok(output.status.code().is_some_and(|code| code <= 1))
+    }
+
+    /// Whether something about this worktree, or whoever watches its index, is for git alone to know.
+    fn is_special(&self) -> Result<bool> {
+        let own = Repo::open_git_dir(&self.git_dir)?;
+        for key in SPECIAL {
+            if own.config_bool(key)? == Some(true) {
+                return Ok(true);
+            }
+        }
+        let monitor = own.config_string("core.fsmonitor")?;
+        let monitored = monitor.is_some_and(|value| value != "false");
+        let partial = own.config_string("extensions.partialClone")?.is_some();
+        let hooks = match own.config_string("core.hooksPath")? {
+            Some(path) if path.starts_with('~') => return Ok(true),
+            Some(path) => self.top.join(path),
+            None => own.common_dir().join("hooks"),
+        };
+        let watched = hooks.join("post-index-change").exists() || own.has_config_section("hook")?;
+        Ok(monitored || partial || watched)
+    }
+}
+
+/// Where a path is.
+pub(super) enum Above<'p> {
+    /// The directory above it, and its name there.
+    There(OwnedFd, &'p [u8]),
+    /// Some directory above it does not exist.
+    Missing,
+}
+
+/// `None` when nobody can tell, `Some(None)` when nothing is there.
+pub(super) fn stat_at(directory: &OwnedFd, name: &[u8]) -> Option<Option<Stat>> {
+    match statat(
+        directory,
+        OsStr::from_bytes(name),
+        AtFlags::SYMLINK_NOFOLLOW,
+    ) {
+        Ok(stat) => Some(Some(stat)),
+        Err(Errno::NOENT) => Some(None),
+        Err(_) => None,
+    }
+}
+
+/// A copy that looks as old as what it is copied from: a file that was written in the same moment is still
+/// looked into.
+fn copy_with_time(index: &Path, copy: &Path) -> Result<()> {
+    let modified = fs::metadata(index).and_then(|metadata| metadata.modified());
+    let modified = modified.at("could not read", index)?;
+    fs::copy(index, copy).at("could not copy", index)?;
+    let made = File::options().write(true).open(copy);
+    let dated = made.and_then(|file| file.set_modified(modified));
+    dated.at("could not set the time of", copy)
+}

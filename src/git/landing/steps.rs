@@ -1,0 +1,108 @@
+//! The paths at which two trees differ, where they are few and plain files: what going from one to the other
+//! does at each of them.
+
+use crate::domain::oid::Oid;
+use crate::domain::path::RepoPath;
+use crate::error::Result;
+use crate::git::changes::{Content, Edits, canonical_mode};
+use crate::git::tree::{DIRECTORY, GITLINK};
+use crate::git::{Repo, restage::FEW};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What becomes of one path.
+#[derive(Debug)]
+pub(super) struct Step {
+    pub(super) path: Vec<u8>,
+    pub(super) old: Option<Content>,
+    pub(super) new: Option<Content>,
+}
+
+/// A way from one tree to another.
+#[derive(Debug, Default)]
+pub(super) struct Steps {
+    pub(super) list: Vec<Step>,
+    /// As in [`Edits`].
+    trees: BTreeMap<Vec<u8>, (Oid, Option<Oid>)>,
+}
+
+/// What stands under one name on both sides.
+type Pair = [Option<Content>; 2];
+
+impl Steps {
+    /// `None` where git has to find the way: many paths, submodules, a file in the place of a directory, names
+    /// that git gives a meaning to, and names that it would refuse.
+    pub(super) fn between(repo: &Repo, old: Oid, new: Oid) -> Result<Option<Steps>> {
+        let mut steps = Steps::default();
+        let mut open = vec![(Vec::new(), [Some(old), Some(new)])];
+        while let Some((prefix, sides)) = open.pop() {
+            let names = names(repo, sides)?;
+            if let [Some(before), after] = sides {
+                let after = after.filter(|_| same_directories(&names));
+                steps.trees.insert(prefix.clone(), (before, after));
+            }
+            for (name, [old, new]) in names {
+                if old == new {
+                    continue;
+                }
+                let path = [prefix.as_slice(), &name].concat();
+                let is_directory = |side: Content| side.0 == DIRECTORY;
+                let directories = [old, new].into_iter().flatten().map(is_directory);
+                match (
+                    directories.clone().any(|is| is),
+                    directories.clone().all(|is| is),
+                ) {
+                    (true, true) => {
+                        let oid = |side: Option<Content>| side.map(|(_, oid)| oid);
+                        open.push(([&path, &b"/"[..]].concat(), [oid(old), oid(new)]));
+                    }
+                    (false, _) if is_plain(&path, [old, new]) && steps.list.len() < FEW => {
+                        steps.list.push(Step { path, old, new });
+                    }
+                    _ => return Ok(None),
+                }
+            }
+        }
+        Ok(Some(steps))
+    }
+
+    /// Those steps that `are_to_do` as edits of an index.
+    pub(super) fn edits(&self, are_to_do: impl Fn(usize) -> bool) -> Edits {
+        let list = self.list.iter().enumerate();
+        let list = list.filter(|(at, _)| are_to_do(*at));
+        Edits {
+            paths: list
+                .map(|(_, step)| (step.path.clone(), step.new))
+                .collect(),
+            trees: self.trees.clone(),
+        }
+    }
+}
+
+fn names(repo: &Repo, sides: [Option<Oid>; 2]) -> Result<BTreeMap<Vec<u8>, Pair>> {
+    let mut names: BTreeMap<Vec<u8>, Pair> = BTreeMap::new();
+    for (side, tree) in sides.into_iter().enumerate() {
+        let Some(tree) = tree else { continue };
+        for entry in repo.read_tree(tree)? {
+            let content = (canonical_mode(entry.mode), entry.oid);
+            names.entry(entry.name).or_default()[side] = Some(content);
+        }
+    }
+    Ok(names)
+}
+
+fn same_directories(names: &BTreeMap<Vec<u8>, Pair>) -> bool {
+    let of = |side: usize| -> BTreeSet<&Vec<u8>> {
+        let those = names.iter();
+        let those = those.filter(|(_, pair)| pair[side].is_some_and(|(mode, _)| mode == DIRECTORY));
+        those.map(|(name, _)| name).collect()
+    };
+    of(0) == of(1)
+}
+
+fn is_plain(path: &[u8], pair: Pair) -> bool {
+    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
+    let is_read_by_git = name.to_ascii_lowercase().starts_with(b".git");
+    let is_submodule = pair.into_iter().flatten().any(|(mode, _)| mode == GITLINK);
+    let is_safe = RepoPath::parse(path).is_ok_and(|safe| safe.as_bytes() == path);
+    is_safe && !is_read_by_git && !is_submodule
+}
