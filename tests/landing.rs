@@ -1,5 +1,7 @@
 //! Committing and landing, with git as the judge of what came out.
 
+/// Moving worktrees along.
+mod carry;
 /// `commit`.
 mod commit;
 /// Death while committing.

@@ -121,10 +121,10 @@ impl Checkout {
         }
         let entry = index.find(&step.path);
         let content = entry.map(|entry| entry.content);
-        if content == step.new {
+        if content == step.new && content.is_some() {
             return Some(Place::Settled);
         }
-        if content != step.old {
+        if content != step.old && content != step.new {
             return None;
         }
         match self.open_above(&step.path)? {
@@ -134,6 +134,8 @@ impl Checkout {
                 Some(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => None,
                 Some(stat) => Some(match entry {
                     Some(entry) if is_unchanged(index, written, entry, &stat) => Place::Old,
+                    // Taken out of the index, and left where it is.
+                    None if step.new.is_none() => return None,
                     _ => Place::Unknown,
                 }),
             },
