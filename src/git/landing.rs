@@ -52,12 +52,7 @@ pub struct Checkout {
 }
 
 impl Repo {
-    /// The worktrees that have a branch checked out, the main one first.
-    ///
-    /// # Errors
-    /// `worktree-busy` when one of them is in the middle of a merge, a rebase or the like of that branch, or
-    /// locked and not here; `io`.
-    pub fn checkouts(&self, branch: &str) -> Result<Vec<Checkout>> {
+    fn every_checkout(&self) -> Result<Vec<Checkout>> {
         let main = self.main_worktree()?.map(|top| Checkout {
             top,
             git_dir: self.common_dir().to_owned(),
@@ -66,8 +61,17 @@ impl Repo {
         let exists = |worktree: &Worktree| worktree.path.is_dir() || worktree.lock_reason.is_some();
         let linked = self.worktrees()?.into_iter().filter(exists);
         let linked = linked.map(|worktree| linked_at(self, &worktree.name, &worktree.path));
+        Ok(main.into_iter().chain(linked).collect())
+    }
+
+    /// The worktrees that have a branch checked out, the main one first.
+    ///
+    /// # Errors
+    /// `worktree-busy` when one of them is in the middle of a merge, a rebase or the like of that branch, or
+    /// locked and not here; `io`.
+    pub fn checkouts(&self, branch: &str) -> Result<Vec<Checkout>> {
         let mut checkouts = Vec::new();
-        for checkout in main.into_iter().chain(linked) {
+        for checkout in self.every_checkout()? {
             let on = checkout.head() == format!("ref: {branch}");
             let concerned = on || checkout.rebases(branch);
             if concerned && (checkout.is_busy() || !checkout.top.is_dir()) {

@@ -8,6 +8,7 @@ use super::lock::{self, Guard};
 use super::{fsx, layout};
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
+use crate::git::landing::Checkout;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -66,10 +67,24 @@ pub fn left_over(repo: &Repo) -> Result<Option<String>> {
         return Ok(None);
     };
     let is_left = self::identity(&repo.ref_lock_path(&refname)) == Some(identity);
-    // Whoever still holds it is at work.
-    let is_free =
-        || lock::hold_for(repo.common_dir(), layout::LANDING_LOCK, Duration::ZERO).is_ok();
-    Ok((is_left && is_free()).then_some(refname))
+    Ok((is_left && is_free(repo)).then_some(refname))
+}
+
+/// The worktrees whose index a killed landing left locked. Writes nothing; none also while somebody lands.
+///
+/// # Errors
+/// `io`.
+pub fn left_indexes(repo: &Repo) -> Result<Vec<Checkout>> {
+    let mut left = repo.locked_by_landings()?;
+    if !left.is_empty() && !is_free(repo) {
+        left.clear();
+    }
+    Ok(left)
+}
+
+/// Whether nobody lands: whoever still holds the lock is at work.
+fn is_free(repo: &Repo) -> bool {
+    lock::hold_for(repo.common_dir(), layout::LANDING_LOCK, Duration::ZERO).is_ok()
 }
 
 fn noted(path: &Path) -> Result<Option<(String, String)>> {

@@ -85,6 +85,109 @@ fn the_same_for_a_squash() {
     }
 }
 
+/// An agent whose work does to files whatever can be done to them.
+fn ready_with_every_kind() -> Agent {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let agent = Agent::new();
+    let source = agent.worktree.join("src");
+    std::fs::remove_file(source.join("bin/tool.rs")).expect("removed");
+    std::fs::set_permissions(source.join("lib.rs"), PermissionsExt::from_mode(0o755))
+        .expect("executable");
+    symlink("lib.rs", source.join("link")).expect("a link");
+    agent.write("src/deep/two.rs", "pub fn two() {}\n");
+    agent
+}
+
+#[test]
+fn a_kill_in_the_middle_of_moving_files_is_made_good_whatever_becomes_of_them() {
+    for step in ["locked", "emptied", "written", "indexed"] {
+        let agent = ready_with_every_kind();
+        agent.verify(&[]);
+        die_at(&agent, step, "--no-ff");
+        assert!(agent.repo.path().join(".git/index.lock").exists(), "{step}");
+        answer(&agent, "merge", &[]);
+        assert!(!agent.repo.path().join("src/bin").exists(), "after {step}");
+        require_sound(&agent);
+    }
+}
+
+#[test]
+fn what_somebody_writes_after_a_kill_is_in_the_way_of_the_next_landing() {
+    for step in ["emptied", "written"] {
+        for name in ["src/lib.rs", "src/two.rs"] {
+            let agent = ready();
+            agent.verify(&[]);
+            die_at(&agent, step, "--no-ff");
+            agent.repo.write(name, "mine\n");
+            let output = run(&agent, "merge", &[]);
+            refused(&output, "target-dirty", 3);
+            let path = agent.repo.path().join(name);
+            let mine = std::fs::read_to_string(&path).expect("mine");
+            assert_eq!(mine, "mine\n", "{name} after {step}");
+            std::fs::remove_file(path).expect("moved away");
+            answer(&agent, "merge", &[]);
+            require_sound(&agent);
+        }
+    }
+}
+
+#[test]
+fn what_appears_while_files_move_stays_and_the_others_move_back() {
+    for name in ["src/lib.rs", "src/two.rs"] {
+        let agent = ready();
+        let path = agent.repo.path().join(name);
+        let mine = path.clone();
+        let ctx = context(&agent.repo.path(), move |step| {
+            if step == "emptied" {
+                std::fs::write(&mine, "mine\n").expect("written");
+            }
+        });
+        let main = agent.repo.git(["rev-parse", "main"]);
+        let plan = merge::plan(&ctx, &agent.id, &MergeOptions::default()).expect("a plan");
+        let error = merge::execute(&ctx, &plan).expect_err("in the way");
+        assert_eq!(error.code(), Code::TargetDirty, "{name}");
+        assert_eq!(agent.repo.git(["rev-parse", "main"]), main);
+        let mine = std::fs::read_to_string(&path).expect("mine");
+        assert_eq!(mine, "mine\n", "{name}");
+        let status = agent.repo.git(["status", "--porcelain"]);
+        assert!(
+            status.ends_with(name) && status.lines().count() == 1,
+            "{status}"
+        );
+        std::fs::remove_file(path).expect("moved away");
+        answer(&agent, "merge", &[]);
+        require_sound(&agent);
+    }
+}
+
+#[test]
+fn doctor_unlocks_the_index_that_a_killed_landing_had() {
+    let agent = ready();
+    agent.verify(&[]);
+    die_at(&agent, "locked", "--no-ff");
+    let output = agent.repo.agent(&["doctor", "--fix"]);
+    let said = describe(&output);
+    assert!(
+        said.contains("left the lock file of the index of"),
+        "{said}"
+    );
+    agent.repo.git(["update-index", "--refresh"]);
+    answer(&agent, "merge", &[]);
+    require_sound(&agent);
+}
+
+#[test]
+fn a_lock_of_gits_own_is_waited_for_and_never_cleared() {
+    let agent = ready();
+    agent.verify(&[]);
+    let lock = agent.repo.path().join(".git/index.lock");
+    std::fs::write(&lock, "").expect("locked");
+    refused(&run(&agent, "merge", &[]), "lock-timeout", 5);
+    std::fs::remove_file(&lock).expect("still there");
+    answer(&agent, "merge", &[]);
+    require_sound(&agent);
+}
+
 /// Plans, lets `meanwhile` happen, and carries the plan out, which must be told that it came too late.
 fn check_race(meanwhile: impl Fn(&Agent)) {
     let agent = ready();

@@ -67,7 +67,9 @@ impl Checkout {
             self.put_back(copy, &old, &new)?;
             return Ok(false);
         }
-        for step in old.iter().filter(|step| step.new.is_none()) {
+        // Also above a file that was gone already, as git does.
+        let gone = of(steps, look, &[Place::Old, Place::Free]);
+        for step in gone.iter().filter(|step| step.new.is_none()) {
             self.remove_empty_above(&step.path);
         }
         reached("written");

@@ -6,6 +6,7 @@
 
 use super::{ATTEMPTS, Checkout, PAUSE};
 use crate::error::{IoContext, Result};
+use crate::git::Repo;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,17 @@ pub(super) struct IndexLock(PathBuf);
 impl Drop for IndexLock {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
+    }
+}
+
+impl Repo {
+    /// The worktrees whose index a landing has, or one that was killed had.
+    ///
+    /// # Errors
+    /// `io`.
+    pub fn locked_by_landings(&self) -> Result<Vec<Checkout>> {
+        let every = self.every_checkout()?.into_iter();
+        Ok(every.filter(Checkout::is_locked_by_landing).collect())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Lock files that killed processes left on refs.
+//! Lock files that killed processes left on refs and indexes.
 //!
 //! Ours are cleared under the OS lock that keeps our own writers away. A branch is also written by git,
 //! whose hooks may take their time while its lock is held: that one is cleared where a killed landing of
@@ -56,6 +56,20 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
             Ok(REMOVED.to_owned())
         })
     }));
+    found.extend(
+        landing_lock::left_indexes(&ctx.repo)?
+            .into_iter()
+            .map(|left| {
+                let top = left.top.display();
+                let what =
+                    format!("a landing that was killed left the lock file of the index of {top}");
+                Finding::curable(Sign::RefLocked, what, move |ctx| {
+                    let _landings = LandingLock::hold(&ctx.repo)?;
+                    left.clear_left_lock()?;
+                    Ok(REMOVED.to_owned())
+                })
+            }),
+    );
     let own = survey.rows().iter().filter_map(|row| row.branch.as_ref());
     let bases = survey.rows().iter().filter_map(|row| row.base.as_ref());
     let targets = bases.filter_map(|base| base.refname.as_ref());
