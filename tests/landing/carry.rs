@@ -12,6 +12,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::time::{Duration, SystemTime};
 
 const CASES: u32 = 40;
 
@@ -171,10 +172,26 @@ fn scene(landing: &[Deed], meanwhile: &[Deed]) -> (TestRepo, String, String) {
     }
     let after = repo.commit_all("after");
     repo.git(["reset", "--quiet", "--hard", &before]);
+    // What was written in the second in which the index was is looked into by whoever looks.
+    for (inside, _) in files(&repo.path()) {
+        let path = repo.path().join(inside);
+        if path.is_file() && !path.is_symlink() {
+            age(&path, 10_000);
+        }
+    }
+    repo.git(["update-index", "--refresh"]);
     for deed in meanwhile {
         dirty(&repo.path(), *deed);
     }
     (repo, before, after)
+}
+
+/// Lets a file have been written so many milliseconds before a certain moment.
+fn age(path: &Path, milliseconds: u64) {
+    let moment = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    let file = fs::File::options().write(true).open(path).expect("there");
+    let moment = moment - Duration::from_millis(milliseconds);
+    file.set_modified(moment).expect("aged");
 }
 
 fn checkout(top: &Path) -> Checkout {
@@ -258,4 +275,28 @@ fn what_comes_out_is_what_gits_own_two_way_merge_gives() {
         "only {} went the short way",
         short.get()
     );
+}
+
+#[test]
+fn a_change_in_the_second_in_which_the_index_was_written_is_still_seen() {
+    let (repo, before, after) = scene(&[(0, 0, 1)], &[]);
+    let (top, readme) = (repo.path(), repo.path().join("README"));
+    repo.git(["config", "core.trustctime", "false"]);
+    // As git reads it whose clock has no less than seconds.
+    age(&readme, 900);
+    repo.git(["update-index", "--refresh"]);
+    age(&top.join(".git/index"), 500);
+    let same_size = fs::read_to_string(&readme).expect("text").to_uppercase();
+    fs::write(&readme, same_size).expect("changed");
+    age(&readme, 700);
+    let status = ["--no-optional-locks", "status", "--porcelain"];
+    assert_eq!(repo.git(status), " M README");
+
+    let oid = |hex: &str| Oid::from_hex(hex).expect("an oid");
+    let opened = Repo::open(&top).expect("a repository");
+    let way = (oid(&before), oid(&after));
+    let carried = checkout(&top).carry(&opened, way, &top.join(".git/scratch"), &|_| {});
+    carried.expect("carried");
+    let status = repo.git(["status", "--porcelain"]);
+    assert!(status.contains(" M README"), "{status}");
 }

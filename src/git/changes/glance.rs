@@ -76,7 +76,7 @@ fn suspects(glance: &Glance<'_>) -> Result<Option<Vec<Vec<u8>>>> {
     if !belongs_to(glance.top, glance.admin_dir) {
         return Ok(None);
     }
-    let Some((index, written)) = read_index(&glance.admin_dir.join("index")) else {
+    let Some((index, written)) = read_index(glance.admin_dir) else {
         return Ok(None);
     };
     let own = Repo::open_git_dir(glance.admin_dir)?;
@@ -96,9 +96,9 @@ fn suspects(glance: &Glance<'_>) -> Result<Option<Vec<Vec<u8>>>> {
     Ok(found.map(|()| walk.paths))
 }
 
-/// The index with the time when it was written, in seconds and nanoseconds; `None` when git has to read it.
-pub(in crate::git) fn read_index(file: &Path) -> Option<(Index, (i64, i64))> {
-    let mut file = File::open(file).ok()?;
+/// The index with the time when it was written, in seconds and nanoseconds.
+fn read_index(admin_dir: &Path) -> Option<(Index, (i64, i64))> {
+    let mut file = File::open(admin_dir.join("index")).ok()?;
     let metadata = file.metadata().ok()?;
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).ok()? + 1);
     file.read_to_end(&mut bytes).ok()?;
@@ -167,9 +167,7 @@ impl Walk<'_> {
                 (_, Some(Tracked::File(entry))) => {
                     let stat = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok();
                     let entry = &self.index.entries[entry];
-                    if !stat
-                        .is_some_and(|stat| is_unchanged(self.index, self.written, entry, &stat))
-                    {
+                    if !stat.is_some_and(|stat| self.is_unchanged(entry, &stat)) {
                         self.paths.push(path);
                     }
                 }
@@ -181,50 +179,45 @@ impl Walk<'_> {
         self.paths.extend(gone);
         Some(())
     }
-}
 
-/// Whether a file is what the index remembers; with the strictest of git's settings, so that every doubt
-/// is one.
-pub(in crate::git) fn is_unchanged(
-    index: &Index,
-    written: (i64, i64),
-    entry: &Entry,
-    stat: &Stat,
-) -> bool {
-    let [
-        ctime,
-        ctime_nano,
-        mtime,
-        mtime_nano,
-        _,
-        inode,
-        _,
-        user,
-        group,
-        size,
-    ] = index.stat(entry);
-    let (mode, oid) = entry.content;
-    let kind = match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile if stat.st_mode & 0o100 != 0 => tree::EXECUTABLE,
-        FileType::RegularFile => tree::FILE,
-        FileType::Symlink => tree::SYMLINK,
-        _ => return false,
-    };
-    // Written when the index was, or later: its time proves nothing.
-    let is_racy = (i64::from(mtime), i64::from(mtime_nano)) >= written;
-    // So git marks what was racy when it wrote the index.
-    let is_marked = size == 0 && oid != Oid::EMPTY_BLOB;
-    !is_racy
-        && !is_marked
-        && kind == mode
-        && low(stat.st_ctime) == ctime
-        && low(stat.st_ctime_nsec) == ctime_nano
-        && low(stat.st_mtime) == mtime
-        && low(stat.st_mtime_nsec) == mtime_nano
-        && low(stat.st_ino) == inode
-        && stat.st_uid == user
-        && stat.st_gid == group
-        && low(stat.st_size) == size
+    /// Whether a file is what the index remembers; with the strictest of git's settings, so that every doubt
+    /// is one.
+    fn is_unchanged(&self, entry: &Entry, stat: &Stat) -> bool {
+        let [
+            ctime,
+            ctime_nano,
+            mtime,
+            mtime_nano,
+            _,
+            inode,
+            _,
+            user,
+            group,
+            size,
+        ] = self.index.stat(entry);
+        let (mode, oid) = entry.content;
+        let kind = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile if stat.st_mode & 0o100 != 0 => tree::EXECUTABLE,
+            FileType::RegularFile => tree::FILE,
+            FileType::Symlink => tree::SYMLINK,
+            _ => return false,
+        };
+        // Written when the index was, or later: its time proves nothing.
+        let is_racy = (i64::from(mtime), i64::from(mtime_nano)) >= self.written;
+        // So git marks what was racy when it wrote the index.
+        let is_marked = size == 0 && oid != Oid::EMPTY_BLOB;
+        !is_racy
+            && !is_marked
+            && kind == mode
+            && low(stat.st_ctime) == ctime
+            && low(stat.st_ctime_nsec) == ctime_nano
+            && low(stat.st_mtime) == mtime
+            && low(stat.st_mtime_nsec) == mtime_nano
+            && low(stat.st_ino) == inode
+            && stat.st_uid == user
+            && stat.st_gid == group
+            && low(stat.st_size) == size
+    }
 }
 
 /// The names that the index knows in a directory.

@@ -54,7 +54,7 @@ struct CachedTree {
 
 impl Index {
     /// Reads an index file; `None` when it is malformed or for git alone to read.
-    pub(super) fn parse(file: Vec<u8>) -> Option<Index> {
+    pub(in crate::git) fn parse(file: Vec<u8>) -> Option<Index> {
         let end = file.len().checked_sub(CHECKSUM)?;
         if file.get(..4)? != b"DIRC" {
             return None;
@@ -225,7 +225,7 @@ impl Index {
     }
 
     /// The ten numbers that an entry keeps of `lstat`, in the order of the format.
-    pub(super) fn stat(&self, entry: &Entry) -> [u32; 10] {
+    pub(in crate::git) fn stat(&self, entry: &Entry) -> [u32; 10] {
         let at = usize::try_from(entry.at).unwrap_or(usize::MAX);
         std::array::from_fn(|field| be32(&self.bytes, at + field * 4).unwrap_or(0))
     }

@@ -25,8 +25,7 @@ mod staged;
 mod status;
 
 pub use glance::{Glance, glance};
-pub(in crate::git) use glance::{is_unchanged, read_index};
-pub(in crate::git) use index::{Edits, Index};
+pub(in crate::git) use index::{Edits, Entry, Index};
 pub use spellings::Spellings;
 pub use staged::Staging;
 pub use status::worktree_changes;

@@ -9,12 +9,11 @@
 //! is reached through directories alone, never through a symlink. Until the rename, the index says what it said,
 //! so whoever is killed has left files that are missing or new; the next attempt takes both for what they are.
 
-use super::Checkout;
 use super::lock::IndexLock;
-use super::look::{Above, Look, Place};
+use super::look::{Above, Look, Place, Seen};
 use super::steps::{Step, Steps};
+use super::{Checkout, PAUSE};
 use crate::error::{IoContext, Result};
-use crate::git::changes::read_index;
 use crate::git::commit;
 use rustix::fs::{AtFlags, unlinkat};
 use std::fs;
@@ -53,7 +52,7 @@ impl Checkout {
         reached: &dyn Fn(&str),
     ) -> Result<bool> {
         let edits = steps.edits(|at| look.places[at] != Place::Settled);
-        let Some(bytes) = look.index.rewritten(look.written, &edits) else {
+        let Some(bytes) = look.seen.rewritten(&edits) else {
             return Ok(false);
         };
         fs::write(copy, bytes).at("could not write", copy)?;
@@ -82,7 +81,7 @@ impl Checkout {
 
     /// Removes a file if it still is what the index remembers.
     fn remove_looked(&self, look: &Look, step: &Step) -> bool {
-        self.holds(&look.index, look.written, step) && self.remove(&step.path, AtFlags::empty())
+        self.holds(&look.seen, step) && self.remove(&step.path, AtFlags::empty())
     }
 
     fn remove(&self, path: &[u8], flags: AtFlags) -> bool {
@@ -119,10 +118,12 @@ impl Checkout {
 
     /// Gives the worktree the files back that it had. One that appeared meanwhile stays.
     fn put_back(&self, copy: &Path, old: &[&Step], new: &[&Step]) -> Result<()> {
+        // Only a file that is older than a tick of the clock is told from one that was changed since.
+        std::thread::sleep(PAUSE);
         if self.refresh_copy(copy)?
-            && let Some((index, written)) = read_index(copy)
+            && let Some(seen) = Seen::load(copy)
         {
-            for step in new.iter().filter(|step| self.holds(&index, written, step)) {
+            for step in new.iter().filter(|step| self.holds(&seen, step)) {
                 self.remove(&step.path, AtFlags::empty());
                 if step.old.is_none() {
                     self.remove_empty_above(&step.path);

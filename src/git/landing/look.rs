@@ -8,14 +8,16 @@
 use super::Checkout;
 use super::steps::{Step, Steps};
 use crate::error::{IoContext, Result};
-use crate::git::changes::{Index, is_unchanged, read_index};
+use crate::git::changes::{Edits, Entry, Index};
 use crate::git::{Repo, command};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, openat, statat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Settings under which a worktree is not simply what its index says.
@@ -41,10 +43,49 @@ pub(super) enum Place {
     Unknown,
 }
 
+/// So long before the index was written a file has to be for its times to prove anything, in nanoseconds: the
+/// clocks of kernels and file systems tick every 10 ms, or more often.
+const TICK: i64 = 20_000_000;
+
+/// An index, and when it was written, in seconds and nanoseconds.
+pub(super) struct Seen {
+    index: Index,
+    written: (i64, i64),
+}
+
+impl Seen {
+    /// `None` when git has to read it.
+    pub(super) fn load(file: &Path) -> Option<Seen> {
+        let mut file = File::open(file).ok()?;
+        let metadata = file.metadata().ok()?;
+        let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).ok()? + 1);
+        file.read_to_end(&mut bytes).ok()?;
+        let written = (metadata.mtime(), metadata.mtime_nsec());
+        let index = Index::parse(bytes).filter(|index| !index.is_flagged)?;
+        Some(Seen { index, written })
+    }
+
+    pub(super) fn rewritten(&self, edits: &Edits) -> Option<Vec<u8>> {
+        self.index.rewritten(self.written.0, edits)
+    }
+
+    /// Whether a file is what the index remembers, beyond doubt.
+    fn proves(&self, entry: &Entry, stat: &Stat) -> bool {
+        let [_, _, seconds, nanoseconds, ..] = self.index.stat(entry);
+        let (seconds, nanoseconds) = (i64::from(seconds), i64::from(nanoseconds));
+        let (since, beyond) = (self.written.0 - seconds, self.written.1 - nanoseconds);
+        // A file system that knows seconds alone writes no other.
+        let is_racy = match nanoseconds {
+            0 => since <= 0,
+            _ => since < 0 || since <= 1 && since * 1_000_000_000 + beyond < TICK,
+        };
+        !is_racy && self.index.matches(entry, stat)
+    }
+}
+
 /// An index, and what stands at each step.
 pub(super) struct Look {
-    pub(super) index: Index,
-    pub(super) written: (i64, i64),
+    pub(super) seen: Seen,
     pub(super) places: Vec<Place>,
 }
 
@@ -79,19 +120,19 @@ impl Checkout {
     /// Tells the files that are as the landing would write them. What is to be deleted is no such file.
     fn recognise(&self, mut look: Look, steps: &Steps, copy: &Path) -> Result<Option<Look>> {
         let edits = steps.edits(|at| look.places[at] == Place::Unknown);
-        let Some(bytes) = look.index.rewritten(look.written, &edits) else {
+        let Some(bytes) = look.seen.rewritten(&edits) else {
             return Ok(None);
         };
         fs::write(copy, bytes).at("could not write", copy)?;
         if !self.refresh_copy(copy)? {
             return Ok(None);
         }
-        let Some((after, written)) = read_index(copy) else {
+        let Some(after) = Seen::load(copy) else {
             return Ok(None);
         };
         for (step, place) in steps.list.iter().zip(&mut look.places) {
             if *place == Place::Unknown {
-                if !self.holds(&after, written, step) {
+                if !self.holds(&after, step) {
                     return Ok(None);
                 }
                 *place = Place::New;
@@ -101,25 +142,18 @@ impl Checkout {
     }
 
     fn look_by(&self, file: &Path, steps: &Steps) -> Option<Look> {
-        let (index, written) = read_index(file)?;
-        if index.is_flagged {
-            return None;
-        }
-        let place = |step| self.place(&index, written, step);
+        let seen = Seen::load(file)?;
+        let place = |step| self.place(&seen, step);
         let places = steps.list.iter().map(place).collect::<Option<_>>()?;
-        Some(Look {
-            index,
-            written,
-            places,
-        })
+        Some(Look { seen, places })
     }
 
     /// `None` where git would refuse, or might.
-    fn place(&self, index: &Index, written: (i64, i64), step: &Step) -> Option<Place> {
-        if step.new.is_some() && index.bars(&step.path) {
+    fn place(&self, seen: &Seen, step: &Step) -> Option<Place> {
+        if step.new.is_some() && seen.index.bars(&step.path) {
             return None;
         }
-        let entry = index.find(&step.path);
+        let entry = seen.index.find(&step.path);
         let content = entry.map(|entry| entry.content);
         if content == step.new && content.is_some() {
             return Some(Place::Settled);
@@ -133,7 +167,7 @@ impl Checkout {
                 None => Some(Place::Free),
                 Some(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => None,
                 Some(stat) => Some(match entry {
-                    Some(entry) if is_unchanged(index, written, entry, &stat) => Place::Old,
+                    Some(entry) if seen.proves(entry, &stat) => Place::Old,
                     // Taken out of the index, and left where it is.
                     None if step.new.is_none() => return None,
                     _ => Place::Unknown,
@@ -143,13 +177,13 @@ impl Checkout {
     }
 
     /// Whether the file of a step is what this index remembers.
-    pub(super) fn holds(&self, index: &Index, written: (i64, i64), step: &Step) -> bool {
+    pub(super) fn holds(&self, seen: &Seen, step: &Step) -> bool {
         let Some(Above::There(directory, name)) = self.open_above(&step.path) else {
             return false;
         };
         let stat = stat_at(&directory, name).flatten();
-        let entry = index.find(&step.path).zip(stat);
-        entry.is_some_and(|(entry, stat)| is_unchanged(index, written, entry, &stat))
+        let entry = seen.index.find(&step.path).zip(stat);
+        entry.is_some_and(|(entry, stat)| seen.proves(entry, &stat))
     }
 
     /// Opens the directory that a path is in, never through a symlink; `None` when something else is in its
