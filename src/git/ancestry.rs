@@ -6,6 +6,7 @@
 use super::{Repo, command};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
+use std::collections::{HashSet, VecDeque};
 use std::process::Command;
 
 /// How two commits have grown apart.
@@ -130,6 +131,24 @@ impl Repo {
         // What a ref reaches is there.
         command.args(["--not", "--all"]);
         Ok(command::finish(&mut command)?.status.success())
+    }
+
+    /// The commits that are found first going back from one, no more than `most`.
+    pub(in crate::git) fn nearest(&self, tip: Oid, most: usize) -> Result<HashSet<Oid>> {
+        let mut found = HashSet::from([tip]);
+        let mut waiting = VecDeque::from([tip]);
+        while let Some(oid) = waiting.pop_front() {
+            // A shallow clone ends somewhere.
+            if found.len() > most || !self.has_object(oid) {
+                continue;
+            }
+            for parent in self.read_commit(oid)?.parents {
+                if found.insert(parent) {
+                    waiting.push_back(parent);
+                }
+            }
+        }
+        Ok(found)
     }
 }
 

@@ -9,6 +9,7 @@
 //! does not look at (a nested repository, a broken `.git` directory, files inside a submodule's
 //! place) is found there and is the reason to refuse a removal.
 
+use super::changes::Index;
 use super::objects::{Commit, Identity, NewCommit};
 use super::tree::{DIRECTORY, EXECUTABLE, Entry, FILE, SYMLINK};
 use super::uncommitted::{Source, Trees, git};
@@ -22,6 +23,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use walkdir::WalkDir;
+
+/// So many commits back from a tip are known to be kept with it before git is asked.
+const NEAR: usize = 100;
 
 /// The trailer that says what a salvage commit holds.
 pub const TRAILER: &str = "Salvage";
@@ -128,9 +132,14 @@ fn write_directory(repo: &Repo, directory: &Path) -> Result<Option<Oid>> {
 /// # Errors
 /// `git-failed`; `io` for a directory that cannot be listed.
 pub fn missed(source: &Source<'_>, bundle: Option<&Path>) -> Result<Vec<PathBuf>> {
-    let mut cached = git(source);
-    cached.args(["ls-files", "-z", "--cached"]);
-    let kept = listed(cached)?;
+    let kept = match fs::read(source.index).ok().and_then(Index::parse) {
+        Some(index) if !index.is_flagged => index.paths().map(<[u8]>::to_vec).collect(),
+        _ => {
+            let mut cached = git(source);
+            cached.args(["ls-files", "-z", "--cached"]);
+            listed(cached)?
+        }
+    };
     // Asked for when the first file turns up that is not kept: a whole tour of the worktree.
     let mut ignored: Option<HashSet<Vec<u8>>> = None;
     let mut missed = Vec::new();
@@ -237,6 +246,9 @@ impl Repo {
         }
         named.remove(&tip);
         named.retain(|oid| self.has_object(*oid) && self.read_commit(*oid).is_ok());
+        // Nearly always the commits that the branch was at before, a few steps back.
+        let near = self.nearest(tip, NEAR)?;
+        named.retain(|oid| !near.contains(oid));
         if named.is_empty() {
             return Ok(Vec::new());
         }

@@ -13,6 +13,10 @@
 //! What a kill leaves: an empty directory, or one with a `.git` file that points nowhere, or a
 //! temporary directory under `agents/tmp`, or a complete admin directory locked as `initializing`.
 
+mod roll;
+
+pub use roll::Roll;
+
 use super::Repo;
 use super::objects::Identity;
 use crate::domain::oid::Oid;

@@ -39,6 +39,7 @@ pub struct GcOptions {
 /// What would be swept and what not.
 pub struct GcPlan {
     items: Vec<(GcItem, Option<DiscardPlan>)>,
+    around: Around,
     expiry: Option<ExpiryPlan>,
     trash: Vec<String>,
     interrupted: bool,
@@ -132,6 +133,7 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
     let common = ctx.repo.common_dir();
     Ok(GcPlan {
         items,
+        around,
         expiry,
         trash: trash::left_behind(common, ctx.now().timestamp() - TRASH_AGE),
         interrupted: Journal::any(common),
@@ -162,10 +164,11 @@ pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
     report.dry_run = false;
     spawn::sweep(ctx)?;
     report.doomed = plan.trash;
+    let mut around = plan.around;
     let removals = plan.items.into_iter().map(|(_, removal)| removal);
     for (item, removal) in report.agents.iter_mut().zip(removals) {
         let Some(removal) = removal else { continue };
-        match discard::execute(ctx, removal) {
+        match discard::execute_among(ctx, removal, &mut around) {
             Ok(removed) => {
                 item.action = "removed";
                 report.doomed.extend(removed.trash);

@@ -1,12 +1,17 @@
 use super::{WRITTEN, assert_gone, assert_kept, busy};
 use crate::support::agent::{TASK, agent_command};
-use crate::support::{TestRepo, assert_unchanged, snapshot};
+use crate::support::{TestRepo, assert_unchanged, git_in, snapshot};
 use crate::verify::Agent;
 use git_agent::domain::event::What;
 use git_agent::domain::oid::Oid;
+use git_agent::git::Repo;
+use git_agent::ops::ctx::{Ctx, Env, Seams};
+use git_agent::ops::gc::{self, GcOptions};
 use git_agent::store::ledger::Ledger;
 use serde_json::Value;
 use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
 
 fn actions(repo: &TestRepo, arguments: &[&str]) -> Vec<(String, String)> {
     let report = repo.agent_json(&[&["gc"][..], arguments].concat());
@@ -288,4 +293,53 @@ fn one_that_cannot_be_removed_does_not_stop_the_others() {
     assert_eq!(items[1]["action"], "removed");
     assert!(one.worktree.exists());
     assert!(!std::path::Path::new(&worktree).exists());
+}
+
+#[test]
+fn what_somebody_takes_while_others_are_swept_is_kept() {
+    let first = Agent::new();
+    let repo = &first.repo;
+    let second = repo.spawn();
+    let second = second["agent_id"].as_str().expect("an id").to_owned();
+    for id in [&first.id, &second] {
+        repo.agent_json(&["fail", id, "--reason", "said"]);
+        repo.agent_json(&["reject", id, "--reason", "said"]);
+    }
+    let top = repo.path();
+    let other = top.with_file_name("other");
+    let place = other.to_str().expect("UTF-8").to_owned();
+    repo.git(["worktree", "add", "--quiet", "--detach", &place]);
+    // As soon as the first is gone somebody checks out the branches that are left.
+    let agents = [
+        "for-each-ref",
+        "--format=%(refname:short)",
+        "refs/heads/agent",
+    ];
+    let take = move |step: &str| {
+        if step == "unbranched" {
+            let left = git_in(&other, agents);
+            let switch = ["switch", "--quiet", "--ignore-other-worktrees"];
+            git_in(&other, [&switch[..], &[left.trim()]].concat());
+        }
+    };
+    let seams = Seams {
+        reached: Arc::new(take),
+        ..Seams::real()
+    };
+    let env = Env {
+        directory: top.clone(),
+        ..Env::default()
+    };
+    let ctx = Ctx::new(Repo::open(&top).expect("a repository"), env, seams);
+    let options = GcOptions {
+        older_than: Some(Duration::ZERO),
+        ..GcOptions::default()
+    };
+    let report = gc::execute(&ctx, gc::plan(&ctx, options).expect("a plan")).expect("swept");
+    let actions: Vec<_> = report.agents.iter().map(|one| one.action).collect();
+    assert_eq!(actions, ["removed", "keep"], "{report:?}");
+    assert!(
+        report.agents[1].why.contains("is checked out at"),
+        "{report:?}"
+    );
 }

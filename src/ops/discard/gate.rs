@@ -6,11 +6,11 @@ use crate::domain::event::Isolation;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::refs::Tip;
-use crate::git::worktree::{Worktree, belongs_to};
+use crate::git::worktree::{Roll, belongs_to};
 use crate::ops::Ctx;
 use crate::store::layout;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// What an agent has left in this clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,10 +42,11 @@ impl Place {
 }
 
 /// Every worktree of the repository, read once for many agents.
+#[derive(Default)]
 pub(in crate::ops) struct Around {
-    linked: Vec<Worktree>,
-    /// Where each worktree is, the admin name of a linked one, and the text of its `HEAD`.
-    heads: Vec<(PathBuf, Option<String>, String)>,
+    linked: Roll,
+    /// Where the main worktree is, and the text of its `HEAD`.
+    main: (PathBuf, String),
 }
 
 impl Around {
@@ -54,14 +55,17 @@ impl Around {
     /// # Errors
     /// `io`.
     pub(in crate::ops) fn read(ctx: &Ctx) -> Result<Around> {
-        let head = |git_dir: &Path| fs::read_to_string(git_dir.join("HEAD")).unwrap_or_default();
-        let linked = ctx.repo.worktrees()?;
-        let mut heads = vec![(ctx.repo.root()?, None, head(ctx.repo.common_dir()))];
-        heads.extend(linked.iter().map(|worktree| {
-            let head = head(&ctx.repo.admin_dir(&worktree.name));
-            (worktree.path.clone(), Some(worktree.name.clone()), head)
-        }));
-        Ok(Around { linked, heads })
+        let mut around = Around::default();
+        around.refresh(ctx)?;
+        Ok(around)
+    }
+
+    /// Reads what has changed.
+    pub(super) fn refresh(&mut self, ctx: &Ctx) -> Result<()> {
+        self.linked.refresh(&ctx.repo)?;
+        let head = fs::read_to_string(ctx.repo.common_dir().join("HEAD"));
+        self.main = (ctx.repo.root()?, head.unwrap_or_default());
+        Ok(())
     }
 }
 
@@ -105,13 +109,14 @@ fn branch_of(ctx: &Ctx, agent: &Agent) -> Result<Option<(String, Oid)>> {
 fn require_not_elsewhere(agent: &Agent, branch: &str, around: &Around) -> Result<()> {
     let own = layout::worktree_name(agent.id);
     let head = format!("ref: {branch}");
-    let elsewhere = around
-        .heads
-        .iter()
-        .find(|(_, name, text)| name.as_ref() != Some(&own) && text.trim_end() == head);
-    match elsewhere {
+    let (root, text) = &around.main;
+    let main = (text.trim_end() == head).then_some(root);
+    let linked = around.linked.at_head(&head);
+    let linked = linked.filter(|worktree| worktree.name != own);
+    let mut elsewhere = { main.into_iter() }.chain(linked.map(|worktree| &worktree.path));
+    match elsewhere.next() {
         None => Ok(()),
-        Some((path, ..)) => {
+        Some(path) => {
             let path = path.display();
             Err(refused(format!("{branch} is checked out at {path}"))
                 .hint(format!("to leave it, run git -C {path} switch --detach")))
@@ -119,7 +124,7 @@ fn require_not_elsewhere(agent: &Agent, branch: &str, around: &Around) -> Result
     }
 }
 
-fn place_of(ctx: &Ctx, agent: &Agent, worktrees: &[Worktree]) -> Result<Option<Place>> {
+fn place_of(ctx: &Ctx, agent: &Agent, worktrees: &Roll) -> Result<Option<Place>> {
     let Some(path) = agent.worktree.as_ref().map(PathBuf::from) else {
         return Ok(None);
     };

@@ -38,6 +38,7 @@ mod salvage;
 
 pub(in crate::ops) use gate::Around;
 pub use remove::execute;
+pub(in crate::ops) use remove::execute_among;
 pub use report::DiscardReport;
 
 use crate::domain::agent::{Agent, Move, State};
@@ -74,6 +75,8 @@ pub struct DiscardPlan {
     pub(super) agent: Agent,
     pub(super) options: DiscardOptions,
     pub(super) site: Site,
+    /// What was around it, unless the caller has that.
+    around: Around,
 }
 
 impl DiscardPlan {
@@ -90,12 +93,10 @@ impl DiscardPlan {
 /// for whatever could lose or disturb something: see the message.
 pub fn plan(ctx: &Ctx, who: &str, options: DiscardOptions) -> Result<DiscardPlan> {
     let ledger = Ledger::new(&ctx.repo);
-    plan_for(
-        ctx,
-        record::at_rest(ctx, show::find(ctx, &ledger, who)?)?,
-        options,
-        &Around::read(ctx)?,
-    )
+    let around = Around::read(ctx)?;
+    let agent = record::at_rest(ctx, show::find(ctx, &ledger, who)?)?;
+    let plan = plan_for(ctx, agent, options, &around)?;
+    Ok(DiscardPlan { around, ..plan })
 }
 
 /// As [`plan`], for an agent that was read already.
@@ -120,6 +121,7 @@ pub(in crate::ops) fn plan_for(
         agent,
         options,
         site,
+        around: Around::default(),
     })
 }
 

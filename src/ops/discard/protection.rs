@@ -3,7 +3,7 @@
 use super::gate::Place;
 use crate::domain::agent::Agent;
 use crate::error::{Code, Error, Result};
-use crate::git::worktree::Worktree;
+use crate::git::worktree::Roll;
 use crate::ops::Ctx;
 use crate::ops::verify::UNFINISHED;
 use crate::store::layout;
@@ -15,7 +15,7 @@ pub(super) fn require_unprotected(
     ctx: &Ctx,
     agent: &Agent,
     place: &Place,
-    worktrees: &[Worktree],
+    worktrees: &Roll,
 ) -> Result<()> {
     let path = &place.path;
     let shown = path.display();
@@ -28,7 +28,7 @@ pub(super) fn require_unprotected(
         return Err(refused(format!("this command was started inside {shown}"))
             .hint(format!("to leave it, run cd {}", root.display())));
     }
-    for worktree in worktrees {
+    for worktree in worktrees.worktrees() {
         let own = ctx.repo.admin_dir(&worktree.name) == place.admin_dir;
         if own && worktree.path != *path {
             let now = worktree.path.display();

@@ -22,7 +22,17 @@ use std::time::Duration;
 /// # Errors
 /// As [`super::plan`], because it looks again; `lost-race` when the branch moved meanwhile. What was done
 /// until then stays done, and a repeated call goes on.
-pub fn execute(ctx: &Ctx, plan: DiscardPlan) -> Result<DiscardReport> {
+pub fn execute(ctx: &Ctx, mut plan: DiscardPlan) -> Result<DiscardReport> {
+    let mut around = std::mem::take(&mut plan.around);
+    execute_among(ctx, plan, &mut around)
+}
+
+/// As [`execute`], for one of many: of the worktrees `around` it, what has changed is read again.
+pub(in crate::ops) fn execute_among(
+    ctx: &Ctx,
+    plan: DiscardPlan,
+    around: &mut Around,
+) -> Result<DiscardReport> {
     let common = ctx.repo.common_dir();
     let id = plan.agent.id;
     fsx::create_dir(&layout::agent_dir(common, id))?;
@@ -37,16 +47,13 @@ pub fn execute(ctx: &Ctx, plan: DiscardPlan) -> Result<DiscardReport> {
     let _landings = lock::hold(common, layout::LANDING_LOCK)?;
     let ledger = Ledger::new(&ctx.repo);
     let agent = ledger.agent(plan.agent.spawn_commit)?;
+    around.refresh(ctx)?;
     let DiscardPlan {
         agent,
         options,
         mut site,
-    } = plan_for(
-        ctx,
-        agent.unwrap_or(plan.agent),
-        plan.options,
-        &Around::read(ctx)?,
-    )?;
+        ..
+    } = plan_for(ctx, agent.unwrap_or(plan.agent), plan.options, around)?;
     let mut report = DiscardReport::new(ctx, &agent, &site)?;
     if agent.state == State::Discarded && site.place.is_none() && site.branch.is_none() {
         return Ok(report);

@@ -26,6 +26,11 @@ pub(in crate::git) struct Edits {
 }
 
 impl Index {
+    /// Every path, in git's order.
+    pub(in crate::git) fn paths(&self) -> impl Iterator<Item = &[u8]> {
+        self.entries.iter().map(|entry| self.path(entry))
+    }
+
     /// What stands at a path.
     pub(in crate::git) fn find(&self, path: &[u8]) -> Option<&Entry> {
         let at = { &self.entries }.binary_search_by(|entry| self.path(entry).cmp(path));

@@ -1,0 +1,93 @@
+//! The linked worktrees, kept by whoever looks at them again and again: a file that is still the one that was
+//! read is not read again.
+
+use super::{Worktree, read_admin_dir};
+use crate::error::{IoContext, Result};
+use crate::git::Repo;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// The files of an admin directory that a row is read from.
+const READ: [&str; 3] = ["gitdir", "locked", "HEAD"];
+
+/// Every linked worktree with what its `HEAD` says.
+#[derive(Debug, Default)]
+pub struct Roll(BTreeMap<String, Row>);
+
+#[derive(Debug)]
+struct Row {
+    stamps: [Option<Stamp>; 3],
+    /// `None` for a half-made or foreign entry.
+    worktree: Option<Worktree>,
+    head: String,
+}
+
+/// What tells a file from any other, and from itself after a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    changed: (i64, i64),
+    modified: (i64, i64),
+}
+
+impl Roll {
+    /// Brings it up to date; what it says is as true as if all of it had been read now.
+    ///
+    /// # Errors
+    /// `io` when the directory of admin directories cannot be listed.
+    pub fn refresh(&mut self, repo: &Repo) -> Result<()> {
+        let directory = repo.common_dir().join("worktrees");
+        let entries = match fs::read_dir(&directory) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                self.0.clear();
+                return Ok(());
+            }
+            other => other.at("could not list", &directory)?,
+        };
+        let mut known = std::mem::take(&mut self.0);
+        for entry in entries.flatten() {
+            let Ok(name) = entry.file_name().into_string() else {
+                continue;
+            };
+            let admin = entry.path();
+            // Taken before anything is read: a change in between shows the next time.
+            let stamps = READ.map(|file| stamp(&admin.join(file)));
+            let row = known.remove(&name).filter(|row| row.stamps == stamps);
+            let row = row.unwrap_or_else(|| Row {
+                stamps,
+                worktree: read_admin_dir(&admin),
+                head: fs::read_to_string(admin.join("HEAD")).unwrap_or_default(),
+            });
+            self.0.insert(name, row);
+        }
+        Ok(())
+    }
+
+    /// The worktrees, by admin name.
+    pub fn worktrees(&self) -> impl Iterator<Item = &Worktree> {
+        self.0.values().filter_map(|row| row.worktree.as_ref())
+    }
+
+    /// The worktrees whose `HEAD` has this text but for the line end.
+    pub fn at_head<'r>(&'r self, text: &'r str) -> impl Iterator<Item = &'r Worktree> {
+        let rows = self.0.values();
+        let rows = rows.filter(move |row| row.head.trim_end() == text);
+        rows.filter_map(|row| row.worktree.as_ref())
+    }
+}
+
+fn stamp(file: &Path) -> Option<Stamp> {
+    let file = fs::metadata(file).ok()?;
+    Some(Stamp {
+        device: file.dev(),
+        inode: file.ino(),
+        size: file.size(),
+        changed: (file.ctime(), file.ctime_nsec()),
+        modified: (file.mtime(), file.mtime_nsec()),
+    })
+}
