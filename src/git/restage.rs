@@ -5,6 +5,7 @@ use super::tree::Entry;
 use super::{Repo, command, commit};
 use crate::domain::oid::Oid;
 use crate::error::Result;
+use std::path::Path;
 
 /// More paths than this are left to [`Checkout::stage`].
 pub(in crate::git) const FEW: usize = 500;
@@ -21,11 +22,15 @@ impl Checkout {
     }
 
     /// As [`Checkout::stage`] for an index that is known to hold the tree `old`. The next `git status` looks
-    /// at the paths that differ, and at no other.
+    /// at the paths that differ, and at no other. The caller keeps landings away; `scratch` is a name on the
+    /// index's file system that nobody uses.
     ///
     /// # Errors
     /// As [`Checkout::stage`].
-    pub fn restage(&self, repo: &Repo, old: Oid, new: Oid) -> Result<()> {
+    pub fn restage(&self, repo: &Repo, old: Oid, new: Oid, scratch: &Path) -> Result<()> {
+        if self.stage_few(repo, old, new, scratch)? {
+            return Ok(());
+        }
         let changes = repo.tree_changes(&[old], new)?;
         if changes.len() > FEW {
             return self.stage(new);

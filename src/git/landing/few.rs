@@ -13,8 +13,9 @@ use super::lock::IndexLock;
 use super::look::{Above, Look, Place, Seen};
 use super::steps::{Step, Steps};
 use super::{Checkout, PAUSE};
+use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
-use crate::git::commit;
+use crate::git::{Repo, commit};
 use rustix::fs::{AtFlags, unlinkat};
 use std::fs;
 use std::path::Path;
@@ -41,6 +42,37 @@ impl Checkout {
         });
         let _ = fs::remove_file(scratch);
         carried
+    }
+
+    /// Lets an index that holds the tree `old` hold `new`, without looking at a file; `false` where git has to.
+    /// The rest is as in [`Checkout::carry`].
+    ///
+    /// # Errors
+    /// `lock-timeout`, `io`; `repo-corrupt` when a tree is missing.
+    pub(in crate::git) fn stage_few(
+        &self,
+        repo: &Repo,
+        old: Oid,
+        new: Oid,
+        scratch: &Path,
+    ) -> Result<bool> {
+        let Some(steps) = Steps::between(repo, old, new)? else {
+            return Ok(false);
+        };
+        if self.is_special()? {
+            return Ok(false);
+        }
+        let Some(_lock) = self.lock_index(scratch)? else {
+            return Ok(false);
+        };
+        let index = self.git_dir.join("index");
+        let seen = Seen::load(&index).filter(|seen| steps.list.iter().all(|step| seen.fits(step)));
+        let Some(bytes) = seen.and_then(|seen| seen.rewritten(&steps.edits(|_| true))) else {
+            return Ok(false);
+        };
+        fs::write(scratch, bytes).at("could not write", scratch)?;
+        fs::rename(scratch, &index).at("could not write", &index)?;
+        Ok(true)
     }
 
     fn carry_looked(

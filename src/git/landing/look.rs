@@ -7,7 +7,7 @@
 
 use super::Checkout;
 use super::steps::{Step, Steps};
-use crate::error::{IoContext, Result};
+use crate::error::{Error, IoContext, Result};
 use crate::git::changes::{Edits, Entry, Index};
 use crate::git::{Repo, command};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, openat, statat};
@@ -63,6 +63,12 @@ impl Seen {
         let written = (metadata.mtime(), metadata.mtime_nsec());
         let index = Index::parse(bytes).filter(|index| !index.is_flagged)?;
         Some(Seen { index, written })
+    }
+
+    /// Whether a step can begin from what the index holds.
+    pub(super) fn fits(&self, step: &Step) -> bool {
+        let entry = self.index.find(&step.path);
+        entry.map(|entry| entry.content) == step.old && !self.index.bars(&step.path)
     }
 
     pub(super) fn rewritten(&self, edits: &Edits) -> Option<Vec<u8>> {
@@ -217,7 +223,7 @@ impl Checkout {
     }
 
     /// Whether something about this worktree, or whoever watches its index, is for git alone to know.
-    fn is_special(&self) -> Result<bool> {
+    pub(super) fn is_special(&self) -> Result<bool> {
         let own = Repo::open_git_dir(&self.git_dir)?;
         for key in SPECIAL {
             if own.config_bool(key)? == Some(true) {
@@ -226,7 +232,8 @@ impl Checkout {
         }
         let monitor = own.config_string("core.fsmonitor")?;
         let monitored = monitor.is_some_and(|value| value != "false");
-        let partial = own.config_string("extensions.partialClone")?.is_some();
+        let set = |key| Ok::<_, Error>(own.config_string(key)?.is_some());
+        let partial = set("extensions.partialClone")? || set("core.sharedRepository")?;
         let hooks = match own.config_string("core.hooksPath")? {
             Some(path) if path.starts_with('~') => return Ok(true),
             Some(path) => self.top.join(path),

@@ -98,7 +98,7 @@ fn commit_the_rest(
     let place = place.filter(|place| belongs_to(&place.top, &place.git_dir));
     if let Some(place) = &place {
         let staged = keep_what_is_only_staged(ctx, plan, place, tip_tree)?;
-        place.restage(repo, staged, plan.tree)?;
+        place.restage(repo, staged, plan.tree, &scratch(repo)?)?;
     }
     ctx.reached("staged");
     let reason = format!("agent: work of {}", plan.agent.id.short());
