@@ -64,7 +64,7 @@
 //! | `agents/mail.lock` | an OS lock, never removed; its closing tells waiting receivers of mail |
 //! | `agents/landing.lock` | an OS lock, never removed; says which ref lock the last landing held |
 //! | `agents/spawning/<id8>` | the journal of a spawn under way |
-//! | `agents/tmp/<file>` | half-made admin directories |
+//! | `agents/tmp/<file>` | half-made admin directories and indexes |
 //! | `agents/trash/<file>` | directories that are being deleted |
 //! | `agents/cache/<file>` | disposable, keyed by content |
 //! | `agents/<id8>/prompt.md` | the prompt, readable by its owner alone |

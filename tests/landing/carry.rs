@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
-const CASES: u32 = 40;
+const CASES: u32 = 30;
 
 /// What the landing changes.
 const PATHS: [&str; 8] = [
@@ -107,6 +107,10 @@ fn dirty(top: &Path, (what, at, content): Deed) {
         }
         7 => {
             git_output(top, ["rm", "--quiet", "--force", name]);
+        }
+        8 if content % 2 == 0 => {
+            let attributes = ATTRIBUTES.replace("crlf", "lf");
+            put(&top.join(".gitattributes"), &attributes);
         }
         _ => {}
     }

@@ -113,7 +113,7 @@ impl Checkout {
 
     /// Removes a file if it still is what the index remembers.
     fn remove_looked(&self, look: &Look, step: &Step) -> bool {
-        self.holds(&look.seen, step) && self.remove(&step.path, AtFlags::empty())
+        self.holds(&look.seen, &step.path) && self.remove(&step.path, AtFlags::empty())
     }
 
     fn remove(&self, path: &[u8], flags: AtFlags) -> bool {
@@ -155,7 +155,7 @@ impl Checkout {
         if self.refresh_copy(copy)?
             && let Some(seen) = Seen::load(copy)
         {
-            for step in new.iter().filter(|step| self.holds(&seen, step)) {
+            for step in new.iter().filter(|step| self.holds(&seen, &step.path)) {
                 self.remove(&step.path, AtFlags::empty());
                 if step.old.is_none() {
                     self.remove_empty_above(&step.path);

@@ -12,6 +12,7 @@ use crate::git::changes::{Edits, Entry, Index};
 use crate::git::{Repo, command};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, openat, statat};
 use rustix::io::Errno;
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Read;
@@ -138,7 +139,7 @@ impl Checkout {
         };
         for (step, place) in steps.list.iter().zip(&mut look.places) {
             if *place == Place::Unknown {
-                if !self.holds(&after, step) {
+                if !self.holds(&after, &step.path) {
                     return Ok(None);
                 }
                 *place = Place::New;
@@ -149,9 +150,28 @@ impl Checkout {
 
     fn look_by(&self, file: &Path, steps: &Steps) -> Option<Look> {
         let seen = Seen::load(file)?;
+        if !self.has_attributes_of(&seen, steps) {
+            return None;
+        }
         let place = |step| self.place(&seen, step);
         let places = steps.list.iter().map(place).collect::<Option<_>>()?;
         Some(Look { seen, places })
+    }
+
+    /// Whether the attributes on disk are those of the index, by which `read-tree` writes files; `checkout-index`
+    /// goes by those on disk.
+    fn has_attributes_of(&self, seen: &Seen, steps: &Steps) -> bool {
+        let above = |path: &[u8]| {
+            let ends = (0..path.len()).filter(|&at| path[at] == b'/');
+            let ends = ends.map(|at| at + 1).chain([0]);
+            let names = ends.map(|end| [&path[..end], &b".gitattributes"[..]].concat());
+            names.collect::<Vec<_>>()
+        };
+        let files: BTreeSet<_> = { steps.list.iter() }
+            .flat_map(|step| above(&step.path))
+            .collect();
+        let mut tracked = files.iter().filter(|file| seen.index.find(file).is_some());
+        tracked.all(|file| self.holds(seen, file))
     }
 
     /// `None` where git would refuse, or might.
@@ -182,13 +202,13 @@ impl Checkout {
         }
     }
 
-    /// Whether the file of a step is what this index remembers.
-    pub(super) fn holds(&self, seen: &Seen, step: &Step) -> bool {
-        let Some(Above::There(directory, name)) = self.open_above(&step.path) else {
+    /// Whether the file at a path is what this index remembers.
+    pub(super) fn holds(&self, seen: &Seen, path: &[u8]) -> bool {
+        let Some(Above::There(directory, name)) = self.open_above(path) else {
             return false;
         };
         let stat = stat_at(&directory, name).flatten();
-        let entry = seen.index.find(&step.path).zip(stat);
+        let entry = seen.index.find(path).zip(stat);
         entry.is_some_and(|(entry, stat)| seen.proves(entry, &stat))
     }
 
