@@ -165,6 +165,31 @@ fn not_started(command: &Command, source: std::io::Error) -> Error {
                 .hint("install git and make sure it is on PATH")
                 .because(source)
         }
+        // Whoever names a directory has just seen it.
+        std::io::ErrorKind::NotFound => {
+            let gone = command
+                .get_current_dir()
+                .unwrap_or(Path::new("."))
+                .display();
+            Error::new(
+                Code::LostRace,
+                format!("{gone} went away while git was about to look at it"),
+            )
+            .hint("to go on from what there is now, run the same command again")
+        }
         _ => Error::io("could not start git", source),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_went_away_is_a_lost_race_and_no_missing_git() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let gone = dir.path().join("gone");
+        let error = run(&gone, ["version"]).expect_err("nowhere to run");
+        assert_eq!(error.code(), Code::LostRace);
     }
 }
