@@ -137,11 +137,12 @@ fn what_appears_while_files_move_stays_and_the_others_move_back() {
         let agent = ready();
         let path = agent.repo.path().join(name);
         let mine = path.clone();
-        let ctx = context(&agent.repo.path(), move |step| {
+        let write = move |step: &str| {
             if step == "emptied" {
                 std::fs::write(&mine, "mine\n").expect("written");
             }
-        });
+        };
+        let ctx = death::ctx(&agent.repo.path(), Arc::new(write));
         let main = agent.repo.git(["rev-parse", "main"]);
         let plan = merge::plan(&ctx, &agent.id, &MergeOptions::default()).expect("a plan");
         let error = merge::execute(&ctx, &plan).expect_err("in the way");

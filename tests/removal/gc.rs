@@ -1,11 +1,10 @@
 use super::{WRITTEN, assert_gone, assert_kept, busy};
 use crate::support::agent::{TASK, agent_command};
+use crate::support::death;
 use crate::support::{TestRepo, assert_unchanged, git_in, snapshot};
 use crate::verify::Agent;
 use git_agent::domain::event::What;
 use git_agent::domain::oid::Oid;
-use git_agent::git::Repo;
-use git_agent::ops::ctx::{Ctx, Env, Seams};
 use git_agent::ops::gc::{self, GcOptions};
 use git_agent::store::ledger::Ledger;
 use serde_json::Value;
@@ -322,15 +321,7 @@ fn what_somebody_takes_while_others_are_swept_is_kept() {
             git_in(&other, [&switch[..], &[left.trim()]].concat());
         }
     };
-    let seams = Seams {
-        reached: Arc::new(take),
-        ..Seams::real()
-    };
-    let env = Env {
-        directory: top.clone(),
-        ..Env::default()
-    };
-    let ctx = Ctx::new(Repo::open(&top).expect("a repository"), env, seams);
+    let ctx = death::ctx(&top, Arc::new(take));
     let options = GcOptions {
         older_than: Some(Duration::ZERO),
         ..GcOptions::default()
