@@ -97,6 +97,18 @@ fn only_its_own_branch_may_be_moved() {
 }
 
 #[test]
+fn a_long_transaction_is_judged_to_its_end() {
+    let agent = Fenced::new();
+    // More than a pipe takes at once, and what is not the agent's comes last.
+    let marks = (0..1000).map(|number| format!("HEAD:refs/worktree/{number:0>40}"));
+    let marks: Vec<String> = marks.collect();
+    let mut words = vec!["fetch", "--quiet", "--atomic", "--no-write-fetch-head", "."];
+    words.extend(marks.iter().map(String::as_str));
+    agent.refused(&[&words[..], &["HEAD:refs/heads/zzz"]].concat());
+    agent.allowed(&words);
+}
+
+#[test]
 fn what_is_refused_there_is_free_in_the_main_worktree() {
     let agent = Fenced::new();
     agent.repo.write("README.md", "more\n");

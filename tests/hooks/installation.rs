@@ -128,7 +128,7 @@ fn whatever_was_changed_is_named_and_repaired() {
             let path = agent.shims().join("pre-commit");
             let text = std::fs::read_to_string(&path)
                 .expect("a shim")
-                .replace("version 2", "version 0");
+                .replace("version 3", "version 0");
             std::fs::remove_file(&path).expect("removed");
             script(&path, "");
             std::fs::write(&path, text).expect("write");
@@ -189,6 +189,18 @@ fn a_missing_program_stops_commits_and_says_so() {
         }
     }
     assert_eq!(problems(&agent, "status").0, ["program-gone"]);
+}
+
+#[test]
+fn what_the_worktree_has_for_itself_moves_without_asking() {
+    let agent = Fenced::new();
+    install(&agent, "/gone/git-agent", Route::Directory);
+    agent.allowed(&["update-ref", "ORIG_HEAD", "HEAD"]);
+    agent.allowed(&["update-ref", "-d", "ORIG_HEAD"]);
+    for name in ["refs/worktree/mark", "refs/heads/mine"] {
+        let output = agent.git(&["update-ref", name, "HEAD"]);
+        assert!(said(&output).contains("cannot run"), "{name}");
+    }
 }
 
 #[test]

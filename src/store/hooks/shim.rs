@@ -9,7 +9,7 @@ const GENERAL: &str = include_str!("../../../hooks/git/shim");
 const TRANSACTION: &str = include_str!("../../../hooks/git/reference-transaction");
 
 /// The version in the second line of every shim; it grows whenever a text changes.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Where the settings of the configuration's route begin.
 pub(super) const SECTION: &str = "hook.git-agent-";
