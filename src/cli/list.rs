@@ -1,5 +1,6 @@
 //! `git agent list`
 
+use super::render::list::Listing;
 use super::ui::{Format, Ui};
 use super::watch;
 use crate::domain::agent::State;
@@ -61,7 +62,15 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: ListArgs) -> Result<Exit> {
     }
     match ui.format() {
         Format::Ndjson => list::each(ctx, &options, |agent| ui.row(&json!(agent)))?,
-        _ => ui.answer(&list::list(ctx, &options)?)?,
+        Format::Text => {
+            let mut listing = Listing::new();
+            list::each(ctx, &options, |agent| {
+                listing.push(&agent);
+                Ok(())
+            })?;
+            ui.print(&listing.text())?;
+        }
+        Format::Json | Format::Sarif => ui.answer(&list::list(ctx, &options)?)?,
     }
     Ok(Exit::Yes)
 }

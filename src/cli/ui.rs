@@ -6,11 +6,12 @@
 use super::style::{BAD, HINT, WARN, paint};
 use crate::error::{Code, Error, Exit, Result};
 use crate::ops::run::Echo;
+use anstream::{AutoStream, ColorChoice};
 use clap::ValueEnum;
 use rustix::stdio::{stderr, stdout};
 use serde_json::{Value, json};
 use std::fs::File;
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Stdout, Write};
 use std::os::fd::BorrowedFd;
 
 /// What empties a terminal and goes to its top (ECMA-48: ED, CUP).
@@ -35,6 +36,10 @@ pub(super) trait Answer {
     fn text(&self) -> String;
     /// The whole answer as one value.
     fn json(&self) -> Value;
+    /// The same as a text.
+    fn json_text(&self) -> String {
+        line(&self.json())
+    }
     /// The answer as lines; the whole in one unless it is a list.
     fn rows(&self) -> Vec<Value> {
         vec![self.json()]
@@ -48,7 +53,8 @@ pub(super) trait Answer {
 /// Where a command speaks.
 pub(super) struct Ui {
     format: Format,
-    out: Box<dyn Write>,
+    out: Stdout,
+    colour: ColorChoice,
     err: Box<dyn Write>,
 }
 
@@ -57,7 +63,8 @@ impl Ui {
     pub(super) fn of_process(format: Format) -> Ui {
         Ui {
             format,
-            out: Box::new(anstream::stdout()),
+            out: std::io::stdout(),
+            colour: AutoStream::choice(&std::io::stdout()),
             err: Box::new(anstream::stderr()),
         }
     }
@@ -80,7 +87,7 @@ impl Ui {
     pub(super) fn answer(&mut self, answer: &dyn Answer) -> Result<()> {
         let text = match self.format {
             Format::Text => answer.text(),
-            Format::Json => line(&answer.json()),
+            Format::Json => answer.json_text(),
             Format::Ndjson => answer.rows().iter().map(line).collect(),
             Format::Sarif => answer.sarif().as_ref().map(line).ok_or_else(no_findings)?,
         };
@@ -100,9 +107,11 @@ impl Ui {
 
     /// Writes text as it is to standard output.
     pub(super) fn print(&mut self, text: &str) -> Result<()> {
-        let written = self
-            .out
+        // Taking colours out of a text gives many pieces, which are put together so as to be written at once.
+        let mut shown = AutoStream::new(Vec::new(), self.colour);
+        let written = shown
             .write_all(text.as_bytes())
+            .and_then(|()| self.out.write_all(&shown.into_inner()))
             .and_then(|()| self.out.flush());
         match written {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),

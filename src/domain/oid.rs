@@ -1,6 +1,6 @@
 //! Object names as plain values, so that the rules can speak of them without libgit2.
 
-use std::fmt;
+use std::fmt::{self, Write};
 
 /// The SHA-1 name of a git object.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -71,7 +71,11 @@ impl Oid {
 
 impl fmt::Display for Oid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        self.0.iter().try_for_each(|byte| {
+            f.write_char(DIGITS[usize::from(byte >> 4)].into())?;
+            f.write_char(DIGITS[usize::from(byte & 15)].into())
+        })
     }
 }
 

@@ -197,6 +197,14 @@ impl Repo {
         }
     }
 
+    /// Whether the object is loose or in a pack that is known already; `false` says little.
+    pub fn is_at_hand(&self, oid: Oid) -> bool {
+        match (self.inner.odb(), to_git2(oid)) {
+            (Ok(odb), Ok(oid)) => odb.exists_ext(oid, git2::OdbLookupFlags::NO_REFRESH),
+            _ => false,
+        }
+    }
+
     /// The common ancestor that git would name; `None` for unrelated histories.
     ///
     /// # Errors

@@ -10,14 +10,18 @@ use super::{fsx, layout};
 use crate::domain::agent::Agent;
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
-use crate::error::Result;
+use crate::error::{IoContext, Result};
 use crate::git::notes::{self, union};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, Write};
+use std::path::Path;
 
 /// The first line, before the tree's name.
 const MAGIC: &str = "git-agent ledger cache 1 ";
 
-type Bodies = BTreeMap<Oid, Vec<u8>>;
+/// Notes that the file does not have as they are, by key; empty for those that are gone.
+type Changed = BTreeMap<Oid, Vec<u8>>;
 
 impl Ledger<'_> {
     /// Every agent, oldest first.
@@ -33,55 +37,52 @@ impl Ledger<'_> {
     pub(super) fn agents_mentioning(&self, text: &str) -> Result<Vec<Agent>> {
         let escaped = serde_json::to_string(text).unwrap_or_default();
         let needle = escaped.trim_matches('"').as_bytes();
-        let bodies = self.read(|tree| self.bodies(tree))?.unwrap_or_default();
-        let mut agents: Vec<Agent> = bodies
-            .iter()
-            .filter(|(_, body)| contains(body, needle))
-            .filter_map(|(key, body)| {
-                Agent::fold(*key, &parse(body, AgentId::from_spawn_commit(*key)))
-            })
-            .collect();
-        agents.sort_by_key(|agent| (agent.started, agent.spawn_commit));
+        let found = self.read(|tree| {
+            let mut agents = Vec::new();
+            self.each_body(tree, |key, body| {
+                if contains(body, needle) {
+                    let events = parse(body, AgentId::from_spawn_commit(key));
+                    agents.extend(Agent::fold(key, &events));
+                }
+            })?;
+            Ok(agents)
+        })?;
+        let mut agents = found.unwrap_or_default();
+        // An agent is 700 bytes wide: better sort something smaller.
+        agents.sort_by_cached_key(|agent| (agent.started, agent.spawn_commit));
         Ok(agents)
     }
 
-    fn bodies(&self, tree: Oid) -> Result<Bodies> {
+    /// Hands on every note, one at a time: all of them together may be more than anybody wants to hold.
+    fn each_body(&self, tree: Oid, mut on: impl FnMut(Oid, &[u8])) -> Result<()> {
         let path = layout::ledger_cache(self.repo.common_dir());
-        let cached = fsx::load_if_there(&path).ok().flatten();
-        let (old, mut bodies) = cached
-            .and_then(|content| parse_file(&content))
-            .unwrap_or((Oid::EMPTY_TREE, Bodies::new()));
-        if old == tree {
-            return Ok(bodies);
-        }
-        let changed = match self.difference(old, tree) {
-            Ok(changed) => changed,
+        let mut cached = Cached::open(&path);
+        let old = cached
+            .as_ref()
+            .map_or(Oid::EMPTY_TREE, |cached| cached.tree);
+        let keys = match self.difference(old, tree) {
+            Ok(keys) => keys,
             // The cached tree is gone, or the new one is damaged: the full walk tells.
             Err(_) => {
-                bodies.clear();
-                notes::all(self.repo, tree)?
-                    .into_iter()
-                    .map(|note| note.0)
-                    .collect()
+                cached = None;
+                let notes = notes::all(self.repo, tree)?;
+                notes.into_iter().map(|note| note.0).collect()
             }
         };
-        let count = changed.len();
-        for key in changed {
-            let body = body_of(self.repo, tree, key)?;
-            if body.is_empty() {
-                bodies.remove(&key);
-            } else {
-                bodies.insert(key, body);
-            }
+        let mut changed = Changed::new();
+        for key in keys {
+            changed.insert(key, body_of(self.repo, tree, key)?);
         }
+        let known = cached.as_ref().map_or(0, |cached| cached.count);
         // Writing pays off only when enough has changed.
-        if count > 32 + bodies.len() / 64 {
+        if changed.len() > 32 + (known + changed.len()) / 64 {
             let directory = layout::cache_dir(self.repo.common_dir());
             // Without a cache everything works, only slower.
-            let _ = fsx::create_dir(&directory)
-                .and_then(|()| fsx::write_atomic(&path, &render_file(tree, &bodies)));
+            let _ = fsx::create_dir(&directory).and_then(|()| {
+                fsx::write_atomic_by(&path, |file| write(file, tree, cached.as_mut(), &changed))
+            });
         }
-        Ok(bodies)
+        each(cached.as_mut(), &changed, &mut on).at("could not read", &path)
     }
 
     /// The keys of all notes that are not the same in both trees, removed ones (a foreign `git notes
@@ -93,37 +94,87 @@ impl Ledger<'_> {
     }
 }
 
-fn render_file(tree: Oid, bodies: &Bodies) -> Vec<u8> {
-    let mut content = format!("{MAGIC}{tree}\n").into_bytes();
-    for (key, body) in bodies {
-        content.extend_from_slice(format!("{key} {}\n", body.len()).as_bytes());
-        content.extend_from_slice(body);
-    }
-    content.extend_from_slice(format!("end {}\n", bodies.len()).as_bytes());
-    content
+/// A file that was found to be whole. It is replaced, never written to, so it stays so.
+struct Cached {
+    file: File,
+    tree: Oid,
+    count: usize,
 }
 
-fn parse_file(content: &[u8]) -> Option<(Oid, Bodies)> {
-    let (first, mut rest) = split_line(content)?;
-    let tree = Oid::from_hex(first.strip_prefix(MAGIC)?)?;
-    let mut bodies = Bodies::new();
-    loop {
-        let (line, after) = split_line(rest)?;
-        let (word, number) = line.split_once(' ')?;
+impl Cached {
+    fn open(path: &Path) -> Option<Cached> {
+        let mut file = File::open(path).ok()?;
+        let (tree, count) = walk(&mut file, |_, _| {})?;
+        Some(Cached { file, tree, count })
+    }
+}
+
+/// Every note that is there: those of the file, but for what has changed.
+fn each(
+    cached: Option<&mut Cached>,
+    changed: &Changed,
+    on: &mut impl FnMut(Oid, &[u8]),
+) -> io::Result<()> {
+    if let Some(cached) = cached {
+        let unchanged = |key, body: &[u8]| {
+            if !changed.contains_key(&key) {
+                on(key, body);
+            }
+        };
+        // It was whole a moment ago, and half a list must not pass for one.
+        walk(&mut cached.file, unchanged).ok_or(ErrorKind::UnexpectedEof)?;
+    }
+    for (key, body) in changed.iter().filter(|(_, body)| !body.is_empty()) {
+        on(*key, body);
+    }
+    Ok(())
+}
+
+fn write(
+    file: &mut dyn Write,
+    tree: Oid,
+    cached: Option<&mut Cached>,
+    changed: &Changed,
+) -> io::Result<()> {
+    let mut written = writeln!(file, "{MAGIC}{tree}");
+    let mut count = 0;
+    each(cached, changed, &mut |key, body| {
+        if written.is_ok() {
+            written = writeln!(file, "{key} {}", body.len()).and_then(|()| file.write_all(body));
+            count += 1;
+        }
+    })?;
+    written.and_then(|()| writeln!(file, "end {count}"))
+}
+
+/// Hands on every note of a file and gives its tree and how many they are; `None` when the file is not
+/// whole.
+fn walk(file: &mut File, mut on: impl FnMut(Oid, &[u8])) -> Option<(Oid, usize)> {
+    file.rewind().ok()?;
+    let mut reader = BufReader::with_capacity(1 << 16, file);
+    let mut line = String::new();
+    reader.read_line(&mut line).ok()?;
+    let tree = Oid::from_hex(line.strip_prefix(MAGIC)?.strip_suffix('\n')?)?;
+    let mut body = Vec::new();
+    for count in 0.. {
+        line.clear();
+        reader.read_line(&mut line).ok()?;
+        let (word, number) = line.strip_suffix('\n')?.split_once(' ')?;
         let number: usize = number.parse().ok()?;
         if word == "end" {
-            return (number == bodies.len() && after.is_empty()).then_some((tree, bodies));
+            let is_whole = number == count && reader.fill_buf().ok()?.is_empty();
+            return is_whole.then_some((tree, count));
         }
-        let body = after.get(..number)?;
-        bodies.insert(Oid::from_hex(word)?, body.to_owned());
-        rest = &after[number..];
+        let key = Oid::from_hex(word)?;
+        body.clear();
+        let limit = u64::try_from(number).ok()?;
+        reader.by_ref().take(limit).read_to_end(&mut body).ok()?;
+        if body.len() < number {
+            return None;
+        }
+        on(key, &body);
     }
-}
-
-fn split_line(content: &[u8]) -> Option<(&str, &[u8])> {
-    let end = content.iter().position(|&b| b == b'\n')?;
-    let line = std::str::from_utf8(&content[..end]).ok()?;
-    Some((line, &content[end + 1..]))
+    None
 }
 
 fn contains(body: &[u8], needle: &[u8]) -> bool {

@@ -2,8 +2,8 @@
 
 use crate::error::{Code, Error, IoContext, Result};
 use std::ffi::OsStr;
-use std::fs::OpenOptions;
-use std::io::Write;
+use std::fs::{File, OpenOptions};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -16,7 +16,18 @@ static SERIAL: AtomicU32 = AtomicU32::new(0);
 /// # Errors
 /// `disk-full`, `repo-read-only`, `io`; nothing is left behind.
 pub fn write_atomic(path: &Path, content: &[u8]) -> Result<()> {
-    let temporary = write_beside(path, content)?;
+    write_atomic_by(path, |file| file.write_all(content))
+}
+
+/// As [`write_atomic`], with content that is made while it is written.
+///
+/// # Errors
+/// As [`write_atomic`].
+pub fn write_atomic_by(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+) -> Result<()> {
+    let temporary = write_beside(path, write)?;
     std::fs::rename(&temporary, path).map_err(|error| {
         let _ = std::fs::remove_file(&temporary);
         not_writable(path, error)
@@ -29,7 +40,7 @@ pub fn write_atomic(path: &Path, content: &[u8]) -> Result<()> {
 /// # Errors
 /// As [`write_atomic`].
 pub fn create_atomic(path: &Path, content: &[u8]) -> Result<bool> {
-    let temporary = write_beside(path, content)?;
+    let temporary = write_beside(path, |file| file.write_all(content))?;
     let linked = std::fs::hard_link(&temporary, path);
     let _ = std::fs::remove_file(&temporary);
     match linked {
@@ -102,9 +113,17 @@ pub fn is_unique_name(name: &OsStr) -> bool {
         .is_some_and(|(process, serial)| is_number(process) && is_number(serial))
 }
 
-fn write_beside(path: &Path, content: &[u8]) -> Result<PathBuf> {
+fn write_beside(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+) -> Result<PathBuf> {
     let temporary = unique_name(path);
-    std::fs::write(&temporary, content).map_err(|error| {
+    let written = File::create(&temporary).and_then(|file| {
+        let mut file = BufWriter::new(file);
+        write(&mut file)?;
+        file.flush()
+    });
+    written.map_err(|error| {
         let _ = std::fs::remove_file(&temporary);
         not_writable(path, error)
     })?;

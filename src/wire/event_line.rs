@@ -4,6 +4,8 @@
 //! -s cat_sort_uniq` keeps a row a row. The format only grows: readers skip keys they do not know,
 //! and a kind or a payload they do not know is [`What::Unknown`], never an error.
 
+mod fact;
+
 use crate::domain::event::{
     Base, Event, Exited, Isolation, Spawned, Spawning, Started, Verified, What,
 };
@@ -12,6 +14,7 @@ use crate::domain::oid::Oid;
 use crate::domain::run::Ending;
 use crate::domain::stamp::Stamp;
 use crate::error::{Code, Error, Result};
+use fact::Fact;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -44,8 +47,8 @@ struct Read<'a> {
     by: Cow<'a, str>,
     #[serde(borrow)]
     p: Option<Cow<'a, str>>,
-    #[serde(default)]
-    d: Value,
+    #[serde(borrow, default)]
+    d: Fact<'a>,
 }
 
 /// Writes an event as a line without its line feed. Free texts are cut to make it fit.
@@ -180,17 +183,13 @@ fn facts(what: &What) -> Value {
     value
 }
 
-fn parse_facts(kind: &str, d: &Value) -> Option<What> {
-    let text = |key: &str| d.get(key).and_then(Value::as_str).map(str::to_owned);
-    let oid = |key: &str| d.get(key).and_then(Value::as_str).and_then(Oid::from_hex);
-    let number = |key: &str| d.get(key).and_then(Value::as_u64);
+fn parse_facts(kind: &str, d: &Fact<'_>) -> Option<What> {
+    let text = |key: &str| d.get(key).and_then(Fact::as_str).map(str::to_owned);
+    let oid = |key: &str| d.get(key).and_then(Fact::as_str).and_then(Oid::from_hex);
+    let number = |key: &str| d.get(key).and_then(Fact::as_u64);
     let list = |key: &str| -> Vec<&str> {
-        let items = d.get(key).and_then(Value::as_array);
-        items
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect()
+        let items = d.get(key).map_or(&[][..], Fact::as_list);
+        items.iter().filter_map(Fact::as_str).collect()
     };
     let pid = || number("pid").and_then(|pid| u32::try_from(pid).ok());
     let run = || number("run").and_then(|run| u32::try_from(run).ok());
@@ -236,7 +235,7 @@ fn parse_facts(kind: &str, d: &Value) -> Option<What> {
             tree: oid("tree")?,
         },
         "verified" => What::Verified(Verified {
-            accepted: d.get("accepted").and_then(Value::as_bool)?,
+            accepted: d.get("accepted").and_then(Fact::as_bool)?,
             tip: oid("tip")?,
             tree: oid("tree")?,
             base: oid("base")?,

@@ -9,6 +9,10 @@ use crate::ops::list::{ListReport, ListedAgent};
 use crate::ops::standing::{BundleCount, Fact, Standing};
 use serde_json::{Value, json};
 
+const TITLES: &[&str] = &[
+    "AGENT", "STATE", "ROLE", "SCOPE", "AHEAD", "DIRTY", "BUNDLE", "VERDICT", "AGE", "TASK",
+];
+
 /// What yields where the terminal is narrow, the first one first. Who it is, where it stands and what it
 /// is about always stay.
 const YIELDING: &[&str] = &[
@@ -17,11 +21,23 @@ const YIELDING: &[&str] = &[
 
 impl Answer for ListReport {
     fn text(&self) -> String {
-        table(self, width())
+        let mut listing = Listing::new();
+        self.agents.iter().for_each(|agent| listing.push(agent));
+        listing.text()
     }
 
     fn json(&self) -> Value {
         json!(self)
+    }
+
+    fn json_text(&self) -> String {
+        // One agent after the other: 100,000 of them in one value take half a gigabyte.
+        let agents: Vec<String> = self.agents.iter().map(|a| json!(a).to_string()).collect();
+        let schema = json!(self.schema);
+        format!(
+            "{{\"agents\":[{}],\"schema\":{schema}}}\n",
+            agents.join(",")
+        )
     }
 
     fn rows(&self) -> Vec<Value> {
@@ -29,21 +45,24 @@ impl Answer for ListReport {
     }
 }
 
-fn table(report: &ListReport, width: usize) -> String {
-    if report.agents.is_empty() {
-        return NOBODY.to_owned();
+/// A list for people that grows agent by agent, of which it keeps no more than is shown.
+pub(in crate::cli) struct Listing(Table);
+
+impl Listing {
+    pub(in crate::cli) fn new() -> Listing {
+        Listing(Table::new(TITLES.to_vec(), width()).yielding(YIELDING))
     }
-    let mut table = Table::new(
-        vec![
-            "AGENT", "STATE", "ROLE", "SCOPE", "AHEAD", "DIRTY", "BUNDLE", "VERDICT", "AGE", "TASK",
-        ],
-        width,
-    )
-    .yielding(YIELDING);
-    for row in &report.agents {
-        table.push(cells(row));
+
+    pub(in crate::cli) fn push(&mut self, agent: &ListedAgent) {
+        self.0.push(cells(agent));
     }
-    table.render()
+
+    pub(in crate::cli) fn text(&self) -> String {
+        if self.0.is_empty() {
+            return NOBODY.to_owned();
+        }
+        self.0.render()
+    }
 }
 
 fn cells(row: &ListedAgent) -> Vec<Cell> {

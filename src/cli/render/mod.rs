@@ -11,7 +11,7 @@ mod hooks;
 pub(super) mod html;
 mod init;
 mod landing;
-mod list;
+pub(in crate::cli) mod list;
 pub(super) mod mail;
 mod overlap;
 mod report;

@@ -30,12 +30,12 @@ impl Cell {
     }
 
     pub(super) fn painted(style: anstyle::Style, text: impl Into<String>) -> Cell {
+        let mut text = text.into();
         // What somebody else wrote must not move the cursor.
-        let shown = |c: char| if c.is_control() { '\u{fffd}' } else { c };
-        Cell {
-            text: text.into().chars().map(shown).collect(),
-            style,
+        if text.contains(char::is_control) {
+            text = text.replace(char::is_control, "\u{fffd}");
         }
+        Cell { text, style }
     }
 }
 
@@ -54,6 +54,10 @@ impl Table {
     pub(super) fn yielding(mut self, titles: &[&'static str]) -> Table {
         self.yielding = titles.to_vec();
         self
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
     }
 
     pub(super) fn push(&mut self, row: Vec<Cell>) {

@@ -6,7 +6,7 @@ use crate::domain::change::{Change, ChangeKind};
 use crate::domain::event::Isolation;
 use crate::domain::oid::Oid;
 use crate::domain::path::RepoPath;
-use crate::domain::scope::CaseIndex;
+use crate::domain::scope::{CaseIndex, Scope};
 use crate::domain::violation::{Boundary, BundleRule, Reason, Violation};
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
@@ -14,6 +14,8 @@ use crate::git::changes::Spellings;
 use crate::store::ledger::Ledger;
 use crate::store::{layout, policy};
 use crate::wire::policy::Policy;
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// What binds one agent.
@@ -56,6 +58,14 @@ impl<'r> Fence<'r> {
     /// `agent-state` while the agent is half made; `repo-corrupt` when its policy is missing or cannot
     /// be understood.
     pub fn around(repo: &'r Repo, agent: Agent) -> Result<Fence<'r>> {
+        Fence::among(repo, agent, &Scopes::default())
+    }
+
+    /// As [`Fence::around`], for one of many agents: a scope that several have is compiled once.
+    ///
+    /// # Errors
+    /// As [`Fence::around`].
+    pub fn among(repo: &'r Repo, agent: Agent, scopes: &Scopes) -> Result<Fence<'r>> {
         let Some(blob) = agent.policy else {
             return Err(Error::new(
                 Code::AgentState,
@@ -78,7 +88,7 @@ impl<'r> Fence<'r> {
         let base = Oid::from_hex(&policy.base_oid)
             .ok_or_else(|| broken(format!("`{}` is no commit", policy.base_oid)))?;
         Ok(Fence {
-            boundary: boundary(&policy).map_err(broken)?,
+            boundary: boundary(&policy, scopes).map_err(broken)?,
             base_tree: repo.read_commit(base)?.tree,
             repo,
             agent,
@@ -165,10 +175,26 @@ impl<'r> Fence<'r> {
     }
 }
 
-fn boundary(policy: &Policy) -> Result<Boundary, String> {
+/// Scopes that were compiled before, by whitelist and denylist.
+#[derive(Default)]
+pub struct Scopes(RefCell<HashMap<[Vec<String>; 2], Scope>>);
+
+impl Scopes {
+    fn of(&self, policy: &Policy) -> Result<Scope, String> {
+        let globs = [policy.whitelist.clone(), policy.denylist.clone()];
+        if let Some(scope) = self.0.borrow().get(&globs) {
+            return Ok(scope.clone());
+        }
+        let scope = policy.scope()?;
+        self.0.borrow_mut().insert(globs, scope.clone());
+        Ok(scope)
+    }
+}
+
+fn boundary(policy: &Policy, scopes: &Scopes) -> Result<Boundary, String> {
     let bundle = policy.bundle_dir.as_ref();
     Ok(Boundary {
-        scope: policy.scope()?,
+        scope: scopes.of(policy)?,
         edits: policy.edits,
         bundle: bundle
             .filter(|_| policy.isolation == Isolation::Worktree.as_str())

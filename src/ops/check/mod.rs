@@ -12,7 +12,7 @@ mod fix;
 mod place;
 mod report;
 
-pub use fence::{Fence, agent_here};
+pub use fence::{Fence, Scopes, agent_here};
 pub use report::{CheckReport, ViolationReport};
 
 use crate::domain::agent::Agent;

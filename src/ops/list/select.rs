@@ -66,15 +66,15 @@ pub(super) fn select(ctx: &Ctx, options: &ListOptions) -> Result<Vec<Agent>> {
         });
         state && role && dna && name && (parent.is_none() || agent.parent == parent)
     });
-    agents.sort_by_key(|agent| (agent.started, agent.id));
+    agents.sort_by_cached_key(|agent| (agent.started, agent.id));
     match options.sort {
         Sort::Age => {}
-        Sort::State => agents.sort_by_key(|agent| agent.state),
-        Sort::Name => agents.sort_by_key(|agent| {
+        Sort::State => agents.sort_by_cached_key(|agent| agent.state),
+        Sort::Name => agents.sort_by_cached_key(|agent| {
             let name = agent.name.as_ref().map(ToString::to_string);
             (name.is_none(), name)
         }),
-        Sort::Activity => agents.sort_by_key(|agent| Reverse(agent.updated)),
+        Sort::Activity => agents.sort_by_cached_key(|agent| Reverse(agent.updated)),
     }
     Ok(agents)
 }

@@ -12,6 +12,7 @@
 //! Deliberately absent: merges that could conflict, and whatever else costs more than looking.
 
 mod bundle;
+mod common;
 mod fact;
 mod scope;
 mod survey;
@@ -33,6 +34,7 @@ use crate::git::changes::{Glance, glance};
 use crate::ops::Ctx;
 use crate::store::layout;
 use chrono::{DateTime, Utc};
+use common::Common;
 use serde::Serialize;
 use std::ffi::OsStr;
 use std::fs;
@@ -83,11 +85,11 @@ pub struct Standing {
 /// `io` when the worktrees cannot be listed.
 pub(super) fn of(ctx: &Ctx, agent: &Agent) -> Result<Standing> {
     let places = Places::load(&ctx.repo)?;
-    Ok(standing(ctx, agent, places.of(agent)))
+    Ok(standing(&Common::new(ctx), agent, places.of(agent)))
 }
 
 /// Looks at one agent's work. `worktree` is where it is, if it is in this clone.
-pub(super) fn standing(ctx: &Ctx, agent: &Agent, worktree: Option<&Path>) -> Standing {
+fn standing(common: &Common<'_>, agent: &Agent, worktree: Option<&Path>) -> Standing {
     let mut standing = Standing {
         verdict_findings: match &agent.verdict {
             Some(verdict) if !verdict.accepted => Fact::Known(verdict.findings.clone()),
@@ -102,19 +104,15 @@ pub(super) fn standing(ctx: &Ctx, agent: &Agent, worktree: Option<&Path>) -> Sta
         State::Merged | State::Discarded => {
             standing.verdict = Fact::Known(verdict::recorded(agent));
             if let Some(top) = worktree {
-                let changes = changes(ctx, agent, top, fence(ctx, agent).as_ref());
+                let changes = changes(common.ctx, agent, top, common.fence(agent, true).as_ref());
                 standing.dirty = Fact::of(changes.map(|changes| changes.len()));
             }
         }
         State::Running | State::Done | State::Failed | State::Rejected => {
-            Look::at(ctx, agent, worktree).tell(&mut standing);
+            Look::at(common, agent, worktree).tell(&mut standing);
         }
     }
     standing
-}
-
-fn fence<'a>(ctx: &'a Ctx, agent: &Agent) -> Option<Fence<'a>> {
-    Fence::around(&ctx.repo, agent.clone()).ok()
 }
 
 /// What the worktree holds that no commit does, the bundle aside.
@@ -141,16 +139,15 @@ pub(super) struct Look<'a> {
 }
 
 impl<'a> Look<'a> {
-    fn at(ctx: &'a Ctx, agent: &'a Agent, worktree: Option<&'a Path>) -> Look<'a> {
+    fn at(common: &Common<'a>, agent: &'a Agent, worktree: Option<&'a Path>) -> Look<'a> {
+        let ctx = common.ctx;
         let tip = verify::tip_of(ctx, agent).ok();
-        let target = verify::base_of(ctx, agent, None)
-            .ok()
-            .and_then(|base| base.1);
+        let target = common.target(agent);
         let own = match (tip, target) {
             (Some(tip), Some(target)) => ctx.repo.commits_between(&[target], tip).ok(),
             _ => None,
         };
-        let fence = fence(ctx, agent);
+        let fence = common.fence(agent, tip.is_some() || worktree.is_some());
         let changes = match (agent.isolation, worktree) {
             (Some(Isolation::Shared), _) => Fact::NotApplicable,
             // It may be in another clone, so nothing can be said about it.
@@ -181,13 +178,7 @@ impl<'a> Look<'a> {
         standing.tip_oid = hex(self.tip);
         standing.target_oid = hex(self.target);
         standing.ahead = Fact::of(self.own.as_ref().map(Vec::len).ok_or(()));
-        standing.behind = match (self.tip, self.target) {
-            (Some(tip), Some(target)) => {
-                let behind = self.ctx.repo.commits_between(&[tip], target);
-                Fact::of(behind.map(|commits| commits.len()))
-            }
-            _ => Fact::Unknown,
-        };
+        standing.behind = Fact::of(self.behind().ok_or(()));
         standing.dirty = match &self.changes {
             Fact::Known(changes) => Fact::Known(changes.len()),
             _ => Fact::Unknown,
@@ -197,6 +188,20 @@ impl<'a> Look<'a> {
             _ => Fact::of(scope::paths_out(self).ok_or(())),
         };
         standing.active = Fact::Known(rfc3339(self.last_seen()));
+    }
+
+    /// How many commits the target has that the branch has not.
+    fn behind(&self) -> Option<usize> {
+        let (tip, target, repo) = (self.tip?, self.target?, &self.ctx.repo);
+        let first = self.own.as_ref().and_then(|own| own.first());
+        // Nearly always the branch begins where the target still is.
+        if let Some(first) = first
+            && repo.read_commit(*first).ok()?.parents.contains(&target)
+        {
+            return Some(0);
+        }
+        let gained = repo.commits_between(&[tip], target).ok()?;
+        Some(gained.len())
     }
 
     /// The latest of the last event, the last commit and the last file that was written.

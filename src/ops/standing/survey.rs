@@ -1,6 +1,6 @@
 //! Looking at many agents at once, in order, on a few threads.
 
-use super::{Standing, standing};
+use super::{Common, Standing, standing};
 use crate::domain::agent::Agent;
 use crate::error::Result;
 use crate::git::Repo;
@@ -64,10 +64,11 @@ pub(in crate::ops) fn survey(
                 return;
             }
         };
+        let common = Common::new(&own);
         while let Some(index) = Some(next.fetch_add(1, Ordering::Relaxed))
             && let Some(agent) = agents.get(index)
         {
-            let found = standing(&own, agent, places.of(agent));
+            let found = standing(&common, agent, places.of(agent));
             if sender.send(Ok((index, found))).is_err() {
                 return;
             }

@@ -1,0 +1,49 @@
+//! What the agents of one repository have in common, so that looking at many of them asks for it once.
+
+use crate::domain::agent::Agent;
+use crate::domain::oid::Oid;
+use crate::ops::check::{Fence, Scopes};
+use crate::ops::{Ctx, verify};
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+/// The surroundings of a look, and what was found out in them before.
+pub(super) struct Common<'a> {
+    pub(super) ctx: &'a Ctx,
+    /// Where the branches are that work lands on, by name.
+    targets: RefCell<HashMap<String, Option<Oid>>>,
+    scopes: Scopes,
+}
+
+impl<'a> Common<'a> {
+    pub(super) fn new(ctx: &'a Ctx) -> Common<'a> {
+        Common {
+            ctx,
+            targets: RefCell::default(),
+            scopes: Scopes::default(),
+        }
+    }
+
+    /// The commit that an agent's work would land on.
+    pub(super) fn target(&self, agent: &Agent) -> Option<Oid> {
+        let find = || verify::base_of(self.ctx, agent, None).ok()?.1;
+        let name = agent.base.as_ref().and_then(|base| base.refname.as_ref());
+        match name {
+            None => find(),
+            Some(name) => {
+                let mut targets = self.targets.borrow_mut();
+                *targets.entry(name.clone()).or_insert_with(find)
+            }
+        }
+    }
+
+    /// What binds an agent; `None` where that cannot be read. For one that has nothing `here`, neither
+    /// branch nor worktree, a missing policy is not looked for again among packs that have come since
+    /// the repository was opened: in a clone that fetched many rows, that is most of the work.
+    pub(super) fn fence(&self, agent: &Agent, here: bool) -> Option<Fence<'a>> {
+        if !here && !self.ctx.repo.is_at_hand(agent.policy?) {
+            return None;
+        }
+        Fence::among(&self.ctx.repo, agent.clone(), &self.scopes).ok()
+    }
+}
