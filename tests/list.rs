@@ -2,6 +2,8 @@
 
 /// The quick look at a worktree, against a whole `git status`.
 mod glance;
+/// With whom an agent overlaps.
+mod overlap;
 /// Filters, orders and the ways to read it.
 mod reading;
 /// The verdict column.

@@ -64,10 +64,8 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: ListArgs) -> Result<Exit> {
         Format::Ndjson => list::each(ctx, &options, |agent| ui.row(&json!(agent)))?,
         Format::Text => {
             let mut listing = Listing::new();
-            list::each(ctx, &options, |agent| {
-                listing.push(&agent);
-                Ok(())
-            })?;
+            let overlaps = list::all(ctx, &options, |agent| listing.push(&agent))?;
+            listing.add(&overlaps);
             ui.print(&listing.text())?;
         }
         Format::Json | Format::Sarif => ui.answer(&list::list(ctx, &options)?)?,

@@ -31,6 +31,28 @@ pub(super) fn is_live(agent: &Agent) -> bool {
     matches!(agent.state, State::Running | State::Done | State::Failed)
 }
 
+/// As [`Live::fork`], of an agent with this tip and the branch to land on there.
+///
+/// # Errors
+/// As [`Live::fork`].
+pub(super) fn fork(
+    repo: &Repo,
+    agent: &Agent,
+    target: Option<Oid>,
+    tip: Option<Oid>,
+) -> Result<Oid> {
+    let started = agent.base.as_ref().map(|base| base.oid);
+    let started = started.unwrap_or(agent.spawn_commit);
+    let (Some(target), Some(tip)) = (target, tip) else {
+        return Ok(started);
+    };
+    if target == started {
+        return Ok(started);
+    }
+    let fork = repo.merge_base(target, tip)?;
+    Ok(fork.filter(|fork| *fork != tip).unwrap_or(started))
+}
+
 impl Live {
     /// Looks an agent up; `worktrees` are those of the repository.
     ///
@@ -65,16 +87,7 @@ impl Live {
     /// # Errors
     /// `git-failed` when history cannot be walked.
     pub(super) fn fork(&self, repo: &Repo) -> Result<Oid> {
-        let started = self.agent.base.as_ref().map(|base| base.oid);
-        let started = started.unwrap_or(self.agent.spawn_commit);
-        let (Some(target), Some(tip)) = (self.target_tip, self.tip) else {
-            return Ok(started);
-        };
-        if target == started {
-            return Ok(started);
-        }
-        let fork = repo.merge_base(target, tip)?;
-        Ok(fork.filter(|fork| *fork != tip).unwrap_or(started))
+        fork(repo, &self.agent, self.target_tip, self.tip)
     }
 
     /// What it has committed.

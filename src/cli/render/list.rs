@@ -6,17 +6,18 @@ use crate::cli::style::{BAD, BOLD, DIM, GOOD, WARN};
 use crate::cli::terminal::width;
 use crate::cli::ui::Answer;
 use crate::ops::list::{ListReport, ListedAgent};
-use crate::ops::standing::{BundleCount, Fact, Standing};
+use crate::ops::standing::{BundleCount, Fact, OverlapCount, Standing};
 use serde_json::{Value, json};
 
 const TITLES: &[&str] = &[
-    "AGENT", "STATE", "ROLE", "SCOPE", "AHEAD", "DIRTY", "BUNDLE", "VERDICT", "AGE", "TASK",
+    "AGENT", "STATE", "ROLE", "SCOPE", "AHEAD", "DIRTY", "BUNDLE", "VERDICT", "OVERLAP", "AGE",
+    "TASK",
 ];
 
 /// What yields where the terminal is narrow, the first one first. Who it is, where it stands and what it
 /// is about always stay.
 const YIELDING: &[&str] = &[
-    "ROLE", "BUNDLE", "AGE", "AHEAD", "DIRTY", "SCOPE", "VERDICT",
+    "ROLE", "BUNDLE", "AGE", "AHEAD", "OVERLAP", "DIRTY", "SCOPE", "VERDICT",
 ];
 
 impl Answer for ListReport {
@@ -57,6 +58,11 @@ impl Listing {
         self.0.push(cells(agent));
     }
 
+    /// Fills in with whom each overlaps, which is known last.
+    pub(in crate::cli) fn add(&mut self, overlaps: &[Fact<OverlapCount>]) {
+        self.0.fill("OVERLAP", overlaps.iter().map(overlap));
+    }
+
     pub(in crate::cli) fn text(&self) -> String {
         if self.0.is_empty() {
             return NOBODY.to_owned();
@@ -90,6 +96,7 @@ fn cells(row: &ListedAgent) -> Vec<Cell> {
             "rejected" => Cell::painted(BAD, "rejected"),
             other => Cell::painted(WARN, other),
         }),
+        overlap(&standing.overlap),
         Cell::painted(DIM, age(agent.age_seconds)),
         Cell::plain(agent.description.clone().unwrap_or_default()),
     ]
@@ -103,6 +110,12 @@ fn ahead(standing: &Standing) -> Cell {
         (Fact::NotApplicable, _) => Cell::plain(""),
         _ => unknown(),
     }
+}
+
+fn overlap(count: &Fact<OverlapCount>) -> Cell {
+    fact(count, |overlap| {
+        Cell::painted(WARN, overlap.agents.to_string())
+    })
 }
 
 fn fact<T>(fact: &Fact<T>, known: impl Fn(&T) -> Cell) -> Cell {

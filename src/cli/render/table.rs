@@ -56,6 +56,16 @@ impl Table {
         self
     }
 
+    /// Writes the cells of one column, from the top.
+    pub(super) fn fill(&mut self, title: &str, cells: impl Iterator<Item = Cell>) {
+        let Some(column) = self.header.iter().position(|other| *other == title) else {
+            return;
+        };
+        for (row, cell) in self.rows.iter_mut().zip(cells) {
+            row[column] = cell;
+        }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }

@@ -10,7 +10,7 @@ pub use select::Sort;
 pub use watch::Watch;
 
 use super::agent_report::{AgentReport, Reporter};
-use super::standing::{Places, Standing, survey};
+use super::standing::{Crowd, Fact, OverlapCount, Places, Standing, survey};
 use crate::domain::agent::{Agent, State};
 use crate::error::Result;
 use crate::ops::Ctx;
@@ -66,14 +66,33 @@ pub struct ListedAgent {
 /// As [`each`].
 pub fn list(ctx: &Ctx, options: &ListOptions) -> Result<ListReport> {
     let mut agents = Vec::new();
-    each(ctx, options, |agent| {
-        agents.push(agent);
-        Ok(())
-    })?;
+    let overlaps = all(ctx, options, |agent| agents.push(agent))?;
+    for (agent, overlap) in agents.iter_mut().zip(overlaps) {
+        agent.standing.overlap = overlap;
+    }
     Ok(ListReport {
         schema: SCHEMA,
         agents,
     })
+}
+
+/// Hands on one agent after the other and then, in the same order, with whom each overlaps, which is known
+/// only when all are.
+///
+/// # Errors
+/// As [`each`].
+pub fn all(
+    ctx: &Ctx,
+    options: &ListOptions,
+    mut on: impl FnMut(ListedAgent),
+) -> Result<Vec<Fact<OverlapCount>>> {
+    let mut crowd = Crowd::default();
+    each(ctx, options, |mut agent| {
+        crowd.add(&mut agent.standing);
+        on(agent);
+        Ok(())
+    })?;
+    Ok(crowd.count())
 }
 
 /// Hands on one agent after the other, as early as the order allows.

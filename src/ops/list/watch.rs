@@ -12,7 +12,7 @@ use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::ops::agent_report::Reporter;
-use crate::ops::standing::{Places, Standing, survey};
+use crate::ops::standing::{Crowd, Places, Standing, survey};
 use crate::ops::{Ctx, verify};
 use crate::store::layout;
 use chrono::{DateTime, Utc};
@@ -86,6 +86,13 @@ impl<'c> Watch<'c> {
             .collect();
         if self.options.sort == Sort::Activity {
             select::by_activity(&mut agents);
+        }
+        let mut crowd = Crowd::default();
+        agents
+            .iter_mut()
+            .for_each(|agent| crowd.add(&mut agent.standing));
+        for (agent, overlap) in agents.iter_mut().zip(crowd.count()) {
+            agent.standing.overlap = overlap;
         }
         Ok(ListReport {
             schema: SCHEMA,

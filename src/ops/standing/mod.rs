@@ -14,12 +14,15 @@
 mod bundle;
 mod common;
 mod fact;
+mod overlap;
 mod scope;
 mod survey;
 mod verdict;
 
 pub use bundle::BundleCount;
 pub use fact::Fact;
+pub(super) use overlap::Crowd;
+pub use overlap::OverlapCount;
 pub(super) use survey::{Places, survey};
 
 use super::agent_report::rfc3339;
@@ -74,9 +77,16 @@ pub struct Standing {
     /// The codes that a rejecting verdict named.
     #[serde(skip_serializing_if = "Fact::is_absent")]
     pub verdict_findings: Fact<Vec<String>>,
+    /// With how many live agents it shares touched paths, of those that were looked at together; absent for
+    /// nobody.
+    #[serde(skip_serializing_if = "Fact::is_absent")]
+    pub overlap: Fact<OverlapCount>,
     /// When it last did something that shows: an event, a commit, a file; RFC 3339.
     #[serde(skip_serializing_if = "Fact::is_absent")]
     pub active: Fact<String>,
+    /// What `overlap` is counted from.
+    #[serde(skip)]
+    touched: overlap::Touched,
 }
 
 /// Looks at one agent's work, wherever its worktree is.
@@ -188,6 +198,7 @@ impl<'a> Look<'a> {
             _ => Fact::of(scope::paths_out(self).ok_or(())),
         };
         standing.active = Fact::Known(rfc3339(self.last_seen()));
+        standing.touched = overlap::touched(self);
     }
 
     /// How many commits the target has that the branch has not.
