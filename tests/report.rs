@@ -7,7 +7,7 @@ use crate::support::agent::{SHARED_TASK, TASK, describe};
 use crate::support::{TestRepo, git_in};
 use crate::verify::Agent;
 use page::Page;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 /// A task whose text tries to get out of every place that a page could put it.
@@ -257,4 +257,42 @@ fn a_file_that_is_no_report_is_left_alone() {
         git_in(&repo.path(), ["status", "--porcelain"]),
         "?? report.html"
     );
+}
+
+#[test]
+fn overlaps_and_mail_are_told() {
+    let repo = TestRepo::with_commit();
+    let spawn = |name: &str| {
+        let report = repo.spawn_task(HOSTILE, &[&format!("--name={name}")]);
+        let worktree = report["worktree_abspath"].as_str().expect("a path");
+        std::fs::write(format!("{worktree}/src/lib.rs"), name).expect("write");
+    };
+    spawn("one");
+    assert_eq!(repo.agent_json(&["report"]).get("overlap"), None);
+    spawn("two");
+    spawn("three");
+    for to in ["two", "all"] {
+        let arguments = ["--type=notify", "--from=one", "--to", to];
+        let payload = ["--payload", "subject=a", "--payload", "message=b"];
+        repo.agent_json(&[&["send"], &arguments[..], &payload].concat());
+    }
+    let taken = repo.agent(&["receive", "--agent=two"]);
+    assert!(taken.status.success(), "{}", describe(&taken));
+    let report = repo.agent_json(&["report"]);
+    let count =
+        |agent: &Value| ["sent", "received", "pending"].map(|key| agent["mail"][key].clone());
+    let agents = report["agents"].as_array().expect("agents").iter();
+    let mail: Vec<_> = agents.map(count).collect();
+    assert_eq!(json!(mail), json!([[2, 0, 0], [0, 2, 0], [0, 0, 1]]));
+    assert_eq!(report["overlap"], repo.agent_json(&["overlap"]));
+    let page = html(&repo);
+    let text = Page::read(&page).text;
+    for part in [
+        "In each other's way",
+        "conflict in src/lib.rs",
+        "2 received",
+    ] {
+        assert!(text.contains(part), "{part}");
+    }
+    assert_eq!(page.matches("<td class=\"failed\">x</td>").count(), 3);
 }

@@ -1,51 +1,23 @@
 //! How overlaps look: a matrix, the pairs below it, and a landing order.
 
 mod matrix;
+mod pair;
+
+pub(super) use pair::{Kind, in_common};
 
 use super::table::cut;
 use crate::cli::style::{BAD, BOLD, GOOD, WARN, paint};
 use crate::cli::terminal::width;
 use crate::cli::ui::Answer;
-use crate::domain::path::Quoted;
 use crate::ops::overlap::{Named, OverlapReport, PairReport, Step};
-use crate::ops::verify::ConflictReport;
-use crate::wire::path_text::PathText;
-use anstyle::Style;
+use pair::conflict_list;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// More pairs than this are not listed for people.
-const LISTED_PAIRS: usize = 40;
+pub(super) const LISTED_PAIRS: usize = 40;
 /// More agents than this are not listed in a line.
 const LISTED_IDS: usize = 3;
-
-/// What two agents have in common, the worst first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
-    Conflict,
-    Changes,
-    Scopes,
-}
-
-impl Kind {
-    fn of(pair: &PairReport) -> Kind {
-        if pair.conflicts() {
-            Kind::Conflict
-        } else if pair.changes.is_some() {
-            Kind::Changes
-        } else {
-            Kind::Scopes
-        }
-    }
-
-    fn letter(self) -> String {
-        let (style, letter) = match self {
-            Kind::Conflict => (BAD, "x"),
-            Kind::Changes => (WARN, "c"),
-            Kind::Scopes => (Style::new(), "s"),
-        };
-        paint(style, letter)
-    }
-}
 
 impl Answer for OverlapReport {
     fn text(&self) -> String {
@@ -86,17 +58,7 @@ impl Answer for OverlapReport {
 
 impl OverlapReport {
     fn comparison(&self, width: usize) -> String {
-        let involved: Vec<&Named> = self
-            .agents
-            .iter()
-            .map(|live| &live.agent)
-            .filter(|agent| {
-                let id = &agent.agent_id;
-                self.pairs
-                    .iter()
-                    .any(|pair| pair.one == *id || pair.two == *id)
-            })
-            .collect();
+        let involved = involved(self);
         let others = self.agents.len() - involved.len();
         if involved.is_empty() {
             return match others {
@@ -129,70 +91,47 @@ impl OverlapReport {
     }
 
     fn legend(&self) -> String {
-        let meanings = [
-            ("merge", Kind::Conflict, "their merge conflicts"),
-            ("changes", Kind::Changes, "touched the same path"),
-            ("scopes", Kind::Scopes, "may touch the same path"),
-        ];
-        let compared = meanings
-            .iter()
-            .filter(|(name, ..)| self.compared.contains(name));
-        let parts: Vec<String> = compared
-            .map(|(_, kind, meaning)| format!("{} {meaning}", kind.letter()))
+        let parts: Vec<String> = meanings(self)
+            .map(|(kind, meaning)| format!("{} {meaning}", kind.letter()))
             .collect();
         format!("{}\n", parts.join("   "))
     }
 }
 
+/// The agents that overlap with any other.
+pub(super) fn involved(report: &OverlapReport) -> Vec<&Named> {
+    let pairs = report.pairs.iter();
+    let ids: BTreeSet<&str> = pairs
+        .flat_map(|pair| [pair.one.as_str(), pair.two.as_str()])
+        .collect();
+    let agents = report.agents.iter().map(|live| &live.agent);
+    agents
+        .filter(|agent| ids.contains(agent.agent_id.as_str()))
+        .collect()
+}
+
+/// What the signs mean, of those that were asked for.
+pub(super) fn meanings(report: &OverlapReport) -> impl Iterator<Item = (Kind, &'static str)> {
+    let meanings = [
+        ("merge", Kind::Conflict, "their merge conflicts"),
+        ("changes", Kind::Changes, "touched the same path"),
+        ("scopes", Kind::Scopes, "may touch the same path"),
+    ];
+    let compared = meanings
+        .into_iter()
+        .filter(|(name, ..)| report.compared.contains(name));
+    compared.map(|(_, kind, meaning)| (kind, meaning))
+}
+
 fn pair_line(pair: &PairReport, width: usize) -> String {
     let short = |id: &str| id.get(..8).unwrap_or_default().to_owned();
-    let what = match (&pair.merge, &pair.changes, &pair.scopes) {
-        (Some(merge), _, _) if pair.conflicts() => match merge.conflicts.is_empty() {
-            true => "have no common history".to_owned(),
-            false => format!("conflict in {}", conflict_list(&merge.conflicts)),
-        },
-        (merge, Some(changes), _) => {
-            let count = changes.paths.len();
-            let clean = if merge.is_some() {
-                ", merge cleanly"
-            } else {
-                ""
-            };
-            format!("touched {}{clean}", path_list(&changes.paths, count))
-        }
-        (_, None, Some(scopes)) if scopes.tracked > 0 => {
-            format!("may touch {}", path_list(&scopes.examples, scopes.tracked))
-        }
-        (_, None, Some(scopes)) => match &scopes.example {
-            Some(path) => format!("may write new files such as {}", Quoted(&path.to_bytes())),
-            None => "may write the same new files".to_owned(),
-        },
-        (_, None, None) => String::new(),
-    };
-    let line = cut(&what, width.saturating_sub(20).max(12));
+    let line = cut(&in_common(pair), width.saturating_sub(20).max(12));
     format!(
         "{} {} {} {line}\n",
         Kind::of(pair).letter(),
         short(&pair.one),
         short(&pair.two)
     )
-}
-
-/// The first of some paths, and how many there are besides.
-fn path_list(paths: &[PathText], count: usize) -> String {
-    let first = paths.first().map(PathText::to_bytes).unwrap_or_default();
-    match count {
-        0 | 1 => Quoted(&first).to_string(),
-        _ => format!("{} and {} more", Quoted(&first), count - 1),
-    }
-}
-
-fn conflict_list(conflicts: &[ConflictReport]) -> String {
-    let paths: Vec<PathText> = conflicts
-        .iter()
-        .map(|conflict| conflict.path.clone())
-        .collect();
-    path_list(&paths, paths.len())
 }
 
 fn order_text(order: &[Step]) -> String {

@@ -66,10 +66,11 @@ pub struct ListedAgent {
 /// As [`each`].
 pub fn list(ctx: &Ctx, options: &ListOptions) -> Result<ListReport> {
     let mut agents = Vec::new();
-    let overlaps = all(ctx, options, |agent| agents.push(agent))?;
-    for (agent, overlap) in agents.iter_mut().zip(overlaps) {
-        agent.standing.overlap = overlap;
-    }
+    each(ctx, options, |agent| {
+        agents.push(agent);
+        Ok(())
+    })?;
+    Crowd::fill(&mut agents, |agent| &mut agent.standing);
     Ok(ListReport {
         schema: SCHEMA,
         agents,

@@ -87,13 +87,7 @@ impl<'c> Watch<'c> {
         if self.options.sort == Sort::Activity {
             select::by_activity(&mut agents);
         }
-        let mut crowd = Crowd::default();
-        agents
-            .iter_mut()
-            .for_each(|agent| crowd.add(&mut agent.standing));
-        for (agent, overlap) in agents.iter_mut().zip(crowd.count()) {
-            agent.standing.overlap = overlap;
-        }
+        Crowd::fill(&mut agents, |agent| &mut agent.standing);
         Ok(ListReport {
             schema: SCHEMA,
             agents,

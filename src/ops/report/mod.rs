@@ -15,12 +15,15 @@ pub use save::{SavedReport, save};
 
 use super::agent_report::{AgentReport, Reporter, rfc3339};
 use super::event_report::{self, EventReport};
-use super::standing::{Places, Standing, survey};
+use super::live::is_live;
+use super::overlap::{OverlapOptions, OverlapReport, overlap};
+use super::standing::{Crowd, Fact, Places, Standing, survey};
 use super::tree::tree;
 use crate::domain::agent::{Agent, State};
 use crate::error::Result;
 use crate::ops::Ctx;
 use crate::store::ledger::Ledger;
+use crate::store::mailbox::{Mailbox, Reader, Tally};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
@@ -40,6 +43,21 @@ pub struct FleetReport {
     pub agents: Vec<ReportedAgent>,
     /// Who asked for whom: depth-first, parents before children.
     pub tree: Vec<TreeEntry>,
+    /// Which live agents get in each other's way, as `overlap` answers; absent unless there are two, null when it
+    /// could not be found out.
+    #[serde(skip_serializing_if = "Fact::is_absent")]
+    pub overlap: Fact<OverlapReport>,
+}
+
+/// How many messages an agent has, of those that the mailbox still holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct MailTally {
+    /// Sent by it.
+    pub sent: usize,
+    /// For it, and handed to it.
+    pub received: usize,
+    /// For it, and not handed to it yet.
+    pub pending: usize,
 }
 
 /// How many agents are in a state.
@@ -78,6 +96,8 @@ pub struct ReportedAgent {
     pub landed: Option<LandedCommit>,
     /// Runs of its command, oldest first.
     pub runs: Vec<Run>,
+    /// Its messages.
+    pub mail: MailTally,
     /// What happened, oldest first.
     pub events: Vec<EventReport>,
 }
@@ -96,14 +116,16 @@ pub fn report(ctx: &Ctx) -> Result<FleetReport> {
         ledger: &ledger,
         reporter: Reporter::new(ctx)?,
         until: until.unwrap_or_default(),
+        mail: mail(ctx, &agents)?,
     };
     let places = Places::load(&ctx.repo)?;
     let wanted: Vec<&Agent> = agents.iter().collect();
     let mut reported = Vec::with_capacity(agents.len());
     survey(ctx, &wanted, &places, |index, standing| {
-        reported.push(gather.agent(wanted[index], standing)?);
+        reported.push(gather.agent(wanted[index], gather.mail[index], standing)?);
         Ok(())
     })?;
+    Crowd::fill(&mut reported, |agent| &mut agent.standing);
     let tree = tree(ctx, None)?.agents.into_iter().map(|node| TreeEntry {
         depth: node.depth,
         agent_id: node.agent.agent_id,
@@ -119,6 +141,7 @@ pub fn report(ctx: &Ctx) -> Result<FleetReport> {
         states: states(&agents),
         agents: reported,
         tree: tree.collect(),
+        overlap: overlaps(ctx, &agents),
     })
 }
 
@@ -127,10 +150,12 @@ struct Gather<'a> {
     ledger: &'a Ledger<'a>,
     reporter: Reporter,
     until: DateTime<Utc>,
+    /// For each agent, in order.
+    mail: Vec<MailTally>,
 }
 
 impl Gather<'_> {
-    fn agent(&self, agent: &Agent, standing: Standing) -> Result<ReportedAgent> {
+    fn agent(&self, agent: &Agent, mail: MailTally, standing: Standing) -> Result<ReportedAgent> {
         let events = self.ledger.events(agent.spawn_commit)?;
         Ok(ReportedAgent {
             agent: self.reporter.agent(agent),
@@ -139,9 +164,35 @@ impl Gather<'_> {
             verdicts: life::verdicts(&events),
             landed: life::landed(&self.ctx.repo, agent, &events),
             runs: life::runs(&events),
+            mail,
             events: events.iter().map(event_report::event).collect(),
         })
     }
+}
+
+fn mail(ctx: &Ctx, agents: &[Agent]) -> Result<Vec<MailTally>> {
+    let readers: Vec<Reader> = agents.iter().map(Reader::agent).collect::<Result<_>>()?;
+    let tallies = Mailbox::new(&ctx.repo).tally(&readers)?.into_iter();
+    let told = |tally: Tally| MailTally {
+        sent: tally.sent,
+        received: tally.received,
+        pending: tally.pending,
+    };
+    Ok(tallies.map(told).collect())
+}
+
+/// What is not known about overlaps does not keep the rest of a report back.
+fn overlaps(ctx: &Ctx, agents: &[Agent]) -> Fact<OverlapReport> {
+    if agents.iter().filter(|agent| is_live(agent)).count() < 2 {
+        return Fact::NotApplicable;
+    }
+    let everything = OverlapOptions {
+        scopes: true,
+        changes: true,
+        merge: true,
+        ..OverlapOptions::default()
+    };
+    overlap(ctx, &everything).map_or(Fact::Unknown, Fact::Known)
 }
 
 fn states(agents: &[Agent]) -> Vec<StateCount> {

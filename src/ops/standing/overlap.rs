@@ -63,6 +63,15 @@ impl Crowd {
         self.0.push(std::mem::take(&mut standing.touched));
     }
 
+    /// Counts for all of these among each other.
+    pub(in crate::ops) fn fill<T>(rows: &mut [T], standing: impl Fn(&mut T) -> &mut Standing) {
+        let mut crowd = Crowd::default();
+        rows.iter_mut().for_each(|row| crowd.add(standing(row)));
+        for (row, count) in rows.iter_mut().zip(crowd.count()) {
+            standing(row).overlap = count;
+        }
+    }
+
     /// Counts for each, in the order in which they were added: not applicable for who meets nobody.
     pub(in crate::ops) fn count(&self) -> Vec<Fact<OverlapCount>> {
         let mut owners: HashMap<&[u8], Vec<usize>> = HashMap::new();

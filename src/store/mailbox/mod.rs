@@ -19,12 +19,14 @@ pub mod expire;
 mod reader;
 mod receipts;
 pub mod spool;
+mod tally;
 pub mod unite;
 mod walk;
 pub mod watch;
 
 pub use cursor::Open;
 pub use reader::Reader;
+pub use tally::Tally;
 
 use super::chain::{self, Chain};
 use super::lock::Guard;

@@ -1,6 +1,7 @@
 //! The agents themselves: how they are named, who asked for whom, and everything about each.
 
 use super::table::{table, words};
+use super::work::mail;
 use super::writer::Html;
 use super::{minute, state};
 use crate::ops::agent_report::AgentReport;
@@ -94,7 +95,7 @@ pub(super) fn write(html: &mut Html, report: &FleetReport) {
                     html.text(" ");
                     html.text(agent.agent.description.as_deref().unwrap_or_default());
                 });
-                facts(html, &agent.agent);
+                facts(html, agent);
                 history(html, agent);
             },
         );
@@ -102,7 +103,8 @@ pub(super) fn write(html: &mut Html, report: &FleetReport) {
     }
 }
 
-fn facts(html: &mut Html, agent: &AgentReport) {
+fn facts(html: &mut Html, reported: &ReportedAgent) {
+    let agent = &reported.agent;
     let base = agent.base_oid.as_ref().map(|oid| match &agent.base_ref {
         Some(name) => format!("{name} {}", short(oid)),
         None => oid.clone(),
@@ -124,6 +126,8 @@ fn facts(html: &mut Html, agent: &AgentReport) {
                 html.text_element("dd", &[], &value);
             }
         }
+        html.text_element("dt", &[], "Mail");
+        html.element("dd", &[], |html| mail(html, &reported.mail));
         for problem in &agent.irregular {
             html.text_element("dt", &[("class", "failed")], "Irregular");
             html.text_element("dd", &[], problem);

@@ -1,13 +1,14 @@
 //! The page of `report --html`: one file, no script, nothing from elsewhere.
 //!
 //! ```text
-//! FleetReport -> head, summary, timeline, tree, work, verdicts, landed, runs, agents -> one file
+//! FleetReport -> head, summary, timeline, tree, work, overlap, verdicts, landed, runs, agents -> one file
 //! ```
 //!
 //! Widths follow the screen: on a phone, rows of tables become cards. Light and dark follow the reader's
 //! setting. Every state has one colour and is always also written as a word.
 
 mod agents;
+mod overlap;
 mod table;
 mod timeline;
 mod work;
@@ -97,6 +98,12 @@ const SECTIONS: &[Section] = &[
         agents::tree,
     ),
     ("work", "Work in progress", work::is_any, work::in_progress),
+    (
+        "overlap",
+        "In each other's way",
+        overlap::is_any,
+        overlap::write,
+    ),
     ("verdicts", "Verdicts", work::is_any_judged, work::verdicts),
     ("landed", "Landed", work::has_any_landed, work::landed),
     ("runs", "Runs", work::has_any_run, work::runs),

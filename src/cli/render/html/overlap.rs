@@ -1,0 +1,122 @@
+//! Who is in whose way: the matrix of `git agent overlap`, and what the worst pairs have in common.
+
+use super::agents::name;
+use super::table::{table, words};
+use super::writer::Html;
+use crate::cli::render::overlap::{Kind, LISTED_PAIRS, in_common, involved, meanings};
+use crate::ops::agent_report::AgentReport;
+use crate::ops::overlap::{OverlapReport, PairReport};
+use crate::ops::report::FleetReport;
+use std::collections::HashMap;
+
+type Agents<'r> = HashMap<&'r str, &'r AgentReport>;
+
+/// Whether any two agents have something in common.
+pub(super) fn is_any(report: &FleetReport) -> bool {
+    let overlap = report.overlap.known();
+    overlap.is_some_and(|overlap| !overlap.pairs.is_empty())
+}
+
+pub(super) fn write(html: &mut Html, report: &FleetReport) {
+    let Some(overlap) = report.overlap.known() else {
+        return;
+    };
+    let agents: Agents<'_> = report
+        .agents
+        .iter()
+        .map(|agent| (agent.agent.agent_id.as_str(), &agent.agent))
+        .collect();
+    html.element("p", &[("class", "range")], |html| {
+        for (kind, meaning) in meanings(overlap) {
+            html.text_element("b", &[("class", class(kind))], kind.sign());
+            html.text(&format!(" {meaning} \u{2003}"));
+        }
+    });
+    // It scrolls by itself where it is too wide, also by keyboard.
+    let frame = [
+        ("class", "matrix"),
+        ("role", "region"),
+        ("tabindex", "0"),
+        ("aria-label", "Overlap matrix"),
+    ];
+    html.element("div", &frame, |html| matrix(html, overlap, &agents));
+    html.line();
+    let mut pairs: Vec<&PairReport> = overlap.pairs.iter().collect();
+    pairs.sort_by_key(|pair| Kind::of(pair));
+    let columns = [words("Agent"), words("With"), words("Both")];
+    let listed = pairs.iter().take(LISTED_PAIRS);
+    table(html, &columns, listed, |html, pair, column| match column {
+        0 => named(html, &agents, &pair.one),
+        1 => named(html, &agents, &pair.two),
+        _ => {
+            let kind = Kind::of(pair);
+            html.text_element("span", &[("class", class(kind))], &in_common(pair));
+        }
+    });
+    if let Some(more @ 1..) = pairs.len().checked_sub(LISTED_PAIRS) {
+        let text =
+            format!("… and {more} more pairs; git agent overlap --format json lists them all.");
+        html.text_element("p", &[("class", "range")], &text);
+    }
+}
+
+/// The lower half: rows have names, columns the numbers of the rows.
+fn matrix(html: &mut Html, overlap: &OverlapReport, agents: &Agents<'_>) {
+    let rows = involved(overlap);
+    let place: HashMap<&str, usize> = rows
+        .iter()
+        .enumerate()
+        .map(|(index, agent)| (agent.agent_id.as_str(), index))
+        .collect();
+    let mut cells = HashMap::new();
+    for pair in &overlap.pairs {
+        if let (Some(one), Some(two)) = (place.get(pair.one.as_str()), place.get(pair.two.as_str()))
+        {
+            cells.insert((*one.min(two), *one.max(two)), Kind::of(pair));
+        }
+    }
+    html.element("table", &[], |html| {
+        html.element("thead", &[], |html| {
+            html.element("tr", &[], |html| {
+                html.text_element("td", &[], "");
+                for column in 1..rows.len() {
+                    html.text_element("th", &[("scope", "col")], &column.to_string());
+                }
+            });
+        });
+        html.line();
+        html.element("tbody", &[], |html| {
+            for (row, agent) in rows.iter().enumerate() {
+                html.element("tr", &[], |html| {
+                    html.element("th", &[("scope", "row")], |html| {
+                        html.text(&format!("{} ", row + 1));
+                        named(html, agents, &agent.agent_id);
+                    });
+                    for column in 0..row {
+                        match cells.get(&(column, row)) {
+                            Some(kind) => {
+                                html.text_element("td", &[("class", class(*kind))], kind.sign())
+                            }
+                            None => html.text_element("td", &[("class", "none")], "·"),
+                        }
+                    }
+                });
+                html.line();
+            }
+        });
+    });
+}
+
+fn named(html: &mut Html, agents: &Agents<'_>, agent_id: &str) {
+    if let Some(agent) = agents.get(agent_id) {
+        name(html, agent);
+    }
+}
+
+fn class(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Conflict => "failed",
+        Kind::Changes => "rejected",
+        Kind::Scopes => "none",
+    }
+}

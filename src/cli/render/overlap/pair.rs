@@ -1,0 +1,90 @@
+//! Two agents that overlap: how bad it is, and in what.
+
+use crate::cli::style::{BAD, WARN, paint};
+use crate::domain::path::Quoted;
+use crate::ops::overlap::PairReport;
+use crate::ops::verify::ConflictReport;
+use crate::wire::path_text::PathText;
+use anstyle::Style;
+
+/// What two agents have in common, the worst first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::cli::render) enum Kind {
+    Conflict,
+    Changes,
+    Scopes,
+}
+
+impl Kind {
+    pub(in crate::cli::render) fn of(pair: &PairReport) -> Kind {
+        if pair.conflicts() {
+            Kind::Conflict
+        } else if pair.changes.is_some() {
+            Kind::Changes
+        } else {
+            Kind::Scopes
+        }
+    }
+
+    /// As it stands in a matrix.
+    pub(in crate::cli::render) fn sign(self) -> &'static str {
+        match self {
+            Kind::Conflict => "x",
+            Kind::Changes => "c",
+            Kind::Scopes => "s",
+        }
+    }
+
+    pub(super) fn letter(self) -> String {
+        let style = match self {
+            Kind::Conflict => BAD,
+            Kind::Changes => WARN,
+            Kind::Scopes => Style::new(),
+        };
+        paint(style, self.sign())
+    }
+}
+
+/// What two agents did or may do to the same paths.
+pub(in crate::cli::render) fn in_common(pair: &PairReport) -> String {
+    match (&pair.merge, &pair.changes, &pair.scopes) {
+        (Some(merge), _, _) if pair.conflicts() => match merge.conflicts.is_empty() {
+            true => "have no common history".to_owned(),
+            false => format!("conflict in {}", conflict_list(&merge.conflicts)),
+        },
+        (merge, Some(changes), _) => {
+            let count = changes.paths.len();
+            let clean = if merge.is_some() {
+                ", merge cleanly"
+            } else {
+                ""
+            };
+            format!("touched {}{clean}", path_list(&changes.paths, count))
+        }
+        (_, None, Some(scopes)) if scopes.tracked > 0 => {
+            format!("may touch {}", path_list(&scopes.examples, scopes.tracked))
+        }
+        (_, None, Some(scopes)) => match &scopes.example {
+            Some(path) => format!("may write new files such as {}", Quoted(&path.to_bytes())),
+            None => "may write the same new files".to_owned(),
+        },
+        (_, None, None) => String::new(),
+    }
+}
+
+/// The first of some paths, and how many there are besides.
+fn path_list(paths: &[PathText], count: usize) -> String {
+    let first = paths.first().map(PathText::to_bytes).unwrap_or_default();
+    match count {
+        0 | 1 => Quoted(&first).to_string(),
+        _ => format!("{} and {} more", Quoted(&first), count - 1),
+    }
+}
+
+pub(super) fn conflict_list(conflicts: &[ConflictReport]) -> String {
+    let paths: Vec<PathText> = conflicts
+        .iter()
+        .map(|conflict| conflict.path.clone())
+        .collect();
+    path_list(&paths, paths.len())
+}
