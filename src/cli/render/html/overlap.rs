@@ -28,8 +28,11 @@ pub(super) fn write(html: &mut Html, report: &FleetReport) {
         .collect();
     html.element("p", &[("class", "range")], |html| {
         for (kind, meaning) in meanings(overlap) {
-            html.text_element("b", &[("class", class(kind))], kind.sign());
-            html.text(&format!(" {meaning} \u{2003}"));
+            html.element("span", &[("class", "whole")], |html| {
+                html.text_element("b", &[("class", class(kind))], kind.sign());
+                html.text(&format!(" {meaning}"));
+            });
+            html.text(" \u{2003}");
         }
     });
     // It scrolls by itself where it is too wide, also by keyboard.
