@@ -40,7 +40,7 @@ impl Stamp {
 
     /// Reads the written form; `None` for anything else.
     pub fn parse(text: &str) -> Option<Stamp> {
-        // Every line of every row is read through here: by hand this takes a tenth of what a format takes.
+        // Every line of every row is read through here, and formats are slow.
         let text = text.as_bytes();
         let marks = [(8, b'T'), (15, b'.'), (22, b'Z'), (23, b'-'), (27, b'-')];
         if text.len() != 32 || marks.iter().any(|(place, mark)| text[*place] != *mark) {
