@@ -1,7 +1,7 @@
 //! `list` and `show`: every column against real git.
 
 /// The quick look at a worktree, against a whole `git status`.
-mod glance;
+pub mod glance;
 /// With whom an agent overlaps.
 mod overlap;
 /// Filters, orders and the ways to read it.

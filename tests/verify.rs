@@ -10,6 +10,8 @@ mod landing;
 mod places;
 /// What was touched and where it comes from; tricks that must not work.
 mod scope;
+/// The quick look at a worktree, against git's.
+mod survey;
 /// The verdict itself: recorded, repeated, cached.
 mod verdict;
 

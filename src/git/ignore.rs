@@ -12,27 +12,61 @@ use crate::error::Result;
 /// The name of the files that hold ignore rules.
 const FILE_NAME: &[u8] = b".gitignore";
 
+/// Ignore rules that nothing in a worktree can change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// The weakest, as the text of a file at the top.
+    pub first: Vec<u8>,
+    /// The tree whose own files come next.
+    pub tree: Option<Oid>,
+    /// The strongest, as the text of a file at the top.
+    pub last: Vec<u8>,
+}
+
+impl Rules {
+    /// Nothing is ignored but a directory at the top, if one is named.
+    pub fn all_but(directory: Option<&str>) -> Rules {
+        let last = directory.map(|directory| format!("/{directory}/\n").into_bytes());
+        Rules {
+            last: last.unwrap_or_default(),
+            ..Rules::default()
+        }
+    }
+}
+
 impl Repo {
-    /// All ignore rules that a tree holds, as the text of one file at its top.
+    /// The rules as the text of one file at the top: all of them, or those that can decide about `paths` and
+    /// whatever is below these. A file in a directory says nothing about other directories, so for a few paths few
+    /// trees have to be read.
     ///
     /// # Errors
     /// `repo-corrupt` when a tree or blob is missing.
-    pub fn ignore_rules(&self, root: Oid) -> Result<Vec<u8>> {
-        let mut rules = Vec::new();
-        let mut open = vec![(Vec::new(), root)];
+    pub fn ignore_rules(&self, rules: &Rules, paths: Option<&[Vec<u8>]>) -> Result<Vec<u8>> {
+        let mut text = rules.first.clone();
+        let mut open: Vec<_> = { rules.tree.into_iter() }
+            .map(|root| (Vec::new(), root))
+            .collect();
         while let Some((directory, oid)) = open.pop() {
             for entry in self.read_tree(oid)? {
                 if entry.is_file() && entry.name == FILE_NAME {
-                    let text = self.read_blob(entry.oid)?;
-                    move_to_top(&text, &directory, &mut rules);
+                    move_to_top(&self.read_blob(entry.oid)?, &directory, &mut text);
                 } else if entry.mode == tree::DIRECTORY {
                     let below = [&directory[..], &entry.name, b"/"].concat();
-                    open.push((below, entry.oid));
+                    if paths.is_none_or(|paths| paths.iter().any(|path| concerns(&below, path))) {
+                        open.push((below, entry.oid));
+                    }
                 }
             }
         }
-        Ok(rules)
+        text.extend_from_slice(&rules.last);
+        Ok(text)
     }
+}
+
+/// Whether the rules in a directory, whose path ends in a slash, can decide about a path or what is below it.
+fn concerns(directory: &[u8], path: &[u8]) -> bool {
+    let inside = directory.strip_prefix(path);
+    path.starts_with(directory) || inside.is_some_and(|rest| rest.starts_with(b"/"))
 }
 
 /// Adds the rules of a file in `directory`, which is empty for the top and else ends in `/`.
@@ -57,10 +91,12 @@ fn move_to_top(text: &[u8], directory: &[u8], rules: &mut Vec<u8>) {
         };
         rules.push(b'/');
         for &byte in directory {
-            if matches!(byte, b'*' | b'?' | b'[' | b'\\') {
-                rules.push(b'\\');
+            match byte {
+                b'*' | b'?' | b'[' | b'\\' => rules.extend_from_slice(&[b'\\', byte]),
+                // A rule ends with its line; any one byte will do.
+                b'\n' => rules.push(b'?'),
+                _ => rules.push(byte),
             }
-            rules.push(byte);
         }
         let anchored = pattern[..pattern.len().saturating_sub(1)].contains(&b'/');
         if !anchored {
@@ -76,6 +112,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn only_directories_on_the_way_and_below_concern_a_path() {
+        let check = |directory: &str, path: &str, expected: bool| {
+            assert_eq!(concerns(directory.as_bytes(), path.as_bytes()), expected);
+        };
+        check("a/", "a/b", true);
+        check("a/b/", "a/b", true);
+        check("a/b/c/", "a/b", true);
+        check("a/bc/", "a/b", false);
+        check("a/b/", "a/bc", false);
+        check("b/", "a/b", false);
+    }
+
+    #[test]
     fn patterns_keep_their_meaning_at_the_top() {
         let check = |line: &str, directory: &str, expected: &str| {
             let mut rules = Vec::new();
@@ -89,5 +138,6 @@ mod tests {
         check("a/b", "lib/", "/lib/a/b\n");
         check("!keep\r\n", "x[1]/y/", "!/x\\[1]/y/**/keep\n");
         check("\u{feff}*", "a/", "/a/**/*\n");
+        check("*.o", "two\nlines/", "/two?lines/**/*.o\n");
     }
 }

@@ -21,6 +21,7 @@ pub mod notes;
 pub mod objects;
 pub mod open;
 pub mod patch;
+mod pool;
 pub mod populate;
 pub mod reflog;
 pub mod refs;

@@ -12,7 +12,7 @@
 use super::changes::Index;
 use super::objects::{Commit, Identity, NewCommit};
 use super::tree::{DIRECTORY, EXECUTABLE, Entry, FILE, SYMLINK};
-use super::uncommitted::{Source, Trees, git};
+use super::uncommitted::{Source, Trees, git, write_rules};
 use super::{Repo, command};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
@@ -130,7 +130,7 @@ fn write_directory(repo: &Repo, directory: &Path) -> Result<Option<Oid>> {
 /// [`super::uncommitted::write_trees`] left at `source.index`, nor ignored, nor in `bundle`.
 ///
 /// # Errors
-/// `git-failed`; `io` for a directory that cannot be listed.
+/// `git-failed`; `io` for a directory that cannot be listed; those of [`write_rules`].
 pub fn missed(source: &Source<'_>, bundle: Option<&Path>) -> Result<Vec<PathBuf>> {
     let kept = match fs::read(source.index).ok().and_then(Index::parse) {
         Some(index) if !index.is_flagged => index.paths().map(<[u8]>::to_vec).collect(),
@@ -182,6 +182,7 @@ pub fn missed(source: &Source<'_>, bundle: Option<&Path>) -> Result<Vec<PathBuf>
 
 /// What git ignores in the worktree, whole directories by their own name.
 fn ignored_paths(source: &Source<'_>) -> Result<HashSet<Vec<u8>>> {
+    write_rules(source, None)?;
     let mut command = git(source);
     command
         .args(["ls-files", "-z", "--others", "--ignored", "--directory"])

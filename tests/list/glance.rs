@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 
 /// What can happen to a worktree, as the shell does it.
-const DEEDS: &[&str] = &[
+pub const DEEDS: &[&str] = &[
     "printf 'pub fn two() -> u32 {\\n    2\\n}\\n' > src/lib.rs",
     "touch src/lib.rs",
     "rm -f src/lib.rs",
@@ -56,7 +56,8 @@ fn linked() -> (TestRepo, PathBuf, PathBuf) {
     (repo, top, admin)
 }
 
-fn does(top: &Path, deed: &str) {
+/// Does it in the shell.
+pub fn does(top: &Path, deed: &str) {
     // Whether a deed succeeds after the others does not matter; whatever is left is looked at.
     let _ = isolated("sh", top)
         .args(["-c", deed])

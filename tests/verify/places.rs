@@ -177,6 +177,8 @@ fn a_row_that_was_tampered_with_rejects() {
 #[test]
 fn a_copied_index_is_as_old_as_the_original() {
     use git_agent::domain::oid::Oid;
+    use git_agent::git::Repo;
+    use git_agent::git::ignore::Rules;
     use git_agent::git::uncommitted::{Source, snapshot};
     let agent = Agent::new();
     let admin = format!(".git/worktrees/agent-{}", &agent.id[..8]);
@@ -192,15 +194,22 @@ fn a_copied_index_is_as_old_as_the_original() {
     let index = fs::File::open(admin.join("index")).expect("open");
     index.set_modified(long_ago).expect("set");
     let ignore = agent.repo.path().with_file_name("ignore");
-    fs::write(&ignore, "/.agent/\n").expect("write");
+    let rules = Rules {
+        last: b"/.agent/\n".to_vec(),
+        ..Rules::default()
+    };
     let copy = agent.repo.path().with_file_name("copy");
     let tip = Oid::from_hex(&agent.git(&["rev-parse", "HEAD"])).expect("an oid");
+    let own = Repo::open_git_dir(&admin).expect("opens");
     let found = snapshot(&Source {
+        repo: &own,
         worktree: &agent.worktree,
         admin_dir: &admin,
         tip,
         staged: false,
         sparse: false,
+        rules: &rules,
+        besides: None,
         ignore: &ignore,
         index: &copy,
     });

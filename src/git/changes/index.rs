@@ -10,11 +10,11 @@ mod rewrite;
 
 pub(in crate::git) use rewrite::Edits;
 
+use super::cached_trees::{self, CachedTree};
 use super::compare::{Directory, Item};
 use super::{Content, canonical_mode, tree};
 use crate::domain::oid::Oid;
 use std::cmp::Ordering;
-use std::collections::HashMap;
 use std::ops::Range;
 
 const HEADER: usize = 12;
@@ -30,7 +30,8 @@ pub(in crate::git) struct Index {
     pub(super) entries: Vec<Entry>,
     /// Cached trees, parents before children; the first is the top.
     trees: Vec<CachedTree>,
-    /// Whether some entry is more than a path with its content: unmerged, or to be passed over.
+    /// Whether there is more to it than paths with their content: an entry that is unmerged, to be passed
+    /// over or of a mode that git does not write; an extension that says something about entries.
     pub(in crate::git) is_flagged: bool,
 }
 
@@ -40,16 +41,6 @@ pub(in crate::git) struct Entry {
     pub(in crate::git) content: Content,
     /// Where its stat data begin.
     at: u32,
-}
-
-/// One directory of the TREE extension.
-#[derive(Debug)]
-struct CachedTree {
-    name: Range<usize>,
-    /// How many entries are below it, and their tree; `None` when something below it was changed.
-    valid: Option<(usize, Oid)>,
-    /// The position after the last tree below it.
-    end: usize,
 }
 
 impl Index {
@@ -79,6 +70,12 @@ impl Index {
         Some(index)
     }
 
+    /// Whether some entry is a submodule.
+    pub(in crate::git) fn has_submodules(&self) -> bool {
+        let mut entries = self.entries.iter();
+        entries.any(|entry| entry.content.0 == tree::GITLINK)
+    }
+
     /// All of it, as the new side of a comparison, with its tree where that is known.
     pub(super) fn top(&self) -> (Option<Oid>, Directory) {
         let oid = self.trees.first().and_then(|tree| Some(tree.valid?.1));
@@ -96,7 +93,8 @@ impl Index {
         cached: Option<usize>,
         skip: usize,
     ) -> Vec<(&[u8], Item)> {
-        let children = cached.map(|tree| self.children(tree)).unwrap_or_default();
+        let children = |tree| cached_trees::children(&self.bytes, &self.trees, tree);
+        let children = cached.map(children).unwrap_or_default();
         let mut names = Vec::new();
         let mut at = entries.start;
         while at < entries.end {
@@ -110,10 +108,12 @@ impl Index {
             let name = &rest[..slash];
             let cached = children.get(name).copied();
             let valid = cached.and_then(|tree| self.trees[tree].valid);
+            // Of no entries, or of more than there are: git does not believe that, either.
+            let valid = valid.filter(|(count, _)| *count > 0 && *count <= entries.end - at);
             let length = match valid {
                 // Entries that only intend to be added make a tree invalid, so none is missing.
-                Some((count, _)) if count > 0 && at + count <= entries.end => count,
-                _ => self.entries[at..entries.end].partition_point(|entry| {
+                Some((count, _)) => count,
+                None => self.entries[at..entries.end].partition_point(|entry| {
                     let path = self.path(entry);
                     path.get(skip..skip + slash + 1) == Some(&rest[..=slash])
                 }),
@@ -127,16 +127,6 @@ impl Index {
             at += length.max(1);
         }
         names
-    }
-
-    fn children(&self, tree: usize) -> HashMap<&[u8], usize> {
-        let mut children = HashMap::new();
-        let mut at = tree + 1;
-        while at < self.trees[tree].end {
-            children.insert(&self.bytes[self.trees[at].name.clone()], at);
-            at = self.trees[at].end;
-        }
-        children
     }
 
     /// Reads the entry at `position`, after one whose path is `previous`; gives the position after it
@@ -153,7 +143,10 @@ impl Index {
         let flags = u16::from_be_bytes([fixed[60], fixed[61]]);
         let mut at = position + FIXED;
         let mut intends = false;
-        self.is_flagged |= flags & 0xf000 != 0;
+        self.is_flagged |= flags & 0xf000 != 0 || canonical_mode(mode) != mode;
+        if version < 3 && flags & 0x4000 != 0 {
+            return None;
+        }
         if version >= 3 && flags & 0x4000 != 0 {
             intends = self.bytes.get(at)? & 0x20 != 0;
             at += 2;
@@ -173,6 +166,10 @@ impl Index {
         };
         let bytes = self.bytes.get(path.clone())?;
         if mode == tree::DIRECTORY {
+            return None;
+        }
+        // Git goes by this number where it fits, not by the terminator.
+        if bytes.len() != usize::from(flags & 0xfff) && bytes.len() < 0xfff {
             return None;
         }
         let unmerged = flags & 0x3000 != 0;
@@ -214,10 +211,12 @@ impl Index {
             let body = at + 8..(at + 8).checked_add(length).filter(|&after| after <= end)?;
             at = body.end;
             match signature {
-                b"TREE" => self.trees = read_trees(&self.bytes, body).unwrap_or_default(),
+                b"TREE" => self.trees = cached_trees::read(&self.bytes, body).unwrap_or_default(),
+                // What was resolved, the untracked cache, the file system monitor: not where entries are.
+                b"REUC" | b"UNTR" | b"FSMN" => {}
                 // A lower-case letter says that a reader must know it (`link`, `sdir`).
                 [first, ..] if !first.is_ascii_uppercase() => return None,
-                _ => {}
+                _ => self.is_flagged = true,
             }
         }
         // An entry that reaches into the checksum is none.
@@ -236,48 +235,6 @@ impl Index {
         let path = position(entry.path.start)..position(entry.path.end);
         self.bytes.get(path).unwrap_or_default()
     }
-}
-
-/// Reads the TREE extension: per directory name, NUL, entries below (-1: unknown), blank,
-/// subdirectories, LF, and the tree's oid where the entries are known.
-fn read_trees(bytes: &[u8], body: Range<usize>) -> Option<Vec<CachedTree>> {
-    let mut trees: Vec<CachedTree> = Vec::new();
-    // The directories whose subdirectories are still to come: position, and how many.
-    let mut open: Vec<(usize, usize)> = Vec::new();
-    let mut at = body.start;
-    let until = |at: &mut usize, end: u8| {
-        let length = bytes
-            .get(*at..body.end)?
-            .iter()
-            .position(|&byte| byte == end)?;
-        let field = *at..*at + length;
-        *at = field.end + 1;
-        Some(field)
-    };
-    let number = |field: Range<usize>| std::str::from_utf8(&bytes[field]).ok()?.parse::<i64>().ok();
-    while at < body.end {
-        let name = until(&mut at, 0)?;
-        let entries = number(until(&mut at, b' ')?)?;
-        let children = usize::try_from(number(until(&mut at, b'\n')?)?).ok()?;
-        let mut valid = None;
-        if let Ok(entries) = usize::try_from(entries) {
-            valid = Some((entries, Oid::from_slice(bytes.get(at..at + 20)?)?));
-            at += 20;
-        }
-        if let Some((_, left)) = open.last_mut() {
-            *left = left.checked_sub(1)?;
-        }
-        open.push((trees.len(), children));
-        trees.push(CachedTree {
-            name,
-            valid,
-            end: trees.len() + 1,
-        });
-        while let Some((done, _)) = open.pop_if(|(_, left)| *left == 0) {
-            trees[done].end = trees.len();
-        }
-    }
-    open.is_empty().then_some(trees)
 }
 
 fn be32(data: &[u8], at: usize) -> Option<u32> {

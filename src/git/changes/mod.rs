@@ -10,25 +10,32 @@
 //!   is passed over, and git is asked about the rest alone;
 //! - `history`: commits, one by one.
 //!
+//! `walk` finds in a worktree what its index cannot prove to be unchanged; `index_tree` makes the tree that
+//! `git write-tree` would make of an index.
+//!
 //! Index and commits go through one walk, `compare`, that skips equal subtrees and takes several
 //! parents: a path counts as changed when it differs from all of them, so that a merge is not blamed
 //! for what it merged. Deliberately absent: rename detection (both sides of a rename count), and
 //! everything that an index can hide from `git status` (assume-unchanged, ignore rules added since
 //! spawn), which is for `verify` to see through.
 
+mod cached_trees;
 mod compare;
 mod glance;
 mod history;
 mod index;
+mod index_tree;
 mod spellings;
 mod staged;
 mod status;
+mod walk;
 
 pub use glance::{Glance, glance};
 pub(in crate::git) use index::{Edits, Entry, Index};
 pub use spellings::Spellings;
 pub use staged::Staging;
 pub use status::worktree_changes;
+pub(in crate::git) use walk::{Suspects, Walk, Written};
 
 use super::tree;
 use crate::domain::change::ChangeKind;

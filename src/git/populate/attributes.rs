@@ -3,8 +3,8 @@
 
 use super::listing::Listing;
 use super::plain::read_blob;
-use super::pool::{self, Chunks};
 use crate::error::{Code, Error, Result};
+use crate::git::pool::{self, Chunks};
 use gix::attrs::StateRef;
 use gix::bstr::{BStr, ByteSlice};
 use gix::index::Entry;

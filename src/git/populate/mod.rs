@@ -30,11 +30,10 @@ mod inherit;
 mod listing;
 mod only_git;
 mod plain;
-mod pool;
 mod proven;
 mod source;
 
-use super::Repo;
+use super::{Repo, pool};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use attributes::Form;

@@ -8,6 +8,7 @@ use crate::domain::event::What;
 use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
+use crate::git::ignore::Rules;
 use crate::git::objects::Commit;
 use crate::git::salvage::{missed, unkeepable, write_bundle, write_work};
 use crate::git::uncommitted::{self, Source};
@@ -129,19 +130,20 @@ fn work(
         scratch.0.join("empty"),
     );
     fs::create_dir_all(&empty).at("could not make", &empty)?;
-    let rules = match (options.with_ignored, bundle_dir) {
-        (true, Some(directory)) => format!("/{directory}/\n").into_bytes(),
-        (true, None) => Vec::new(),
-        (false, _) => ignore_rules(&ctx.repo, agent, bundle_dir)?,
+    let rules = match options.with_ignored {
+        true => Rules::all_but(bundle_dir),
+        false => ignore_rules(&ctx.repo, agent, bundle_dir)?,
     };
-    fs::write(&ignore, rules).at("could not write", &ignore)?;
     let settings = Repo::open_git_dir(&place.admin_dir)?;
     let source = Source {
+        repo: &settings,
         worktree: place.files.as_deref().unwrap_or(&empty),
         admin_dir: &place.admin_dir,
         tip: tip.oid,
         staged: true,
         sparse: settings.config_bool("core.sparseCheckout")? == Some(true),
+        rules: &rules,
+        besides: bundle_dir,
         ignore: &ignore,
         index: &index,
     };

@@ -8,6 +8,7 @@ use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
 use crate::git::changes::Staging;
+use crate::git::ignore::Rules;
 use crate::git::objects::{Identity, NewCommit};
 use crate::git::uncommitted::{self, Uncommitted};
 use crate::git::worktree::belongs_to;
@@ -134,11 +135,14 @@ pub(in crate::ops) fn tree_with(
     fs::create_dir_all(&scratch).at("could not make", &scratch)?;
     let index = Temporary(fsx::unique_name(&scratch.join("index")));
     let source = uncommitted::Source {
+        repo: &ctx.repo,
         worktree: &place.path,
         admin_dir: &place.admin_dir,
         tip,
         staged: true,
         sparse: false,
+        rules: &Rules::default(),
+        besides: None,
         ignore: Path::new(""),
         index: &index.0,
     };
@@ -159,13 +163,15 @@ fn snapshot(
     let ignore = Temporary(fsx::unique_name(&scratch.join("ignore")));
     let index = Temporary(fsx::unique_name(&scratch.join("index")));
     let rules = ignore_rules(&ctx.repo, agent, bundle_dir)?;
-    fs::write(&ignore.0, rules).at("could not write", &ignore.0)?;
     uncommitted::snapshot(&uncommitted::Source {
+        repo: own,
         worktree: &place.path,
         admin_dir: &place.admin_dir,
         tip,
         staged: !staged.is_empty(),
         sparse: own.config_bool("core.sparseCheckout")? == Some(true),
+        rules: &rules,
+        besides: bundle_dir,
         ignore: &ignore.0,
         index: &index.0,
     })
@@ -178,19 +184,18 @@ pub(in crate::ops) fn ignore_rules(
     repo: &Repo,
     agent: &Agent,
     bundle_dir: Option<&str>,
-) -> Result<Vec<u8>> {
-    let mut rules = Vec::new();
+) -> Result<Rules> {
+    let mut first = Vec::new();
     for blob in agent.excludes.iter().rev() {
-        rules.extend(repo.read_blob(*blob)?);
-        rules.push(b'\n');
+        first.extend(repo.read_blob(*blob)?);
+        first.push(b'\n');
     }
-    let base = repo.read_commit(agent.spawn_commit)?.tree;
-    // Not kept from one time to the next: a file that holds rules could be made to hide a file.
-    rules.extend(repo.ignore_rules(base)?);
-    if let Some(directory) = bundle_dir {
-        rules.extend_from_slice(format!("/{directory}/\n").as_bytes());
-    }
-    Ok(rules)
+    Ok(Rules {
+        first,
+        // Not kept from one time to the next: a file that holds rules could be made to hide a file.
+        tree: Some(repo.read_commit(agent.spawn_commit)?.tree),
+        ..Rules::all_but(bundle_dir)
+    })
 }
 
 fn facts(

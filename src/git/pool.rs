@@ -5,11 +5,11 @@ use std::slice::ChunksMut;
 use std::sync::Mutex;
 
 /// The chunks that no thread has taken yet.
-pub(super) struct Chunks<'i, T>(Mutex<ChunksMut<'i, T>>);
+pub(in crate::git) struct Chunks<'i, T>(Mutex<ChunksMut<'i, T>>);
 
 impl<'i, T> Chunks<'i, T> {
     /// Takes the next chunk, in the order of the slice.
-    pub(super) fn next(&self) -> Option<&'i mut [T]> {
+    pub(in crate::git) fn next(&self) -> Option<&'i mut [T]> {
         self.0.lock().ok()?.next()
     }
 }
@@ -19,7 +19,7 @@ impl<'i, T> Chunks<'i, T> {
 ///
 /// # Errors
 /// The first error of `work`.
-pub(super) fn share<T: Send, R: Send>(
+pub(in crate::git) fn share<T: Send, R: Send>(
     items: &mut [T],
     size: usize,
     threads: usize,
@@ -32,7 +32,7 @@ pub(super) fn share<T: Send, R: Send>(
     std::thread::scope(|scope| {
         let running: Vec<_> = (0..helpers).map(|_| scope.spawn(run)).collect();
         let own = run();
-        let panicked = |_| Err(Error::bug("a thread that populates a worktree panicked"));
+        let panicked = |_| Err(Error::bug("a thread that shares work panicked"));
         let others = running
             .into_iter()
             .map(|thread| thread.join().unwrap_or_else(panicked));

@@ -5,14 +5,21 @@
 //! hide is uncovered in the copy: assume-unchanged and skip-worktree are cleared, the file system
 //! monitor and the untracked cache are off, and untracked files are found by ignore rules that the
 //! caller gives instead of those that lie around in the worktree. No hook runs.
+//!
+//! A walk of our own finds what git has to look at (`walked`). Where that cannot tell, git looks at everything
+//! (`listed`); both end in the same tree.
 
-use super::command;
+mod listed;
+mod walked;
+
+use super::changes::Written;
+use super::ignore::Rules;
+use super::{Repo, command};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
-use std::ffi::OsStr;
+use listed::Listed;
 use std::fs::{self, File};
 use std::io::Write;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -29,8 +36,10 @@ const SETTINGS: &[&str] = &[
 ];
 
 /// A worktree whose work is to be turned into a tree.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Source<'a> {
+    /// The repository, seen from the worktree.
+    pub repo: &'a Repo,
     /// Its top.
     pub worktree: &'a Path,
     /// Its admin directory.
@@ -41,7 +50,11 @@ pub struct Source<'a> {
     pub staged: bool,
     /// Whether files may be absent because the checkout is sparse.
     pub sparse: bool,
-    /// A file of ignore rules.
+    /// What decides which untracked files count.
+    pub rules: &'a Rules,
+    /// A directory that the rules ignore, as the strongest of them.
+    pub besides: Option<&'a str>,
+    /// Where the rules go for git to read, when it has to be asked; the caller removes it.
     pub ignore: &'a Path,
     /// Where the copy of the index goes; the caller removes it.
     pub index: &'a Path,
@@ -64,21 +77,36 @@ pub struct Uncommitted {
 /// `git-missing`; `git-failed` when git cannot read the index or a file; `io`, `disk-full`.
 pub fn snapshot(source: &Source<'_>) -> Result<Uncommitted> {
     copy_index(source)?;
-    let listed = list(source)?;
+    finish(source, look(source)?)
+}
+
+/// As [`snapshot`], with git looking at everything: what that falls back to, and what it is held against.
+///
+/// # Errors
+/// As [`snapshot`].
+pub fn snapshot_by_git(source: &Source<'_>) -> Result<Uncommitted> {
+    copy_index(source)?;
+    finish(source, Look::by_git(source)?)
+}
+
+fn finish(source: &Source<'_>, Look { listed, staged }: Look) -> Result<Uncommitted> {
     let changed = bring_up_to_date(source, &listed)?;
-    let tree = match source.staged || changed {
-        true => Some(write_tree(source)?),
-        false => None,
+    let tree = match staged.filter(|_| !changed) {
+        _ if !changed && !source.staged => None,
+        Some(staged) => Some(staged),
+        None => Some(write_tree(source)?),
     };
+    // A file that was only touched was looked into for nothing.
+    let is_work = |tree: &Oid| source.staged || staged != Some(*tree);
     Ok(Uncommitted {
-        tree,
+        tree: tree.filter(is_work),
         unmerged: listed.unmerged,
         nested: listed.nested,
     })
 }
 
 /// Writes the tree that adding these paths to the index as it is would make, for whoever has asked
-/// `git status` already and believes it. Only these files are looked at; `source.ignore` is not.
+/// `git status` already and believes it. Only these files are looked at; no rule is.
 ///
 /// # Errors
 /// As [`snapshot`].
@@ -108,10 +136,10 @@ pub struct Trees {
 /// As [`snapshot`].
 pub fn write_trees(source: &Source<'_>) -> Result<Trees> {
     copy_index(source)?;
-    let listed = list(source)?;
-    let staged = match listed.unmerged.is_empty() {
-        true => Some(write_tree(source)?),
-        false => None,
+    let Look { listed, staged } = look(source)?;
+    let staged = match (staged, listed.unmerged.is_empty()) {
+        (None, true) => Some(write_tree(source)?),
+        (staged, _) => staged,
     };
     let changed = bring_up_to_date(source, &listed)?;
     let tree = match staged.filter(|_| !changed) {
@@ -123,6 +151,33 @@ pub fn write_trees(source: &Source<'_>) -> Result<Trees> {
         tree,
         unmerged: listed.unmerged,
     })
+}
+
+/// What was found in a worktree.
+struct Look {
+    listed: Listed,
+    /// The tree of the index as it was, where that came with it.
+    staged: Option<Oid>,
+}
+
+impl Look {
+    fn by_git(source: &Source<'_>) -> Result<Look> {
+        let (listed, staged) = (listed::list(source)?, None);
+        Ok(Look { listed, staged })
+    }
+}
+
+/// Looks at the worktree and the copy of its index, which is what git will be told about, whatever becomes of
+/// the index meanwhile.
+fn look(source: &Source<'_>) -> Result<Look> {
+    if let Some(written) = Written::load(source.index)
+        && let Some(listed) = walked::list(source, &written)?
+        && let Some(staged) = source.repo.tree_of(&written.index)?
+    {
+        let staged = Some(staged);
+        return Ok(Look { listed, staged });
+    }
+    Look::by_git(source)
 }
 
 /// Puts everything that is in the worktree into the copy of the index; gives whether that changed it.
@@ -138,16 +193,6 @@ fn bring_up_to_date(source: &Source<'_>, listed: &Listed) -> Result<bool> {
     .concat();
     update(source, &["--add", "--remove", "--replace"], &changed)?;
     Ok(!changed.is_empty())
-}
-
-/// What git lists, by what has to be done about it.
-#[derive(Default)]
-struct Listed {
-    hidden: Vec<Vec<u8>>,
-    changed: Vec<Vec<u8>>,
-    new: Vec<Vec<u8>>,
-    unmerged: Vec<Vec<u8>>,
-    nested: Vec<Vec<u8>>,
 }
 
 fn copy_index(source: &Source<'_>) -> Result<()> {
@@ -170,51 +215,6 @@ fn copy_index(source: &Source<'_>) -> Result<()> {
             .at("could not set the time of", source.index),
         Err(_) => Ok(()),
     }
-}
-
-/// Two children at once: one looks at every file that is tracked, the other at every directory.
-fn list(source: &Source<'_>) -> Result<Listed> {
-    let mut untracked = git(source);
-    untracked
-        .args(["ls-files", "-z", "-v", "--others", "--exclude-from"])
-        .arg(source.ignore);
-    let untracked = command::start(untracked)?;
-    let mut tracked = git(source);
-    tracked.args([
-        "ls-files",
-        "-z",
-        "-v",
-        "--cached",
-        "--deleted",
-        "--modified",
-    ]);
-    let tracked = command::successful(tracked);
-    let output = [untracked.successful()?, tracked?].concat();
-    let mut listed = Listed::default();
-    for entry in output.split(|&byte| byte == 0) {
-        let [tag, b' ', path @ ..] = entry else {
-            continue;
-        };
-        let path = path.to_vec();
-        match tag {
-            b'H' => {}
-            // Changed and removed; a removed file is listed under both.
-            b'C' => listed.changed.push(path),
-            b'R' => {}
-            b'M' | b'm' => listed.unmerged.push(path),
-            b'?' if path.ends_with(b"/") => listed.nested.push(path),
-            b'?' => listed.new.push(path),
-            b'S' if source.sparse && !is_there(source, &path) => {}
-            _ => listed.hidden.push(path),
-        }
-    }
-    listed.unmerged.dedup();
-    Ok(listed)
-}
-
-fn is_there(source: &Source<'_>, path: &[u8]) -> bool {
-    let path = source.worktree.join(OsStr::from_bytes(path));
-    fs::symlink_metadata(path).is_ok()
 }
 
 fn update(source: &Source<'_>, options: &[&str], paths: &[Vec<u8>]) -> Result<()> {
@@ -247,12 +247,24 @@ fn update(source: &Source<'_>, options: &[&str], paths: &[Vec<u8>]) -> Result<()
 }
 
 fn write_tree(source: &Source<'_>) -> Result<Oid> {
+    if let Some(tree) = source.repo.index_tree(source.index)? {
+        return Ok(tree);
+    }
     let mut command = git(source);
     command.arg("write-tree");
     let output = command::successful(command)?;
     let hex = String::from_utf8_lossy(&output);
     Oid::from_hex(hex.trim_end())
         .ok_or_else(|| Error::new(Code::GitFailed, "git write-tree named no tree"))
+}
+
+/// Writes the rules that decide about some names and what is below them, or all of them, to `source.ignore`.
+///
+/// # Errors
+/// `repo-corrupt` when a tree or blob of the base is missing; `io`, `disk-full`.
+pub(super) fn write_rules(source: &Source<'_>, names: Option<&[Vec<u8>]>) -> Result<()> {
+    let text = source.repo.ignore_rules(source.rules, names)?;
+    fs::write(source.ignore, text).at("could not write", source.ignore)
 }
 
 /// A `git` on that worktree and the copy of its index.

@@ -1,0 +1,300 @@
+//! The walk over a worktree that finds what its index cannot prove to be unchanged.
+//!
+//! Every file is compared with what the index remembers of it, as git does, but with the strictest of git's
+//! settings: what passes here would pass there, and every doubt is left to git, which looks into the file. The
+//! directories are known from the index, so several threads can look at one each.
+
+use super::index::{Entry, Index};
+use super::tree;
+use crate::domain::oid::Oid;
+use crate::error::Result;
+use crate::git::pool;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, openat, statat};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// So many suspects are worth naming to git; where there are more it is asked about everything.
+const MOST_SUSPECTS: usize = 200;
+
+/// Directories that a thread takes at a time.
+const CHUNK: usize = 4;
+
+/// An index, and when it was written, in seconds.
+pub(in crate::git) struct Written {
+    /// What it holds.
+    pub(in crate::git) index: Index,
+    /// The modification time of its file.
+    pub(in crate::git) seconds: i64,
+}
+
+impl Written {
+    /// Reads an index file; `None` when it is not there, malformed, or for git alone to read.
+    pub(in crate::git) fn load(path: &Path) -> Option<Written> {
+        let mut file = File::open(path).ok()?;
+        let metadata = file.metadata().ok()?;
+        let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).ok()? + 1);
+        file.read_to_end(&mut bytes).ok()?;
+        Some(Written {
+            index: Index::parse(bytes)?,
+            seconds: metadata.mtime(),
+        })
+    }
+}
+
+/// A worktree to walk over.
+pub(in crate::git) struct Walk<'a> {
+    /// Its top.
+    pub(in crate::git) top: &'a Path,
+    /// What it is compared with.
+    pub(in crate::git) written: &'a Written,
+    /// A directory that is passed over, unless something in it is tracked.
+    pub(in crate::git) besides: Option<&'a str>,
+    /// How many threads walk.
+    pub(in crate::git) threads: usize,
+}
+
+/// What only git can tell about, each path once.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(in crate::git) struct Suspects {
+    /// Tracked files that may have changed, and those that are gone.
+    pub(in crate::git) tracked: Vec<Vec<u8>>,
+    /// Names that the index does not know, without anything below them.
+    pub(in crate::git) unknown: Vec<Vec<u8>>,
+    /// Directories in the place of a tracked file or submodule.
+    pub(in crate::git) swapped: Vec<Vec<u8>>,
+}
+
+impl Suspects {
+    fn len(&self) -> usize {
+        self.tracked.len() + self.unknown.len() + self.swapped.len()
+    }
+
+    fn add(&mut self, other: Suspects) {
+        self.tracked.extend(other.tracked);
+        self.unknown.extend(other.unknown);
+        self.swapped.extend(other.swapped);
+    }
+}
+
+/// What the index knows under one name of a directory.
+enum Tracked {
+    File(usize),
+    Directory(Range<usize>),
+}
+
+/// A directory that the index knows.
+struct Directory<'i> {
+    /// Its path; empty for the top, else ending in a slash.
+    path: &'i [u8],
+    names: Vec<(&'i [u8], Tracked)>,
+}
+
+impl Walk<'_> {
+    /// Looks into every directory that the index knows; `None` when git has to: something cannot be read, a
+    /// file took the place of a directory, a repository is inside, or there are too many suspects.
+    ///
+    /// # Errors
+    /// Only a bug.
+    pub(in crate::git) fn suspects(&self) -> Result<Option<Suspects>> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let Ok(top) = rustix::fs::open(self.top, flags, Mode::empty()) else {
+            return Ok(None);
+        };
+        let Some(mut directories) = directories(&self.written.index) else {
+            return Ok(None);
+        };
+        let shares = pool::share(&mut directories, CHUNK, self.threads, |chunks| {
+            let mut found = Suspects::default();
+            while let Some(chunk) = chunks.next() {
+                for directory in chunk {
+                    let looked = self.look(&top, directory, &mut found);
+                    if looked.is_none() || found.len() > MOST_SUSPECTS {
+                        // The others need not go on, either.
+                        while chunks.next().is_some() {}
+                        return Ok(None);
+                    }
+                }
+            }
+            Ok(Some(found))
+        })?;
+        let mut all = Suspects::default();
+        for share in shares {
+            match share {
+                Some(share) => all.add(share),
+                None => return Ok(None),
+            }
+        }
+        Ok((all.len() <= MOST_SUSPECTS).then_some(all))
+    }
+
+    fn look(
+        &self,
+        top: &OwnedFd,
+        directory: &mut Directory<'_>,
+        found: &mut Suspects,
+    ) -> Option<()> {
+        let path = directory.path;
+        let mut tracked: HashMap<_, _> = directory.names.drain(..).collect();
+        match open(top, path) {
+            Ok(handle) => self.compare(&handle, path, &mut tracked, found)?,
+            Err(Errno::NOENT) => {}
+            Err(_) => return None,
+        }
+        // A directory that is gone is looked at by itself.
+        let is_file = |known: &Tracked| matches!(known, Tracked::File(_));
+        let gone = { tracked.into_iter() }.filter(|(_, known)| is_file(known));
+        let gone = gone.map(|(name, _)| [path, name].concat());
+        found.tracked.extend(gone);
+        Some(())
+    }
+
+    /// Compares what is in a directory with what the index knows of it, which is used up.
+    fn compare(
+        &self,
+        handle: &OwnedFd,
+        path: &[u8],
+        tracked: &mut HashMap<&[u8], Tracked>,
+        found: &mut Suspects,
+    ) -> Option<()> {
+        for entry in Dir::read_from(handle).ok()? {
+            let entry = entry.ok()?;
+            let name = entry.file_name();
+            let bytes = name.to_bytes();
+            let is_directory = entry.file_type() == FileType::Directory;
+            match (bytes, tracked.remove(bytes)) {
+                (b"." | b"..", _) => {}
+                (b".git", None) if path.is_empty() => {}
+                (b".git", _) => return None,
+                (_, Some(Tracked::Directory(_))) if is_directory => {}
+                (_, Some(Tracked::Directory(_))) => return None,
+                (_, Some(Tracked::File(_))) if is_directory => {
+                    found.swapped.push([path, bytes].concat());
+                }
+                (_, Some(Tracked::File(entry))) => {
+                    let stat = statat(handle, name, AtFlags::SYMLINK_NOFOLLOW).ok();
+                    if !stat.is_some_and(|stat| self.is_unchanged(entry, &stat)) {
+                        found.tracked.push([path, bytes].concat());
+                    }
+                }
+                (_, None) => {
+                    let path = [path, bytes].concat();
+                    let besides = self.besides.map(str::as_bytes);
+                    if !is_directory || besides != Some(&path) {
+                        found.unknown.push(path);
+                    }
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Whether a file is what the index remembers.
+    fn is_unchanged(&self, entry: usize, stat: &Stat) -> bool {
+        let Written { index, seconds } = self.written;
+        let entry = &index.entries[entry];
+        let [
+            ctime,
+            ctime_nano,
+            mtime,
+            mtime_nano,
+            _,
+            inode,
+            _,
+            user,
+            group,
+            size,
+        ] = index.stat(entry);
+        let (mode, oid) = entry.content;
+        let kind = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile if stat.st_mode & 0o100 != 0 => tree::EXECUTABLE,
+            FileType::RegularFile => tree::FILE,
+            FileType::Symlink => tree::SYMLINK,
+            _ => return false,
+        };
+        // Written in the second in which the index was, or later: its time proves nothing. Git, as most
+        // build it, and some file systems know no less than a second.
+        let is_racy = i64::from(mtime) >= *seconds;
+        // So git marks what was racy when it wrote the index.
+        let is_marked = size == 0 && oid != Oid::EMPTY_BLOB;
+        !is_racy
+            && !is_marked
+            && kind == mode
+            && low(stat.st_ctime) == ctime
+            && low(stat.st_ctime_nsec) == ctime_nano
+            && low(stat.st_mtime) == mtime
+            && low(stat.st_mtime_nsec) == mtime_nano
+            && low(stat.st_ino) == inode
+            && stat.st_uid == user
+            && stat.st_gid == group
+            // All of it: git does not take 4 GiB for nothing, either.
+            && i128::from(stat.st_size) == i128::from(size)
+    }
+}
+
+/// Opens a directory of the worktree, which no symlink may stand for.
+fn open(top: &OwnedFd, path: &[u8]) -> rustix::io::Result<OwnedFd> {
+    // With the slash at its end, a symlink would be followed.
+    let name = match path {
+        [name @ .., b'/'] => name,
+        _ => b".",
+    };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    openat(top, name, flags, Mode::empty())
+}
+
+/// Every directory that the index knows; `None` when it names something that no worktree can hold.
+fn directories(index: &Index) -> Option<Vec<Directory<'_>>> {
+    let mut directories = Vec::new();
+    let mut waiting = vec![(&b""[..], 0..index.entries.len())];
+    while let Some((path, entries)) = waiting.pop() {
+        let names = names(index, entries, path.len());
+        for (name, known) in &names {
+            let is_odd = matches!(*name, b"" | b"." | b".." | b".git") || name.contains(&0);
+            if is_odd {
+                return None;
+            }
+            if let Tracked::Directory(entries) = known {
+                let first = index.path(&index.entries[entries.start]);
+                let path = first.get(..path.len() + name.len() + 1)?;
+                waiting.push((path, entries.clone()));
+            }
+        }
+        directories.push(Directory { path, names });
+    }
+    Some(directories)
+}
+
+/// The names in one directory. `skip` is the length of its path with the final slash.
+fn names(index: &Index, entries: Range<usize>, skip: usize) -> Vec<(&[u8], Tracked)> {
+    let all = &index.entries;
+    let mut names = Vec::new();
+    let mut at = entries.start;
+    while at < entries.end {
+        let rest = index.path(&all[at]).get(skip..).unwrap_or_default();
+        let Some(slash) = rest.iter().position(|&byte| byte == b'/') else {
+            names.push((rest, Tracked::File(at)));
+            at += 1;
+            continue;
+        };
+        let is_below = |entry: &Entry| {
+            let path = index.path(entry);
+            path.get(skip..skip + slash + 1) == Some(&rest[..=slash])
+        };
+        let length = all[at..entries.end].partition_point(is_below).max(1);
+        names.push((&rest[..slash], Tracked::Directory(at..at + length)));
+        at += length;
+    }
+    names
+}
+
+/// The low 32 bits, which is all that an index keeps.
+fn low(number: impl TryInto<i128>) -> u32 {
+    let number = number.try_into().unwrap_or_default();
+    u32::try_from(number & 0xffff_ffff).unwrap_or_default()
+}

@@ -1,0 +1,66 @@
+//! What git lists, found by a walk of our own: git is asked about the names that the index does not know, and
+//! nothing else.
+//!
+//! What is tracked and in doubt counts as changed. Git looks into it when the copy of the index is brought up to
+//! date, so a doubt costs time and never truth.
+
+use super::Source;
+use super::listed::{Listed, untracked};
+use crate::error::Result;
+use crate::git::changes::{Suspects, Walk, Written};
+use std::thread;
+
+/// More threads than this only fight for the disk.
+const MOST_THREADS: usize = 4;
+
+/// Settings under which a name on the disk may be another one in the index.
+const OTHER_NAMES: [&str; 2] = ["core.ignoreCase", "core.precomposeUnicode"];
+
+/// What differs from the copy of the index, or may; `None` when only git can tell.
+///
+/// # Errors
+/// `git-missing`, `git-failed`; `repo-corrupt`, `io`, `disk-full`.
+pub(super) fn list(source: &Source<'_>, written: &Written) -> Result<Option<Listed>> {
+    for setting in OTHER_NAMES {
+        if source.repo.config_bool(setting)? == Some(true) {
+            return Ok(None);
+        }
+    }
+    let walk = Walk {
+        top: source.worktree,
+        written,
+        besides: source.besides.filter(|name| is_plain(name)),
+        threads: thread::available_parallelism()
+            .map_or(1, usize::from)
+            .min(MOST_THREADS),
+    };
+    // An index with a flag, a submodule or a mode of its own is more than its files.
+    if written.index.is_flagged || written.index.has_submodules() {
+        return Ok(None);
+    }
+    let Some(Suspects {
+        tracked,
+        unknown,
+        swapped,
+    }) = walk.suspects()?
+    else {
+        return Ok(None);
+    };
+    if !swapped.is_empty() {
+        return Ok(None);
+    }
+    let mut listed = Listed {
+        changed: tracked,
+        ..Listed::default()
+    };
+    if !unknown.is_empty() {
+        listed.read(source, &untracked(source, Some(&unknown))?);
+    }
+    Ok(Some(listed))
+}
+
+/// Whether an ignore rule with this name means this name alone.
+fn is_plain(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+    name.chars().all(plain)
+}
