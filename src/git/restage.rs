@@ -14,8 +14,13 @@ impl Checkout {
     /// The tree of what is staged.
     ///
     /// # Errors
-    /// `git-failed` while paths are unmerged.
-    pub fn staged_tree(&self) -> Result<Oid> {
+    /// `git-failed` while paths are unmerged, or while another process has the index.
+    pub fn staged_tree(&self, repo: &Repo) -> Result<Oid> {
+        // What another process is about to put there must not be passed over: git refuses.
+        let is_locked = self.git_dir.join("index.lock").exists();
+        if !is_locked && let Some(tree) = repo.index_tree(&self.git_dir.join("index"))? {
+            return Ok(tree);
+        }
         let mut command = self.git();
         command.arg("write-tree");
         commit::named(&command::successful(command)?)

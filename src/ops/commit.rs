@@ -105,7 +105,7 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
         }
         place.commit(&scratch.message, index, &identities)?
     } else {
-        let before = place.staged_tree()?;
+        let before = place.staged_tree(&ctx.repo)?;
         place.stage_paths(&inside)?;
         ctx.reached("staged");
         // Nothing was staged before a hook said no, so nothing is afterwards.

@@ -48,6 +48,9 @@ pub(super) fn read(bytes: &[u8], body: Range<usize>) -> Option<Vec<CachedTree>> 
     let number = |field: Range<usize>| std::str::from_utf8(&bytes[field]).ok()?.parse::<i64>().ok();
     while at < body.end {
         let name = until(&mut at, 0)?;
+        if trees.is_empty() != name.is_empty() {
+            return None;
+        }
         let entries = number(until(&mut at, b' ')?)?;
         let children = usize::try_from(number(until(&mut at, b'\n')?)?).ok()?;
         let mut valid = None;

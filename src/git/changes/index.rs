@@ -211,7 +211,7 @@ impl Index {
             let body = at + 8..(at + 8).checked_add(length).filter(|&after| after <= end)?;
             at = body.end;
             match signature {
-                b"TREE" => self.trees = cached_trees::read(&self.bytes, body).unwrap_or_default(),
+                b"TREE" => self.trees = cached_trees::read(&self.bytes, body)?,
                 // What was resolved, the untracked cache, the file system monitor: not where entries are.
                 b"REUC" | b"UNTR" | b"FSMN" => {}
                 // A lower-case letter says that a reader must know it (`link`, `sdir`).

@@ -140,9 +140,10 @@ impl Walk<'_> {
         found: &mut Suspects,
     ) -> Option<()> {
         let path = directory.path;
-        let mut tracked: HashMap<_, _> = directory.names.drain(..).collect();
+        let names = std::mem::take(&mut directory.names);
+        let mut tracked: HashMap<_, _> = names.into_iter().collect();
         match open(top, path) {
-            Ok(handle) => self.compare(&handle, path, &mut tracked, found)?,
+            Ok(handle) => self.compare(handle, path, &mut tracked, found)?,
             Err(Errno::NOENT) => {}
             Err(_) => return None,
         }
@@ -157,12 +158,13 @@ impl Walk<'_> {
     /// Compares what is in a directory with what the index knows of it, which is used up.
     fn compare(
         &self,
-        handle: &OwnedFd,
+        handle: OwnedFd,
         path: &[u8],
         tracked: &mut HashMap<&[u8], Tracked>,
         found: &mut Suspects,
     ) -> Option<()> {
-        for entry in Dir::read_from(handle).ok()? {
+        let mut directory = Dir::new(handle).ok()?;
+        while let Some(entry) = directory.read() {
             let entry = entry.ok()?;
             let name = entry.file_name();
             let bytes = name.to_bytes();
@@ -177,6 +179,7 @@ impl Walk<'_> {
                     found.swapped.push([path, bytes].concat());
                 }
                 (_, Some(Tracked::File(entry))) => {
+                    let handle = directory.fd().ok()?;
                     let stat = statat(handle, name, AtFlags::SYMLINK_NOFOLLOW).ok();
                     if !stat.is_some_and(|stat| self.is_unchanged(entry, &stat)) {
                         found.tracked.push([path, bytes].concat());

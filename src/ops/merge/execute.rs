@@ -134,7 +134,7 @@ fn keep_what_is_only_staged(
     place: &Checkout,
     tip_tree: Oid,
 ) -> Result<Oid> {
-    let staged = place.staged_tree()?;
+    let staged = place.staged_tree(&ctx.repo)?;
     if staged == tip_tree || staged == plan.tree {
         return Ok(staged);
     }
