@@ -7,10 +7,12 @@
 //! comparison errs towards asking.
 //!
 //! Whatever is more than plain files is left to git altogether: unmerged or flagged entries, a merge under
-//! way, a split or sparse index, a nested repository, more changes than a command line should name.
+//! way, a split or sparse index, a nested repository, a file in the place of a directory, more changes than a
+//! command line should name.
 
+use super::index::Written;
 use super::status::status;
-use super::walk::{Suspects, Walk, Written};
+use super::walk::{Suspects, Walk};
 #[cfg(doc)]
 use super::worktree_changes;
 use crate::domain::change::{Change, ChangeKind};

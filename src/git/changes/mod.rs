@@ -31,11 +31,11 @@ mod status;
 mod walk;
 
 pub use glance::{Glance, glance};
-pub(in crate::git) use index::{Edits, Entry, Index};
+pub(in crate::git) use index::{Edits, Entry, Index, Written};
 pub use spellings::Spellings;
 pub use staged::Staging;
 pub use status::worktree_changes;
-pub(in crate::git) use walk::{Suspects, Walk, Written};
+pub(in crate::git) use walk::{Suspects, Walk};
 
 use super::tree;
 use crate::domain::change::ChangeKind;

@@ -4,7 +4,7 @@
 //! settings: what passes here would pass there, and every doubt is left to git, which looks into the file. The
 //! directories are known from the index, so several threads can look at one each.
 
-use super::index::{Entry, Index};
+use super::index::{Entry, Index, Written};
 use super::tree;
 use crate::domain::oid::Oid;
 use crate::error::Result;
@@ -12,11 +12,8 @@ use crate::git::pool;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, openat, statat};
 use rustix::io::Errno;
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::Read;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// So many suspects are worth naming to git; where there are more it is asked about everything.
@@ -24,28 +21,6 @@ const MOST_SUSPECTS: usize = 200;
 
 /// Directories that a thread takes at a time.
 const CHUNK: usize = 4;
-
-/// An index, and when it was written, in seconds.
-pub(in crate::git) struct Written {
-    /// What it holds.
-    pub(in crate::git) index: Index,
-    /// The modification time of its file.
-    pub(in crate::git) seconds: i64,
-}
-
-impl Written {
-    /// Reads an index file; `None` when it is not there, malformed, or for git alone to read.
-    pub(in crate::git) fn load(path: &Path) -> Option<Written> {
-        let mut file = File::open(path).ok()?;
-        let metadata = file.metadata().ok()?;
-        let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).ok()? + 1);
-        file.read_to_end(&mut bytes).ok()?;
-        Some(Written {
-            index: Index::parse(bytes)?,
-            seconds: metadata.mtime(),
-        })
-    }
-}
 
 /// A worktree to walk over.
 pub(in crate::git) struct Walk<'a> {
