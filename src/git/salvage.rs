@@ -130,7 +130,7 @@ fn write_directory(repo: &Repo, directory: &Path) -> Result<Option<Oid>> {
 /// [`super::uncommitted::write_trees`] left at `source.index`, nor ignored, nor in `bundle`.
 ///
 /// # Errors
-/// `git-failed`; `io` for a directory that cannot be listed; those of [`write_rules`].
+/// `git-failed`; `io` for a directory that cannot be listed; `repo-corrupt` when a tree of the base is missing.
 pub fn missed(source: &Source<'_>, bundle: Option<&Path>) -> Result<Vec<PathBuf>> {
     let kept = match fs::read(source.index).ok().and_then(Index::parse) {
         Some(index) if !index.is_flagged => index.paths().map(<[u8]>::to_vec).collect(),
