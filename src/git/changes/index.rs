@@ -7,19 +7,17 @@
 //! The cached trees are believed: `git commit` believes them too, and writes the tree they name.
 
 mod rewrite;
+mod written;
 
 pub(in crate::git) use rewrite::Edits;
+pub(in crate::git) use written::Written;
 
 use super::cached_trees::{self, CachedTree};
 use super::compare::{Directory, Item};
 use super::{Content, canonical_mode, tree};
 use crate::domain::oid::Oid;
 use std::cmp::Ordering;
-use std::fs::File;
-use std::io::Read;
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 
 const HEADER: usize = 12;
 /// Stat data, oid and flags; the path follows.
@@ -45,28 +43,6 @@ pub(in crate::git) struct Entry {
     pub(in crate::git) content: Content,
     /// Where its stat data begin.
     at: u32,
-}
-
-/// An index, and when it was written, in seconds.
-pub(in crate::git) struct Written {
-    /// What it holds.
-    pub(in crate::git) index: Index,
-    /// The modification time of its file.
-    pub(in crate::git) seconds: i64,
-}
-
-impl Written {
-    /// Reads an index file; `None` when it is not there, malformed, or for git alone to read.
-    pub(in crate::git) fn load(path: &Path) -> Option<Written> {
-        let mut file = File::open(path).ok()?;
-        let metadata = file.metadata().ok()?;
-        let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).ok()? + 1);
-        file.read_to_end(&mut bytes).ok()?;
-        Some(Written {
-            index: Index::parse(bytes)?,
-            seconds: metadata.mtime(),
-        })
-    }
 }
 
 impl Index {
@@ -247,12 +223,6 @@ impl Index {
         }
         // An entry that reaches into the checksum is none.
         (at == end).then_some(())
-    }
-
-    /// The ten numbers that an entry keeps of `lstat`, in the order of the format.
-    pub(in crate::git) fn stat(&self, entry: &Entry) -> [u32; 10] {
-        let at = usize::try_from(entry.at).unwrap_or(usize::MAX);
-        std::array::from_fn(|field| be32(&self.bytes, at + field * 4).unwrap_or(0))
     }
 
     pub(super) fn path(&self, entry: &Entry) -> &[u8] {

@@ -5,11 +5,9 @@
 //! directories are known from the index, so several threads can look at one each.
 
 use super::index::{Entry, Index, Written};
-use super::tree;
-use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::pool;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, openat, statat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -156,7 +154,10 @@ impl Walk<'_> {
                 (_, Some(Tracked::File(entry))) => {
                     let handle = directory.fd().ok()?;
                     let stat = statat(handle, name, AtFlags::SYMLINK_NOFOLLOW).ok();
-                    if !stat.is_some_and(|stat| self.is_unchanged(entry, &stat)) {
+                    if !stat.is_some_and(|stat| {
+                        self.written
+                            .proves_to_git(&self.written.index.entries[entry], &stat)
+                    }) {
                         found.tracked.push([path, bytes].concat());
                     }
                 }
@@ -170,48 +171,6 @@ impl Walk<'_> {
             }
         }
         Some(())
-    }
-
-    /// Whether a file is what the index remembers.
-    fn is_unchanged(&self, entry: usize, stat: &Stat) -> bool {
-        let Written { index, seconds } = self.written;
-        let entry = &index.entries[entry];
-        let [
-            ctime,
-            ctime_nano,
-            mtime,
-            mtime_nano,
-            _,
-            inode,
-            _,
-            user,
-            group,
-            size,
-        ] = index.stat(entry);
-        let (mode, oid) = entry.content;
-        let kind = match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile if stat.st_mode & 0o100 != 0 => tree::EXECUTABLE,
-            FileType::RegularFile => tree::FILE,
-            FileType::Symlink => tree::SYMLINK,
-            _ => return false,
-        };
-        // Written in the second in which the index was, or later: its time proves nothing. Git, as most
-        // build it, and some file systems know no less than a second.
-        let is_racy = i64::from(mtime) >= *seconds;
-        // So git marks what was racy when it wrote the index.
-        let is_marked = size == 0 && oid != Oid::EMPTY_BLOB;
-        !is_racy
-            && !is_marked
-            && kind == mode
-            && low(stat.st_ctime) == ctime
-            && low(stat.st_ctime_nsec) == ctime_nano
-            && low(stat.st_mtime) == mtime
-            && low(stat.st_mtime_nsec) == mtime_nano
-            && low(stat.st_ino) == inode
-            && stat.st_uid == user
-            && stat.st_gid == group
-            // All of it: git does not take 4 GiB for nothing, either.
-            && i128::from(stat.st_size) == i128::from(size)
     }
 }
 
@@ -269,10 +228,4 @@ fn names(index: &Index, entries: Range<usize>, skip: usize) -> Vec<(&[u8], Track
         at += length;
     }
     names
-}
-
-/// The low 32 bits, which is all that an index keeps.
-fn low(number: impl TryInto<i128>) -> u32 {
-    let number = number.try_into().unwrap_or_default();
-    u32::try_from(number & 0xffff_ffff).unwrap_or_default()
 }

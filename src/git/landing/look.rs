@@ -8,17 +8,15 @@
 use super::Checkout;
 use super::steps::{Step, Steps};
 use crate::error::{Error, IoContext, Result};
-use crate::git::changes::{Edits, Entry, Index};
+use crate::git::changes::{Edits, Written};
 use crate::git::{Repo, command};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, openat, statat};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Settings under which a worktree is not simply what its index says.
@@ -44,49 +42,24 @@ pub(super) enum Place {
     Unknown,
 }
 
-/// So long before the index was written a file has to be for its times to prove anything, in nanoseconds: the
-/// clocks of kernels and file systems tick every 10 ms, or more often.
-const TICK: i64 = 20_000_000;
-
-/// An index, and when it was written, in seconds and nanoseconds.
-pub(super) struct Seen {
-    index: Index,
-    written: (i64, i64),
-}
+/// An index that says nothing but which path holds what.
+pub(super) struct Seen(Written);
 
 impl Seen {
     /// `None` when git has to read it.
     pub(super) fn load(file: &Path) -> Option<Seen> {
-        let mut file = File::open(file).ok()?;
-        let metadata = file.metadata().ok()?;
-        let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).ok()? + 1);
-        file.read_to_end(&mut bytes).ok()?;
-        let written = (metadata.mtime(), metadata.mtime_nsec());
-        let index = Index::parse(bytes).filter(|index| !index.is_flagged)?;
-        Some(Seen { index, written })
+        let written = Written::load(file).filter(|written| !written.index.is_flagged)?;
+        Some(Seen(written))
     }
 
     /// Whether a step can begin from what the index holds.
     pub(super) fn fits(&self, step: &Step) -> bool {
-        let entry = self.index.find(&step.path);
-        entry.map(|entry| entry.content) == step.old && !self.index.bars(&step.path)
+        let entry = self.0.index.find(&step.path);
+        entry.map(|entry| entry.content) == step.old && !self.0.index.bars(&step.path)
     }
 
     pub(super) fn rewritten(&self, edits: &Edits) -> Option<Vec<u8>> {
-        self.index.rewritten(self.written.0, edits)
-    }
-
-    /// Whether a file is what the index remembers, beyond doubt.
-    fn proves(&self, entry: &Entry, stat: &Stat) -> bool {
-        let [_, _, seconds, nanoseconds, ..] = self.index.stat(entry);
-        let (seconds, nanoseconds) = (i64::from(seconds), i64::from(nanoseconds));
-        let (since, beyond) = (self.written.0 - seconds, self.written.1 - nanoseconds);
-        // A file system that knows seconds alone writes no other.
-        let is_racy = match nanoseconds {
-            0 => since <= 0,
-            _ => since < 0 || since <= 1 && since * 1_000_000_000 + beyond < TICK,
-        };
-        !is_racy && self.index.matches(entry, stat)
+        self.0.index.rewritten(self.0.time.0, edits)
     }
 }
 
@@ -170,16 +143,18 @@ impl Checkout {
         let files: BTreeSet<_> = { steps.list.iter() }
             .flat_map(|step| above(&step.path))
             .collect();
-        let mut tracked = files.iter().filter(|file| seen.index.find(file).is_some());
+        let mut tracked = files
+            .iter()
+            .filter(|file| seen.0.index.find(file).is_some());
         tracked.all(|file| self.holds(seen, file))
     }
 
     /// `None` where git would refuse, or might.
     fn place(&self, seen: &Seen, step: &Step) -> Option<Place> {
-        if step.new.is_some() && seen.index.bars(&step.path) {
+        if step.new.is_some() && seen.0.index.bars(&step.path) {
             return None;
         }
-        let entry = seen.index.find(&step.path);
+        let entry = seen.0.index.find(&step.path);
         let content = entry.map(|entry| entry.content);
         if content == step.new && content.is_some() {
             return Some(Place::Settled);
@@ -193,7 +168,7 @@ impl Checkout {
                 None => Some(Place::Free),
                 Some(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => None,
                 Some(stat) => Some(match entry {
-                    Some(entry) if seen.proves(entry, &stat) => Place::Old,
+                    Some(entry) if seen.0.proves(entry, &stat) => Place::Old,
                     // Taken out of the index, and left where it is.
                     None if step.new.is_none() => return None,
                     _ => Place::Unknown,
@@ -208,8 +183,8 @@ impl Checkout {
             return false;
         };
         let stat = stat_at(&directory, name).flatten();
-        let entry = seen.index.find(path).zip(stat);
-        entry.is_some_and(|(entry, stat)| seen.proves(entry, &stat))
+        let entry = seen.0.index.find(path).zip(stat);
+        entry.is_some_and(|(entry, stat)| seen.0.proves(entry, &stat))
     }
 
     /// Opens the directory that a path is in, never through a symlink; `None` when something else is in its

@@ -6,8 +6,7 @@
 
 use super::{CHECKSUM, Content, Entry, FIXED, HEADER, Index, be32};
 use crate::domain::oid::Oid;
-use crate::git::tree::{EXECUTABLE, FILE, GITLINK, SYMLINK};
-use rustix::fs::{FileType, Stat};
+use crate::git::tree::GITLINK;
 use sha1::{Digest, Sha1};
 use std::collections::BTreeMap;
 
@@ -45,40 +44,6 @@ impl Index {
         let next = self.entries.get(after);
         next.is_some_and(|entry| self.path(entry).starts_with(&below)) || { above }
             .any(|end| self.find(&path[..end]).is_some())
-    }
-
-    /// Whether these are the stat data that an entry keeps, all of them.
-    pub(in crate::git) fn matches(&self, entry: &Entry, stat: &Stat) -> bool {
-        let mode = match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile if stat.st_mode & 0o100 != 0 => EXECUTABLE,
-            FileType::RegularFile => FILE,
-            FileType::Symlink => SYMLINK,
-            _ => return false,
-        };
-        let [
-            ctime,
-            ctime_nano,
-            mtime,
-            mtime_nano,
-            _,
-            inode,
-            _,
-            user,
-            group,
-            size,
-        ] = self.stat(entry);
-        // So git marks what has to be looked into.
-        let is_marked = size == 0 && entry.content.1 != Oid::EMPTY_BLOB;
-        !is_marked
-            && mode == entry.content.0
-            && low(stat.st_ctime) == ctime
-            && low(stat.st_ctime_nsec) == ctime_nano
-            && low(stat.st_mtime) == mtime
-            && low(stat.st_mtime_nsec) == mtime_nano
-            && low(stat.st_ino) == inode
-            && stat.st_uid == user
-            && stat.st_gid == group
-            && i128::from(stat.st_size) == i128::from(size)
     }
 
     /// The file of an index with these edits. An edited entry has no stat data, so git looks at its file; an entry
@@ -227,10 +192,4 @@ fn put(out: &mut Vec<u8>, path: &[u8], content: Option<Content>) -> Option<u32> 
     out.extend_from_slice(path);
     out.extend_from_slice(&[0; 8][..8 - (FIXED + path.len()) % 8]);
     Some(1)
-}
-
-/// The low 32 bits, which is all that an index keeps.
-fn low(number: impl TryInto<i128>) -> u32 {
-    let number = number.try_into().unwrap_or_default();
-    u32::try_from(number & 0xffff_ffff).unwrap_or_default()
 }

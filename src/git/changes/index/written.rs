@@ -1,0 +1,105 @@
+//! What an index remembers of files, and what that proves.
+
+use super::{Entry, Index, be32};
+use crate::domain::oid::Oid;
+use crate::git::tree::{EXECUTABLE, FILE, SYMLINK};
+use rustix::fs::{FileType, Stat};
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// So long before the index was written a file has to be for its times to prove anything, in nanoseconds: the
+/// clocks of kernels and file systems tick every 10 ms, or more often.
+const TICK: i64 = 20_000_000;
+
+/// An index, and when it was written.
+pub(in crate::git) struct Written {
+    /// What it holds.
+    pub(in crate::git) index: Index,
+    /// The modification time of its file: seconds, and nanoseconds.
+    pub(in crate::git) time: (i64, i64),
+}
+
+impl Written {
+    /// Reads an index file; `None` when it is not there, malformed, or for git alone to read.
+    pub(in crate::git) fn load(path: &Path) -> Option<Written> {
+        let mut file = File::open(path).ok()?;
+        let metadata = file.metadata().ok()?;
+        let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).ok()? + 1);
+        file.read_to_end(&mut bytes).ok()?;
+        Some(Written {
+            index: Index::parse(bytes)?,
+            time: (metadata.mtime(), metadata.mtime_nsec()),
+        })
+    }
+
+    /// Whether a file is what the index remembers, for git too: as most build it, and on some file systems, it knows
+    /// no less than a second, so what was written in the second of the index, or later, proves nothing.
+    pub(in crate::git) fn proves_to_git(&self, entry: &Entry, stat: &Stat) -> bool {
+        let [_, _, seconds, ..] = self.index.stat(entry);
+        i64::from(seconds) < self.time.0 && self.index.matches(entry, stat)
+    }
+
+    /// Whether a file is what the index remembers, beyond doubt.
+    pub(in crate::git) fn proves(&self, entry: &Entry, stat: &Stat) -> bool {
+        let [_, _, seconds, nanoseconds, ..] = self.index.stat(entry);
+        let (seconds, nanoseconds) = (i64::from(seconds), i64::from(nanoseconds));
+        let (since, beyond) = (self.time.0 - seconds, self.time.1 - nanoseconds);
+        // A file system that knows seconds alone writes no other.
+        let is_racy = match nanoseconds {
+            0 => since <= 0,
+            _ => since < 0 || since <= 1 && since * 1_000_000_000 + beyond < TICK,
+        };
+        !is_racy && self.index.matches(entry, stat)
+    }
+}
+
+impl Index {
+    /// The ten numbers that an entry keeps of `lstat`, in the order of the format.
+    pub(super) fn stat(&self, entry: &Entry) -> [u32; 10] {
+        let at = usize::try_from(entry.at).unwrap_or(usize::MAX);
+        std::array::from_fn(|field| be32(&self.bytes, at + field * 4).unwrap_or(0))
+    }
+
+    /// Whether these are the stat data that an entry keeps, all of them.
+    fn matches(&self, entry: &Entry, stat: &Stat) -> bool {
+        let mode = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile if stat.st_mode & 0o100 != 0 => EXECUTABLE,
+            FileType::RegularFile => FILE,
+            FileType::Symlink => SYMLINK,
+            _ => return false,
+        };
+        let [
+            ctime,
+            ctime_nano,
+            mtime,
+            mtime_nano,
+            _,
+            inode,
+            _,
+            user,
+            group,
+            size,
+        ] = self.stat(entry);
+        // So git marks what has to be looked into.
+        let is_marked = size == 0 && entry.content.1 != Oid::EMPTY_BLOB;
+        !is_marked
+            && mode == entry.content.0
+            && low(stat.st_ctime) == ctime
+            && low(stat.st_ctime_nsec) == ctime_nano
+            && low(stat.st_mtime) == mtime
+            && low(stat.st_mtime_nsec) == mtime_nano
+            && low(stat.st_ino) == inode
+            && stat.st_uid == user
+            && stat.st_gid == group
+            // All of it: git does not take 4 GiB for nothing, either.
+            && i128::from(stat.st_size) == i128::from(size)
+    }
+}
+
+/// The low 32 bits, which is all that an index keeps.
+fn low(number: impl TryInto<i128>) -> u32 {
+    let number = number.try_into().unwrap_or_default();
+    u32::try_from(number & 0xffff_ffff).unwrap_or_default()
+}
