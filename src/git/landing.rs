@@ -25,6 +25,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
+pub(in crate::git) use steps::FEW;
 use steps::Steps;
 
 /// What in a git dir says that something is unfinished there.

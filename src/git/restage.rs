@@ -1,14 +1,11 @@
 //! What an index holds as a tree, and letting it hold another one by touching only the paths that differ.
 
-use super::landing::Checkout;
+use super::landing::{Checkout, FEW};
 use super::tree::Entry;
 use super::{Repo, command, commit};
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use std::path::Path;
-
-/// More paths than this are left to [`Checkout::stage`].
-pub(in crate::git) const FEW: usize = 500;
 
 impl Checkout {
     /// The tree of what is staged.

@@ -22,7 +22,7 @@ use crate::git::trailer;
 use crate::git::worktree::belongs_to;
 use crate::ops::check::Fence;
 use crate::ops::run::record;
-use crate::ops::{Ctx, show};
+use crate::ops::{Ctx, lookup};
 use crate::store::ledger::Ledger;
 use crate::store::{fsx, layout};
 use crate::wire::path_text::PathText;
@@ -63,7 +63,7 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
         return Err(Error::new(Code::Usage, "the message is empty"));
     }
     let ledger = Ledger::new(&ctx.repo);
-    let agent = record::at_rest(ctx, show::find(ctx, &ledger, who)?)?;
+    let agent = record::at_rest(ctx, lookup::agent(ctx, &ledger, who)?)?;
     agent.may(Move::Reopen)?;
     let fence = Fence::around(&ctx.repo, agent)?;
     let agent = fence.agent();

@@ -9,7 +9,7 @@ use crate::domain::agent::{Agent, Move};
 use crate::domain::event::What;
 use crate::error::{Code, Error, Result};
 use crate::ops::Ctx;
-use crate::ops::show;
+use crate::ops::lookup;
 use crate::store::ledger::Ledger;
 use crate::store::{layout, lock};
 use std::fs;
@@ -20,7 +20,7 @@ use std::fs;
 /// `agent-unknown`; `agent-state` when it is neither done nor failed; `orchestrator-only`.
 pub fn reject(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
     require_orchestrator(ctx)?;
-    let agent = show::find(ctx, &Ledger::new(&ctx.repo), who)?;
+    let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), who)?;
     // Not while it lands.
     let _landings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
     let reason = reason.to_owned();

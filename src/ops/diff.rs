@@ -4,7 +4,7 @@ use super::live::Live;
 use crate::domain::oid::Oid;
 use crate::error::{Error, Result};
 pub use crate::git::show::Detail;
-use crate::ops::{Ctx, show};
+use crate::ops::{Ctx, lookup};
 use crate::store::ledger::Ledger;
 use crate::wire::path_text::PathText;
 use serde::Serialize;
@@ -42,7 +42,7 @@ pub struct ChangeReport {
 /// # Errors
 /// `agent-unknown`, `agent-state` for an agent without a branch, `branch-gone`; those of git.
 pub fn diff(ctx: &Ctx, who: &str) -> Result<DiffReport> {
-    let agent = show::find(ctx, &Ledger::new(&ctx.repo), who)?;
+    let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), who)?;
     let live = Live::look_up(ctx, agent, &ctx.repo.worktrees()?)?;
     let tip = live.require_tip()?;
     let base = live.fork(&ctx.repo)?;

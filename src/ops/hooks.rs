@@ -5,7 +5,7 @@ use crate::domain::event::Isolation;
 use crate::domain::id::AgentId;
 use crate::error::{Code, Error, Result};
 use crate::git::version::{self, Version};
-use crate::ops::{Ctx, show};
+use crate::ops::{Ctx, lookup};
 use crate::store::hooks::inspect::{Inspection, inspect};
 use crate::store::hooks::{self, Route, Site};
 use crate::store::ledger::Ledger;
@@ -139,7 +139,7 @@ fn chosen(ctx: &Ctx, who: Option<&str>) -> Result<Vec<Agent>> {
         agents.retain(|agent| agent.state != State::Spawning && worktree(ctx, agent).is_some());
         return Ok(agents);
     };
-    let agent = show::find(ctx, &ledger, who)?;
+    let agent = lookup::agent(ctx, &ledger, who)?;
     if worktree(ctx, &agent).is_none() {
         return Err(Error::new(
             Code::AgentState,

@@ -21,6 +21,7 @@ pub mod init;
 pub mod install_shell;
 pub mod list;
 mod live;
+mod lookup;
 pub mod mail;
 pub mod merge;
 pub mod message;

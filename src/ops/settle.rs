@@ -4,7 +4,7 @@ use super::agent_report::{AgentReport, Reporter};
 use crate::domain::agent::Move;
 use crate::domain::event::What;
 use crate::error::Result;
-use crate::ops::{Ctx, show};
+use crate::ops::{Ctx, lookup};
 use crate::store::ledger::Ledger;
 use serde::Serialize;
 
@@ -39,7 +39,7 @@ pub fn fail(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
 /// Moves an agent and records what moved it.
 pub(super) fn record(ctx: &Ctx, who: &str, step: Move, what: What) -> Result<MoveReport> {
     let ledger = Ledger::new(&ctx.repo);
-    let agent = show::find(ctx, &ledger, who)?;
+    let agent = lookup::agent(ctx, &ledger, who)?;
     let commit = agent.spawn_commit;
     // The move is judged against the row as it is when it is written, so that of two that race one is
     // told that it came too late.

@@ -5,8 +5,8 @@ use super::event_report::{self, EventReport};
 use crate::domain::agent::Agent;
 use crate::domain::event::Isolation;
 use crate::error::{Code, Error, IoContext, Result};
-use crate::ops::Ctx;
 use crate::ops::standing::{self, Standing};
+use crate::ops::{Ctx, lookup};
 use crate::store::layout;
 use crate::store::ledger::Ledger;
 use crate::store::policy;
@@ -79,7 +79,7 @@ pub struct PathReport {
 /// `agent-unknown`, `agent-ambiguous`, and those of the ledger.
 pub fn show(ctx: &Ctx, who: &str) -> Result<ShowReport> {
     let ledger = Ledger::new(&ctx.repo);
-    let agent = find(ctx, &ledger, who)?;
+    let agent = lookup::agent(ctx, &ledger, who)?;
     let policy = policy::of_agent(&ctx.repo, &agent)?;
     let (whitelist, denylist, checks) = match policy {
         Some(policy) => (
@@ -106,7 +106,7 @@ pub fn show(ctx: &Ctx, who: &str) -> Result<ShowReport> {
 /// As [`show`].
 pub fn log(ctx: &Ctx, who: &str) -> Result<LogReport> {
     let ledger = Ledger::new(&ctx.repo);
-    let agent = find(ctx, &ledger, who)?;
+    let agent = lookup::agent(ctx, &ledger, who)?;
     Ok(LogReport {
         schema: "git-agent.log/1",
         agent_id: agent.id.to_string(),
@@ -120,7 +120,7 @@ pub fn log(ctx: &Ctx, who: &str) -> Result<LogReport> {
 /// As [`show`]; `agent-state` when its prompt is gone, `bug` when the prompt lost its ban on git.
 pub fn invocation(ctx: &Ctx, who: &str) -> Result<Invocation> {
     let ledger = Ledger::new(&ctx.repo);
-    let agent = find(ctx, &ledger, who)?;
+    let agent = lookup::agent(ctx, &ledger, who)?;
     let path = layout::agent_dir(ctx.repo.common_dir(), agent.id).join("prompt.md");
     if !path.exists() {
         return Err(Error::new(
@@ -153,7 +153,7 @@ pub fn invocation(ctx: &Ctx, who: &str) -> Result<Invocation> {
 /// As [`show`]; `agent-state` for an agent without a worktree.
 pub fn path(ctx: &Ctx, who: &str) -> Result<PathReport> {
     let ledger = Ledger::new(&ctx.repo);
-    let agent = find(ctx, &ledger, who)?;
+    let agent = lookup::agent(ctx, &ledger, who)?;
     match agent.worktree {
         Some(worktree) => Ok(PathReport {
             schema: "git-agent.path/1",
@@ -165,17 +165,6 @@ pub fn path(ctx: &Ctx, who: &str) -> Result<PathReport> {
             format!("agent {} is shared and has no worktree", agent.id),
         )),
     }
-}
-
-/// The agent that goes by an id, a name, a branch or a path.
-pub(super) fn find(ctx: &Ctx, ledger: &Ledger<'_>, who: &str) -> Result<Agent> {
-    let looks_like_path = who.contains('/') || who.starts_with('.');
-    let path = ctx.absolute(std::path::Path::new(who));
-    if looks_like_path && path.is_dir() {
-        let path = fs::canonicalize(&path).at("could not resolve", &path)?;
-        return ledger.find(&path.to_string_lossy());
-    }
-    ledger.find(who)
 }
 
 fn events(ledger: &Ledger<'_>, agent: &Agent) -> Result<Vec<EventReport>> {

@@ -7,7 +7,7 @@ use super::agent_report::{AgentReport, Reporter};
 use crate::domain::agent::Agent;
 use crate::domain::id::AgentId;
 use crate::error::Result;
-use crate::ops::{Ctx, show};
+use crate::ops::{Ctx, lookup};
 use crate::store::ledger::Ledger;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -48,7 +48,9 @@ pub struct Node {
 /// Those of the ledger; `agent-unknown` when a root is named.
 pub fn tree(ctx: &Ctx, who: Option<&str>) -> Result<TreeReport> {
     let ledger = Ledger::new(&ctx.repo);
-    let root = who.map(|who| show::find(ctx, &ledger, who)).transpose()?;
+    let root = who
+        .map(|who| lookup::agent(ctx, &ledger, who))
+        .transpose()?;
     let mut agents = ledger.agents()?;
     agents.sort_by_key(|agent| (agent.started, agent.id));
     let known: BTreeSet<AgentId> = agents.iter().map(|agent| agent.id).collect();

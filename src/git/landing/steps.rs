@@ -4,10 +4,13 @@
 use crate::domain::oid::Oid;
 use crate::domain::path::RepoPath;
 use crate::error::Result;
+use crate::git::Repo;
 use crate::git::changes::{Content, Edits, canonical_mode};
 use crate::git::tree::{DIRECTORY, GITLINK};
-use crate::git::{Repo, restage::FEW};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// More paths than this are left to git.
+pub(in crate::git) const FEW: usize = 500;
 
 /// What becomes of one path.
 #[derive(Debug)]

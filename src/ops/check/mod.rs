@@ -21,7 +21,7 @@ use crate::domain::violation::{BundleRule, Violation};
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::changes::{Staging, worktree_changes};
-use crate::ops::{Ctx, show};
+use crate::ops::{Ctx, lookup};
 use crate::store::layout;
 use crate::store::ledger::Ledger;
 use fix::Fixer;
@@ -48,7 +48,7 @@ pub enum Subject {
 /// without policy or worktree; `usage` for what is no range; those of [`Fence::around`] and of git.
 pub fn check(ctx: &Ctx, who: Option<&str>, subject: &Subject) -> Result<CheckReport> {
     let agent = match who {
-        Some(who) => Some(show::find(ctx, &Ledger::new(&ctx.repo), who)?),
+        Some(who) => Some(lookup::agent(ctx, &Ledger::new(&ctx.repo), who)?),
         None => agent_here(&ctx.repo)?,
     };
     let Some(agent) = agent else {

@@ -45,7 +45,7 @@ use crate::domain::agent::{Agent, Move, State};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::ops::run::record;
-use crate::ops::{Ctx, show};
+use crate::ops::{Ctx, lookup};
 use crate::proc::background;
 use crate::store::ledger::Ledger;
 use crate::store::trash;
@@ -94,7 +94,7 @@ impl DiscardPlan {
 pub fn plan(ctx: &Ctx, who: &str, options: DiscardOptions) -> Result<DiscardPlan> {
     let ledger = Ledger::new(&ctx.repo);
     let around = Around::read(ctx)?;
-    let agent = record::at_rest(ctx, show::find(ctx, &ledger, who)?)?;
+    let agent = record::at_rest(ctx, lookup::agent(ctx, &ledger, who)?)?;
     let plan = plan_for(ctx, agent, options, &around)?;
     Ok(DiscardPlan { around, ..plan })
 }

@@ -3,7 +3,7 @@
 use super::{ListOptions, ListedAgent};
 use crate::domain::agent::Agent;
 use crate::error::Result;
-use crate::ops::{Ctx, show};
+use crate::ops::{Ctx, lookup};
 use crate::store::ledger::Ledger;
 use std::cmp::Reverse;
 
@@ -45,7 +45,7 @@ impl Sort {
 pub(super) fn select(ctx: &Ctx, options: &ListOptions) -> Result<Vec<Agent>> {
     let ledger = Ledger::new(&ctx.repo);
     let parent = match &options.parent {
-        Some(who) => Some(show::find(ctx, &ledger, who)?.id),
+        Some(who) => Some(lookup::agent(ctx, &ledger, who)?.id),
         None => None,
     };
     let mut agents = ledger.agents()?;

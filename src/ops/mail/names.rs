@@ -5,7 +5,7 @@ use crate::domain::id::AgentId;
 use crate::domain::message::{Name, USER};
 use crate::error::{Code, Error, Result};
 use crate::ops::home::Home;
-use crate::ops::{Ctx, show};
+use crate::ops::{Ctx, lookup};
 use crate::store::ledger::Ledger;
 use crate::store::mailbox::Reader;
 
@@ -47,7 +47,7 @@ impl Whom {
 /// # Errors
 /// `agent-ambiguous`, and those of the ledger.
 pub fn whom(ctx: &Ctx, name: &Name) -> Result<Whom> {
-    match show::find(ctx, &Ledger::new(&ctx.repo), name.as_str()) {
+    match lookup::agent(ctx, &Ledger::new(&ctx.repo), name.as_str()) {
         Ok(agent) => Ok(Whom::Agent(Box::new(agent))),
         Err(error) if error.code() == Code::AgentUnknown => Ok(Whom::Stranger(name.clone())),
         Err(error) => Err(error),

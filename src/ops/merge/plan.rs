@@ -8,7 +8,7 @@ use crate::error::{Code, Error, Result};
 use crate::git::landing::Checkout;
 use crate::ops::decide::require_orchestrator;
 use crate::ops::verify::{self, VerifyOptions, VerifyReport};
-use crate::ops::{Ctx, show};
+use crate::ops::{Ctx, lookup};
 use crate::store::landing_lock::LandingLock;
 use crate::store::ledger::Ledger;
 
@@ -50,7 +50,7 @@ pub struct MergePlan {
 pub fn plan(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<MergePlan> {
     require_orchestrator(ctx)?;
     let ledger = Ledger::new(&ctx.repo);
-    let agent = show::find(ctx, &ledger, who)?;
+    let agent = lookup::agent(ctx, &ledger, who)?;
     let short = agent.id.short();
     if agent.isolation == Some(Isolation::Shared) {
         return Err(Error::new(

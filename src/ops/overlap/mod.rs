@@ -29,7 +29,7 @@ pub use report::{
 use super::live::{Live, is_live};
 use crate::domain::agent::Agent;
 use crate::error::{Code, Error, Result};
-use crate::ops::{Ctx, show};
+use crate::ops::{Ctx, lookup};
 use crate::store::ledger::Ledger;
 use changes::Changes;
 use merges::Merges;
@@ -96,7 +96,7 @@ impl Scene {
         let ledger = Ledger::new(&ctx.repo);
         let mut chosen = BTreeSet::new();
         for who in &options.agents {
-            let agent = show::find(ctx, &ledger, who)?;
+            let agent = lookup::agent(ctx, &ledger, who)?;
             require_live(&agent)?;
             chosen.insert(agent.spawn_commit);
         }

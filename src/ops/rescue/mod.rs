@@ -15,7 +15,7 @@ use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::branch::full_name;
 use crate::git::salvage::{BUNDLE, TRAILER, WORK};
-use crate::ops::{Ctx, show};
+use crate::ops::{Ctx, lookup};
 use crate::store::ledger::Ledger;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
@@ -79,7 +79,7 @@ pub struct RescueReport {
 /// here, as in a clone that did not fetch the keep chain; `branch-invalid`, `branch-exists`, `path-exists`.
 pub fn plan(ctx: &Ctx, who: &str, destination: Destination) -> Result<RescuePlan> {
     let ledger = Ledger::new(&ctx.repo);
-    let agent = show::find(ctx, &ledger, who)?;
+    let agent = lookup::agent(ctx, &ledger, who)?;
     let events = ledger.events(agent.spawn_commit)?;
     let gone = expired::expired(ctx, &events)?;
     let (mut tip, mut work, mut bundle) = (None, None, None);

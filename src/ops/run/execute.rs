@@ -20,6 +20,7 @@ use crate::proc::warden::{self, Charge};
 use crate::store::ledger::Ledger;
 use crate::store::lock::Guard;
 use crate::store::policy;
+use serde_json::json;
 use std::io::Write;
 use std::time::Instant;
 
@@ -95,7 +96,7 @@ fn work(
     if ended.is_success() && is_judged(ctx, plan, agent)? {
         report.judged(judge(ctx, agent));
     }
-    let kept = record::keep_report(ctx.repo.common_dir(), agent, &report);
+    let kept = record::keep_report(ctx.repo.common_dir(), agent, report.run, &json!(report));
     report
         .warnings
         .extend(kept.err().map(|error| error.to_string()));

@@ -60,7 +60,7 @@ use crate::domain::sandbox::{Enforcement, Mode};
 use crate::domain::task::TaskDraft;
 use crate::error::{Code, Error, Result};
 use crate::ops::spawn::{self, SpawnOptions, SpawnPlan};
-use crate::ops::{Ctx, recursion, show};
+use crate::ops::{Ctx, lookup, recursion};
 use crate::proc::launch::not_found;
 use crate::proc::sandbox;
 use crate::store::layout;
@@ -143,7 +143,7 @@ pub fn plan(
         }
         Target::Agent(who) => {
             recursion::require_no_recursion(&ctx.env)?;
-            let agent = show::find(ctx, &Ledger::new(&ctx.repo), &who)?;
+            let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), &who)?;
             require_startable(&agent)?;
             let place = directory_of(ctx, &agent)?;
             let commission = Commission::of_agent(ctx, (&agent, place), command, wishes)?;

@@ -1,6 +1,5 @@
 //! Runs in the ledger: how they are written down, and whether one that has no end yet is alive.
 
-use super::report::RunReport;
 use super::seal;
 use crate::domain::agent::Agent;
 use crate::domain::event::{Exited, What};
@@ -11,7 +10,7 @@ use crate::proc::warden;
 use crate::store::ledger::Ledger;
 use crate::store::lock::{self, Guard};
 use crate::store::{fsx, layout};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -70,9 +69,14 @@ pub(in crate::ops) fn log(common_dir: &Path, agent: &Agent, number: u32, stream:
 ///
 /// # Errors
 /// Those of [`fsx::write_private`].
-pub(super) fn keep_report(common_dir: &Path, agent: &Agent, report: &RunReport) -> Result<()> {
-    let path = log(common_dir, agent, report.run, "json");
-    fsx::write_private(&path, json!(report).to_string().as_bytes())
+pub(super) fn keep_report(
+    common_dir: &Path,
+    agent: &Agent,
+    number: u32,
+    report: &Value,
+) -> Result<()> {
+    let path = log(common_dir, agent, number, "json");
+    fsx::write_private(&path, report.to_string().as_bytes())
 }
 
 /// What a run answered; `None` when it did not come to that.

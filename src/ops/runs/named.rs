@@ -4,7 +4,7 @@ use crate::domain::agent::Agent;
 use crate::domain::run::Run;
 use crate::error::{Code, Error, Result};
 use crate::ops::run::record;
-use crate::ops::{Ctx, show};
+use crate::ops::{Ctx, lookup};
 use crate::store::ledger::Ledger;
 
 /// A run of this clone.
@@ -29,7 +29,7 @@ pub(super) fn last_runs(ctx: &Ctx, who: &[String]) -> Result<Vec<Named>> {
 /// # Errors
 /// As [`last_runs`].
 pub(super) fn last_run(ctx: &Ctx, who: &str) -> Result<Named> {
-    let agent = show::find(ctx, &Ledger::new(&ctx.repo), who)?;
+    let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), who)?;
     match agent.run.clone() {
         Some(run) if record::is_here(ctx.repo.common_dir(), &agent, &run) => {
             Ok(Named { agent, run })

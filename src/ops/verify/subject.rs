@@ -6,7 +6,7 @@ use crate::domain::event::Isolation;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::ops::run::record;
-use crate::ops::{Ctx, show};
+use crate::ops::{Ctx, lookup};
 use crate::store::layout;
 use crate::store::ledger::Ledger;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ impl Subject {
             .transpose()?
             .map(|resolved| resolved.commit);
         let agent = match (&options.agent, given) {
-            (Some(who), _) => show::find(ctx, &ledger, who)?,
+            (Some(who), _) => lookup::agent(ctx, &ledger, who)?,
             (None, Some(tip)) => agent_of(ctx, &ledger, tip)?,
             (None, None) => {
                 return Err(Error::new(Code::Usage, "no agent is named")

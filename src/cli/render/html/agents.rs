@@ -1,32 +1,12 @@
 //! The agents themselves: how they are named, who asked for whom, and everything about each.
 
+use super::phrases::{anchor, mail, name, short};
 use super::table::{table, words};
-use super::work::mail;
 use super::writer::Html;
 use super::{minute, state};
 use crate::ops::agent_report::AgentReport;
 use crate::ops::report::{FleetReport, ReportedAgent, TreeEntry};
 use std::collections::BTreeMap;
-
-/// An agent's id and name, leading to all about it.
-pub(super) fn name(html: &mut Html, agent: &AgentReport) {
-    html.element(
-        "a",
-        &[("href", &format!("#{}", anchor(&agent.agent_id)))],
-        |html| {
-            html.text_element("code", &[], &agent.short_id);
-            if let Some(name) = &agent.name {
-                html.text(" ");
-                html.text(name);
-            }
-        },
-    );
-}
-
-/// An agent that is known by its id alone.
-fn anchor(agent_id: &str) -> String {
-    format!("agent-{agent_id}")
-}
 
 /// Whether any agent asked for another.
 pub(super) fn has_children(report: &FleetReport) -> bool {
@@ -146,9 +126,4 @@ fn history(html: &mut Html, agent: &ReportedAgent) {
         };
         html.text(text);
     });
-}
-
-/// An oid as people read it.
-pub(super) fn short(oid: &str) -> &str {
-    oid.get(..7).unwrap_or(oid)
 }

@@ -9,6 +9,7 @@
 
 mod agents;
 mod overlap;
+mod phrases;
 mod table;
 mod timeline;
 mod work;

@@ -1,6 +1,6 @@
 //! Who is in whose way: the matrix of `git agent overlap`, and what the worst pairs have in common.
 
-use super::agents::name;
+use super::phrases::name;
 use super::table::{table, words};
 use super::writer::Html;
 use crate::cli::render::overlap::{Kind, LISTED_PAIRS, in_common, involved, meanings};

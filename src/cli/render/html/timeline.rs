@@ -1,7 +1,7 @@
 //! When each agent was in which state, on one common axis.
 
-use super::agents::name;
 use super::minute;
+use super::phrases::{duration, name};
 use super::writer::Html;
 use crate::ops::report::{FleetReport, ReportedAgent, Span};
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
@@ -198,19 +198,4 @@ fn seconds_of(delta: TimeDelta) -> f64 {
 
 fn coordinate(value: f64) -> String {
     format!("{value:.1}")
-}
-
-/// How long something took, in at most two units: `45s`, `12m`, `3h 5m`, `9d 4h`.
-pub(super) fn duration(delta: TimeDelta) -> String {
-    let seconds = delta.num_seconds().max(0);
-    let two = |large: i64, letter: &str, small: i64, small_letter: &str| match small {
-        0 => format!("{large}{letter}"),
-        small => format!("{large}{letter} {small}{small_letter}"),
-    };
-    match seconds {
-        ..60 => format!("{seconds}s"),
-        60..3_600 => two(seconds / 60, "m", seconds % 60, "s"),
-        3_600..86_400 => two(seconds / 3_600, "h", seconds % 3_600 / 60, "m"),
-        _ => two(seconds / 86_400, "d", seconds % 86_400 / 3_600, "h"),
-    }
 }

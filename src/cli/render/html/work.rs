@@ -1,11 +1,10 @@
 //! What is being worked on, how it was judged, what landed and what ran.
 
-use super::agents::{name, short};
+use super::phrases::{duration, mail, name, short};
 use super::table::{numbers, table, words};
-use super::timeline::duration;
 use super::writer::Html;
 use super::{minute, state};
-use crate::ops::report::{FleetReport, MailTally, ReportedAgent, Run, VerdictReport};
+use crate::ops::report::{FleetReport, ReportedAgent, Run, VerdictReport};
 use crate::ops::standing::{Fact, Standing};
 use chrono::TimeDelta;
 
@@ -73,24 +72,6 @@ pub(super) fn in_progress(html: &mut Html, report: &FleetReport) {
             _ => html.text(agent.agent.description.as_deref().unwrap_or_default()),
         }
     });
-}
-
-/// What there is of mail: `2 sent, 1 pending`.
-pub(super) fn mail(html: &mut Html, tally: &MailTally) {
-    let counts = [
-        (tally.sent, "sent"),
-        (tally.received, "received"),
-        (tally.pending, "pending"),
-    ];
-    let mut separator = "";
-    for (count, what) in counts.iter().filter(|(count, _)| *count > 0) {
-        html.text(separator);
-        html.text_element("span", &[("class", "whole")], &format!("{count} {what}"));
-        separator = ", ";
-    }
-    if separator.is_empty() {
-        html.text("–");
-    }
 }
 
 fn scope(html: &mut Html, standing: &Standing) {
