@@ -10,7 +10,7 @@ mod rewrite;
 mod written;
 
 pub(in crate::git) use rewrite::Edits;
-pub(in crate::git) use written::Written;
+pub(in crate::git) use written::{TICK, Written};
 
 use super::cached_trees::{self, CachedTree};
 use super::compare::{Directory, Item};

@@ -31,7 +31,7 @@ mod status;
 mod walk;
 
 pub use glance::{Glance, glance};
-pub(in crate::git) use index::{Edits, Index, Written};
+pub(in crate::git) use index::{Edits, Index, TICK, Written};
 pub use spellings::Spellings;
 pub use staged::Staging;
 pub use status::worktree_changes;

@@ -8,7 +8,7 @@
 use super::Checkout;
 use super::steps::{Step, Steps};
 use crate::error::{Error, IoContext, Result};
-use crate::git::changes::{Edits, Written};
+use crate::git::changes::{Edits, TICK, Written};
 use crate::git::{Repo, command};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, openat, statat};
 use rustix::io::Errno;
@@ -207,10 +207,13 @@ impl Checkout {
 
     /// Lets git look into the files whose stat data differ from a copy of the index, and note what it finds.
     pub(super) fn refresh_copy(&self, copy: &Path) -> Result<bool> {
+        // Only an index that is later than the files proves what it remembers of them, and whoever lands again
+        // right after a kill, or moves files back, is faster than that.
+        std::thread::sleep(TICK * 2);
         let mut command = self.git();
         command
             .env("GIT_INDEX_FILE", copy)
-            // Written in any case, and later than the files: only then do their times prove anything.
+            // Written in any case, so that it is.
             .args(["update-index", "-q", "--refresh", "--force-write-index"]);
         let output = command::finish(&mut command)?;
         // It ends with 1 where files differ.

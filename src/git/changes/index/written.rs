@@ -8,10 +8,11 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Duration;
 
-/// So long before the index was written a file has to be for its times to prove anything, in nanoseconds: the
-/// clocks of kernels and file systems tick every 10 ms, or more often.
-const TICK: i64 = 20_000_000;
+/// So long before the index was written a file has to be for its times to prove anything: the clocks of kernels
+/// and file systems tick every 10 ms, or more often.
+pub(in crate::git) const TICK: Duration = Duration::from_millis(20);
 
 /// An index, and when it was written.
 pub(in crate::git) struct Written {
@@ -49,7 +50,10 @@ impl Written {
         // A file system that knows seconds alone writes no other.
         let is_racy = match nanoseconds {
             0 => since <= 0,
-            _ => since < 0 || since <= 1 && since * 1_000_000_000 + beyond < TICK,
+            _ => {
+                let ahead = i128::from(since) * 1_000_000_000 + i128::from(beyond);
+                ahead < TICK.as_nanos().cast_signed()
+            }
         };
         !is_racy && self.index.matches(entry, stat)
     }
