@@ -1,7 +1,8 @@
 //! A landing that dies at any step (see [`death`]), or that comes too late.
 
 use super::{answer, ready, require_sound, run, state};
-use crate::support::agent::{agent_command, describe};
+use crate::support::TestRepo;
+use crate::support::agent::{TASK, agent_command, describe};
 use crate::support::death::{self, Order, steps_of, unwatched};
 use crate::verify::{Agent, refused};
 use git_agent::error::Code;
@@ -34,6 +35,31 @@ fn the_steps_are_reached_in_the_order_they_are_listed() {
         merge::execute(&ctx, &plan).expect("landed");
     });
     assert_eq!(steps, STEPS);
+}
+
+#[test]
+fn attributes_in_doubt_are_looked_into_and_land_no_other_way() {
+    let repo = TestRepo::with_commit();
+    repo.write(".gitattributes", "*.rs text\n");
+    repo.git(["add", ".gitattributes"]);
+    repo.git(["commit", "--quiet", "--message=attributes"]);
+    let agent = Agent::spawned_in(repo, TASK);
+    agent.write("src/two.rs", "pub fn two() {}\n");
+    agent.verify(&[]);
+    // As old as the files: what it remembers of them proves nothing.
+    let attributes = std::fs::metadata(agent.repo.path().join(".gitattributes"));
+    let moment = attributes.and_then(|file| file.modified()).expect("a time");
+    let index = std::fs::File::options()
+        .write(true)
+        .open(agent.repo.path().join(".git/index"));
+    index.expect("there").set_modified(moment).expect("aged");
+    let steps = steps_of(|reached| {
+        let ctx = death::ctx(&agent.repo.path(), reached);
+        let plan = merge::plan(&ctx, &agent.id, &MergeOptions::default()).expect("a plan");
+        merge::execute(&ctx, &plan).expect("landed");
+    });
+    assert_eq!(steps, STEPS);
+    require_sound(&agent);
 }
 
 /// Lands the work in a process that dies at a step.

@@ -82,14 +82,15 @@ impl Checkout {
         let Some(look) = self.look_by(&index, steps) else {
             return Ok(None);
         };
-        if !look.places.contains(&Place::Unknown) {
+        if !look.places.contains(&Place::Unknown) && self.has_attributes_of(&look, steps) {
             return Ok(Some(look));
         }
         copy_with_time(&index, copy)?;
         if !self.refresh_copy(copy)? {
             return Ok(None);
         }
-        match self.look_by(copy, steps) {
+        let look = self.look_by(copy, steps);
+        match look.filter(|look| self.has_attributes_of(look, steps)) {
             Some(look) if look.places.contains(&Place::Unknown) => {
                 self.recognise(look, steps, copy)
             }
@@ -123,9 +124,6 @@ impl Checkout {
 
     fn look_by(&self, file: &Path, steps: &Steps) -> Option<Look> {
         let seen = Seen::load(file)?;
-        if !self.has_attributes_of(&seen, steps) {
-            return None;
-        }
         let place = |step| self.place(&seen, step);
         let places = steps.list.iter().map(place).collect::<Option<_>>()?;
         Some(Look { seen, places })
@@ -133,7 +131,8 @@ impl Checkout {
 
     /// Whether the attributes on disk are those of the index, by which `read-tree` writes files; `checkout-index`
     /// goes by those on disk.
-    fn has_attributes_of(&self, seen: &Seen, steps: &Steps) -> bool {
+    fn has_attributes_of(&self, look: &Look, steps: &Steps) -> bool {
+        let seen = &look.seen;
         let above = |path: &[u8]| {
             let ends = (0..path.len()).filter(|&at| path[at] == b'/');
             let ends = ends.map(|at| at + 1).chain([0]);
