@@ -9,8 +9,12 @@ pub(crate) mod repository;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// The program that is measured.
-pub(crate) const AGENT: &str = env!("CARGO_BIN_EXE_git-agent");
+/// The program that is measured: the one that the variable `GIT_AGENT_MEASURED` named when the bench was built, else
+/// the one that cargo built along with it, which has what only the tests' crates ask for in it, too.
+pub(crate) const AGENT: &str = match option_env!("GIT_AGENT_MEASURED") {
+    Some(program) => program,
+    None => env!("CARGO_BIN_EXE_git-agent"),
+};
 
 /// The words of the command line, without the `--bench` that cargo adds of its own.
 pub(crate) fn arguments() -> Vec<String> {

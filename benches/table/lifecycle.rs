@@ -4,7 +4,6 @@ use crate::Options;
 use crate::measure::{Bar, Side, alternate, cost, figure, readers, row};
 use crate::scene::Scene;
 use crate::support::clock::{at_once as all_at_once, median};
-use crate::support::repository::count_files;
 use crate::support::{AGENT, command, git, run, text};
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -293,10 +292,6 @@ pub(crate) fn list(options: &Options, scene: &Scene) {
 /// Many spawns at the same moment; git's own disturb each other then.
 pub(crate) fn at_once(options: &Options, scene: &Scene) {
     let (main, crowd) = (&scene.main, options.size(CROWD));
-    // The worktrees of larger ones fill a directory in memory.
-    if count_files(main) > 20_000 {
-        return;
-    }
     let alone = Side::new("", main, &[AGENT, "spawn", text(&scene.task)]);
     let times = (0..options.rounds()).map(|_| {
         let took = alone.time();
