@@ -9,6 +9,7 @@
 mod many;
 
 use super::repo::{failed, from_git2, to_git2};
+use super::swept::despite_sweeping;
 use super::{Repo, command};
 use crate::domain::evidence::Conflict;
 use crate::domain::oid::Oid;
@@ -153,8 +154,8 @@ impl Repo {
             .merge_commits(&commit(ours)?, &commit(theirs)?, Some(&options))
             .map_err(fail)?;
         if !index.has_conflicts() {
-            let tree = index.write_tree_to(&self.inner).map_err(fail)?;
-            let tree = from_git2(tree);
+            let tree = despite_sweeping(|| index.write_tree_to(&self.inner));
+            let tree = tree.map(from_git2).map_err(fail)?;
             return Ok(approximate(MergeResult::Clean { tree }));
         }
         let mut paths = BTreeSet::new();

@@ -29,6 +29,7 @@ pub mod repo;
 pub mod restage;
 pub mod salvage;
 pub mod show;
+mod swept;
 pub mod trailer;
 pub mod tree;
 pub mod uncommitted;

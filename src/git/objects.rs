@@ -1,6 +1,7 @@
 //! Reading and writing objects, raw: bytes in, names out.
 
 use super::repo::{failed, from_git2, to_git2};
+use super::swept::despite_sweeping;
 use super::{Repo, tree};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
@@ -241,8 +242,8 @@ impl Repo {
     fn write_object(&self, kind: git2::ObjectType, data: &[u8]) -> Result<Oid> {
         let what = "could not write an object";
         let odb = self.inner.odb().map_err(|error| failed(what, error))?;
-        let oid = odb.write(kind, data).map_err(|error| failed(what, error))?;
-        Ok(from_git2(oid))
+        let written = despite_sweeping(|| odb.write(kind, data));
+        written.map(from_git2).map_err(|error| failed(what, error))
     }
 }
 

@@ -7,6 +7,7 @@
 use super::Repo;
 use super::objects::Identity;
 use super::repo::failed;
+use super::swept::despite_sweeping;
 use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
 use std::fs::File;
@@ -27,7 +28,7 @@ pub(super) fn is_written_by_libgit2(repo: &Repo, refname: &str) -> Result<bool> 
     }
     let has_log = repo.inner.reference_has_log(refname);
     if !has_log.map_err(|error| failed(what, error))? {
-        let made = repo.inner.reference_ensure_log(refname);
+        let made = despite_sweeping(|| repo.inner.reference_ensure_log(refname));
         made.map_err(|error| failed(what, error))?;
     }
     Ok(true)
@@ -44,14 +45,13 @@ pub(super) fn append(
 ) -> Result<()> {
     let path = path(repo, refname);
     let what = "could not write the reflog";
-    if let Some(directory) = path.parent() {
-        std::fs::create_dir_all(directory).at(what, &path)?;
-    }
-    let mut file = File::options()
-        .create(true)
-        .append(true)
-        .open(&path)
-        .at(what, &path)?;
+    let mut options = File::options();
+    options.create(true).append(true);
+    let opened = despite_sweeping(|| {
+        path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+        options.open(&path)
+    });
+    let mut file = opened.at(what, &path)?;
     let line = format!(
         "{old} {new} {}\t{}\n",
         who.stamp(),

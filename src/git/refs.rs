@@ -6,6 +6,7 @@
 
 use super::objects::Identity;
 use super::repo::{failed, from_git2, to_git2};
+use super::swept::despite_sweeping;
 use super::{Repo, reflog};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
@@ -119,7 +120,8 @@ impl Repo {
             .inner
             .transaction()
             .map_err(|error| failed(&what, error))?;
-        retry_locked(|| transaction.lock_ref(refname)).map_err(|error| failed(&what, error))?;
+        retry_locked(|| despite_sweeping(|| transaction.lock_ref(refname)))
+            .map_err(|error| failed(&what, error))?;
         if self.tip(refname)? != Tip::At(expected) {
             return Ok(false);
         }
@@ -167,7 +169,7 @@ impl Repo {
             .inner
             .transaction()
             .map_err(|error| failed(&what, error))?;
-        match transaction.lock_ref(refname) {
+        match despite_sweeping(|| transaction.lock_ref(refname)) {
             Ok(()) => {}
             Err(error) if error.code() == git2::ErrorCode::Locked => return Ok(Swap::Locked),
             Err(error) => return Err(failed(&what, error)),

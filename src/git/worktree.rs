@@ -19,6 +19,7 @@ pub use roll::Roll;
 
 use super::Repo;
 use super::objects::Identity;
+use super::swept::despite_sweeping;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use std::fs;
@@ -92,8 +93,6 @@ impl Repo {
         ] {
             fs::write(half_made.join(file), content).at("could not write", half_made.join(file))?;
         }
-        fs::create_dir_all(self.common_dir().join("worktrees"))
-            .at("could not make", self.common_dir().join("worktrees"))?;
         rename_without_replacing(&half_made, &admin)
     }
 
@@ -188,10 +187,11 @@ fn read_admin_dir(admin: &Path) -> Option<Worktree> {
 }
 
 fn make_directory(path: &Path) -> Result<()> {
-    if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent).at("could not make", parent)?;
-    }
-    match fs::create_dir(path) {
+    let made = despite_sweeping(|| {
+        path.parent().map_or(Ok(()), fs::create_dir_all)?;
+        fs::create_dir(path)
+    });
+    match made {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
             let empty = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
                 && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
@@ -211,12 +211,15 @@ fn make_directory(path: &Path) -> Result<()> {
 fn rename_without_replacing(from: &Path, to: &Path) -> Result<()> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     use rustix::io::Errno;
-    let renamed = match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // Some file systems do not know the flag. A directory never replaces one that has entries,
-        // and an admin directory always has.
-        Err(Errno::INVAL | Errno::NOSYS) => fs::rename(from, to),
-        other => other.map_err(std::io::Error::from),
-    };
+    let renamed = despite_sweeping(|| {
+        to.parent().map_or(Ok(()), fs::create_dir_all)?;
+        match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+            // Some file systems do not know the flag. A directory never replaces one that has
+            // entries, and an admin directory always has.
+            Err(Errno::INVAL | Errno::NOSYS) => fs::rename(from, to),
+            other => other.map_err(std::io::Error::from),
+        }
+    });
     renamed.map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists | std::io::ErrorKind::DirectoryNotEmpty => Error::new(
             Code::LostRace,

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What tells the test binary that it is a child: writer number and number of appends.
 const CHILD: &str = "LEDGER_TEST_CHILD";
@@ -47,7 +48,9 @@ fn child() {
         if number % 8 == 1 {
             keep::keep(&repo, &[], "test", at(0)).expect("keep");
         }
-        writeln!(acknowledge, "ack {text}").expect("parent");
+        // In one write: a kill between two would leave half an acknowledgement.
+        let line = format!("ack {text}\n");
+        acknowledge.write_all(line.as_bytes()).expect("parent");
     }
 }
 
@@ -191,6 +194,53 @@ fn kills_and_repacking_lose_nothing() {
     assert_eq!(lost, Vec::<&String>::new());
     assert!(recorded.values().all(|&count| count == 1));
     assert_eq!(test.git(["fsck", "--strict", "--no-dangling"]), "");
+}
+
+/// git removes directories that have become empty; here somebody does nothing else.
+#[test]
+fn directories_that_are_swept_away_are_made_again() {
+    let test = TestRepo::with_commit();
+    let repo = open(&test);
+    let who = repo.configured_identity();
+    let common = repo.common_dir().to_owned();
+    let target = Oid::from_hex(&test.git(["rev-parse", "HEAD"])).expect("a commit");
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let objects: Vec<_> = (0..=255)
+                .map(|byte| common.join(format!("objects/{byte:02x}")))
+                .collect();
+            let refs = ["refs/heads/swept", "logs/refs/heads/swept"].map(|name| common.join(name));
+            while !done.load(Ordering::Relaxed) {
+                for directory in objects.iter().chain(refs.iter().cycle().take(64)) {
+                    // Those with anything in them stay.
+                    let _ = std::fs::remove_dir(directory);
+                }
+            }
+        });
+        // Set also when an assertion below fails, or the sweeper would go on for good.
+        let _done = Done(&done);
+        for number in 0..2000_u32 {
+            let written = repo.write_blob(&number.to_be_bytes());
+            let file = written.expect("a blob").to_string();
+            let file = common.join("objects").join(&file[..2]).join(&file[2..]);
+            std::fs::remove_file(file).expect("a loose object");
+            if number % 4 == 0 {
+                let branch = "refs/heads/swept/branch";
+                assert!(repo.create_ref(branch, target, &who, "made").expect("made"));
+                assert!(repo.delete_ref(branch, target).expect("deleted"));
+            }
+        }
+    });
+}
+
+/// Says that it is over when it goes.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 #[test]
