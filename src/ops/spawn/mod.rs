@@ -12,8 +12,6 @@
 //! 6. `metadata`: the admin directory, published by one rename, locked as `initializing`.
 //! 7. `populated`: the files and the index.
 //! 8. `files`: the specification, the prompt and a private copy of the task; then `[setup]` runs.
-//! 9. `locked`: the worktree's lock now names the agent.
-//! 8. `files`: the specification, the prompt and a private copy of the task.
 //! 9. `locked`: the worktree has its git hooks, and its lock now names the agent.
 //! 10. `spawned`: the ledger says the agent is ready. From here on it is never undone.
 //!
