@@ -190,6 +190,26 @@ fn bytes_and_unicode_forms_are_judged() {
 }
 
 #[test]
+fn directories_without_anything_in_scope_are_told_apart() {
+    let scope = scope(&["docs/guide/*.md", "be*/x", "cafe\u{301}/**"], &[]);
+    for (directory, may) in [
+        ("docs", true),
+        ("docs/guide", true),
+        ("docs/guide/deeper", true),
+        ("docs/other", false),
+        ("doc", false),
+        ("docs2", false),
+        ("b", false),
+        ("bench", true),
+        ("caf\u{e9}", true),
+        ("cafe\u{301}", true),
+        ("cafe", false),
+    ] {
+        assert_eq!(scope.may_allow_below(&path(directory)), may, "{directory}");
+    }
+}
+
+#[test]
 fn a_path_that_differs_by_case_is_judged_as_the_tracked_one_too() {
     let tracked = ["secrets/old.pem", "src/lib.rs"].map(path);
     let tracked = CaseIndex::of(&tracked);

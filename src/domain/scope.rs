@@ -29,6 +29,7 @@ use std::collections::BTreeSet;
 pub struct Scope {
     whitelist: Matcher,
     denylist: Matcher,
+    beginnings: Vec<String>,
 }
 
 /// The answer for one path, with the glob that gave it.
@@ -79,29 +80,26 @@ impl Scope {
         Ok(Scope {
             whitelist: Matcher::new(whitelist, |_| None)?,
             denylist: Matcher::new(denylist, directory_itself)?,
+            beginnings: beginnings(whitelist),
         })
     }
 
-    /// What the comparison form of every path in scope begins with: one of these texts, none of which
-    /// begins with another.
-    pub fn beginnings(&self) -> Vec<String> {
-        let literal = |pattern: String| {
-            let end = pattern.find(['*', '?', '[']).unwrap_or(pattern.len());
-            pattern[..end].to_owned()
-        };
-        let globs = self.whitelist.globs.iter();
-        let sorted: BTreeSet<String> = globs.flat_map(Glob::alternatives).map(literal).collect();
-        let mut beginnings: Vec<String> = Vec::new();
-        for text in sorted {
-            // In this order a text comes right after those that it begins with.
-            if !beginnings
-                .last()
-                .is_some_and(|last| text.starts_with(last.as_str()))
-            {
-                beginnings.push(text);
-            }
-        }
-        beginnings
+    /// What the comparison form of every path in scope begins with: one of these texts, in order, none
+    /// of which begins with another.
+    pub fn beginnings(&self) -> &[String] {
+        &self.beginnings
+    }
+
+    /// Whether a path below the directory may be in scope, as far as the beginnings tell.
+    pub fn may_allow_below(&self, directory: &RepoPath) -> bool {
+        // The comparison form of a path below may be its bytes, though that of the directory is not.
+        let forms = [directory.comparison_form(), directory.as_bytes()];
+        self.beginnings.iter().any(|beginning| {
+            forms.iter().any(|form| {
+                let mut both = beginning.bytes().zip(form.iter().chain(b"/"));
+                both.all(|(one, other)| one == *other)
+            })
+        })
     }
 
     /// Decides one path.
@@ -155,6 +153,30 @@ pub fn effective_denylist(task: Option<&[Glob]>, role: &Role, no_default: bool) 
         .chain(&role.default_denylist)
         .collect();
     united.into_iter().cloned().collect()
+}
+
+/// What whatever one of the globs matches begins with: see [`Scope::beginnings`].
+fn beginnings(globs: &[Glob]) -> Vec<String> {
+    let literal = |pattern: String| {
+        let end = pattern.find(['*', '?', '[']).unwrap_or(pattern.len());
+        pattern[..end].to_owned()
+    };
+    let sorted: BTreeSet<String> = globs
+        .iter()
+        .flat_map(Glob::alternatives)
+        .map(literal)
+        .collect();
+    let mut beginnings: Vec<String> = Vec::new();
+    for text in sorted {
+        // In this order a text comes right after those that it begins with.
+        let covered = beginnings
+            .last()
+            .is_some_and(|last| text.starts_with(last.as_str()));
+        if !covered {
+            beginnings.push(text);
+        }
+    }
+    beginnings
 }
 
 /// For `dir/**` the pattern of `dir`. A last name with wildcards is left alone: `src/*/**` is about

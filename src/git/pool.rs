@@ -4,13 +4,22 @@ use crate::error::{Error, Result};
 use std::slice::ChunksMut;
 use std::sync::Mutex;
 
-/// The chunks that no thread has taken yet.
-pub(in crate::git) struct Chunks<'i, T>(Mutex<ChunksMut<'i, T>>);
+/// The chunks that no thread has taken yet, as one thread sees them.
+///
+/// Each thread has a part of the slice for itself, so that neighbours, which are often files of one
+/// directory, are worked on by one thread: two in one directory wait for each other. Whoever is through
+/// with its part helps with the next.
+pub(in crate::git) struct Chunks<'c, 'i, T> {
+    parts: &'c [Mutex<ChunksMut<'i, T>>],
+    own: usize,
+}
 
-impl<'i, T> Chunks<'i, T> {
-    /// Takes the next chunk, in the order of the slice.
+impl<'i, T> Chunks<'_, 'i, T> {
+    /// Takes the next chunk: those of a part come in the order of the slice.
     pub(in crate::git) fn next(&self) -> Option<&'i mut [T]> {
-        self.0.lock().ok()?.next()
+        let (before, after) = self.parts.split_at(self.own);
+        let mut parts = after.iter().chain(before);
+        parts.find_map(|part| part.lock().ok()?.next())
     }
 }
 
@@ -23,15 +32,26 @@ pub(in crate::git) fn share<T: Send, R: Send>(
     items: &mut [T],
     size: usize,
     threads: usize,
-    work: impl Fn(&Chunks<'_, T>) -> Result<R> + Sync,
+    work: impl Fn(&Chunks<'_, '_, T>) -> Result<R> + Sync,
 ) -> Result<Vec<R>> {
     let size = size.max(1);
-    let helpers = threads.min(items.len().div_ceil(size)).saturating_sub(1);
-    let chunks = Chunks(Mutex::new(items.chunks_mut(size)));
-    let run = || work(&chunks).inspect_err(|_| while chunks.next().is_some() {});
+    let chunks = items.len().div_ceil(size);
+    let threads = threads.min(chunks).max(1);
+    let part = chunks.div_ceil(threads).max(1) * size;
+    let parts: Vec<_> = items
+        .chunks_mut(part)
+        .map(|part| Mutex::new(part.chunks_mut(size)))
+        .collect();
+    let run = |own: usize| {
+        let chunks = Chunks { parts: &parts, own };
+        work(&chunks).inspect_err(|_| while chunks.next().is_some() {})
+    };
     std::thread::scope(|scope| {
-        let running: Vec<_> = (0..helpers).map(|_| scope.spawn(run)).collect();
-        let own = run();
+        let run = &run;
+        let running: Vec<_> = (1..parts.len())
+            .map(|own| scope.spawn(move || run(own)))
+            .collect();
+        let own = run(0);
         let panicked = |_| Err(Error::bug("a thread that shares work panicked"));
         let others = running
             .into_iter()

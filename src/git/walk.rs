@@ -5,41 +5,50 @@ use super::tree::DIRECTORY;
 use crate::domain::oid::Oid;
 use crate::domain::path::RepoPath;
 use crate::error::Result;
+use std::ops::ControlFlow;
+
+/// What a walk does with a tree's paths.
+pub trait Visitor {
+    /// Whether to look into a directory.
+    fn enters(&mut self, directory: &RepoPath) -> bool;
+
+    /// Comes to a tracked path that is no directory; `Break` ends the walk.
+    fn visit(&mut self, path: &RepoPath) -> ControlFlow<()>;
+}
 
 impl Repo {
-    /// Gives every tracked path of a tree to `visit`, in git's order, until it answers `false`.
-    /// Entries that no worktree can hold (`.git`, `..`) are passed over.
+    /// Leads a visitor through the tracked paths of a tree, in git's order. Entries that no worktree can
+    /// hold (`.git`, `..`) are passed over.
     ///
     /// # Errors
     /// `repo-corrupt` when a tree is missing.
-    pub fn each_tracked_path(
-        &self,
-        tree: Oid,
-        visit: &mut dyn FnMut(&RepoPath) -> bool,
-    ) -> Result<()> {
-        self.walk(tree, &mut Vec::new(), visit).map(|_| ())
+    pub fn walk_tracked(&self, tree: Oid, visitor: &mut impl Visitor) -> Result<()> {
+        self.walk(tree, &mut Vec::new(), visitor).map(|_| ())
     }
 
     fn walk(
         &self,
         tree: Oid,
         prefix: &mut Vec<u8>,
-        visit: &mut dyn FnMut(&RepoPath) -> bool,
-    ) -> Result<bool> {
+        visitor: &mut impl Visitor,
+    ) -> Result<ControlFlow<()>> {
         for entry in self.read_tree(tree)? {
             let length = prefix.len();
             prefix.extend_from_slice(&entry.name);
-            let go_on = if entry.mode == DIRECTORY {
-                prefix.push(b'/');
-                self.walk(entry.oid, prefix, visit)?
-            } else {
-                RepoPath::parse(prefix).map_or(true, |path| visit(&path))
+            let next = match RepoPath::parse(prefix) {
+                Err(_) => ControlFlow::Continue(()),
+                Ok(path) if entry.mode != DIRECTORY => visitor.visit(&path),
+                Ok(directory) if visitor.enters(&directory) => {
+                    prefix.push(b'/');
+                    self.walk(entry.oid, prefix, visitor)?
+                }
+                Ok(_) => ControlFlow::Continue(()),
             };
             prefix.truncate(length);
-            if !go_on {
-                return Ok(false);
+            if next.is_break() {
+                return Ok(next);
             }
         }
-        Ok(true)
+        Ok(ControlFlow::Continue(()))
     }
 }

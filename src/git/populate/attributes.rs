@@ -110,7 +110,7 @@ fn may_convert(repo: &gix::Repository, listing: &Listing) -> Result<bool> {
 fn match_attributes(
     repo: &gix::Repository,
     listing: &Listing,
-    chunks: &Chunks<'_, (&Entry, &mut Option<Form>)>,
+    chunks: &Chunks<'_, '_, (&Entry, &mut Option<Form>)>,
 ) -> Result<()> {
     let defaults_to_crlf = defaults_to_crlf(repo);
     let mut stack = repo

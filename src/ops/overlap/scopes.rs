@@ -5,10 +5,12 @@ use crate::domain::oid::Oid;
 use crate::domain::path::RepoPath;
 use crate::domain::scope::{Meeting, Scope, Territory};
 use crate::error::{Code, Error, Result};
+use crate::git::walk::Visitor;
 use crate::ops::Ctx;
 use crate::ops::parallel;
 use crate::wire::policy::Policy;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::ControlFlow;
 
 /// How many tracked paths are named for a pair.
 const EXAMPLES: usize = 5;
@@ -55,13 +57,14 @@ impl Scopes {
             .zip(meetings)
             .filter(|(_, meeting)| *meeting != Meeting::Never)
             .collect();
-        let tracked = tracked_paths(ctx, scene)?;
         let mut wanted: Vec<usize> = met
             .iter()
             .flat_map(|((one, two), _)| [*one, *two])
             .collect();
         wanted.sort_unstable();
         wanted.dedup();
+        let scopes = wanted.iter().map(|index| &distinct[*index].scope);
+        let tracked = tracked_paths(ctx, scene, scopes.collect())?;
         let allowed = parallel::map(&wanted, |index| allowed(&distinct[*index].scope, &tracked));
         let allowed: HashMap<usize, Vec<usize>> = wanted.into_iter().zip(allowed).collect();
         let common = met.into_iter().map(|((one, two), meeting)| {
@@ -133,8 +136,9 @@ fn distinct(scene: &Scene) -> Result<(Vec<Distinct>, Vec<Option<usize>>)> {
     Ok((distinct, of))
 }
 
-/// The paths of every branch that some agent lands on, ordered by comparison form.
-fn tracked_paths(ctx: &Ctx, scene: &Scene) -> Result<Vec<RepoPath>> {
+/// The paths of every branch that some agent lands on, ordered by comparison form, but for those in
+/// directories where none of the scopes allows anything.
+fn tracked_paths(ctx: &Ctx, scene: &Scene, scopes: Vec<&Scope>) -> Result<Vec<RepoPath>> {
     let bases = scene.agents.iter().filter_map(|live| {
         let started = live.agent.base.as_ref().map(|base| base.oid);
         live.target_tip.or(started)
@@ -144,16 +148,34 @@ fn tracked_paths(ctx: &Ctx, scene: &Scene) -> Result<Vec<RepoPath>> {
         .into_iter()
         .map(|commit| Ok(ctx.repo.read_commit(commit)?.tree))
         .collect::<Result<_>>()?;
-    let mut paths = Vec::new();
+    let mut gathered = Gathered {
+        scopes,
+        paths: Vec::new(),
+    };
     for tree in trees {
-        ctx.repo.each_tracked_path(tree, &mut |path| {
-            paths.push(path.clone());
-            true
-        })?;
+        ctx.repo.walk_tracked(tree, &mut gathered)?;
     }
+    let mut paths = gathered.paths;
     paths.sort_unstable_by(|one, two| one.comparison_form().cmp(two.comparison_form()));
     paths.dedup();
     Ok(paths)
+}
+
+struct Gathered<'s> {
+    scopes: Vec<&'s Scope>,
+    paths: Vec<RepoPath>,
+}
+
+impl Visitor for Gathered<'_> {
+    fn enters(&mut self, directory: &RepoPath) -> bool {
+        let mut scopes = self.scopes.iter();
+        scopes.any(|scope| scope.may_allow_below(directory))
+    }
+
+    fn visit(&mut self, path: &RepoPath) -> ControlFlow<()> {
+        self.paths.push(path.clone());
+        ControlFlow::Continue(())
+    }
 }
 
 /// The indices of the paths that a scope allows, ascending. Only what begins as its globs do is looked at.

@@ -7,16 +7,19 @@ use crate::domain::event::{Base, Isolation};
 use crate::domain::glob::Glob;
 use crate::domain::id::{AgentId, AgentName, Slug};
 use crate::domain::oid::Oid;
+use crate::domain::path::RepoPath;
 use crate::domain::role::Role;
 use crate::domain::scope::{self, Scope};
 use crate::domain::task::{Task, TaskDraft, TaskOptions};
 use crate::error::{Code, Error, Result};
+use crate::git::walk::Visitor;
 use crate::git::{branch, objects::NewCommit};
 use crate::ops::persona::{self, CharacterWish};
 use crate::ops::{Ctx, recursion};
 use crate::store::ledger::Ledger;
 use crate::store::roles;
 use chrono::{DateTime, Utc};
+use std::ops::ControlFlow;
 
 /// Said where git knows nobody.
 const STAND_IN: &str = "\
@@ -174,18 +177,32 @@ fn unmatched_globs(ctx: &Ctx, tree: Oid, task: &Task, denylist: &[Glob]) -> Resu
         Scope::new(whitelist, denylist).map_err(|rule| Error::new(Code::TaskInvalid, rule))
     };
     compile(&task.whitelist, denylist)?;
-    let mut open: Vec<(&Glob, Scope)> = Vec::new();
+    let mut open = Unmatched(Vec::new());
     for glob in &task.whitelist {
-        open.push((glob, compile(std::slice::from_ref(glob), &[])?));
+        open.0
+            .push((glob, compile(std::slice::from_ref(glob), &[])?));
     }
-    ctx.repo.each_tracked_path(tree, &mut |path| {
-        open.retain(|(_, scope)| !scope.decide(path).is_allowed());
-        !open.is_empty()
-    })?;
-    Ok(open
-        .iter()
-        .map(|(glob, _)| format!("the glob `{}` matches no tracked path", glob.as_str()))
-        .collect())
+    ctx.repo.walk_tracked(tree, &mut open)?;
+    let named = |(glob, _): &(&Glob, _)| format!("the glob `{glob}` matches no tracked path");
+    Ok(open.0.iter().map(named).collect())
+}
+
+/// Globs that have matched nothing so far, each as a scope of its own.
+struct Unmatched<'t>(Vec<(&'t Glob, Scope)>);
+
+impl Visitor for Unmatched<'_> {
+    fn enters(&mut self, directory: &RepoPath) -> bool {
+        let mut scopes = self.0.iter().map(|(_, scope)| scope);
+        scopes.any(|scope| scope.may_allow_below(directory))
+    }
+
+    fn visit(&mut self, path: &RepoPath) -> ControlFlow<()> {
+        self.0.retain(|(_, scope)| !scope.decide(path).is_allowed());
+        match self.0.is_empty() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
 }
 
 fn spawn_message(
