@@ -3,11 +3,12 @@
 use crate::Options;
 use crate::measure::{Bar, Cost, Side, alternate, cost, figure, ms, readers, row};
 use crate::scene::Scene;
-use crate::support::clock::time;
+use crate::support::clock::{at_once, time};
 use crate::support::repository::{generate, import};
-use crate::support::{AGENT, git, run, text};
+use crate::support::{AGENT, command, git, run, text};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// A row of two events as spawn writes it, about the object whose name has these digits.
@@ -135,6 +136,7 @@ fn ledger(options: &Options, dir: &Path, origin: &Path, rows: usize) -> Cost {
     std::fs::write(&scene.task, SHARED).expect("write");
     scene.name = format!("{rows} rows");
     let agents: Vec<String> = (0..options.rounds() + 2).map(|_| shared(&scene)).collect();
+    let crowd: Vec<String> = (0..options.size(64)).map(|_| shared(&scene)).collect();
     git(&main, &["repack", "-a", "-d", "-q"]);
     let mut left = agents.clone();
     let sides = [
@@ -163,6 +165,7 @@ fn ledger(options: &Options, dir: &Path, origin: &Path, rows: usize) -> Cost {
         Bar::None,
     );
     let append = costs[1].clone();
+    append_at_once(&main, &scene.name, &crowd);
     let commit = run(&main, &[AGENT, "show", &agents[0], "--format=json"]).stdout;
     let commit: serde_json::Value = serde_json::from_slice(&commit).expect("JSON");
     let commit = commit["spawn_commit"]
@@ -310,6 +313,31 @@ fn mail(options: &Options, dir: &Path, origin: &Path, messages: usize) {
         all,
     );
     std::fs::remove_dir_all(dir.join(name)).expect("removed");
+}
+
+/// An event for each of the agents at the same moment, and whether every one of them is in the ledger.
+fn append_at_once(main: &Path, place: &str, agents: &[String]) {
+    let events = || -> usize {
+        let counted = git(main, &["rev-list", "--count", "refs/notes/agents"]).stdout;
+        let counted = String::from_utf8(counted).expect("UTF-8");
+        counted.trim().parse().expect("a number")
+    };
+    let before = events();
+    let next = AtomicUsize::new(0);
+    let (ended, took) = at_once(agents.len(), || {
+        let agent = &agents[next.fetch_add(1, Ordering::Relaxed)];
+        command(main, &[AGENT, "done", agent])
+    });
+    let lost_nothing =
+        ended.iter().all(|one| one.status.success()) && events() - before == agents.len();
+    let throughput = agents.len() as f64 / took.as_secs_f64();
+    figure(
+        &format!("ledger: {} processes that append at once", agents.len()),
+        place,
+        &format!("{throughput:.0}/s"),
+        "each once, ≥ 400/s",
+        lost_nothing && throughput >= 400.0,
+    );
 }
 
 /// What `run` costs beyond making the agent, judging it and the command.

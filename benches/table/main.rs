@@ -10,7 +10,7 @@
 //! (`TMPDIR`), so a directory in memory takes the disk out of the figures. `--generate` adds a repository of
 //! 100,000 files. `--quick` takes few rounds and small crowds: it shows that the table works, not how
 //! fast anything is. Known peers are worktrunk (`wt`) and git-worktree-runner (`git-gtr`), where they are on
-//! `PATH` or given with `--peer`. A repository of more than 20,000 files gets three rounds at the most, and no crowd of
+//! `PATH` or given with `--peer`. A repository of more than 20,000 files gets five rounds at the most, and no crowd of
 //! spawns. The program that people install is measured by
 //!
 //! ```text
@@ -39,7 +39,7 @@ use support::{AGENT, arguments};
 /// A repository of more files is large: it takes long, and its worktrees fill a directory in memory.
 const LARGE: usize = 20_000;
 /// So many rounds are enough there.
-const FEW_ROUNDS: usize = 3;
+const FEW_ROUNDS: usize = 5;
 
 /// What the command line asks for.
 #[derive(Clone)]
