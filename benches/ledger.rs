@@ -13,28 +13,21 @@
 mod support;
 
 use chrono::Utc;
-use git_agent::domain::event::What;
 use git_agent::domain::oid::Oid;
 use git_agent::git::Repo;
 use git_agent::git::notes::fanout::{Batch, Put, put};
 use git_agent::store::chain;
 use git_agent::store::ledger::Ledger;
-use sha1::Digest;
-use std::io::Read;
 use std::path::Path;
-use std::process::Stdio;
-use std::time::{Duration, Instant};
 use support::clock::median_of;
-use support::{arguments, command, git, run, text};
-
-const PROCESSES: usize = 64;
-const APPENDS_EACH: usize = 40;
+use support::storm::{self, event, oid};
+use support::{arguments, git, run, text};
 
 fn main() {
     let arguments = arguments();
     let words: Vec<_> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["append", directory, writer] => append_many(Path::new(directory), writer.parse().unwrap()),
+        [storm::ORDER, directory, writer] => storm::append(directory, writer),
         ["find", directory, who] => {
             let repo = Repo::open(Path::new(directory)).unwrap();
             Ledger::new(&repo).find(who).unwrap();
@@ -77,8 +70,11 @@ fn measure() {
         let name = format!("n{}", rows / 2);
         let by_name = median_of(9, |_| start(&["find", text(path), &name]));
         println!("{rows:>7} rows  find by name, process  {by_name:>10.2?}");
-        let per_second = storm(path);
-        println!("{rows:>7} rows  {PROCESSES} processes append   {per_second:>8.0}/s");
+        let per_second = storm::appends_per_second(path);
+        println!(
+            "{rows:>7} rows  {} processes append   {per_second:>8.0}/s",
+            storm::PROCESSES
+        );
     }
 }
 
@@ -86,39 +82,6 @@ fn measure() {
 fn start(arguments: &[&str]) {
     let program = std::env::current_exe().unwrap();
     run(Path::new("."), &[&[text(&program)], arguments].concat());
-}
-
-/// All processes behind a barrier; appends per second.
-fn storm(path: &Path) -> f64 {
-    let program = std::env::current_exe().unwrap();
-    let mut children: Vec<_> = (0..PROCESSES)
-        .map(|writer| {
-            let words = [text(&program), "append", text(path), &writer.to_string()];
-            command(path, &words).stdin(Stdio::piped()).spawn().unwrap()
-        })
-        .collect();
-    // Long enough for all to be at the barrier; a measurement, not a test.
-    std::thread::sleep(Duration::from_secs(1));
-    let begin = Instant::now();
-    for child in &mut children {
-        drop(child.stdin.take());
-    }
-    for child in &mut children {
-        assert!(child.wait().unwrap().success());
-    }
-    (PROCESSES * APPENDS_EACH) as f64 / begin.elapsed().as_secs_f64()
-}
-
-fn append_many(directory: &Path, writer: usize) {
-    let repo = Repo::open(directory).unwrap();
-    let ledger = Ledger::new(&repo);
-    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
-    for round in 0..APPENDS_EACH {
-        let row = oid(10_000_000 + writer * APPENDS_EACH + round);
-        ledger
-            .append(row, "bench", event(round), Utc::now())
-            .unwrap();
-    }
 }
 
 /// Puts that many rows of two events into the ledger, packed as `git gc` would leave them.
@@ -161,14 +124,4 @@ fn row(number: usize) -> String {
         at(1),
         at(2)
     )
-}
-
-fn event(number: usize) -> What {
-    What::Noted {
-        text: format!("remark {number}: {}", "x".repeat(150)),
-    }
-}
-
-fn oid(number: usize) -> Oid {
-    Oid::from_slice(&sha1::Sha1::digest(number.to_be_bytes())).unwrap()
 }

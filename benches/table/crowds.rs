@@ -3,12 +3,11 @@
 use crate::Options;
 use crate::measure::{Bar, Cost, Side, alternate, cost, figure, ms, readers, row};
 use crate::scene::Scene;
-use crate::support::clock::{at_once, time};
+use crate::support::clock::time;
 use crate::support::repository::{generate, import};
-use crate::support::{AGENT, command, git, run, text};
+use crate::support::{AGENT, git, run, storm, text};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// A row of two events as spawn writes it, about the object whose name has these digits.
@@ -136,7 +135,6 @@ fn ledger(options: &Options, dir: &Path, origin: &Path, rows: usize) -> Cost {
     std::fs::write(&scene.task, SHARED).expect("write");
     scene.name = format!("{rows} rows");
     let agents: Vec<String> = (0..options.rounds() + 2).map(|_| shared(&scene)).collect();
-    let crowd: Vec<String> = (0..options.size(64)).map(|_| shared(&scene)).collect();
     git(&main, &["repack", "-a", "-d", "-q"]);
     let mut left = agents.clone();
     let sides = [
@@ -165,7 +163,6 @@ fn ledger(options: &Options, dir: &Path, origin: &Path, rows: usize) -> Cost {
         Bar::None,
     );
     let append = costs[1].clone();
-    append_at_once(&main, &scene.name, &crowd);
     let commit = run(&main, &[AGENT, "show", &agents[0], "--format=json"]).stdout;
     let commit: serde_json::Value = serde_json::from_slice(&commit).expect("JSON");
     let commit = commit["spawn_commit"]
@@ -202,6 +199,7 @@ fn ledger(options: &Options, dir: &Path, origin: &Path, rows: usize) -> Cost {
         &costs[0],
         bar,
     );
+    append_at_once(&main, &scene.name);
     std::fs::remove_dir_all(dir.join(name)).expect("removed");
     append
 }
@@ -315,24 +313,18 @@ fn mail(options: &Options, dir: &Path, origin: &Path, messages: usize) {
     std::fs::remove_dir_all(dir.join(name)).expect("removed");
 }
 
-/// An event for each of the agents at the same moment, and whether every one of them is in the ledger.
-fn append_at_once(main: &Path, place: &str, agents: &[String]) {
+/// Many processes that append at the same time, and whether every event is in the ledger.
+fn append_at_once(main: &Path, place: &str) {
     let events = || -> usize {
         let counted = git(main, &["rev-list", "--count", "refs/notes/agents"]).stdout;
         let counted = String::from_utf8(counted).expect("UTF-8");
         counted.trim().parse().expect("a number")
     };
     let before = events();
-    let next = AtomicUsize::new(0);
-    let (ended, took) = at_once(agents.len(), || {
-        let agent = &agents[next.fetch_add(1, Ordering::Relaxed)];
-        command(main, &[AGENT, "done", agent])
-    });
-    let lost_nothing =
-        ended.iter().all(|one| one.status.success()) && events() - before == agents.len();
-    let throughput = agents.len() as f64 / took.as_secs_f64();
+    let throughput = storm::appends_per_second(main);
+    let lost_nothing = events() - before == storm::APPENDS;
     figure(
-        &format!("ledger: {} processes that append at once", agents.len()),
+        &format!("ledger: {} processes that append at once", storm::PROCESSES),
         place,
         &format!("{throughput:.0}/s"),
         "each once, ≥ 400/s",

@@ -34,7 +34,7 @@ mod support;
 use scene::Scene;
 use std::path::{Path, PathBuf};
 use support::repository::{count_files, generate};
-use support::{AGENT, arguments};
+use support::{AGENT, arguments, storm};
 
 /// A repository of more files is large: it takes long, and its worktrees fill a directory in memory.
 const LARGE: usize = 20_000;
@@ -65,11 +65,13 @@ impl Options {
 
 fn main() {
     let words = arguments();
-    // This program starts itself for what libgit2 does.
-    if let [order, repository, worktree] = words.as_slice()
-        && order == "libgit2"
-    {
-        return scene::checkout_by_libgit2(repository, worktree);
+    // This program starts itself for what libgit2 does, and for many writers.
+    if let [order, repository, what] = words.as_slice() {
+        match order.as_str() {
+            "libgit2" => return scene::checkout_by_libgit2(repository, what),
+            storm::ORDER => return storm::append(repository, what),
+            _ => {}
+        }
     }
     let options = parse(&words);
     println!(

@@ -5,7 +5,7 @@
 //! the cached one by structure and only the changed notes are read. A file that is missing, cut short,
 //! of another version or of an unknown tree is made again; it is never repaired.
 
-use super::ledger::{Ledger, body_of, parse};
+use super::ledger::{Ledger, parse, united};
 use super::{fsx, layout};
 use crate::domain::agent::Agent;
 use crate::domain::id::AgentId;
@@ -19,6 +19,10 @@ use std::path::Path;
 
 /// The first line, before the tree's name.
 const MAGIC: &str = "git-agent ledger cache 1 ";
+
+/// Up to so many notes are looked up one by one. Each reads the trees on the way to it, and at some point
+/// that is more than reading every tree once.
+const FEW: usize = 64;
 
 /// Notes that the file does not have as they are, by key; empty for those that are gone.
 type Changed = BTreeMap<Oid, Vec<u8>>;
@@ -69,10 +73,7 @@ impl Ledger<'_> {
                 notes.into_iter().map(|note| note.0).collect()
             }
         };
-        let mut changed = Changed::new();
-        for key in keys {
-            changed.insert(key, body_of(self.repo, tree, key)?);
-        }
+        let changed = self.bodies(tree, keys)?;
         let known = cached.as_ref().map_or(0, |cached| cached.count);
         // Writing pays off only when enough has changed.
         if changed.len() > 32 + (known + changed.len()) / 64 {
@@ -83,6 +84,25 @@ impl Ledger<'_> {
             });
         }
         each(cached.as_mut(), &changed, &mut on).at("could not read", &path)
+    }
+
+    /// The bodies of these notes as they are in that tree.
+    fn bodies(&self, tree: Oid, keys: BTreeSet<Oid>) -> Result<Changed> {
+        let mut found: BTreeMap<Oid, Vec<Oid>> =
+            keys.into_iter().map(|key| (key, Vec::new())).collect();
+        if found.len() <= FEW {
+            for (key, blobs) in &mut found {
+                *blobs = notes::lookup(self.repo, tree, *key)?;
+            }
+        } else {
+            for (key, blob) in notes::all(self.repo, tree)? {
+                found.entry(key).and_modify(|blobs| blobs.push(blob));
+            }
+        }
+        let bodies = found.into_iter();
+        bodies
+            .map(|(key, blobs)| Ok((key, united(self.repo, &blobs)?)))
+            .collect()
     }
 
     /// The keys of all notes that are not the same in both trees, removed ones (a foreign `git notes

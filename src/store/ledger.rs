@@ -177,10 +177,14 @@ impl<'r> Ledger<'r> {
 
 /// The body of a note, its duplicates united; empty when there is none.
 pub(super) fn body_of(repo: &Repo, tree: Oid, key: Oid) -> Result<Vec<u8>> {
-    let blobs = notes::lookup(repo, tree, key)?;
+    united(repo, &notes::lookup(repo, tree, key)?)
+}
+
+/// The lines of all these blobs, each once.
+pub(super) fn united(repo: &Repo, blobs: &[Oid]) -> Result<Vec<u8>> {
     let bodies: Vec<_> = blobs
-        .into_iter()
-        .map(|blob| repo.read_blob(blob))
+        .iter()
+        .map(|blob| repo.read_blob(*blob))
         .collect::<Result<_>>()?;
     Ok(lines::union(bodies.iter().map(Vec::as_slice)))
 }
