@@ -118,11 +118,11 @@ fn ledger(options: &Options, dir: &Path, origin: &Path, rows: usize) -> Cost {
                         number % 60
                     ),
                 );
-            // Two hex digits to a directory, as git notes splits so many.
-            let split = if rows > 256 {
-                format!("{}/{}", &oid[..2], &oid[2..])
-            } else {
-                oid
+            // Two hex digits to a directory, and two again, as git notes splits so many.
+            let split = match rows {
+                0..=256 => oid,
+                257..=65_536 => format!("{}/{}", &oid[..2], &oid[2..]),
+                _ => format!("{}/{}/{}", &oid[..2], &oid[2..4], &oid[4..]),
             };
             write!(
                 out,
