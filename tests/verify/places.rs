@@ -29,6 +29,28 @@ fn finished() -> Agent {
 }
 
 #[test]
+fn a_worktree_that_goes_away_while_it_is_read_is_not_judged() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "not committed\n");
+    let away = agent.worktree.with_file_name("away");
+    // Git runs it when the file is read: what a discard at that moment does.
+    let clean = format!("mv {} {}; cat", agent.worktree.display(), away.display());
+    agent.repo.git(["config", "filter.away.clean", &clean]);
+    agent
+        .repo
+        .write(".git/info/attributes", "two.rs filter=away\n");
+    for verb in ["verify", "merge"] {
+        let words = [verb, &agent.id];
+        refused(&agent.repo.agent(&words), "lost-race", 5);
+        fs::rename(&away, &agent.worktree).expect("it was moved");
+        assert_eq!(
+            agent.repo.agent_json(&["show", &agent.id])["state"],
+            "running"
+        );
+    }
+}
+
+#[test]
 fn a_bare_clone_can_judge_a_branch() {
     let agent = finished();
     let bare = clone(&agent, &["--bare"]);

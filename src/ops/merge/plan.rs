@@ -70,7 +70,8 @@ pub fn plan(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<MergePlan> {
             base: Some(target.clone()),
             ..VerifyOptions::default()
         },
-    )?;
+    )
+    .map_err(|error| overtaken(&ledger, &agent, error))?;
     if !verdict.is_accepted() || verdict.is_partial() {
         return Err(not_accepted(&agent, &verdict));
     }
@@ -154,6 +155,17 @@ impl MergePlan {
     fn trailer(&self) -> String {
         format!("Agent-Id: {}", self.agent.id)
     }
+}
+
+/// Why judging failed: whoever removed the agent meanwhile took away what was to be judged.
+fn overtaken(ledger: &Ledger<'_>, agent: &Agent, error: Error) -> Error {
+    let now = ledger.agent(agent.spawn_commit).ok().flatten();
+    let refused = now.and_then(|now| {
+        now.may(Move::Accept)
+            .or_else(|_| now.may(Move::Merge))
+            .err()
+    });
+    refused.unwrap_or(error)
 }
 
 /// The branch to land on: what the caller says, else what the agent started from.

@@ -33,6 +33,30 @@ pub(in crate::ops) struct Place {
     pub admin_dir: PathBuf,
 }
 
+impl Place {
+    /// Gives what `read` found, if the worktree is still there. To whoever reads one that a `discard` puts
+    /// aside meanwhile, its files look deleted, or git fails in ways that say nothing about it.
+    ///
+    /// # Errors
+    /// `lost-race`; those of `read`.
+    pub(super) fn undisturbed<T>(&self, read: impl FnOnce() -> Result<T>) -> Result<T> {
+        let read = read();
+        if self.path.is_dir() && self.admin_dir.is_dir() {
+            return read;
+        }
+        let path = self.path.display();
+        let gone = Error::new(
+            Code::LostRace,
+            format!("the worktree {path} went away while it was read"),
+        )
+        .hint("to see where the worktrees are, run git worktree list");
+        Err(match read {
+            Ok(_) => gone,
+            Err(error) => gone.because(error.to_string()),
+        })
+    }
+}
+
 impl Subject {
     pub(super) fn resolve(ctx: &Ctx, options: &VerifyOptions) -> Result<Subject> {
         let ledger = Ledger::new(&ctx.repo);

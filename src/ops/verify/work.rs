@@ -51,15 +51,17 @@ impl Work {
                 worktree: None,
             });
         };
-        let own = Repo::open_git_dir(&place.admin_dir)?;
-        let staged = own.staged_changes(&Staging::default())?;
         let (agent, inside) = (&subject.agent, policy.bundle_dir.as_deref());
-        let uncommitted = snapshot(ctx, agent, subject.tip, place, inside, &own, &staged)?;
-        Ok(Work {
-            tip_tree,
-            staged,
-            tree: uncommitted.tree.unwrap_or(tip_tree),
-            worktree: Some(facts(ctx, subject, place, uncommitted)?),
+        place.undisturbed(|| {
+            let own = Repo::open_git_dir(&place.admin_dir)?;
+            let staged = own.staged_changes(&Staging::default())?;
+            let uncommitted = snapshot(ctx, agent, subject.tip, place, inside, &own, &staged)?;
+            Ok(Work {
+                tip_tree,
+                staged,
+                tree: uncommitted.tree.unwrap_or(tip_tree),
+                worktree: Some(facts(ctx, subject, place, uncommitted)?),
+            })
         })
     }
 
@@ -118,9 +120,11 @@ pub(in crate::ops) fn uncommitted_tree(
     place: &Place,
     bundle_dir: Option<&str>,
 ) -> Result<Option<Oid>> {
-    let own = Repo::open_git_dir(&place.admin_dir)?;
-    let staged = own.staged_changes(&Staging::default())?;
-    Ok(snapshot(ctx, agent, tip, place, bundle_dir, &own, &staged)?.tree)
+    place.undisturbed(|| {
+        let own = Repo::open_git_dir(&place.admin_dir)?;
+        let staged = own.staged_changes(&Staging::default())?;
+        Ok(snapshot(ctx, agent, tip, place, bundle_dir, &own, &staged)?.tree)
+    })
 }
 
 /// The tree that committing these paths, which `git status` named, would make on top of `tip`. A third of the
