@@ -87,6 +87,8 @@ fn the_spawn_commit_carries_its_trailers() {
         )
     );
     assert!(lines[4].starts_with("Agent-Nonce: ") && lines[4].len() == 13 + 32);
+    assert!(lines[5].starts_with("Agent-Policy: sha256:") && lines[5].len() == 21 + 64);
+    assert_eq!(lines.len(), 6);
 }
 
 #[test]

@@ -1,14 +1,20 @@
 //! The policy that binds an agent, as the blob that its `spawned` event names: `git-agent.policy/1`.
 //!
 //! It is what `verify` reads instead of anything in the agent's tree, so it holds all that decides:
-//! role, scope, checks, base and where the bundle is. It holds no task text, briefing or prompt.
+//! role, scope, checks, base and where the bundle is. It holds no task text, briefing or prompt. The spawn
+//! commit names its digest in a trailer, and the agent's id is made from that commit: whoever rewrites the
+//! ledger cannot give an agent another policy.
 
 use crate::domain::glob::Glob;
 use crate::domain::scope::Scope;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 /// The schema's name and version.
 pub const SCHEMA: &str = "git-agent.policy/1";
+
+/// The trailer of the spawn commit that holds [`Policy::digest`].
+pub const TRAILER: &str = "Agent-Policy";
 
 /// What was decided at spawn and holds until the end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +58,18 @@ impl Policy {
         let mut bytes = serde_json::to_vec(self).unwrap_or_default();
         bytes.push(b'\n');
         bytes
+    }
+
+    /// `sha256:` and 64 hex digits over the policy without the specification's hash: that one depends on the
+    /// agent's id, and the id on the commit that carries this.
+    pub fn digest(&self) -> String {
+        let terms = Policy {
+            spec_sha: String::new(),
+            ..self.clone()
+        };
+        let digest = Sha256::digest(terms.to_bytes());
+        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("sha256:{hex}")
     }
 
     /// Whitelist and denylist as globs.

@@ -1,6 +1,6 @@
-use super::{Agent, codes};
-use crate::support::TestRepo;
+use super::{Agent, codes, refused};
 use crate::support::agent::TASK;
+use crate::support::{TestRepo, git_output};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
@@ -165,6 +165,40 @@ fn names_that_differ_by_case_are_judged_as_the_tracked_ones() {
     let agent = Agent::spawned_in(repo, &task);
     agent.write("src/Secret/key", "y");
     assert_eq!(agent.codes(), ["scope.denylist"]);
+}
+
+#[test]
+fn a_ledger_that_names_another_policy_gives_no_other_scope() {
+    let agent = Agent::new();
+    agent.write("README.md", "# Mine\n");
+    let repo = &agent.repo;
+    let spawn_commit = repo.agent_json(&["show", &agent.id])["spawn_commit"].clone();
+    let spawn_commit = spawn_commit.as_str().expect("an oid");
+    let row = repo.git(["notes", "--ref=agents", "show", spawn_commit]);
+    let policy = row.split(r#""policy":""#).nth(1).expect("a policy")[..40].to_owned();
+    let wider = repo
+        .git(["cat-file", "-p", &policy])
+        .replace("src/**", "**/*");
+    assert_ne!(wider, repo.git(["cat-file", "-p", &policy]));
+    repo.write("wider", format!("{wider}\n"));
+    let forged = repo.git(["hash-object", "-w", "wider"]);
+    repo.write("row", row.replace(&policy, &forged) + "\n");
+    repo.git([
+        "notes",
+        "--ref=agents",
+        "add",
+        "-f",
+        "-F",
+        "row",
+        spawn_commit,
+    ]);
+    for verb in ["verify", "merge"] {
+        refused(&repo.agent(&[verb, &agent.id]), "repo-corrupt", 4);
+    }
+    let checked = repo.agent(&["check", &agent.id, "--worktree"]);
+    refused(&checked, "repo-corrupt", 4);
+    let committed = git_output(&agent.worktree, ["commit", "--quiet", "-am", "mine"]);
+    assert!(!committed.status.success());
 }
 
 #[test]

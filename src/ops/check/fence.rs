@@ -13,7 +13,7 @@ use crate::git::Repo;
 use crate::git::changes::Spellings;
 use crate::store::ledger::Ledger;
 use crate::store::{layout, policy};
-use crate::wire::policy::Policy;
+use crate::wire::policy::{Policy, TRAILER};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -85,6 +85,18 @@ impl<'r> Fence<'r> {
         };
         let policy = policy::load(repo, blob)?
             .ok_or_else(|| broken(format!("blob {blob} is no policy of a version we know")))?;
+        // Agents of earlier versions have no such trailer.
+        let spawn_commit = repo.read_commit(agent.spawn_commit)?;
+        if let Some(named) = spawn_commit.trailer(TRAILER)
+            && named != policy.digest()
+        {
+            return Err(
+                broken("its spawn commit was made for another policy".to_owned()).hint(format!(
+                    "to see who wrote what, run git log --patch {}",
+                    layout::LEDGER_REF
+                )),
+            );
+        }
         let base = Oid::from_hex(&policy.base_oid)
             .ok_or_else(|| broken(format!("`{}` is no commit", policy.base_oid)))?;
         Ok(Fence {

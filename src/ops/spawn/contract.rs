@@ -14,6 +14,7 @@ use crate::git::identity::Identities;
 use crate::git::objects::NewCommit;
 use crate::ops::Ctx;
 use crate::store::layout;
+use crate::wire::policy::Policy;
 use chrono::{DateTime, Utc};
 use std::path::PathBuf;
 
@@ -75,6 +76,8 @@ pub struct SpawnPlan {
     pub bundle_dir: String,
     /// Whether the six files are required.
     pub bundle_required: bool,
+    /// The policy that will bind, but for the hash of the specification, which names the agent's id.
+    pub terms: Policy,
     /// The spawn commit's message.
     pub message: String,
     /// When it was planned; a branch name that was made up has that second in it.

@@ -2,6 +2,10 @@
 
 use super::contract::SpawnPlan;
 use super::place::for_display;
+use crate::domain::event::{Base, Isolation};
+use crate::domain::glob::Glob;
+use crate::domain::role::Role;
+use crate::domain::task::Task;
 use crate::error::{IoContext, Result};
 use crate::ops::Ctx;
 use crate::store::{fsx, layout};
@@ -39,25 +43,38 @@ pub(super) fn compose(ctx: &Ctx, plan: &SpawnPlan) -> Result<Texts> {
     })
 }
 
-pub(super) fn policy(plan: &SpawnPlan, texts: &Texts) -> Policy {
-    let text = |globs: &[crate::domain::glob::Glob]| {
-        globs.iter().map(|glob| glob.as_str().to_owned()).collect()
-    };
+/// What binds the agent, as far as it does not depend on its id.
+pub(super) fn terms(
+    task: &Task,
+    role: &Role,
+    denylist: &[Glob],
+    base: &Base,
+    bundle_required: bool,
+    bundle_dir: &str,
+) -> Policy {
+    let text = |globs: &[Glob]| globs.iter().map(|glob| glob.as_str().to_owned()).collect();
     Policy {
         schema: policy::SCHEMA.to_owned(),
-        role: plan.role.name.clone(),
-        subagent_type: plan.role.subagent_type.clone(),
-        isolation: plan.role.isolation.as_str().to_owned(),
-        edits: plan.role.edits,
-        may_spawn: plan.role.may_spawn,
-        whitelist: text(&plan.task.whitelist),
-        denylist: text(&plan.denylist),
-        checks: plan.task.checks.clone(),
-        base_oid: plan.base.oid.to_hex(),
-        base_ref: plan.base.refname.clone(),
-        bundle_required: plan.bundle_required,
-        bundle_dir: plan.worktree.is_some().then(|| plan.bundle_dir.clone()),
+        role: role.name.clone(),
+        subagent_type: role.subagent_type.clone(),
+        isolation: role.isolation.as_str().to_owned(),
+        edits: role.edits,
+        may_spawn: role.may_spawn,
+        whitelist: text(&task.whitelist),
+        denylist: text(denylist),
+        checks: task.checks.clone(),
+        base_oid: base.oid.to_hex(),
+        base_ref: base.refname.clone(),
+        bundle_required,
+        bundle_dir: (role.isolation == Isolation::Worktree).then(|| bundle_dir.to_owned()),
+        spec_sha: String::new(),
+    }
+}
+
+pub(super) fn policy(plan: &SpawnPlan, texts: &Texts) -> Policy {
+    Policy {
         spec_sha: texts.spec_sha.clone(),
+        ..plan.terms.clone()
     }
 }
 

@@ -1,14 +1,13 @@
 //! Everything a spawn decides, decided before anything is made.
 
 use super::contract::{SpawnOptions, SpawnPlan};
-use super::place;
+use super::{files, place};
 use crate::domain::dna::Dna;
 use crate::domain::event::{Base, Isolation};
 use crate::domain::glob::Glob;
 use crate::domain::id::{AgentId, AgentName, Slug};
 use crate::domain::oid::Oid;
 use crate::domain::path::RepoPath;
-use crate::domain::role::Role;
 use crate::domain::scope::{self, Scope};
 use crate::domain::task::{Task, TaskDraft, TaskOptions};
 use crate::error::{Code, Error, Result};
@@ -18,6 +17,7 @@ use crate::ops::persona::{self, CharacterWish};
 use crate::ops::{Ctx, recursion};
 use crate::store::ledger::Ledger;
 use crate::store::roles;
+use crate::wire::policy::{self, Policy};
 use chrono::{DateTime, Utc};
 use std::ops::ControlFlow;
 
@@ -74,8 +74,11 @@ pub fn plan(ctx: &Ctx, draft: TaskDraft, options: &SpawnOptions) -> Result<Spawn
     if identities.stand_in {
         warnings.push(STAND_IN.to_owned());
     }
+    let bundle_required = task.bundle_required.unwrap_or(isolated);
+    let bundle_dir = place::bundle_dir(ctx)?;
+    let terms = files::terms(&task, &role, &denylist, &base, bundle_required, &bundle_dir);
     let (id, spawn_commit, message) = loop {
-        let message = spawn_message(&slug, &task, &role, &dna, base.oid, ctx.nonce()?);
+        let message = spawn_message(&slug, &task, &dna, &terms, ctx.nonce()?);
         let oid = NewCommit {
             tree,
             parents: &[base.oid],
@@ -99,8 +102,9 @@ pub fn plan(ctx: &Ctx, draft: TaskDraft, options: &SpawnOptions) -> Result<Spawn
         None => None,
     };
     Ok(SpawnPlan {
-        bundle_required: task.bundle_required.unwrap_or(isolated),
-        bundle_dir: place::bundle_dir(ctx)?,
+        bundle_required,
+        bundle_dir,
+        terms,
         actor: ctx.actor()?,
         parent,
         hooks: !options.no_hooks,
@@ -205,18 +209,13 @@ impl Visitor for Unmatched<'_> {
     }
 }
 
-fn spawn_message(
-    slug: &Slug,
-    task: &Task,
-    role: &Role,
-    dna: &Dna,
-    base: Oid,
-    nonce: [u8; 16],
-) -> String {
+/// The id is made from the commit, so whatever a trailer names is bound to it for good.
+fn spawn_message(slug: &Slug, task: &Task, dna: &Dna, terms: &Policy, nonce: [u8; 16]) -> String {
     let first_line = task.text.lines().next().unwrap_or_default();
     let nonce: String = nonce.iter().map(|byte| format!("{byte:02x}")).collect();
+    let (role, base, digest) = (&terms.role, &terms.base_oid, terms.digest());
     format!(
-        "agent: spawn {slug}\n\n{first_line}\n\nAgent-Role: {}\nAgent-Dna: {dna}\nAgent-Base: {base}\nAgent-Nonce: {nonce}\n",
-        role.name
+        "agent: spawn {slug}\n\n{first_line}\n\nAgent-Role: {role}\nAgent-Dna: {dna}\nAgent-Base: {base}\nAgent-Nonce: {nonce}\n{}: {digest}\n",
+        policy::TRAILER
     )
 }
