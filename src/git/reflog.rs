@@ -11,8 +11,12 @@ use super::swept::despite_sweeping;
 use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
 use std::fs::File;
-use std::io::Write;
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
+
+/// How far from the end the last line is looked for; those of a longer one are not found, as in a reflog that
+/// was garbled.
+const LONGEST_LINE: u64 = 4096;
 
 /// Whether libgit2 notes a move of this ref by itself; makes the log file if that is all it lacks.
 pub(super) fn is_written_by_libgit2(repo: &Repo, refname: &str) -> Result<bool> {
@@ -74,18 +78,10 @@ impl Repo {
         };
         let mut oids = Vec::new();
         for line in content.split(|&b| b == b'\n').rev() {
-            let Some(names) = line
-                .get(..81)
-                .and_then(|names| std::str::from_utf8(names).ok())
-            else {
+            let Some((old, new)) = names(line) else {
                 continue;
             };
-            let (old, new) = (Oid::from_hex(&names[..40]), Oid::from_hex(&names[41..]));
-            for oid in [new, old]
-                .into_iter()
-                .flatten()
-                .filter(|oid| !oid.is_zero())
-            {
+            for oid in [new, old].into_iter().filter(|oid| !oid.is_zero()) {
                 if oids.last() != Some(&oid) {
                     oids.push(oid);
                 }
@@ -93,6 +89,34 @@ impl Repo {
         }
         Ok(oids)
     }
+
+    /// The last move of the ref that its reflog tells of, from which object to which.
+    ///
+    /// # Errors
+    /// `io`.
+    pub fn last_reflog_move(&self, refname: &str) -> Result<Option<(Oid, Oid)>> {
+        let path = path(self, refname);
+        let mut file = match File::open(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            file => file.at("could not read", &path)?,
+        };
+        let mut tail = Vec::new();
+        let end = file.seek(SeekFrom::End(0)).at("could not read", &path)?;
+        file.seek(SeekFrom::Start(end.saturating_sub(LONGEST_LINE)))
+            .and_then(|_| file.read_to_end(&mut tail))
+            .at("could not read", &path)?;
+        let lines = tail.strip_suffix(b"\n").unwrap_or_default();
+        Ok(lines.rsplit(|&b| b == b'\n').next().and_then(names))
+    }
+}
+
+/// The old and the new object of a line; `None` for one that a power loss garbled.
+fn names(line: &[u8]) -> Option<(Oid, Oid)> {
+    let names = std::str::from_utf8(line.get(..81)?).ok()?;
+    Some((
+        Oid::from_hex(names.get(..40)?)?,
+        Oid::from_hex(names.get(41..)?)?,
+    ))
 }
 
 fn path(repo: &Repo, refname: &str) -> PathBuf {

@@ -75,6 +75,7 @@ pub fn append(
     loop {
         let expected = repo.tip(refname)?;
         let tip = recovery::readable_tip(repo, chain, expected)?;
+        let tip = recovery::finished(repo, chain, tip)?;
         let commit = match build(tip.as_ref()) {
             // The tip can be read and something below it cannot.
             Err(error) if error.code() == Code::RepoCorrupt && tip.is_some() => {

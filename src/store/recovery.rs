@@ -49,6 +49,26 @@ pub(super) fn readable_tip(repo: &Repo, chain: Chain, tip: Tip) -> Result<Option
     }
 }
 
+/// The commit that a writer of ours was about to publish when it was killed: libgit2 notes a move in the reflog
+/// before it makes it. Who cannot tell that from a move that a power loss took back must not drop it, so the
+/// ledger goes on from there, and what was half done is done. Receipts are different: to whoever was killed
+/// while a message was handed out, it has to be handed out again.
+pub(super) fn finished(repo: &Repo, chain: Chain, tip: Option<Commit>) -> Result<Option<Commit>> {
+    let from = tip.as_ref().map_or(Oid::ZERO, |tip| tip.oid);
+    if chain != Chain::Notes(layout::LEDGER_REF) {
+        return Ok(tip);
+    }
+    let last = repo.last_reflog_move(chain.refname())?;
+    let Some((_, to)) = last.filter(|(old, new)| *old == from && *new != from) else {
+        return Ok(tip);
+    };
+    let follows = |next: &Commit| {
+        let parents = next.parents.first().copied().unwrap_or(Oid::ZERO);
+        is_ours(next) && parents == from && is_whole(repo, chain, next)
+    };
+    Ok(repo.read_commit(to).ok().filter(follows).or(tip))
+}
+
 /// The newest commit of the reflog that is whole, united with all others. No ref is moved.
 pub(super) fn recover(repo: &Repo, chain: Chain) -> Result<Option<Commit>> {
     let mut history = History::load(repo, chain, repo.reflog_oids(chain.refname())?);

@@ -93,6 +93,29 @@ fn a_damaged_ledger_is_recovered_and_never_reset() {
 }
 
 #[test]
+fn an_append_that_was_killed_before_its_last_step_is_finished() {
+    let test = TestRepo::with_commit();
+    append(&open(&test), 0..4);
+    let ledger = test.path().join(".git").join(layout::LEDGER_REF);
+    let before = std::fs::read(&ledger).expect("the ref");
+    append(&open(&test), 4..5);
+    // What a kill between the line in the reflog and the rename of the ref leaves.
+    overwrite(&ledger, &before);
+    assert_eq!(rows(&open(&test)), 4);
+    append(&open(&test), 5..6);
+    assert_eq!(rows(&open(&test)), 6);
+    let repo = open(&test);
+    let foreign = recovery::foreign_writes(&repo).expect("looked");
+    assert_eq!(foreign, recovery::Foreign::default());
+    // One that somebody took back is not.
+    let latest = test.git(["rev-parse", layout::LEDGER_REF]);
+    let parent = test.git(["rev-parse", &format!("{latest}^")]);
+    test.git(["update-ref", layout::LEDGER_REF, &parent]);
+    append(&repo, 6..7);
+    assert_eq!(rows(&open(&test)), 6);
+}
+
+#[test]
 fn a_bare_repository_is_recovered_too() {
     let directory = tempfile::tempdir().expect("directory");
     git_in(directory.path(), ["init", "--quiet", "--bare"]);
