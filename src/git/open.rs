@@ -160,5 +160,10 @@ fn refusal(error: git2::Error, place: &str, git_dir: Option<PathBuf>) -> Error {
         )
         .hint("to make one here, run git init");
     }
-    failed(&format!("could not open the repository at {place}"), error)
+    let is_config = error.class() == git2::ErrorClass::Config;
+    let failed = failed(&format!("could not open the repository at {place}"), error);
+    match is_config {
+        true => failed.hint("if that is the configuration of an agent's worktree, run git agent hooks repair <agent>"),
+        false => failed,
+    }
 }

@@ -74,6 +74,28 @@ impl Repo {
         string(&open(&path)?, key).map_err(|error| unreadable(&path, error))
     }
 
+    /// Why [`Repo::set_worktree_settings`] must not write these keys, or could not: the file is none, or leads
+    /// elsewhere; it cannot be read; another file that it takes in sets one of them. `None` when all is well.
+    pub fn worktree_config_flaw(&self, worktree: &str, keys: &[&str]) -> Option<&'static str> {
+        let path = self.worktree_config(worktree);
+        match std::fs::symlink_metadata(&path) {
+            Err(_) => return None,
+            Ok(metadata) if !metadata.is_file() => return Some("is no plain file"),
+            Ok(_) => {}
+        }
+        let is_ours = |name: &str| keys.iter().any(|key| key.eq_ignore_ascii_case(name));
+        let mut taken_in = false;
+        let read = git2::Config::open(&path).and_then(|config| {
+            config.entries(None)?.for_each(|entry| {
+                taken_in |= entry.include_depth() > 0 && entry.name().is_ok_and(is_ours);
+            })
+        });
+        match read {
+            Err(_) => Some("cannot be read"),
+            Ok(()) => taken_in.then_some("takes in another file that sets what is ours"),
+        }
+    }
+
     /// Sets what a linked worktree has of its own and leaves the rest of its file as it is.
     ///
     /// # Errors
@@ -140,7 +162,8 @@ impl Repo {
         Ok(last)
     }
 
-    fn worktree_config(&self, worktree: &str) -> PathBuf {
+    /// The file of a linked worktree's own configuration, which need not be there.
+    pub fn worktree_config(&self, worktree: &str) -> PathBuf {
         self.admin_dir(worktree).join("config.worktree")
     }
 }
@@ -160,8 +183,16 @@ fn string(config: &git2::Config, key: &str) -> std::result::Result<Option<String
 fn set_all<K: AsRef<str>>(path: &Path, settings: &[(K, String)]) -> Result<()> {
     let mut config = open(path)?;
     for (key, value) in settings {
-        retry_locked(|| config.set_str(key.as_ref(), value))
-            .map_err(|error| unwritable(path, error))?;
+        let key = key.as_ref();
+        let set = match retry_locked(|| config.set_str(key, value)) {
+            // A key with several values is set by taking all of them out first.
+            Err(error) if error.class() == git2::ErrorClass::Config => {
+                retry_locked(|| config.remove_multivar(key, ".*"))
+                    .and_then(|()| retry_locked(|| config.set_str(key, value)))
+            }
+            set => set,
+        };
+        set.map_err(|error| unwritable(path, error))?;
     }
     Ok(())
 }

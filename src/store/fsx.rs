@@ -2,10 +2,13 @@
 
 use crate::error::{Code, Error, IoContext, Result};
 use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+
+/// What is added to the name of a file that was set aside.
+const ASIDE: &str = ".altered";
 
 /// Distinguishes the temporary files of one process.
 static SERIAL: AtomicU32 = AtomicU32::new(0);
@@ -28,8 +31,8 @@ pub fn write_atomic_by(
     write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
 ) -> Result<()> {
     let temporary = write_beside(path, write)?;
-    std::fs::rename(&temporary, path).map_err(|error| {
-        let _ = std::fs::remove_file(&temporary);
+    fs::rename(&temporary, path).map_err(|error| {
+        let _ = fs::remove_file(&temporary);
         not_writable(path, error)
     })
 }
@@ -41,8 +44,8 @@ pub fn write_atomic_by(
 /// As [`write_atomic`].
 pub fn create_atomic(path: &Path, content: &[u8]) -> Result<bool> {
     let temporary = write_beside(path, |file| file.write_all(content))?;
-    let linked = std::fs::hard_link(&temporary, path);
-    let _ = std::fs::remove_file(&temporary);
+    let linked = fs::hard_link(&temporary, path);
+    let _ = fs::remove_file(&temporary);
     match linked {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
@@ -55,7 +58,7 @@ pub fn create_atomic(path: &Path, content: &[u8]) -> Result<bool> {
 /// # Errors
 /// As [`write_atomic`].
 pub fn create_dir(path: &Path) -> Result<()> {
-    std::fs::create_dir_all(path).map_err(|error| not_writable(path, error))
+    fs::create_dir_all(path).map_err(|error| not_writable(path, error))
 }
 
 /// Reads a file that may be absent.
@@ -63,7 +66,7 @@ pub fn create_dir(path: &Path) -> Result<()> {
 /// # Errors
 /// `io`.
 pub fn load_if_there(path: &Path) -> Result<Option<Vec<u8>>> {
-    match std::fs::read(path) {
+    match fs::read(path) {
         Ok(content) => Ok(Some(content)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error).at("could not read", path),
@@ -83,11 +86,27 @@ pub fn write_private(path: &Path, content: &[u8]) -> Result<()> {
         .mode(0o600)
         .open(&temporary)
         .and_then(|mut file| file.write_all(content))
-        .and_then(|()| std::fs::rename(&temporary, path))
+        .and_then(|()| fs::rename(&temporary, path))
         .map_err(|error| {
-            let _ = std::fs::remove_file(&temporary);
+            let _ = fs::remove_file(&temporary);
             not_writable(path, error)
         })
+}
+
+/// Takes a file out of the way and keeps it: it lies beside its place, with `.altered` at the end of its name
+/// as often as it takes for that name to be free. What a symbolic link leads to stays where it is.
+///
+/// # Errors
+/// `io`, `repo-read-only`.
+pub fn set_aside(path: &Path) -> Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    loop {
+        name.push(ASIDE);
+        let free = path.with_file_name(&name);
+        if fs::symlink_metadata(&free).is_err() {
+            return fs::rename(path, &free).at("could not set aside", path);
+        }
+    }
 }
 
 /// A name beside `path` that no other process or thread uses.
@@ -124,7 +143,7 @@ fn write_beside(
         file.flush()
     });
     written.map_err(|error| {
-        let _ = std::fs::remove_file(&temporary);
+        let _ = fs::remove_file(&temporary);
         not_writable(path, error)
     })?;
     Ok(temporary)

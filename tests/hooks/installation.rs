@@ -6,7 +6,7 @@ use git_agent::git::version::Version;
 use git_agent::store::hooks::{self, EVENTS, Route, Site};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const OURS: &str = env!("CARGO_BIN_EXE_git-agent");
 
@@ -75,6 +75,9 @@ fn whatever_was_changed_is_named_and_repaired() {
         assert_eq!(codes, expected);
         assert!(!success, "{expected:?}");
         assert_eq!(problems(&agent, "repair"), (vec![], true), "{expected:?}");
+        let elsewhere = agent.repo.path().with_file_name("elsewhere");
+        let elsewhere = std::fs::read_to_string(elsewhere).unwrap_or_default();
+        assert!(!elsewhere.contains("gc"), "written into: {elsewhere}");
         agent.stage("README.md");
         agent.refused(&["commit", "-m", "no"]);
     };
@@ -89,6 +92,48 @@ fn whatever_was_changed_is_named_and_repaired() {
     check(
         &|agent| drop(agent.allowed(&["config", "--worktree", "core.hooksPath", "/dev/null"])),
         &["led-away"],
+    );
+    check(
+        &|agent| {
+            let twice = [
+                "config",
+                "--worktree",
+                "--add",
+                "core.hooksPath",
+                "/dev/null",
+            ];
+            drop(agent.allowed(&twice));
+        },
+        &["led-away"],
+    );
+    let own = |agent: &Fenced| {
+        let path = agent.allowed(&["rev-parse", "--git-path", "config.worktree"]);
+        PathBuf::from(path.trim())
+    };
+    let elsewhere = |agent: &Fenced, text: &str| {
+        let path = agent.repo.path().with_file_name("elsewhere");
+        std::fs::write(&path, text).expect("write");
+        path
+    };
+    check(
+        &|agent| {
+            let path = elsewhere(agent, "[core]\n\thooksPath = /dev/null\n");
+            let path = path.to_str().expect("UTF-8");
+            drop(agent.allowed(&["config", "--worktree", "include.path", path]));
+        },
+        &["config-unusable"],
+    );
+    check(
+        &|agent| std::fs::write(own(agent), "[core\nbroken").expect("write"),
+        &["config-unusable"],
+    );
+    check(
+        &|agent| {
+            let path = own(agent);
+            std::fs::remove_file(&path).expect("removed");
+            std::os::unix::fs::symlink(elsewhere(agent, ""), &path).expect("a link");
+        },
+        &["config-unusable"],
     );
     check(
         &|agent| {

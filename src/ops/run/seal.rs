@@ -9,7 +9,7 @@
 //! killed can do it, too.
 
 use crate::domain::agent::Agent;
-use crate::error::{Error, IoContext, Result};
+use crate::error::{Error, Result};
 use crate::ops::Ctx;
 use crate::store::{fsx, layout};
 use crate::wire::path_text::PathText;
@@ -18,9 +18,6 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-
-/// What is added to the name of a file that was set aside.
-const ASIDE: &str = ".altered";
 
 /// How these files were.
 #[derive(Serialize, Deserialize)]
@@ -89,8 +86,7 @@ impl Seal {
                 continue;
             }
             if fs::symlink_metadata(&path).is_ok() {
-                let aside = free_name(&path);
-                fs::rename(&path, &aside).at("could not set aside", &path)?;
+                fsx::set_aside(&path)?;
             }
             if let Some(content) = content {
                 fsx::write_atomic(&path, &content)?;
@@ -134,17 +130,5 @@ fn is_as_it_was(path: &Path, content: Option<&[u8]>) -> bool {
         }
         (Ok(_), _) => false,
         (Err(_), content) => content.is_none(),
-    }
-}
-
-/// A name beside `path` that nothing has.
-fn free_name(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    loop {
-        name.push(ASIDE);
-        let free = path.with_file_name(&name);
-        if fs::symlink_metadata(&free).is_err() {
-            return free;
-        }
     }
 }

@@ -14,6 +14,8 @@ pub enum Problem {
     NotInstalled,
     /// Git does not read the worktree's configuration.
     ExtensionOff,
+    /// The worktree's own configuration is not one that could lead git anywhere.
+    Unusable(&'static str),
     /// Something else leads git away from our hooks.
     LedAway {
         /// The setting.
@@ -46,6 +48,7 @@ impl Problem {
         match self {
             Problem::NotInstalled
             | Problem::ExtensionOff
+            | Problem::Unusable(_)
             | Problem::LedAway { .. }
             | Problem::Missing(_)
             | Problem::Altered(_) => true,
@@ -61,6 +64,7 @@ impl Problem {
         match self {
             Problem::NotInstalled => "not-installed",
             Problem::ExtensionOff => "extension-off",
+            Problem::Unusable(_) => "config-unusable",
             Problem::LedAway { .. } => "led-away",
             Problem::TooOld => "git-too-old",
             Problem::Missing(_) => "missing",
@@ -79,6 +83,7 @@ impl fmt::Display for Problem {
             Problem::ExtensionOff => f.write_str(
                 "extensions.worktreeConfig is off, so git does not read the worktree's configuration",
             ),
+            Problem::Unusable(why) => write!(f, "the worktree's own configuration {why}"),
             Problem::LedAway { key, value } => {
                 write!(f, "the worktree's own configuration sets {key} to `{value}`")
             }
@@ -139,6 +144,10 @@ pub fn inspect(site: &Site<'_>, git: Option<Version>) -> Result<Inspection> {
 }
 
 fn route(site: &Site<'_>, problems: &mut Vec<Problem>) -> Result<Option<Route>> {
+    if let Some(why) = site.flaw() {
+        problems.push(Problem::Unusable(why));
+        return Ok(None);
+    }
     let named = site.setting(HOOKS_PATH)?;
     if named.as_deref().map(Path::new) == Some(&site.directory()) {
         return Ok(Some(Route::Directory));

@@ -19,6 +19,7 @@ mod shim;
 use super::{fsx, layout};
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
+use crate::git::populate::inherit_worktree_config;
 use crate::git::version::Version;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -95,6 +96,13 @@ impl Site<'_> {
         format!("{}{}", layout::WORKTREE_PREFIX, self.short_id)
     }
 
+    /// What keeps the worktree's own configuration from being read, or written by us.
+    fn flaw(&self) -> Option<&'static str> {
+        let keys = QUIET.map(|(key, _)| key);
+        let keys = [&keys[..], &[HOOKS_PATH]].concat();
+        self.repo.worktree_config_flaw(&self.admin_name(), &keys)
+    }
+
     fn setting(&self, key: &str) -> Result<Option<String>> {
         self.repo.worktree_setting(&self.admin_name(), key)
     }
@@ -118,6 +126,14 @@ pub fn install(site: &Site<'_>, program: &Path, route: Route) -> Result<()> {
     })?;
     site.repo.enable_worktree_config()?;
     let admin = site.admin_name();
+    if site.flaw().is_some() {
+        fsx::set_aside(&site.repo.worktree_config(&admin))?;
+        // Sparse patterns and the like come from where they came from at spawn; what cannot be built on stays out.
+        inherit_worktree_config(site.repo, &site.repo.admin_dir(&admin))?;
+        if site.flaw().is_some() {
+            fsx::set_aside(&site.repo.worktree_config(&admin))?;
+        }
+    }
     site.repo.remove_worktree_settings(&admin, shim::SECTION)?;
     let mut settings: Vec<(String, String)> =
         QUIET.map(|(key, value)| (key.into(), value.into())).into();
