@@ -28,6 +28,7 @@ pub mod refs;
 pub mod repo;
 pub mod restage;
 pub mod salvage;
+mod sharing;
 pub mod show;
 mod swept;
 pub mod trailer;

@@ -8,6 +8,7 @@ pub use env::Env;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::identity::Identities;
+use crate::proc;
 use chrono::{DateTime, Utc};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -94,11 +95,7 @@ impl Ctx {
     /// # Errors
     /// Those of [`Repo::from_env`] and [`Env::of_process`].
     pub fn of_process() -> Result<Ctx> {
-        Ok(Ctx::new(
-            Repo::from_env()?,
-            Env::of_process()?,
-            Seams::real(),
-        ))
+        Ctx::shared(Repo::from_env()?)
     }
 
     /// The surroundings of this process; a repository whose main worktree is not where it should be is
@@ -107,11 +104,14 @@ impl Ctx {
     /// # Errors
     /// Those of [`Repo::from_env_to_examine`] and [`Env::of_process`].
     pub fn to_examine() -> Result<Ctx> {
-        Ok(Ctx::new(
-            Repo::from_env_to_examine()?,
-            Env::of_process()?,
-            Seams::real(),
-        ))
+        Ctx::shared(Repo::from_env_to_examine()?)
+    }
+
+    /// The surroundings of this process, which from now on leaves what it makes to whom the repository is shared
+    /// with.
+    fn shared(repo: Repo) -> Result<Ctx> {
+        proc::change_umask(|umask| repo.shared_umask(umask))?;
+        Ok(Ctx::new(repo, Env::of_process()?, Seams::real()))
     }
 
     /// Surroundings made by hand.

@@ -21,4 +21,20 @@ pub mod signals;
 mod tail;
 pub mod warden;
 
+use rustix::fs::Mode;
+use rustix::process::umask;
+
+/// Replaces the umask of this process by what `wanted` makes of it, if anything. Children inherit it.
+///
+/// # Errors
+/// Those of `wanted`.
+pub fn change_umask<E>(wanted: impl FnOnce(u32) -> Result<Option<u32>, E>) -> Result<(), E> {
+    // It cannot be read without being set.
+    let present = umask(Mode::RWXG | Mode::RWXO);
+    let wanted = wanted(present.bits());
+    let next = wanted.as_ref().ok().copied().flatten();
+    umask(next.map_or(present, Mode::from_bits_truncate));
+    wanted.map(drop)
+}
+
 pub use job::{AGENT_VARIABLES, End, Finished, Job, run};

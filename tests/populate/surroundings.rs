@@ -30,6 +30,26 @@ fn the_umask_is_obeyed() {
     assert_same_files(&ours, &theirs);
 }
 
+#[test]
+fn a_repository_that_is_shared_with_a_group_stays_so() {
+    let repo = TestRepo::with_commit();
+    repo.git(["init", "--quiet", "--shared=group"]);
+    let words = "umask 022
+        chmod -R g+w .git
+        for _ in 1 2 3 4; do \"$agent\" spawn \"$task\" --format=json; done
+        find .git/objects .git/refs .git/logs .git/worktrees .git/agents/*.lock \\
+            ! -perm -g+w ! -path '*/objects/??/*' ! -path '*/pack/*' >&2";
+    let output = script(&repo, &mut isolated("sh", &repo.path()), words);
+    assert!(output.status.success(), "{}", describe(&output));
+    let closed = String::from_utf8_lossy(&output.stderr);
+    let closed: Vec<_> = closed
+        .lines()
+        .filter(|line| line.starts_with(".git"))
+        .collect();
+    assert_eq!(closed, [""; 0]);
+    assert!(repo.path().join(".git/agents/ledger.lock").is_file());
+}
+
 /// Needs a user namespace that may mount; where there is none, nothing is tested.
 #[test]
 fn a_full_disk_leaves_nothing_behind() {
