@@ -182,6 +182,37 @@ fn without_an_identity_one_stands_in_and_a_warning_says_so() {
 }
 
 #[test]
+fn dates_are_read_as_git_reads_them() {
+    let repo = TestRepo::with_commit();
+    let task = repo.task_file(TASK);
+    let spawn = |date: &str| {
+        let mut command = agent_command(&repo.path());
+        command
+            .env("GIT_COMMITTER_DATE", date)
+            .args(["spawn", &task]);
+        command
+    };
+    for (date, read) in [
+        ("2026-01-02T03:04:05 -0930", "2026-01-02 03:04:05 -0930"),
+        ("1600000000 +0545", "2020-09-13 18:11:40 +0545"),
+    ] {
+        assert!(spawn(date).output().expect("starts").status.success());
+        let newest = repo.git([
+            "for-each-ref",
+            "--sort=-version:refname",
+            "refs/heads/agent",
+        ]);
+        let newest = newest.lines().next().expect("a branch").to_owned();
+        let said = repo.git(["log", "-1", "--format=%ci", &newest[..40]]);
+        assert_eq!(said, read);
+    }
+    assert!(spawn("").output().expect("starts").status.success());
+    let error = refused(spawn("garbage"), "git-failed", 4);
+    let causes = error["error"]["causes"].to_string();
+    assert!(causes.contains("invalid date format: garbage"), "{causes}");
+}
+
+#[test]
 fn a_shallow_clone_works() {
     let repo = TestRepo::with_commit();
     repo.write("more.txt", "more\n");

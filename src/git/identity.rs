@@ -1,9 +1,8 @@
 //! Who git says we are.
 
-use super::Repo;
 use super::objects::Identity;
-use super::repo::failed;
-use crate::error::Result;
+use super::{Repo, command};
+use crate::error::{Code, Error, Result};
 
 /// Author and committer for a commit of ours.
 #[derive(Clone, Debug)]
@@ -75,11 +74,42 @@ impl Repo {
                     stand_in: true,
                 })
             }
-            (Err(error), _) | (_, Err(error)) => {
-                Err(failed("could not find out who you are", error))
-            }
+            // Git reads more forms of a date than libgit2, and says what is wrong with the rest.
+            _ => Ok(Identities {
+                author: self.identity_by_git("GIT_AUTHOR_IDENT")?,
+                committer: self.identity_by_git("GIT_COMMITTER_IDENT")?,
+                stand_in: false,
+            }),
         }
     }
+
+    /// One of the identities of git-var(1).
+    fn identity_by_git(&self, variable: &str) -> Result<Identity> {
+        let mut command = self.plumbing();
+        command.args(["var", variable]);
+        let said = command::successful(command)?;
+        let said = String::from_utf8_lossy(&said);
+        parse(said.trim_end()).ok_or_else(|| {
+            Error::new(Code::GitFailed, "could not find out who you are")
+                .because(said.clone().into_owned())
+        })
+    }
+}
+
+/// Reads `<name> <<email>> <seconds> <zone>`.
+fn parse(line: &str) -> Option<Identity> {
+    let (who, when) = line.rsplit_once("> ")?;
+    let (name, email) = who.split_once(" <")?;
+    let (seconds, zone) = when.split_once(' ')?;
+    let (sign, zone) = zone.split_at_checked(1)?;
+    let (hours, minutes) = zone.split_at_checked(2)?;
+    let minutes = hours.parse::<i32>().ok()? * 60 + minutes.parse::<i32>().ok()?;
+    Some(Identity {
+        name: name.to_owned(),
+        email: email.to_owned(),
+        seconds: seconds.parse().ok()?,
+        offset_minutes: if sign == "-" { -minutes } else { minutes },
+    })
 }
 
 fn plain(signature: &git2::Signature<'_>) -> Identity {

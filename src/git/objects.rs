@@ -1,6 +1,6 @@
 //! Reading and writing objects, raw: bytes in, names out.
 
-use super::repo::{failed, from_git2, to_git2};
+use super::repo::{failed, from_git2, to_git2, words};
 use super::swept::despite_sweeping;
 use super::{Repo, tree};
 use crate::domain::oid::Oid;
@@ -250,5 +250,5 @@ impl Repo {
 fn corrupt(oid: Oid, kind: &str, error: git2::Error) -> Error {
     Error::new(Code::RepoCorrupt, format!("could not read {kind} {oid}"))
         .hint("to check the repository, run git fsck")
-        .because(error)
+        .because(words(&error))
 }

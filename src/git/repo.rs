@@ -146,7 +146,7 @@ impl Repo {
                 format!("`{revision}` names no commit of this repository"),
             )
             .hint("to see what there is, run git branch --all")
-            .because(error)
+            .because(words(&error))
         };
         let (object, reference) = match self.inner.revparse_ext(revision) {
             Ok(found) => found,
@@ -206,5 +206,10 @@ pub(in crate::git) fn failed(what: &str, error: git2::Error) -> Error {
         (_, ErrorClass::Os) if text.contains("read-only file system") => Code::RepoReadOnly,
         _ => Code::GitFailed,
     };
-    Error::new(code, what).because(error)
+    Error::new(code, what).because(words(&error))
+}
+
+/// What libgit2 says, without its numbers for it.
+pub(in crate::git) fn words(error: &git2::Error) -> String {
+    error.message().trim_end_matches(';').to_owned()
 }
