@@ -3,6 +3,7 @@
 use crate::support::TestRepo;
 use crate::support::agent::describe;
 use git_agent::error::{Code, Error};
+use serde_json::Value;
 
 /// The table that `docs/errors.md` must hold.
 fn table() -> String {
@@ -58,13 +59,68 @@ fn what_is_not_for_people_is_not_what_they_meant() {
     }
     insta::assert_snapshot!(describe(&repo.agent(&["comit"])), @r"
     ------- stderr -------
-    error: unrecognized subcommand 'comit'
-
-      tip: a similar subcommand exists: 'commit'
-
-    Usage: git agent [OPTIONS] <COMMAND>
-
-    For more information, try '--help'.
+    error[usage]: unrecognized subcommand 'comit'
+    hint: a similar subcommand exists: 'commit'
+    hint: usage: git agent [OPTIONS] <COMMAND>
+    hint: to see what it takes, run git agent -h
     [exit status: 2]
     ");
+}
+
+#[test]
+fn misuse_is_an_error_like_any_other() {
+    let repo = TestRepo::with_commit();
+    let text = |arguments: &[&str]| describe(&repo.agent(arguments));
+    insta::assert_snapshot!(text(&["merge"]), @r"
+    ------- stderr -------
+    error[usage]: the following required arguments were not provided: <AGENT>
+    hint: usage: git agent merge <AGENT>
+    hint: to see what it takes, run git agent merge -h
+    [exit status: 2]
+    ");
+    insta::assert_snapshot!(text(&["list", "--state=runing"]), @r"
+    ------- stderr -------
+    error[usage]: invalid value 'runing' for '--state <STATE>': the states are spawning, running, done, failed, merged, rejected, discarded
+    hint: to see what it takes, run git agent list -h
+    [exit status: 2]
+    ");
+    for arguments in [
+        &["bogus", "--format=json"][..],
+        &["--format", "json", "bogus"],
+        &["merge", "--format", "ndjson"],
+        &["log", "--format=json"],
+        &["merge", "--squash", "--no-ff", "x", "--format=json"],
+        &["run", "--bogus", "--format=json", "--", "true"],
+        &["hooks", "--format=json"],
+        &["--format=json", "hooks"],
+        &["--format=json"],
+    ] {
+        let output = repo.agent(arguments);
+        assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
+        assert!(output.stdout.is_empty());
+        let error: Value = serde_json::from_slice(&output.stderr)
+            .unwrap_or_else(|_| panic!("one JSON object: {}", describe(&output)));
+        assert_eq!(error["error"]["code"], "usage", "{error}");
+        let message = error["error"]["message"].as_str().expect("a message");
+        assert!(!message.is_empty() && !message.contains('\n'), "{error}");
+        assert!(!message.contains("sweep"), "{error}");
+        let hints = error["error"]["hints"].as_array().expect("hints");
+        assert!(hints.iter().all(|hint| hint != "usage: "), "{error}");
+    }
+}
+
+#[test]
+fn help_and_version_are_answers_in_every_format() {
+    let repo = TestRepo::with_commit();
+    for (arguments, begin) in [
+        (&["--version", "--format=json"][..], "git-agent "),
+        (&["--format=json", "-h"], "Gives every coding agent"),
+        (&["merge", "--help"], "Land an agent's work"),
+        (&["help", "merge"], "Land an agent's work"),
+    ] {
+        let output = repo.agent(arguments);
+        assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.starts_with(begin), "{said}");
+    }
 }

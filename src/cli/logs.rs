@@ -24,7 +24,6 @@ pub(super) struct LogsArgs {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: LogsArgs) -> Result<Exit> {
-    ui.refuse_sarif()?;
     let options = LogOptions {
         agent: args.agent.agent,
         run: args.run,

@@ -8,6 +8,7 @@ mod decide;
 mod diff;
 mod discard;
 mod doctor;
+mod format;
 mod gc;
 mod hook;
 mod hooks;
@@ -16,6 +17,7 @@ mod init;
 mod list;
 mod logs;
 mod merge;
+mod misuse;
 mod overlap;
 mod ps;
 mod receive;
@@ -42,8 +44,8 @@ mod verify;
 mod wait;
 mod watch;
 
-use clap::error::{ContextKind, ContextValue};
-use clap::{CommandFactory, Parser};
+use crate::error::{Exit, Result};
+use clap::Parser;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use ui::{Format, Ui};
@@ -69,31 +71,22 @@ struct Cli {
 
 /// Runs one command line and gives the status to end with.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(arguments) {
-        Ok(cli) => cli,
-        Err(error) => return ExitCode::from(ui::usage(&without_hidden_verbs(error)).code()),
+    let arguments: Vec<_> = arguments.into_iter().collect();
+    let exit = match Cli::try_parse_from(&arguments) {
+        Ok(cli) => {
+            let mut ui = Ui::of_process(cli.format);
+            run(cli.command, &mut ui).unwrap_or_else(|error| ui.fail(&error))
+        }
+        Err(error) => misuse::show(error, &arguments),
     };
-    let mut ui = Ui::of_process(cli.format);
-    let exit = dispatch(cli.command, &mut ui).unwrap_or_else(|error| ui.fail(&error));
     ExitCode::from(exit.code())
 }
 
-/// Takes what is not for people out of what clap takes for the word that was meant.
-fn without_hidden_verbs(mut error: clap::Error) -> clap::Error {
-    let verbs = Cli::command();
-    let is_shown = |word: &String| {
-        verbs
-            .find_subcommand(word)
-            .is_some_and(|verb| !verb.is_hide_set())
-    };
-    if let Some(ContextValue::Strings(mut words)) = error.remove(ContextKind::SuggestedSubcommand) {
-        words.retain(is_shown);
-        if words.is_empty() {
-            error.remove(ContextKind::Suggested);
-        } else {
-            let words = ContextValue::Strings(words);
-            error.insert(ContextKind::SuggestedSubcommand, words);
-        }
+/// Runs a command whose answer can be written in the format that was asked for. Whether it can is known
+/// before anything is done.
+fn run(command: Command, ui: &mut Ui) -> Result<Exit> {
+    if !matches!(command, Command::Verify(_)) {
+        ui.refuse_sarif()?;
     }
-    error
+    dispatch(command, ui)
 }

@@ -17,7 +17,6 @@ pub(super) struct StopArgs {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &StopArgs) -> Result<Exit> {
-    ui.refuse_sarif()?;
     ui.answer(&stop::stop(ctx, &args.agents, args.kill)?)?;
     Ok(Exit::Yes)
 }

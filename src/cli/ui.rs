@@ -3,11 +3,11 @@
 //! Standard output carries the answer, standard error the narration, in every format; after a failure
 //! standard output is empty. A reader that goes away ends the program quietly.
 
+pub(super) use super::format::Format;
 use super::style::{BAD, HINT, WARN, paint};
 use crate::error::{Code, Error, Exit, Result};
 use crate::ops::run::Echo;
 use anstream::{AutoStream, ColorChoice};
-use clap::ValueEnum;
 use rustix::stdio::{stderr, stdout};
 use serde_json::{Value, json};
 use std::fs::File;
@@ -16,19 +16,6 @@ use std::os::fd::BorrowedFd;
 
 /// What empties a terminal and goes to its top (ECMA-48: ED, CUP).
 const CLEAR: &str = "\x1b[2J\x1b[H";
-
-/// How answers are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Format {
-    /// For people.
-    Text,
-    /// One object.
-    Json,
-    /// One object per line.
-    Ndjson,
-    /// SARIF 2.1.0, for answers that are findings.
-    Sarif,
-}
 
 /// Something a command answers.
 pub(super) trait Answer {
@@ -74,8 +61,7 @@ impl Ui {
         self.format
     }
 
-    /// Refuses to begin what takes long, or cannot be taken back, and has no answer in the format that was
-    /// asked for.
+    /// Refuses to begin what has no findings to answer, where those were asked for.
     pub(super) fn refuse_sarif(&self) -> Result<()> {
         match self.format {
             Format::Sarif => Err(no_findings()),
@@ -177,16 +163,6 @@ impl Ui {
     fn narrate(&mut self, text: &str) {
         let _ = self.err.write_all(text.as_bytes());
         let _ = self.err.flush();
-    }
-}
-
-/// Shows what clap has to say: help and version are answers, the rest is misuse.
-pub(super) fn usage(error: &clap::Error) -> Exit {
-    let _ = error.print();
-    if error.use_stderr() {
-        Code::Usage.exit()
-    } else {
-        Exit::Yes
     }
 }
 

@@ -1,5 +1,6 @@
 //! `git agent verify`
 
+use super::format::with_sarif;
 use super::render::verify::artefacts_missing;
 use super::ui::{Format, Ui};
 use crate::domain::task::parse_duration;
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 /// Judge an agent's work: bundle, scope, provenance, merge, check commands, ledger
 #[derive(Debug, clap::Args)]
+#[command(arg = with_sarif())]
 pub(super) struct VerifyArgs {
     /// Agent: its id or a prefix of 4 digits or more, its name, its branch or its worktree
     #[arg(value_name = "AGENT", required_unless_present = "ci")]

@@ -24,7 +24,6 @@ pub(super) struct WaitArgs {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: WaitArgs) -> Result<Exit> {
-    ui.refuse_sarif()?;
     let report = wait::wait(
         ctx,
         &WaitOptions {

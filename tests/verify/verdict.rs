@@ -1,5 +1,5 @@
 use super::{Agent, codes, report};
-use crate::support::agent::{SHARED_TASK, describe};
+use crate::support::agent::{SHARED_TASK, TASK, agent_command, describe};
 use crate::support::{TestRepo, assert_unchanged, snapshot};
 use serde_json::Value;
 
@@ -133,4 +133,49 @@ fn sarif_has_a_rule_for_every_result() {
     assert!(rules.iter().any(|rule| rule["id"] == result["ruleId"]));
     let output = agent.repo.agent(&["list", "--format=sarif"]);
     super::refused_json(&output, "usage", 2);
+}
+
+#[test]
+fn sarif_is_refused_before_anything_is_done_where_there_are_no_findings() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "pub fn two() {}\n");
+    agent.commit("two");
+    agent.repo.agent_json(&["done", &agent.id]);
+    let task = agent.repo.task_file(TASK);
+    let before = agent.repo.git(["for-each-ref"]);
+    for arguments in [
+        &["spawn", &task][..],
+        &["merge", &agent.id],
+        &["defer", &agent.id],
+        &["reject", &agent.id],
+        &["discard", &agent.id],
+        &[
+            "send",
+            "--type=notify",
+            "--to=all",
+            "--payload",
+            "message=m",
+        ],
+        &["receive"],
+        &["gc", "--yes"],
+    ] {
+        let output = agent.repo.agent(&[arguments, &["--format=sarif"]].concat());
+        super::refused_json(&output, "usage", 2);
+        assert_eq!(agent.repo.git(["for-each-ref"]), before, "{arguments:?}");
+    }
+    assert!(!agent.repo.path().join(".git/agents/mail.lock").exists());
+    let help = |verb: &str| {
+        let said = describe(&agent.repo.agent(&[verb, "-h"]));
+        said.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert!(help("verify").contains("text, json, ndjson, sarif"));
+    for verb in ["spawn", "merge", "list", "check"] {
+        assert!(!help(verb).contains("sarif"), "{verb}");
+    }
+    let first = agent_command(&agent.repo.path())
+        .args(["--format=sarif", "verify", &agent.id])
+        .output()
+        .expect("git-agent starts");
+    let log: Value = serde_json::from_slice(&first.stdout).expect("JSON");
+    assert_eq!(log["version"], "2.1.0");
 }

@@ -78,7 +78,6 @@ In the command, {prompt}, {prompt_file}, {model}, {max_iterations}, {worktree} a
 prompt is on standard input unless one of the first two names it.";
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs) -> Result<Exit> {
-    ui.refuse_sarif()?;
     let quiet = args.manner.quiet;
     if args.dry_run {
         return args.read(ctx)?.outline(ctx, ui);
