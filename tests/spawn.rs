@@ -1,7 +1,7 @@
 //! `spawn` on real repositories, with git as the witness.
 
 use crate::support::agent::{SHARED_TASK, TASK, agent_command, describe};
-use crate::support::{TestRepo, assert_unchanged, git_in, snapshot};
+use crate::support::{TestRepo, assert_unchanged, git_in, git_output, snapshot};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -136,6 +136,23 @@ fn a_dry_run_changes_nothing() {
     assert!(output.status.success(), "{}", describe(&output));
     assert!(String::from_utf8_lossy(&output.stdout).contains("refs/heads/agent/"));
     assert_unchanged(&before, &snapshot(&repo.path()), "a dry run");
+}
+
+#[test]
+fn a_branch_name_that_git_refuses_is_refused() {
+    let repo = TestRepo::with_commit();
+    let task = repo.task_file(TASK);
+    for name in ["HEAD", "head", "HEAD/x", "x/HEAD", "a..b", "x.lock", "x"] {
+        let git = git_output(&repo.path(), ["check-ref-format", "--branch", name]);
+        let output = repo.agent(&["spawn", "--dry-run", "--branch", name, &task]);
+        assert_eq!(output.status.success(), git.status.success(), "{name}");
+        if !git.status.success() {
+            let said = describe(&output);
+            assert!(said.contains("error[branch-invalid]"), "{said}");
+        }
+    }
+    let output = repo.agent(&["spawn", "--branch=refs/heads/HEAD", &task]);
+    assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
 }
 
 #[test]

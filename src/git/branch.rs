@@ -26,7 +26,7 @@ pub fn full_name(branch: &str) -> Result<String> {
         Some("it must not begin with `-`, `.` or `/`")
     } else if full.len() > LONGEST_NAME {
         Some("it is too long")
-    } else if !git2::Reference::is_valid_name(&full) || short.is_empty() {
+    } else if !git2::Reference::is_valid_name(&full) || matches!(short, "" | "HEAD") {
         Some("git check-ref-format refuses it")
     } else {
         None
