@@ -23,7 +23,7 @@ use std::time::Duration;
 
 pub use check::TaskOptions;
 pub use draft::TaskDraft;
-pub use duration::parse_duration;
+pub use duration::{duration_text, parse_duration};
 
 /// More problems than this are counted, not shown.
 const SHOWN_PROBLEMS: usize = 20;

@@ -28,7 +28,7 @@ use std::time::Duration;
 const TRASH_AGE: i64 = 86_400;
 
 /// What the caller asked for.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GcOptions {
     /// Also agents that were rejected this long ago.
     pub older_than: Option<Duration>,
@@ -41,6 +41,7 @@ pub struct GcPlan {
     items: Vec<(GcItem, Option<DiscardPlan>)>,
     around: Around,
     expiry: Option<ExpiryPlan>,
+    options: GcOptions,
     trash: Vec<String>,
     interrupted: bool,
 }
@@ -64,6 +65,9 @@ pub struct GcReport {
     /// Names in the trash that are still to be deleted.
     #[serde(skip)]
     pub doomed: Vec<String>,
+    /// What the caller asked for.
+    #[serde(skip)]
+    pub options: GcOptions,
 }
 
 /// What becomes of one agent.
@@ -135,6 +139,7 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
         items,
         around,
         expiry,
+        options,
         trash: trash::left_behind(common, ctx.now().timestamp() - TRASH_AGE),
         interrupted: Journal::any(common),
     })
@@ -151,6 +156,7 @@ impl GcPlan {
             trash: self.trash.len(),
             spawning: self.interrupted,
             doomed: Vec::new(),
+            options: self.options,
         }
     }
 }

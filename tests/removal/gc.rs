@@ -334,3 +334,26 @@ fn what_somebody_takes_while_others_are_swept_is_kept() {
         "{report:?}"
     );
 }
+
+#[test]
+fn what_is_hinted_does_what_was_shown() {
+    let agent = Agent::new();
+    work(&agent);
+    declare(&agent, "done", "--summary");
+    agent.repo.agent_json(&["reject", &agent.id]);
+    let shown = |arguments: &[&str]| {
+        let output = agent.repo.agent(&[&["gc"][..], arguments].concat());
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let text = shown(&["--older-than=0s", "--expire-salvage=90d"]);
+    let (_, hint) = text.split_once("to do it: git agent ").expect("a hint");
+    assert_eq!(hint, "gc --older-than 0s --expire-salvage 90d --yes\n");
+    let words: Vec<_> = hint.split_whitespace().collect();
+    assert!(agent.repo.agent(&words).status.success());
+    assert_gone(&agent, "gc --yes");
+    let text = shown(&["--expire-salvage=0d"]);
+    assert!(
+        text.ends_with("git agent gc --expire-salvage 0s --yes\n"),
+        "{text}"
+    );
+}

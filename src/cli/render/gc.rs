@@ -4,7 +4,8 @@ use super::table::{Cell, Table};
 use crate::cli::style::{BOLD, HINT, paint};
 use crate::cli::terminal::width;
 use crate::cli::ui::Answer;
-use crate::ops::gc::GcReport;
+use crate::domain::task::duration_text;
+use crate::ops::gc::{GcOptions, GcReport};
 use serde_json::{Value, json};
 
 impl Answer for GcReport {
@@ -45,12 +46,10 @@ impl Answer for GcReport {
         let expirable = salvage.iter().any(|item| item.action == "expire");
         if self.dry_run && (removable || expirable || self.trash > 0 || self.spawning) {
             let hint = paint(HINT, "to do it:");
-            let more = if expirable {
-                "--expire-salvage <AGE> "
-            } else {
-                ""
-            };
-            text.push_str(&format!("{hint} git agent gc {more}--yes\n"));
+            text.push_str(&format!(
+                "{hint} git agent gc{} --yes\n",
+                given(self.options)
+            ));
         }
         text
     }
@@ -64,4 +63,15 @@ impl Answer for GcReport {
         let salvage = self.salvage.iter().flatten().map(|item| json!(item));
         agents.chain(salvage).collect()
     }
+}
+
+/// The options once more, so that what is done is what was shown.
+fn given(options: GcOptions) -> String {
+    [
+        ("--older-than", options.older_than),
+        ("--expire-salvage", options.expire_salvage),
+    ]
+    .into_iter()
+    .filter_map(|(option, span)| Some(format!(" {option} {}", duration_text(span?))))
+    .collect()
 }

@@ -39,6 +39,14 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs(seconds))
 }
 
+/// A span of time of whole seconds as [`parse_duration`] reads it, in one unit.
+pub fn duration_text(span: Duration) -> String {
+    let seconds = span.as_secs();
+    let fits = |(_, length): &&(char, u64)| seconds > 0 && seconds.is_multiple_of(*length);
+    let &(unit, length) = UNITS.iter().find(fits).unwrap_or(&('s', 1));
+    format!("{}{unit}", seconds / length)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,5 +80,14 @@ mod tests {
         ] {
             assert!(parse_duration(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_span_is_written_as_it_is_read() {
+        for text in ["0s", "59s", "90s", "5m", "36h", "30d", "2w"] {
+            let span = parse_duration(text).expect("a span");
+            assert_eq!(duration_text(span), text);
+        }
+        assert_eq!(duration_text(Duration::from_secs(86_400)), "1d");
     }
 }
