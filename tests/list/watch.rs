@@ -71,6 +71,14 @@ impl OnTerminal {
         self.seen.drain(..end);
     }
 
+    /// All that was drawn by a program that ends by itself.
+    fn all_of_it(mut self) -> String {
+        assert_eq!(self.child.wait().expect("ends").code(), Some(0));
+        drop(self.terminal);
+        let pieces: Vec<u8> = self.pieces.iter().flatten().collect();
+        String::from_utf8(pieces).expect("UTF-8")
+    }
+
     fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id()).expect("a pid");
         kill_process(Pid::from_raw(pid).expect("a pid"), signal).expect("signalled");
@@ -141,4 +149,28 @@ fn it_wants_a_terminal() {
         assert!(error.contains("git agent list --format ndjson"), "{error}");
         assert!(output.stdout.is_empty());
     }
+}
+
+#[test]
+fn a_long_name_leaves_room_for_the_others() {
+    let repo = TestRepo::with_commit();
+    repo.spawn_task(TASK, &["--name", &"n".repeat(63)]);
+    repo.spawn_task(TASK, &["--name=fixer"]);
+    let seen = OnTerminal::start(&repo, &["list"], 80, 24).all_of_it();
+    let text = anstream::adapter::strip_str(&seen).to_string();
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines.len(), 3, "{text}");
+    assert!(
+        lines.iter().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
+    assert!(
+        lines[0].contains("VERDICT") || lines[0].contains("SCOPE"),
+        "{text}"
+    );
+    assert!(
+        lines[1].contains(" nnnnnnnnnnn") && lines[1].contains("…  running"),
+        "{text}"
+    );
+    assert!(lines[2].contains(" fixer  "), "{text}");
 }

@@ -20,6 +20,9 @@ const YIELDING: &[&str] = &[
     "ROLE", "BUNDLE", "AGE", "AHEAD", "OVERLAP", "DIRTY", "SCOPE", "VERDICT",
 ];
 
+/// An id and the first twelve characters of a name, as the matrix of overlaps shows them.
+const LEAST_HANDLE: usize = 8 + 1 + 12;
+
 impl Answer for ListReport {
     fn text(&self) -> String {
         let mut listing = Listing::new();
@@ -51,7 +54,8 @@ pub(in crate::cli) struct Listing(Table);
 
 impl Listing {
     pub(in crate::cli) fn new() -> Listing {
-        Listing(Table::new(TITLES.to_vec(), width()).yielding(YIELDING))
+        let table = Table::new(TITLES.to_vec(), width()).yielding(YIELDING);
+        Listing(table.shrinking("AGENT", LEAST_HANDLE))
     }
 
     pub(in crate::cli) fn push(&mut self, agent: &ListedAgent) {

@@ -1,5 +1,6 @@
-//! Tables: columns as wide as their widest cell, the last one cut where the terminal ends. Columns that
-//! may yield are left out when they are empty, and one after the other where the terminal is narrow.
+//! Tables: columns as wide as their widest cell, the last one cut where the terminal ends. Where the terminal
+//! is narrow a column that may shrink is cut too, and then columns that may yield are left out, one after the
+//! other; those are left out as well when they are empty.
 
 use crate::cli::style::{BOLD, paint};
 use unicode_width::UnicodeWidthStr;
@@ -15,6 +16,7 @@ pub(super) struct Table {
     header: Vec<&'static str>,
     rows: Vec<Vec<Cell>>,
     yielding: Vec<&'static str>,
+    shrinking: Option<(usize, usize)>,
     width: usize,
 }
 
@@ -46,6 +48,7 @@ impl Table {
             header,
             rows: Vec::new(),
             yielding: Vec::new(),
+            shrinking: None,
             width,
         }
     }
@@ -53,6 +56,13 @@ impl Table {
     /// Names the columns that are left out when empty or when the line gets too long, the first one first.
     pub(super) fn yielding(mut self, titles: &[&'static str]) -> Table {
         self.yielding = titles.to_vec();
+        self
+    }
+
+    /// Names the column that is cut, to this width at the least, before others are left out.
+    pub(super) fn shrinking(mut self, title: &str, least: usize) -> Table {
+        let column = self.header.iter().position(|other| *other == title);
+        self.shrinking = column.map(|column| (column, least));
         self
     }
 
@@ -75,14 +85,24 @@ impl Table {
     }
 
     pub(super) fn render(&self) -> String {
-        let widths: Vec<usize> = (0..self.header.len())
+        let mut widths: Vec<usize> = (0..self.header.len())
             .map(|column| {
                 let cells = self.rows.iter().filter_map(|row| row.get(column));
                 let widest = cells.map(|cell| cell.text.width()).max();
                 widest.unwrap_or(0).max(self.header[column].width())
             })
             .collect();
-        let shown = self.shown(&widths);
+        let shown = match self.shrinking {
+            None => self.shown(&widths),
+            Some((column, least)) => {
+                let whole = widths[column];
+                widths[column] = whole.min(least);
+                let shown = self.shown(&widths);
+                let room = self.width.saturating_sub(needed(&widths, &shown));
+                widths[column] = whole.min(widths[column].saturating_add(room));
+                shown
+            }
+        };
         let header: Vec<Cell> = self
             .header
             .iter()
@@ -106,14 +126,7 @@ impl Table {
             .filter(|column| !(yields(*column) && is_empty(*column)))
             .collect();
         for title in &self.yielding {
-            let before: usize = shown
-                .iter()
-                .rev()
-                .skip(1)
-                .map(|column| widths[*column] + GAP)
-                .sum();
-            let last = shown.last().map_or(0, |column| widths[*column].min(LAST));
-            if before.saturating_add(last) <= self.width {
+            if needed(widths, &shown) <= self.width {
                 break;
             }
             shown.retain(|column| self.header[*column] != *title);
@@ -134,8 +147,9 @@ impl Table {
                 line.push_str(&paint(cell.style, &text));
                 continue;
             }
-            line.push_str(&paint(cell.style, &cell.text));
-            let gap = widths[*column] - cell.text.width() + GAP;
+            let text = cut(&cell.text, widths[*column]);
+            line.push_str(&paint(cell.style, &text));
+            let gap = widths[*column] - text.width() + GAP;
             line.extend(std::iter::repeat_n(' ', gap));
             used += widths[*column] + GAP;
         }
@@ -143,6 +157,15 @@ impl Table {
         line.push('\n');
         line
     }
+}
+
+/// How many characters a line of these columns takes when the last one is cut.
+fn needed(widths: &[usize], shown: &[usize]) -> usize {
+    let Some((last, before)) = shown.split_last() else {
+        return 0;
+    };
+    let before: usize = before.iter().map(|column| widths[*column] + GAP).sum();
+    before + widths[*last].min(LAST)
 }
 
 /// As much of a text as fits into that many columns of a terminal, with `…` where it was cut.
@@ -206,6 +229,34 @@ mod tests {
         insta::assert_snapshot!(plain(&table(30)), @r"
         ID        TASK
         6a48ca7b  Add a flag to the l…
+        ");
+    }
+
+    #[test]
+    fn a_column_shrinks_before_others_yield_and_no_more_than_it_must() {
+        let long = |width| {
+            let mut table = table(width).shrinking("ID", 10);
+            table.push(
+                ["a-name-of-20-letters", "auditor", "", "Look"]
+                    .map(Cell::plain)
+                    .into(),
+            );
+            plain(&table)
+        };
+        insta::assert_snapshot!(long(50), @r"
+        ID                    ROLE        TASK
+        6a48ca7b              edit-local  Add a flag to t…
+        a-name-of-20-letters  auditor     Look
+        ");
+        insta::assert_snapshot!(long(40), @r"
+        ID          ROLE        TASK
+        6a48ca7b    edit-local  Add a flag to t…
+        a-name-of…  auditor     Look
+        ");
+        insta::assert_snapshot!(long(30), @r"
+        ID            TASK
+        6a48ca7b      Add a flag to t…
+        a-name-of-2…  Look
         ");
     }
 
