@@ -143,6 +143,20 @@ fn a_dry_run_prints_the_command_line_and_makes_nothing() {
 }
 
 #[test]
+fn a_dry_run_needs_no_host() {
+    let repo = TestRepo::with_commit();
+    let task = repo.task_file(TASK);
+    let output = agent_command(&repo.path())
+        .env("PATH", repo.path().with_file_name("no-programs"))
+        .args(["run", &task, "--host=claude", "--sandbox=off", "--dry-run"])
+        .output()
+        .expect("git-agent starts");
+    assert!(output.status.success(), "{}", describe(&output));
+    let line = String::from_utf8_lossy(&output.stdout);
+    assert!(line.starts_with("claude -p "), "{line}");
+}
+
+#[test]
 fn a_host_that_is_not_installed_is_named() {
     let repo = TestRepo::with_commit();
     let task = repo.task_file(TASK);

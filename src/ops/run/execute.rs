@@ -5,7 +5,7 @@ use super::post::Postman;
 use super::report::{Ended, RunReport};
 use super::stage::Stage;
 use super::start_report::StartReport;
-use super::{RunPlan, Worker, record};
+use super::{RunPlan, Worker, record, require_command};
 use crate::domain::agent::{Agent, Move};
 use crate::domain::event::{Isolation, Started, What};
 use crate::domain::run::{Outcome, Run};
@@ -42,9 +42,10 @@ pub struct Echo<'a> {
 /// Carries out a plan and waits for the end. The calling thread is the one that the command's life hangs on.
 ///
 /// # Errors
-/// Those of [`spawn::execute`]; `run-active`, `agent-state`, and those of the ledger and the file system. A
+/// `command-not-found`; those of [`spawn::execute`]; `run-active`, `agent-state`, and those of the ledger and the file system. A
 /// command that fails is no error.
 pub fn execute(ctx: &Ctx, mut plan: RunPlan, echo: Echo<'_>) -> Result<RunReport> {
+    require_command(ctx, &plan.commission.command)?;
     let (id, made) = match &plan.worker {
         Worker::Known(agent) => (agent.spawn_commit, None),
         Worker::New(spawn) => {

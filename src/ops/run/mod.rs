@@ -122,7 +122,7 @@ enum Worker {
 ///
 /// # Errors
 /// Those of [`spawn::plan`] for a task; `agent-unknown`, `agent-state`, `recursion-refused`,
-/// `sandbox-unavailable`, `command-not-found`, `usage` for a placeholder that the task leaves empty;
+/// `sandbox-unavailable`, `usage` for no command and for a placeholder that the task leaves empty;
 /// `agent-type-unknown`, `roster-invalid`, `output-outside`, `output-exists`, `prompt-exposed`.
 pub fn plan(
     ctx: &Ctx,
@@ -151,7 +151,7 @@ pub fn plan(
         }
     };
     let task = commission.task();
-    require_command(ctx, &commission.command)?;
+    require_words(&commission.command)?;
     words::require_filled(&commission.command, task)?;
     Ok(RunPlan {
         worker,
@@ -165,12 +165,18 @@ pub fn plan(
     })
 }
 
+fn require_words(command: &[OsString]) -> Result<()> {
+    match command.first().is_some_and(|name| !name.is_empty()) {
+        true => Ok(()),
+        false => Err(Error::new(Code::Usage, "there is no command to run")),
+    }
+}
+
 /// A name without a slash must be on the path. Any other is looked up where the command runs, which need
-/// not exist yet.
+/// not exist yet. Planning does not ask: what would be run can be shown where it is not installed.
 fn require_command(ctx: &Ctx, command: &[OsString]) -> Result<()> {
-    let Some(name) = command.first().filter(|name| !name.is_empty()) else {
-        return Err(Error::new(Code::Usage, "there is no command to run"));
-    };
+    require_words(command)?;
+    let name = &command[0];
     let elsewhere = Path::new(name).components().count() != 1;
     let here = || {
         ctx.env
