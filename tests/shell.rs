@@ -100,6 +100,22 @@ fn installing_twice_changes_nothing_and_strangers_are_left_alone() {
 }
 
 #[test]
+fn a_part_that_is_not_ours_gets_a_warning_and_no_hint() {
+    let user = User::new();
+    let prefix = user.home.path().join("prefix");
+    let directory = prefix.join("share/bash-completion/completions");
+    fs::create_dir_all(&directory).expect("made");
+    fs::write(directory.join("git-agent"), "mine\n").expect("written");
+    let output = user.install(&["--bash", "--dir", prefix.to_str().expect("UTF-8")]);
+    let said = describe(&output).replace(&*directory.to_string_lossy(), "<directory>");
+    insta::assert_snapshot!(said, @r"
+    warning: <directory>/git-agent is not ours and stays
+    ------- stderr -------
+    [exit status: 0]
+    ");
+}
+
+#[test]
 fn the_answer_names_the_places_and_what_is_left_to_do() {
     let user = User::new();
     let output = user.install(&[

@@ -19,7 +19,7 @@ impl Answer for ShellReport {
     }
 }
 
-/// `man: 31 files in …: created`, and those that are not ours.
+/// `man: … (31 created)`, and those that are not ours.
 fn part(part: &PartReport) -> String {
     let label = paint(BOLD, &format!("{}:", part.part));
     let count = |action| {
@@ -38,11 +38,17 @@ fn part(part: &PartReport) -> String {
     .filter(|(count, _)| *count > 0)
     .map(|(count, word)| format!("{count} {word}"))
     .collect();
-    let mut text = format!("{label} {} ({})\n", part.directory, counts.join(", "));
+    let mut text = match counts.is_empty() {
+        true => String::new(),
+        false => format!("{label} {} ({})\n", part.directory, counts.join(", ")),
+    };
     let foreign = part.files.iter();
     for file in foreign.filter(|file| file.action == FileAction::Foreign) {
         let warning = paint(WARN, "warning:");
-        text.push_str(&format!("{warning} {} is not ours and stays\n", file.name));
+        let (directory, name) = (&part.directory, &file.name);
+        text.push_str(&format!(
+            "{warning} {directory}/{name} is not ours and stays\n"
+        ));
     }
     text
 }

@@ -82,7 +82,10 @@ impl ShellReport {
                     .collect(),
             })
             .collect();
-        let mut kinds: Vec<Part> = files.iter().map(|(file, _)| file.part).collect();
+        let ours = files
+            .iter()
+            .filter(|(_, action)| *action != FileAction::Foreign);
+        let mut kinds: Vec<Part> = ours.map(|(file, _)| file.part).collect();
         kinds.dedup();
         ShellReport {
             schema: "git-agent.install-shell/1",
