@@ -116,6 +116,45 @@ fn a_part_that_is_not_ours_gets_a_warning_and_no_hint() {
 }
 
 #[test]
+fn what_takes_one_of_a_few_words_offers_them() {
+    let repo = TestRepo::with_commit();
+    let sandbox = "auto off require strict";
+    let types = "clarify collaborate escalate handoff notify review";
+    for (words, expected) in [
+        (
+            &["list", "--state"][..],
+            "discarded done failed merged rejected running spawning",
+        ),
+        (&["list", "--sort"], "activity age name state"),
+        (&["run", "--host"], "aider claude codex gemini shell"),
+        (&["run", "--sandbox"], sandbox),
+        (&["send", "--type"], types),
+        (&["receive", "--type"], types),
+        (&["send", "--priority"], "critical high low medium"),
+        (
+            &["init", "--host"],
+            "claude codex copilot cursor gemini opencode",
+        ),
+        (&["merge", "--format"], "json ndjson text"),
+        (&["verify", "--format"], "json ndjson sarif text"),
+    ] {
+        let output = repo.agent(&[&["complete", "--"], words, &[""]].concat());
+        let text = String::from_utf8_lossy(&output.stdout);
+        let mut offers: Vec<_> = text
+            .lines()
+            .filter_map(|line| line.split('\t').next())
+            .collect();
+        offers.sort_unstable();
+        assert_eq!(offers.join(" "), expected, "{words:?}");
+        let help = repo.agent(&[words[0], "--help"]);
+        let help = String::from_utf8_lossy(&help.stdout).into_owned();
+        for word in expected.split(' ') {
+            assert!(help.contains(word), "{words:?}: {word}");
+        }
+    }
+}
+
+#[test]
 fn the_answer_names_the_places_and_what_is_left_to_do() {
     let user = User::new();
     let output = user.install(&[

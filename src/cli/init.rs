@@ -1,6 +1,7 @@
 //! `git agent init`
 
 use super::ui::Ui;
+use super::words::one_of;
 use crate::error::{Exit, Result};
 use crate::ops::Ctx;
 use crate::ops::init::{self, InitOptions};
@@ -9,9 +10,8 @@ use crate::wire::host_settings::Host;
 /// Register the scope fence with agent hosts, in their settings files in this worktree
 #[derive(Debug, clap::Args)]
 pub(super) struct InitArgs {
-    /// Agent hosts: claude, codex, gemini, copilot, cursor, opencode; without it those that have a
-    /// directory here
-    #[arg(long = "host", value_parser = parse_host, value_delimiter = ',', value_name = "HOST")]
+    /// Agent hosts; without it those that have a directory here
+    #[arg(long = "host", value_parser = one_of(Host::ALL.map(Host::name), parse_host), value_delimiter = ',', value_name = "HOST")]
     hosts: Vec<Host>,
     /// Also make the worktrees that Claude Code wants for its subagents
     #[arg(long)]

@@ -3,6 +3,7 @@
 use super::render::list::Listing;
 use super::ui::{Format, Ui};
 use super::watch;
+use super::words::one_of;
 use crate::domain::agent::State;
 use crate::error::{Exit, Result};
 use crate::ops::Ctx;
@@ -18,7 +19,7 @@ pub(super) struct ListArgs {
     #[arg(long, short)]
     all: bool,
     /// Only agents in this state
-    #[arg(long, value_parser = parse_state, value_name = "STATE")]
+    #[arg(long, value_parser = one_of(State::ALL.iter().map(|state| state.as_str()), parse_state), value_name = "STATE")]
     state: Option<State>,
     /// Only agents in this role
     #[arg(long, value_name = "NAME")]
@@ -32,8 +33,8 @@ pub(super) struct ListArgs {
     /// Only agents with a name that matches
     #[arg(long, value_parser = parse_glob, value_name = "GLOB")]
     name: Option<GlobMatcher>,
-    /// Sort by age, state, name or activity, the latest first
-    #[arg(long, value_parser = parse_sort, default_value = "age", hide_default_value = true, value_name = "KEY")]
+    /// What to sort by; activity has the latest first
+    #[arg(long, value_parser = one_of(Sort::ALL.iter().map(|sort| sort.as_str()), parse_sort), default_value = "age", hide_default_value = true, value_name = "KEY")]
     sort: Sort,
     /// Show what the ledger knows and look into no worktree
     #[arg(long)]

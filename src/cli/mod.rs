@@ -43,6 +43,7 @@ mod verbs;
 mod verify;
 mod wait;
 mod watch;
+mod words;
 
 use crate::error::{Exit, Result};
 use clap::Parser;

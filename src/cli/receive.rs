@@ -2,6 +2,7 @@
 
 use super::terminal;
 use super::ui::Ui;
+use super::words::one_of;
 use crate::domain::message::{Handing, Kind};
 use crate::domain::task::parse_duration;
 use crate::error::{Code, Error, Exit, Result};
@@ -15,7 +16,7 @@ pub(super) struct ReceiveArgs {
     #[command(flatten)]
     reader: ReaderArg,
     /// Only messages of this type
-    #[arg(long = "type", short = 't', value_parser = parse_kind, value_name = "TYPE")]
+    #[arg(long = "type", short = 't', value_parser = one_of(Kind::ALL.iter().map(|kind| kind.as_str()), parse_kind), value_name = "TYPE")]
     kind: Option<Kind>,
     /// At most this many, the most urgent first
     #[arg(long, short = 'n', value_name = "COUNT")]

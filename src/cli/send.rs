@@ -1,6 +1,8 @@
 //! `git agent send`
 
 use super::ui::Ui;
+use super::words::{any, one_of};
+use crate::domain::message::{Kind, Priority};
 use crate::error::{Exit, Result};
 use crate::ops::Ctx;
 use crate::ops::send::{self, SendOptions};
@@ -17,8 +19,8 @@ use crate::ops::send::{self, SendOptions};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(super) struct SendArgs {
-    /// Type: handoff, review, clarify, escalate, notify or collaborate
-    #[arg(long = "type", short = 't', value_name = "TYPE")]
+    /// What kind of message it is
+    #[arg(long = "type", short = 't', value_name = "TYPE", value_parser = one_of(Kind::ALL.iter().map(|kind| kind.as_str()), any))]
     kind: String,
     /// Sender; the agent we are, else `user`
     #[arg(long, value_name = "NAME")]
@@ -26,8 +28,8 @@ pub(super) struct SendArgs {
     /// Receiver: an agent's id, name or branch, or any other name; several separated by commas; `all`
     #[arg(long, value_name = "NAME")]
     to: Vec<String>,
-    /// How soon it is to be read: critical, high, medium or low
-    #[arg(long, short = 'p', value_name = "PRIORITY")]
+    /// How soon it is to be read
+    #[arg(long, short = 'p', value_name = "PRIORITY", value_parser = one_of(Priority::ALL.iter().map(|priority| priority.as_str()), any))]
     priority: Option<String>,
     /// What it says: `key=value`, a JSON object, or `@file` with one; several are united
     #[arg(long, num_args = 1.., value_name = "PAYLOAD")]

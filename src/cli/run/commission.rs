@@ -1,5 +1,6 @@
 //! What `git agent run` tells an agent besides its task.
 
+use crate::cli::words::one_of;
 use crate::domain::host_command::Host;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::ops::Ctx;
@@ -13,8 +14,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "What the agent is told")]
 pub(super) struct CommissionArgs {
-    /// Start this agent host by its recipe: claude, codex, gemini, aider or shell; the command is its last arguments
-    #[arg(long, value_name = "HOST", value_parser = host)]
+    /// Start this agent host by its recipe; the command is its last arguments
+    #[arg(long, value_name = "HOST", value_parser = one_of(Host::ALL.map(Host::as_str), host))]
     pub host: Option<Host>,
     /// Persona of a roster: the project's, or that of --agent-manifest
     #[arg(long, value_name = "NAME")]

@@ -13,6 +13,7 @@ pub(super) mod warden;
 pub(super) use target::some_time;
 
 use super::ui::{Format, Ui};
+use super::words::one_of;
 use crate::domain::sandbox::Mode;
 use crate::error::{Exit, Result};
 use crate::ops::Ctx;
@@ -37,8 +38,8 @@ pub(super) struct RunArgs {
     /// How long the command may take; without it the task's own limit, else 5m
     #[arg(long, value_name = "DURATION", value_parser = some_time)]
     timeout: Option<Duration>,
-    /// How strictly to fence the command in: auto, require, strict or off
-    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = Mode::parse)]
+    /// How strictly to fence the command in
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = one_of(Mode::ALL.map(Mode::as_str), Mode::parse))]
     sandbox: Mode,
     /// Let the command write there too: a file, or a directory with everything below it; repeatable
     #[arg(long, value_name = "PATH")]
