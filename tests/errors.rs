@@ -1,7 +1,7 @@
 //! Every error code: its name, its exit status, its line in the documentation.
 
 use crate::support::TestRepo;
-use crate::support::agent::describe;
+use crate::support::agent::{agent_command, describe};
 use git_agent::error::{Code, Error};
 use serde_json::Value;
 
@@ -123,4 +123,36 @@ fn help_and_version_are_answers_in_every_format() {
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(said.starts_with(begin), "{said}");
     }
+}
+
+#[test]
+fn texts_without_words_are_refused() {
+    let repo = TestRepo::with_commit();
+    let agent = repo.spawn();
+    let id = agent["agent_id"].as_str().expect("an id");
+    for arguments in [
+        &["fail", id, "-m", ""][..],
+        &["fail", id, "-m", " \n"],
+        &["reject", id, "-m", ""],
+        &["defer", id, "-m", ""],
+        &["unite", ""],
+    ] {
+        let output = repo.agent(arguments);
+        assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
+        assert!(describe(&output).contains("it takes some words"));
+    }
+    assert_eq!(repo.agent_json(&["show", id])["state"], "running");
+}
+
+#[test]
+fn a_git_dir_that_is_none_is_named() {
+    let repo = TestRepo::with_commit();
+    let output = agent_command(&repo.path())
+        .env("GIT_DIR", "/nowhere/at/all")
+        .arg("list")
+        .output()
+        .expect("git-agent starts");
+    assert_eq!(output.status.code(), Some(4), "{}", describe(&output));
+    let said = describe(&output);
+    assert!(said.contains("hint: GIT_DIR is /nowhere/at/all;"), "{said}");
 }

@@ -169,6 +169,17 @@ fn the_page_is_well_formed_and_complete() {
             "{heading}"
         );
     }
+    // Every state that the timeline paints is named in its legend.
+    let source = html(&repo);
+    let (_, after) = source.split_once("<p class=\"legend\">").expect("a legend");
+    let legend = after.split("</p>").next().expect("its end");
+    let painted = source.split("class=\"bar ").skip(1);
+    let painted: BTreeSet<_> = painted.filter_map(|rest| rest.split('"').next()).collect();
+    assert!(painted.len() > 2, "{painted:?}");
+    for state in painted {
+        let named = format!("<span class=\"state {state}\">{state}</span>");
+        assert!(legend.contains(&named), "{state}: {legend}");
+    }
     assert_eq!(page.count("h1"), 1);
     assert_eq!(page.count("details"), 6);
     // Every picture says in words what it shows.
@@ -251,6 +262,10 @@ fn a_file_that_is_no_report_is_left_alone() {
         std::fs::read_to_string(&file).expect("read"),
         "my own words"
     );
+    std::fs::remove_file(&file).expect("removed");
+    std::fs::create_dir(repo.path().join("below")).expect("made");
+    let saved = repo.agent_json(&["report", "--html=below/../report.html"]);
+    assert_eq!(saved["path"], name);
     let nowhere = repo.agent(&["report", "--html=no/such/directory/report.html"]);
     assert_eq!(nowhere.status.code(), Some(4), "{}", describe(&nowhere));
     assert_eq!(

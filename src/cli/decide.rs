@@ -2,6 +2,7 @@
 
 use super::show::AgentArg;
 use super::ui::Ui;
+use super::words::some_words;
 use crate::error::{Exit, Result};
 use crate::ops::{Ctx, decide};
 
@@ -15,6 +16,7 @@ pub(super) struct RejectArgs {
         long,
         short = 'm',
         value_name = "TEXT",
+        value_parser = some_words,
         default_value = "rejected at merge ceremony"
     )]
     reason: String,
@@ -30,6 +32,7 @@ pub(super) struct DeferArgs {
         long,
         short = 'm',
         value_name = "TEXT",
+        value_parser = some_words,
         default_value = "deferred at merge ceremony"
     )]
     reason: String,

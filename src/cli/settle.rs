@@ -2,6 +2,7 @@
 
 use super::show::AgentArg;
 use super::ui::Ui;
+use super::words::some_words;
 use crate::error::{Exit, Result};
 use crate::ops::{Ctx, settle};
 
@@ -21,7 +22,7 @@ pub(super) struct FailArgs {
     #[command(flatten)]
     agent: AgentArg,
     /// Why it failed
-    #[arg(long, short = 'm')]
+    #[arg(long, short = 'm', value_parser = some_words)]
     reason: String,
 }
 

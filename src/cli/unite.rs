@@ -1,6 +1,7 @@
 //! `git agent unite`
 
 use super::ui::Ui;
+use super::words::some_words;
 use crate::error::{Exit, Result};
 use crate::ops::{Ctx, unite};
 
@@ -8,7 +9,7 @@ use crate::ops::{Ctx, unite};
 #[derive(Debug, clap::Args)]
 pub(super) struct UniteArgs {
     /// Remote, as in `refs/notes/<remote>/agents`
-    #[arg(default_value = "origin")]
+    #[arg(default_value = "origin", value_parser = some_words)]
     remote: String,
 }
 

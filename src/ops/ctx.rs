@@ -95,7 +95,7 @@ impl Ctx {
     /// # Errors
     /// Those of [`Repo::from_env`] and [`Env::of_process`].
     pub fn of_process() -> Result<Ctx> {
-        Ctx::shared(Repo::from_env()?)
+        Ctx::shared(Repo::from_env())
     }
 
     /// The surroundings of this process; a repository whose main worktree is not where it should be is
@@ -104,14 +104,16 @@ impl Ctx {
     /// # Errors
     /// Those of [`Repo::from_env_to_examine`] and [`Env::of_process`].
     pub fn to_examine() -> Result<Ctx> {
-        Ctx::shared(Repo::from_env_to_examine()?)
+        Ctx::shared(Repo::from_env_to_examine())
     }
 
     /// The surroundings of this process, which from now on leaves what it makes to whom the repository is shared
     /// with.
-    fn shared(repo: Repo) -> Result<Ctx> {
+    fn shared(repo: Result<Repo>) -> Result<Ctx> {
+        let env = Env::of_process()?;
+        let repo = repo.map_err(|error| name_git_dir(error, &env))?;
         proc::change_umask(|umask| repo.shared_umask(umask))?;
-        Ok(Ctx::new(repo, Env::of_process()?, Seams::real()))
+        Ok(Ctx::new(repo, env, Seams::real()))
     }
 
     /// Surroundings made by hand.
@@ -171,5 +173,16 @@ impl Ctx {
             (Ok(rest), Some(home)) => home.join(rest),
             _ => self.env.directory.join(path),
         }
+    }
+}
+
+/// Where no repository can be opened and `GIT_DIR` is set, that is the first thing to look at.
+fn name_git_dir(error: Error, env: &Env) -> Error {
+    match &env.git_dir {
+        None => error,
+        Some(git_dir) => error.hint(format!(
+            "GIT_DIR is {}; to go by the current directory instead, run unset GIT_DIR",
+            git_dir.display()
+        )),
     }
 }

@@ -56,6 +56,12 @@ fn the_files_come_back_byte_for_byte() {
     let log = agent.repo.agent_json(&["log", &agent.id]);
     let last = log["events"].as_array().expect("events").last().cloned();
     assert_eq!(last.expect("one")["event"], "rescued");
+    // A way there that goes around is not told.
+    let report = agent
+        .repo
+        .agent_json(&["rescue", &agent.id, "--to=src/../../again"]);
+    let again = agent.repo.path().with_file_name("again");
+    assert_eq!(report["rescued_directory"], again.to_str().expect("UTF-8"));
 }
 
 #[test]

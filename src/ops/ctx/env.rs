@@ -20,6 +20,8 @@ pub struct Env {
     /// `GIT_AGENT_SPOOL`: where messages are left instead of sent, inside a fence that keeps refs from
     /// being written.
     pub spool: Option<PathBuf>,
+    /// `GIT_DIR`: the repository that git is told to use.
+    pub git_dir: Option<PathBuf>,
     /// What git tells a hook about the commit it is making.
     pub staging: Staging,
     /// This program's own file, for hooks to run.
@@ -68,6 +70,7 @@ impl Env {
             spool: std::env::var_os("GIT_AGENT_SPOOL")
                 .filter(|path| !path.is_empty())
                 .map(PathBuf::from),
+            git_dir: path("GIT_DIR"),
             staging: Staging {
                 index: std::env::var_os("GIT_INDEX_FILE").map(PathBuf::from),
                 merged: std::env::vars_os()

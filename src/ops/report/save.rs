@@ -3,6 +3,7 @@
 use super::FleetReport;
 use crate::error::{Code, Error, Result};
 use crate::ops::Ctx;
+use crate::ops::real_path::real_path;
 use crate::store::fsx;
 use serde::Serialize;
 use std::path::Path;
@@ -40,6 +41,7 @@ pub fn save(
         .hint("to write to another file, pass --html <file>"));
     }
     fsx::write_atomic(&path, page.as_bytes())?;
+    let path = real_path(&path).unwrap_or(path);
     Ok(SavedReport {
         schema: "git-agent.report-saved/1",
         path: path.to_string_lossy().into_owned(),

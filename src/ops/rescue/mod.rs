@@ -9,6 +9,7 @@ mod expired;
 mod files;
 
 use super::agent_report::{AgentReport, Reporter};
+use super::real_path::real_path;
 use crate::domain::agent::Agent;
 use crate::domain::event::What;
 use crate::domain::oid::Oid;
@@ -142,7 +143,8 @@ pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
         (Destination::Directory(path), _) => {
             let path = ctx.absolute(path);
             files::write(ctx, &plan.agent, (plan.commit, plan.bundle), &path)?;
-            let text = path.to_string_lossy().into_owned();
+            let made = real_path(&path).unwrap_or(path);
+            let text = made.to_string_lossy().into_owned();
             report.rescued_directory = Some(text.clone());
             text
         }

@@ -1,8 +1,9 @@
 //! When each agent was in which state, on one common axis.
 
-use super::minute;
 use super::phrases::{duration, name};
 use super::writer::Html;
+use super::{minute, state};
+use crate::domain::agent::State;
 use crate::ops::report::{FleetReport, ReportedAgent, Span};
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 
@@ -33,6 +34,7 @@ pub(super) fn write(html: &mut Html, report: &FleetReport) {
     let (begin, end) = (rfc3339(axis.begin), rfc3339(axis.end));
     let range = format!("{} to {}", minute(&begin), minute(&end));
     html.text_element("p", &[("class", "range")], &range);
+    legend(html, report);
     html.element(
         "table",
         &[("class", "timeline"), ("role", "table")],
@@ -54,6 +56,20 @@ pub(super) fn write(html: &mut Html, report: &FleetReport) {
             });
         },
     );
+}
+
+/// What the colours and heights of [`piece`] stand for, of the states that occur.
+fn legend(html: &mut Html, report: &FleetReport) {
+    let spans = || report.agents.iter().flat_map(|agent| &agent.spans);
+    html.element("p", &[("class", "legend")], |html| {
+        for known in State::ALL.iter().map(|state| state.as_str()) {
+            if spans().any(|span| span.state == known) {
+                state(html, known);
+                html.text(" ");
+            }
+        }
+        html.text("Thick is work, thin waits for a decision, a stroke across is an end.");
+    });
 }
 
 fn row(html: &mut Html, agent: &ReportedAgent, axis: &Axis) {
