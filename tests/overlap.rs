@@ -310,9 +310,9 @@ fn the_matrix_names_rows_and_numbers_columns() {
     x their merge conflicts   c touched the same path   s may touch the same path
     1 more agent overlaps with nobody
 
-    x one----- two----- conflict in a/one
-    c two----- three--- touched b/two, merge cleanly
-    s three--- four---- may write new files such as new/.txt
+    x one----- one two----- two conflict in a/one
+    c two----- two three--- three touched b/two, merge cleanly
+    s three--- three four---- four may write new files such as new/.txt
     ");
 }
 

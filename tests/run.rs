@@ -224,6 +224,8 @@ fn ends_are_told_apart() {
     check(&[], "exit 124", "exit", 124);
     check(&[], "kill -9 $$", "signal", 137);
     check(&["--timeout=1s"], "sleep 1000", "timeout", 124);
+    let text = describe(&run(&repo, &id, &["--timeout=1s"], "sleep 1000"));
+    assert!(text.contains(" was stopped after 1.0 s\n"), "{text}");
     // Whoever kills the process that watches over it goes with it. A sandbox refuses that.
     check(
         &["--sandbox=off"],

@@ -132,10 +132,31 @@ fn a_dry_run_changes_nothing() {
     let repo = TestRepo::with_commit();
     let before = snapshot(&repo.path());
     let task = repo.task_file(TASK);
-    let output = repo.agent(&["spawn", "--dry-run", &task]);
+    let output = repo.agent(&["spawn", "--dry-run", "--name=fixer", &task]);
     assert!(output.status.success(), "{}", describe(&output));
-    assert!(String::from_utf8_lossy(&output.stdout).contains("refs/heads/agent/"));
     assert_unchanged(&before, &snapshot(&repo.path()), "a dry run");
+    // It says what the spawn itself would, as far as that is known.
+    let lines = |text: &[u8]| -> Vec<(String, String)> {
+        let text = String::from_utf8_lossy(text).into_owned();
+        let lines = text.lines().filter_map(|line| line.split_once(':'));
+        lines
+            .map(|(key, value)| (key.to_owned(), value.trim().to_owned()))
+            .collect()
+    };
+    let planned = lines(&output.stdout);
+    let made = lines(&repo.agent(&["spawn", "--name=fixer", &task]).stdout);
+    for key in ["Name", "DNA", "Role", "Base"] {
+        let of = |all: &[(String, String)]| all.iter().find(|line| line.0 == key).cloned();
+        assert!(of(&made).is_some(), "{key}");
+        assert_eq!(of(&planned), of(&made));
+    }
+    for (key, begin) in [("Branch", "agent/fixer-"), ("Worktree", ".claude/")] {
+        let value = planned.iter().find(|line| line.0 == key);
+        assert!(
+            value.is_some_and(|line| line.1.starts_with(begin)),
+            "{planned:?}"
+        );
+    }
 }
 
 #[test]

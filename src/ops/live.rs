@@ -136,9 +136,11 @@ impl Live {
                 Code::BranchGone,
                 format!("the branch {branch} of agent {short} does not exist"),
             )
-            .hint(format!(
-                "to get its work back, run git agent rescue {short}"
-            ))),
+            .hint(match self.agent.state {
+                // Only a discard puts work away.
+                State::Discarded => format!("to get its work back, run git agent rescue {short}"),
+                _ => "to see how to make it again, run git agent doctor".to_owned(),
+            })),
         }
     }
 

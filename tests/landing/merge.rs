@@ -457,3 +457,29 @@ fn a_deferred_agent_stays_deferred_until_somebody_decides() {
     assert_eq!(report["agents"][0]["verdict"], "deferred");
     assert_eq!(report["agents"][0]["reason"], "after the release");
 }
+
+#[test]
+fn a_round_names_agents_and_what_a_verdict_failed_them_for() {
+    let repo = crate::support::TestRepo::with_commit();
+    let task = crate::support::agent::TASK;
+    let failed = repo.spawn_task(task, &["--name=fixer"]);
+    let running = repo.spawn_task(task, &["--name=second"]);
+    assert_eq!(repo.agent(&["verify", "fixer"]).status.code(), Some(1));
+    let report = repo.agent_json(&["merge", "--all"]);
+    let first = &report["agents"][0];
+    assert_eq!(
+        (&first["name"], &first["verdict"]),
+        (&"fixer".into(), &"failed".into())
+    );
+    let reason = first["reason"].as_str().expect("why");
+    assert!(
+        reason.split(", ").any(|code| code == "bundle.missing"),
+        "{reason}"
+    );
+    let text = describe(&repo.agent(&["merge", "--all"]));
+    let short = |agent: &serde_json::Value| agent["agent_id"].to_string()[1..9].to_owned();
+    let line = format!("{} fixer failed {reason}\n", short(&failed));
+    assert!(text.contains(&line), "{text}");
+    let line = format!("still at work: {} second\n", short(&running));
+    assert!(text.contains(&line), "{text}");
+}

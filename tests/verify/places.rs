@@ -143,6 +143,17 @@ fn what_is_not_there_is_refused_by_name() {
     agent.git(&["checkout", "--quiet", "--detach"]);
     agent.repo.git(["branch", "--quiet", "-D", &agent.branch]);
     refused(&agent.run(&[]), "branch-gone", 4);
+    // Nobody has discarded it, so there is nothing to rescue; doctor knows where the branch was.
+    let diff = agent.repo.agent(&["diff", &agent.id]);
+    refused(&diff, "branch-gone", 4);
+    let said = String::from_utf8_lossy(&diff.stderr).into_owned();
+    assert!(said.ends_with("run git agent doctor\n"), "{said}");
+    let doctor = agent.repo.agent(&["doctor"]);
+    let told = String::from_utf8_lossy(&doctor.stdout).into_owned();
+    assert!(
+        told.contains(&format!("git branch {}", agent.branch)),
+        "{told}"
+    );
 }
 
 #[test]

@@ -213,9 +213,14 @@ fn branch_lines(node: &Node, open: &[bool]) -> String {
 }
 
 pub(super) fn handle(agent: &AgentReport) -> String {
-    match &agent.name {
-        Some(name) => format!("{} {name}", agent.short_id),
-        None => agent.short_id.clone(),
+    handle_of(&agent.short_id, agent.name.as_deref())
+}
+
+/// An agent's short id and its name.
+pub(super) fn handle_of(short_id: &str, name: Option<&str>) -> String {
+    match name {
+        Some(name) => format!("{short_id} {name}"),
+        None => short_id.to_owned(),
     }
 }
 

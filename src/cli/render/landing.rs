@@ -1,5 +1,6 @@
 //! How commits and landings look.
 
+use super::agents::handle_of;
 use crate::cli::style::{BAD, BOLD, DIM, GOOD, WARN, paint};
 use crate::cli::ui::Answer;
 use crate::domain::path::Quoted;
@@ -66,7 +67,8 @@ impl Answer for AllReport {
             true => "(no agents)\n".to_owned(),
             false => self.agents.iter().map(decision_text).collect(),
         };
-        text.extend(self.close.as_ref().map(close_text));
+        let close = self.close.as_ref();
+        text.extend(close.map(|close| close_text(close, &self.agents)));
         text
     }
 
@@ -81,12 +83,13 @@ impl Answer for AllReport {
     }
 }
 
-fn close_text(close: &CloseReport) -> String {
+fn close_text(close: &CloseReport, agents: &[Decision]) -> String {
     let mut text = String::new();
     if !close.running.is_empty() {
-        let running: Vec<_> = close.running.iter().map(|id| &id[..8]).collect();
+        let is_running = |one: &&Decision| close.running.contains(&one.agent_id);
+        let running: Vec<_> = agents.iter().filter(is_running).map(who).collect();
         let label = paint(WARN, "still at work:");
-        text.push_str(&format!("{label} {}\n", running.join(" ")));
+        text.push_str(&format!("{label} {}\n", running.join(", ")));
     }
     if let Some(question) = &close.question {
         text.push_str(&format!("{}\n", paint(BOLD, question)));
@@ -100,6 +103,11 @@ fn close_text(close: &CloseReport) -> String {
     text
 }
 
+/// An agent's id and name.
+fn who(one: &Decision) -> String {
+    handle_of(&one.agent_id[..8], one.name.as_deref())
+}
+
 fn decision_text(one: &Decision) -> String {
     let style = match one.verdict.as_str() {
         "merged" | "already-merged" => GOOD,
@@ -107,7 +115,7 @@ fn decision_text(one: &Decision) -> String {
         _ => WARN,
     };
     let verdict = paint(style, &one.verdict);
-    let mut text = format!("{} {verdict}", paint(BOLD, &one.agent_id[..8]));
+    let mut text = format!("{} {verdict}", paint(BOLD, &who(one)));
     if let Some(commit) = &one.commit {
         text.push_str(&format!(" {}", &commit[..7]));
     }

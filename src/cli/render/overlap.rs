@@ -5,14 +5,17 @@ mod pair;
 
 pub(super) use pair::{Kind, in_common};
 
+use super::agents::handle_of;
 use super::table::cut;
 use crate::cli::style::{BAD, BOLD, GOOD, WARN, paint};
 use crate::cli::terminal::width;
 use crate::cli::ui::Answer;
 use crate::ops::overlap::{Named, OverlapReport, PairReport, Step};
+use matrix::NAME_WIDTH;
 use pair::conflict_list;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use unicode_width::UnicodeWidthStr;
 
 /// More pairs than this are not listed for people.
 pub(super) const LISTED_PAIRS: usize = 40;
@@ -80,7 +83,7 @@ impl OverlapReport {
         let mut pairs: Vec<&PairReport> = self.pairs.iter().collect();
         pairs.sort_by_key(|pair| Kind::of(pair));
         for pair in pairs.iter().take(LISTED_PAIRS) {
-            text.push_str(&pair_line(pair, width));
+            text.push_str(&pair_line(pair, &involved, width));
         }
         if let Some(more @ 1..) = pairs.len().checked_sub(LISTED_PAIRS) {
             text.push_str(&format!(
@@ -123,15 +126,17 @@ pub(super) fn meanings(report: &OverlapReport) -> impl Iterator<Item = (Kind, &'
     compared.map(|(_, kind, meaning)| (kind, meaning))
 }
 
-fn pair_line(pair: &PairReport, width: usize) -> String {
-    let short = |id: &str| id.get(..8).unwrap_or_default().to_owned();
-    let line = cut(&in_common(pair), width.saturating_sub(20).max(12));
-    format!(
-        "{} {} {} {line}\n",
-        Kind::of(pair).letter(),
-        short(&pair.one),
-        short(&pair.two)
-    )
+fn pair_line(pair: &PairReport, agents: &[&Named], width: usize) -> String {
+    let handle = |id: &str| {
+        let agent = agents.iter().find(|agent| agent.agent_id == id);
+        let name = agent.and_then(|agent| agent.name.as_deref());
+        let name = name.map(|name| cut(name, NAME_WIDTH));
+        handle_of(id.get(..8).unwrap_or_default(), name.as_deref())
+    };
+    let who = format!("{} {}", handle(&pair.one), handle(&pair.two));
+    let room = width.saturating_sub(who.width() + 3).max(12);
+    let line = cut(&in_common(pair), room);
+    format!("{} {who} {line}\n", Kind::of(pair).letter())
 }
 
 fn order_text(order: &[Step]) -> String {

@@ -21,8 +21,13 @@ impl Answer for RunReport {
         let id = paint(BOLD, &self.agent_id[..8]);
         let style = if self.status == "success" { GOOD } else { BAD };
         let end = ending(self.ended, self.exit_code, Some(self.timeout_ms));
-        let took = paint(DIM, &format!("({})", seconds(self.duration_ms)));
-        let mut text = format!("run {} of {id} {} {took}\n", self.run, paint(style, &end));
+        let mut text = format!("run {} of {id} {}", self.run, paint(style, &end));
+        // A time limit says by itself how long it took.
+        if self.ended != "timeout" {
+            let took = format!("({})", seconds(self.duration_ms));
+            text.push_str(&format!(" {}", paint(DIM, &took)));
+        }
+        text.push('\n');
         if let Some(spawn) = &self.spawn
             && let (Some(branch), Some(path)) = (&spawn.branch, &spawn.worktree_path)
         {

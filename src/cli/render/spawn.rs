@@ -8,10 +8,6 @@ use serde_json::{Value, json};
 impl Answer for SpawnReport {
     fn text(&self) -> String {
         let absent = || "n/a".to_owned();
-        let base = match &self.base.refname {
-            Some(name) => format!("{} {}", name, &self.base.oid[..7]),
-            None => self.base.oid[..7].to_owned(),
-        };
         let kind = format!("{} ({}, {})", self.role, self.subagent_type, self.isolation);
         let mut lines = vec![("Agent ID", self.agent_id.clone())];
         lines.extend(self.name.clone().map(|name| ("Name", name)));
@@ -23,7 +19,7 @@ impl Answer for SpawnReport {
                 "Worktree",
                 self.worktree_path.clone().unwrap_or_else(absent),
             ),
-            ("Base", base),
+            ("Base", base(self.base.refname.as_deref(), &self.base.oid)),
             ("Prompt", self.prompt_path.clone()),
             ("Verify", self.verify_command.clone()),
         ]);
@@ -38,24 +34,30 @@ impl Answer for SpawnReport {
 impl Answer for SpawnPlan {
     fn text(&self) -> String {
         let absent = || "n/a".to_owned();
-        let worktree = self
-            .worktree
-            .as_ref()
-            .map(|path| path.display().to_string());
-        let mut text = report_block(&[
-            (
-                "Agent ID",
-                format!("{} {}", self.id, paint(DIM, "(would be)")),
-            ),
+        let role = &self.role;
+        let kind = format!(
+            "{} ({}, {})",
+            role.name,
+            role.subagent_type,
+            role.isolation.as_str()
+        );
+        let would_be = format!("{} {}", self.id, paint(DIM, "(would be)"));
+        let mut lines = vec![("Agent ID", would_be)];
+        lines.extend(self.name.as_ref().map(|name| ("Name", name.to_string())));
+        lines.extend([
             ("DNA", self.dna.to_string()),
+            ("Role", kind),
+            ("Branch", self.short_branch().unwrap_or_else(absent)),
             (
-                "Role",
-                format!("{} ({})", self.role.name, self.role.subagent_type),
+                "Worktree",
+                self.worktree_path.clone().unwrap_or_else(absent),
             ),
-            ("Branch", self.branch.clone().unwrap_or_else(absent)),
-            ("Worktree", worktree.unwrap_or_else(absent)),
-            ("Base", self.base.oid.to_hex()),
+            (
+                "Base",
+                base(self.base.refname.as_deref(), &self.base.oid.to_hex()),
+            ),
         ]);
+        let mut text = report_block(&lines);
         for warning in &self.warnings {
             text.push_str(&format!("warning: {warning}\n"));
         }
@@ -75,12 +77,7 @@ impl Answer for SpawnPlan {
             "warnings": self.warnings,
         });
         let optional = [
-            (
-                "branch",
-                self.branch
-                    .as_deref()
-                    .map(|name| name.trim_start_matches("refs/heads/").to_owned()),
-            ),
+            ("branch", self.short_branch()),
             (
                 "worktree_abspath",
                 self.worktree
@@ -98,6 +95,14 @@ impl Answer for SpawnPlan {
             value["base"]["ref"] = json!(refname);
         }
         value
+    }
+}
+
+/// Where an agent starts from.
+fn base(refname: Option<&str>, oid: &str) -> String {
+    match refname {
+        Some(name) => format!("{name} {}", &oid[..7]),
+        None => oid[..7].to_owned(),
     }
 }
 

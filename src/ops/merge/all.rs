@@ -33,6 +33,9 @@ pub struct AllReport {
 pub struct Decision {
     /// The agent's id.
     pub agent_id: String,
+    /// The alias.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// `merged`, `already-merged` or `planned`; `reject-bundle` for an incomplete bundle and
     /// `not-merged` for any other refusal; the state of one that was not up for landing, or `deferred`.
     pub verdict: String,
@@ -87,6 +90,7 @@ pub fn all(ctx: &Ctx, options: &MergeOptions, dry_run: bool) -> Result<AllReport
 
 fn attempt(ctx: &Ctx, agent: &Agent, options: &MergeOptions, dry_run: bool) -> Result<Decision> {
     let who = agent.id.to_string();
+    let name = name_of(agent);
     let once = || {
         let plan = plan(ctx, &who, options)?;
         match dry_run {
@@ -104,16 +108,17 @@ fn attempt(ctx: &Ctx, agent: &Agent, options: &MergeOptions, dry_run: bool) -> R
     match landed {
         Ok(report) => Ok(Decision {
             agent_id: who,
+            name,
             verdict: report.verdict.to_owned(),
             commit: report.commit,
             reason: None,
         }),
-        Err(error) => refusal(who, error),
+        Err(error) => refusal(agent, error),
     }
 }
 
 /// A refusal is this agent's; anything else ends the walk.
-fn refusal(agent_id: String, error: Error) -> Result<Decision> {
+fn refusal(agent: &Agent, error: Error) -> Result<Decision> {
     if !matches!(
         error.code().exit(),
         Exit::No | Exit::Refused | Exit::TryAgain
@@ -132,7 +137,8 @@ fn refusal(agent_id: String, error: Error) -> Result<Decision> {
         false => format!("{}\n{details}", error.message()),
     };
     Ok(Decision {
-        agent_id,
+        agent_id: agent.id.to_string(),
+        name: name_of(agent),
         verdict: verdict.to_owned(),
         commit: None,
         reason: Some(reason),
@@ -146,8 +152,23 @@ fn left_alone(agent: &Agent) -> Decision {
     };
     Decision {
         agent_id: agent.id.to_string(),
+        name: name_of(agent),
         verdict,
         commit: None,
-        reason: agent.summary.clone().filter(|text| !text.is_empty()),
+        reason: rejected_for(agent).or(agent.summary.clone().filter(|text| !text.is_empty())),
     }
+}
+
+/// What made a verdict fail an agent, when that was the last that was said of it.
+fn rejected_for(agent: &Agent) -> Option<String> {
+    let failed = agent.state == State::Failed && !agent.deferred;
+    let verdict = agent
+        .verdict
+        .as_ref()
+        .filter(|verdict| failed && !verdict.accepted)?;
+    Some(verdict.findings.join(", ")).filter(|text| !text.is_empty())
+}
+
+fn name_of(agent: &Agent) -> Option<String> {
+    agent.name.as_ref().map(ToString::to_string)
 }

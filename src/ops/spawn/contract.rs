@@ -13,6 +13,7 @@ use crate::error::Result;
 use crate::git::identity::Identities;
 use crate::git::objects::NewCommit;
 use crate::ops::Ctx;
+use crate::ops::agent_report::short_branch;
 use crate::store::layout;
 use crate::wire::policy::Policy;
 use chrono::{DateTime, Utc};
@@ -72,6 +73,8 @@ pub struct SpawnPlan {
     pub branch: Option<String>,
     /// The absolute path of the worktree; absent when shared.
     pub worktree: Option<PathBuf>,
+    /// The same for people: relative to the root when inside it.
+    pub worktree_path: Option<String>,
     /// The bundle's directory relative to the worktree.
     pub bundle_dir: String,
     /// Whether the six files are required.
@@ -104,6 +107,11 @@ impl SpawnPlan {
             committer: &self.identities.committer,
             message: &self.message,
         }
+    }
+
+    /// The short name of the branch that is wanted.
+    pub fn short_branch(&self) -> Option<String> {
+        self.branch.as_deref().map(short_branch)
     }
 
     /// The directory of the six files, absolute.

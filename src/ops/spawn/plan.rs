@@ -20,6 +20,7 @@ use crate::store::roles;
 use crate::wire::policy::{self, Policy};
 use chrono::{DateTime, Utc};
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 
 /// Said where git knows nobody.
 const STAND_IN: &str = "\
@@ -101,7 +102,10 @@ pub fn plan(ctx: &Ctx, draft: TaskDraft, options: &SpawnOptions) -> Result<Spawn
         }
         None => None,
     };
+    let root = ctx.repo.root()?;
+    let shown = |path: &PathBuf| place::for_display(&root, path);
     Ok(SpawnPlan {
+        worktree_path: worktree.as_ref().map(shown),
         bundle_required,
         bundle_dir,
         terms,

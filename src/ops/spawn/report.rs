@@ -2,7 +2,6 @@
 
 use super::contract::SpawnPlan;
 use super::files::AgentFiles;
-use super::place::for_display;
 use crate::error::Result;
 use crate::ops::Ctx;
 use serde::Serialize;
@@ -95,10 +94,7 @@ impl SpawnReport {
         elapsed: Duration,
     ) -> Result<SpawnReport> {
         let directory = plan.directory(ctx)?;
-        let worktree_path = match &plan.worktree {
-            Some(worktree) => Some(for_display(&ctx.repo.root()?, worktree)),
-            None => None,
-        };
+        let worktree_path = plan.worktree_path;
         let mut warnings = plan.warnings;
         warnings.extend(built.warnings);
         let text = |path: &std::path::Path| path.to_string_lossy().into_owned();

@@ -7,7 +7,7 @@ use crate::ops::overlap::{Named, PairReport};
 use std::collections::HashMap;
 
 /// How much of an alias stands in front of a row.
-const NAME_WIDTH: usize = 12;
+pub(super) const NAME_WIDTH: usize = 12;
 
 /// The lower half of the matrix, in as many bands of columns as the width asks for. Rows have names,
 /// columns the numbers of the rows.
