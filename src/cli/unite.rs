@@ -5,7 +5,7 @@ use super::words::some_words;
 use crate::error::{Exit, Result};
 use crate::ops::{Ctx, unite};
 
-/// Unite ledger and mailbox with the copies fetched from a remote; no network is used
+/// Unite ledger, mailbox and what is kept with the copies fetched from a remote; no network is used
 #[derive(Debug, clap::Args)]
 pub(super) struct UniteArgs {
     /// Remote, as in `refs/notes/<remote>/agents`

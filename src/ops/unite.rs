@@ -1,4 +1,4 @@
-//! `unite`: ledger, mailbox and receipts with the copies that were fetched from a remote.
+//! `unite`: keep chain, ledger, mailbox and receipts with the copies that were fetched from a remote.
 
 use crate::error::{Code, Error, Result};
 use crate::ops::Ctx;
@@ -45,10 +45,8 @@ pub fn unite(ctx: &Ctx, remote: &str) -> Result<UniteReport> {
         }));
     }
     if refs.is_empty() {
-        let refspecs = unite::CHAINS.map(|chain| {
-            let name = chain.refname();
-            format!("+{name}:{}", layout::fetched_ref(name, remote))
-        });
+        let refs = [layout::LEDGER_REF, layout::KEEP_REF, layout::MAIL_REF];
+        let refspecs = refs.map(|name| layout::fetch_refspec(name, remote));
         return Err(Error::new(
             Code::Usage,
             format!("nothing of ours was fetched from `{remote}`"),

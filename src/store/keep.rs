@@ -11,16 +11,18 @@ use super::chain::{self, Chain};
 use super::{layout, lock};
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::git::Repo;
-use crate::git::objects::Commit;
+use crate::git::objects::{Commit, Identity};
 use chrono::{DateTime, Utc};
 use std::collections::{HashMap, HashSet};
 
 /// What the subject of a link that keeps something begins with.
 const KEEP: &str = "agent: keep ";
-/// The subjects of links that hold links alone, made when the chain was mended.
-const MENDED: [&str; 2] = ["agent: recover", "agent: repair"];
+/// The subject of a link that holds the links of two clones.
+const UNITED: &str = "agent: unite";
+/// The subjects of links that hold links alone, made when the chain was mended or united with another.
+const MENDED: [&str; 3] = ["agent: recover", "agent: repair", UNITED];
 /// The kinds of links that a person may let go of once they are old.
 const PASSING: [&str; 4] = ["discard", "staged", "squashed", "bundle"];
 
@@ -47,6 +49,44 @@ pub fn keep(repo: &Repo, commits: &[Oid], why: &str, now: DateTime<Utc>) -> Resu
             chain::commit(repo, tree, &parents, &who, &subject)
         },
     )
+}
+
+/// The link below which are the links of two chains, which is one of their tips where that has the other. Two
+/// clones that unite the same chains make the same link.
+///
+/// # Errors
+/// `repo-corrupt` when a link of either is missing; `disk-full`, `repo-read-only`.
+pub fn join(repo: &Repo, ours: Oid, theirs: Oid) -> Result<Oid> {
+    let mut tips = [repo.read_commit(ours)?, repo.read_commit(theirs)?];
+    for (tip, other) in [(&tips[0], theirs), (&tips[1], ours)] {
+        let links = Links::read(repo, tip.clone())?;
+        if links
+            .oldest_first
+            .iter()
+            .any(|link| link.commit.oid == other)
+        {
+            return Ok(tip.oid);
+        }
+    }
+    tips.sort_unstable_by_key(|tip| tip.oid);
+    let who = Identity::stand_in(tips[0].seconds.max(tips[1].seconds));
+    let tree = repo.write_tree(Vec::new())?;
+    chain::commit(repo, tree, &tips.map(|tip| tip.oid), &who, UNITED)
+}
+
+/// The error for what some keep chain holds and this clone lacks. `what` is named as in "the policy".
+pub fn absent(what: &str) -> Error {
+    Error::new(
+        Code::HistoryIncomplete,
+        format!("{what} is not in this clone"),
+    )
+    .hint(how_to_fetch())
+}
+
+/// The advice to somebody who lacks what the keep chain of another clone holds.
+pub fn how_to_fetch() -> String {
+    let refspec = layout::fetch_refspec(layout::KEEP_REF, "origin");
+    format!("to have what other clones keep, run git fetch origin {refspec}")
 }
 
 /// A link that may be let go of.

@@ -106,6 +106,13 @@ pub fn fetched_ref(refname: &str, remote: &str) -> String {
     }
 }
 
+/// The refspec that fetches a remote's copy of a ref of ours, quoted for a shell. It is a pattern, because
+/// to fetch a ref by its name fails where the remote has not begun it. That of the ledger brings the receipts
+/// along.
+pub fn fetch_refspec(refname: &str, remote: &str) -> String {
+    format!("'+{refname}*:{}*'", fetched_ref(refname, remote))
+}
+
 /// Four hex digits that tell this clone's stamps from those of others.
 pub fn clone_id(common_dir: &Path) -> PathBuf {
     agents_dir(common_dir).join("clone-id")

@@ -1,11 +1,13 @@
 use super::{open, post, receive};
-use crate::support::{TestRepo, git_in};
+use crate::support::agent::describe;
+use crate::support::{TestRepo, git_in, isolated};
 use std::path::PathBuf;
 
-const REFSPECS: [&str; 3] = [
+const REFSPECS: [&str; 4] = [
     "+refs/notes/agents:refs/notes/origin/agents",
     "+refs/notes/agents-mail:refs/notes/origin/agents-mail",
     "+refs/agents/mail:refs/agents/remote/origin/mail",
+    "+refs/agents/keep:refs/agents/remote/origin/keep",
 ];
 
 /// A repository and a clone that can fetch from each other.
@@ -35,6 +37,7 @@ fn tips(test: &TestRepo) -> String {
             "--format=%(objectname) %(refname)",
             "refs/notes/agents*",
             "refs/agents/mail",
+            "refs/agents/keep",
         ],
     )
 }
@@ -82,7 +85,34 @@ fn who_has_fetched_nothing_is_told_how() {
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
-        said.contains("git fetch upstream +refs/notes/agents:refs/notes/upstream/agents"),
+        said.contains("git fetch upstream '+refs/notes/agents*:refs/notes/upstream/agents*' "),
         "{said}"
     );
+}
+
+#[test]
+fn what_is_told_works_with_a_side_that_has_only_begun() {
+    let (one, two) = pair();
+    let from = one.path();
+    two.git(["remote", "add", "upstream", from.to_str().expect("UTF-8")]);
+    let said = describe(&two.agent(&["unite", "upstream"]));
+    let (_, told) = said.split_once("run git fetch ").expect("a command");
+    let fetch = format!("git fetch --quiet {}", told.lines().next().expect("a line"));
+    let page = include_str!("../../docs/messages.md").replace("\\\n    ", "");
+    assert!(
+        page.contains(&fetch.replace(" --quiet", "").replace("upstream", "origin")),
+        "{fetch}"
+    );
+    // No messages and no receipts, and then nobody who has read one.
+    for step in ["a row", "a message"] {
+        match step {
+            "a row" => drop(one.spawn()),
+            _ => drop(post(&open(&one), &["b"], "unread", 0)),
+        }
+        let fetched = isolated("sh", &two.path()).args(["-c", &fetch]).output();
+        let fetched = fetched.expect("starts");
+        assert!(fetched.status.success(), "{step}: {}", describe(&fetched));
+        two.agent_json(&["unite", "upstream"]);
+        assert_eq!(tips(&one), tips(&two), "{step}");
+    }
 }

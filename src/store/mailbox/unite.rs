@@ -1,5 +1,5 @@
-//! Uniting the histories of two clones: ledger, mailbox and receipts with the copies that were fetched from a
-//! remote.
+//! Uniting the histories of two clones: keep chain, ledger, mailbox and receipts with the copies that were
+//! fetched from a remote.
 //!
 //! Nothing is dropped, and two clones that unite the same two histories make the same commit, whoever
 //! does it first. One history that goes on from the other needs no commit of its own.
@@ -12,12 +12,18 @@ use crate::git::notes::union;
 use crate::git::objects::{Identity, NewCommit};
 use crate::git::refs::Tip;
 use crate::store::chain::{self, Chain, TRAILER};
-use crate::store::{layout, lock};
+use crate::store::{keep, layout, lock};
 use crate::wire::message::STAMP_TRAILER;
 use chrono::{DateTime, Utc};
 
-/// The chains that travel. Messages come before the receipts that speak of them.
-pub const CHAINS: [Chain; 3] = [Chain::Notes(layout::LEDGER_REF), MAIL, RECEIPTS];
+/// The chains that travel. What rows name comes before the rows, and messages before the receipts that speak
+/// of them.
+pub const CHAINS: [Chain; 4] = [
+    Chain::Keep(layout::KEEP_REF),
+    Chain::Notes(layout::LEDGER_REF),
+    MAIL,
+    RECEIPTS,
+];
 
 /// What became of one ref.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +55,8 @@ pub fn unite(
     let from = chain::tip(repo, chain)?.map(|tip| tip.oid);
     let join = |ours: Oid| match chain {
         Chain::Notes(_) => union::union_commit(repo, ours, theirs, "agent: unite"),
-        Chain::Mail(_) | Chain::Keep(_) => join_messages(repo, ours, theirs),
+        Chain::Mail(_) => join_messages(repo, ours, theirs),
+        Chain::Keep(_) => keep::join(repo, ours, theirs),
     };
     // Looked at first, so that a ref which has it all does not move.
     let united = from.map_or(Ok(theirs), &join)?;
