@@ -136,7 +136,7 @@ codes! {
     RepoUnsafeOwner, "repo-unsafe-owner", Environment, "The repository belongs to somebody else and is not marked safe.";
     MainWorktreeGone, "main-worktree-gone", Environment, "The main worktree is not where core.worktree says.";
     RepoCorrupt, "repo-corrupt", Environment, "An object or ref that must be there is missing or broken.";
-    HistoryIncomplete, "history-incomplete", Environment, "The clone is shallow and lacks a commit that matters.";
+    HistoryIncomplete, "history-incomplete", Environment, "The clone lacks something that matters: it is shallow, or did not fetch the keep chain.";
     RepoReadOnly, "repo-read-only", Environment, "The repository cannot be written.";
     DiskFull, "disk-full", Environment, "There is no space left.";
     GitMissing, "git-missing", Environment, "The git command was not found.";

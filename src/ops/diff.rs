@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 pub use crate::git::show::Detail;
 use crate::ops::{Ctx, lookup};
 use crate::store::ledger::Ledger;
+use crate::store::policy;
 use crate::wire::path_text::PathText;
 use serde::Serialize;
 
@@ -40,9 +41,12 @@ pub struct ChangeReport {
 /// Works out the difference. Writes the tree of uncommitted work as objects; no ref moves.
 ///
 /// # Errors
-/// `agent-unknown`, `agent-state` for an agent without a branch, `branch-gone`; those of git.
+/// `agent-unknown`, `agent-state` for an agent without a branch, `branch-gone`; `history-incomplete` where
+/// what binds it is not here; those of git.
 pub fn diff(ctx: &Ctx, who: &str) -> Result<DiffReport> {
     let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), who)?;
+    // Without it nobody can tell the bundle from the work.
+    policy::of_agent(&ctx.repo, &agent)?;
     let live = Live::look_up(ctx, agent, &ctx.repo.worktrees()?)?;
     let tip = live.require_tip()?;
     let base = live.fork(&ctx.repo)?;

@@ -14,7 +14,7 @@ use crate::wire::policy::Policy;
 /// One agent and where its work is.
 pub(super) struct Live {
     pub agent: Agent,
-    /// What binds it; absent where this version cannot read it.
+    /// What binds it; absent where it is not here, or this version cannot read it.
     pub policy: Option<Policy>,
     /// The full name of the branch to land on.
     pub target: Option<String>,
@@ -59,7 +59,7 @@ impl Live {
     /// # Errors
     /// `repo-corrupt`; those of reading a ref.
     pub(super) fn look_up(ctx: &Ctx, agent: Agent, worktrees: &[Worktree]) -> Result<Live> {
-        let policy = policy::of_agent(&ctx.repo, &agent)?;
+        let policy = policy::if_here(&ctx.repo, &agent)?;
         let (target, target_tip) = base_of(ctx, &agent, None)?;
         let tip = match &agent.branch {
             Some(branch) => ctx.repo.tip(branch)?.oid(),

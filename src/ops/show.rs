@@ -10,6 +10,7 @@ use crate::ops::{Ctx, lookup};
 use crate::store::layout;
 use crate::store::ledger::Ledger;
 use crate::store::policy;
+use crate::wire::policy::Policy;
 use serde::Serialize;
 use std::fs;
 
@@ -24,15 +25,15 @@ pub struct ShowReport {
     /// Where its work stands.
     #[serde(flatten)]
     pub standing: Standing,
-    /// The globs it may touch; absent while it is being made.
+    /// The globs it may touch; absent while it is being made, null where what binds it is not in this clone.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub whitelist: Option<Vec<String>>,
-    /// The globs it must not touch.
+    pub whitelist: Option<Option<Vec<String>>>,
+    /// The globs it must not touch; absent and null as the whitelist.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub denylist: Option<Vec<String>>,
-    /// Commands that `verify` runs.
+    pub denylist: Option<Option<Vec<String>>>,
+    /// Commands that `verify` runs; absent and null as the whitelist.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub checks: Option<Vec<String>>,
+    pub checks: Option<Option<Vec<String>>>,
     /// What happened, oldest first.
     pub events: Vec<EventReport>,
 }
@@ -80,22 +81,17 @@ pub struct PathReport {
 pub fn show(ctx: &Ctx, who: &str) -> Result<ShowReport> {
     let ledger = Ledger::new(&ctx.repo);
     let agent = lookup::agent(ctx, &ledger, who)?;
-    let policy = policy::of_agent(&ctx.repo, &agent)?;
-    let (whitelist, denylist, checks) = match policy {
-        Some(policy) => (
-            Some(policy.whitelist),
-            Some(policy.denylist),
-            Some(policy.checks),
-        ),
-        None => (None, None, None),
+    let policy = policy::if_here(&ctx.repo, &agent)?;
+    let said = |select: fn(&Policy) -> &Vec<String>| {
+        agent.policy.map(|_| policy.as_ref().map(select).cloned())
     };
     Ok(ShowReport {
         schema: "git-agent.show/1",
         standing: standing::of(ctx, &agent)?,
         agent: Reporter::new(ctx)?.agent(&agent),
-        whitelist,
-        denylist,
-        checks,
+        whitelist: said(|policy| &policy.whitelist),
+        denylist: said(|policy| &policy.denylist),
+        checks: said(|policy| &policy.checks),
         events: events(&ledger, &agent)?,
     })
 }
@@ -137,7 +133,7 @@ pub fn invocation(ctx: &Ctx, who: &str) -> Result<Invocation> {
             crate::domain::prompt::GIT_BAN
         )));
     }
-    let policy = policy::of_agent(&ctx.repo, &agent)?;
+    let policy = policy::if_here(&ctx.repo, &agent)?;
     let subagent_type = policy.map(|policy| policy.subagent_type).or(agent.role);
     Ok(Invocation {
         subagent_type: subagent_type.unwrap_or_default(),

@@ -1,6 +1,7 @@
 //! The policy as objects: a blob for the ledger to name, and a commit for the keep chain to hold.
 
 use super::excludes::Excludes;
+use super::keep;
 use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
@@ -50,9 +51,16 @@ pub fn write(
 /// Reads a policy back; `None` when the blob is no policy of a version we know.
 ///
 /// # Errors
-/// `repo-corrupt` when the blob is missing.
+/// `history-incomplete` when the blob is not here, as in a clone that did not fetch the keep chain;
+/// `repo-corrupt` when it cannot be read.
 pub fn load(repo: &Repo, blob: Oid) -> Result<Option<Policy>> {
-    Ok(Policy::from_bytes(&repo.read_blob(blob)?))
+    match repo.read_blob(blob) {
+        Ok(bytes) => Ok(Policy::from_bytes(&bytes)),
+        Err(_) if !repo.is_at_hand(blob) => Err(keep::absent(&format!(
+            "policy {blob}, which binds the agent,"
+        ))),
+        Err(error) => Err(error),
+    }
 }
 
 /// The policy that binds an agent; `None` for one that was never given any, or none that we can read.
@@ -66,10 +74,21 @@ pub fn of_agent(repo: &Repo, agent: &Agent) -> Result<Option<Policy>> {
     }
 }
 
+/// As [`of_agent`], where a policy that is not here is one that cannot be read.
+///
+/// # Errors
+/// `repo-corrupt` when it is here and cannot be read.
+pub fn if_here(repo: &Repo, agent: &Agent) -> Result<Option<Policy>> {
+    match of_agent(repo, agent) {
+        Err(error) if error.code() == Code::HistoryIncomplete => Ok(None),
+        answer => answer,
+    }
+}
+
 /// The policy that binds an agent.
 ///
 /// # Errors
-/// As [`load`]; `agent-state` for an agent without a policy.
+/// As [`of_agent`]; `agent-state` for an agent without a policy.
 pub fn require(repo: &Repo, agent: &Agent) -> Result<Policy> {
     of_agent(repo, agent)?.ok_or_else(|| {
         let id = agent.id.short();

@@ -109,3 +109,37 @@ fn a_spawn_that_was_killed_is_in_nobody_s_way() {
     let output = repo.agent(&["spawn", &path, "--exclusive"]);
     assert!(output.status.success(), "{}", describe(&output));
 }
+
+#[test]
+fn a_spawn_that_cannot_read_the_other_scopes_leaves_nothing() {
+    let repo = repo();
+    let one = spawn(&repo, "one", &["a/**"]);
+    let before = repo.git(["for-each-ref", "refs/heads", "refs/agents"]);
+    let log = repo.agent_json(&["log", &one.id]).to_string();
+    let policies = repo.git([
+        "rev-list",
+        "--objects",
+        "--no-object-names",
+        "refs/agents/keep",
+    ]);
+    let policy = policies.lines().find(|oid| {
+        let content = repo.git(["cat-file", "-p", oid]);
+        content.contains("git-agent.policy/1")
+    });
+    let policy = policy.expect("a policy");
+    let objects = repo.path().join(".git/objects");
+    let object = objects.join(&policy[..2]).join(&policy[2..]);
+    let whole = std::fs::read(&object).expect("a loose object");
+    std::fs::remove_file(&object).expect("removed");
+    std::fs::write(&object, "garbled").expect("written");
+    let path = repo.task_file(&task(&["b/**"]));
+    refused(&repo.agent(&["spawn", &path]), "repo-corrupt", 4);
+    let journals = repo.path().join(".git/agents/spawning");
+    let left = std::fs::read_dir(journals).map_or(0, Iterator::count);
+    assert_eq!(left, 0, "a journal is left");
+    let after = repo.git(["for-each-ref", "refs/heads", "refs/agents"]);
+    assert_eq!(after, before);
+    std::fs::write(&object, whole).expect("written");
+    assert_eq!(repo.agent_json(&["log", &one.id]).to_string(), log);
+    repo.spawn_task(&task(&["b/**"]), &[]);
+}

@@ -53,7 +53,10 @@ impl Answer for TreeReport {
 impl Answer for ShowReport {
     fn text(&self) -> String {
         let agent = &self.agent;
-        let list = |globs: &Option<Vec<String>>| globs.as_ref().map(|globs| globs.join(" "));
+        let list = |globs: &Option<Option<Vec<String>>>| match globs.as_ref()? {
+            Some(globs) => Some(globs.join(" ")),
+            None => Some("not known in this clone".to_owned()),
+        };
         let base = agent.base_oid.as_ref().map(|oid| match &agent.base_ref {
             Some(name) => format!("{name} {}", &oid[..7]),
             None => oid.clone(),

@@ -38,10 +38,8 @@ impl Salvage {
         site: &Site,
         options: DiscardOptions,
     ) -> Result<Salvage> {
-        let bundle_dir = match agent.policy {
-            Some(blob) => policy::load(&ctx.repo, blob)?.and_then(|policy| policy.bundle_dir),
-            None => None,
-        };
+        let policy = policy::of_agent(&ctx.repo, agent)?;
+        let bundle_dir = policy.and_then(|policy| policy.bundle_dir);
         let tip = ctx.repo.read_commit(tip_of(agent, site))?;
         let whose = format!("Agent-Id: {}", agent.id);
         let mut salvage = Salvage::default();

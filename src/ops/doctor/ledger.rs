@@ -62,7 +62,10 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
                 agent.id.short(),
                 agent.spawn_commit
             ),
-            format!("git fetch <remote> {}", layout::KEEP_REF),
+            format!(
+                "git fetch <remote> {}",
+                layout::fetch_refspec(layout::KEEP_REF, "<remote>")
+            ),
         )
     }));
     Ok(found)

@@ -118,10 +118,9 @@ impl Scene {
             .flat_map(|one| (one + 1..agents.len()).map(move |two| (one, two)))
             .filter(|(one, two)| asked(*one) || asked(*two))
             .collect();
-        let unreadable = |live: &Live| live.policy.is_none();
-        let problems = (0..agents.len())
-            .filter(|index| unreadable(&agents[*index]))
-            .map(|index| (index, "this version cannot read its scope".to_owned()))
+        let problems = agents.iter().enumerate();
+        let problems = problems
+            .filter_map(|(index, live)| Some((index, why_unknown(ctx, live)?.to_owned())))
             .collect();
         Ok(Scene {
             changes: agents.iter().map(|_| None).collect(),
@@ -131,6 +130,15 @@ impl Scene {
             merges: None,
             problems,
         })
+    }
+}
+
+/// Why nobody can say what an agent may touch; `None` where it is known.
+fn why_unknown(ctx: &Ctx, live: &Live) -> Option<&'static str> {
+    match (&live.policy, live.agent.policy) {
+        (Some(_), _) => None,
+        (None, Some(blob)) if !ctx.repo.is_at_hand(blob) => Some("its scope is not in this clone"),
+        (None, _) => Some("this version cannot read its scope"),
     }
 }
 

@@ -143,6 +143,8 @@ fn tracked_paths(ctx: &Ctx, scene: &Scene, scopes: Vec<&Scope>) -> Result<Vec<Re
         let started = live.agent.base.as_ref().map(|base| base.oid);
         live.target_tip.or(started)
     });
+    // An agent of another clone may have started from what is not here.
+    let bases = bases.filter(|commit| ctx.repo.has_object(*commit));
     let trees: BTreeSet<Oid> = bases
         .collect::<BTreeSet<Oid>>()
         .into_iter()

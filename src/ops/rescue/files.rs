@@ -56,7 +56,7 @@ fn fill(ctx: &Ctx, agent: &Agent, (work, bundle): Kept, directory: &Path) -> Res
     let Some(bundle) = bundle else {
         return Ok(());
     };
-    let policy = policy::of_agent(&ctx.repo, agent)?;
+    let policy = policy::if_here(&ctx.repo, agent)?;
     let inside = policy.and_then(|policy| policy.bundle_dir);
     let place = directory.join(inside.as_deref().unwrap_or(BUNDLE_DIR));
     require_empty(&place)?;

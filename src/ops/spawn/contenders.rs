@@ -2,13 +2,13 @@
 
 use super::SpawnPlan;
 use crate::domain::glob::Glob;
-use crate::domain::id::AgentId;
+use crate::domain::id::{AgentId, AgentName};
 use crate::domain::scope::{Meeting, Territory};
 use crate::error::{Code, Error, Result};
 use crate::ops::Ctx;
 use crate::ops::live::is_live;
 use crate::store::ledger::Ledger;
-use crate::store::policy;
+use crate::store::{keep, policy};
 use crate::wire::journal::{JournalScope, SpawnJournal};
 use std::collections::HashMap;
 
@@ -24,8 +24,16 @@ pub(super) fn journal_scope(plan: &SpawnPlan) -> Option<JournalScope> {
     })
 }
 
-/// The live agents, and those being spawned, whose scopes meet the plan's, as people know them: oldest
-/// first. `under_way` has to be read before this is called, so that a spawn that ends meanwhile is in the
+/// The live agents that may be in a plan's way, as people know them, oldest first.
+#[derive(Default)]
+pub(super) struct Contenders {
+    /// Those whose scopes meet the plan's, spawns under way among them.
+    meeting: Vec<String>,
+    /// Those that work for another clone, and nobody here can say what they may touch.
+    unknown: Vec<String>,
+}
+
+/// Finds the live agents, and those being spawned, that may touch what the plan's may. `under_way` has to be read before this is called, so that a spawn that ends meanwhile is in the
 /// ledger.
 ///
 /// # Errors
@@ -34,71 +42,124 @@ pub(super) fn contenders(
     ctx: &Ctx,
     plan: &SpawnPlan,
     under_way: &[SpawnJournal],
-) -> Result<Vec<String>> {
+) -> Result<Contenders> {
     if !plan.role.edits {
-        return Ok(Vec::new());
+        return Ok(Contenders::default());
     }
     let mut neighbours = Neighbours {
         own: Territory::new(&plan.task.whitelist, &plan.denylist),
         globs: HashMap::new(),
         known: HashMap::new(),
     };
-    let mut found = Vec::new();
-    for mut agent in Ledger::new(&ctx.repo).agents()? {
-        let Some(blob) = agent.policy.filter(|_| is_live(&agent)) else {
+    let (mut meeting, mut unknown) = (Vec::new(), Vec::new());
+    for agent in Ledger::new(&ctx.repo).agents()? {
+        if agent.policy.is_none() || !is_live(&agent) {
             continue;
-        };
-        // A policy that this version cannot read may allow anything.
-        let meets = match policy::load(&ctx.repo, blob)? {
-            Some(policy) if !policy.edits => false,
-            Some(policy) => neighbours.meets(policy.whitelist, policy.denylist)?,
-            None => true,
+        }
+        let meets = match policy::of_agent(&ctx.repo, &agent) {
+            Ok(Some(policy)) if !policy.edits => false,
+            Ok(Some(policy)) => neighbours.meets(policy.whitelist, policy.denylist)?,
+            // A policy that this version cannot read may allow anything.
+            Ok(None) => true,
+            Err(error) if error.code() == Code::HistoryIncomplete => {
+                unknown.push(known_as(agent.id, agent.name.as_ref()));
+                continue;
+            }
+            Err(error) => return Err(error),
         };
         if meets {
-            let name = agent.name.take().map(|name| format!(" ({name})"));
-            found.push((agent.id, name.unwrap_or_default()));
+            meeting.push((agent.id, agent.name));
         }
     }
     for journal in under_way {
         let (Some(id), Some(scope)) = (AgentId::parse(&journal.agent), &journal.scope) else {
             continue;
         };
-        let known = id == plan.id || found.iter().any(|(other, _)| *other == id);
+        let known = id == plan.id || meeting.iter().any(|(other, _)| *other == id);
         if !known && neighbours.meets(scope.whitelist.clone(), scope.denylist.clone())? {
-            found.push((id, String::new()));
+            meeting.push((id, None));
         }
     }
-    Ok(found
-        .into_iter()
-        .map(|(id, name)| format!("{}{name}", id.short()))
-        .collect())
+    let meeting = meeting.iter();
+    Ok(Contenders {
+        meeting: meeting
+            .map(|(id, name)| known_as(*id, name.as_ref()))
+            .collect(),
+        unknown,
+    })
 }
 
-/// What to tell somebody who spawns all the same; `None` when nobody is in the way.
-pub(super) fn warning(contenders: &[String]) -> Option<String> {
-    if contenders.is_empty() {
-        return None;
-    }
-    Some(format!(
-        "the scope meets that of {}; to see where, run git agent overlap --scopes",
-        listed(contenders)
-    ))
-}
-
-/// Refuses an exclusive spawn that somebody is in the way of.
+/// Says who may touch what the new agent may, where that does not matter enough to refuse.
 ///
 /// # Errors
-/// `scope-overlap`, naming them.
-pub(super) fn require_none(contenders: &[String]) -> Result<()> {
-    if contenders.is_empty() {
-        return Ok(());
+/// As [`contenders`].
+pub(super) fn warn(ctx: &Ctx, plan: &mut SpawnPlan, under_way: &[SpawnJournal]) -> Result<()> {
+    if !plan.exclusive {
+        let contenders = contenders(ctx, plan, under_way)?;
+        plan.warnings.extend(contenders.warnings());
     }
-    Err(Error::new(
-        Code::ScopeOverlap,
-        format!("the scope meets that of {}", listed(contenders)),
-    )
-    .hint("to see what they may touch, run git agent overlap --scopes")
-    .hint("to spawn all the same, leave --exclusive out"))
+    Ok(())
+}
+
+/// Does for `--dry-run` what [`super::execute`] does about other agents' scopes, as far as it can be known
+/// without writing anything: spawns under way are left out.
+///
+/// # Errors
+/// `scope-overlap`; those of the ledger.
+pub fn foresee(ctx: &Ctx, plan: &mut SpawnPlan) -> Result<()> {
+    let contenders = contenders(ctx, plan, &[])?;
+    if plan.exclusive {
+        contenders.require_none()?;
+    }
+    plan.warnings.extend(contenders.warnings());
+    Ok(())
+}
+
+impl Contenders {
+    /// What to tell somebody who spawns all the same; nothing when nobody is in the way.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if !self.meeting.is_empty() {
+            warnings.push(format!(
+                "the scope meets that of {}; to see where, run git agent overlap --scopes",
+                listed(&self.meeting)
+            ));
+        }
+        if !self.unknown.is_empty() {
+            warnings.push(format!(
+                "the scope may meet that of {}, which is not in this clone; {}",
+                listed(&self.unknown),
+                keep::how_to_fetch()
+            ));
+        }
+        warnings
+    }
+
+    /// Refuses an exclusive spawn that somebody is in the way of, or may be.
+    ///
+    /// # Errors
+    /// `scope-overlap`, naming them.
+    pub(super) fn require_none(&self) -> Result<()> {
+        let refused = |what: String| {
+            Err(Error::new(Code::ScopeOverlap, what)
+                .hint("to see what they may touch, run git agent overlap --scopes")
+                .hint("to spawn all the same, leave --exclusive out"))
+        };
+        match (self.meeting.as_slice(), self.unknown.as_slice()) {
+            ([], []) => Ok(()),
+            ([], unknown) => refused(format!(
+                "the scope may meet that of {}, which is not in this clone",
+                listed(unknown)
+            ))
+            .map_err(|error: Error| error.hint(keep::how_to_fetch())),
+            (meeting, _) => refused(format!("the scope meets that of {}", listed(meeting))),
+        }
+    }
+}
+
+fn known_as(id: AgentId, name: Option<&AgentName>) -> String {
+    let name = name.map(|name| format!(" ({name})"));
+    format!("{}{}", id.short(), name.unwrap_or_default())
 }
 
 fn listed(contenders: &[String]) -> String {

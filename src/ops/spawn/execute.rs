@@ -35,9 +35,10 @@ pub fn execute(ctx: &Ctx, mut plan: SpawnPlan) -> Result<SpawnReport> {
             .map(|path| path.to_string_lossy().into_owned()),
         scope: contenders::journal_scope(&plan),
     };
-    let journal = begin(ctx, &mut plan, &record)?;
+    let (journal, under_way) = begin(ctx, &plan, &record)?;
     ctx.reached("journal");
-    match build(ctx, &plan) {
+    let built = contenders::warn(ctx, &mut plan, &under_way).and_then(|()| build(ctx, &plan));
+    match built {
         Ok(built) => {
             journal.end()?;
             SpawnReport::new(ctx, plan, built, started.elapsed())
@@ -54,36 +55,22 @@ pub fn execute(ctx: &Ctx, mut plan: SpawnPlan) -> Result<SpawnReport> {
     }
 }
 
-/// Writes the journal, from which on others see what this agent will be allowed to touch. Of two exclusive
-/// spawns that meet, the one that comes second to the lock therefore sees the first.
-fn begin(ctx: &Ctx, plan: &mut SpawnPlan, record: &SpawnJournal) -> Result<Journal> {
+/// Writes the journal, from which on others see what this agent will be allowed to touch, and gives those
+/// that were there before. Of two exclusive spawns that meet, the one that comes second to the lock therefore
+/// sees the first.
+fn begin(
+    ctx: &Ctx,
+    plan: &SpawnPlan,
+    record: &SpawnJournal,
+) -> Result<(Journal, Vec<SpawnJournal>)> {
     let common = ctx.repo.common_dir();
-    let spawns = lock::hold(common, layout::SPAWN_LOCK)?;
+    let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
     let under_way = Journal::under_way(common)?;
     if plan.exclusive {
-        contenders::require_none(&contenders::contenders(ctx, plan, &under_way)?)?;
+        contenders::contenders(ctx, plan, &under_way)?.require_none()?;
     }
     let journal = Journal::begin(common, &plan.id.short(), record)?;
-    drop(spawns);
-    if !plan.exclusive {
-        let contenders = contenders::contenders(ctx, plan, &under_way)?;
-        plan.warnings.extend(contenders::warning(&contenders));
-    }
-    Ok(journal)
-}
-
-/// Does for `--dry-run` what [`execute`] does about other agents' scopes, as far as it can be known without
-/// writing anything: spawns under way are left out.
-///
-/// # Errors
-/// `scope-overlap`; those of the ledger.
-pub fn foresee(ctx: &Ctx, plan: &mut SpawnPlan) -> Result<()> {
-    let contenders = contenders::contenders(ctx, plan, &[])?;
-    if plan.exclusive {
-        contenders::require_none(&contenders)?;
-    }
-    plan.warnings.extend(contenders::warning(&contenders));
-    Ok(())
+    Ok((journal, under_way))
 }
 
 fn build(ctx: &Ctx, plan: &SpawnPlan) -> Result<Built> {

@@ -33,8 +33,9 @@ mod setup;
 mod undo;
 
 pub use batch::execute_all;
+pub use contenders::foresee;
 pub use contract::{SpawnOptions, SpawnPlan};
-pub use execute::{execute, foresee};
+pub use execute::execute;
 pub(in crate::ops) use place::{WORKTREE_DIR, for_display};
 pub use plan::plan;
 pub use report::SpawnReport;

@@ -7,8 +7,8 @@ use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::ops::run::record;
 use crate::ops::{Ctx, lookup};
-use crate::store::layout;
 use crate::store::ledger::Ledger;
+use crate::store::{keep, layout};
 use std::path::{Path, PathBuf};
 
 /// How far back the branch is searched for trailers that name its agent.
@@ -225,7 +225,8 @@ fn agent_of(ctx: &Ctx, ledger: &Ledger<'_>, tip: Oid) -> Result<Agent> {
         Code::AgentUnknown,
         format!("no commit before {tip} names an agent of the ledger"),
     )
-    .hint("to fetch the ledger, run git fetch origin refs/notes/agents:refs/notes/agents"))
+    .hint("to fetch the ledger, run git fetch origin refs/notes/agents:refs/notes/agents")
+    .hint(keep::how_to_fetch()))
 }
 
 /// What tells a spawn commit from every other, and what a rebase takes along.
