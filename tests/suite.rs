@@ -65,6 +65,8 @@ mod sandbox;
 mod schema;
 /// Scope: globset's traps by name, agreement with a naive matcher and with git.
 mod scope;
+/// A clone that has the rows of another one.
+mod second_clone;
 /// Man pages and completions.
 mod shell;
 /// The main job.

@@ -1,7 +1,7 @@
 //! `git agent rescue`
 
 use super::show::AgentArg;
-use super::ui::Ui;
+use super::ui::{Format, Ui};
 use crate::error::{Exit, Result};
 use crate::ops::Ctx;
 use crate::ops::rescue::{self, Destination};
@@ -27,6 +27,10 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RescueArgs) -> Result<Exit> {
         (None, None) => Destination::RescuedBranch,
     };
     let plan = rescue::plan(ctx, &args.agent.agent, destination)?;
-    ui.answer(&rescue::execute(ctx, &plan)?)?;
+    let report = rescue::execute(ctx, &plan)?;
+    if ui.format() == Format::Text {
+        report.warnings.iter().for_each(|text| ui.warn(text));
+    }
+    ui.answer(&report)?;
     Ok(Exit::Yes)
 }

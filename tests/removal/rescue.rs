@@ -1,11 +1,14 @@
 use super::{WRITTEN, busy, discarded};
-use crate::support::agent::{SHARED_TASK, agent_command};
+use crate::support::agent::{SHARED_TASK, agent_command, describe};
 use crate::support::{TestRepo, git_in};
 use crate::verify::{Agent, refused};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
+
+/// What brings the keep chain of another clone.
+const KEEP: &str = "+refs/agents/keep*:refs/agents/remote/origin/keep*";
 
 fn rescue(agent: &Agent, arguments: &[&str]) -> Output {
     agent_command(&agent.repo.path())
@@ -140,5 +143,65 @@ fn a_clone_without_the_kept_commits_says_so() {
     let notes = "refs/notes/agents:refs/notes/agents";
     git_in(&path, ["fetch", "--quiet", "origin", notes]);
     let output = agent_command(&path).args(["rescue", &agent.id]).output();
-    refused(&output.expect("starts"), "repo-corrupt", 4);
+    let output = output.expect("starts");
+    refused(&output, "history-incomplete", 4);
+    let said = describe(&output);
+    let hint = "git fetch origin '+refs/agents/keep*:refs/agents/remote/origin/keep*'";
+    assert!(said.contains(hint), "{said}");
+    git_in(&path, ["fetch", "--quiet", "origin", KEEP]);
+    let output = agent_command(&path).args(["rescue", &agent.id]).output();
+    assert!(output.expect("starts").status.success());
+}
+
+#[test]
+fn what_is_still_there_comes_back_with_a_word_about_the_rest() {
+    let agent = busy();
+    let tip = agent.git(&["rev-parse", "HEAD"]);
+    let discarded = discarded(&agent, &[]);
+    let lose = |oid: &str| {
+        let directory = agent.repo.path().join(".git/objects").join(&oid[..2]);
+        fs::remove_file(directory.join(&oid[2..])).expect("a loose object");
+    };
+    let salvage = discarded["salvage_oid"].as_str().expect("a salvage");
+    lose(salvage);
+    let report = agent.repo.agent_json(&["rescue", &agent.id]);
+    assert_eq!(report["commit_oid"], tip.as_str());
+    let warnings = report["warnings"].as_array().expect("a list");
+    assert_eq!(warnings.len(), 1, "{report:#}");
+    assert!(warnings[0].to_string().contains(salvage), "{report:#}");
+    let said = describe(&rescue(&agent, &["--branch=again"]));
+    assert!(
+        said.contains(&format!("warning: commit {salvage}")),
+        "{said}"
+    );
+
+    lose(&tip);
+    refused(
+        &rescue(&agent, &["--branch=third"]),
+        "history-incomplete",
+        4,
+    );
+    let to = agent.repo.path().with_file_name("back");
+    let report = agent
+        .repo
+        .agent_json(&["rescue", &agent.id, "--to", to.to_str().expect("UTF-8")]);
+    assert_eq!(report["warnings"].as_array().map(Vec::len), Some(2));
+    assert!(to.join(".agent/plan.md").is_file(), "the bundle is there");
+}
+
+#[test]
+fn no_branch_is_made_whose_history_has_a_hole() {
+    let agent = busy();
+    let tip = agent.git(&["rev-parse", "HEAD"]);
+    discarded(&agent, &[]);
+    let objects = agent.repo.path().join(".git/objects");
+    fs::remove_file(objects.join(&tip[..2]).join(&tip[2..])).expect("a loose object");
+    refused(&rescue(&agent, &[]), "history-incomplete", 4);
+    assert_eq!(agent.repo.git(["branch", "--list", "rescued/*"]), "");
+    let to = agent.repo.path().with_file_name("back");
+    agent
+        .repo
+        .agent_json(&["rescue", &agent.id, "--to", to.to_str().expect("UTF-8")]);
+    let lib = fs::read_to_string(to.join("src/lib.rs")).expect("readable");
+    assert_eq!(lib, WRITTEN[4]);
 }

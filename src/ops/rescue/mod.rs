@@ -5,8 +5,8 @@
 //! interrupted has left older ones. Nothing is taken off the keep chain, so the same thing can be
 //! rescued any number of times. Nothing that exists is overwritten.
 
-mod expired;
 mod files;
+mod kept;
 
 use super::agent_report::{AgentReport, Reporter};
 use super::real_path::real_path;
@@ -15,10 +15,10 @@ use crate::domain::event::What;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::branch::full_name;
-use crate::git::salvage::{BUNDLE, TRAILER, WORK};
 use crate::ops::{Ctx, lookup};
+use crate::store::keep;
 use crate::store::ledger::Ledger;
-use chrono::{DateTime, Utc};
+use kept::Kept;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -49,6 +49,8 @@ pub struct RescuePlan {
     /// The commit with the newest work: the salvage, else the tip.
     commit: Option<Oid>,
     bundle: Option<Oid>,
+    /// What the caller should know.
+    warnings: Vec<String>,
 }
 
 /// The answer of `rescue`.
@@ -71,47 +73,29 @@ pub struct RescueReport {
     /// The commit that holds the bundle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bundle_oid: Option<String>,
+    /// What the caller should know, such as what was kept and is not here.
+    pub warnings: Vec<String>,
 }
 
-/// Finds what was kept of an agent; writes nothing.
+/// Finds what was kept of an agent; writes nothing. Of what is not all here, the rest is given back.
 ///
 /// # Errors
-/// `agent-unknown`; `agent-state` when nothing was kept; `repo-corrupt` when a kept commit is not
-/// here, as in a clone that did not fetch the keep chain; `branch-invalid`, `branch-exists`, `path-exists`.
+/// `agent-unknown`; `agent-state` when nothing was kept; `history-incomplete` when none of it is here, as in
+/// a clone that did not fetch the keep chain, or not all that a branch needs; `branch-invalid`,
+/// `branch-exists`, `path-exists`.
 pub fn plan(ctx: &Ctx, who: &str, destination: Destination) -> Result<RescuePlan> {
     let ledger = Ledger::new(&ctx.repo);
     let agent = lookup::agent(ctx, &ledger, who)?;
-    let events = ledger.events(agent.spawn_commit)?;
-    let gone = expired::expired(ctx, &events)?;
-    let (mut tip, mut work, mut bundle) = (None, None, None);
-    for event in &events {
-        match event.what {
-            What::Discarded { tip: Some(oid) } if !gone.contains_key(&oid) => tip = Some(oid),
-            What::Salvaged { commit } if !gone.contains_key(&commit) => {
-                ctx.repo.require_commit(commit)?;
-                let found = ctx.repo.read_commit(commit)?;
-                match found.trailer(TRAILER) {
-                    Some(WORK) => work = Some(found),
-                    Some(BUNDLE) => bundle = Some(commit),
-                    // A tip that came after the agent was discarded.
-                    _ => tip = Some(commit),
-                }
-            }
-            _ => {}
-        }
-    }
-    // Work that was salvaged by a discard that failed, and was committed afterwards, is in the tip.
-    let on_tip = work.filter(|work| tip.is_none() || work.parents.first() == tip.as_ref());
+    let kept = Kept::of(ctx, &ledger.events(agent.spawn_commit)?)?;
     let plan = RescuePlan {
-        commit: on_tip.map(|work| work.oid).or(tip),
-        bundle,
+        commit: kept.commit,
+        bundle: kept.bundle,
+        warnings: kept.warnings(&agent),
         destination,
         agent,
     };
-    plan.require_something(gone.values().max().copied())?;
-    if let Some(commit) = plan.commit {
-        ctx.repo.require_commit(commit)?;
-    }
+    plan.require_something(&kept)?;
+    plan.require_history(ctx)?;
     match &plan.destination {
         Destination::Directory(path) => files::require_empty(&ctx.absolute(path))?,
         Destination::Branch(name) => {
@@ -138,6 +122,7 @@ pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
         rescued_directory: None,
         commit_oid: plan.commit.map(|oid| oid.to_hex()),
         bundle_oid: plan.bundle.map(|oid| oid.to_hex()),
+        warnings: plan.warnings.clone(),
     };
     let to = match (&plan.destination, plan.commit) {
         (Destination::Directory(path), _) => {
@@ -164,10 +149,16 @@ pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
 }
 
 impl RescuePlan {
-    fn require_something(&self, expired: Option<DateTime<Utc>>) -> Result<()> {
+    fn require_something(&self, kept: &Kept) -> Result<()> {
         let id = self.agent.id.short();
         match (self.commit, self.bundle, &self.destination) {
-            (None, None, _) if let Some(time) = expired => Err(Error::new(
+            (None, None, _) | (None, _, Destination::Branch(_) | Destination::RescuedBranch)
+                if let Some(commit) = kept.absent.last() =>
+            {
+                let what = format!("commit {commit}, which was kept of agent {id},");
+                Err(keep::absent(&what))
+            }
+            (None, None, _) if let Some(time) = kept.expired => Err(Error::new(
                 Code::AgentState,
                 format!(
                     "what was kept of agent {id} expired on {}",
@@ -185,6 +176,25 @@ impl RescuePlan {
             .hint(format!("to see where it works, run git agent show {id}"))),
             (None, Some(_), Destination::Branch(_) | Destination::RescuedBranch) => {
                 Err(self.only_bundle())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A branch with a hole in its history would make git's own commands fail.
+    fn require_history(&self, ctx: &Ctx) -> Result<()> {
+        let (Some(commit), false) = (self.commit, ctx.repo.is_shallow()) else {
+            return Ok(());
+        };
+        let parents = ctx.repo.read_commit(commit)?.parents;
+        let absent = parents.iter().find(|oid| !ctx.repo.has_object(**oid));
+        match (absent, &self.destination) {
+            (Some(parent), Destination::Branch(_) | Destination::RescuedBranch) => {
+                let id = self.agent.id.short();
+                let what = format!("commit {parent}, which a branch of agent {id} needs,");
+                Err(keep::absent(&what).hint(format!(
+                    "to have the files all the same, run git agent rescue {id} --to <directory>"
+                )))
             }
             _ => Ok(()),
         }
