@@ -83,6 +83,8 @@ signs! {
     SpawnCommitGone, "ledger.commit-gone", Problem, "git notes prune would delete the row, because the commit it is on is gone.";
     KeepDamaged, "keep.damaged", Problem, "The keep chain's ref leads to nothing readable; git gc may delete what it held.";
     NotKept, "keep.missing", Problem, "Without the keep chain, squash, gc and git notes prune together delete the row.";
+    WorkNotKept, "keep.work-missing", Problem, "Without the keep chain git gc deletes the work, and rescue cannot give it back.";
+    KeptGone, "keep.work-gone", Problem, "What was kept is not in the repository any more; another clone may have it.";
     MailDamaged, "mail.damaged", Problem, "The ref leads to nothing whole; messages and receipts are read from its reflog, which expires.";
     MailLost, "mail.lost", Problem, "Neither the ref nor its reflog leads to anything readable: messages, or who has read them, are lost here.";
     SpoolWaiting, "mail.spool-waiting", Problem, "Messages of an agent that could not write refs were not sent, because the run that would do it is over.";

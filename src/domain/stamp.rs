@@ -21,6 +21,11 @@ pub struct Stamp {
 const COUNTER_LIMIT: u16 = 0xfff;
 
 impl Stamp {
+    /// The number of the clone that wrote it.
+    pub fn clone_number(self) -> u16 {
+        self.clone
+    }
+
     /// The stamp of something that happens `now` in clone number `clone`, after `last`.
     pub fn next(now: DateTime<Utc>, clone: u16, last: Option<Stamp>) -> Stamp {
         let now = now.trunc_subsecs(6);

@@ -8,6 +8,7 @@
 use super::ledger::{Ledger, parse, united};
 use super::{fsx, layout};
 use crate::domain::agent::Agent;
+use crate::domain::event::Event;
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
@@ -55,6 +56,22 @@ impl Ledger<'_> {
         // An agent is 700 bytes wide: better sort something smaller.
         agents.sort_by_cached_key(|agent| (agent.started, agent.spawn_commit));
         Ok(agents)
+    }
+
+    /// What `select` makes of each row: the spawn commit and the events, oldest first.
+    ///
+    /// # Errors
+    /// As [`Ledger::agents`].
+    pub fn select<T>(&self, select: impl Fn(Oid, &[Event]) -> Option<T>) -> Result<Vec<T>> {
+        let selected = self.read(|tree| {
+            let mut selected = Vec::new();
+            self.each_body(tree, |key, body| {
+                let events = parse(body, AgentId::from_spawn_commit(key));
+                selected.extend(select(key, &events));
+            })?;
+            Ok(selected)
+        })?;
+        Ok(selected.unwrap_or_default())
     }
 
     /// Hands on every note, one at a time: all of them together may be more than anybody wants to hold.

@@ -11,21 +11,29 @@ use std::path::Path;
 /// `repo-read-only`, `disk-full`, `io`.
 pub(super) fn load_or_make(common_dir: &Path) -> Result<u16> {
     let path = layout::clone_id(common_dir);
-    if let Some(number) = load(&path)? {
+    if let Some(number) = read(&path)? {
         return Ok(number);
     }
     fsx::create_dir(&layout::agents_dir(common_dir))?;
     let drawn = getrandom::u32()
         .map_err(|error| Error::bug("the system must have random numbers").because(error))?;
     let text = format!("{:04x}\n", drawn & 0xffff);
-    if !fsx::create_atomic(&path, text.as_bytes())? && load(&path)?.is_none() {
+    if !fsx::create_atomic(&path, text.as_bytes())? && read(&path)?.is_none() {
         // A power loss emptied it. Any number will do again.
         fsx::write_atomic(&path, text.as_bytes())?;
     }
-    load(&path)?.ok_or_else(|| Error::bug("a clone id must be readable once written"))
+    read(&path)?.ok_or_else(|| Error::bug("a clone id must be readable once written"))
 }
 
-fn load(path: &Path) -> Result<Option<u16>> {
+/// The clone's number; `None` before it was drawn.
+///
+/// # Errors
+/// `io`.
+pub(super) fn load(common_dir: &Path) -> Result<Option<u16>> {
+    read(&layout::clone_id(common_dir))
+}
+
+fn read(path: &Path) -> Result<Option<u16>> {
     let content = fsx::load_if_there(path)?.unwrap_or_default();
     let text = std::str::from_utf8(&content).unwrap_or_default();
     Ok(u16::from_str_radix(text.trim_end(), 16).ok())

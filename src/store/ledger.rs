@@ -112,6 +112,14 @@ impl<'r> Ledger<'r> {
         Ok(tip.is_some_and(|tip| tip.seconds >= moment.timestamp()))
     }
 
+    /// The number that stands in the stamps of this clone; `None` before it has written anything.
+    ///
+    /// # Errors
+    /// `io`.
+    pub fn clone_number(&self) -> Result<Option<u16>> {
+        clone_id::load(self.repo.common_dir())
+    }
+
     /// Runs a reader on the current notes tree; on a damaged one, on what the reflog gives back.
     /// `None` for a ledger that was never begun.
     pub(super) fn read<T>(&self, reader: impl Fn(Oid) -> Result<T>) -> Result<Option<T>> {

@@ -1,7 +1,7 @@
-use super::{Patient, heals, is_left_alone, problems, strings};
+use super::{Patient, examine, heals, is_left_alone, problems, strings};
 use crate::support::agent::{TASK, agent_command};
-use crate::support::{TestRepo, git_output};
-use crate::verify::refused;
+use crate::support::{TestRepo, git_in, git_output};
+use crate::verify::{Agent, refused};
 use std::path::Path;
 
 pub fn make_old(path: &Path) {
@@ -218,6 +218,104 @@ fn a_kept_commit_survives_what_would_have_deleted_it() {
     patient.repo.git(["cat-file", "-e", &commit]);
     patient.repo.git(["notes", "--ref=agents", "prune"]);
     patient.repo.agent_json(&["show", &patient.id]);
+}
+
+fn collect_garbage(repo: &TestRepo) {
+    repo.git(["reflog", "expire", "--expire=now", "--all"]);
+    repo.git(["gc", "--quiet", "--prune=now"]);
+}
+
+#[test]
+fn kept_work_is_kept_again_when_the_chain_was_lost() {
+    let patient = Patient::new();
+    // It is rejected; the bundle as it is now is kept with the verdict.
+    patient.repo.agent(&["verify", &patient.id]);
+    patient.repo.agent_json(&["discard", &patient.id]);
+    assert_eq!(patient.doctor(&[]).0, 0);
+    patient.repo.git(["update-ref", "-d", "refs/agents/keep"]);
+    let (status, report) = patient.doctor(&[]);
+    let expected = strings(&["keep.missing", "keep.work-missing"]);
+    assert_eq!((status, problems(&report)), (1, expected), "{report:#}");
+    let what = report.to_string();
+    // The tip, the uncommitted work, the bundle as it was judged and as it was left.
+    assert!(what.contains("nothing keeps 4 commits"), "{report:#}");
+    let (status, report) = patient.doctor(&["--fix"]);
+    assert_eq!((status, problems(&report)), (0, vec![]), "{report:#}");
+    collect_garbage(&patient.repo);
+    assert_eq!(patient.doctor(&[]).0, 0);
+    let to = patient.repo.path().with_file_name("back");
+    let words = ["rescue", &patient.id, "--to", to.to_str().expect("UTF-8")];
+    let rescued = patient.repo.agent_json(&words);
+    assert_eq!(rescued["warnings"], serde_json::json!([]));
+    for name in ["src/committed.rs", "src/staged.rs", "src/untracked.rs"] {
+        assert!(to.join(name).is_file(), "{name}");
+    }
+    // A person can let go of it as before, and that is no damage.
+    let expiry = ["gc", "--expire-salvage", "0d", "--yes"];
+    assert_eq!(
+        patient.repo.agent_json(&expiry)["salvage"][0]["action"],
+        "expired"
+    );
+    collect_garbage(&patient.repo);
+    let (status, report) = patient.doctor(&[]);
+    assert_eq!((status, problems(&report)), (0, vec![]), "{report:#}");
+}
+
+#[test]
+fn kept_work_that_is_gone_is_named_as_long_as_it_is() {
+    let patient = Patient::new();
+    patient.repo.agent_json(&["discard", &patient.id]);
+    let log = patient.repo.agent_json(&["log", &patient.id]);
+    patient.repo.git(["update-ref", "-d", "refs/agents/keep"]);
+    collect_garbage(&patient.repo);
+    for arguments in [&[][..], &["--fix"], &[]] {
+        let (status, report) = patient.doctor(arguments);
+        let gone = problems(&report);
+        let gone = gone.iter().filter(|code| *code == "keep.work-gone");
+        // The tip, the uncommitted work and the bundle.
+        assert_eq!((status, gone.count()), (1, 3), "{report:#}");
+    }
+    assert_eq!(patient.repo.agent_json(&["log", &patient.id]), log);
+    let output = patient.repo.agent(&["rescue", &patient.id]);
+    refused(&output, "history-incomplete", 4);
+}
+
+#[test]
+fn of_work_that_landed_only_a_squash_has_to_be_kept() {
+    // The bundle that was judged, and the tip.
+    for (method, count) in [("--squash", "2 commits"), ("--no-ff", "a commit")] {
+        let agent = Agent::new();
+        agent.write("src/two.rs", "");
+        let tip = agent.commit("two");
+        agent.repo.agent_json(&["merge", &agent.id, method]);
+        assert_eq!(examine(&agent.repo, &[]).0, 0, "{method}");
+        agent.repo.git(["update-ref", "-d", "refs/agents/keep"]);
+        let (_, report) = examine(&agent.repo, &[]);
+        let expected = strings(&["keep.missing", "keep.work-missing"]);
+        assert_eq!(problems(&report), expected, "{report:#}");
+        let said = report.to_string();
+        let expected = format!("nothing keeps {count} that the row");
+        assert!(said.contains(&expected), "{method}: {report:#}");
+        assert_eq!(examine(&agent.repo, &["--fix"]).0, 0, "{method}");
+        let kept = agent.repo.git(["rev-list", "refs/agents/keep"]);
+        // The spawn commit is kept in either case, and what was done after it in one.
+        assert_eq!(kept.contains(&tip), method == "--squash");
+    }
+}
+
+#[test]
+fn what_another_clone_kept_may_be_missing() {
+    let patient = Patient::new();
+    patient.repo.agent_json(&["discard", &patient.id]);
+    let here = patient.repo.path().with_file_name("here");
+    let url = format!("file://{}", patient.repo.path().display());
+    let to = here.to_str().expect("UTF-8");
+    git_in(&patient.repo.path(), ["clone", "--quiet", &url, to]);
+    let ledger = "refs/notes/agents:refs/notes/agents";
+    git_in(&here, ["fetch", "--quiet", "origin", ledger]);
+    let output = agent_command(&here).arg("doctor").output().expect("starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! The keep chain: its ref, and the spawn commits that it must hold.
+//! The keep chain: its ref, and the spawn commits and the work that it must hold.
 
-use super::Finding;
 use super::survey::Survey;
+use super::{Finding, kept};
 use crate::domain::agent::Agent;
 use crate::domain::diagnosis::Sign;
 use crate::domain::oid::Oid;
@@ -39,11 +39,15 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
             )]);
         }
     }
-    let kept = repair::kept(&ctx.repo)?;
+    let rows = match survey.agents {
+        Some(_) => kept::rows(ctx)?,
+        None => Vec::new(),
+    };
+    let held = repair::kept(&ctx.repo)?;
     let missing = survey
         .rows()
         .iter()
-        .filter(|agent| !kept.contains(&agent.spawn_commit))
+        .filter(|agent| !held.contains(&agent.spawn_commit))
         .filter(|agent| ctx.repo.has_object(agent.spawn_commit));
     let findings = missing.map(|agent| {
         let agent = agent.clone();
@@ -59,7 +63,9 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
             Ok(format!("kept {} by {link}", agent.spawn_commit))
         })
     });
-    Ok(findings.collect())
+    let mut findings: Vec<_> = findings.collect();
+    findings.extend(kept::look(ctx, rows, &held)?);
+    Ok(findings)
 }
 
 /// A commit that holds what bound the agent, as far as it is still there.

@@ -16,6 +16,7 @@ mod branches;
 mod debris;
 mod hooks;
 mod keep;
+mod kept;
 mod ledger;
 mod locks;
 mod mail;
@@ -106,7 +107,7 @@ const FAMILIES: &[Family] = &[
     },
     Family {
         name: "keep",
-        what: "the keep chain's ref, spawn commits it does not hold",
+        what: "the keep chain's ref, what it does not hold though it should",
         look: keep::look,
     },
     Family {

@@ -85,16 +85,21 @@ pub(super) fn keep(ctx: &Ctx, subject: &Subject, tree: Oid) -> Result<()> {
     if known.and_then(|verdict| verdict.bundle) == Some(tree) {
         return Ok(());
     }
+    let commit = with_bundle_commit(tree, |commit| ctx.repo.write_commit(commit))?;
+    let why = format!("bundle {}", subject.agent.id);
+    keep::keep(&ctx.repo, &[commit], &why, ctx.now()).map(|_| ())
+}
+
+/// Hands on the commit that keeps a bundle: the same one for the same tree.
+pub(in crate::ops) fn with_bundle_commit<T>(tree: Oid, take: impl Fn(&NewCommit<'_>) -> T) -> T {
     let who = Identity::stand_in(0);
-    let commit = ctx.repo.write_commit(&NewCommit {
+    take(&NewCommit {
         tree,
         parents: &[],
         author: &who,
         committer: &who,
         message: "agent: bundle\n\nGit-Agent: 1\n",
-    })?;
-    let why = format!("bundle {}", subject.agent.id);
-    keep::keep(&ctx.repo, &[commit], &why, ctx.now()).map(|_| ())
+    })
 }
 
 fn from_directory(top: &Path, directory: &str) -> Vec<Artefact> {

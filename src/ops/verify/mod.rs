@@ -23,7 +23,7 @@ mod report;
 mod subject;
 mod work;
 
-pub(in crate::ops) use bundle::artefacts;
+pub(in crate::ops) use bundle::{artefacts, with_bundle_commit};
 pub(in crate::ops) use commands::Place;
 pub(in crate::ops) use subject::{Place as WorktreePlace, base_of, tip_of};
 pub(in crate::ops) use work::{
