@@ -194,3 +194,72 @@ fn a_reader_that_goes_away_ends_us_quietly() {
     assert!(output.status.success(), "{}", describe(&output));
     assert!(output.stderr.is_empty());
 }
+
+#[test]
+fn a_worktree_that_was_moved_is_where_it_is_now() {
+    let agent = crate::verify::Agent::new();
+    let repo = &agent.repo;
+    let to = repo.path().with_file_name("elsewhere");
+    let to = to.to_str().expect("UTF-8");
+    let from = agent.worktree.to_str().expect("UTF-8");
+    repo.git(["worktree", "move", "-f", "-f", from, to]);
+    assert_eq!(
+        repo.agent_json(&["path", &agent.id])["worktree_abspath"],
+        to
+    );
+    assert_eq!(repo.agent_json(&["show", &agent.id])["worktree_path"], to);
+    let listed = repo.agent_json(&["list"]);
+    assert_eq!(listed["agents"][0]["worktree_path"], to, "{listed}");
+    assert_eq!(
+        repo.agent_json(&["show", to])["agent_id"],
+        agent.id.as_str()
+    );
+    std::fs::write(format!("{to}/NOTES.md"), "out of scope\n").expect("write");
+    let output = repo.agent(&["check", &agent.id, "--worktree"]);
+    assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
+    assert!(
+        describe(&output).contains("NOTES.md"),
+        "{}",
+        describe(&output)
+    );
+}
+
+#[test]
+fn no_path_is_printed_for_a_worktree_that_is_not_there() {
+    let agent = crate::verify::Agent::new();
+    let repo = &agent.repo;
+    repo.agent_json(&["discard", &agent.id]);
+    refused(repo, &["path", &agent.id], "agent-state", 3);
+    let said = describe(&repo.agent(&["path", &agent.id]));
+    assert!(said.contains("git agent rescue "), "{said}");
+    let output = repo.agent(&["path", &agent.id, "--format=json"]);
+    crate::verify::refused_json(&output, "agent-state", 3);
+
+    let one = repo.spawn();
+    let clone = repo.path().with_file_name("clone");
+    let clone = clone.to_str().expect("UTF-8");
+    repo.git(["clone", "--quiet", ".", clone]);
+    std::fs::remove_dir_all(one["worktree_abspath"].as_str().expect("a path")).expect("removed");
+    refused(repo, &["path", id(&one)], "agent-state", 3);
+    let there = std::path::Path::new(clone);
+    crate::support::git_in(
+        there,
+        [
+            "fetch",
+            "--quiet",
+            "origin",
+            "+refs/notes/agents:refs/notes/agents",
+            "+refs/agents/*:refs/agents/*",
+        ],
+    );
+    let output = crate::support::agent::agent_command(there)
+        .args(["path", id(&one)])
+        .output()
+        .expect("starts");
+    crate::verify::refused(&output, "agent-state", 3);
+    assert!(
+        describe(&output).contains("in another clone"),
+        "{}",
+        describe(&output)
+    );
+}

@@ -329,3 +329,45 @@ fn the_documentation_lists_every_finding() {
         "docs/doctor.md must hold this table:\n{table}"
     );
 }
+
+#[test]
+fn a_worktree_whose_admin_directory_is_gone_gets_it_back_with_every_file() {
+    let patient = Patient::new();
+    std::fs::remove_dir_all(patient.admin()).expect("removed");
+    let output = patient
+        .repo
+        .agent(&["commit", &patient.id, "-m", "not yet"]);
+    crate::verify::refused(&output, "agent-state", 3);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains("its admin directory") && said.contains("doctor --fix"),
+        "{said}"
+    );
+    let before = files(&patient.top);
+    let (status, report) = patient.doctor(&[]);
+    assert_eq!(
+        (status, problems(&report)),
+        (1, strings(&["worktrees.admin-gone"])),
+        "{report:#}"
+    );
+    let (status, report) = patient.doctor(&["--fix"]);
+    assert_eq!((status, problems(&report)), (0, vec![]), "{report:#}");
+    assert_eq!(files(&patient.top), before);
+    assert_eq!(
+        git_in(&patient.top, ["status", "--porcelain"]),
+        "?? src/staged.rs\n?? src/untracked.rs"
+    );
+    let fence = git_output(
+        &patient.top,
+        ["commit", "--allow-empty", "--quiet", "-m", "x"],
+    );
+    assert!(fence.status.success(), "{fence:?}");
+    let trailer = ["log", "-1", "--format=%(trailers:key=Agent-Id,valueonly)"];
+    assert_eq!(git_in(&patient.top, trailer).trim(), patient.id);
+    patient
+        .repo
+        .agent_json(&["commit", &patient.id, "-m", "now"]);
+    assert_eq!(git_in(&patient.top, ["status", "--porcelain"]), "");
+    assert_sound(&patient.repo, "the admin directory");
+    patient.repo.agent_json(&["discard", &patient.id]);
+}

@@ -73,6 +73,7 @@ signs! {
     VerifyLeft, "verify.left-over", Problem, "A worktree that nobody works in takes up space and shows in git worktree list.";
     DirectoryGone, "worktrees.directory-gone", Problem, "The index of the worktree may hold staged work that is nowhere else.";
     DirectoryAside, "worktrees.put-aside", Problem, "A discard was interrupted; whoever works in the worktree does not find it.";
+    AdminGone, "worktrees.admin-gone", Problem, "Git knows nothing of the worktree any more, and what is in it is in no commit and in no salvage.";
     WorktreeUnknown, "worktrees.no-row", Problem, "The worktree is ours and no row says whose; no command of ours can name it.";
     BranchUnknown, "branches.no-row", Problem, "The branch starts from a spawn commit that has no row here; no command of ours can name it.";
     BranchGone, "branches.gone", Problem, "An agent that is neither landed nor discarded has lost its branch; git gc may delete its commits.";

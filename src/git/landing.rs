@@ -100,12 +100,16 @@ impl Checkout {
             .any(|name| self.git_dir.join(name).exists())
     }
 
-    /// The error for one that is.
+    /// The error for one that is, or that is not here.
     pub fn busy(&self) -> Error {
         let top = self.top.display();
+        if !self.top.is_dir() {
+            return Error::new(Code::WorktreeBusy, format!("{top} is not here"))
+                .hint("to see where the worktrees are, run git worktree list");
+        }
         Error::new(
             Code::WorktreeBusy,
-            format!("{top} is not here, or in the middle of a merge, a rebase or the like"),
+            format!("{top} is in the middle of a merge, a rebase or the like"),
         )
         .hint(format!("to see of what, run git -C {top} status"))
     }

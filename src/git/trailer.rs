@@ -11,11 +11,23 @@ use std::path::Path;
 /// # Errors
 /// `git-missing`, `git-failed`.
 pub fn add(directory: &Path, message: &Path, trailer: &str) -> Result<()> {
+    interpret(directory, message, "--if-exists=addIfDifferent", trailer)
+}
+
+/// Adds a trailer to a message file in the place of one with the same key.
+///
+/// # Errors
+/// As [`add`].
+pub fn set(directory: &Path, message: &Path, trailer: &str) -> Result<()> {
+    interpret(directory, message, "--if-exists=replace", trailer)
+}
+
+fn interpret(directory: &Path, message: &Path, if_exists: &str, trailer: &str) -> Result<()> {
     let arguments = [
         "interpret-trailers",
         "--in-place",
         "--no-divider",
-        "--if-exists=addIfDifferent",
+        if_exists,
         "--trailer",
         trailer,
         "--",

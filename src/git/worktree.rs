@@ -69,11 +69,24 @@ impl Repo {
     /// `path-exists` when something is in the way, `lost-race` when the admin name was taken in the
     /// meantime, `io`, `disk-full`.
     pub fn add_worktree(&self, new: &NewWorktree<'_>) -> Result<()> {
-        let admin = self.admin_dir(new.name);
         make_directory(new.path)?;
-        let (pointer, back_pointer) = self.link_texts(new.path, &admin)?;
+        let (pointer, _) = self.link_texts(new.path, &self.admin_dir(new.name))?;
         fs::write(new.path.join(".git"), pointer).at("could not write", new.path.join(".git"))?;
+        self.add_admin_dir(new, |_| Ok(()))
+    }
 
+    /// Makes the admin directory of a worktree whose directory and `.git` file are there. `fill` adds to it
+    /// before anybody sees it.
+    ///
+    /// # Errors
+    /// As [`Repo::add_worktree`], and what `fill` fails with.
+    pub fn add_admin_dir(
+        &self,
+        new: &NewWorktree<'_>,
+        fill: impl FnOnce(&Path) -> Result<()>,
+    ) -> Result<()> {
+        let admin = self.admin_dir(new.name);
+        let (_, back_pointer) = self.link_texts(new.path, &admin)?;
         let half_made = new.scratch.join(new.name);
         fs::create_dir_all(half_made.join("logs")).at("could not make", &half_made)?;
         fs::create_dir_all(half_made.join("refs")).at("could not make", &half_made)?;
@@ -93,6 +106,7 @@ impl Repo {
         ] {
             fs::write(half_made.join(file), content).at("could not write", half_made.join(file))?;
         }
+        fill(&half_made)?;
         rename_without_replacing(&half_made, &admin)
     }
 
@@ -125,6 +139,11 @@ impl Repo {
             .collect();
         worktrees.sort_by(|one, two| one.name.cmp(&two.name));
         Ok(worktrees)
+    }
+
+    /// The linked worktree whose admin directory has this name; the place it names need not be there.
+    pub fn worktree(&self, name: &str) -> Option<Worktree> {
+        read_admin_dir(&self.admin_dir(name))
     }
 
     /// The worktree that `path` is in, among the linked ones: the name of its admin directory.

@@ -110,11 +110,6 @@ impl Reporter {
     }
 
     pub(super) fn agent(&self, agent: &Agent) -> AgentReport {
-        let inside = |path: &str| {
-            let path = Path::new(path);
-            let shown = path.strip_prefix(&self.root).unwrap_or(path);
-            shown.to_string_lossy().into_owned()
-        };
         AgentReport {
             agent_id: agent.id.to_string(),
             short_id: agent.id.short(),
@@ -127,7 +122,10 @@ impl Reporter {
             description: agent.description.clone(),
             dna: agent.dna.clone(),
             branch: agent.branch.as_deref().map(short_branch),
-            worktree_path: agent.worktree.as_deref().map(inside),
+            worktree_path: agent
+                .worktree
+                .as_deref()
+                .map(|path| self.inside(path.as_ref())),
             base_oid: agent.base.as_ref().map(|base| base.oid.to_hex()),
             base_ref: agent.base.as_ref().and_then(|base| base.refname.clone()),
             spawn_commit: agent.spawn_commit.to_hex(),
@@ -138,6 +136,21 @@ impl Reporter {
             irregular: agent.irregular.clone(),
             age_seconds: (self.now - agent.started).num_seconds().max(0),
         }
+    }
+
+    /// As [`Reporter::agent`], with the place where its worktree was found, which may have been moved.
+    pub(super) fn agent_at(&self, agent: &Agent, place: Option<&Path>) -> AgentReport {
+        let mut report = self.agent(agent);
+        if let Some(place) = place {
+            report.worktree_path = Some(self.inside(place));
+        }
+        report
+    }
+
+    /// A path as people read it: relative to the root when it is inside.
+    fn inside(&self, path: &Path) -> String {
+        let shown = path.strip_prefix(&self.root).unwrap_or(path);
+        shown.to_string_lossy().into_owned()
     }
 
     fn last_run(&self, agent: &Agent, run: &Run) -> LastRun {

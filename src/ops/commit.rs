@@ -64,6 +64,20 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
     }
     let ledger = Ledger::new(&ctx.repo);
     let agent = record::at_rest(ctx, lookup::agent(ctx, &ledger, who)?)?;
+    if !agent.state.is_open() {
+        return Err(Error::new(
+            Code::AgentState,
+            format!(
+                "agent {} is {} and takes no commits",
+                agent.id.short(),
+                agent.state
+            ),
+        )
+        .hint(format!(
+            "to see its history, run git agent log {}",
+            agent.id.short()
+        )));
+    }
     agent.may(Move::Reopen)?;
     let fence = Fence::around(&ctx.repo, agent)?;
     let agent = fence.agent();
@@ -80,11 +94,12 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
         return Err(out_of_scope(&fence, &outside));
     }
     if inside.is_empty() {
-        return Err(Error::new(
-            Code::NothingToLand,
-            format!("agent {} has nothing in scope to commit", agent.id.short()),
-        )
-        .hint(format!(
+        let short = agent.id.short();
+        let what = match is_staged {
+            true => format!("nothing that is staged by agent {short} is in scope"),
+            false => format!("agent {short} has nothing in scope to commit"),
+        };
+        return Err(Error::new(Code::NothingToLand, what).hint(format!(
             "to see what is in its worktree, run git -C {} status",
             place.top.display()
         )));
@@ -92,7 +107,7 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
     let scratch = Scratch::new(ctx)?;
     fs::write(&scratch.message, format!("{}\n", message.trim_end()))
         .at("could not write", &scratch.message)?;
-    trailer::add(
+    trailer::set(
         &place.top,
         &scratch.message,
         &format!("Agent-Id: {}", agent.id),
@@ -135,15 +150,13 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
 /// The agent's worktree, on the agent's branch and in the middle of nothing.
 fn place_of(ctx: &Ctx, fence: &Fence<'_>) -> Result<Checkout> {
     let agent = fence.agent();
-    let (Some(worktree), Some(branch)) = (&agent.worktree, &agent.branch) else {
+    let (Some(top), Some(branch)) = (lookup::worktree(&ctx.repo, agent), &agent.branch) else {
         return Err(Error::new(
             Code::AgentState,
             format!("agent {} is shared and has nothing to commit", agent.id),
         ));
     };
     let name = layout::worktree_name(agent.id);
-    let moved = ctx.repo.worktrees()?.into_iter().find(|w| w.name == name);
-    let top = moved.map_or_else(|| PathBuf::from(worktree), |worktree| worktree.path);
     let place = landing::linked_at(&ctx.repo, &name, &top);
     if !belongs_to(&top, &place.git_dir) {
         return Err(Error::new(
@@ -155,6 +168,9 @@ fn place_of(ctx: &Ctx, fence: &Fence<'_>) -> Result<Checkout> {
             ),
         )
         .hint("to see where the worktrees are, run git worktree list"));
+    }
+    if !place.git_dir.is_dir() {
+        return Err(lookup::unlinked(&top, &place.git_dir, Code::AgentState));
     }
     if place.is_busy() {
         return Err(place.busy());

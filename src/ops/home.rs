@@ -9,6 +9,7 @@
 //! few look-ups. A nested repository, or a `.git` file that an agent forged below its worktree, does not
 //! hide the worktree around it.
 
+use super::lookup;
 use super::real_path::real_path;
 use crate::domain::agent::Agent;
 use crate::error::{Code, Error, IoContext, Result};
@@ -111,7 +112,9 @@ impl Home {
             (Some(top), _) => top.to_owned(),
             // A worktree that was moved is where git says, not where the ledger remembers it.
             (None, _) if own => repo.workdir().unwrap_or(repo.git_dir()).to_owned(),
-            (None, Some(worktree)) => PathBuf::from(worktree),
+            (None, Some(worktree)) => {
+                lookup::worktree(&repo, &agent).unwrap_or_else(|| PathBuf::from(worktree))
+            }
             (None, None) => repo.root()?,
         };
         let root = fs::canonicalize(&root).at("could not resolve", &root)?;

@@ -2,7 +2,7 @@
 
 use super::agent_report::{AgentReport, Reporter};
 use super::event_report::{self, EventReport};
-use crate::domain::agent::Agent;
+use crate::domain::agent::{Agent, State};
 use crate::domain::event::Isolation;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::ops::standing::{self, Standing};
@@ -13,6 +13,7 @@ use crate::store::policy;
 use crate::wire::policy::Policy;
 use serde::Serialize;
 use std::fs;
+use std::path::Path;
 
 /// The answer of `show`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -85,10 +86,11 @@ pub fn show(ctx: &Ctx, who: &str) -> Result<ShowReport> {
     let said = |select: fn(&Policy) -> &Vec<String>| {
         agent.policy.map(|_| policy.as_ref().map(select).cloned())
     };
+    let place = lookup::worktree(&ctx.repo, &agent);
     Ok(ShowReport {
         schema: "git-agent.show/1",
         standing: standing::of(ctx, &agent)?,
-        agent: Reporter::new(ctx)?.agent(&agent),
+        agent: Reporter::new(ctx)?.agent_at(&agent, place.as_deref()),
         whitelist: said(|policy| &policy.whitelist),
         denylist: said(|policy| &policy.denylist),
         checks: said(|policy| &policy.checks),
@@ -146,20 +148,52 @@ pub fn invocation(ctx: &Ctx, who: &str) -> Result<Invocation> {
 /// Where an agent works.
 ///
 /// # Errors
-/// As [`show`]; `agent-state` for an agent without a worktree.
+/// As [`show`]; `agent-state` for an agent without a worktree, or whose worktree is not in this clone.
 pub fn path(ctx: &Ctx, who: &str) -> Result<PathReport> {
     let ledger = Ledger::new(&ctx.repo);
     let agent = lookup::agent(ctx, &ledger, who)?;
-    match agent.worktree {
-        Some(worktree) => Ok(PathReport {
-            schema: "git-agent.path/1",
-            agent_id: agent.id.to_string(),
-            worktree_abspath: worktree,
-        }),
-        None => Err(Error::new(
+    let Some(worktree) = lookup::worktree(&ctx.repo, &agent) else {
+        return Err(Error::new(
             Code::AgentState,
             format!("agent {} is shared and has no worktree", agent.id),
+        ));
+    };
+    if !worktree.is_dir() {
+        return Err(not_there(ctx, &agent, &worktree));
+    }
+    Ok(PathReport {
+        schema: "git-agent.path/1",
+        agent_id: agent.id.to_string(),
+        worktree_abspath: worktree.to_string_lossy().into_owned(),
+    })
+}
+
+/// The error for a worktree that is not there, and why it is not.
+fn not_there(ctx: &Ctx, agent: &Agent, worktree: &Path) -> Error {
+    let id = agent.id.short();
+    let error = |what: String| Error::new(Code::AgentState, what);
+    let is_of_this_clone = layout::agent_dir(ctx.repo.common_dir(), agent.id).is_dir();
+    match agent.state {
+        State::Discarded => error(format!(
+            "agent {id} is discarded and has no worktree any more"
+        ))
+        .hint(format!(
+            "to have its work in a directory, run git agent rescue {id} --to <directory>"
         )),
+        _ if !is_of_this_clone => error(format!(
+            "the worktree of agent {id} is in another clone: {}",
+            worktree.display()
+        ))
+        .hint(format!(
+            "to see where its work stands, run git agent show {id}"
+        )),
+        State::Merged => error(format!("agent {id} is merged and its worktree was removed"))
+            .hint(format!("to see where it landed, run git agent log {id}")),
+        _ => error(format!(
+            "the worktree of agent {id} is gone from {}",
+            worktree.display()
+        ))
+        .hint("to see what can be done about it, run git agent doctor"),
     }
 }
 

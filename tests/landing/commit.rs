@@ -94,3 +94,37 @@ fn no_agent_commits_for_itself() {
         .expect("starts");
     refused(&output, "orchestrator-only", 3);
 }
+
+#[test]
+fn a_message_that_names_another_agent_names_this_one_afterwards() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "pub fn two() {}\n");
+    answer(
+        &agent,
+        "commit",
+        &["-m", "Add two\n\nReviewed-by: x\nAgent-Id: bogus"],
+    );
+    let trailers = agent.git(&["log", "-1", "--format=%(trailers)"]);
+    assert_eq!(
+        trailers.trim(),
+        format!("Reviewed-by: x\nAgent-Id: {}", agent.id)
+    );
+}
+
+#[test]
+fn why_nothing_is_committed_is_said() {
+    let agent = Agent::new();
+    agent.write("README.md", "out of scope\n");
+    agent.git(&["add", "README.md"]);
+    agent.write("src/two.rs", "in scope and not staged\n");
+    let output = run(&agent, "commit", &["-m", "some", "--in-scope-only"]);
+    refused(&output, "nothing-to-land", 1);
+    let said = describe(&output);
+    assert!(said.contains("nothing that is staged"), "{said}");
+
+    agent.repo.agent_json(&["discard", &agent.id]);
+    let output = run(&agent, "commit", &["-m", "late"]);
+    refused(&output, "agent-state", 3);
+    let said = describe(&output);
+    assert!(said.contains("is discarded and takes no commits"), "{said}");
+}

@@ -205,3 +205,14 @@ fn no_branch_is_made_whose_history_has_a_hole() {
     let lib = fs::read_to_string(to.join("src/lib.rs")).expect("readable");
     assert_eq!(lib, WRITTEN[4]);
 }
+
+#[test]
+fn nothing_is_given_back_into_the_git_dir() {
+    let agent = busy();
+    discarded(&agent, &[]);
+    for place in [".git/x", ".git/agents/../x", ".claude/../.git/x"] {
+        let output = agent.repo.agent(&["rescue", &agent.id, "--to", place]);
+        crate::verify::refused(&output, "path-invalid", 2);
+    }
+    assert!(!agent.repo.path().join(".git/x").exists());
+}

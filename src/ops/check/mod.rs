@@ -96,21 +96,24 @@ pub fn check(ctx: &Ctx, who: Option<&str>, subject: &Subject) -> Result<CheckRep
 /// The agent's own worktree, when the caller stands in another one and asks about what is in it.
 fn open_elsewhere(ctx: &Ctx, agent: &Agent, subject: &Subject) -> Result<Option<Repo>> {
     let here = ctx.repo.current_worktree_name();
-    let Some(worktree) = &agent.worktree else {
+    let Some(path) = lookup::worktree(&ctx.repo, agent) else {
         return Ok(None);
     };
     if here == Some(layout::worktree_name(agent.id)) || matches!(subject, Subject::Paths(_)) {
         return Ok(None);
     }
-    let path = Path::new(worktree);
     if path.is_dir() {
-        return Repo::open(path).map(Some);
+        return Repo::open(&path).map(Some);
     }
     match subject {
         Subject::Range(_) => Ok(None),
         _ => Err(Error::new(
             Code::AgentState,
-            format!("the worktree of agent {} is gone from {worktree}", agent.id),
+            format!(
+                "the worktree of agent {} is gone from {}",
+                agent.id,
+                path.display()
+            ),
         )
         .hint(format!(
             "to judge its commits, run git agent check {} --range <base>..<branch>",
@@ -122,10 +125,10 @@ fn open_elsewhere(ctx: &Ctx, agent: &Agent, subject: &Subject) -> Result<Option<
 /// The directories that a path may be below: the worktree where the caller stands, and for one who
 /// names the agent, that agent's.
 fn tops(ctx: &Ctx, agent: &Agent, named: bool) -> Vec<PathBuf> {
-    let own = agent.worktree.as_deref().filter(|_| named).map(Path::new);
+    let own = lookup::worktree(&ctx.repo, agent).filter(|_| named);
     own.into_iter()
-        .chain(ctx.repo.workdir())
-        .map(|top| std::fs::canonicalize(top).unwrap_or_else(|_| top.to_owned()))
+        .chain(ctx.repo.workdir().map(Path::to_owned))
+        .map(|top| std::fs::canonicalize(&top).unwrap_or(top))
         .collect()
 }
 

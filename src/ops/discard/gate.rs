@@ -7,7 +7,7 @@ use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::refs::Tip;
 use crate::git::worktree::{Roll, belongs_to};
-use crate::ops::Ctx;
+use crate::ops::{Ctx, lookup};
 use crate::store::layout;
 use std::fs;
 use std::path::PathBuf;
@@ -139,11 +139,11 @@ fn place_of(ctx: &Ctx, agent: &Agent, worktrees: &Roll) -> Result<Option<Place>>
         return Ok(None);
     }
     if !place.admin_dir.is_dir() {
-        let (path, admin) = (place.path.display(), place.admin_dir.display());
-        return Err(refused(format!(
-            "{path} is an agent's worktree, but its admin directory {admin} is gone"
-        ))
-        .hint(format!("to keep its files, run mv {path} <elsewhere>")));
+        return Err(lookup::unlinked(
+            &place.path,
+            &place.admin_dir,
+            Code::DiscardRefused,
+        ));
     }
     require_unprotected(ctx, agent, &place, worktrees)?;
     Ok(Some(place))

@@ -77,7 +77,7 @@ fn require_finished(place: &Place) -> Result<()> {
             let shown = place.path.display();
             Err(
                 refused(format!("{shown} is in the middle of a {what}")).hint(format!(
-                    "to give that up, run git -C {shown} {what} --abort"
+                    "to finish it, run git -C {shown} {what} --continue"
                 )),
             )
         }

@@ -26,6 +26,7 @@ mod runs;
 mod settings;
 mod spawns;
 mod survey;
+mod unlinked;
 mod verify;
 mod worktrees;
 
@@ -132,7 +133,7 @@ const FAMILIES: &[Family] = &[
     },
     Family {
         name: "worktrees",
-        what: "worktrees without a directory or without a row",
+        what: "worktrees without a directory, without an admin directory or without a row",
         look: worktrees::look,
     },
     Family {

@@ -6,8 +6,8 @@
 //! kill leaves one in which every file seems to be deleted. One that an interrupted discard has put aside gets
 //! its name back. Both wait for nobody who works for the agent, and a discard is such a one.
 
-use super::Finding;
 use super::survey::Survey;
+use super::{Finding, unlinked};
 use crate::domain::agent::Agent;
 use crate::domain::diagnosis::Sign;
 use crate::domain::id::AgentId;
@@ -20,7 +20,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-const TAKEN_CARE_OF: &str = "somebody else has taken care of it";
+pub(super) const TAKEN_CARE_OF: &str = "somebody else has taken care of it";
 
 pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
     let mut found = Vec::new();
@@ -61,6 +61,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
             ),
         });
     }
+    found.extend(unlinked::look(ctx, survey));
     if survey.agents.is_some() {
         found.extend(unknown(survey));
     }
@@ -85,7 +86,7 @@ fn unknown(survey: &Survey) -> impl Iterator<Item = Finding> {
 }
 
 /// Keeps everybody of ours away who works for the agent, and fails at once where somebody does.
-fn alone(ctx: &Ctx, id: AgentId) -> Result<lock::Guard> {
+pub(super) fn alone(ctx: &Ctx, id: AgentId) -> Result<lock::Guard> {
     let common = ctx.repo.common_dir();
     fsx::create_dir(&layout::agent_dir(common, id))?;
     lock::hold_for(common, &layout::live_lock(id), Duration::ZERO)

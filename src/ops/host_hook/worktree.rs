@@ -17,7 +17,7 @@ use crate::git::worktree::{NewWorktree, belongs_to};
 use crate::git::{Repo, branch, command, populate};
 use crate::ops::ctx::{Ctx, Env, Seams};
 use crate::ops::home::Home;
-use crate::ops::recursion;
+use crate::ops::{lookup, recursion};
 use crate::store::ledger::Ledger;
 use crate::store::{excludes, layout, lock, trash};
 use crate::wire::hook_payload;
@@ -96,7 +96,7 @@ fn worktree_of_agent(repo: &Repo, name: &str) -> Result<Option<PathBuf>> {
         .name
         .as_ref()
         .is_some_and(|alias| alias.as_str() == name);
-    let path = agent.worktree.map(PathBuf::from);
+    let path = lookup::worktree(repo, &agent);
     Ok(path.filter(|path| (alias || agent.id.short() == id8) && path.join(".git").exists()))
 }
 

@@ -119,7 +119,7 @@ pub fn each(
     let places = Places::load(&ctx.repo)?;
     let wanted: Vec<&Agent> = agents.iter().collect();
     let row = |index: usize, standing| ListedAgent {
-        agent: reporter.agent(wanted[index]),
+        agent: reporter.agent_at(wanted[index], places.of(wanted[index])),
         standing,
     };
     if options.sort != Sort::Activity {

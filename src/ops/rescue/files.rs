@@ -4,6 +4,7 @@ use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::ops::Ctx;
+use crate::ops::real_path::real_path;
 use crate::store::{fsx, layout, policy};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -72,6 +73,20 @@ fn checkout(ctx: &Ctx, commit: Oid, directory: &Path) -> Result<()> {
     let written = ctx.repo.write_files(tree, directory, &index);
     let _ = fs::remove_file(&index);
     written
+}
+
+/// Checks that it is empty, and no place that git keeps for itself.
+pub(super) fn require_place(ctx: &Ctx, path: &Path) -> Result<()> {
+    let inside = |git_dir: &Path| real_path(path).is_some_and(|path| path.starts_with(git_dir));
+    let git_dir = fs::canonicalize(ctx.repo.common_dir());
+    if git_dir.is_ok_and(|git_dir| inside(&git_dir)) {
+        return Err(Error::new(
+            Code::PathInvalid,
+            format!("{} is inside the repository's git dir", path.display()),
+        )
+        .hint("to choose another place, pass --to <directory>"));
+    }
+    require_empty(path)
 }
 
 /// Checks that nothing can be overwritten: a directory without entries, or nothing at all.

@@ -97,7 +97,7 @@ pub fn plan(ctx: &Ctx, who: &str, destination: Destination) -> Result<RescuePlan
     plan.require_something(&kept)?;
     plan.require_history(ctx)?;
     match &plan.destination {
-        Destination::Directory(path) => files::require_empty(&ctx.absolute(path))?,
+        Destination::Directory(path) => files::require_place(ctx, &ctx.absolute(path))?,
         Destination::Branch(name) => {
             let full = full_name(name)?;
             if !plan.is_made(ctx, &full)? {

@@ -1,0 +1,94 @@
+//! Worktrees of agents whose admin directory is gone, as after `rm -r .git/worktrees/agent-…`: git knows
+//! nothing of them any more, and the files in them are nobody's.
+//!
+//! The cure makes the admin directory anew, with an index that says what the branch's tip says; no file of the
+//! worktree is touched, so whatever was written is modified or untracked again. What was only staged went with the
+//! old index. The git hooks that were set there are put back by their own family.
+
+use super::worktrees::{TAKEN_CARE_OF, alone};
+use super::{Finding, survey::Survey};
+use crate::domain::agent::Agent;
+use crate::domain::diagnosis::Sign;
+use crate::domain::oid::Oid;
+use crate::error::Result;
+use crate::git::command;
+use crate::git::worktree::{NewWorktree, belongs_to};
+use crate::ops::Ctx;
+use crate::store::{fsx, layout, lock};
+use std::path::{Path, PathBuf};
+
+pub(super) fn look<'a>(ctx: &'a Ctx, survey: &'a Survey) -> impl Iterator<Item = Finding> + 'a {
+    survey.live().filter_map(|agent| {
+        let path = agent.worktree.as_ref().map(PathBuf::from)?;
+        let admin = ctx.repo.admin_dir(&layout::worktree_name(agent.id));
+        let is_unlinked = is_unlinked(&path, &admin);
+        is_unlinked.then(|| finding(ctx, agent, path, admin))
+    })
+}
+
+fn is_unlinked(path: &Path, admin: &Path) -> bool {
+    admin.symlink_metadata().is_err() && belongs_to(path, admin)
+}
+
+fn finding(ctx: &Ctx, agent: &Agent, path: PathBuf, admin: PathBuf) -> Finding {
+    let what = format!(
+        "the admin directory of {}, where agent {} works, is gone: {}",
+        path.display(),
+        agent.id.short(),
+        admin.display()
+    );
+    match free_tip(ctx, agent) {
+        Some(_) => {
+            let agent = agent.clone();
+            Finding::curable(Sign::AdminGone, what, move |ctx| {
+                make_again(ctx, &agent, &path, &admin)
+            })
+        }
+        None => Finding::report(
+            Sign::AdminGone,
+            what,
+            format!("mv '{}' <elsewhere>", path.display()),
+        ),
+    }
+}
+
+/// Where the agent's branch is, unless it is nowhere or somebody has checked it out, which one worktree may.
+fn free_tip(ctx: &Ctx, agent: &Agent) -> Option<Oid> {
+    let branch = agent.branch.as_deref()?;
+    let is_free = ctx.repo.checkouts(branch).is_ok_and(|all| all.is_empty());
+    let tip = ctx.repo.tip(branch).ok().filter(|_| is_free)?;
+    tip.oid()
+}
+
+fn make_again(ctx: &Ctx, agent: &Agent, path: &Path, admin: &Path) -> Result<String> {
+    let common = ctx.repo.common_dir();
+    let _alone = alone(ctx, agent.id)?;
+    let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
+    let branch = agent.branch.as_deref().unwrap_or_default();
+    let (Some(tip), true) = (free_tip(ctx, agent), is_unlinked(path, admin)) else {
+        return Ok(TAKEN_CARE_OF.to_owned());
+    };
+    let scratch = layout::tmp_dir(common);
+    let new = NewWorktree {
+        name: &layout::worktree_name(agent.id),
+        path,
+        branch: Some(branch),
+        commit: tip,
+        scratch: &fsx::unique_name(&scratch.join("admin")),
+        lock_reason: &layout::lock_reason(agent.id),
+        identity: &ctx.identities()?.committer,
+    };
+    ctx.repo.add_admin_dir(&new, |half_made| {
+        let mut git = command::git(common);
+        git.env("GIT_DIR", common)
+            .env("GIT_INDEX_FILE", half_made.join("index"))
+            .args(["read-tree", &tip.to_hex()]);
+        command::successful(git).map(|_| ())
+    })?;
+    // Nothing is in it any more.
+    let _ = std::fs::remove_dir(new.scratch);
+    Ok(format!(
+        "made {} again; what was only staged is not in its index",
+        admin.display()
+    ))
+}
