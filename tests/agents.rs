@@ -263,3 +263,63 @@ fn no_path_is_printed_for_a_worktree_that_is_not_there() {
         describe(&output)
     );
 }
+
+#[test]
+fn a_summary_too_long_for_a_line_is_kept_whole() {
+    let repo = TestRepo::with_commit();
+    let one = repo.spawn();
+    let long = format!("All of it\n{}\nthe end", "and more ".repeat(600));
+    repo.agent_json(&["done", id(&one), "--summary", &long]);
+    let log = repo.agent_json(&["log", id(&one)]);
+    let said = log["events"]
+        .as_array()
+        .expect("events")
+        .last()
+        .expect("one")
+        .clone();
+    assert_eq!(said["detail"], long.as_str());
+    assert_eq!(
+        repo.agent_json(&["show", id(&one)])["summary"],
+        long.as_str()
+    );
+    let text = String::from_utf8(repo.agent(&["log", id(&one)]).stdout).expect("UTF-8");
+    assert!(text.contains("the end"), "{text}");
+    let listed = repo.agent_json(&["list"]);
+    let short = listed["agents"][0]["summary"].as_str().expect("a text");
+    assert!(short.len() < 1024 && short.ends_with('…'), "{short}");
+
+    let blob = said["text_oid"].as_str().expect("a blob");
+    let note = repo.git([
+        "notes",
+        "--ref=agents",
+        "show",
+        one["spawn_commit"].as_str().expect("a commit"),
+    ]);
+    assert!(
+        note.lines().all(|line| line.len() < 1024) && note.contains(blob),
+        "{note}"
+    );
+    repo.git(["reflog", "expire", "--expire=now", "--all"]);
+    repo.git(["gc", "--quiet", "--prune=now"]);
+    assert_eq!(repo.git(["cat-file", "blob", blob]), long);
+
+    let two = repo.spawn();
+    repo.agent_json(&["fail", id(&two), "--reason", "short"]);
+    let log = repo.agent_json(&["log", id(&two)]);
+    let said = log["events"]
+        .as_array()
+        .expect("events")
+        .last()
+        .expect("one")
+        .clone();
+    assert_eq!(
+        (&said["detail"], &said["text_oid"]),
+        (&"short".into(), &Value::Null)
+    );
+    let longer = "x".repeat(5000);
+    repo.agent_json(&["reject", id(&two), "--reason", &longer]);
+    assert_eq!(
+        repo.agent_json(&["show", id(&two)])["summary"],
+        longer.as_str()
+    );
+}

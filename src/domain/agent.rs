@@ -259,10 +259,10 @@ impl Agent {
             }
             What::Verified(verdict) => self.verdict = Some(verdict.clone()),
             What::Merged { commit, into } => self.landed = Some((*commit, into.clone())),
-            What::Done { summary: text }
-            | What::Failed { reason: text }
-            | What::Rejected { reason: text }
-            | What::Deferred { reason: text } => self.summary = Some(text.clone()),
+            What::Done { summary: text, .. }
+            | What::Failed { reason: text, .. }
+            | What::Rejected { reason: text, .. }
+            | What::Deferred { reason: text, .. } => self.summary = Some(text.clone()),
             _ => {}
         }
     }

@@ -48,11 +48,15 @@ pub enum What {
     Done {
         /// What was achieved, in the words of whoever said so.
         summary: String,
+        /// The blob of all of it, where a line cannot hold that.
+        whole: Option<Oid>,
     },
     /// Somebody declared the work failed.
     Failed {
         /// Why.
         reason: String,
+        /// The blob of all of it, where a line cannot hold that.
+        whole: Option<Oid>,
     },
     /// The work landed.
     Merged {
@@ -65,11 +69,15 @@ pub enum What {
     Rejected {
         /// Why.
         reason: String,
+        /// The blob of all of it, where a line cannot hold that.
+        whole: Option<Oid>,
     },
     /// The decision about finished work was put off.
     Deferred {
         /// Why.
         reason: String,
+        /// The blob of all of it, where a line cannot hold that.
+        whole: Option<Oid>,
     },
     /// Worktree and branch were removed.
     Discarded {
@@ -128,14 +136,50 @@ impl What {
         }
     }
 
+    /// What somebody said, and the blob of all of it where a line cannot hold that; `None` for what nobody
+    /// puts into words of their own.
+    pub fn said(&self) -> Option<(&str, Option<Oid>)> {
+        match self {
+            What::Done {
+                summary: text,
+                whole,
+            }
+            | What::Failed {
+                reason: text,
+                whole,
+            }
+            | What::Rejected {
+                reason: text,
+                whole,
+            }
+            | What::Deferred {
+                reason: text,
+                whole,
+            } => Some((text, *whole)),
+            _ => None,
+        }
+    }
+
+    /// The same with the blob that holds all of what was said.
+    pub fn with_whole(mut self, blob: Oid) -> What {
+        if let What::Done { whole, .. }
+        | What::Failed { whole, .. }
+        | What::Rejected { whole, .. }
+        | What::Deferred { whole, .. } = &mut self
+        {
+            *whole = Some(blob);
+        }
+        self
+    }
+
     /// Gives up `excess` bytes of what may be shortened, or half of it where that is less, and marks a
     /// cut text with `…`. `false` when there is nothing to give: names, paths and oids are never cut.
     pub fn shorten(&mut self, excess: usize) -> bool {
         let text = match self {
-            What::Done { summary: text }
-            | What::Failed { reason: text }
-            | What::Rejected { reason: text }
-            | What::Deferred { reason: text }
+            What::Done { summary: text, .. }
+            | What::Failed { reason: text, .. }
+            | What::Rejected { reason: text, .. }
+            | What::Deferred { reason: text, .. }
             | What::Noted { text } => text,
             What::Started(facts) => &mut facts.command,
             What::Spawning(facts) => &mut facts.description,

@@ -25,7 +25,9 @@ pub fn reject(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
     let _landings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
     let reason = reason.to_owned();
     let id = agent.id.to_string();
-    let report = settle::record(ctx, &id, Move::TurnDown, What::Rejected { reason })?;
+    let whole = None;
+    let what = What::Rejected { reason, whole };
+    let report = settle::record(ctx, &id, Move::TurnDown, what)?;
     unlock(ctx, &agent);
     Ok(report)
 }
@@ -38,7 +40,8 @@ pub fn defer(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
     require_orchestrator(ctx)?;
     let _landings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
     let reason = reason.to_owned();
-    settle::record(ctx, who, Move::Defer, What::Deferred { reason })
+    let whole = None;
+    settle::record(ctx, who, Move::Defer, What::Deferred { reason, whole })
 }
 
 /// Refuses decisions from inside an agent: nobody lands or commits its own work.

@@ -2,7 +2,10 @@
 
 use super::agent_report::{rfc3339, short_branch};
 use crate::domain::event::{Event, What};
+use crate::domain::oid::Oid;
 use crate::domain::run::Ending;
+use crate::git::Repo;
+use crate::store::said;
 use serde::Serialize;
 
 /// One event in JSON.
@@ -17,14 +20,19 @@ pub struct EventReport {
     /// What else is known, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
+    /// The blob of what was said, where a line of the ledger cannot hold it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text_oid: Option<String>,
 }
 
-pub(super) fn event(event: &Event) -> EventReport {
+pub(super) fn event(repo: &Repo, event: &Event) -> EventReport {
+    let blob = event.what.said().and_then(|(_, blob)| blob);
     EventReport {
         time: rfc3339(event.at.time()),
         event: event.what.kind().to_owned(),
         by: event.by.clone(),
-        detail: detail(&event.what),
+        detail: said::whole(repo, &event.what).or_else(|| detail(&event.what)),
+        text_oid: blob.map(Oid::to_hex),
     }
 }
 
@@ -53,10 +61,10 @@ fn detail(what: &What) -> Option<String> {
             )
         }
         What::Merged { commit, into } => format!("{} into {}", commit.short(), short_branch(into)),
-        What::Done { summary: text }
-        | What::Failed { reason: text }
-        | What::Rejected { reason: text }
-        | What::Deferred { reason: text }
+        What::Done { summary: text, .. }
+        | What::Failed { reason: text, .. }
+        | What::Rejected { reason: text, .. }
+        | What::Deferred { reason: text, .. }
         | What::Noted { text } => text.clone(),
         What::Discarded { tip } => tip.map(|tip| format!("was at {}", tip.short()))?,
         What::Salvaged { commit } => commit.short(),

@@ -6,6 +6,7 @@ use crate::domain::event::What;
 use crate::error::Result;
 use crate::ops::{Ctx, lookup};
 use crate::store::ledger::Ledger;
+use crate::store::said;
 use serde::Serialize;
 
 /// The answer of a command that moves an agent.
@@ -24,7 +25,8 @@ pub struct MoveReport {
 /// `agent-unknown`, `agent-state` when it is not running, and those of the ledger.
 pub fn done(ctx: &Ctx, who: &str, summary: &str) -> Result<MoveReport> {
     let summary = summary.to_owned();
-    record(ctx, who, Move::Done, What::Done { summary })
+    let whole = None;
+    record(ctx, who, Move::Done, What::Done { summary, whole })
 }
 
 /// Declares an agent's work failed.
@@ -33,17 +35,21 @@ pub fn done(ctx: &Ctx, who: &str, summary: &str) -> Result<MoveReport> {
 /// As [`done`].
 pub fn fail(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
     let reason = reason.to_owned();
-    record(ctx, who, Move::Fail, What::Failed { reason })
+    let whole = None;
+    record(ctx, who, Move::Fail, What::Failed { reason, whole })
 }
 
 /// Moves an agent and records what moved it.
 pub(super) fn record(ctx: &Ctx, who: &str, step: Move, what: What) -> Result<MoveReport> {
     let ledger = Ledger::new(&ctx.repo);
     let agent = lookup::agent(ctx, &ledger, who)?;
+    agent.may(step)?;
+    let by = ctx.actor()?;
+    let what = said::keep_whole(&ctx.repo, &agent, &by, what, ctx.now())?;
     let commit = agent.spawn_commit;
     // The move is judged against the row as it is when it is written, so that of two that race one is
     // told that it came too late.
-    ledger.append_if(commit, &ctx.actor()?, ctx.now(), |row| {
+    ledger.append_if(commit, &by, ctx.now(), |row| {
         row.unwrap_or(&agent).may(step)?;
         Ok(what.clone())
     })?;

@@ -3,13 +3,13 @@
 use super::agent_report::{AgentReport, Reporter};
 use super::event_report::{self, EventReport};
 use crate::domain::agent::{Agent, State};
-use crate::domain::event::Isolation;
+use crate::domain::event::{Isolation, What};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::ops::standing::{self, Standing};
 use crate::ops::{Ctx, lookup};
 use crate::store::layout;
 use crate::store::ledger::Ledger;
-use crate::store::policy;
+use crate::store::{policy, said};
 use crate::wire::policy::Policy;
 use serde::Serialize;
 use std::fs;
@@ -83,17 +83,19 @@ pub fn show(ctx: &Ctx, who: &str) -> Result<ShowReport> {
     let ledger = Ledger::new(&ctx.repo);
     let agent = lookup::agent(ctx, &ledger, who)?;
     let policy = policy::if_here(&ctx.repo, &agent)?;
-    let said = |select: fn(&Policy) -> &Vec<String>| {
+    let told = |select: fn(&Policy) -> &Vec<String>| {
         agent.policy.map(|_| policy.as_ref().map(select).cloned())
     };
     let place = lookup::worktree(&ctx.repo, &agent);
+    let mut report = Reporter::new(ctx)?.agent_at(&agent, place.as_deref());
+    report.summary = summary(&ledger, &agent)?;
     Ok(ShowReport {
         schema: "git-agent.show/1",
         standing: standing::of(ctx, &agent)?,
-        agent: Reporter::new(ctx)?.agent_at(&agent, place.as_deref()),
-        whitelist: said(|policy| &policy.whitelist),
-        denylist: said(|policy| &policy.denylist),
-        checks: said(|policy| &policy.checks),
+        agent: report,
+        whitelist: told(|policy| &policy.whitelist),
+        denylist: told(|policy| &policy.denylist),
+        checks: told(|policy| &policy.checks),
         events: events(&ledger, &agent)?,
     })
 }
@@ -197,7 +199,20 @@ fn not_there(ctx: &Ctx, agent: &Agent, worktree: &Path) -> Error {
     }
 }
 
+/// The last summary or reason, all of it.
+fn summary(ledger: &Ledger<'_>, agent: &Agent) -> Result<Option<String>> {
+    let events = ledger.events(agent.spawn_commit)?;
+    let is_it = |what: &What| what.said().map(|(text, _)| text) == agent.summary.as_deref();
+    let said = events
+        .iter()
+        .map(|event| &event.what)
+        .rfind(|what| is_it(what));
+    let whole = said.and_then(|what| said::whole(ledger.repo(), what));
+    Ok(whole.or_else(|| agent.summary.clone()))
+}
+
 fn events(ledger: &Ledger<'_>, agent: &Agent) -> Result<Vec<EventReport>> {
     let events = ledger.events(agent.spawn_commit)?;
-    Ok(events.iter().map(event_report::event).collect())
+    let report = |event| event_report::event(ledger.repo(), event);
+    Ok(events.iter().map(report).collect())
 }

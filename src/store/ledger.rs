@@ -37,6 +37,11 @@ impl<'r> Ledger<'r> {
         Ledger { repo }
     }
 
+    /// The repository it is of.
+    pub fn repo(&self) -> &'r Repo {
+        self.repo
+    }
+
     /// Adds an event to the row of the agent that `spawn_commit` makes, whatever state that row is in.
     ///
     /// # Errors
@@ -164,7 +169,7 @@ impl<'r> Ledger<'r> {
                 let event = Event {
                     at: Stamp::next(now, clone, events.iter().map(|event| event.at).max()),
                     agent,
-                    by: by[..by.floor_char_boundary(ACTOR_LIMIT)].to_owned(),
+                    by: actor(by).to_owned(),
                     previous: last_line(&old, agent).map(event_line::digest),
                     what: decide(&events)?,
                 };
@@ -181,6 +186,11 @@ impl<'r> Ledger<'r> {
         maintenance::after_append(repo, commit);
         written.ok_or_else(|| crate::error::Error::bug("an append must write an event"))
     }
+}
+
+/// A name as a line has it.
+pub(super) fn actor(by: &str) -> &str {
+    &by[..by.floor_char_boundary(ACTOR_LIMIT)]
 }
 
 /// The body of a note, its duplicates united; empty when there is none.

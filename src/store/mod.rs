@@ -25,4 +25,5 @@ pub mod recovery;
 pub mod repair;
 pub mod roles;
 pub mod roster;
+pub mod said;
 pub mod trash;

@@ -81,6 +81,14 @@ pub fn encode(event: &Event) -> Result<String> {
     }
 }
 
+/// Whether a line holds all that an event says.
+///
+/// # Errors
+/// `bug` when it has no JSON form.
+pub fn fits(event: &Event) -> Result<bool> {
+    Ok(render(event, &event.what)?.len() + 1 < LIMIT)
+}
+
 fn render(event: &Event, what: &What) -> Result<String> {
     serde_json::to_string(&Written {
         t: event.at.to_string(),
@@ -162,9 +170,13 @@ fn facts(what: &What) -> Value {
             "policy": verdict.policy.to_hex(),
             "findings": verdict.findings,
         }),
-        What::Done { summary } => json!({ "summary": summary }),
-        What::Failed { reason } | What::Rejected { reason } | What::Deferred { reason } => {
-            json!({ "reason": reason })
+        What::Done { summary, whole } => {
+            json!({ "summary": summary, "whole": whole.map(Oid::to_hex) })
+        }
+        What::Failed { reason, whole }
+        | What::Rejected { reason, whole }
+        | What::Deferred { reason, whole } => {
+            json!({ "reason": reason, "whole": whole.map(Oid::to_hex) })
         }
         What::Merged { commit, into } => json!({ "commit": commit.to_hex(), "into": into }),
         What::Discarded { tip } => json!({ "tip": tip.map(Oid::to_hex) }),
@@ -246,9 +258,11 @@ fn parse_facts(kind: &str, d: &Fact<'_>) -> Option<What> {
         }),
         "done" => What::Done {
             summary: text("summary")?,
+            whole: oid("whole"),
         },
         "failed" => What::Failed {
             reason: text("reason")?,
+            whole: oid("whole"),
         },
         "merged" => What::Merged {
             commit: oid("commit")?,
@@ -256,9 +270,11 @@ fn parse_facts(kind: &str, d: &Fact<'_>) -> Option<What> {
         },
         "rejected" => What::Rejected {
             reason: text("reason")?,
+            whole: oid("whole"),
         },
         "deferred" => What::Deferred {
             reason: text("reason")?,
+            whole: oid("whole"),
         },
         "discarded" => What::Discarded { tip: oid("tip") },
         "salvaged" => What::Salvaged {

@@ -483,3 +483,29 @@ fn a_round_names_agents_and_what_a_verdict_failed_them_for() {
     let line = format!("still at work: {} second\n", short(&running));
     assert!(text.contains(&line), "{text}");
 }
+
+#[test]
+fn what_was_said_beyond_one_line_is_the_body_of_the_message() {
+    let agent = ready();
+    let long = format!(
+        "Two and three\n\nIn detail:\n{}\nAgent-Id: bogus",
+        "word ".repeat(800)
+    );
+    agent
+        .repo
+        .agent_json(&["done", &agent.id, "--summary", &long]);
+    answer(&agent, "merge", &[]);
+    let short = &agent.id[..8];
+    let message = agent.repo.git(["log", "-1", "--format=%B", "main"]);
+    assert_eq!(
+        message.trim_end(),
+        format!("merge({short}): {long}\n\nAgent-Id: {}", agent.id)
+    );
+    let trailers = [
+        "log",
+        "-1",
+        "--format=%(trailers:key=Agent-Id,valueonly)",
+        "main",
+    ];
+    assert_eq!(agent.repo.git(trailers).trim(), agent.id);
+}

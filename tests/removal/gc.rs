@@ -215,7 +215,13 @@ fn a_rejected_agent_goes_when_the_caller_says_how_old_is_old() {
         work(agent);
         declare(agent, "done", "--summary");
         let reason = "no".to_owned();
-        tell(agent, What::Rejected { reason });
+        tell(
+            agent,
+            What::Rejected {
+                reason,
+                whole: None,
+            },
+        );
     };
     check("keep", &["--yes"], reject);
     check("keep", &["--yes", "--older-than=1d"], reject);

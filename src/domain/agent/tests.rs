@@ -60,14 +60,26 @@ fn what(word: &str) -> What {
         },
         "accepted" => verdict(true),
         "unaccepted" => verdict(false),
-        "done" => What::Done { summary: text() },
-        "failed" => What::Failed { reason: text() },
+        "done" => What::Done {
+            summary: text(),
+            whole: None,
+        },
+        "failed" => What::Failed {
+            reason: text(),
+            whole: None,
+        },
         "merged" => What::Merged {
             commit: OTHER,
             into: text(),
         },
-        "rejected" => What::Rejected { reason: text() },
-        "deferred" => What::Deferred { reason: text() },
+        "rejected" => What::Rejected {
+            reason: text(),
+            whole: None,
+        },
+        "deferred" => What::Deferred {
+            reason: text(),
+            whole: None,
+        },
         "discarded" => What::Discarded { tip: None },
         "salvaged" => What::Salvaged { commit: OTHER },
         "rescued" => What::Rescued { to: text() },

@@ -22,6 +22,7 @@ mod landed;
 mod plan;
 mod report;
 mod swap;
+mod words;
 
 pub use all::{AllReport, Decision, all};
 pub use close::{CloseReport, Way};

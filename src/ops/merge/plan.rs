@@ -1,8 +1,8 @@
 //! What landing would do, as data; every refusal that can be known beforehand.
 
-use super::{LandingReport, MergeOptions, Method, landed, scratch};
+use super::{LandingReport, MergeOptions, Method, landed, scratch, words};
 use crate::domain::agent::{Agent, Move};
-use crate::domain::event::{Isolation, What};
+use crate::domain::event::Isolation;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::landing::Checkout;
@@ -35,6 +35,8 @@ pub struct MergePlan {
     pub method: Method,
     /// The work in one line.
     pub summary: String,
+    /// What was said about it beyond that line.
+    pub body: String,
     /// The worktrees that move along.
     pub checkouts: Vec<Checkout>,
     /// The commit that brought the work, when it has landed and only the row does not say so.
@@ -90,6 +92,7 @@ pub fn plan(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<MergePlan> {
     let Some(merged_tree) = verdict.merged_tree.as_deref().and_then(Oid::from_hex) else {
         return Err(Error::bug("an accepting verdict names the merged tree"));
     };
+    let (summary, body) = words::of(&ledger, &agent)?;
     let mut plan = MergePlan {
         branch: agent.branch.clone().unwrap_or_default(),
         base: oid(&verdict.base.oid)?,
@@ -98,7 +101,8 @@ pub fn plan(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<MergePlan> {
         uncommitted: verdict.uncommitted,
         merged_tree,
         method: method(ctx, options)?,
-        summary: summary(&ledger, &agent)?,
+        summary,
+        body,
         checkouts: Vec::new(),
         landed: None,
         target,
@@ -143,7 +147,11 @@ impl MergePlan {
             Method::Squash => format!("feat({short}): {summary} (squashed)"),
             Method::NoFf | Method::FfOnly => format!("merge({short}): {summary}"),
         };
-        format!("{subject}\n\n{}\n", self.trailer())
+        let body = match self.body.is_empty() {
+            true => String::new(),
+            false => format!("{}\n\n", self.body),
+        };
+        format!("{subject}\n\n{body}{}\n", self.trailer())
     }
 
     /// The message of the commit that holds the uncommitted work.
@@ -205,17 +213,6 @@ fn method(ctx: &Ctx, options: &MergeOptions) -> Result<Method> {
         )
         .hint("to mend it, run git config agent.merge no-ff")
     })
-}
-
-/// What whoever declared it done said, else its task, in one line.
-fn summary(ledger: &Ledger<'_>, agent: &Agent) -> Result<String> {
-    let events = ledger.events(agent.spawn_commit)?;
-    let said = events.iter().rev().find_map(|event| match &event.what {
-        What::Done { summary } => summary.lines().map(str::trim).find(|line| !line.is_empty()),
-        _ => None,
-    });
-    let task = || agent.description.clone().unwrap_or_default();
-    Ok(said.map_or_else(task, str::to_owned))
 }
 
 fn not_accepted(agent: &Agent, verdict: &VerifyReport) -> Error {

@@ -165,7 +165,9 @@ impl Gather<'_> {
             landed: life::landed(&self.ctx.repo, agent, &events),
             runs: life::runs(&events),
             mail,
-            events: events.iter().map(event_report::event).collect(),
+            events: { events.iter() }
+                .map(|event| event_report::event(&self.ctx.repo, event))
+                .collect(),
         })
     }
 }

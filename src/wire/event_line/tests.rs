@@ -21,6 +21,7 @@ fn event(what: What) -> Event {
 fn the_written_form_is_fixed() {
     let done = event(What::Done {
         summary: "a \"b\"".into(),
+        whole: None,
     });
     assert_eq!(
         encode(&done).expect("short"),
@@ -82,10 +83,14 @@ fn any_what() -> impl Strategy<Value = What> {
         proptest::collection::vec("[a-z.]{1,30}", 0..40),
     );
     prop_oneof![
-        text().prop_map(|summary| What::Done { summary }),
-        text().prop_map(|reason| What::Failed { reason }),
-        text().prop_map(|reason| What::Rejected { reason }),
-        text().prop_map(|reason| What::Deferred { reason }),
+        (text(), prop::option::of(oid()))
+            .prop_map(|(summary, whole)| What::Done { summary, whole }),
+        (text(), prop::option::of(oid()))
+            .prop_map(|(reason, whole)| What::Failed { reason, whole }),
+        (text(), prop::option::of(oid()))
+            .prop_map(|(reason, whole)| What::Rejected { reason, whole }),
+        (text(), prop::option::of(oid()))
+            .prop_map(|(reason, whole)| What::Deferred { reason, whole }),
         ".{0,3000}".prop_map(|text| What::Noted { text }),
         (text(), any::<u32>(), any::<Option<u64>>()).prop_map(|(command, pid, limit_ms)| {
             What::Started(Started {

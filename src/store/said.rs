@@ -1,0 +1,61 @@
+//! What somebody said at greater length than a line of the ledger holds: all of it is a blob, which the
+//! event names and the keep chain holds.
+
+use super::ledger::actor;
+use super::{chain, keep};
+use crate::domain::agent::Agent;
+use crate::domain::event::{Event, What};
+use crate::domain::stamp::Stamp;
+use crate::error::Result;
+use crate::git::Repo;
+use crate::git::tree::{Entry, FILE};
+use crate::wire::event_line;
+use chrono::{DateTime, Utc};
+
+/// As long as the digest of a line.
+const DIGEST: &str = "0123456789abcdef";
+
+/// Keeps the text of an event that a line would have to cut, and gives the event that names it; any other
+/// event as it is.
+///
+/// # Errors
+/// As [`keep::keep`].
+pub fn keep_whole(
+    repo: &Repo,
+    agent: &Agent,
+    by: &str,
+    what: What,
+    now: DateTime<Utc>,
+) -> Result<What> {
+    let specimen = Event {
+        at: Stamp::next(now, 0, None),
+        agent: agent.id,
+        by: actor(by).to_owned(),
+        previous: Some(DIGEST.to_owned()),
+        what: what.clone(),
+    };
+    let Some((text, None)) = what.said() else {
+        return Ok(what);
+    };
+    if event_line::fits(&specimen)? {
+        return Ok(what);
+    }
+    let blob = repo.write_blob(text.as_bytes())?;
+    let tree = repo.write_tree(vec![Entry {
+        mode: FILE,
+        name: "text".into(),
+        oid: blob,
+    }])?;
+    let who = chain::identity(repo, now);
+    let commit = chain::commit(repo, tree, &[], &who, "agent: text")?;
+    keep::keep(repo, &[commit], &format!("text {}", agent.id), now)?;
+    Ok(what.with_whole(blob))
+}
+
+/// All of what was said with an event, where its line cut that and the blob is here; a clone that did not
+/// fetch the keep chain has the line alone.
+pub fn whole(repo: &Repo, what: &What) -> Option<String> {
+    let (_, blob) = what.said()?;
+    let bytes = repo.read_blob(blob?).ok()?;
+    String::from_utf8(bytes).ok()
+}
