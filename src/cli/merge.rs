@@ -6,6 +6,10 @@ use crate::ops::Ctx;
 use crate::ops::merge::{self, MergeOptions, Method, Order};
 
 /// Land an agent's work, exactly as it was judged
+///
+/// No hook of the repository runs (pre-commit, commit-msg, pre-merge-commit, post-merge and the like): a hook could
+/// change what was judged. `git agent commit` runs pre-commit and commit-msg as git does, the task's [checks]
+/// commands run on the merged tree, and pre-push and server-side hooks see the branch as ever.
 #[derive(Debug, clap::Args)]
 pub(super) struct MergeArgs {
     /// Agent: its id or a prefix of 4 digits or more, its name, its branch or its worktree
@@ -55,10 +59,9 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: MergeArgs) -> Result<Exit> {
     let Some(agent) = args.agent else {
         return run_all(ctx, ui, &options, args.dry_run);
     };
-    let plan = merge::plan(ctx, &agent, &options)?;
     let report = match args.dry_run {
-        true => plan.report(),
-        false => merge::execute(ctx, &plan)?,
+        true => merge::plan(ctx, &agent, &options)?.report(),
+        false => merge::land(ctx, &agent, &options)?,
     };
     ui.answer(&report)?;
     Ok(Exit::Yes)

@@ -268,8 +268,8 @@ fn a_file_that_appears_after_the_plan_is_not_touched() {
 }
 
 #[test]
-fn of_many_that_land_at_once_each_lands_or_is_told_to_try_again() {
-    const AGENTS: usize = 4;
+fn of_many_that_land_at_once_each_lands() {
+    const AGENTS: usize = 6;
     let first = Agent::new();
     let repo = &first.repo;
     let ids: Vec<String> = (0..AGENTS)
@@ -293,15 +293,9 @@ fn of_many_that_land_at_once_each_lands_or_is_told_to_try_again() {
             let (barrier, path) = (Arc::clone(&barrier), &path);
             scope.spawn(move || {
                 barrier.wait();
-                loop {
-                    let output = agent_command(path).args(["merge", id]).output();
-                    let output = output.expect("starts");
-                    match output.status.code() {
-                        Some(0) => break,
-                        Some(5) => {}
-                        _ => panic!("{}", describe(&output)),
-                    }
-                }
+                let output = agent_command(path).args(["merge", id]).output();
+                let output = output.expect("starts");
+                assert!(output.status.success(), "{}", describe(&output));
             });
         }
     });
@@ -311,4 +305,31 @@ fn of_many_that_land_at_once_each_lands_or_is_told_to_try_again() {
     let landings = repo.git(["rev-list", "--count", "--first-parent", "main"]);
     assert_eq!(landings, (AGENTS + 1).to_string());
     require_sound(&first);
+}
+
+#[test]
+fn work_is_judged_anew_when_the_target_moves_while_it_lands() {
+    let agent = ready();
+    let path = agent.repo.path();
+    let moves = std::sync::atomic::AtomicUsize::new(1);
+    let top = path.clone();
+    let ctx = death::ctx(
+        &path,
+        Arc::new(move |step| {
+            let left = moves.load(std::sync::atomic::Ordering::Relaxed);
+            if step == "committed" && left > 0 {
+                moves.store(left - 1, std::sync::atomic::Ordering::Relaxed);
+                let words = ["commit", "--quiet", "--allow-empty", "-m", "meanwhile"];
+                crate::support::git_in(&top, words);
+            }
+        }),
+    );
+    let report = merge::land(&ctx, &agent.id, &MergeOptions::default()).expect("landed");
+    assert_eq!(report.verdict, "merged");
+    let subjects = agent
+        .repo
+        .git(["log", "-2", "--first-parent", "--format=%s", "main"]);
+    assert!(subjects.ends_with("\nmeanwhile"), "{subjects}");
+    assert_eq!(state(&agent), "merged");
+    require_sound(&agent);
 }

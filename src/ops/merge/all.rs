@@ -2,7 +2,7 @@
 //! them land, each judged against what the one before it left; one verdict for every agent, and what remains
 //! to be decided.
 
-use super::{CloseReport, MergeOptions, Order, execute, plan};
+use super::{CloseReport, LandingReport, MergeOptions, Order, execute, plan};
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::Isolation;
 use crate::error::{Code, Error, Exit, Result};
@@ -12,8 +12,9 @@ use crate::ops::overlap;
 use crate::store::ledger::Ledger;
 use serde::Serialize;
 
-/// How often an agent is tried again when somebody else moves a branch meanwhile.
-const ATTEMPTS: usize = 3;
+/// How often an agent is tried when somebody else moves a branch meanwhile. Of those who land at the same
+/// moment one gets through each time, so as many as this do all.
+const ATTEMPTS: usize = 10;
 
 /// One verdict per open agent: `git-agent.merge-all/1`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -88,16 +89,12 @@ pub fn all(ctx: &Ctx, options: &MergeOptions, dry_run: bool) -> Result<AllReport
     })
 }
 
-fn attempt(ctx: &Ctx, agent: &Agent, options: &MergeOptions, dry_run: bool) -> Result<Decision> {
-    let who = agent.id.to_string();
-    let name = name_of(agent);
-    let once = || {
-        let plan = plan(ctx, &who, options)?;
-        match dry_run {
-            true => Ok(plan.report()),
-            false => execute(ctx, &plan),
-        }
-    };
+/// Lands one agent, and judges it anew where somebody else moved a branch after it was judged.
+///
+/// # Errors
+/// As [`plan`] and [`execute`]; `lost-race` when somebody else was quicker every time.
+pub fn land(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<LandingReport> {
+    let once = || execute(ctx, &plan(ctx, who, options)?);
     let mut landed = once();
     for _ in 1..ATTEMPTS {
         match &landed {
@@ -105,6 +102,16 @@ fn attempt(ctx: &Ctx, agent: &Agent, options: &MergeOptions, dry_run: bool) -> R
             _ => break,
         }
     }
+    landed
+}
+
+fn attempt(ctx: &Ctx, agent: &Agent, options: &MergeOptions, dry_run: bool) -> Result<Decision> {
+    let who = agent.id.to_string();
+    let name = name_of(agent);
+    let landed = match dry_run {
+        true => plan(ctx, &who, options).map(|plan| plan.report()),
+        false => land(ctx, &who, options),
+    };
     match landed {
         Ok(report) => Ok(Decision {
             agent_id: who,

@@ -12,8 +12,8 @@
 //! which the next landing clears ([`crate::store::landing_lock`]). A kill while files move leaves an `index.lock` that
 //! says whose it is, and files that are missing or new, which the next landing takes for what they are.
 //!
-//! Deliberately absent: removing worktree and branch, which is `discard`'s, and the repository's own
-//! merge hooks, since no merge takes place in a worktree.
+//! Deliberately absent: removing worktree and branch, which is `discard`'s, and every hook of the
+//! repository: no merge takes place in a worktree, and a hook could change what was judged.
 
 mod all;
 mod close;
@@ -24,7 +24,7 @@ mod report;
 mod swap;
 mod words;
 
-pub use all::{AllReport, Decision, all};
+pub use all::{AllReport, Decision, all, land};
 pub use close::{CloseReport, Way};
 pub use execute::{STEPS, execute};
 pub use plan::{MergePlan, plan};
