@@ -258,3 +258,50 @@ fn the_configuration_of_the_branch_goes_with_it() {
         "refs/heads/main"
     );
 }
+
+#[test]
+fn what_is_not_kept_because_it_is_ignored_is_named() {
+    let repo = TestRepo::with_commit();
+    repo.write(".gitignore", "/built/\n*.o\n");
+    repo.commit_all("ignore");
+    let agent = Agent::spawned_in(repo, crate::support::agent::TASK);
+    for file in ["built/a", "built/deep/b", "src/x.o"] {
+        agent.write(file, "ignored\n");
+    }
+    let status = agent.git(&["status", "--porcelain", "--ignored"]);
+    let ignored = status.lines().filter_map(|line| line.strip_prefix("!! "));
+    let ignored: Vec<&str> = ignored.filter(|path| *path != ".agent/").collect();
+    assert_eq!(ignored, ["built/", "src/x.o"]);
+    // A rule that came after the spawn hides nothing.
+    agent.write(".gitignore", "/built/\n*.o\nhidden.txt\n");
+    agent.write("hidden.txt", "hidden\n");
+    assert_eq!(
+        agent.git(&["status", "--porcelain", "hidden.txt"]),
+        "",
+        "git itself would pass over it"
+    );
+    let planned = discarded(&agent, &["--dry-run"]);
+    assert_eq!(planned["ignored"], serde_json::json!(ignored));
+    let asked = discarded(&agent, &["--dry-run", "--with-ignored"]);
+    assert!(asked["ignored"].is_null(), "{asked}");
+    let output = discard(&agent, &["--dry-run"]);
+    let said = "  not kept, because ignored: built/, src/x.o (--with-ignored keeps them)\n";
+    assert!(describe(&output).contains(said), "{}", describe(&output));
+    let report = discarded(&agent, &[]);
+    assert_eq!(report["ignored"], serde_json::json!(ignored));
+    let salvage = report["salvage_oid"].as_str().expect("a salvage");
+    let kept = agent.repo.git(["show", &format!("{salvage}:hidden.txt")]);
+    assert_eq!(kept, "hidden");
+}
+
+#[test]
+fn staged_work_that_is_recovered_alone_is_told() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "staged alone\n");
+    agent.git(&["add", "src/two.rs"]);
+    fs::remove_dir_all(&agent.worktree).expect("remove");
+    let output = discard(&agent, &[]);
+    let said = describe(&output);
+    assert!(said.contains("  kept uncommitted work as "), "{said}");
+    assert_kept(&agent.repo, &["staged alone\n"], "staged alone");
+}

@@ -6,12 +6,12 @@ use crate::error::{Exit, Result};
 use crate::ops::Ctx;
 use crate::ops::discard::{self, DiscardOptions, DiscardReport};
 
-/// Remove an agent's worktree and branch; everything in them is kept for `rescue`
+/// Remove an agent's worktree and branch; everything in them but ignored files is kept for `rescue`
 #[derive(Debug, clap::Args)]
 pub(super) struct DiscardArgs {
     #[command(flatten)]
     agent: AgentArg,
-    /// Keep ignored files too
+    /// Keep ignored files too; without it they are named and go
     #[arg(long)]
     with_ignored: bool,
     /// Show what would be removed and stop

@@ -16,6 +16,9 @@ pub(super) struct GcArgs {
     /// Also let go of salvages, tips and bundles kept this long ago, such as 90d
     #[arg(long, value_name = "AGE", value_parser = parse_duration)]
     expire_salvage: Option<Duration>,
+    /// Keep ignored files too
+    #[arg(long)]
+    with_ignored: bool,
     /// Do it
     #[arg(long, short = 'y', conflicts_with = "dry_run")]
     yes: bool,
@@ -28,6 +31,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &GcArgs) -> Result<Exit> {
     let options = GcOptions {
         older_than: args.older_than,
         expire_salvage: args.expire_salvage,
+        with_ignored: args.with_ignored,
     };
     let plan = gc::plan(ctx, options)?;
     if !args.yes {

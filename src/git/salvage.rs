@@ -5,23 +5,25 @@
 //! whoever asks and whenever, so a salvage that is repeated is recognised. Content is stored as
 //! committing would store it: `.gitattributes` decides about line ends and filters.
 //!
-//! [`missed`] walks the disk and names every file that is in none of the trees and not ignored: what git
+//! [`beside`] walks the disk and names every file that is in none of the trees and not ignored: what git
 //! does not look at (a nested repository, a broken `.git` directory, files inside a submodule's
 //! place) is found there and is the reason to refuse a removal.
 
-use super::changes::Index;
+mod beside;
+
+pub use beside::{Beside, beside, unkeepable};
+
 use super::objects::{Commit, Identity, NewCommit};
 use super::tree::{DIRECTORY, EXECUTABLE, Entry, FILE, SYMLINK};
-use super::uncommitted::{Source, Trees, git, write_rules};
+use super::uncommitted::Trees;
 use super::{Repo, command};
 use crate::domain::oid::Oid;
-use crate::error::{Code, Error, IoContext, Result};
-use std::collections::{BTreeSet, HashSet};
+use crate::error::{IoContext, Result};
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use walkdir::WalkDir;
 
 /// So many commits back from a tip are known to be kept with it before git is asked.
@@ -124,98 +126,6 @@ fn write_directory(repo: &Repo, directory: &Path) -> Result<Option<Oid>> {
         true => Ok(None),
         false => repo.write_tree(entries).map(Some),
     }
-}
-
-/// The files and symlinks of a worktree that are neither in the index copy that
-/// [`super::uncommitted::write_trees`] left at `source.index`, nor ignored, nor in `bundle`.
-///
-/// # Errors
-/// `git-failed`; `io` for a directory that cannot be listed; `repo-corrupt` when a tree of the base is missing.
-pub fn missed(source: &Source<'_>, bundle: Option<&Path>) -> Result<Vec<PathBuf>> {
-    let kept = match fs::read(source.index).ok().and_then(Index::parse) {
-        Some(index) if !index.is_flagged => index.paths().map(<[u8]>::to_vec).collect(),
-        _ => {
-            let mut cached = git(source);
-            cached.args(["ls-files", "-z", "--cached"]);
-            listed(cached)?
-        }
-    };
-    // Asked for when the first file turns up that is not kept: a whole tour of the worktree.
-    let mut ignored: Option<HashSet<Vec<u8>>> = None;
-    let mut missed = Vec::new();
-    let mut walk = WalkDir::new(source.worktree).min_depth(1).into_iter();
-    while let Some(entry) = walk.next() {
-        let entry = entry
-            .map_err(|error| Error::new(Code::Io, "could not list the worktree").because(error))?;
-        let path = entry.path();
-        let inside = path.strip_prefix(source.worktree).unwrap_or(path);
-        let kind = entry.file_type();
-        let pointer = entry.depth() == 1 && entry.file_name() == ".git";
-        let bytes = inside.as_os_str().as_bytes();
-        if pointer || bundle == Some(inside) && kind.is_dir() {
-            if kind.is_dir() {
-                walk.skip_current_dir();
-            }
-        } else if kind.is_dir() {
-            if ignored.as_ref().is_some_and(|paths| paths.contains(bytes)) {
-                walk.skip_current_dir();
-            }
-        } else if (kind.is_file() || kind.is_symlink()) && !kept.contains(bytes) {
-            let ignored = match &ignored {
-                Some(known) => known,
-                None => &*ignored.insert(ignored_paths(source)?),
-            };
-            if inside
-                .ancestors()
-                .skip(1)
-                .any(|above| ignored.contains(above.as_os_str().as_bytes()))
-            {
-                // Its directory was entered before anybody knew.
-                walk.skip_current_dir();
-            } else if !ignored.contains(bytes) {
-                missed.push(path.to_owned());
-            }
-        }
-    }
-    Ok(missed)
-}
-
-/// What git ignores in the worktree, whole directories by their own name.
-fn ignored_paths(source: &Source<'_>) -> Result<HashSet<Vec<u8>>> {
-    write_rules(source, None)?;
-    let mut command = git(source);
-    command
-        .args(["ls-files", "-z", "--others", "--ignored", "--directory"])
-        .arg("--exclude-from")
-        .arg(source.ignore);
-    let ignored = listed(command)?.into_iter();
-    Ok(ignored
-        .map(|path| path.strip_suffix(b"/").map(<[u8]>::to_vec).unwrap_or(path))
-        .collect())
-}
-
-fn listed(command: Command) -> Result<HashSet<Vec<u8>>> {
-    let output = command::successful(command)?;
-    let paths = output.split(|&byte| byte == 0);
-    let paths = paths.filter(|path| !path.is_empty());
-    Ok(paths.map(<[u8]>::to_vec).collect())
-}
-
-/// The error for files that no salvage can hold.
-pub fn unkeepable(paths: &[PathBuf]) -> Error {
-    const NAMED: usize = 20;
-    let named = paths.iter().take(NAMED);
-    let lines: Vec<_> = named.map(|path| format!("  {}", path.display())).collect();
-    let first = paths.first().map_or(Path::new("."), PathBuf::as_path);
-    Error::new(
-        Code::DiscardRefused,
-        format!("{} files are in no commit and git cannot salvage them, as in a repository inside the worktree", paths.len()),
-    )
-    .detail(lines.join("\n"))
-    .hint(format!(
-        "to keep them, move them out of the worktree: mv {} <elsewhere>",
-        first.display()
-    ))
 }
 
 impl Repo {

@@ -8,11 +8,11 @@
 //! Deliberately absent: an agent whose commits landed one by one on a base that was then changed in the
 //! same places.
 
+mod finished;
 mod landed;
 
 use crate::domain::agent::{Agent, State};
 use crate::error::Result;
-use crate::git::changes::worktree_changes;
 use crate::git::refs::Tip;
 use crate::ops::Ctx;
 use crate::ops::discard::{self, Around, DiscardOptions, DiscardPlan};
@@ -20,6 +20,7 @@ use crate::ops::expire::{self, ExpiryPlan, SalvageItem};
 use crate::ops::spawn;
 use crate::store::ledger::Ledger;
 use crate::store::{journal::Journal, layout, trash};
+use crate::wire::path_text::PathText;
 use serde::Serialize;
 use std::path::Path;
 use std::time::Duration;
@@ -34,6 +35,8 @@ pub struct GcOptions {
     pub older_than: Option<Duration>,
     /// Lets go of what was kept this long ago, of agents that are over.
     pub expire_salvage: Option<Duration>,
+    /// Salvages ignored files too.
+    pub with_ignored: bool,
 }
 
 /// What would be swept and what not.
@@ -83,6 +86,9 @@ pub struct GcItem {
     pub action: &'static str,
     /// Why, in words.
     pub why: String,
+    /// Ignored files and directories that are not kept, as `git status --ignored` names them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ignored: Vec<PathText>,
 }
 
 /// Looks at every agent that has something left; writes nothing but objects.
@@ -107,7 +113,7 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
         // An agent that cannot be judged is one more that is kept.
         let landed = landed.remove(&agent.id).unwrap_or(Ok(false));
         let judged = landed
-            .and_then(|landed| why_finished(ctx, &agent, landed, options))
+            .and_then(|landed| finished::why(ctx, &agent, landed, options))
             .unwrap_or_else(|error| Err(format!("it cannot be judged: {error}")));
         let mut item = GcItem {
             agent_id: agent.id.to_string(),
@@ -115,15 +121,16 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
             state: agent.state.as_str(),
             action: "keep",
             why: String::new(),
+            ignored: Vec::new(),
         };
         let removal = match judged {
             Err(doubt) => {
                 item.why = doubt;
                 None
             }
-            Ok(reason) => match discard::plan_for(ctx, agent, DiscardOptions::default(), &around) {
-                Ok(plan) => {
-                    (item.action, item.why) = ("remove", reason);
+            Ok(reason) => match removal(ctx, agent, options, &around) {
+                Ok((plan, ignored)) => {
+                    (item.action, item.why, item.ignored) = ("remove", reason, ignored);
                     Some(plan)
                 }
                 Err(refusal) => {
@@ -143,6 +150,21 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
         trash: trash::left_behind(common, ctx.now().timestamp() - TRASH_AGE),
         interrupted: Journal::any(common),
     })
+}
+
+/// A discard, and what it would not keep.
+fn removal(
+    ctx: &Ctx,
+    agent: Agent,
+    options: GcOptions,
+    around: &Around,
+) -> Result<(DiscardPlan, Vec<PathText>)> {
+    let options = DiscardOptions {
+        with_ignored: options.with_ignored,
+    };
+    let plan = discard::plan_for(ctx, agent, options, around)?;
+    let ignored = plan.ignored(ctx)?;
+    Ok((plan, ignored))
 }
 
 impl GcPlan {
@@ -177,10 +199,12 @@ pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
         match discard::execute_among(ctx, removal, &mut around) {
             Ok(removed) => {
                 item.action = "removed";
+                item.ignored = removed.ignored;
                 report.doomed.extend(removed.trash);
             }
             Err(refusal) => {
                 item.action = "keep";
+                item.ignored = Vec::new();
                 item.why = format!("{}, but {refusal}", item.why);
             }
         }
@@ -204,42 +228,4 @@ fn has_something(ctx: &Ctx, agent: &Agent) -> Result<bool> {
 /// Whether the base branch has to be asked about an agent.
 fn is_in_question(agent: &Agent) -> bool {
     matches!(agent.state, State::Done | State::Failed) && !agent.deferred
-}
-
-/// Why an agent is finished, or else why it is kept.
-fn why_finished(
-    ctx: &Ctx,
-    agent: &Agent,
-    landed: bool,
-    options: GcOptions,
-) -> Result<Result<String, String>> {
-    Ok(match agent.state {
-        State::Merged => Ok("it was merged".to_owned()),
-        State::Discarded => Ok("it was discarded and left something behind".to_owned()),
-        State::Spawning => Err("it is being made".to_owned()),
-        State::Running => Err("it is running".to_owned()),
-        State::Rejected => {
-            let age = (ctx.now() - agent.updated).to_std().unwrap_or_default();
-            match options.older_than {
-                Some(limit) if age >= limit => Ok("it was rejected that long ago".to_owned()),
-                Some(_) => Err("it was rejected not long enough ago".to_owned()),
-                None => Err("it was rejected; --older-than says when that is over".to_owned()),
-            }
-        }
-        State::Done | State::Failed if agent.deferred => {
-            Err("the decision about it was put off".to_owned())
-        }
-        State::Done | State::Failed => match landed && is_clean(agent)? {
-            true => Ok("the base branch has all of its work".to_owned()),
-            false => Err(format!("it is {} and has not landed", agent.state)),
-        },
-    })
-}
-
-/// Whether nothing in the worktree is uncommitted.
-fn is_clean(agent: &Agent) -> Result<bool> {
-    Ok(match agent.worktree.as_deref().map(Path::new) {
-        Some(worktree) if worktree.exists() => worktree_changes(worktree)?.is_empty(),
-        _ => true,
-    })
 }

@@ -363,3 +363,40 @@ fn what_is_hinted_does_what_was_shown() {
         "{text}"
     );
 }
+
+#[test]
+fn what_a_sweep_would_not_keep_is_named_and_kept_on_request() {
+    let landed = || {
+        let repo = TestRepo::with_commit();
+        repo.write(".gitignore", "/built/\n");
+        repo.commit_all("ignore");
+        let agent = Agent::spawned_in(repo, TASK);
+        work(&agent);
+        squash(&agent);
+        declare(&agent, "done", "--summary");
+        agent.write("built/a", "an ignored file\n");
+        agent
+    };
+    let agent = landed();
+    let report = agent.repo.agent_json(&["gc"]);
+    assert_eq!(report["agents"][0]["ignored"][0], "built/", "{report}");
+    let output = agent.repo.agent(&["gc"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let said = format!("not kept of {}, because ignored: built/ (", &agent.id[..8]);
+    assert!(text.contains(&said), "{text}");
+    let output = agent.repo.agent(&["gc", "--with-ignored"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(!text.contains("built/"), "{text}");
+    assert!(
+        text.ends_with("git agent gc --with-ignored --yes\n"),
+        "{text}"
+    );
+    let report = agent.repo.agent_json(&["gc", "--yes"]);
+    assert_eq!(report["agents"][0]["ignored"][0], "built/", "{report}");
+
+    let agent = landed();
+    let report = agent.repo.agent_json(&["gc", "--yes", "--with-ignored"]);
+    assert!(report["agents"][0]["ignored"].is_null(), "{report}");
+    assert_gone(&agent, "gc --with-ignored");
+    assert_kept(&agent.repo, &["an ignored file\n"], "gc --with-ignored");
+}

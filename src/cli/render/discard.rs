@@ -2,8 +2,10 @@
 
 use crate::cli::style::{BOLD, HINT, paint};
 use crate::cli::ui::Answer;
+use crate::domain::path::Quoted;
 use crate::ops::discard::DiscardReport;
 use crate::ops::rescue::RescueReport;
+use crate::wire::path_text::PathText;
 use serde_json::{Value, json};
 
 impl Answer for DiscardReport {
@@ -29,6 +31,12 @@ impl Answer for DiscardReport {
                 text.push_str(&format!("  kept {what} as {}\n", &oid[..7]));
             }
         }
+        if !self.ignored.is_empty() {
+            text.push_str(&format!(
+                "  not kept, because ignored: {} (--with-ignored keeps them)\n",
+                first_of(&self.ignored)
+            ));
+        }
         if !self.dry_run {
             text.push_str(&format!(
                 "{} git agent rescue {}\n",
@@ -41,6 +49,17 @@ impl Answer for DiscardReport {
 
     fn json(&self) -> Value {
         json!(self)
+    }
+}
+
+/// The first few of many paths, and how many more there are.
+pub(super) fn first_of(paths: &[PathText]) -> String {
+    const NAMED: usize = 5;
+    let name = |path: &PathText| Quoted(&path.to_bytes()).to_string();
+    let named: Vec<_> = paths.iter().take(NAMED).map(name).collect();
+    match paths.len().saturating_sub(NAMED) {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
     }
 }
 

@@ -1,5 +1,6 @@
 //! How a sweep looks.
 
+use super::discard::first_of;
 use super::table::{Cell, Table};
 use crate::cli::style::{BOLD, HINT, paint};
 use crate::cli::terminal::width;
@@ -24,6 +25,13 @@ impl Answer for GcReport {
                 ]);
             }
             text.push_str(&table.render());
+        }
+        for agent in self.agents.iter().filter(|agent| !agent.ignored.is_empty()) {
+            text.push_str(&format!(
+                "not kept of {}, because ignored: {} (--with-ignored keeps them)\n",
+                agent.short_id,
+                first_of(&agent.ignored)
+            ));
         }
         let salvage = self.salvage.as_deref().unwrap_or_default();
         if !salvage.is_empty() {
@@ -67,11 +75,14 @@ impl Answer for GcReport {
 
 /// The options once more, so that what is done is what was shown.
 fn given(options: GcOptions) -> String {
-    [
+    let spans = [
         ("--older-than", options.older_than),
         ("--expire-salvage", options.expire_salvage),
-    ]
-    .into_iter()
-    .filter_map(|(option, span)| Some(format!(" {option} {}", duration_text(span?))))
-    .collect()
+    ];
+    let with = |(option, span)| Some(format!(" {option} {}", duration_text(span?)));
+    let mut words: String = spans.into_iter().filter_map(with).collect();
+    if options.with_ignored {
+        words.push_str(" --with-ignored");
+    }
+    words
 }

@@ -197,7 +197,11 @@ fn bring_up_to_date(source: &Source<'_>, listed: &Listed) -> Result<bool> {
     Ok(!changed.is_empty())
 }
 
-fn copy_index(source: &Source<'_>) -> Result<()> {
+/// Copies the index to `source.index`, as it is.
+///
+/// # Errors
+/// `git-missing`, `git-failed`, `io`, `disk-full`.
+pub fn copy_index(source: &Source<'_>) -> Result<()> {
     let index = source.admin_dir.join("index");
     let written = fs::metadata(&index).and_then(|metadata| metadata.modified());
     match fs::copy(&index, source.index) {

@@ -19,8 +19,9 @@
 //! between the two nobody can open anything by the path that the agent was given, because it does not
 //! exist; only a process that stands inside or holds a file open still could write, and of those, ours
 //! hold `live.lock` and are refused. A file that git does not see at all is found by walking the disk
-//! ([`crate::git::salvage::missed`]) and is a refusal. Line ends and filters are stored as committing
-//! would; ignored files, by the rules of the spawn, are kept with `--with-ignored` alone.
+//! ([`crate::git::salvage::beside`]) and is a refusal. Line ends and filters are stored as committing
+//! would; ignored files, by the rules of the spawn, are kept with `--with-ignored`
+//! alone, and named in the report otherwise.
 //!
 //! A kill between two steps leaves a worktree under one of its two names, or an admin directory without
 //! a worktree, or a branch without either. Running `discard` again finds each and goes on; `gc` does
@@ -32,6 +33,7 @@
 
 mod gate;
 mod protection;
+mod reading;
 mod remove;
 mod report;
 mod salvage;
@@ -49,6 +51,7 @@ use crate::ops::{Ctx, lookup};
 use crate::proc::background;
 use crate::store::ledger::Ledger;
 use crate::store::trash;
+use crate::wire::path_text::PathText;
 use gate::Site;
 
 /// The steps, in order, under the names given to [`crate::ops::ctx::Seams::reached`].
@@ -83,6 +86,15 @@ impl DiscardPlan {
     /// Whether there is neither worktree, admin directory nor branch any more.
     pub fn is_empty(&self) -> bool {
         self.site.branch.is_none() && self.site.place.is_none()
+    }
+
+    /// What would not be kept because it is ignored.
+    ///
+    /// # Errors
+    /// Those of reading the worktree.
+    pub fn ignored(&self, ctx: &Ctx) -> Result<Vec<PathText>> {
+        let found = salvage::ignored(ctx, &self.agent, &self.site, self.options)?;
+        Ok(report::texts(&found))
     }
 }
 

@@ -106,7 +106,7 @@ fn prove(
     known: &Salvage,
 ) -> Result<Salvage> {
     let again = Salvage::take(ctx, agent, site, options)?;
-    if again != *known {
+    if again.commits() != known.commits() {
         again.keep(ctx, agent, site.branch.as_ref().map(|(_, tip)| *tip))?;
         again.record(ctx, agent)?;
     }

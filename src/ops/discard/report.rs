@@ -7,6 +7,7 @@ use crate::domain::agent::Agent;
 use crate::error::Result;
 use crate::ops::Ctx;
 use crate::ops::agent_report::{AgentReport, Reporter};
+use crate::wire::path_text::PathText;
 use serde::Serialize;
 
 /// The answer of `discard`.
@@ -32,9 +33,17 @@ pub struct DiscardReport {
     /// The commit that holds the bundle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bundle_oid: Option<String>,
+    /// Ignored files and directories that are not kept, as `git status --ignored` names them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ignored: Vec<PathText>,
     /// Names in the trash that are still to be deleted.
     #[serde(skip)]
     pub trash: Vec<String>,
+}
+
+pub(super) fn texts(paths: &[Vec<u8>]) -> Vec<PathText> {
+    let paths = paths.iter().map(Vec::as_slice);
+    paths.map(PathText::from).collect()
 }
 
 impl DiscardReport {
@@ -45,6 +54,7 @@ impl DiscardReport {
     pub fn planned(ctx: &Ctx, plan: &DiscardPlan) -> Result<DiscardReport> {
         let mut report = DiscardReport::new(ctx, &plan.agent, &plan.site)?;
         report.dry_run = true;
+        report.ignored = plan.ignored(ctx)?;
         Ok(report)
     }
 
@@ -58,6 +68,7 @@ impl DiscardReport {
             tip_oid: site.branch.as_ref().map(|(_, tip)| tip.to_hex()),
             salvage_oid: None,
             bundle_oid: None,
+            ignored: Vec::new(),
             trash: Vec::new(),
         })
     }
@@ -65,6 +76,7 @@ impl DiscardReport {
     pub(super) fn found(&mut self, salvage: &Salvage) {
         self.salvage_oid = salvage.work.map(|oid| oid.to_hex());
         self.bundle_oid = salvage.bundle.map(|oid| oid.to_hex());
+        self.ignored = texts(&salvage.ignored);
     }
 
     pub(super) fn settled(&mut self, ctx: &Ctx, agent: Option<Agent>) -> Result<()> {

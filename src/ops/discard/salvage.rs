@@ -2,22 +2,18 @@
 
 use super::gate::{Place, Site};
 use super::protection::refused;
+use super::reading::{Reading, bundle_dir, real_directory};
 use super::{DiscardOptions, tip_of};
 use crate::domain::agent::Agent;
 use crate::domain::event::What;
 use crate::domain::oid::Oid;
-use crate::error::{IoContext, Result};
-use crate::git::Repo;
-use crate::git::ignore::Rules;
+use crate::error::Result;
 use crate::git::objects::Commit;
-use crate::git::salvage::{missed, unkeepable, write_bundle, write_work};
-use crate::git::uncommitted::{self, Source};
+use crate::git::salvage::{beside, unkeepable, write_bundle, write_work};
+use crate::git::uncommitted;
 use crate::ops::Ctx;
-use crate::ops::verify::ignore_rules;
 use crate::store::ledger::Ledger;
-use crate::store::{fsx, keep, layout, policy};
-use std::fs;
-use std::path::{Path, PathBuf};
+use crate::store::{keep, layout};
 
 /// What was found, as commits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,6 +24,24 @@ pub(super) struct Salvage {
     pub bundle: Option<Oid>,
     /// Commits that only reflogs and the like still name.
     pub leftovers: Vec<Oid>,
+    /// What is not in it because it is ignored, as git names it.
+    pub ignored: Vec<Vec<u8>>,
+}
+
+/// What of a site would not be kept because it is ignored; writes nothing that stays.
+pub(super) fn ignored(
+    ctx: &Ctx,
+    agent: &Agent,
+    site: &Site,
+    options: DiscardOptions,
+) -> Result<Vec<Vec<u8>>> {
+    let Some(place) = site.place.as_ref().filter(|place| place.files.is_some()) else {
+        return Ok(Vec::new());
+    };
+    let reading = Reading::begin(ctx, agent, place, options)?;
+    let source = reading.source(place, tip_of(agent, site));
+    uncommitted::copy_index(&source)?;
+    Ok(beside(&source, reading.bundle(&source))?.ignored)
 }
 
 impl Salvage {
@@ -38,8 +52,7 @@ impl Salvage {
         site: &Site,
         options: DiscardOptions,
     ) -> Result<Salvage> {
-        let policy = policy::of_agent(&ctx.repo, agent)?;
-        let bundle_dir = policy.and_then(|policy| policy.bundle_dir);
+        let bundle_dir = bundle_dir(ctx, agent)?;
         let tip = ctx.repo.read_commit(tip_of(agent, site))?;
         let whose = format!("Agent-Id: {}", agent.id);
         let mut salvage = Salvage::default();
@@ -48,7 +61,8 @@ impl Salvage {
             salvage.leftovers = ctx
                 .repo
                 .leftover_commits(&place.admin_dir, branch, tip.oid)?;
-            salvage.work = work(ctx, agent, place, &tip, bundle_dir.as_deref(), options)?;
+            let reading = Reading::begin(ctx, agent, place, options)?;
+            (salvage.work, salvage.ignored) = work(ctx, agent, place, &tip, &reading)?;
         } else if let Some((name, _)) = &site.branch {
             let nothing = layout::tmp_dir(ctx.repo.common_dir()).join("none");
             salvage.leftovers = ctx.repo.leftover_commits(&nothing, Some(name), tip.oid)?;
@@ -65,10 +79,15 @@ impl Salvage {
         Ok(salvage)
     }
 
+    /// What it holds.
+    pub(super) fn commits(&self) -> Vec<Oid> {
+        let found = [self.work, self.bundle].into_iter().flatten();
+        found.chain(self.leftovers.iter().copied()).collect()
+    }
+
     /// Keeps the tip and everything found by one append, then tells the row.
     pub(super) fn keep(&self, ctx: &Ctx, agent: &Agent, tip: Option<Oid>) -> Result<()> {
-        let found = [tip, self.work, self.bundle].into_iter().flatten();
-        let mut commits: Vec<Oid> = found.chain(self.leftovers.iter().copied()).collect();
+        let mut commits: Vec<Oid> = tip.into_iter().chain(self.commits()).collect();
         commits.retain(|commit| *commit != agent.spawn_commit);
         if commits.is_empty() {
             return Ok(());
@@ -91,60 +110,15 @@ impl Salvage {
     }
 }
 
-/// The bundle's directory, unless a symlink stands in for a part of the way.
-fn real_directory(top: &Path, inside: &str) -> Option<PathBuf> {
-    let mut path = top.to_owned();
-    for part in inside.split('/') {
-        path.push(part);
-        if !fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir()) {
-            return None;
-        }
-    }
-    Some(path)
-}
-
-/// A directory of files that go when it does.
-struct Scratch(PathBuf);
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
+/// The commit of what nobody committed, and what is not in it because it is ignored.
 fn work(
     ctx: &Ctx,
     agent: &Agent,
     place: &Place,
     tip: &Commit,
-    bundle_dir: Option<&str>,
-    options: DiscardOptions,
-) -> Result<Option<Oid>> {
-    let scratch = layout::tmp_dir(ctx.repo.common_dir());
-    let scratch = Scratch(fsx::unique_name(&scratch.join("salvage")));
-    let (ignore, index, empty) = (
-        scratch.0.join("ignore"),
-        scratch.0.join("index"),
-        scratch.0.join("empty"),
-    );
-    fs::create_dir_all(&empty).at("could not make", &empty)?;
-    let rules = match options.with_ignored {
-        true => Rules::all_but(bundle_dir),
-        false => ignore_rules(&ctx.repo, agent, bundle_dir)?,
-    };
-    let settings = Repo::open_git_dir(&place.admin_dir)?;
-    let source = Source {
-        repo: &settings,
-        worktree: place.files.as_deref().unwrap_or(&empty),
-        admin_dir: &place.admin_dir,
-        tip: tip.oid,
-        staged: true,
-        sparse: settings.config_bool("core.sparseCheckout")? == Some(true),
-        rules: &rules,
-        besides: bundle_dir,
-        ignore: &ignore,
-        index: &index,
-    };
+    reading: &Reading,
+) -> Result<(Option<Oid>, Vec<Vec<u8>>)> {
+    let source = reading.source(place, tip.oid);
     let mut found = uncommitted::write_trees(&source)?;
     if !found.unmerged.is_empty() {
         let shown = place.path.display();
@@ -155,22 +129,22 @@ fn work(
     if place.files.is_none() {
         // Somebody removed the files. What is staged is in the index, and nowhere else.
         let staged = found.staged.unwrap_or(tip.tree);
-        if is_salvaged(ctx, agent, staged)? {
-            return Ok(None);
+        if let Some(known) = salvaged_as(ctx, agent, staged)? {
+            return Ok((Some(known), Vec::new()));
         }
         found.tree = staged;
-        return write_work(&ctx.repo, tip, &found, &whose);
+        return Ok((write_work(&ctx.repo, tip, &found, &whose)?, Vec::new()));
     }
-    let bundle = bundle_dir.filter(|inside| real_directory(source.worktree, inside).is_some());
-    let missed = missed(&source, bundle.map(Path::new))?;
-    if !missed.is_empty() {
-        return Err(unkeepable(&missed));
+    let beside = beside(&source, reading.bundle(&source))?;
+    if !beside.missed.is_empty() {
+        return Err(unkeepable(&beside.missed));
     }
-    write_work(&ctx.repo, tip, &found, &whose)
+    let work = write_work(&ctx.repo, tip, &found, &whose)?;
+    Ok((work, beside.ignored))
 }
 
-/// Whether a salvage in the agent's row holds this tree, as its worktree or as its index.
-fn is_salvaged(ctx: &Ctx, agent: &Agent, tree: Oid) -> Result<bool> {
+/// The salvage in the agent's row that holds this tree, as its worktree or as its index.
+fn salvaged_as(ctx: &Ctx, agent: &Agent, tree: Oid) -> Result<Option<Oid>> {
     for event in Ledger::new(&ctx.repo).events(agent.spawn_commit)? {
         let What::Salvaged { commit } = event.what else {
             continue;
@@ -184,8 +158,8 @@ fn is_salvaged(ctx: &Ctx, agent: &Agent, tree: Oid) -> Result<bool> {
             None => None,
         };
         if commit.tree == tree || index == Some(tree) {
-            return Ok(true);
+            return Ok(Some(commit.oid));
         }
     }
-    Ok(false)
+    Ok(None)
 }

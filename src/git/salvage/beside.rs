@@ -1,0 +1,130 @@
+//! What is in a worktree beside what a salvage of it holds.
+
+use crate::error::{Code, Error, Result};
+use crate::git::changes::Index;
+use crate::git::command;
+use crate::git::uncommitted::{Source, git, write_rules};
+use std::collections::{BTreeSet, HashSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use walkdir::WalkDir;
+
+/// The files and symlinks of a worktree that no salvage holds.
+#[derive(Debug, Default)]
+pub struct Beside {
+    /// Those that are neither in the index copy nor ignored nor in the bundle.
+    pub missed: Vec<PathBuf>,
+    /// What is ignored, the bundle aside: sorted, a whole directory by its own name with a slash at the end.
+    pub ignored: Vec<Vec<u8>>,
+}
+
+/// What is in a worktree beside the index copy that [`crate::git::uncommitted::write_trees`] left at
+/// `source.index`, and beside `bundle`. No ignored directory is entered once it is known to be one.
+///
+/// # Errors
+/// `git-failed`; `io` for a directory that cannot be listed; `repo-corrupt` when a tree of the base is missing.
+pub fn beside(source: &Source<'_>, bundle: Option<&Path>) -> Result<Beside> {
+    let kept = match fs::read(source.index).ok().and_then(Index::parse) {
+        Some(index) if !index.is_flagged => index.paths().map(<[u8]>::to_vec).collect(),
+        _ => {
+            let mut cached = git(source);
+            cached.args(["ls-files", "-z", "--cached"]);
+            listed(cached)?
+        }
+    };
+    // Asked for when the first file turns up that is not kept: a whole tour of the worktree.
+    let mut ignored: Option<BTreeSet<Vec<u8>>> = None;
+    let mut missed = Vec::new();
+    let mut walk = WalkDir::new(source.worktree).min_depth(1).into_iter();
+    while let Some(entry) = walk.next() {
+        let entry = entry
+            .map_err(|error| Error::new(Code::Io, "could not list the worktree").because(error))?;
+        let path = entry.path();
+        let inside = path.strip_prefix(source.worktree).unwrap_or(path);
+        let kind = entry.file_type();
+        let pointer = entry.depth() == 1 && entry.file_name() == ".git";
+        let bytes = inside.as_os_str().as_bytes();
+        if pointer || bundle == Some(inside) && kind.is_dir() {
+            if kind.is_dir() {
+                walk.skip_current_dir();
+            }
+        } else if kind.is_dir() {
+            if ignored.as_ref().is_some_and(|paths| paths.contains(bytes)) {
+                walk.skip_current_dir();
+            }
+        } else if (kind.is_file() || kind.is_symlink()) && !kept.contains(bytes) {
+            let ignored = match &ignored {
+                Some(known) => known,
+                None => &*ignored.insert(ignored_paths(source)?),
+            };
+            if inside
+                .ancestors()
+                .skip(1)
+                .any(|above| ignored.contains(above.as_os_str().as_bytes()))
+            {
+                // Its directory was entered before anybody knew.
+                walk.skip_current_dir();
+            } else if !ignored.contains(bytes) {
+                missed.push(path.to_owned());
+            }
+        }
+    }
+    let ignored = ignored.unwrap_or_default().into_iter();
+    Ok(Beside {
+        missed,
+        ignored: ignored
+            .filter(|path| source.besides.map(str::as_bytes) != Some(path))
+            .map(|path| with_slash(source.worktree, path))
+            .collect(),
+    })
+}
+
+/// The name as git writes it: a directory's with a slash at the end.
+fn with_slash(worktree: &Path, mut path: Vec<u8>) -> Vec<u8> {
+    let metadata = fs::symlink_metadata(worktree.join(OsStr::from_bytes(&path)));
+    if metadata.is_ok_and(|metadata| metadata.is_dir()) {
+        path.push(b'/');
+    }
+    path
+}
+
+/// What git ignores in the worktree, whole directories by their own name.
+fn ignored_paths(source: &Source<'_>) -> Result<BTreeSet<Vec<u8>>> {
+    write_rules(source, None)?;
+    let mut command = git(source);
+    command
+        .args(["ls-files", "-z", "--others", "--ignored", "--directory"])
+        .arg("--exclude-from")
+        .arg(source.ignore);
+    let ignored = listed(command)?.into_iter();
+    Ok(ignored
+        .map(|path| path.strip_suffix(b"/").map(<[u8]>::to_vec).unwrap_or(path))
+        .collect())
+}
+
+fn listed(command: Command) -> Result<HashSet<Vec<u8>>> {
+    let output = command::successful(command)?;
+    let paths = output.split(|&byte| byte == 0);
+    let paths = paths.filter(|path| !path.is_empty());
+    Ok(paths.map(<[u8]>::to_vec).collect())
+}
+
+/// The error for files that no salvage can hold.
+pub fn unkeepable(paths: &[PathBuf]) -> Error {
+    const NAMED: usize = 20;
+    let named = paths.iter().take(NAMED);
+    let lines: Vec<_> = named.map(|path| format!("  {}", path.display())).collect();
+    let first = paths.first().map_or(Path::new("."), PathBuf::as_path);
+    Error::new(
+        Code::DiscardRefused,
+        format!("{} files are in no commit and git cannot salvage them, as in a repository inside the worktree", paths.len()),
+    )
+    .detail(lines.join("\n"))
+    .hint(format!(
+        "to keep them, move them out of the worktree: mv {} <elsewhere>",
+        first.display()
+    ))
+}

@@ -1,0 +1,105 @@
+//! What it takes to read the worktree of an agent that is to go.
+
+use super::DiscardOptions;
+use super::gate::Place;
+use crate::domain::agent::Agent;
+use crate::domain::oid::Oid;
+use crate::error::{IoContext, Result};
+use crate::git::Repo;
+use crate::git::ignore::Rules;
+use crate::git::uncommitted::Source;
+use crate::ops::Ctx;
+use crate::ops::verify::ignore_rules;
+use crate::store::{fsx, layout, policy};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What it takes to read a worktree: the rules that bind, and room for a copy of its index.
+pub(super) struct Reading {
+    settings: Repo,
+    rules: Rules,
+    bundle_dir: Option<String>,
+    sparse: bool,
+    ignore: PathBuf,
+    index: PathBuf,
+    /// Stands in for files that are gone.
+    empty: PathBuf,
+    _scratch: Scratch,
+}
+
+impl Reading {
+    pub(super) fn begin(
+        ctx: &Ctx,
+        agent: &Agent,
+        place: &Place,
+        options: DiscardOptions,
+    ) -> Result<Reading> {
+        let bundle_dir = bundle_dir(ctx, agent)?;
+        let rules = match options.with_ignored {
+            true => Rules::all_but(bundle_dir.as_deref()),
+            false => ignore_rules(&ctx.repo, agent, bundle_dir.as_deref())?,
+        };
+        let settings = Repo::open_git_dir(&place.admin_dir)?;
+        let scratch = layout::tmp_dir(ctx.repo.common_dir());
+        let scratch = Scratch(fsx::unique_name(&scratch.join("salvage")));
+        let empty = scratch.0.join("empty");
+        fs::create_dir_all(&empty).at("could not make", &empty)?;
+        Ok(Reading {
+            sparse: settings.config_bool("core.sparseCheckout")? == Some(true),
+            ignore: scratch.0.join("ignore"),
+            index: scratch.0.join("index"),
+            settings,
+            rules,
+            bundle_dir,
+            empty,
+            _scratch: scratch,
+        })
+    }
+
+    pub(super) fn source<'a>(&'a self, place: &'a Place, tip: Oid) -> Source<'a> {
+        Source {
+            repo: &self.settings,
+            worktree: place.files.as_deref().unwrap_or(&self.empty),
+            admin_dir: &place.admin_dir,
+            tip,
+            staged: true,
+            sparse: self.sparse,
+            rules: &self.rules,
+            besides: self.bundle_dir.as_deref(),
+            ignore: &self.ignore,
+            index: &self.index,
+        }
+    }
+
+    /// The bundle's directory in the worktree, where it is one.
+    pub(super) fn bundle(&self, source: &Source<'_>) -> Option<&Path> {
+        let inside = self.bundle_dir.as_deref()?;
+        real_directory(source.worktree, inside).map(|_| Path::new(inside))
+    }
+}
+
+/// Where the agent's bundle is in its worktree, if anywhere.
+pub(super) fn bundle_dir(ctx: &Ctx, agent: &Agent) -> Result<Option<String>> {
+    Ok(policy::of_agent(&ctx.repo, agent)?.and_then(|policy| policy.bundle_dir))
+}
+
+/// The bundle's directory, unless a symlink stands in for a part of the way.
+pub(super) fn real_directory(top: &Path, inside: &str) -> Option<PathBuf> {
+    let mut path = top.to_owned();
+    for part in inside.split('/') {
+        path.push(part);
+        if !fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir()) {
+            return None;
+        }
+    }
+    Some(path)
+}
+
+/// A directory of files that go when it does.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,46 @@
+//! Which agents are provably finished.
+
+use super::GcOptions;
+use crate::domain::agent::{Agent, State};
+use crate::error::Result;
+use crate::git::changes::worktree_changes;
+use crate::ops::Ctx;
+use std::path::Path;
+
+/// Why an agent is finished, or else why it is kept.
+pub(super) fn why(
+    ctx: &Ctx,
+    agent: &Agent,
+    landed: bool,
+    options: GcOptions,
+) -> Result<Result<String, String>> {
+    Ok(match agent.state {
+        State::Merged => Ok("it was merged".to_owned()),
+        State::Discarded => Ok("it was discarded and left something behind".to_owned()),
+        State::Spawning => Err("it is being made".to_owned()),
+        State::Running => Err("it is running".to_owned()),
+        State::Rejected => {
+            let age = (ctx.now() - agent.updated).to_std().unwrap_or_default();
+            match options.older_than {
+                Some(limit) if age >= limit => Ok("it was rejected that long ago".to_owned()),
+                Some(_) => Err("it was rejected not long enough ago".to_owned()),
+                None => Err("it was rejected; --older-than says when that is over".to_owned()),
+            }
+        }
+        State::Done | State::Failed if agent.deferred => {
+            Err("the decision about it was put off".to_owned())
+        }
+        State::Done | State::Failed => match landed && is_clean(agent)? {
+            true => Ok("the base branch has all of its work".to_owned()),
+            false => Err(format!("it is {} and has not landed", agent.state)),
+        },
+    })
+}
+
+/// Whether nothing in the worktree is uncommitted.
+fn is_clean(agent: &Agent) -> Result<bool> {
+    Ok(match agent.worktree.as_deref().map(Path::new) {
+        Some(worktree) if worktree.exists() => worktree_changes(worktree)?.is_empty(),
+        _ => true,
+    })
+}
