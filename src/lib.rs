@@ -55,7 +55,7 @@
 //! | `logs/refs/notes/agents-mail` | the reflog of the receipts |
 //! | `objects/<object>` | git objects |
 //! | `worktrees/agent-<id8>/<file>` | the admin directory of a linked worktree, gitrepository-layout(5) |
-//! | `info/exclude` | three lines at most: our worktrees and the bundle, added once |
+//! | `info/exclude` | two lines: the default place of worktrees and the bundle, added once |
 //! | `config` | `extensions.worktreeConfig`, switched on once as git does it |
 //! | `config.worktree` | `core.bare` and `core.worktree` where `config` had them, moved as git does it |
 //! | `agents/clone-id` | four hex digits that tell clones apart in time stamps |

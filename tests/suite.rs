@@ -47,6 +47,8 @@ mod model;
 mod overlap;
 /// Who an agent is told to be.
 mod personas;
+/// Where worktrees and bundles go.
+mod places;
 /// Populating a worktree: content, index and status equal to git's.
 mod populate;
 /// The README is true.

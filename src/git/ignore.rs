@@ -7,7 +7,8 @@
 
 use super::{Repo, tree};
 use crate::domain::oid::Oid;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
+use std::path::Path;
 
 /// The name of the files that hold ignore rules.
 const FILE_NAME: &[u8] = b".gitignore";
@@ -35,6 +36,23 @@ impl Rules {
 }
 
 impl Repo {
+    /// Whether git ignores whatever is in a directory, given by its path from the top; the directory need not
+    /// exist.
+    ///
+    /// # Errors
+    /// `git-failed`.
+    pub fn ignores_all_in(&self, directory: &Path) -> Result<bool> {
+        // Only below a path is it known to be a directory without looking.
+        let inside = directory.join("file");
+        self.inner.is_path_ignored(inside).map_err(|error| {
+            Error::new(
+                Code::GitFailed,
+                format!("could not tell whether {} is ignored", directory.display()),
+            )
+            .because(error)
+        })
+    }
+
     /// The rules as the text of one file at the top: all of them, or those that can decide about `paths` and
     /// whatever is below these. A file in a directory says nothing about other directories, so for a few paths few
     /// trees have to be read.

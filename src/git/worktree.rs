@@ -25,6 +25,9 @@ use crate::error::{Code, Error, IoContext, Result};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
+/// What to do about a place that will not do.
+const ELSEWHERE: &str = "to choose another place, pass --path <directory>";
+
 /// A linked worktree that is to be made.
 #[derive(Clone, Debug)]
 pub struct NewWorktree<'a> {
@@ -56,6 +59,21 @@ pub struct Worktree {
 }
 
 impl Repo {
+    /// Checks that a linked worktree can be made at an absolute path, so far as that can be known before it is
+    /// tried.
+    ///
+    /// # Errors
+    /// `path-exists` when something other than an empty directory is there; `path-invalid` for a path, of the
+    /// worktree or of the repository, that git's files cannot hold.
+    pub fn require_place(&self, path: &Path) -> Result<()> {
+        path_text(path).map_err(|error| error.hint(ELSEWHERE))?;
+        path_text(self.common_dir())?;
+        match fs::symlink_metadata(path) {
+            Ok(_) if !is_empty_directory(path) => Err(taken(path)),
+            _ => Ok(()),
+        }
+    }
+
     /// The admin directory of a linked worktree.
     pub fn admin_dir(&self, name: &str) -> PathBuf {
         self.common_dir().join("worktrees").join(name)
@@ -212,19 +230,23 @@ fn make_directory(path: &Path) -> Result<()> {
     });
     match made {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            let empty = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
-                && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
-            if empty {
-                return Ok(());
+            match is_empty_directory(path) {
+                true => Ok(()),
+                false => Err(taken(path)),
             }
-            Err(Error::new(
-                Code::PathExists,
-                format!("{} exists already", path.display()),
-            )
-            .hint("to choose another place, pass --path <directory>"))
         }
         other => other.at("could not make", path),
     }
+}
+
+fn is_empty_directory(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
+        && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
+}
+
+fn taken(path: &Path) -> Error {
+    let what = format!("{} exists already", path.display());
+    Error::new(Code::PathExists, what).hint(ELSEWHERE)
 }
 
 fn rename_without_replacing(from: &Path, to: &Path) -> Result<()> {
@@ -279,11 +301,14 @@ fn path_text(path: &Path) -> Result<&str> {
     path.to_str()
         .filter(|text| !text.contains('\n'))
         .ok_or_else(|| {
+            let shown = path.display().to_string();
             Error::new(
                 Code::PathInvalid,
-                format!("{} is not UTF-8 or has a line end in it", path.display()),
+                format!(
+                    "`{}` is not UTF-8 or has a line end in it, which git's files cannot hold",
+                    shown.escape_debug()
+                ),
             )
-            .hint("to choose another place, pass --path <directory>")
         })
 }
 

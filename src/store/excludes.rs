@@ -24,13 +24,15 @@ impl Excludes {
     }
 }
 
-/// Adds our lines to `info/exclude` where they are missing, then keeps both files as blobs.
+/// Adds a line for each of these directories at the top to `info/exclude` where it is missing, then keeps both
+/// files as blobs.
 ///
 /// # Errors
 /// `io`, `disk-full`, `repo-read-only`, `lock-timeout`.
-pub fn record(repo: &Repo, home: Option<&Path>, lines: &[String]) -> Result<Excludes> {
+pub fn record(repo: &Repo, home: Option<&Path>, directories: &[&str]) -> Result<Excludes> {
     let path = repo.common_dir().join("info/exclude");
-    let text = add_lines(repo.common_dir(), &path, lines)?;
+    let lines: Vec<_> = directories.iter().copied().map(line).collect();
+    let text = add_lines(repo.common_dir(), &path, &lines)?;
     let mut excludes = Excludes::default();
     excludes
         .files
@@ -43,6 +45,18 @@ pub fn record(repo: &Repo, home: Option<&Path>, lines: &[String]) -> Result<Excl
             .push(("user-excludes", repo.write_blob(&text)?));
     }
     Ok(excludes)
+}
+
+/// The line that hides this directory and no other: what gitignore(5) has a meaning for is escaped.
+fn line(directory: &str) -> String {
+    let mut line = String::from("/");
+    for character in directory.chars() {
+        if matches!(character, '*' | '?' | '[' | '\\') {
+            line.push('\\');
+        }
+        line.push(character);
+    }
+    line + "/"
 }
 
 fn add_lines(common_dir: &Path, path: &Path, lines: &[String]) -> Result<Vec<u8>> {

@@ -148,8 +148,7 @@ fn plain_worktree(ctx: &Ctx, name: &str) -> Result<PathBuf> {
 
 fn add(ctx: &Ctx, name: &str, path: &Path, branch: &str, commit: Oid) -> Result<()> {
     let repo = &ctx.repo;
-    let ours = [format!("/{DIRECTORY}/")];
-    excludes::record(repo, ctx.env.home.as_deref(), &ours)?;
+    excludes::record(repo, ctx.env.home.as_deref(), &[DIRECTORY])?;
     let _spawns = lock::hold(repo.common_dir(), layout::SPAWN_LOCK)?;
     repo.add_worktree(&NewWorktree {
         name,

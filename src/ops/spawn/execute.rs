@@ -3,6 +3,7 @@
 use super::contenders;
 use super::contract::SpawnPlan;
 use super::files;
+use super::place;
 use super::report::{Built, SpawnReport};
 use super::setup;
 use super::undo;
@@ -88,7 +89,11 @@ fn build(ctx: &Ctx, plan: &SpawnPlan) -> Result<Built> {
             "the spawn commit is not the one that was planned",
         ));
     }
-    let excludes = excludes::record(repo, ctx.env.home.as_deref(), &ignore_lines(ctx, plan)?)?;
+    let (hidden, shown) = place::hidden(ctx, &plan.bundle_dir)?;
+    built
+        .warnings
+        .extend(shown.filter(|_| plan.worktree.is_some()));
+    let excludes = excludes::record(repo, ctx.env.home.as_deref(), &hidden)?;
     let policy = policy::write(
         repo,
         &files::policy(plan, &texts),
@@ -125,6 +130,7 @@ fn build(ctx: &Ctx, plan: &SpawnPlan) -> Result<Built> {
     let mut git = None;
     if let (Some(worktree), Some(branch)) = (&plan.worktree, &built.branch) {
         make_worktree(ctx, plan, worktree, branch)?;
+        built.warnings.extend(place::in_view(ctx, worktree)?);
         ctx.reached("metadata");
         git = version::ask(worktree).ok();
         let begun = Instant::now();
@@ -215,23 +221,4 @@ fn make_worktree(ctx: &Ctx, plan: &SpawnPlan, path: &Path, branch: &str) -> Resu
         identity: &plan.identities.committer,
     })?;
     ctx.repo.validate_worktree(&name)
-}
-
-/// The lines that keep our directories out of everybody's `git status`.
-fn ignore_lines(ctx: &Ctx, plan: &SpawnPlan) -> Result<Vec<String>> {
-    let mut lines = vec![
-        "/.claude/worktrees/".to_owned(),
-        format!("/{}/", plan.bundle_dir),
-    ];
-    let root = ctx.repo.root()?;
-    let inside = plan
-        .worktree
-        .as_ref()
-        .and_then(|path| path.strip_prefix(root).ok()?.to_str().map(str::to_owned));
-    if let Some(inside) = inside
-        && !inside.starts_with(".claude/worktrees/")
-    {
-        lines.push(format!("/{inside}/"));
-    }
-    Ok(lines)
 }

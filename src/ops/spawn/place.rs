@@ -1,8 +1,10 @@
 //! Where a new worktree and its bundle go.
 
 use crate::domain::id::{AgentId, Slug};
+use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::ops::Ctx;
+use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 /// The default of `agent.worktreeDir`: inside the root, so that an agent host that confines itself to
@@ -11,14 +13,18 @@ pub(in crate::ops) const WORKTREE_DIR: &str = ".claude/worktrees";
 /// The default of `agent.bundleDir`.
 const BUNDLE_DIR: &str = ".agent";
 
+/// What a worktree's own directory can be named after.
+const OWN: [&str; 3] = ["{id}", "{slug}", "{branch}"];
+
 /// The absolute path for a new worktree: `--path`, else the template `agent.worktreeDir`.
 ///
 /// In the template `{root}`, `{repo}`, `{id}`, `{slug}` and `{branch}` are filled in; a relative path
 /// starts from the root. A template that names neither id, slug nor branch is a directory, and
-/// `agent-{id}` is added.
+/// `agent-{id}` is added. An empty one is the default.
 ///
 /// # Errors
-/// `path-invalid` for a path in a git dir or one that cannot be resolved.
+/// `path-invalid` for a path in a git dir or one that cannot be resolved, and for a template with another
+/// field; `path-exists` when something is there.
 pub(super) fn worktree(
     ctx: &Ctx,
     chosen: Option<&Path>,
@@ -31,19 +37,22 @@ pub(super) fn worktree(
         Some(path) => ctx.absolute(path),
         None => {
             let template = ctx.repo.config_string("agent.worktreeDir")?;
-            let template = template.as_deref().unwrap_or(WORKTREE_DIR);
-            let own = ["{id}", "{slug}", "{branch}"];
-            let mut text = template.to_owned();
-            if !own.iter().any(|field| template.contains(field)) {
+            let template = template.filter(|template| !template.is_empty());
+            let mut text = template.unwrap_or_else(|| WORKTREE_DIR.to_owned());
+            if !OWN.iter().any(|field| text.contains(field)) {
                 text.push_str("/agent-{id}");
             }
             let repo = root.file_name().unwrap_or_default().to_string_lossy();
-            let filled = text
-                .replace("{root}", &root.to_string_lossy())
-                .replace("{repo}", &repo)
-                .replace("{id}", &id.short())
-                .replace("{slug}", slug.as_str())
-                .replace("{branch}", &branch.replace('/', "-"));
+            let filled = fill(&text, |field| {
+                Some(match field {
+                    "root" => root.to_string_lossy().into_owned(),
+                    "repo" => repo.clone().into_owned(),
+                    "id" => id.short(),
+                    "slug" => slug.as_str().to_owned(),
+                    "branch" => branch.replace('/', "-"),
+                    _ => return None,
+                })
+            })?;
             match filled.strip_prefix("~/") {
                 Some(_) => ctx.absolute(Path::new(&filled)),
                 None => root.join(filled),
@@ -58,13 +67,35 @@ pub(super) fn worktree(
         )
         .hint("to choose another place, pass --path <directory>"));
     }
+    ctx.repo.require_place(&path)?;
     Ok(path)
+}
+
+/// Puts values in place of the fields of the template `agent.worktreeDir`.
+fn fill(template: &str, value: impl Fn(&str) -> Option<String>) -> Result<String> {
+    let mut filled = String::new();
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once('{') {
+        let Some((field, tail)) = after.split_once('}') else {
+            break;
+        };
+        let value = value(field).ok_or_else(|| {
+            Error::new(
+                Code::PathInvalid,
+                format!("the setting agent.worktreeDir, `{template}`, has a field `{{{field}}}`, which is none of {{root}}, {{repo}}, {{id}}, {{slug}} and {{branch}}"),
+            )
+            .hint("to use the default, run git config --unset agent.worktreeDir")
+        })?;
+        filled.extend([before, value.as_str()]);
+        rest = tail;
+    }
+    Ok(filled + rest)
 }
 
 /// The bundle's directory relative to a worktree.
 ///
 /// # Errors
-/// `path-invalid` when `agent.bundleDir` leads out of the worktree or into `.git`.
+/// `path-invalid` when `agent.bundleDir` leads out of the worktree or into `.git`, or has a line end in it.
 pub(super) fn bundle_dir(ctx: &Ctx) -> Result<String> {
     let setting = ctx.repo.config_string("agent.bundleDir")?;
     let text = setting.as_deref().unwrap_or(BUNDLE_DIR);
@@ -72,7 +103,9 @@ pub(super) fn bundle_dir(ctx: &Ctx) -> Result<String> {
         .components()
         .filter(|part| !matches!(part, Component::CurDir))
         .map(|part| match part {
-            Component::Normal(name) => name.to_str().filter(|name| *name != ".git"),
+            Component::Normal(name) => name
+                .to_str()
+                .filter(|name| !name.eq_ignore_ascii_case(".git") && !name.contains(['\n', '\r'])),
             _ => None,
         })
         .collect();
@@ -84,6 +117,71 @@ pub(super) fn bundle_dir(ctx: &Ctx) -> Result<String> {
         )
         .hint("to use the default, run git config --unset agent.bundleDir")),
     }
+}
+
+/// Checks that a tree leaves the bundle's directory to the bundle: what spawn writes there would be a change
+/// of the project's own files.
+///
+/// # Errors
+/// `path-exists`.
+pub(super) fn require_free_for_bundle(ctx: &Ctx, mut tree: Oid, bundle: &str) -> Result<()> {
+    let mut end = 0;
+    for part in bundle.split('/') {
+        end += part.len();
+        let entries = ctx.repo.read_tree(tree)?;
+        let Some(entry) = entries
+            .into_iter()
+            .find(|entry| entry.name == part.as_bytes())
+        else {
+            return Ok(());
+        };
+        if end == bundle.len() || !entry.is_directory() {
+            return Err(Error::new(
+                Code::PathExists,
+                format!(
+                    "the base tracks {}, where an agent's bundle goes",
+                    &bundle[..end]
+                ),
+            )
+            .hint("to keep bundles elsewhere, run git config agent.bundleDir <directory>"));
+        }
+        tree = entry.oid;
+        end += 1;
+    }
+    Ok(())
+}
+
+/// The directories that `info/exclude` keeps out of everybody's `git status`: where worktrees are by default,
+/// and the bundle's, unless somebody has files of that name in the main worktree. A warning then.
+pub(super) fn hidden<'p>(ctx: &Ctx, bundle: &'p str) -> Result<(Vec<&'p str>, Option<String>)> {
+    let root = ctx.repo.main_worktree()?;
+    let is_there = root.is_some_and(|root| fs::symlink_metadata(root.join(bundle)).is_ok());
+    if is_there && !ctx.repo.ignores_all_in(Path::new(bundle))? {
+        let warning = format!(
+            "{bundle} is in the main worktree, so no ignore rule is made for it, and git status shows an agent's bundle; \
+             to keep bundles elsewhere, run git config agent.bundleDir <directory>"
+        );
+        return Ok((vec![WORKTREE_DIR], Some(warning)));
+    }
+    Ok((vec![WORKTREE_DIR, bundle], None))
+}
+
+/// What to say about a worktree inside the main one that no rule ignores. None is made for it: it would hide
+/// what others have at that path once the worktree is gone.
+pub(super) fn in_view(ctx: &Ctx, worktree: &Path) -> Result<Option<String>> {
+    let Some(root) = ctx.repo.main_worktree()? else {
+        return Ok(None);
+    };
+    let Ok(inside) = worktree.strip_prefix(&root) else {
+        return Ok(None);
+    };
+    Ok(match ctx.repo.ignores_all_in(inside)? {
+        true => None,
+        false => Some(format!(
+            "the worktree is inside the main one and not ignored, so git status and git add see {}",
+            inside.display()
+        )),
+    })
 }
 
 /// The path relative to the root when it is inside, else as it is; with `/`.
@@ -98,7 +196,7 @@ pub(in crate::ops) fn for_display(root: &Path, path: &Path) -> String {
 fn resolve(path: &Path) -> Result<PathBuf> {
     let mut existing = path.to_owned();
     let mut rest = Vec::new();
-    while std::fs::symlink_metadata(&existing).is_err() {
+    while fs::symlink_metadata(&existing).is_err() {
         match (existing.file_name(), existing.parent()) {
             (Some(name), Some(parent)) => {
                 rest.push(name.to_owned());
@@ -112,7 +210,14 @@ fn resolve(path: &Path) -> Result<PathBuf> {
             }
         }
     }
-    let mut resolved = std::fs::canonicalize(&existing).at("could not resolve", &existing)?;
+    let mut resolved = fs::canonicalize(&existing).at("could not resolve", &existing)?;
+    if !rest.is_empty() && !resolved.is_dir() {
+        return Err(Error::new(
+            Code::PathInvalid,
+            format!("{} is not a directory", resolved.display()),
+        )
+        .hint("to choose another place, pass --path <directory>"));
+    }
     resolved.extend(rest.into_iter().rev());
     Ok(resolved)
 }

@@ -65,6 +65,10 @@ pub fn plan(ctx: &Ctx, draft: TaskDraft, options: &SpawnOptions) -> Result<Spawn
     let description = describe(&task);
     let slug = Slug::from_text(name.as_ref().map_or(&task.text, |name| name.as_str()));
     let isolated = role.isolation == Isolation::Worktree;
+    let bundle_dir = place::bundle_dir(ctx)?;
+    if isolated {
+        place::require_free_for_bundle(ctx, tree, &bundle_dir)?;
+    }
     let planned = ctx.now();
     let branch = match isolated {
         true => Some(branch_for(ctx, &ledger, options, &slug, planned)?),
@@ -76,7 +80,6 @@ pub fn plan(ctx: &Ctx, draft: TaskDraft, options: &SpawnOptions) -> Result<Spawn
         warnings.push(STAND_IN.to_owned());
     }
     let bundle_required = task.bundle_required.unwrap_or(isolated);
-    let bundle_dir = place::bundle_dir(ctx)?;
     let terms = files::terms(&task, &role, &denylist, &base, bundle_required, &bundle_dir);
     let (id, spawn_commit, message) = loop {
         let message = spawn_message(&slug, &task, &dna, &terms, ctx.nonce()?);
