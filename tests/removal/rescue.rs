@@ -216,3 +216,24 @@ fn nothing_is_given_back_into_the_git_dir() {
     }
     assert!(!agent.repo.path().join(".git/x").exists());
 }
+
+#[test]
+fn work_in_the_bundles_place_does_not_keep_either_from_coming_back() {
+    let agent = busy();
+    agent.write(".agent/spec.md", "of the bundle\n");
+    agent.git(&["add", "--force", ".agent/spec.md"]);
+    let hooks = "core.hooksPath=/dev/null";
+    agent.git(&["-c", hooks, "commit", "--quiet", "--message=forced"]);
+    discarded(&agent, &[]);
+    let to = agent.repo.path().with_file_name("back");
+    let words = ["rescue", &agent.id, "--to", to.to_str().expect("UTF-8")];
+    let report = agent.repo.agent_json(&words);
+    let warnings = report["warnings"].to_string();
+    assert!(
+        warnings.contains("the bundle is in .agent.rescued"),
+        "{report}"
+    );
+    let work = fs::read_to_string(to.join(".agent/spec.md")).expect("the work");
+    assert_eq!(work, "of the bundle\n");
+    assert!(to.join(".agent.rescued/spec.md").is_file());
+}

@@ -16,19 +16,24 @@ const BUNDLE_DIR: &str = ".agent";
 /// The commit with the work, and the one with the bundle.
 pub(super) type Kept = (Option<Oid>, Option<Oid>);
 
-/// Fills a directory that is empty: the work, and beside it the bundle where the worktree had it. That
-/// happens elsewhere, where the file system allows it, and the directory gets everything by one rename, so
+/// Fills a directory that is empty: the work, and beside it the bundle where the worktree had it; gives what
+/// its owner should know. That happens elsewhere, where the file system allows it, and the directory gets everything by one rename, so
 /// that no kill leaves a part that looks like the whole.
-pub(super) fn write(ctx: &Ctx, agent: &Agent, kept: Kept, directory: &Path) -> Result<()> {
+pub(super) fn write(
+    ctx: &Ctx,
+    agent: &Agent,
+    kept: Kept,
+    directory: &Path,
+) -> Result<Option<String>> {
     require_empty(directory)?;
     let above = directory.parent().unwrap_or(directory);
     fs::create_dir_all(above).at("could not make", above)?;
     let half_made = half_made(ctx, directory, above)?;
     let filled = fill(ctx, agent, kept, &half_made);
     ctx.reached("filled");
-    let moved = filled.map(|()| fs::rename(&half_made, directory));
-    if matches!(moved, Ok(Ok(()))) {
-        return Ok(());
+    let moved = filled.map(|warning| fs::rename(&half_made, directory).map(|()| warning));
+    if let Ok(Ok(warning)) = moved {
+        return Ok(warning);
     }
     let _ = fs::remove_dir_all(&half_made);
     moved?.or_else(|_| {
@@ -49,20 +54,48 @@ fn half_made(ctx: &Ctx, directory: &Path, above: &Path) -> Result<PathBuf> {
     }))
 }
 
-fn fill(ctx: &Ctx, agent: &Agent, (work, bundle): Kept, directory: &Path) -> Result<()> {
+fn fill(
+    ctx: &Ctx,
+    agent: &Agent,
+    (work, bundle): Kept,
+    directory: &Path,
+) -> Result<Option<String>> {
     fs::create_dir_all(directory).at("could not make", directory)?;
     if let Some(commit) = work {
         checkout(ctx, commit, directory)?;
     }
     let Some(bundle) = bundle else {
-        return Ok(());
+        return Ok(None);
     };
     let policy = policy::if_here(&ctx.repo, agent)?;
-    let inside = policy.and_then(|policy| policy.bundle_dir);
-    let place = directory.join(inside.as_deref().unwrap_or(BUNDLE_DIR));
-    require_empty(&place)?;
+    let wanted = policy.and_then(|policy| policy.bundle_dir);
+    let wanted = wanted.as_deref().unwrap_or(BUNDLE_DIR);
+    let inside = free_name(directory, wanted);
+    let place = directory.join(&inside);
     fs::create_dir_all(&place).at("could not make", &place)?;
-    checkout(ctx, bundle, &place)
+    checkout(ctx, bundle, &place)?;
+    Ok((inside != wanted)
+        .then(|| format!("the work has something at {wanted}, so the bundle is in {inside}")))
+}
+
+/// Where the bundle goes: its own place, or beside the work's files of that name.
+fn free_name(directory: &Path, wanted: &str) -> String {
+    // The work may also have a file or a symlink on the way there.
+    let mut top = PathBuf::new();
+    let blocked = Path::new(wanted).components().any(|part| {
+        top.push(part);
+        let found = fs::symlink_metadata(directory.join(&top));
+        found.is_ok_and(|found| !found.is_dir() || top.as_os_str() == wanted)
+    });
+    if !blocked {
+        return wanted.to_owned();
+    }
+    let name = wanted.replace('/', "-");
+    let mut free = format!("{name}.rescued");
+    while fs::symlink_metadata(directory.join(&free)).is_ok() {
+        free.push_str(".rescued");
+    }
+    free
 }
 
 fn checkout(ctx: &Ctx, commit: Oid, directory: &Path) -> Result<()> {

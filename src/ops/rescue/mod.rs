@@ -127,7 +127,10 @@ pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
     let to = match (&plan.destination, plan.commit) {
         (Destination::Directory(path), _) => {
             let path = ctx.absolute(path);
-            files::write(ctx, &plan.agent, (plan.commit, plan.bundle), &path)?;
+            let kept = (plan.commit, plan.bundle);
+            report
+                .warnings
+                .extend(files::write(ctx, &plan.agent, kept, &path)?);
             let made = real_path(&path).unwrap_or(path);
             let text = made.to_string_lossy().into_owned();
             report.rescued_directory = Some(text.clone());
