@@ -149,7 +149,7 @@ fn build(ctx: &Ctx, plan: &SpawnPlan) -> Result<Built> {
     ctx.reached("files");
 
     if let Some(worktree) = &plan.worktree {
-        setup::set_up(ctx, plan, worktree)?;
+        built.warnings.extend(setup::set_up(ctx, plan, worktree)?);
         if plan.hooks
             && let Some(said) = repo.run_post_checkout(worktree, spawn_commit)?
         {

@@ -11,33 +11,44 @@ use crate::proc::{self, End, Job};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::os::unix::fs::symlink;
+use std::path::{Component, Path};
 use std::time::Duration;
 
 /// How long one set-up command may take: dependencies are often fetched from far away.
 const LIMIT: Duration = Duration::from_secs(15 * 60);
 
-/// Copies and runs what the task asks for.
+/// How many paths a warning names.
+const NAMED: usize = 3;
+
+/// Copies and runs what the task asks for; gives what its author should know.
 ///
 /// # Errors
-/// `io` when a file cannot be copied; `git-failed` when a command fails, with what it said. Either
+/// `io` when a file cannot be copied; `setup-failed` when a command fails, with what it said. Either
 /// undoes the spawn.
-pub(super) fn set_up(ctx: &Ctx, plan: &SpawnPlan, worktree: &Path) -> Result<()> {
-    if let Some(root) = ctx.repo.main_worktree()?
-        && !plan.task.setup_copy.is_empty()
-    {
-        copy_ignored(&root, worktree, plan)?;
+pub(super) fn set_up(ctx: &Ctx, plan: &SpawnPlan, worktree: &Path) -> Result<Vec<String>> {
+    let mut warnings = Vec::new();
+    if !plan.task.setup_copy.is_empty() {
+        match ctx.repo.main_worktree()? {
+            Some(root) => warnings = copy_ignored(&root, worktree, plan)?,
+            None => warnings.push("[setup] copies nothing: there is no main worktree".to_owned()),
+        }
     }
     for text in &plan.task.setup_run {
         run(ctx, text, worktree)?;
     }
-    Ok(())
+    Ok(warnings)
 }
 
-/// Copies the ignored files of the main worktree that match; nothing that is there already is replaced.
-fn copy_ignored(root: &Path, worktree: &Path, plan: &SpawnPlan) -> Result<()> {
-    let wanted = Scope::new(&plan.task.setup_copy, &[])
-        .map_err(|rule| Error::new(Code::TaskInvalid, rule))?;
+/// Copies the ignored files of the main worktree that match, and symlinks that stay inside; nothing that is there
+/// already is replaced.
+fn copy_ignored(root: &Path, worktree: &Path, plan: &SpawnPlan) -> Result<Vec<String>> {
+    let mut wanted = Vec::new();
+    for glob in &plan.task.setup_copy {
+        let scope = Scope::new(std::slice::from_ref(glob), &[])
+            .map_err(|rule| Error::new(Code::TaskInvalid, rule))?;
+        wanted.push((glob, scope, false));
+    }
     let arguments = [
         "ls-files",
         "-z",
@@ -46,22 +57,88 @@ fn copy_ignored(root: &Path, worktree: &Path, plan: &SpawnPlan) -> Result<()> {
         "--exclude-standard",
     ];
     let listed = command::run(root, arguments)?;
+    let mut left = Vec::new();
     for name in listed.split(|&b| b == 0) {
+        // A repository inside this one ends in a slash.
+        let name = name.strip_suffix(b"/").unwrap_or(name);
         let Ok(path) = RepoPath::parse(name) else {
             continue;
         };
-        let place = Path::new(OsStr::from_bytes(name));
-        let (from, to) = (root.join(place), worktree.join(place));
-        let is_file = fs::symlink_metadata(&from).is_ok_and(|metadata| metadata.is_file());
-        if !is_file || !wanted.decide(&path).is_allowed() || to.symlink_metadata().is_ok() {
-            continue;
+        let mut is_wanted = false;
+        for (_, scope, found) in &mut wanted {
+            let matches = scope.decide(&path).is_allowed();
+            *found |= matches;
+            is_wanted |= matches;
         }
-        if let Some(parent) = to.parent() {
-            fs::create_dir_all(parent).at("could not make", parent)?;
+        if is_wanted && !copy(root, worktree, Path::new(OsStr::from_bytes(name)))? {
+            left.push(path);
         }
-        fs::copy(&from, &to).at("could not copy", &from)?;
     }
-    Ok(())
+    let unmatched = wanted.iter().filter(|(_, _, found)| !found);
+    let mut warnings: Vec<_> = unmatched
+        .map(|(glob, ..)| format!("the glob `{glob}` to copy matches no ignored file"))
+        .collect();
+    if !left.is_empty() {
+        let named: Vec<_> = left.iter().take(NAMED).map(ToString::to_string).collect();
+        let more = match left.len().checked_sub(NAMED) {
+            None | Some(0) => String::new(),
+            Some(more) => format!(" and {more} more"),
+        };
+        warnings.push(format!(
+            "not copied, being neither a file nor a symlink that stays inside: {}{more}",
+            named.join(", ")
+        ));
+    }
+    Ok(warnings)
+}
+
+/// Copies one file or symlink; `false` for what is neither, or would lead out of the worktree.
+fn copy(root: &Path, worktree: &Path, place: &Path) -> Result<bool> {
+    let (from, to) = (root.join(place), worktree.join(place));
+    let Ok(metadata) = fs::symlink_metadata(&from) else {
+        return Ok(true);
+    };
+    let target = match metadata.is_symlink() {
+        true => Some(fs::read_link(&from).at("could not read", &from)?),
+        false => None,
+    };
+    if target
+        .as_ref()
+        .map_or(!metadata.is_file(), |target| !stays_inside(place, target))
+    {
+        return Ok(false);
+    }
+    if to.symlink_metadata().is_ok() {
+        return Ok(true);
+    }
+    if let Some(parent) = to.parent() {
+        fs::create_dir_all(parent).at("could not make", parent)?;
+    }
+    match target {
+        Some(target) => symlink(target, &to).at("could not make", &to)?,
+        None => {
+            fs::copy(&from, &to).at("could not copy", &from)?;
+        }
+    }
+    Ok(true)
+}
+
+/// Whether a symlink at this place means something in the same worktree. One that is absolute would mean a
+/// file of the main one.
+fn stays_inside(place: &Path, target: &Path) -> bool {
+    let mut depth = place.components().count().saturating_sub(1);
+    target.components().all(|part| match part {
+        Component::Normal(_) => {
+            depth += 1;
+            true
+        }
+        Component::ParentDir if depth > 0 => {
+            depth -= 1;
+            true
+        }
+        Component::CurDir => true,
+        _ => false,
+    })
 }
 
 fn run(ctx: &Ctx, text: &str, worktree: &Path) -> Result<()> {
