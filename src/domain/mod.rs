@@ -28,6 +28,7 @@ pub mod run;
 pub mod sandbox;
 pub mod scope;
 pub mod secret;
+pub mod shell;
 pub mod stamp;
 pub mod task;
 pub mod tool_call;

@@ -1,5 +1,6 @@
 //! Files written whole or not at all.
 
+use crate::domain::shell;
 use crate::error::{Code, Error, IoContext, Result};
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -156,7 +157,7 @@ pub(in crate::store) fn not_writable(path: &Path, error: std::io::Error) -> Erro
         return Error::new(Code::RepoReadOnly, what)
             .hint(format!(
                 "to see who may write there, run ls -ld {}",
-                path.display()
+                shell::word(path.as_os_str().as_encoded_bytes())
             ))
             .because(error);
     }

@@ -4,10 +4,10 @@ use super::Subject;
 use crate::domain::agent::Agent;
 use crate::domain::change::ChangeKind;
 use crate::domain::oid::Oid;
+use crate::domain::shell;
 use crate::domain::violation::Violation;
 use crate::git::Repo;
 use crate::ops::Ctx;
-use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
 
 /// Knows where the caller stands and what was judged.
@@ -33,7 +33,7 @@ impl<'a> Fixer<'a> {
             prefix = top.as_os_str().as_bytes().to_owned();
             elsewhere = format!(
                 " -C {}",
-                shell_word(prefix.strip_suffix(b"/").unwrap_or(&prefix))
+                shell::word(prefix.strip_suffix(b"/").unwrap_or(&prefix))
             );
         }
         Fixer {
@@ -57,7 +57,7 @@ impl<'a> Fixer<'a> {
             (Subject::Staged, _) => format!("git{elsewhere} restore --staged -- {path}"),
             (Subject::Worktree, ChangeKind::Untracked) => {
                 let file = [self.prefix.as_slice(), &violation.path].concat();
-                format!("rm -r -- {}", shell_word(&file))
+                format!("rm -r -- {}", shell::word(&file))
             }
             (Subject::Worktree, ChangeKind::Added) => {
                 format!("git{elsewhere} rm --force -- {path}")
@@ -78,34 +78,7 @@ impl<'a> Fixer<'a> {
 fn pathspec(path: &[u8]) -> String {
     let magic = path.first() == Some(&b':') || path.iter().any(|byte| b"*?[\\".contains(byte));
     match magic {
-        true => shell_word(&[b":(literal)", path].concat()),
-        false => shell_word(path),
-    }
-}
-
-/// Bytes as one word of a shell: as they are, in single quotes, or where they cannot be read in bash's
-/// `$'…'`.
-fn shell_word(bytes: &[u8]) -> String {
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+,@%=:".contains(byte);
-    match std::str::from_utf8(bytes) {
-        Ok(text) if bytes.iter().all(plain) && !bytes.is_empty() => text.to_owned(),
-        Ok(text) if !text.contains(char::is_control) => {
-            format!("'{}'", text.replace('\'', r"'\''"))
-        }
-        _ => {
-            let mut word = "$'".to_owned();
-            for &byte in bytes {
-                match byte {
-                    b'\'' | b'\\' => word.extend(['\\', char::from(byte)]),
-                    b' '..=b'~' => word.push(char::from(byte)),
-                    // Writing to a string cannot fail.
-                    _ => {
-                        let _ = write!(word, "\\{byte:03o}");
-                    }
-                }
-            }
-            word.push('\'');
-            word
-        }
+        true => shell::word(&[b":(literal)", path].concat()),
+        false => shell::word(path),
     }
 }

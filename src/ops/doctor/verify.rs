@@ -4,6 +4,7 @@
 use super::Finding;
 use super::survey::Survey;
 use crate::domain::diagnosis::Sign;
+use crate::domain::shell;
 use crate::error::Result;
 use crate::git::worktree::belongs_to;
 use crate::ops::Ctx;
@@ -29,7 +30,10 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
             _ => Finding::report(
                 Sign::VerifyLeft,
                 format!("{what}, and its HEAD has moved since"),
-                format!("git -C '{path}' log --oneline -5"),
+                format!(
+                    "git -C {} log --oneline -5",
+                    shell::quoted(&path.to_string())
+                ),
             ),
         });
     }

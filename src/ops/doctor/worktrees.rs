@@ -11,6 +11,7 @@ use super::{Finding, unlinked};
 use crate::domain::agent::Agent;
 use crate::domain::diagnosis::Sign;
 use crate::domain::id::AgentId;
+use crate::domain::shell;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::command;
 use crate::git::worktree::belongs_to;
@@ -80,7 +81,10 @@ fn unknown(survey: &Survey) -> impl Iterator<Item = Finding> {
         Finding::report(
             Sign::WorktreeUnknown,
             format!("{} is ours and has no row", worktree.path.display()),
-            format!("git -C '{}' status", worktree.path.display()),
+            format!(
+                "git -C {} status",
+                shell::quoted(&worktree.path.to_string_lossy())
+            ),
         )
     })
 }

@@ -1,6 +1,7 @@
 //! What is left to decide once every agent has its verdict.
 
 use super::Decision;
+use crate::domain::shell;
 use crate::store::layout;
 use serde::Serialize;
 use std::path::Path;
@@ -104,7 +105,7 @@ impl CloseReport {
 fn spawn_again(common_dir: &Path, short: &str) -> String {
     let task = layout::agents_dir(common_dir).join(short).join("task.toml");
     match task.is_file() {
-        true => format!("git agent spawn '{}'", task.display()),
+        true => format!("git agent spawn {}", shell::quoted(&task.to_string_lossy())),
         false => format!("git agent show {short}"),
     }
 }

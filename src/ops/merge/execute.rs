@@ -5,6 +5,7 @@ use super::{LandingReport, MergePlan, Method, scratch};
 use crate::domain::agent::Move;
 use crate::domain::event::What;
 use crate::domain::oid::Oid;
+use crate::domain::shell;
 use crate::error::Result;
 use crate::git::Repo;
 use crate::git::identity::Identities;
@@ -212,7 +213,7 @@ fn land(
             let way = (commit, plan.base);
             let back = scratch(repo).and_then(|name| checkout.carry(repo, way, &name, &|_| {}));
             if back.is_err() {
-                let top = checkout.top.display();
+                let top = shell::word(checkout.top.as_os_str().as_encoded_bytes());
                 error = error.hint(format!(
                     "{top} could not be moved back; to see what is staged, run git -C {top} status"
                 ));

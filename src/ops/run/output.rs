@@ -10,6 +10,7 @@ mod directory;
 
 use super::Place;
 use crate::domain::output_file::{self, EXISTS, OUTSIDE, OutputProblem};
+use crate::domain::shell;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::ops::Ctx;
 use directory::Directory;
@@ -168,7 +169,10 @@ impl Output {
         let error = Error::new(Code::OutputExists, EXISTS);
         let path = self.path();
         Err(match is_regular(&stat) {
-            true => error.hint(format!("to see it, run cat {}", path.display())),
+            true => error.hint(format!(
+                "to see it, run cat {}",
+                shell::word(path.as_os_str().as_encoded_bytes())
+            )),
             false => error.detail(format!("{} is no regular file", path.display())),
         })
     }

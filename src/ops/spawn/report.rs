@@ -2,6 +2,7 @@
 
 use super::contract::SpawnPlan;
 use super::files::AgentFiles;
+use crate::domain::shell;
 use crate::error::Result;
 use crate::ops::Ctx;
 use serde::Serialize;
@@ -110,7 +111,12 @@ impl SpawnReport {
             verify_command: format!(
                 "git agent verify {} {}",
                 plan.id,
-                worktree_path.clone().unwrap_or_else(|| text(&directory))
+                shell::word(
+                    worktree_path
+                        .clone()
+                        .unwrap_or_else(|| text(&directory))
+                        .as_bytes()
+                )
             ),
             worktree_path,
             worktree_abspath: plan.worktree.as_deref().map(text),
