@@ -223,10 +223,11 @@ impl Error {
         self
     }
 
-    /// Names the error below this one.
+    /// Names the error below this one. One that says nothing, as of a child that ended in silence, explains
+    /// nothing.
     #[must_use]
     pub fn because(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Error {
-        self.inner.source = Some(source.into());
+        self.inner.source = Some(source.into()).filter(|source| !source.to_string().is_empty());
         self
     }
 

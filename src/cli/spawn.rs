@@ -7,6 +7,7 @@ use crate::ops::Ctx;
 use crate::ops::spawn::{self, SpawnOptions};
 use crate::wire::task_file;
 use std::io::Read;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 /// Make an agent for each task: a worktree, a branch, a prompt and a row in the ledger
@@ -31,8 +32,8 @@ pub(super) struct SpawnArgs {
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
     /// How many agents to make at the same time
-    #[arg(long, short = 'j', default_value_t = 4, value_name = "N")]
-    jobs: usize,
+    #[arg(long, short = 'j', default_value = "4", value_name = "N")]
+    jobs: NonZeroUsize,
     /// Leave the default denylist out; refused for roles that edit
     #[arg(long)]
     no_default_deny: bool,
@@ -80,7 +81,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs) -> Result<Exit> {
     }
     spawn::sweep(ctx)?;
     let mut exit = Exit::Yes;
-    spawn::execute_all(ctx, plans, args.jobs, &mut |result| {
+    spawn::execute_all(ctx, plans, args.jobs.get(), &mut |result| {
         match result {
             Ok(report) => {
                 if ui.format() == Format::Text {
@@ -99,14 +100,17 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs) -> Result<Exit> {
 }
 
 pub(super) fn read_task(ctx: &Ctx, path: &std::path::Path) -> Result<TaskDraft> {
-    if path.as_os_str() == "-" {
-        let mut bytes = Vec::new();
-        std::io::stdin()
-            .read_to_end(&mut bytes)
-            .map_err(|error| task_file::unreadable(path, &error))?;
-        return Ok(task_file::parse("<stdin>", &bytes));
-    }
-    let bytes =
-        std::fs::read(ctx.absolute(path)).map_err(|error| task_file::unreadable(path, &error))?;
-    Ok(task_file::parse(&path.display().to_string(), &bytes))
+    // One byte beyond the limit tells that there is more, be it a device that never ends.
+    let limit = task_file::MAX_BYTES as u64 + 1;
+    let mut bytes = Vec::new();
+    let (name, read) = if path.as_os_str() == "-" {
+        let stdin = std::io::stdin().lock();
+        ("<stdin>".into(), stdin.take(limit).read_to_end(&mut bytes))
+    } else {
+        let file = std::fs::File::open(ctx.absolute(path));
+        let read = file.and_then(|file| file.take(limit).read_to_end(&mut bytes));
+        (path.to_string_lossy(), read)
+    };
+    read.map_err(|error| task_file::unreadable(path, &error))?;
+    Ok(task_file::parse(&name, &bytes))
 }

@@ -135,7 +135,7 @@ fn normalise(text: &str) -> String {
 /// The rule that is broken, to be read after the glob.
 fn check_alternative(text: &str) -> Result<(), String> {
     let text = normalise(text);
-    let rule = if text.is_empty() {
+    let rule = if text.trim().is_empty() {
         "is empty"
     } else if text.starts_with('/') {
         "is absolute; start at the top of the repository"

@@ -77,7 +77,10 @@ pub fn unreadable(path: &Path, cause: &io::Error) -> Error {
     )
     .because(cause.to_string());
     let directory = path.parent().unwrap_or(Path::new(""));
-    if directory.ends_with("tasks") && !directory.is_dir() {
+    // A directory that is far away is not the one that `mkdir tasks` makes.
+    let above = directory.parent().unwrap_or(directory);
+    let can_be_made = above.as_os_str().is_empty() || above.is_dir();
+    if directory.ends_with("tasks") && !directory.is_dir() && can_be_made {
         return error.hint(
             "to make the directory for task files, run mkdir tasks && git add tasks/.gitkeep",
         );

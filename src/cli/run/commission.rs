@@ -8,6 +8,7 @@ use crate::ops::persona::CharacterWish;
 use crate::ops::run::RunOptions;
 use crate::ops::run::output::OutputWish;
 use crate::ops::run::prompt::PromptWish;
+use crate::wire::task_file::MAX_BYTES;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -83,14 +84,19 @@ fn briefing(ctx: &Ctx, from: &str) -> Result<String> {
         )
         .hint("write it into a file and pass --briefing @<file>"));
     };
+    let limit = MAX_BYTES as u64 + 1;
     let mut text = String::new();
     let read = match file {
-        "-" => std::io::stdin().read_to_string(&mut text),
+        "-" => std::io::stdin().take(limit).read_to_string(&mut text),
         _ => std::fs::File::open(ctx.absolute(Path::new(file)))
-            .and_then(|mut file| file.read_to_string(&mut text)),
+            .and_then(|file| file.take(limit).read_to_string(&mut text)),
     };
     read.at("could not read the briefing", file)?;
-    Ok(text)
+    match text.len() > MAX_BYTES {
+        true => Err(Error::new(Code::Usage, "the briefing is larger than 1 MiB")
+            .hint("keep what is long in a file and name that in the briefing")),
+        false => Ok(text),
+    }
 }
 
 fn host(word: &str) -> Result<Host, String> {

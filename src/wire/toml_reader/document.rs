@@ -25,7 +25,9 @@ impl<'t> Document<'t> {
         let syntax = errors
             .iter()
             .map(|error| syntax_problem(error, text, unclosed.as_ref()));
-        let syntax = syntax.collect();
+        let mut syntax: Vec<_> = syntax.collect();
+        // A bracket that is never closed makes the parser say so again for each that it would have had to be.
+        syntax.dedup();
         if errors.len() > READABLE_ERRORS {
             return Document {
                 root: DeTable::new(),
