@@ -408,3 +408,223 @@ fn of_many_who_make_one_branch_exactly_one_succeeds() {
         assert_eq!(made, 1, "{name}");
     }
 }
+
+/// What a spawn of this task says when it is refused.
+fn refusal(repo: &TestRepo, task: &str, arguments: &[&str]) -> String {
+    let path = repo.task_file(task);
+    let words = [&["spawn", path.as_str()], arguments].concat();
+    let output = repo.agent(&words);
+    assert_ne!(output.status.code(), Some(0), "{}", describe(&output));
+    assert!(output.stdout.is_empty(), "{}", describe(&output));
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn what_the_repository_does_not_have_is_told_with_all_other_problems() {
+    let repo = TestRepo::with_commit();
+    let task = r#"role = "edit-local"
+task = "Add a second function to the library and test it."
+base = "nope"
+parent = "nobody"
+profile = "nurse"
+[scope]
+whitelist = [".git/**", "src/**", "  "]
+[setup]
+copy = [".git/**"]
+"#;
+    let said = refusal(&repo, task, &[]);
+    for line in [
+        "error[task-invalid]: ",
+        "task.toml:3:8: `nope` names no commit",
+        "task.toml:4:10: no agent goes by `nobody`",
+        "task.toml:5:11: ",
+        "task.toml:7:14: glob `.git/**` allows nothing",
+        "task.toml:7:35: glob `  ` is empty",
+        "task.toml:9:9: glob `.git/**` allows nothing",
+    ] {
+        assert!(said.contains(line), "{line} is not in:\n{said}");
+    }
+    assert!(said.contains("has 6 problems"), "{said}");
+    assert_eq!(
+        repo.agent_json(&["list", "--all"])["agents"],
+        Value::Array(Vec::new())
+    );
+}
+
+#[test]
+fn one_thing_that_is_not_there_keeps_its_code() {
+    let repo = TestRepo::with_commit();
+    for (line, code) in [
+        ("base = 'nope'", "base-not-commit"),
+        ("parent = 'nobody'", "agent-unknown"),
+        ("base = ''", "task-invalid"),
+    ] {
+        let said = refusal(&repo, &format!("{line}\n{TASK}"), &[]);
+        assert!(said.starts_with(&format!("error[{code}]")), "{said}");
+        assert!(said.contains("has 1 problem"), "{said}");
+    }
+    let secret = format!("ghp_{}", "a1B2".repeat(9));
+    let said = refusal(&repo, &format!("base = '{secret}'\n{TASK}"), &[]);
+    assert!(
+        said.starts_with("error[task-invalid]") && !said.contains(&secret),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_task_that_never_ends_is_read_as_far_as_the_limit() {
+    let repo = TestRepo::with_commit();
+    let fifo = repo.path().with_file_name("fifo");
+    let made = std::process::Command::new("mkfifo").arg(&fifo).status();
+    assert!(made.expect("mkfifo").success());
+    let writer = std::thread::spawn({
+        let fifo = fifo.clone();
+        move || {
+            let mut pipe = std::fs::OpenOptions::new()
+                .write(true)
+                .open(fifo)
+                .expect("a reader");
+            // Until the reader has had enough.
+            while std::io::Write::write_all(&mut pipe, &[b'#'; 4096]).is_ok() {}
+        }
+    });
+    let output = repo.agent(&["spawn", fifo.to_str().expect("UTF-8")]);
+    writer.join().expect("ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("the file is larger than 1 MiB"), "{said}");
+}
+
+#[test]
+fn a_shared_role_gets_no_place_and_no_setup() {
+    let repo = TestRepo::with_commit();
+    for option in ["--branch=work/reader", "--path=../reader"] {
+        let said = refusal(&repo, SHARED_TASK, &[option]);
+        assert!(said.starts_with("error[usage]"), "{said}");
+    }
+    let task = format!("{SHARED_TASK}[setup]\nrun = ['touch made']\n");
+    let report = repo.spawn_task(&task, &[]);
+    assert!(
+        report["warnings"]
+            .to_string()
+            .contains("[setup] does nothing"),
+        "{report}"
+    );
+    assert!(!repo.path().join("made").exists());
+}
+
+#[test]
+fn setup_copies_links_that_stay_inside_and_tells_of_the_rest() {
+    let repo = TestRepo::with_commit();
+    repo.write(".gitignore", "node_modules/\n");
+    repo.commit_all("ignore");
+    repo.write("node_modules/tool/cli.js", "run()\n");
+    let bin = repo.path().join("node_modules/.bin");
+    std::fs::create_dir(&bin).expect(".bin");
+    for (name, target) in [
+        ("tool", "../tool/cli.js"),
+        ("out", "../../../elsewhere"),
+        ("absolute", "/etc/hostname"),
+    ] {
+        std::os::unix::fs::symlink(target, bin.join(name)).expect("link");
+    }
+    let task = format!("{TASK}[setup]\ncopy = ['node_modules/**', 'vendor/**', 'src/**']\n");
+    let report = repo.spawn_task(&task, &[]);
+    let copied = worktree_of(&report).join("node_modules/.bin");
+    let target = std::fs::read_link(copied.join("tool")).expect("a link");
+    assert_eq!(target, PathBuf::from("../tool/cli.js"));
+    assert!(copied.join("tool").is_file(), "its target came as well");
+    for name in ["out", "absolute"] {
+        assert!(copied.join(name).symlink_metadata().is_err(), "{name}");
+    }
+    let warnings = report["warnings"].to_string();
+    for expected in [
+        "stays inside: node_modules/.bin/absolute, node_modules/.bin/out",
+        "the glob `vendor/**` to copy matches no ignored file",
+        "the glob `src/**` to copy matches no ignored file",
+    ] {
+        assert!(warnings.contains(expected), "{warnings}");
+    }
+}
+
+#[test]
+fn a_name_never_reaches_another_agent() {
+    let repo = TestRepo::with_commit();
+    let id = text(&repo.spawn(), "agent_id").to_owned();
+    for name in [&id[..4], &id[..8]] {
+        let said = refusal(&repo, TASK, &["--name", name]);
+        assert!(said.starts_with("error[agent-ambiguous]"), "{said}");
+    }
+}
+
+#[test]
+fn an_id_that_begins_as_a_name_reads_is_ambiguous() {
+    use crate::support::death::ctx_with;
+    use git_agent::ops::ctx::Seams;
+    use git_agent::ops::spawn;
+    let repo = TestRepo::with_commit();
+    // Nonces, and so ids, that are known beforehand.
+    let ctx = |nonce: u8| {
+        let nonce = std::sync::Arc::new(move || Ok([nonce; 16]));
+        let seams = Seams {
+            nonce,
+            ..Seams::real()
+        };
+        ctx_with(&repo.path(), seams)
+    };
+    let draft = || git_agent::wire::task_file::parse("task.toml", TASK.as_bytes());
+    let options = spawn::SpawnOptions::default();
+    let later = ctx(1);
+    let plan = spawn::plan(&later, draft(), &options).expect("a plan");
+    let (id, name) = (plan.id.to_string(), plan.id.to_string()[..4].to_owned());
+    let named = spawn::SpawnOptions {
+        name: Some(name.clone()),
+        ..spawn::SpawnOptions::default()
+    };
+    let other = spawn::plan(&ctx(2), draft(), &named).expect("a plan");
+    let other = spawn::execute(&ctx(2), other).expect("spawned").agent_id;
+    spawn::execute(&later, plan).expect("spawned");
+    let output = repo.agent(&["show", &name]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.starts_with("error[agent-ambiguous]"), "{said}");
+    assert!(said.contains(&id) && said.contains(&other), "{said}");
+}
+
+#[test]
+fn the_command_line_is_held_to_the_rules_of_the_file() {
+    let repo = TestRepo::with_commit();
+    let secret = format!("ghp_{}", "a1B2".repeat(9));
+    let said = refusal(&repo, TASK, &["--name", &secret]);
+    assert!(
+        said.starts_with("error[usage]") && !said.contains(&secret),
+        "{said}"
+    );
+    let said = refusal(&repo, TASK, &["--jobs=0"]);
+    assert!(said.contains("--jobs"), "{said}");
+    let output = repo.agent(&["spawn", "/nonexist/tasks/x.toml"]);
+    assert!(
+        !describe(&output).contains("mkdir"),
+        "{}",
+        describe(&output)
+    );
+    let output = repo.agent(&["spawn", "tasks/x.toml"]);
+    assert!(
+        describe(&output).contains("mkdir tasks && git add tasks/.gitkeep"),
+        "{}",
+        describe(&output)
+    );
+}
+
+#[test]
+fn of_several_tasks_the_failed_one_is_named() {
+    let repo = TestRepo::with_commit();
+    let good = repo.task_file(TASK);
+    let bad = repo.path().with_file_name("silent.toml");
+    std::fs::write(&bad, format!("{TASK}[setup]\nrun = ['exit 7']\n")).expect("written");
+    let output = repo.agent(&["spawn", &good, bad.to_str().expect("UTF-8")]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains("error[setup-failed]") && said.contains("silent.toml"),
+        "{said}"
+    );
+    assert!(!said.contains("caused by:"), "{said}");
+}

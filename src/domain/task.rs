@@ -95,6 +95,13 @@ pub struct TaskProblems {
     pub problems: Vec<Problem>,
 }
 
+impl TaskProblems {
+    /// Whether there is one problem, and it has this code.
+    pub fn is_only(&self, code: Code) -> bool {
+        matches!(self.problems.as_slice(), [only] if only.code == Some(code))
+    }
+}
+
 impl From<TaskProblems> for Error {
     /// One detail per problem. A file with a single problem goes by that problem's own code, so that a
     /// script can tell an unknown role from a typing error.

@@ -9,7 +9,6 @@ use super::real_path::real_path;
 use crate::domain::oid::Oid;
 use crate::domain::persona::{Character, Persona};
 use crate::domain::profile::Profile;
-use crate::domain::task::Task;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::store::roster::{self, Project};
 use crate::wire::roster::MAX_BYTES;
@@ -26,16 +25,6 @@ pub struct CharacterWish {
     pub agent_type: Option<String>,
     /// A built-in profile; another word is an agent type.
     pub profile: Option<String>,
-}
-
-impl CharacterWish {
-    /// What a task asks for.
-    pub fn of_task(task: &Task) -> CharacterWish {
-        CharacterWish {
-            profile: task.profile.clone(),
-            ..CharacterWish::default()
-        }
-    }
 }
 
 /// Finds the texts of a character for an agent that starts from the commit `base`.

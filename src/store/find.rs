@@ -11,20 +11,27 @@ use crate::git::notes;
 const SHARED_DIGITS: usize = 12;
 /// Fewer digits than this name nothing.
 const SHORTEST_PREFIX: usize = 4;
+/// How many digits of an id people and tools use.
+const SHORT_ID: usize = 8;
 /// How many candidates an error lists.
 const LISTED: usize = 8;
 
 impl Ledger<'_> {
     /// The agent that goes by `who`: a prefix of its id or of its spawn commit (four hex digits or
     /// more, hyphens allowed), its alias, its branch (short or full), or the absolute path of its
-    /// worktree. An id comes first: an alias that reads as hex is found when no id begins so.
+    /// worktree.
     ///
     /// # Errors
-    /// `agent-unknown`, `agent-ambiguous`, `repo-corrupt`.
+    /// `agent-unknown`; `agent-ambiguous`, also where an id begins as another agent's alias reads;
+    /// `repo-corrupt`.
     pub fn find(&self, who: &str) -> Result<Agent> {
         let mut found = self.with_prefix(who)?;
-        if found.is_empty() {
-            found = self.agents_named(who)?;
+        // To look for names takes every row. No id of four billion begins by chance as an alias of eight digits
+        // reads, and spawn gives none that one begins with already.
+        if found.is_empty() || who.len() < SHORT_ID {
+            let mut named = self.agents_named(who)?;
+            named.retain(|agent| found.iter().all(|other| other.id != agent.id));
+            found.extend(named);
         }
         match found.len() {
             1 => Ok(found.remove(0)),

@@ -7,6 +7,8 @@ mod scope;
 mod text;
 mod values;
 
+use scope::{bare, in_git_dir};
+
 use super::{Task, TaskDraft, TaskProblems, Warning};
 use crate::domain::diagnostic::{Field, Located, Problem, Source};
 use crate::domain::role::RoleSet;
@@ -48,7 +50,7 @@ impl TaskDraft {
             role: role.map(|role| role.name.clone()).unwrap_or_default(),
             text: rules.text(&self.text).unwrap_or_default(),
             whitelist: rules.whitelist(&self.whitelist, edits),
-            denylist: rules.globs("denylist", &self.denylist, edits),
+            denylist: rules.globs("denylist", &self.denylist, |glob| bare(glob, edits)),
             name: rules.name(&self.name),
             parent: rules.parent(&self.parent),
             base: rules.base(&self.base),
@@ -67,7 +69,7 @@ impl TaskDraft {
                 .is_some_and(|field| field.value),
             // What is copied is ignored by git and lies in the repository already: any glob will do.
             setup_copy: rules
-                .globs("list of files to copy", &self.setup_copy, false)
+                .globs("list of files to copy", &self.setup_copy, in_git_dir)
                 .unwrap_or_default(),
             setup_run: rules.commands("a setup command", &self.setup_run),
             timeout: rules.timeout(&self.timeout),
@@ -77,6 +79,12 @@ impl TaskDraft {
             mut warnings,
             ..
         } = rules;
+        let told: Vec<_> = problems
+            .iter()
+            .map(|problem| problem.span.clone())
+            .collect();
+        let new = |problem: &Problem| !told.contains(&problem.span);
+        problems.extend(self.unfound.into_iter().filter(new));
         if !problems.is_empty() {
             problems.sort_by_key(Problem::position);
             return Err(TaskProblems {

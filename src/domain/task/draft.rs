@@ -1,6 +1,7 @@
 //! What a task file says, before its rules are checked.
 
 use crate::domain::diagnostic::{Field, Located, Problem, Source};
+use crate::error::Error;
 
 /// A task file of either accepted form, read as far as it could be.
 #[derive(Clone, Debug, Default)]
@@ -9,6 +10,9 @@ pub struct TaskDraft {
     pub source: Source,
     /// What the reader already found wrong: syntax, unknown keys, wrong types.
     pub problems: Vec<Problem>,
+    /// What it names and the repository does not have. Told of values that obey the rules alone: others are
+    /// wrong already.
+    pub unfound: Vec<Problem>,
     /// What the reader accepted but nothing will act on.
     pub warnings: Vec<Problem>,
     /// The name of the role. Required.
@@ -68,6 +72,35 @@ impl TaskDraft {
         self.base.given().map(|base| base.value.as_str())
     }
 
+    /// The parent, where the file names one.
+    pub fn parent(&self) -> Option<&str> {
+        self.parent.given().map(|parent| parent.value.as_str())
+    }
+
+    /// The persona, where the file names one.
+    pub fn profile(&self) -> Option<&str> {
+        let profile = self.profile.given().map(|profile| profile.value.trim());
+        profile.filter(|profile| !profile.is_empty())
+    }
+
+    /// Says that the repository does not have the base. Which roles there are is not known then.
+    pub fn refuse_base(&mut self, error: &Error) {
+        self.unfound.extend(unfound(&self.base, error));
+        if self.role.given().is_some() {
+            self.role = Field::Unreadable;
+        }
+    }
+
+    /// Says that the repository does not have the parent.
+    pub fn refuse_parent(&mut self, error: &Error) {
+        self.unfound.extend(unfound(&self.parent, error));
+    }
+
+    /// Says that neither we nor the repository have the persona.
+    pub fn refuse_profile(&mut self, error: &Error) {
+        self.unfound.extend(unfound(&self.profile, error));
+    }
+
     /// The role, where the file names one.
     pub fn role(&self) -> Option<&str> {
         self.role.given().map(|role| role.value.as_str())
@@ -106,4 +139,14 @@ impl TaskDraft {
         }
         texts
     }
+}
+
+/// An error about the value of a field as a problem of the file.
+fn unfound(field: &Field<String>, error: &Error) -> Option<Problem> {
+    let span = field.given()?.span.clone();
+    let problem = Problem::at(span, error.message()).code(error.code());
+    Some(Problem {
+        help: error.hints().first().cloned(),
+        ..problem
+    })
 }

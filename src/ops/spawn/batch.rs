@@ -17,6 +17,7 @@ pub fn execute_all(
     jobs: usize,
     done: &mut dyn FnMut(Result<SpawnReport>) -> Result<()>,
 ) -> Result<()> {
+    let several = plans.len() > 1;
     let workers = jobs.clamp(1, plans.len().max(1));
     let queue = Mutex::new(plans.into_iter());
     let next = || match queue.lock() {
@@ -31,7 +32,12 @@ pub fn execute_all(
             let (sender, seed, next) = (sender.clone(), seed.clone(), &next);
             scope.spawn(move || {
                 while let Some(plan) = next() {
+                    let file = plan.task_file.clone();
                     let result = seed.open().and_then(|ctx| execute(&ctx, plan));
+                    let result = result.map_err(|error| match several {
+                        true => error.detail(format!("the agent of {file} was not made")),
+                        false => error,
+                    });
                     if sender.send(result).is_err() {
                         break;
                     }

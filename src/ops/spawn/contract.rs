@@ -51,6 +51,8 @@ pub struct SpawnPlan {
     pub task: Task,
     /// The task file as it was given.
     pub task_source: String,
+    /// Its path as it was given, or `<stdin>`.
+    pub task_file: String,
     /// The role it runs in.
     pub role: Role,
     /// The denylist that binds.

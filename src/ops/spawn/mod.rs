@@ -26,6 +26,7 @@ mod contenders;
 mod contract;
 mod execute;
 mod files;
+mod named;
 mod place;
 mod plan;
 mod report;

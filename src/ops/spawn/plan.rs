@@ -1,22 +1,22 @@
 //! Everything a spawn decides, decided before anything is made.
 
 use super::contract::{SpawnOptions, SpawnPlan};
+use super::named::{self, Found};
 use super::{files, place};
 use crate::domain::dna::Dna;
-use crate::domain::event::{Base, Isolation};
+use crate::domain::event::Isolation;
 use crate::domain::glob::Glob;
-use crate::domain::id::{AgentId, AgentName, Slug};
+use crate::domain::id::{AgentId, Slug};
 use crate::domain::oid::Oid;
 use crate::domain::path::RepoPath;
+use crate::domain::role::Role;
 use crate::domain::scope::{self, Scope};
 use crate::domain::task::{Task, TaskDraft, TaskOptions};
 use crate::error::{Code, Error, Result};
 use crate::git::walk::Visitor;
 use crate::git::{branch, objects::NewCommit};
-use crate::ops::persona::{self, CharacterWish};
 use crate::ops::{Ctx, recursion};
 use crate::store::ledger::Ledger;
-use crate::store::roles;
 use crate::wire::policy::{self, Policy};
 use chrono::{DateTime, Utc};
 use std::ops::ControlFlow;
@@ -31,43 +31,51 @@ git config --global user.name \"Your Name\" and git config --global user.email y
 ///
 /// # Errors
 /// Every refusal of a task, role, base, branch, name, parent or path, each with its own code.
-pub fn plan(ctx: &Ctx, draft: TaskDraft, options: &SpawnOptions) -> Result<SpawnPlan> {
+pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<SpawnPlan> {
     let asker = recursion::require_no_recursion(&ctx.env)?;
-    let revision = options.base.as_deref().or(draft.base()).unwrap_or("HEAD");
-    let resolved = ctx.repo.resolve_commit(revision)?;
-    let base = Base {
-        refname: resolved.refname,
-        oid: resolved.commit,
-    };
-    let tree = ctx.repo.read_commit(base.oid)?.tree;
-    let roles = roles::load(&ctx.repo, base.oid)?;
+    let ledger = Ledger::new(&ctx.repo);
+    let Found {
+        base,
+        roles,
+        character,
+        parent,
+    } = named::look_up(ctx, &ledger, &mut draft, options)?;
     let task_source = draft.source.text().to_owned();
+    let task_file = draft.source.name();
     let wishes = TaskOptions {
         no_default_deny: options.no_default_deny,
     };
-    let (task, warnings) = draft.check(&roles, wishes)?;
+    let (task, warnings, character) = match (draft.check(&roles, wishes), character) {
+        // Which personas there are is more than a problem of the file can tell.
+        (Err(wrong), Err(unknown)) if wrong.is_only(unknown.code()) => return Err(unknown),
+        (checked, character) => {
+            let (task, warnings) = checked?;
+            (task, warnings, character?)
+        }
+    };
     let mut warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
     let role = roles.require_spawnable(&task.role)?.clone();
-    let character = persona::resolve(ctx, base.oid, &CharacterWish::of_task(&task))?;
+    let tree = ctx.repo.read_commit(base.oid)?.tree;
     let denylist =
         scope::effective_denylist(task.denylist.as_deref(), &role, options.no_default_deny);
     warnings.extend(unmatched_globs(ctx, tree, &task, &denylist)?);
 
-    let name = match &options.name {
-        Some(name) => Some(parse_name(name)?),
-        None => task.name.clone(),
-    };
-    let ledger = Ledger::new(&ctx.repo);
-    let parent = match options.parent.as_ref().or(task.parent.as_ref()) {
-        Some(who) => Some(ledger.find(who)?.id),
-        None => asker,
-    };
+    let name = named::alias(&ledger, options, &task)?;
     let description = describe(&task);
     let slug = Slug::from_text(name.as_ref().map_or(&task.text, |name| name.as_str()));
     let isolated = role.isolation == Isolation::Worktree;
     let bundle_dir = place::bundle_dir(ctx)?;
     if isolated {
         place::require_free_for_bundle(ctx, tree, &bundle_dir)?;
+    } else {
+        require_no_place(&role, options)?;
+        if !task.setup_copy.is_empty() || !task.setup_run.is_empty() {
+            let warning = format!(
+                "[setup] does nothing for the role {}, which gets no worktree",
+                role.name
+            );
+            warnings.push(warning);
+        }
     }
     let planned = ctx.now();
     let branch = match isolated {
@@ -113,13 +121,14 @@ pub fn plan(ctx: &Ctx, draft: TaskDraft, options: &SpawnOptions) -> Result<Spawn
         bundle_dir,
         terms,
         actor: ctx.actor()?,
-        parent,
+        parent: parent.or(asker),
         hooks: !options.no_hooks,
         exclusive: options.exclusive,
         id,
         spawn_commit,
         task,
         task_source,
+        task_file,
         role,
         denylist,
         character,
@@ -137,13 +146,19 @@ pub fn plan(ctx: &Ctx, draft: TaskDraft, options: &SpawnOptions) -> Result<Spawn
     })
 }
 
-fn parse_name(name: &str) -> Result<AgentName> {
-    AgentName::parse(name).map_err(|rule| {
-        Error::new(
-            Code::Usage,
-            format!("`{name}` cannot be an agent's name: {rule}"),
-        )
-    })
+/// A shared agent works where its starter does and has no branch.
+fn require_no_place(role: &Role, options: &SpawnOptions) -> Result<()> {
+    if options.branch.is_none() && options.path.is_none() {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::Usage,
+        format!(
+            "an agent with the role {} gets neither a worktree nor a branch, so --path and --branch name nothing",
+            role.name
+        ),
+    )
+    .hint("to see which roles get a worktree, run git agent roles"))
 }
 
 /// The full name of the branch that was asked for, which must be free, or of one after the task and the time.

@@ -33,6 +33,7 @@ pub(super) fn read(document: &Document<'_>, source: Source) -> TaskDraft {
     let mut reader = Reader::new(document, KEYS);
     TaskDraft {
         source,
+        unfound: Vec::new(),
         warnings: Vec::new(),
         role: reader.string(("", "role")),
         text: reader.string(("", "task")),

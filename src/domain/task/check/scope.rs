@@ -77,15 +77,17 @@ impl Rules<'_> {
         {
             self.refuse(&list.span, "the whitelist is empty", WHITELIST_HELP);
         }
-        self.globs("whitelist", field, edits).unwrap_or_default()
+        let wrong = |glob: &Glob| in_git_dir(glob).or_else(|| bare(glob, edits));
+        self.globs("whitelist", field, wrong).unwrap_or_default()
     }
 
-    /// The globs of a list, each once; `None` where the file has no such list.
+    /// The globs of a list, each once; `None` where the file has no such list. `wrong` says what this list may
+    /// not have.
     pub(super) fn globs(
         &mut self,
         list: &str,
         field: &Field<Vec<Located<String>>>,
-        edits: bool,
+        wrong: impl Fn(&Glob) -> Option<Wrong>,
     ) -> Option<Vec<Glob>> {
         let Located { value: given, span } = field.given()?;
         if given.len() > GLOBS {
@@ -101,18 +103,34 @@ impl Rules<'_> {
         for Located { value, span } in given.iter().take(GLOBS) {
             match Glob::parse(value) {
                 Err(message) => self.problems.push(Problem::at(span.clone(), message)),
-                Ok(glob) if edits && glob.is_bare() => {
-                    let message = format!(
-                        "glob `{value}` matches everything, which no role that edits may say"
-                    );
-                    self.refuse(span, message, "name at least one directory or file");
-                }
-                Ok(glob) if !seen.insert(glob.clone()) => {
-                    self.warn(span, format!("glob `{value}` is in the {list} twice"));
-                }
-                Ok(glob) => globs.push(glob),
+                Ok(glob) => match wrong(&glob) {
+                    Some((rule, help)) => self.refuse(span, format!("glob `{value}` {rule}"), help),
+                    None if !seen.insert(glob.clone()) => {
+                        self.warn(span, format!("glob `{value}` is in the {list} twice"));
+                    }
+                    None => globs.push(glob),
+                },
             }
         }
         Some(globs)
     }
+}
+
+/// The rule that a glob breaks, to be read after it, and what to do instead.
+type Wrong = (&'static str, &'static str);
+
+/// A role that edits may not be given everything.
+pub(super) fn bare(glob: &Glob, edits: bool) -> Option<Wrong> {
+    (edits && glob.is_bare()).then_some((
+        "matches everything, which no role that edits may say",
+        "name at least one directory or file",
+    ))
+}
+
+/// Nothing in a git directory is ever in scope, or copied.
+pub(super) fn in_git_dir(glob: &Glob) -> Option<Wrong> {
+    glob.needs_git_dir().then_some((
+        "allows nothing: no path in a git directory is ever in scope",
+        "name what is in the worktree",
+    ))
 }

@@ -1,0 +1,128 @@
+//! What a task names: base, parent and persona, which have to be there, and the agent itself, whose name may
+//! not be another's.
+
+use super::contract::SpawnOptions;
+use crate::domain::event::Base;
+use crate::domain::id::{AgentId, AgentName};
+use crate::domain::persona::Character;
+use crate::domain::role::RoleSet;
+use crate::domain::secret;
+use crate::domain::task::{Task, TaskDraft};
+use crate::error::{Code, Error, Result};
+use crate::ops::Ctx;
+use crate::ops::persona::{self, CharacterWish};
+use crate::store::ledger::Ledger;
+use crate::store::roles;
+
+/// What was found. Where something was not, the draft says so and there is a stand-in here, which lasts until
+/// the draft is checked.
+pub(super) struct Found {
+    /// The commit to start from.
+    pub base: Base,
+    /// The roles at the base.
+    pub roles: RoleSet,
+    /// Who the agent is told to be, or why that is not known.
+    pub character: Result<Character>,
+    /// The parent, where one is named.
+    pub parent: Option<AgentId>,
+}
+
+/// Looks everything up. What the task file names and nobody has becomes one more problem of the file, so that
+/// all of them are told at once.
+///
+/// # Errors
+/// Those of what was asked for besides the file: `base-not-commit`, `agent-unknown`, `agent-ambiguous`;
+/// `head-unborn`, `roster-invalid`, `repo-corrupt`.
+pub(super) fn look_up(
+    ctx: &Ctx,
+    ledger: &Ledger<'_>,
+    draft: &mut TaskDraft,
+    options: &SpawnOptions,
+) -> Result<Found> {
+    let wanted = options.base.as_deref().or(draft.base());
+    let resolved = match ctx.repo.resolve_commit(wanted.unwrap_or("HEAD")) {
+        Err(error) if options.base.is_none() && error.code() == Code::BaseNotCommit => {
+            draft.refuse_base(&error);
+            ctx.repo.resolve_commit("HEAD")?
+        }
+        other => other?,
+    };
+    let base = Base {
+        refname: resolved.refname,
+        oid: resolved.commit,
+    };
+    let wish = CharacterWish {
+        profile: draft.profile().map(str::to_owned),
+        ..CharacterWish::default()
+    };
+    let character = match persona::resolve(ctx, base.oid, &wish) {
+        Err(error) if error.code() == Code::AgentTypeUnknown => {
+            draft.refuse_profile(&error);
+            Err(error)
+        }
+        other => Ok(other?),
+    };
+    let parent = match (&options.parent, draft.parent()) {
+        (Some(who), _) => Some(ledger.find(who)?.id),
+        (None, Some(who)) => match ledger.find(who) {
+            Ok(agent) => Some(agent.id),
+            Err(error) if matches!(error.code(), Code::AgentUnknown | Code::AgentAmbiguous) => {
+                draft.refuse_parent(&error);
+                None
+            }
+            Err(error) => return Err(error),
+        },
+        (None, None) => None,
+    };
+    Ok(Found {
+        roles: roles::load(&ctx.repo, base.oid)?,
+        base,
+        character,
+        parent,
+    })
+}
+
+/// The name that the agent gets, where one was asked for.
+///
+/// # Errors
+/// `usage` for one that breaks a rule, `agent-ambiguous` for one that would reach another agent.
+pub(super) fn alias(
+    ledger: &Ledger<'_>,
+    options: &SpawnOptions,
+    task: &Task,
+) -> Result<Option<AgentName>> {
+    let name = match &options.name {
+        Some(name) => Some(parse_name(name)?),
+        None => task.name.clone(),
+    };
+    if let Some(name) = &name {
+        require_no_id(ledger, name)?;
+    }
+    Ok(name)
+}
+
+fn parse_name(name: &str) -> Result<AgentName> {
+    if let Some(found) = secret::find(name) {
+        let message = format!("the name holds what looks like {}", found.kind);
+        return Err(Error::new(Code::Usage, message)
+            .hint("a name is recorded for good; to choose another one, pass --name <name>"));
+    }
+    AgentName::parse(name).map_err(|rule| {
+        Error::new(
+            Code::Usage,
+            format!("`{name}` cannot be an agent's name: {rule}"),
+        )
+    })
+}
+
+/// A name that an id begins with would reach that agent.
+fn require_no_id(ledger: &Ledger<'_>, name: &AgentName) -> Result<()> {
+    match ledger.is_prefix_taken(name.as_str())? {
+        false => Ok(()),
+        true => Err(Error::new(
+            Code::AgentAmbiguous,
+            format!("the name `{name}` is the beginning of another agent's id"),
+        )
+        .hint(format!("to see that agent, run git agent show {name}"))),
+    }
+}
