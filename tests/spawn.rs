@@ -598,6 +598,12 @@ fn the_command_line_is_held_to_the_rules_of_the_file() {
         said.starts_with("error[usage]") && !said.contains(&secret),
         "{said}"
     );
+    let long = repo.path().with_file_name("briefing");
+    std::fs::write(&long, vec![b'x'; (1 << 20) + 1]).expect("written");
+    let briefing = format!("--briefing=@{}", long.display());
+    let task = repo.task_file(TASK);
+    let output = repo.agent(&["run", &task, &briefing, "--", "true"]);
+    assert!(describe(&output).contains("larger than 1 MiB"));
     let said = refusal(&repo, TASK, &["--jobs=0"]);
     assert!(said.contains("--jobs"), "{said}");
     let output = repo.agent(&["spawn", "/nonexist/tasks/x.toml"]);

@@ -275,6 +275,12 @@ fn hopeless_files_of_a_mebibyte_get_a_short_report() {
 }
 
 #[test]
+fn brackets_that_are_never_closed_are_one_problem() {
+    let error = check("f", b"x = [[[[[[[[\n").expect_err("refused");
+    assert_eq!(error.details().len(), 1, "{}", report(&error));
+}
+
+#[test]
 fn a_missing_tasks_directory_is_named_with_the_command_that_makes_it() {
     let directory = tempfile::tempdir().expect("temporary directory");
     let hint = |path: &Path| {
