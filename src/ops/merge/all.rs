@@ -94,15 +94,14 @@ pub fn all(ctx: &Ctx, options: &MergeOptions, dry_run: bool) -> Result<AllReport
 /// # Errors
 /// As [`plan`] and [`execute`]; `lost-race` when somebody else was quicker every time.
 pub fn land(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<LandingReport> {
-    let once = || execute(ctx, &plan(ctx, who, options)?);
-    let mut landed = once();
     for _ in 1..ATTEMPTS {
-        match &landed {
-            Err(error) if error.code() == Code::LostRace => landed = once(),
-            _ => break,
+        // What judging fails with stays: a worktree that goes away meanwhile is not to be judged without it.
+        match execute(ctx, &plan(ctx, who, options)?) {
+            Err(error) if error.code() == Code::LostRace => {}
+            landed => return landed,
         }
     }
-    landed
+    execute(ctx, &plan(ctx, who, options)?)
 }
 
 fn attempt(ctx: &Ctx, agent: &Agent, options: &MergeOptions, dry_run: bool) -> Result<Decision> {
