@@ -68,6 +68,12 @@ pub fn default_name(agent_type: &str, now: DateTime<Utc>) -> String {
     format!("temp/{kind}-{}.md", now.format("%Y%m%dT%H%M%SZ"))
 }
 
+/// The name for the `nth` agent that would be given this default name, counted from 2.
+pub fn numbered(name: &str, nth: u32) -> String {
+    let stem = name.strip_suffix(".md").unwrap_or(name);
+    format!("{stem}-{nth}.md")
+}
+
 /// What the agent is told about its file, given the path as text.
 pub fn instructions(file: &str) -> String {
     format!(
@@ -143,6 +149,11 @@ mod tests {
             check(name, Err(OutputProblem::Nameless));
         }
         check("a\nb", Err(OutputProblem::Control));
+    }
+
+    #[test]
+    fn default_names_are_counted_before_the_ending() {
+        assert_eq!(numbered("a.md-1.md", 2), "a.md-1-2.md");
     }
 
     #[test]

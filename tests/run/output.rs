@@ -87,6 +87,60 @@ fn an_agent_type_brings_a_file_with_a_default_name() {
 }
 
 #[test]
+fn agents_of_one_type_that_work_at_once_write_into_files_of_their_own() {
+    let repo = TestRepo::with_commit();
+    repo.write("_bmad/config.toml", "[agents.pm]\nname = \"John\"\n");
+    repo.commit_all("a roster");
+    let shared = repo.path().with_file_name("answers");
+    fs::create_dir(&shared).expect("made");
+    repo.git(["config", "agent.outputDir", shared.to_str().expect("UTF-8")]);
+    let task = repo.task_file(TASK);
+    let mut command = agent_command(&repo.path());
+    command
+        .args(["run", "--no-verify", "--sandbox=off", "--agent-type=pm"])
+        .args(["--jobs=4", "--format=json", &task, &task, &task, &task])
+        .args(["--", "sh", "-c"])
+        // Nobody writes before everybody has begun.
+        .arg(format!(
+            "touch {0}/at.$$; while [ $(ls {0} | grep -c at.) -lt 4 ]; do sleep 0.01; done; \
+             echo $GIT_AGENT_ID > $GIT_AGENT_OUTPUT_FILE",
+            shared.display()
+        ));
+    let report = report(&command.output().expect("git-agent starts"));
+    let runs = report["runs"].as_array().expect("a list");
+    assert_eq!(runs.len(), 4);
+    for run in runs {
+        let file = run["output_file"].as_str().expect("a file");
+        let id = run["agent_id"].as_str().expect("an id");
+        assert_eq!(fs::read_to_string(file).expect("readable").trim(), id);
+    }
+}
+
+#[test]
+fn an_agent_that_runs_again_at_once_gets_another_file() {
+    let repo = TestRepo::with_commit();
+    repo.write("_bmad/config.toml", "[agents.pm]\nname = \"John\"\n");
+    repo.commit_all("a roster");
+    let agent = repo.spawn();
+    let id = agent["agent_id"].as_str().expect("an id");
+    let file = || report(&run(&repo, id, &["--agent-type=pm"], ANSWER))["output_file"].clone();
+    assert_ne!(file(), file());
+}
+
+#[test]
+fn a_name_under_which_nothing_was_written_is_free_again() {
+    let repo = TestRepo::with_commit();
+    let agent = repo.spawn();
+    let id = agent["agent_id"].as_str().expect("an id");
+    let script = "test -f \"$GIT_AGENT_OUTPUT_FILE\" && test ! -s \"$GIT_AGENT_OUTPUT_FILE\"";
+    let nothing = report(&run(&repo, id, &["--output=x.md"], script));
+    assert_eq!(nothing["output_file"], Value::Null);
+    let bundle = PathBuf::from(agent["worktree_abspath"].as_str().expect("one")).join(".agent");
+    assert!(!bundle.join("output/x.md").exists());
+    assert!(report(&run(&repo, id, &["--output=x.md"], ANSWER))["output_file"].is_string());
+}
+
+#[test]
 fn an_answer_that_was_not_written_is_null() {
     let repo = TestRepo::with_commit();
     let task = repo.task_file(TASK);

@@ -81,7 +81,6 @@ fn work(
     if let Some(output) = &mut plan.commission.output {
         output.prepare()?;
     }
-    let plan = &*plan;
     let stage = Stage::prepare(ctx, agent, plan)?;
     let postman = Postman::start(ctx, agent)?;
     let ended = watch(ctx, plan, agent, &stage, &lock, echo, made.as_ref());
@@ -91,8 +90,9 @@ fn work(
     let restored = buried.map(|run| run.restored).unwrap_or_default();
     let before = restored.iter().map(|path| warning(&path.to_string_lossy()));
     report.warnings.extend(before);
-    if let Some(output) = &plan.commission.output {
+    if let Some(output) = &mut plan.commission.output {
         report.answered(output);
+        output.release();
     }
     if ended.is_success() && is_judged(ctx, plan, agent)? {
         report.judged(judge(ctx, agent));

@@ -5,21 +5,24 @@
 //! could have put a symbolic link in the way, so every directory below the trusted one is opened without
 //! following any, missing ones are made the same way, and nothing is handed to the agent but a path that
 //! was walked like this just before it starts.
+//!
+//! Agents at work at the same time may want the same name. Whoever makes the file has it: an empty one is made
+//! just before the agent starts, which fails where there is one, and goes again where nothing was written.
 
 mod directory;
 
 use super::Place;
-use crate::domain::output_file::{self, EXISTS, OUTSIDE, OutputProblem};
+use crate::domain::output_file::{self, EXISTS, OutputProblem};
 use crate::domain::shell;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::ops::Ctx;
-use directory::Directory;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, mkdirat, openat, statat};
+use directory::{Directory, is_link, unreachable};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, statat, unlinkat};
 use rustix::io::Errno;
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// What was asked for.
 #[derive(Clone, Debug, Default)]
@@ -37,9 +40,22 @@ pub struct Output {
     /// The directories between that one and the file.
     parents: Vec<OsString>,
     name: OsString,
-    allow_overwrite: bool,
+    taken: Taken,
     /// The file as it was before the agent started.
     before: Option<Mark>,
+    /// Whether it is ours: made for this answer, and empty.
+    claimed: bool,
+}
+
+/// What is done where a file goes by the name already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Taken {
+    /// Nothing: the answer is refused a place.
+    Refuse,
+    /// The answer may replace it.
+    Overwrite,
+    /// The next name is tried: nobody asked for this one.
+    Number,
 }
 
 /// What tells one state of a file from another: inode, size, seconds and nanoseconds of its last change.
@@ -52,12 +68,17 @@ impl Output {
     /// `output-outside`, `output-exists`, `path-invalid` for the setting, `io`.
     pub fn plan(ctx: &Ctx, place: &Place, wish: &OutputWish, agent_type: &str) -> Result<Output> {
         let directory = Directory::of(ctx, place)?;
-        let default = || output_file::default_name(agent_type, ctx.now());
-        let name = wish.file.clone().unwrap_or_else(default);
-        Output::below(directory, &name, wish.allow_overwrite)
+        match &wish.file {
+            Some(name) if wish.allow_overwrite => Output::below(directory, name, Taken::Overwrite),
+            Some(name) => Output::below(directory, name, Taken::Refuse),
+            None => {
+                let name = output_file::default_name(agent_type, ctx.now());
+                Output::below(directory, &name, Taken::Number)
+            }
+        }
     }
 
-    fn below(directory: Directory, name: &str, allow_overwrite: bool) -> Result<Output> {
+    fn below(directory: Directory, name: &str, taken: Taken) -> Result<Output> {
         let top = directory.path();
         let inside = output_file::relative(name, top.to_str()).map_err(|problem| {
             let code = match problem {
@@ -75,10 +96,12 @@ impl Output {
             directory,
             parents,
             name,
-            allow_overwrite,
+            taken,
             before: None,
+            claimed: false,
         };
-        if let Some(parent) = output.parent(false)? {
+        let parent = output.parent(false)?;
+        if let Some(parent) = parent.filter(|_| taken != Taken::Number) {
             output.before = output.judge(&parent)?;
         }
         Ok(output)
@@ -96,17 +119,46 @@ impl Output {
         path
     }
 
-    /// Makes the directories, and judges the file again.
+    /// Makes the directories and takes possession of the file, under the next name that is free where
+    /// nobody asked for this one.
     ///
     /// # Errors
     /// As [`Output::plan`].
     pub fn prepare(&mut self) -> Result<()> {
         std::fs::create_dir_all(&self.directory.anchor)
             .at("could not make", &self.directory.anchor)?;
-        if let Some(parent) = self.parent(true)? {
-            self.before = self.judge(&parent)?;
+        match self.parent(true)? {
+            Some(parent) if self.taken == Taken::Overwrite => self.before = self.judge(&parent)?,
+            Some(parent) => self.claim(&parent)?,
+            None => {}
         }
         Ok(())
+    }
+
+    /// Makes the file, empty, where there is none: of several who try only one succeeds.
+    fn claim(&mut self, parent: &OwnedFd) -> Result<()> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let first = self.name.to_string_lossy().into_owned();
+        let mut nth = 1;
+        loop {
+            match openat(parent, &self.name, flags, Mode::from_raw_mode(0o666)) {
+                Ok(file) => {
+                    let stat = fstat(&file).map_err(|errno| unreachable(&self.path(), errno))?;
+                    self.before = Some(mark(&stat));
+                    self.claimed = true;
+                    return Ok(());
+                }
+                Err(Errno::EXIST) if self.taken == Taken::Number => {
+                    nth += 1;
+                    self.name = output_file::numbered(&first, nth).into();
+                }
+                // One that is gone again leaves the name free.
+                Err(Errno::EXIST) => {
+                    self.judge(parent)?;
+                }
+                Err(errno) => return Err(unreachable(&self.path(), errno)),
+            }
+        }
     }
 
     /// Whether the agent wrote the file: it is a regular one, and not as it was before.
@@ -121,38 +173,24 @@ impl Output {
         Ok(now.is_some_and(|stat| is_regular(&stat) && Some(mark(&stat)) != self.before))
     }
 
-    /// The directory of the file, reached without a symbolic link; `None` where it does not exist and
-    /// is not to be made.
-    fn parent(&self, make: bool) -> Result<Option<OwnedFd>> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let mut path = self.directory.anchor.clone();
-        let mut open = match openat(CWD, &path, flags, Mode::empty()) {
-            Ok(anchor) => anchor,
-            Err(Errno::NOENT) if !make => return Ok(None),
-            Err(errno) => return Err(self.unreachable(&path, errno)),
-        };
-        for part in self.directory.inside.iter().chain(&self.parents) {
-            path.push(part);
-            if make {
-                match mkdirat(&open, part, Mode::from_raw_mode(0o777)) {
-                    Ok(()) | Err(Errno::EXIST) => {}
-                    Err(errno) => return Err(self.unreachable(&path, errno)),
-                }
-            }
-            open = match openat(&open, part, flags | OFlags::NOFOLLOW, Mode::empty()) {
-                Ok(next) => next,
-                Err(Errno::NOENT) if !make => return Ok(None),
-                Err(errno @ (Errno::LOOP | Errno::NOTDIR)) => {
-                    let stat = statat(&open, part, AtFlags::SYMLINK_NOFOLLOW);
-                    return Err(match stat.is_ok_and(|stat| is_link(&stat)) {
-                        true => self.leads_out(&path),
-                        false => self.unreachable(&path, errno),
-                    });
-                }
-                Err(errno) => return Err(self.unreachable(&path, errno)),
-            };
+    /// Gives the name free again where nobody wrote anything: removes the file if it is the empty one that
+    /// was made for this answer. Where that cannot be told, it stays.
+    pub fn release(&mut self) {
+        if !std::mem::take(&mut self.claimed) {
+            return;
         }
-        Ok(Some(open))
+        let Ok(Some(parent)) = self.parent(false) else {
+            return;
+        };
+        let now = self.look(&parent).ok().flatten();
+        if now.is_some_and(|stat| stat.st_size == 0 && Some(mark(&stat)) == self.before) {
+            let _ = unlinkat(&parent, &self.name, AtFlags::empty());
+        }
+    }
+
+    /// The directory of the file, as [`Directory::open`] gives it.
+    fn parent(&self, make: bool) -> Result<Option<OwnedFd>> {
+        self.directory.open(&self.parents, make)
     }
 
     /// The state of the file, if its being there is no reason to refuse.
@@ -161,9 +199,9 @@ impl Output {
             return Ok(None);
         };
         if is_link(&stat) {
-            return Err(self.leads_out(&self.path()));
+            return Err(self.directory.leads_out(&self.path()));
         }
-        if self.allow_overwrite && is_regular(&stat) {
+        if self.taken == Taken::Overwrite && is_regular(&stat) {
             return Ok(Some(mark(&stat)));
         }
         let error = Error::new(Code::OutputExists, EXISTS);
@@ -181,30 +219,19 @@ impl Output {
         match statat(parent, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat)),
             Err(Errno::NOENT) => Ok(None),
-            Err(errno) => Err(self.unreachable(&self.path(), errno)),
+            Err(errno) => Err(unreachable(&self.path(), errno)),
         }
     }
+}
 
-    fn leads_out(&self, link: &Path) -> Error {
-        Error::new(Code::OutputOutside, OUTSIDE)
-            .detail(format!("{} is a symbolic link", link.display()))
-            .hint(self.directory.hint())
-    }
-
-    fn unreachable(&self, path: &Path, errno: Errno) -> Error {
-        Error::io(
-            format!("could not use {} for output", path.display()),
-            errno.into(),
-        )
+impl Drop for Output {
+    fn drop(&mut self) {
+        self.release();
     }
 }
 
 fn is_regular(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
-}
-
-fn is_link(stat: &Stat) -> bool {
-    FileType::from_raw_mode(stat.st_mode) == FileType::Symlink
 }
 
 #[expect(

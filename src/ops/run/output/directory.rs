@@ -1,10 +1,14 @@
 //! Which directory answers go to, and how much of the way to it is trusted.
 
+use crate::domain::output_file::OUTSIDE;
 use crate::error::{Code, Error, Result};
 use crate::ops::Ctx;
 use crate::ops::real_path::real_path;
 use crate::ops::run::Place;
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, mkdirat, openat, statat};
+use rustix::io::Errno;
 use std::ffi::OsString;
+use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
 /// The directory of answers in an agent's bundle.
@@ -60,6 +64,50 @@ impl Directory {
         path
     }
 
+    /// The directory that `parents` lead to from this one, reached without a symbolic link; `None` where it
+    /// does not exist and is not to be made.
+    ///
+    /// # Errors
+    /// `output-outside` for a symbolic link on the way, `io`.
+    pub(super) fn open(&self, parents: &[OsString], make: bool) -> Result<Option<OwnedFd>> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let mut path = self.anchor.clone();
+        let mut open = match openat(CWD, &path, flags, Mode::empty()) {
+            Ok(anchor) => anchor,
+            Err(Errno::NOENT) if !make => return Ok(None),
+            Err(errno) => return Err(unreachable(&path, errno)),
+        };
+        for part in self.inside.iter().chain(parents) {
+            path.push(part);
+            if make {
+                match mkdirat(&open, part, Mode::from_raw_mode(0o777)) {
+                    Ok(()) | Err(Errno::EXIST) => {}
+                    Err(errno) => return Err(unreachable(&path, errno)),
+                }
+            }
+            open = match openat(&open, part, flags | OFlags::NOFOLLOW, Mode::empty()) {
+                Ok(next) => next,
+                Err(Errno::NOENT) if !make => return Ok(None),
+                Err(errno @ (Errno::LOOP | Errno::NOTDIR)) => {
+                    let stat = statat(&open, part, AtFlags::SYMLINK_NOFOLLOW);
+                    return Err(match stat.is_ok_and(|stat| is_link(&stat)) {
+                        true => self.leads_out(&path),
+                        false => unreachable(&path, errno),
+                    });
+                }
+                Err(errno) => return Err(unreachable(&path, errno)),
+            };
+        }
+        Ok(Some(open))
+    }
+
+    /// The refusal of a symbolic link on the way, or at its end.
+    pub(super) fn leads_out(&self, link: &Path) -> Error {
+        Error::new(Code::OutputOutside, OUTSIDE)
+            .detail(format!("{} is a symbolic link", link.display()))
+            .hint(self.hint())
+    }
+
     /// What to say of a name that is not below it.
     pub(super) fn hint(&self) -> String {
         format!(
@@ -67,6 +115,19 @@ impl Directory {
             self.path().display()
         )
     }
+}
+
+/// What is said of a path that cannot be used.
+pub(super) fn unreachable(path: &Path, errno: Errno) -> Error {
+    Error::io(
+        format!("could not use {} for output", path.display()),
+        errno.into(),
+    )
+}
+
+/// Whether this is a symbolic link.
+pub(super) fn is_link(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::Symlink
 }
 
 /// The names that a relative path consists of; `None` when it climbs.

@@ -1,9 +1,11 @@
 //! Nothing that is written to an accepted path ends up outside of the output directory.
 
 use super::*;
+use crate::domain::output_file::OUTSIDE;
 use proptest::prelude::*;
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::sync::Barrier;
 
 /// An output directory `out` in an agent's directory, and what is none of its business around it.
 struct Scene {
@@ -33,12 +35,20 @@ impl Scene {
         Scene { _dir: dir, top }
     }
 
-    fn plan(&self, name: &str, allow_overwrite: bool) -> Result<Output> {
-        let directory = Directory {
+    fn directory(&self) -> Directory {
+        Directory {
             anchor: self.top.join("agent"),
             inside: vec!["out".into()],
+        }
+    }
+
+    fn plan(&self, name: &str, allow_overwrite: bool) -> Result<Output> {
+        let directory = self.directory();
+        let taken = match allow_overwrite {
+            true => Taken::Overwrite,
+            false => Taken::Refuse,
         };
-        Output::below(directory, name, allow_overwrite)
+        Output::below(directory, name, taken)
     }
 
     fn refusal(&self, name: &str, allow_overwrite: bool) -> (Code, String) {
@@ -122,8 +132,77 @@ fn a_link_that_an_agent_left_is_no_answer() {
     let scene = Scene::new();
     let mut output = scene.plan("x.md", false).expect("planned");
     output.prepare().expect("prepared");
+    fs::remove_file(output.path()).expect("removed");
     symlink("../../outside/file", output.path()).expect("linked");
     assert!(!output.is_written().expect("looked"));
+}
+
+/// What each of four gets who prepare the same name at once, in no order.
+fn at_once(scene: &Scene, taken: Taken) -> Vec<Result<Output>> {
+    let start = Barrier::new(4);
+    std::thread::scope(|scope| {
+        let one = || {
+            let directory = scene.directory();
+            let mut output = Output::below(directory, "temp/a.md", taken).expect("planned");
+            start.wait();
+            output.prepare().map(|()| output)
+        };
+        let all: Vec<_> = (0..4).map(|_| scope.spawn(one)).collect();
+        let all = all.into_iter().map(|one| one.join().expect("no panic"));
+        all.collect()
+    })
+}
+
+#[test]
+fn a_name_that_nobody_asked_for_is_given_to_one_answer_only() {
+    let scene = Scene::new();
+    let outputs = at_once(&scene, Taken::Number);
+    let mut names: Vec<_> = outputs
+        .iter()
+        .map(|output| output.as_ref().expect("prepared").path())
+        .collect();
+    names.sort();
+    let expected = ["a-2.md", "a-3.md", "a-4.md", "a.md"];
+    let temp = scene.top.join("agent/out/temp");
+    assert_eq!(names, expected.map(|name| temp.join(name)));
+    fs::write(temp.join("a-3.md"), "answer").expect("written");
+    drop(outputs);
+    let left: Vec<_> = fs::read_dir(&temp).expect("there").collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert_eq!(
+        fs::read_to_string(temp.join("a-3.md")).expect("there"),
+        "answer"
+    );
+}
+
+#[test]
+fn of_several_who_ask_for_one_name_one_gets_it() {
+    let scene = Scene::new();
+    let (got, refused): (Vec<_>, Vec<_>) = at_once(&scene, Taken::Refuse)
+        .into_iter()
+        .partition(Result::is_ok);
+    assert_eq!((got.len(), refused.len()), (1, 3));
+    for error in refused.into_iter().map(|one| one.expect_err("refused")) {
+        assert_eq!(
+            (error.code(), error.message()),
+            (Code::OutputExists, EXISTS)
+        );
+    }
+}
+
+#[test]
+fn an_answer_that_is_empty_is_not_the_place_that_was_kept_for_it() {
+    let scene = Scene::new();
+    let mut output = scene.plan("x.md", false).expect("planned");
+    output.prepare().expect("prepared");
+    assert!(output.path().exists(), "the place is kept");
+    let path = output.path();
+    let other = path.with_extension("new");
+    fs::write(&other, "").expect("written");
+    fs::rename(&other, &path).expect("moved");
+    assert!(output.is_written().expect("looked"));
+    drop(output);
+    assert!(path.exists(), "what an agent made is its own");
 }
 
 fn name() -> impl Strategy<Value = String> {
