@@ -15,7 +15,7 @@ pub(super) struct ArchiveArgs {
     #[command(flatten)]
     reader: ReaderArg,
     /// At most this many
-    #[arg(long, short = 'n', default_value_t = 100, value_name = "COUNT")]
+    #[arg(long, short = 'n', default_value_t = 100, value_name = "COUNT", value_parser = super::run::at_least_one)]
     limit: usize,
     /// Delete what everybody has read and archived long ago; what is unread stays
     #[arg(long, conflicts_with_all = ["agent", "limit"])]

@@ -19,7 +19,7 @@ pub(super) struct ReceiveArgs {
     #[arg(long = "type", short = 't', value_parser = one_of(Kind::ALL.iter().map(|kind| kind.as_str()), parse_kind), value_name = "TYPE")]
     kind: Option<Kind>,
     /// At most this many, the most urgent first
-    #[arg(long, short = 'n', value_name = "COUNT")]
+    #[arg(long, short = 'n', value_name = "COUNT", value_parser = super::run::at_least_one)]
     limit: Option<usize>,
     /// Only look: mark nothing
     #[arg(long, conflicts_with = "ack")]
@@ -35,7 +35,7 @@ pub(super) struct ReceiveArgs {
     timeout: Option<Duration>,
 }
 
-/// List the messages that are not read yet, without marking them
+/// List the messages that are not done with yet, without marking them
 #[derive(Debug, clap::Args)]
 pub(super) struct InboxArgs {
     #[command(flatten)]

@@ -67,6 +67,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs) -> Result<Exit> {
         )
         .hint("to name each agent, set `name` in its task file"));
     }
+    super::run::require_one_input(args.tasks.iter().map(PathBuf::as_path))?;
     let mut plans = Vec::new();
     for path in &args.tasks {
         let plan = spawn::plan(ctx, read_task(ctx, path)?, &options)?;

@@ -1,7 +1,7 @@
 //! `git agent wait`
 
-use super::run::some_time;
 use super::ui::Ui;
+use crate::domain::task::parse_duration;
 use crate::error::{Exit, Result};
 use crate::ops::Ctx;
 use crate::ops::runs::wait::{self, WaitOptions};
@@ -18,8 +18,8 @@ pub(super) struct WaitArgs {
     /// Wait for the first that is over, and no longer
     #[arg(long)]
     any: bool,
-    /// How long to wait; without it, for ever
-    #[arg(long, value_name = "DURATION", value_parser = some_time)]
+    /// How long to wait, 0s only to look; without it, for ever
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     timeout: Option<Duration>,
 }
 

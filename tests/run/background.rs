@@ -152,6 +152,22 @@ fn waiting_ends_as_the_run_did_or_when_the_time_is_up() {
 }
 
 #[test]
+fn no_time_to_wait_is_one_look_and_each_run_is_told_of_once() {
+    let repo = TestRepo::with_commit();
+    let task = repo.task_file(TASK);
+    let id = |answer: &Value| answer["agent_id"].as_str().expect("an id").to_owned();
+    let slow = id(&start(&repo, &task, GATED));
+    let (look, code) = ask(&repo, &["wait", "--timeout=0s", &slow, &slow[..8]]);
+    assert_eq!(code, 124);
+    assert_eq!(look["runs"].as_array().expect("a list").len(), 1);
+    go(&repo);
+    ask(&repo, &["wait", &slow]);
+    let (look, code) = ask(&repo, &["wait", "--timeout=0s", &slow]);
+    assert_eq!((&look["timed_out"], code), (&false.into(), 0));
+    assert_eq!(look["runs"][0]["status"], "success");
+}
+
+#[test]
 fn whoever_was_never_run_is_not_waited_for() {
     let (repo, id) = spawned(TASK);
     for verb in ["wait", "stop", "logs"] {

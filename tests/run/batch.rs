@@ -116,3 +116,29 @@ fn a_request_to_end_ends_those_at_work_and_begins_no_more() {
     let all = repo.agent_json(&["list", "--all"]);
     assert_eq!(all["agents"].as_array().expect("a list").len(), 1);
 }
+
+#[test]
+fn what_could_only_be_a_slip_is_refused() {
+    let (repo, id) = spawned(TASK);
+    let task = repo.task_file(TASK);
+    let command = ["--", "true"];
+    for (arguments, why) in [
+        (
+            [&["run", "--jobs=0", &id], &command[..]].concat(),
+            "it takes one at least",
+        ),
+        (vec!["spawn", "--jobs=0", &task], "it takes one at least"),
+        (
+            [&["run", "-", "-"], &command[..]].concat(),
+            "standard input can be read once",
+        ),
+        (vec!["spawn", "-", "-"], "standard input can be read once"),
+    ] {
+        let output = repo.agent(&arguments);
+        let said = describe(&output);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains(why), "{arguments:?}: {said}");
+    }
+    let all = repo.agent_json(&["list", "--all"]);
+    assert_eq!(all["agents"].as_array().expect("a list").len(), 1);
+}

@@ -10,7 +10,7 @@ mod manner;
 mod target;
 pub(super) mod warden;
 
-pub(super) use target::some_time;
+pub(super) use target::{at_least_one, require_one_input};
 
 use super::ui::{Format, Ui};
 use super::words::one_of;
@@ -24,7 +24,7 @@ use manner::{Manner, Way};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
-use target::Asked;
+use target::{Asked, some_time};
 
 /// Run a command for an agent in its worktree, wait for it, record it and judge the work
 #[derive(Debug, clap::Args)]
@@ -66,6 +66,7 @@ impl RunArgs {
             no_verify: self.no_verify,
             ..RunOptions::default()
         };
+        require_one_input(self.targets.iter().map(AsRef::as_ref))?;
         Ok(Asked {
             targets: self.targets,
             options: self.commission.add_to(ctx, options)?,

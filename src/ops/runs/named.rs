@@ -6,6 +6,7 @@ use crate::error::{Code, Error, Result};
 use crate::ops::run::record;
 use crate::ops::{Ctx, lookup};
 use crate::store::ledger::Ledger;
+use std::collections::BTreeSet;
 
 /// A run of this clone.
 pub(super) struct Named {
@@ -13,14 +14,20 @@ pub(super) struct Named {
     pub run: Run,
 }
 
-/// The last runs of these agents, in their order; of all that somebody is at work for when none is named.
+/// The last runs of these agents, in their order and each once; of all that somebody is at work for when none is named.
 ///
 /// # Errors
 /// `agent-unknown`, `agent-ambiguous`; `agent-state` for an agent without a run in this clone.
 pub(super) fn last_runs(ctx: &Ctx, who: &[String]) -> Result<Vec<Named>> {
     match who {
         [] => at_work(ctx),
-        who => who.iter().map(|who| last_run(ctx, who)).collect(),
+        who => {
+            let runs = who.iter().map(|who| last_run(ctx, who));
+            let mut runs = runs.collect::<Result<Vec<_>>>()?;
+            let mut seen = BTreeSet::new();
+            runs.retain(|one| seen.insert(one.agent.id));
+            Ok(runs)
+        }
     }
 }
 

@@ -31,8 +31,7 @@ pub struct StopReport {
 /// `agent-unknown`, `agent-ambiguous`; `agent-state` for an agent without a run in this clone; those of the
 /// ledger; `io`.
 pub fn stop(ctx: &Ctx, agents: &[String], at_once: bool) -> Result<StopReport> {
-    let runs = agents.iter().map(|who| named::last_run(ctx, who));
-    let runs = runs.collect::<Result<Vec<_>>>()?;
+    let runs = named::last_runs(ctx, agents)?;
     for one in &runs {
         // All are asked before one is waited for.
         ask(ctx, one, at_once)?;

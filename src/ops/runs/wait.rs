@@ -71,15 +71,23 @@ impl WaitReport {
 /// ledger; `io`.
 pub fn wait(ctx: &Ctx, options: &WaitOptions) -> Result<WaitReport> {
     let runs = named::last_runs(ctx, &options.agents)?;
-    let over = watch(ctx, &runs)?;
-    let begin = Instant::now();
-    let mut done: Vec<usize> = Vec::new();
     let enough = if options.any {
         runs.len().min(1)
     } else {
         runs.len()
     };
-    while done.len() < enough {
+    // Whoever only looks must not depend on how soon a thread tells.
+    let is_glance = options.limit == Some(Duration::ZERO);
+    let mut done = match is_glance {
+        true => over_already(ctx, &runs)?,
+        false => Vec::new(),
+    };
+    if options.any {
+        done.truncate(1);
+    }
+    let over = watch(ctx, &runs)?;
+    let begin = Instant::now();
+    while done.len() < enough && !is_glance {
         let index = match options.limit {
             None => over.recv().ok(),
             Some(limit) => over
@@ -102,6 +110,17 @@ pub fn wait(ctx: &Ctx, options: &WaitOptions) -> Result<WaitReport> {
         timed_out,
         runs: told.collect::<Result<_>>()?,
     })
+}
+
+/// The indices of the runs that nobody is at work for.
+fn over_already(ctx: &Ctx, runs: &[Named]) -> Result<Vec<usize>> {
+    let mut over = Vec::new();
+    for (index, one) in runs.iter().enumerate() {
+        if !record::is_at_work(ctx.repo.common_dir(), &one.agent, &one.run)? {
+            over.push(index);
+        }
+    }
+    Ok(over)
 }
 
 /// Tells the index of every run as soon as nobody is at work for it.
