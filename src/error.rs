@@ -216,6 +216,13 @@ impl Error {
         self
     }
 
+    /// Gives this advice in place of all other.
+    #[must_use]
+    pub fn hint_only(mut self, hint: impl Into<String>) -> Error {
+        self.inner.hints = vec![hint.into()];
+        self
+    }
+
     /// Adds a block that is shown below the message as it is, such as a source excerpt.
     #[must_use]
     pub fn detail(mut self, detail: impl Into<String>) -> Error {

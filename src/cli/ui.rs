@@ -31,6 +31,10 @@ pub(super) trait Answer {
     fn rows(&self) -> Vec<Value> {
         vec![self.json()]
     }
+    /// The command that shows what was changed; `None` where nothing was, or where once more is no harm.
+    fn to_see_it(&self) -> Option<String> {
+        None
+    }
     /// The answer as a SARIF log; `None` when it is no list of findings.
     fn sarif(&self) -> Option<Value> {
         None
@@ -77,7 +81,12 @@ impl Ui {
             Format::Ndjson => answer.rows().iter().map(line).collect(),
             Format::Sarif => answer.sarif().as_ref().map(line).ok_or_else(no_findings)?,
         };
-        self.print(&text)
+        self.print(&text).map_err(|error| match answer.to_see_it() {
+            Some(command) => {
+                error.hint_only(format!("it is done all the same; to see it, run {command}"))
+            }
+            None => error,
+        })
     }
 
     /// Writes one line of an answer that is a list, as soon as it is known.
@@ -178,11 +187,12 @@ fn line(value: &Value) -> String {
 fn error_text(error: &Error) -> String {
     let label = format!("error[{}]:", error.code());
     let mut text = format!("{} {error}\n", paint(BAD, &label));
-    for detail in error.details() {
-        text.push_str(&format!("\n{}\n", detail.trim_end()));
-    }
-    if !error.details().is_empty() {
-        text.push('\n');
+    let details: Vec<_> = error.details().iter().map(|text| text.trim_end()).collect();
+    if !details.is_empty() {
+        // Sentences stand below each other; what has several lines stands apart.
+        let apart = details.iter().any(|detail| detail.contains('\n'));
+        let details = details.join(if apart { "\n\n" } else { "\n" });
+        text.push_str(&format!("\n{details}\n\n"));
     }
     for cause in error.causes() {
         text.push_str(&format!("caused by: {cause}\n"));

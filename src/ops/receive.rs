@@ -51,6 +51,9 @@ pub struct ReceiveReport {
     pub count: usize,
     /// The same in words.
     pub status_message: String,
+    /// How they were handed out; `None` where they were only looked at.
+    #[serde(skip)]
+    pub handing: Option<Handing>,
 }
 
 /// Hands out what there is, waiting for it if need be.
@@ -72,7 +75,13 @@ pub fn receive(ctx: &Ctx, options: &ReceiveOptions, patience: Patience) -> Resul
         };
         match &watch {
             Some(watch) if messages.is_empty() && !rest.is_zero() => watch.wait(rest),
-            _ => return report(ctx, "git-agent.receive/1", &reader, &called, messages),
+            _ => {
+                let report = report(ctx, "git-agent.receive/1", &reader, &called, messages)?;
+                return Ok(ReceiveReport {
+                    handing: options.handing,
+                    ..report
+                });
+            }
         }
     }
 }
@@ -167,6 +176,7 @@ fn report(
         messages,
         count,
         status_message,
+        handing: None,
     })
 }
 

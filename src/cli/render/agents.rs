@@ -6,7 +6,6 @@ use crate::cli::terminal::width;
 use crate::cli::ui::Answer;
 use crate::ops::agent_report::AgentReport;
 use crate::ops::event_report::EventReport;
-use crate::ops::settle::MoveReport;
 use crate::ops::show::{Invocation, LogReport, PathReport, ShowReport};
 use crate::ops::standing::{Fact, Standing};
 use crate::ops::tree::{Node, TreeReport};
@@ -132,18 +131,6 @@ impl Answer for Invocation {
 impl Answer for PathReport {
     fn text(&self) -> String {
         format!("{}\n", self.worktree_abspath)
-    }
-
-    fn json(&self) -> Value {
-        json!(self)
-    }
-}
-
-impl Answer for MoveReport {
-    fn text(&self) -> String {
-        let agent = &self.agent;
-        let state = paint(state_style(agent.state), &state(agent));
-        format!("{} is {state}\n", handle(agent))
     }
 
     fn json(&self) -> Value {

@@ -47,6 +47,10 @@ impl Answer for DiscardReport {
         text
     }
 
+    fn to_see_it(&self) -> Option<String> {
+        (!self.dry_run).then(|| format!("git agent show {}", self.agent.agent_id))
+    }
+
     fn json(&self) -> Value {
         json!(self)
     }
@@ -81,6 +85,10 @@ impl Answer for RescueReport {
             (None, Some(directory)) => format!("rescued {id} into {directory}\n"),
             (None, None) => String::new(),
         }
+    }
+
+    fn to_see_it(&self) -> Option<String> {
+        Some(format!("git agent log {}", self.agent.agent_id))
     }
 
     fn json(&self) -> Value {

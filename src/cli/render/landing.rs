@@ -1,12 +1,29 @@
-//! How commits and landings look.
+//! How decisions, commits and landings look.
 
-use super::agents::handle_of;
+use super::agents::{handle, handle_of, state, state_style};
 use crate::cli::style::{BAD, BOLD, DIM, GOOD, WARN, paint};
 use crate::cli::ui::Answer;
 use crate::domain::path::Quoted;
 use crate::ops::commit::CommitReport;
 use crate::ops::merge::{AllReport, CloseReport, Decision, LandingReport};
+use crate::ops::settle::MoveReport;
 use serde_json::{Value, json};
+
+impl Answer for MoveReport {
+    fn text(&self) -> String {
+        let agent = &self.agent;
+        let state = paint(state_style(agent.state), &state(agent));
+        format!("{} is {state}\n", handle(agent))
+    }
+
+    fn to_see_it(&self) -> Option<String> {
+        Some(format!("git agent show {}", self.agent.agent_id))
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+}
 
 impl Answer for CommitReport {
     fn text(&self) -> String {
@@ -25,6 +42,10 @@ impl Answer for CommitReport {
             ));
         }
         text
+    }
+
+    fn to_see_it(&self) -> Option<String> {
+        Some(format!("git agent show {}", self.agent_id))
     }
 
     fn json(&self) -> Value {
@@ -56,6 +77,10 @@ impl Answer for LandingReport {
         text
     }
 
+    fn to_see_it(&self) -> Option<String> {
+        (self.verdict != "planned").then(|| format!("git agent log {}", self.agent_id))
+    }
+
     fn json(&self) -> Value {
         json!(self)
     }
@@ -70,6 +95,12 @@ impl Answer for AllReport {
         let close = self.close.as_ref();
         text.extend(close.map(|close| close_text(close, &self.agents)));
         text
+    }
+
+    fn to_see_it(&self) -> Option<String> {
+        let mut agents = self.agents.iter();
+        let landed = agents.any(|one| one.verdict == "merged");
+        landed.then(|| "git agent list --all".to_owned())
     }
 
     fn json(&self) -> Value {

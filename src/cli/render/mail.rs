@@ -1,19 +1,22 @@
 //! How messages look. What somebody else wrote is shown without its control characters.
 
-use super::table::{Cell, Table};
+use super::table::{Cell, Table, cut};
 use crate::cli::style::{BAD, BOLD, DIM, WARN, paint};
 use crate::cli::terminal::width;
 use crate::cli::ui::Answer;
-use crate::domain::message::plain;
-use crate::ops::archive::{AckReport, ArchiveReport};
+use crate::domain::message::{Handing, plain};
 use crate::ops::mail::{MessageReport, Standing};
 use crate::ops::message::ConversationReport;
 use crate::ops::receive::ReceiveReport;
-use crate::ops::retention::ExpireReport;
 use crate::ops::send::SendReport;
-use crate::ops::unite::UniteReport;
 use anstyle::Style;
 use serde_json::{Value, json};
+
+/// The state of a message that was handed out and waits to be acknowledged.
+const HANDED_OUT: &str = "handed out";
+
+/// How wide the title of a message is at most.
+const TITLE: usize = 80;
 
 /// How far what a message says is moved to the right.
 const INDENT: &str = "  ";
@@ -37,6 +40,13 @@ impl Answer for SendReport {
         text
     }
 
+    fn to_see_it(&self) -> Option<String> {
+        Some(match &self.message_id {
+            Some(id) => format!("git agent show {id}"),
+            None => "ls \"$GIT_AGENT_SPOOL\"".to_owned(),
+        })
+    }
+
     fn json(&self) -> Value {
         json!(self)
     }
@@ -49,6 +59,14 @@ impl Answer for ReceiveReport {
             text.push_str(&format!("\n{}", block(message, "Received")));
         }
         text
+    }
+
+    fn to_see_it(&self) -> Option<String> {
+        let place = match self.handing? {
+            Handing::Archive => "archive",
+            Handing::AwaitAck => "inbox",
+        };
+        (self.count > 0).then(|| format!("git agent {place} --agent {}", self.agent))
     }
 
     fn json(&self) -> Value {
@@ -69,20 +87,21 @@ impl Answer for Inbox<'_> {
         if self.0.messages.is_empty() {
             return text;
         }
-        let header = vec!["PRIORITY", "TYPE", "FROM", "SENT", "ID", "SUMMARY"];
-        let mut table = Table::new(header, width());
+        let header = vec!["PRIORITY", "TYPE", "FROM", "SENT", "STATE", "ID", "SUMMARY"];
+        let mut table = Table::new(header, width()).yielding(&["STATE"]);
         for message in &self.0.messages {
-            let id_style = match message.status {
-                Some(Standing::Read) => DIM,
-                _ => BOLD,
+            let (id_style, state) = match message.status {
+                Some(Standing::Read) => (DIM, HANDED_OUT),
+                _ => (BOLD, ""),
             };
             table.push(vec![
                 Cell::painted(style(message), message.priority),
                 Cell::plain(message.kind),
                 Cell::plain(plain(&message.sender())),
                 Cell::painted(DIM, seconds(&message.created)),
+                Cell::painted(DIM, state),
                 Cell::painted(id_style, message.message_id.clone()),
-                Cell::plain(plain(message.summary.lines().next().unwrap_or_default())),
+                Cell::plain(title(message)),
             ]);
         }
         text.push_str(&table.render());
@@ -100,7 +119,8 @@ impl Answer for Inbox<'_> {
 
 impl Answer for ConversationReport {
     fn text(&self) -> String {
-        let mut text = block(&self.message, "Sent");
+        let to = format!("To: {}\nSent", plain(&self.message.to.text()));
+        let mut text = block(&self.message, &to);
         if self.thread.len() > 1 {
             text.push_str("\nConversation:\n");
             for message in &self.thread {
@@ -114,7 +134,7 @@ impl Answer for ConversationReport {
                     message.message_id,
                     plain(&message.sender()),
                     plain(&message.to.text()),
-                    plain(message.summary.lines().next().unwrap_or_default()),
+                    title(message),
                 ));
             }
         }
@@ -126,82 +146,14 @@ impl Answer for ConversationReport {
     }
 }
 
-impl Answer for ArchiveReport {
-    fn text(&self) -> String {
-        let mut text = format!("{}\n", self.status_message);
-        for archived in &self.messages {
-            text.push_str(&format!("\n{}", block(&archived.message, "Received")));
-        }
-        text
-    }
-
-    fn json(&self) -> Value {
-        json!(self)
-    }
-
-    fn rows(&self) -> Vec<Value> {
-        self.messages.iter().map(|message| json!(message)).collect()
-    }
-}
-
-impl Answer for AckReport {
-    fn text(&self) -> String {
-        let say = |ids: &[String], what: &str| -> String {
-            ids.iter().map(|id| format!("{id} {what}\n")).collect()
-        };
-        say(&self.acknowledged, "acknowledged") + &say(&self.already, "was archived before")
-    }
-
-    fn json(&self) -> Value {
-        json!(self)
-    }
-}
-
-impl Answer for ExpireReport {
-    fn text(&self) -> String {
-        let would = if self.dry_run { "would be " } else { "" };
-        let mut text = format!(
-            "{would}archived: {}\n{would}deleted: {}\nkept: {}\n",
-            self.archived.len(),
-            self.deleted.len(),
-            self.kept
-        );
-        if self.postponed > 0 {
-            text.push_str(&format!(
-                "expired, and deleted when there are more of them: {}\n",
-                self.postponed
-            ));
-        }
-        text
-    }
-
-    fn json(&self) -> Value {
-        json!(self)
-    }
-}
-
-impl Answer for UniteReport {
-    fn text(&self) -> String {
-        let line = |united: &crate::ops::unite::UnitedReport| {
-            let to = &united.to[..7];
-            match &united.from {
-                Some(from) if *from == united.to => {
-                    format!("{} has it all at {to}\n", united.refname)
-                }
-                Some(from) => format!("{} {} -> {to}\n", united.refname, &from[..7]),
-                None => format!("{} begins at {to}\n", united.refname),
-            }
-        };
-        self.refs.iter().map(line).collect()
-    }
-
-    fn json(&self) -> Value {
-        json!(self)
-    }
+/// The first line of what a message is about, no longer than a line of text should be.
+fn title(message: &MessageReport) -> String {
+    let line = message.summary.lines().next().unwrap_or_default();
+    cut(&plain(line), TITLE)
 }
 
 /// A message: what it is about, then whatever else it says.
-fn block(message: &MessageReport, time: &str) -> String {
+pub(super) fn block(message: &MessageReport, time: &str) -> String {
     let mut text = format!(
         "{} {} from {}\nID: {}\n{time}: {}\n",
         paint(style(message), &format!("[{}]", message.priority)),

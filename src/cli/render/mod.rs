@@ -1,6 +1,7 @@
 //! What answers look like: a text for people and a value for machines.
 
 mod agents;
+mod archive;
 pub(super) mod batch;
 mod check;
 mod diff;

@@ -58,6 +58,10 @@ impl Answer for RunReport {
         text
     }
 
+    fn to_see_it(&self) -> Option<String> {
+        Some(format!("git agent show {}", self.agent_id))
+    }
+
     fn json(&self) -> Value {
         json!(self)
     }

@@ -26,6 +26,10 @@ impl Answer for SpawnReport {
         report_block(&lines)
     }
 
+    fn to_see_it(&self) -> Option<String> {
+        Some(format!("git agent show {}", self.agent_id))
+    }
+
     fn json(&self) -> Value {
         json!(self)
     }
