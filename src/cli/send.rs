@@ -31,7 +31,7 @@ pub(super) struct SendArgs {
     /// How soon it is to be read
     #[arg(long, short = 'p', value_name = "PRIORITY", value_parser = one_of(Priority::ALL.iter().map(|priority| priority.as_str()), any))]
     priority: Option<String>,
-    /// What it says: `key=value`, a JSON object, or `@file` with one; several are united
+    /// What it says: `key=value`, a JSON object, or `@file` with one, `@-` for standard input; several are united
     #[arg(long, num_args = 1.., value_name = "PAYLOAD")]
     payload: Vec<String>,
     /// Message that this one answers

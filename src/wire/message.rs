@@ -23,6 +23,7 @@
 //! people who read `git log refs/agents/mail`; nothing is read from it. JSON text holds no empty line,
 //! so the last paragraph is always that of the trailers.
 
+pub mod lossless;
 pub mod payload;
 pub mod spooled;
 

@@ -47,6 +47,80 @@ fn everything_wrong_with_a_message_is_said_at_once() {
     assert_eq!(repo.git(["for-each-ref", "refs/agents"]), "");
 }
 
+/// What is said of a message in JSON, and its hints.
+fn refused(repo: &TestRepo, arguments: &[&str]) -> String {
+    let output = repo.agent(&[&["send", "--format=json"], arguments].concat());
+    assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
+    let error: serde_json::Value = serde_json::from_slice(&output.stderr).expect("one JSON object");
+    let error = &error["error"];
+    let list = |key: &str| {
+        let texts = error[key].as_array().expect("a list").iter();
+        let texts = texts.map(|text| format!("\n- {}", text.as_str().expect("a text")));
+        texts.collect::<String>()
+    };
+    let message = error["message"].as_str().expect("a text");
+    format!("{message}{}\n{}", list("causes"), list("hints"))
+}
+
+#[test]
+fn broken_rules_are_causes_of_their_own() {
+    let repo = TestRepo::with_commit();
+    let said = refused(
+        &repo,
+        &[
+            "--type=notify",
+            "--payload",
+            r#"{"to_agents": [1], "n": 1.00000000000000000001, "n": 2}"#,
+        ],
+    );
+    insta::assert_snapshot!(said, @r#"
+    the message breaks 3 rules
+    - the number 1.00000000000000000001 would lose digits on its way; it can be sent as a text
+    - the payload gives `n` more than once
+    - `to_agents` must be a name, a list of names, or "all"
+
+    - to see what each type needs, run git agent help send; `all` as receiver reaches everybody
+    "#);
+}
+
+#[test]
+fn a_parameter_that_the_payload_contradicts_is_refused() {
+    let repo = TestRepo::with_commit();
+    let payload = r#"{"message": "m", "to_agents": ["b", "c"], "from_agent": "a"}"#;
+    let send = ["--type=notify", "--payload", payload];
+    let said = refused(&repo, &[&send[..], &["--to=b", "--from=x"]].concat());
+    insta::assert_snapshot!(said, @r"
+    the message breaks 2 rules
+    - `from_agent` is given by --from and, differently, by the payload
+    - `to_agent` is given by --to and, differently, by the payload
+
+    - to see what each type needs, run git agent help send; `all` as receiver reaches everybody
+    ");
+    let agreed = [&["send"], &send[..], &["--to=c,b", "--from=a"]].concat();
+    assert_eq!(repo.agent_json(&agreed)["from"], "a");
+}
+
+#[test]
+fn hints_are_about_what_is_wrong() {
+    let repo = TestRepo::with_commit();
+    let send = ["--type=notify", "--to=b", "--payload"];
+    let secret = refused(&repo, &[&send[..], &["message=sk-0123456789"]].concat());
+    insta::assert_snapshot!(secret, @r"
+    the payload holds what looks like an API key; messages are kept and pushed like commits
+
+    - say where it is kept in place of what it is; to hand one to an agent, run git agent run --briefing @<file>
+    ");
+    let answer = refused(
+        &repo,
+        &[&send[..], &["message=m", "--reply-to=first"]].concat(),
+    );
+    insta::assert_snapshot!(answer, @r"
+    `first` is no message id
+
+    - to see the ids of messages, run git agent inbox
+    ");
+}
+
 #[test]
 fn a_payload_is_one_mebibyte_at_most() {
     let repo = TestRepo::with_commit();

@@ -2,7 +2,9 @@ use super::fsck;
 use crate::support::TestRepo;
 use crate::support::agent::{TASK, agent_command, describe, json_of};
 use serde_json::Value;
+use std::io::Write;
 use std::path::Path;
+use std::process::Stdio;
 
 /// What a command says, with ids and times by their shape.
 fn said(repo: &TestRepo, arguments: &[&str]) -> String {
@@ -261,6 +263,7 @@ fn a_conversation_is_shown_from_any_of_its_messages() {
     insta::assert_snapshot!(said(&repo, &["show", &second]), @r"
     [low] notify from b
     ID: MSG-<id>
+    To: a
     Sent: <time>
     In reply to: MSG-<id>
     second
@@ -323,4 +326,123 @@ fn plain_git_reads_the_mailbox() {
             .count(),
         1
     );
+}
+
+#[test]
+fn what_was_handed_out_and_not_acknowledged_is_marked_in_the_inbox() {
+    let repo = TestRepo::with_commit();
+    notify(&repo, "b", &format!("{}\nmore", "long ".repeat(40)));
+    let table = |repo: &TestRepo| {
+        let text = said(repo, &["inbox", "--agent=b"]);
+        let rows = text.lines().skip(1).take(2).map(str::to_owned);
+        rows.collect::<Vec<_>>()
+    };
+    let fresh = table(&repo);
+    assert!(!fresh[0].contains("STATE"), "{fresh:?}");
+    assert!(fresh[1].ends_with("long…"), "{fresh:?}");
+    repo.agent_json(&["receive", "--agent=b", "--ack=later"]);
+    let handed_out = table(&repo);
+    assert!(handed_out[0].contains("  STATE  "), "{handed_out:?}");
+    assert!(handed_out[1].contains("  handed out  "), "{handed_out:?}");
+    let report = answer(&repo.path(), &["inbox", "--agent=b"]);
+    assert_eq!(report["messages"][0]["status"], "read");
+}
+
+#[test]
+fn a_name_that_looks_like_everybody_is_doubted() {
+    let repo = TestRepo::with_commit();
+    let sent = send(
+        &repo,
+        &["--type=notify", "--to=ALL", "--payload=message=hello"],
+    );
+    assert_eq!(sent["to"], "ALL");
+    assert_eq!(
+        sent["warnings"][0],
+        "`ALL` is taken for a name; did you mean `all`?"
+    );
+}
+
+#[test]
+fn a_payload_may_come_on_standard_input() {
+    let repo = TestRepo::with_commit();
+    let send = |payload: &[&str]| {
+        let mut child = agent_command(&repo.path())
+            .args(["send", "--type=notify", "--to=b", "--payload"])
+            .args(payload)
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("starts");
+        let mut input = child.stdin.take().expect("a pipe");
+        // Who refuses does not read.
+        let _ = input.write_all(b"\xef\xbb\xbf{\"message\": \"from a pipe\"}");
+        drop(input);
+        child.wait_with_output().expect("ends")
+    };
+    assert!(send(&["@-"]).status.success());
+    assert_eq!(
+        texts(&repo.agent_json(&["receive", "--agent=b"])),
+        ["from a pipe"]
+    );
+    let twice = describe(&send(&["@-", "@-"]));
+    assert!(twice.contains("standard input can be read once"), "{twice}");
+}
+
+#[test]
+fn none_at_all_is_no_number_of_messages() {
+    let repo = TestRepo::with_commit();
+    notify(&repo, "b", "one");
+    for verb in ["receive", "archive"] {
+        let output = repo.agent(&[verb, "--agent=b", "--limit=0"]);
+        let said = describe(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("it takes one at least"), "{said}");
+    }
+}
+
+#[test]
+fn what_is_done_is_not_to_be_done_again_because_nobody_could_be_told() {
+    let repo = TestRepo::with_commit();
+    let untold = |arguments: &[&str]| {
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let output = agent_command(&repo.path())
+            .args(arguments)
+            .stdout(full.expect("a device that is always full"))
+            .output()
+            .expect("starts");
+        describe(&output)
+    };
+    let sent = untold(&[
+        "send",
+        "--type=notify",
+        "--to=b",
+        "--payload=message=hello",
+        "--format=json",
+    ]);
+    let error: Value = serde_json::from_str(
+        sent.lines()
+            .find(|line| line.starts_with('{'))
+            .expect("an error"),
+    )
+    .expect("JSON");
+    let hints = error["error"]["hints"].as_array().expect("a list");
+    assert_eq!(error["error"]["code"], "disk-full");
+    assert_eq!(hints.len(), 1, "{hints:?}");
+    let (done, id) = hints[0]
+        .as_str()
+        .and_then(|hint| hint.rsplit_once(' '))
+        .expect("words");
+    assert_eq!(
+        done,
+        "it is done all the same; to see it, run git agent show"
+    );
+    assert!(repo.agent(&["show", id]).status.success());
+    let read = untold(&["receive", "--agent=b"]);
+    assert!(
+        read.contains("to see it, run git agent archive --agent b"),
+        "{read}"
+    );
+    let looked = untold(&["archive", "--agent=b"]);
+    assert!(looked.contains("try again"), "{looked}");
 }

@@ -5,6 +5,9 @@ use super::{EVERYBODY, Kind, MessageId, Name, PAYLOAD_LIMIT, Payload, Priority, 
 use crate::domain::diagnostic::nearest;
 use crate::domain::secret;
 
+/// Why a message may hold no credential.
+pub const KEPT: &str = "messages are kept and pushed like commits";
+
 /// A message before anything about it was checked.
 #[derive(Clone, Debug, Default)]
 pub struct Draft<'a> {
@@ -95,7 +98,7 @@ impl Draft<'_> {
         }
         if let Some(secret) = secret::find(text) {
             problems.push(format!(
-                "the payload holds what looks like {}; messages are kept and pushed like commits",
+                "the payload holds what looks like {}; {KEPT}",
                 secret.kind
             ));
         }
@@ -141,7 +144,7 @@ impl Draft<'_> {
     fn missing(&self, kind: Kind) -> Vec<&'static str> {
         let given = |field: &str| match field {
             "from_agent" => !self.from.is_empty(),
-            "to_agent" | "to_agents" => !self.to.is_empty(),
+            "to_agent" | "to_agents" => !self.to.is_empty() || self.payload.is_none(),
             other => {
                 let payload = self.payload.as_ref();
                 payload.is_none_or(|payload| payload.field(other).is_some())

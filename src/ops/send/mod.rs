@@ -14,14 +14,16 @@ pub(in crate::ops) use spool::leave_receipt;
 pub use spool::{SPOOL_STEPS, post_spool, sweep_spools, uncollected};
 
 use super::mail::{Whom, own, whom};
-use crate::domain::message::{Draft, EVERYBODY, Letter, Name, Receivers, USER};
+use crate::domain::message::draft::KEPT;
+use crate::domain::message::{Draft, EVERYBODY, Letter, MessageId, Name, Receivers, USER};
 use crate::error::{Code, Error, Result};
 use crate::ops::Ctx;
 use crate::store::layout;
 use crate::store::mailbox::{Mailbox, Nonce};
-use crate::wire::message::payload;
+use crate::wire::message::payload::{self, Addressed};
 use crate::wire::message::spooled::Spooled;
 use said::said;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// A message as it is asked for.
@@ -68,6 +70,10 @@ pub fn plan(ctx: &Ctx, options: &SendOptions) -> Result<SendPlan> {
         Some(said) if options.to.is_empty() => &said.to,
         _ => &options.to,
     };
+    problems.extend(
+        said.as_ref()
+            .map_or(Vec::new(), |said| contradictions(options, said)),
+    );
     let checked = Draft {
         kind: &options.kind,
         priority: options.priority.as_deref(),
@@ -81,12 +87,32 @@ pub fn plan(ctx: &Ctx, options: &SendOptions) -> Result<SendPlan> {
     }
     .check();
     match checked {
-        Ok(letter) => resolve(ctx, letter),
-        Err(found) => {
-            problems.extend(found);
-            Err(invalid(&problems))
+        Ok(letter) if problems.is_empty() => resolve(ctx, letter),
+        checked => {
+            problems.extend(checked.err().unwrap_or_default());
+            Err(invalid(options, &problems))
         }
     }
+}
+
+/// What a message is asked for with and its payload say differently.
+fn contradictions(options: &SendOptions, said: &Addressed) -> Vec<String> {
+    let names = |texts: &[String]| -> BTreeSet<String> {
+        let split = texts.iter().flat_map(|text| payload::split_names(text));
+        split.map(str::to_owned).collect()
+    };
+    let differ = |asked: &[String], said: &[String]| {
+        !asked.is_empty() && !said.is_empty() && names(asked) != names(said)
+    };
+    let mut problems = Vec::new();
+    if differ(options.from.as_slice(), said.from.as_slice()) {
+        problems
+            .push("`from_agent` is given by --from and, differently, by the payload".to_owned());
+    }
+    if differ(&options.to, &said.to) {
+        problems.push("`to_agent` is given by --to and, differently, by the payload".to_owned());
+    }
+    problems
 }
 
 /// Sends what was planned.
@@ -124,6 +150,11 @@ fn resolve(ctx: &Ctx, mut letter: Letter) -> Result<SendPlan> {
                     agent.id.short(),
                     agent.state
                 )),
+                Whom::Stranger(name) if name.as_str().eq_ignore_ascii_case(EVERYBODY) => {
+                    warnings.push(format!(
+                        "`{name}` is taken for a name; did you mean `{EVERYBODY}`?"
+                    ));
+                }
                 Whom::Stranger(name) if name.as_str() != USER => warnings.push(format!(
                     "no agent goes by `{name}`; whoever receives by that name will find the message"
                 )),
@@ -149,18 +180,27 @@ fn resolve(ctx: &Ctx, mut letter: Letter) -> Result<SendPlan> {
     Ok(SendPlan { letter, warnings })
 }
 
-fn invalid(problems: &[String]) -> Error {
-    let error = match problems {
-        [one] => Error::new(Code::MessageInvalid, one),
-        _ => Error::new(
-            Code::MessageInvalid,
-            format!("the message breaks {} rules", problems.len()),
-        )
-        .detail(problems.join("\n")),
+fn invalid(options: &SendOptions, problems: &[String]) -> Error {
+    let [one] = problems else {
+        let what = format!("the message breaks {} rules", problems.len());
+        let error = Error::new(Code::MessageInvalid, what);
+        let error = problems.iter().fold(error, Error::detail);
+        return error.hint(types());
     };
-    error.hint(format!(
+    let re = options.reply_to.as_deref();
+    Error::new(Code::MessageInvalid, one).hint(if one.contains(KEPT) {
+        "say where it is kept in place of what it is; to hand one to an agent, run git agent run --briefing @<file>".to_owned()
+    } else if re.is_some_and(|re| MessageId::parse(re).is_none()) {
+        "to see the ids of messages, run git agent inbox".to_owned()
+    } else {
+        types()
+    })
+}
+
+fn types() -> String {
+    format!(
         "to see what each type needs, run git agent help send; `{EVERYBODY}` as receiver reaches everybody"
-    ))
+    )
 }
 
 fn leave(ctx: &Ctx, plan: &SendPlan, nonce: Nonce, spool: &Path) -> Result<SendReport> {

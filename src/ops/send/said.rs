@@ -6,7 +6,10 @@ use crate::ops::Ctx;
 use crate::wire::message::payload::{self, Part};
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// The file that is standard input.
+const INPUT: &str = "-";
 
 /// Puts the payload together; the inner result tells what is wrong with it.
 pub(super) fn said(
@@ -14,11 +17,16 @@ pub(super) fn said(
     parts: &[String],
 ) -> Result<std::result::Result<payload::Addressed, Vec<String>>> {
     let mut texts = Vec::new();
+    let input = |part: &&String| Part::of(part) == Part::File(INPUT);
+    if parts.iter().filter(input).count() > 1 {
+        let problem = format!("`@{INPUT}` stands twice, and standard input can be read once");
+        return Ok(Err(vec![problem]));
+    }
     for part in parts {
         match Part::of(part) {
             Part::Field(key, value) => texts.push((Some(key), value.to_owned())),
             Part::Json(text) => texts.push((None, text.to_owned())),
-            Part::File(path) => match read_payload(&ctx.absolute(Path::new(path)))? {
+            Part::File(path) => match read_payload(ctx, path)? {
                 Ok(text) => texts.push((None, text)),
                 Err(problem) => return Ok(Err(vec![problem])),
             },
@@ -31,12 +39,20 @@ pub(super) fn said(
     Ok(payload::assemble(&parts))
 }
 
-fn read_payload(path: &Path) -> Result<std::result::Result<String, String>> {
+fn read_payload(ctx: &Ctx, path: &str) -> Result<std::result::Result<String, String>> {
     let what = "could not read the payload";
+    let (source, path): (Box<dyn Read>, _) = match path {
+        INPUT => (Box::new(std::io::stdin()), PathBuf::from("<stdin>")),
+        _ => {
+            let path = ctx.absolute(Path::new(path));
+            (Box::new(File::open(&path).at(what, &path)?), path)
+        }
+    };
     let mut bytes = Vec::new();
-    let file = File::open(path).at(what, path)?;
-    let read = file.take(PAYLOAD_LIMIT as u64 + 1).read_to_end(&mut bytes);
-    read.at(what, path)?;
+    let read = source
+        .take(PAYLOAD_LIMIT as u64 + 1)
+        .read_to_end(&mut bytes);
+    read.at(what, &path)?;
     if bytes.len() > PAYLOAD_LIMIT {
         let path = path.display();
         return Ok(Err(format!("{path} holds more than {PAYLOAD_LIMIT} bytes")));

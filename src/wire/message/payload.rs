@@ -1,6 +1,8 @@
 //! What a message says, as JSON text and as it is given on a command line.
 
+use super::lossless::{given_twice, losses};
 use crate::domain::message::{EVERYBODY, Payload};
+use crate::domain::secret::redact;
 use serde_json::{Map, Value};
 
 /// One part of a payload as somebody gave it.
@@ -17,19 +19,21 @@ pub enum Part<'a> {
 impl Part<'_> {
     /// Tells by its beginning what a part is.
     pub fn of(text: &str) -> Part<'_> {
-        let is_key = |key: &str| {
-            let mut bytes = key.bytes();
-            bytes
-                .next()
-                .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
-                && bytes.all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'))
-        };
         match (text.strip_prefix('@'), text.split_once('=')) {
             (Some(path), _) => Part::File(path),
             (None, Some((key, value))) if is_key(key) => Part::Field(key, value),
             _ => Part::Json(text),
         }
     }
+}
+
+/// Whether `key=value` may begin with this.
+fn is_key(key: &str) -> bool {
+    let mut bytes = key.bytes();
+    bytes
+        .next()
+        .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
+        && bytes.all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'))
 }
 
 /// A payload with the fields taken out that say who sends it and for whom it is.
@@ -54,15 +58,14 @@ pub fn assemble(parts: &[(Option<&str>, &str)]) -> Result<Addressed, Vec<String>
     for (key, text) in parts {
         let fields = match key {
             Some(key) => Ok(Map::from_iter([((*key).to_owned(), Value::from(*text))])),
-            None => object(text),
+            None => object(text).inspect(|_| problems.extend(losses(text))),
         };
         match fields {
             Err(problem) => problems.push(problem),
             Ok(fields) => {
                 for (key, value) in fields {
                     if whole.contains_key(&key) {
-                        let key = key.escape_debug();
-                        problems.push(format!("the payload gives `{key}` more than once"));
+                        problems.push(given_twice(&key));
                     }
                     whole.insert(key, value);
                 }
@@ -126,15 +129,20 @@ pub fn pretty(json: &str) -> String {
 }
 
 fn object(text: &str) -> Result<Map<String, Value>, String> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     match serde_json::from_str(text) {
         Ok(Value::Object(fields)) => Ok(fields),
         Ok(other) => Err(format!(
             "the payload must be an object, and this is {}",
             kind_of(&other)
         )),
-        Err(error) => Err(format!(
-            "the payload is neither `key=value` nor JSON: {error}"
-        )),
+        Err(error) => Err(match text.split_once('=') {
+            Some((key, _)) if !key.starts_with(['{', '[', '"']) => format!(
+                "`{}` is no key for `key=value`: letters, digits, `_`, `-` and `.`, beginning with a letter or `_`",
+                redact(key).escape_debug()
+            ),
+            _ => format!("the payload is neither `key=value` nor JSON: {error}"),
+        }),
     }
 }
 
@@ -207,6 +215,39 @@ mod tests {
         );
         assert_eq!(addressed.payload.field("n"), Some("[1]"));
         assert_eq!(addressed.payload.field("empty"), None);
+    }
+
+    #[test]
+    fn a_file_may_begin_with_a_byte_order_mark() {
+        let addressed = assemble(&[(None, "\u{feff}{\"message\": \"m\"}")]);
+        assert_eq!(
+            addressed.expect("an object").payload.json,
+            r#"{"message":"m"}"#
+        );
+    }
+
+    #[test]
+    fn what_would_change_on_the_way_is_refused() {
+        let parts = [
+            (
+                None,
+                r#"{"a": {"b": 1, "b": 2}, "c": 18446744073709551617}"#,
+            ),
+            (None, r#"{"message": "first", "message": "second"}"#),
+            (Some("x"), "18446744073709551617"),
+        ];
+        let problems = assemble(&parts).expect_err("refused");
+        insta::assert_snapshot!(problems.join("\n"), @r"
+        the payload gives `b` more than once
+        the number 18446744073709551617 would lose digits on its way; it can be sent as a text
+        the payload gives `message` more than once
+        ");
+    }
+
+    #[test]
+    fn a_key_that_is_none_is_told_what_keys_are() {
+        let problems = assemble(&[(None, "größe=1")]).expect_err("refused");
+        insta::assert_snapshot!(problems.join("\n"), @"`größe` is no key for `key=value`: letters, digits, `_`, `-` and `.`, beginning with a letter or `_`");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Whoever wrote it is not believed: the sender is decided by whose spool it lies in, and everything
 //! else is checked again when it is posted.
 
+use super::lossless::losses;
 use super::payload;
 use crate::domain::message::{Letter, MessageId, Name, Receivers};
 use serde::{Deserialize, Serialize};
@@ -128,9 +129,14 @@ pub fn read(bytes: &[u8]) -> Result<Content, String> {
     let wrong = |error: serde_json::Error| format!("it is no message: {error}");
     let any: Any = serde_json::from_slice(bytes).map_err(wrong)?;
     match any.schema.as_str() {
-        SCHEMA => serde_json::from_slice(bytes)
-            .map_err(wrong)
-            .map(Content::Message),
+        SCHEMA => {
+            let message = serde_json::from_slice(bytes).map_err(wrong)?;
+            let lost = losses(&String::from_utf8_lossy(bytes));
+            match lost.is_empty() {
+                true => Ok(Content::Message(message)),
+                false => Err(lost.join("; ")),
+            }
+        }
         RECEIPT_SCHEMA => {
             let received: Received = serde_json::from_slice(bytes).map_err(wrong)?;
             let ids = received.messages.iter().map(|id| MessageId::parse(id));
@@ -139,5 +145,29 @@ pub fn read(bytes: &[u8]) -> Result<Content, String> {
                 .ok_or_else(|| "it names what is no message".to_owned())
         }
         _ => Err("it is of another version".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_that_would_change_when_it_is_read_is_none() {
+        let file = |payload: &str| {
+            format!(
+                r#"{{"schema": "{SCHEMA}", "type": "notify", "priority": "low", "to": ["b"],
+                    "payload": {payload}, "nonce": "00112233aabbccdd"}}"#
+            )
+        };
+        let read = |payload: &str| read(file(payload).as_bytes());
+        assert!(matches!(
+            read(r#"{"message": "m"}"#),
+            Ok(Content::Message(_))
+        ));
+        assert_eq!(
+            read(r#"{"message": "m", "n": [{"a": 1, "a": 2}]}"#),
+            Err("the payload gives `a` more than once".to_owned())
+        );
     }
 }
