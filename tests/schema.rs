@@ -222,6 +222,38 @@ fn rows_are_what_the_lists_of_the_answer_hold() {
     }
 }
 
+#[test]
+fn every_line_of_several_runs_is_as_its_schema_says() {
+    let repo = TestRepo::with_commit();
+    let agent = repo.spawn();
+    let id = text(&agent, "agent_id");
+    let arguments = ["run", "--jobs=1", &id, "missing.toml", "--format=ndjson"];
+    let output = repo.agent(&[&arguments[..], &["--", "true"]].concat());
+    let lines = String::from_utf8_lossy(&output.stdout);
+    let mut rows: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    judge(
+        "run-batch",
+        &strict("run-batch"),
+        &rows.pop().expect("a line"),
+    );
+    assert_eq!(rows.len(), 2);
+    assert!(
+        rows.iter().any(|row| row.get("error").is_some()),
+        "{rows:?}"
+    );
+    rows.iter()
+        .for_each(|row| judge("run", &strict("run"), row));
+}
+
+#[test]
+fn an_answer_says_under_which_name_its_schema_is() {
+    assert_eq!(schema("git-agent.send/1"), schema("send"));
+    assert_eq!(schema("git-agent.send/2"), None);
+}
+
 /// Commands that answer nothing in JSON: hosts and git read what they say.
 const SILENT: [&str; 2] = ["hook", "help"];
 

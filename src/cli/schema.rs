@@ -7,7 +7,7 @@ use crate::wire::schema;
 /// Print the JSON Schema of a command's answer; without a name, list the answers
 #[derive(Debug, clap::Args)]
 pub(super) struct SchemaArgs {
-    /// Command, or an answer by its name
+    /// Command, or an answer by its name or by what it has under `schema`
     #[arg(value_name = "COMMAND")]
     answer: Option<String>,
 }

@@ -67,10 +67,11 @@ pub fn answers() -> Vec<Answer> {
     sections().iter().filter_map(Section::answer).collect()
 }
 
-/// The schema of the answer of this name, else of the first that this command gives.
+/// The schema of the answer of this name or id, else of the first that this command gives.
 pub fn schema(name: &str) -> Option<Value> {
     let answers = answers();
-    let named = answers.iter().find(|answer| answer.name == name);
+    let is_named = |answer: &&Answer| answer.name == name || answer.id().as_deref() == Some(name);
+    let named = answers.iter().find(is_named);
     let given = || {
         let mut answers = answers.iter();
         answers.find(|answer| answer.verbs.split(',').any(|verb| verb == name))
