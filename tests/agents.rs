@@ -169,6 +169,23 @@ fn the_invocation_is_ready_to_paste() {
 }
 
 #[test]
+fn the_invocation_of_an_agent_type_says_which_it_is() {
+    let repo = TestRepo::with_commit();
+    repo.write("_bmad/config.toml", "[agents.pm]\nname = \"John\"\n");
+    repo.commit_all("a roster");
+    let description = |profile: &str| {
+        let report = repo.spawn_task(
+            &format!("profile = \"{profile}\"\ndescription = \"Plan it\"\n{TASK}"),
+            &[],
+        );
+        let call = repo.agent_json(&["show", id(&report), "--invocation"]);
+        call["description"].clone()
+    };
+    assert_eq!(description("pm"), "pm: Plan it");
+    assert_eq!(description("developer"), "Plan it");
+}
+
+#[test]
 fn path_prints_one_line_for_the_shell() {
     let repo = TestRepo::with_commit();
     let report = repo.spawn();

@@ -6,6 +6,9 @@ use chrono::{DateTime, Utc};
 /// How long a command may run when neither the caller nor the task says otherwise, in seconds.
 pub const DEFAULT_LIMIT: u64 = 300;
 
+/// How many turns an agent may take when neither the caller nor the task says otherwise.
+pub const DEFAULT_ITERATIONS: u32 = 20;
+
 /// What ended a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {

@@ -5,6 +5,7 @@ use super::event_report::{self, EventReport};
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::{Isolation, What};
 use crate::error::{Code, Error, IoContext, Result};
+use crate::ops::run::prompt::{Assignment, PromptWish};
 use crate::ops::standing::{self, Standing};
 use crate::ops::{Ctx, lookup};
 use crate::store::layout;
@@ -138,13 +139,27 @@ pub fn invocation(ctx: &Ctx, who: &str) -> Result<Invocation> {
         )));
     }
     let policy = policy::if_here(&ctx.repo, &agent)?;
+    let description = agent.description.clone().unwrap_or_default();
+    let agent_type = policy
+        .as_ref()
+        .and_then(|policy| agent_type(ctx, &agent, policy));
+    let description = match agent_type {
+        Some(agent_type) => format!("{agent_type}: {description}"),
+        None => description,
+    };
     let subagent_type = policy.map(|policy| policy.subagent_type).or(agent.role);
     Ok(Invocation {
         subagent_type: subagent_type.unwrap_or_default(),
         isolation: (agent.isolation == Some(Isolation::Worktree)).then_some("worktree"),
-        description: agent.description.unwrap_or_default(),
+        description,
         prompt,
     })
+}
+
+/// The roster's agent type that the task asks for; `None` also where the task is not what was spawned.
+fn agent_type(ctx: &Ctx, agent: &Agent, policy: &Policy) -> Option<String> {
+    let task = Assignment::recall(ctx, agent, policy, &PromptWish::default());
+    task.ok()?.character.agent_type
 }
 
 /// Where an agent works.

@@ -1,5 +1,5 @@
 use super::{beside, command, read, run_json, spawned};
-use crate::support::agent::TASK;
+use crate::support::agent::{TASK, describe};
 use crate::support::{git_in, isolated};
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -143,10 +143,24 @@ fn the_prompt_is_standard_input_unless_a_word_names_it() {
 #[test]
 fn a_placeholder_that_would_be_empty_is_refused() {
     let (repo, id) = spawned(TASK);
-    for word in ["{model}", "--turns={max_iterations}"] {
-        let output = repo.agent(&["run", &id, "--", "echo", word]);
-        assert_eq!(output.status.code(), Some(2), "{word}");
-    }
+    let output = repo.agent(&["run", &id, "--", "echo", "--model={model}"]);
+    insta::assert_snapshot!(describe(&output), @r"
+    ------- stderr -------
+    error[usage]: the command has {model}, and neither the task nor the run names a model
+    hint: to name one, run git agent run --model <model> …
+    [exit status: 2]
+    ");
+}
+
+#[test]
+fn twenty_turns_are_what_an_agent_has_when_nobody_says() {
+    let (repo, id) = spawned(TASK);
+    let said = |options: &[&str]| {
+        let script = "echo $GIT_AGENT_MAX_ITERATIONS {max_iterations}";
+        run_json(&repo, &id, options, script)["summary"].clone()
+    };
+    assert_eq!(said(&[]), "20 20");
+    assert_eq!(said(&["--max-iterations=3"]), "3 3");
 }
 
 #[test]

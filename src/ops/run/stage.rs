@@ -3,7 +3,7 @@
 use super::enclosure::Enclosure;
 use super::{RunPlan, prompt, record, words};
 use crate::domain::agent::Agent;
-use crate::domain::run::describe_command;
+use crate::domain::run::{DEFAULT_ITERATIONS, describe_command};
 use crate::error::{IoContext, Result};
 use crate::ops::Ctx;
 use crate::store::{fsx, layout};
@@ -55,7 +55,7 @@ impl Stage {
             Placeholder::Prompt => text.clone().into(),
             Placeholder::PromptFile => prompt.clone().into(),
             Placeholder::Model => model(plan).unwrap_or_default(),
-            Placeholder::MaxIterations => max_iterations(plan).unwrap_or_default(),
+            Placeholder::MaxIterations => max_iterations(plan),
             Placeholder::Worktree => directory.clone().into(),
             Placeholder::Id => agent.id.to_string().into(),
         })?;
@@ -103,7 +103,7 @@ fn variables(
         ("GIT_EDITOR", "true".into()),
     ];
     variables.extend(model(plan).map(|model| ("GIT_AGENT_MODEL", model)));
-    variables.extend(max_iterations(plan).map(|count| ("GIT_AGENT_MAX_ITERATIONS", count)));
+    variables.push(("GIT_AGENT_MAX_ITERATIONS", max_iterations(plan)));
     let output = plan.commission.output.as_ref();
     variables.extend(output.map(|output| ("GIT_AGENT_OUTPUT_FILE", output.path().into())));
     variables
@@ -113,9 +113,9 @@ fn model(plan: &RunPlan) -> Option<OsString> {
     plan.commission.task().model.as_ref().map(OsString::from)
 }
 
-fn max_iterations(plan: &RunPlan) -> Option<OsString> {
-    let count = plan.commission.task().max_iterations?;
-    Some(count.to_string().into())
+fn max_iterations(plan: &RunPlan) -> OsString {
+    let count = plan.commission.task().max_iterations;
+    count.unwrap_or(DEFAULT_ITERATIONS).to_string().into()
 }
 
 /// A directory for temporary files that only its owner can enter, gone when this is dropped. It is not in

@@ -59,27 +59,21 @@ pub(super) fn shows_prompt(command: &[OsString]) -> bool {
     mention(command, Placeholder::Prompt)
 }
 
-/// Refuses placeholders for which the task has nothing: an empty word in their place would be taken for
+/// Refuses a placeholder for which the task has nothing: an empty word in its place would be taken for
 /// something else.
 ///
 /// # Errors
 /// `usage`.
 pub(super) fn require_filled(command: &[OsString], task: &Task) -> Result<()> {
-    let turns = task.max_iterations.is_some();
-    for (placeholder, key, given) in [
-        (Placeholder::Model, "model", task.model.is_some()),
-        (Placeholder::MaxIterations, "max_iterations", turns),
-    ] {
-        if !given && mention(command, placeholder) {
-            let text = placeholder.text();
-            return Err(Error::new(
-                Code::Usage,
-                format!("the command has {text}, and the task names no `{key}`"),
-            )
-            .hint(format!("to name one, add `{key} = …` to the task file")));
-        }
+    let model = Placeholder::Model;
+    if task.model.is_some() || !mention(command, model) {
+        return Ok(());
     }
-    Ok(())
+    let what = format!(
+        "the command has {}, and neither the task nor the run names a model",
+        model.text()
+    );
+    Err(Error::new(Code::Usage, what).hint("to name one, run git agent run --model <model> …"))
 }
 
 /// The command with every placeholder filled. What is filled in is not looked at again: a prompt may
