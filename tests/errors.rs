@@ -57,6 +57,18 @@ fn what_is_not_for_people_is_not_what_they_meant() {
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(!said.contains(&format!("'{hidden}'")), "{said}");
     }
+    let all = describe(&repo.agent(&["--format=json"]));
+    for hidden in [
+        "sweep",
+        "supervise",
+        "warden",
+        "launch",
+        "fenced",
+        "complete",
+    ] {
+        let mut words = all.split(|c: char| !c.is_ascii_alphabetic());
+        assert!(!words.any(|word| word == hidden), "{all}");
+    }
     insta::assert_snapshot!(describe(&repo.agent(&["comit"])), @r"
     ------- stderr -------
     error[usage]: unrecognized subcommand 'comit'

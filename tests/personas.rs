@@ -145,6 +145,26 @@ fn the_central_roster_is_read_with_its_layers_and_its_skill() {
 }
 
 #[test]
+fn of_two_with_one_name_and_no_module_none_can_be_chosen() {
+    let repo = TestRepo::with_commit();
+    repo.write(
+        "_bmad/_config/agent-manifest.csv",
+        "name,role\na,One\na,Two\n",
+    );
+    repo.commit_all("a roster");
+    insta::assert_snapshot!(refusal(&repo, &with_profile("a")), @r"
+    ------- stderr -------
+    error[agent-type-unknown]: more than one agent type goes by a
+
+    in _bmad/_config/agent-manifest.csv: a, a
+
+    hint: give each of them a name or a module of its own
+    hint: the built-in profiles are secretary, server_admin, developer
+    [exit status: 2]
+    ");
+}
+
+#[test]
 fn the_manifest_comes_before_the_central_roster() {
     let repo = TestRepo::with_commit();
     repo.write(".bmad/_cfg/agent-manifest.csv", MANIFEST);

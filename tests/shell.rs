@@ -50,6 +50,18 @@ fn actions(report: &Value) -> Vec<String> {
     actions
 }
 
+#[test]
+fn a_directory_is_told_of_by_its_plain_name() {
+    let user = User::new();
+    fs::create_dir(user.home.path().join("a")).expect("made");
+    let report = user.must_install(&["--man", "--dry-run", "--dir=a/../b"]);
+    let real = fs::canonicalize(user.home.path()).expect("there");
+    let expected = real.join("b/share/man/man1");
+    let shown = report.to_string();
+    assert!(shown.contains(expected.to_str().expect("UTF-8")), "{shown}");
+    assert!(!shown.contains("/../"), "{shown}");
+}
+
 /// Says what could not be tried here.
 #[expect(
     clippy::print_stderr,

@@ -108,14 +108,23 @@ impl Roster {
             .personas
             .iter()
             .filter(|persona| persona.answers_to(agent_type))
-            .map(|persona| format!("{}:{}", persona.module, persona.name))
+            .map(|persona| match persona.module.as_str() {
+                "" => persona.name.clone(),
+                module => format!("{module}:{}", persona.name),
+            })
             .collect();
-        Err(Error::new(
+        let is_one = |name: &&String| {
+            name.contains(':') && modules.iter().filter(|other| other == name).count() == 1
+        };
+        let error = Error::new(
             Code::AgentTypeUnknown,
             format!("more than one agent type goes by {agent_type}"),
         )
-        .detail(format!("in {}: {}", self.files(), modules.join(", ")))
-        .hint(format!("to choose one, pass --agent-type {}", modules[0])))
+        .detail(format!("in {}: {}", self.files(), modules.join(", ")));
+        Err(match modules.iter().find(is_one) {
+            Some(name) => error.hint(format!("to choose one, pass --agent-type {name}")),
+            None => error.hint("give each of them a name or a module of its own"),
+        })
     }
 
     /// The error for an agent type that no roster has: the nearest one, and all there are.

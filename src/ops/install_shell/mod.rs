@@ -9,6 +9,7 @@ mod report;
 
 use crate::error::{Code, Error, Result};
 use crate::ops::ctx::Env;
+use crate::ops::real_path::real_path;
 use crate::store::fsx;
 pub(super) use look::{Page, find_page, installed};
 pub use report::{FileAction, FileReport, PartReport, ShellReport};
@@ -92,7 +93,10 @@ impl ShellPlan {
 /// `usage` when nobody says where the user's files belong; `io`.
 pub fn plan(env: &Env, files: Vec<ShellFile>, options: &ShellOptions) -> Result<ShellPlan> {
     let share = match &options.prefix {
-        Some(prefix) => env.directory.join(prefix).join("share"),
+        Some(prefix) => {
+            let prefix = env.directory.join(prefix);
+            real_path(&prefix).unwrap_or(prefix).join("share")
+        }
         None => env.data_home().ok_or_else(|| {
             let what = "neither XDG_DATA_HOME nor HOME says where your files belong";
             Error::new(Code::Usage, what)
