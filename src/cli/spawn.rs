@@ -7,7 +7,6 @@ use crate::ops::Ctx;
 use crate::ops::spawn::{self, SpawnOptions};
 use crate::wire::task_file;
 use std::io::Read;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 /// Make an agent for each task: a worktree, a branch, a prompt and a row in the ledger
@@ -32,8 +31,8 @@ pub(super) struct SpawnArgs {
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
     /// How many agents to make at the same time
-    #[arg(long, short = 'j', default_value = "4", value_name = "N")]
-    jobs: NonZeroUsize,
+    #[arg(long, short = 'j', default_value_t = 4, value_name = "N", value_parser = super::run::at_least_one)]
+    jobs: usize,
     /// Leave the default denylist out; refused for roles that edit
     #[arg(long)]
     no_default_deny: bool,
@@ -82,7 +81,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs) -> Result<Exit> {
     }
     spawn::sweep(ctx)?;
     let mut exit = Exit::Yes;
-    spawn::execute_all(ctx, plans, args.jobs.get(), &mut |result| {
+    spawn::execute_all(ctx, plans, args.jobs, &mut |result| {
         match result {
             Ok(report) => {
                 if ui.format() == Format::Text {

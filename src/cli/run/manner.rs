@@ -1,7 +1,7 @@
 //! The options of `git agent run` that say how the caller takes part.
 
+use super::target::at_least_one;
 use crate::error::{Code, Error, Result};
-use std::num::NonZeroUsize;
 
 /// How many run at the same time when nobody says.
 const JOBS: usize = 4;
@@ -13,8 +13,8 @@ pub(super) struct Manner {
     #[arg(long, short, conflicts_with = "jobs")]
     background: bool,
     /// How many to run at the same time when there are several
-    #[arg(long, short, value_name = "N")]
-    jobs: Option<NonZeroUsize>,
+    #[arg(long, short, value_name = "N", value_parser = at_least_one)]
+    jobs: Option<usize>,
     /// Show neither the command's output nor the report
     #[arg(long, short)]
     pub(super) quiet: bool,
@@ -45,7 +45,7 @@ impl Manner {
             )
             .hint("to start several, run git agent run --background for each")),
             (true, _) => Ok(Way::Background),
-            (false, Some(jobs)) => Ok(Way::Together { jobs: jobs.get() }),
+            (false, Some(jobs)) => Ok(Way::Together { jobs }),
             (false, None) if several => Ok(Way::Together { jobs: JOBS }),
             (false, None) => Ok(Way::Plain),
         }
