@@ -124,7 +124,11 @@ fn impossible_worktrees_are_refused_and_leave_nothing() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(said.contains(&format!("error[{code}]")), "{said}");
     };
-    for name in ["..", "../x", "/tmp/x", "", "-x", "a b"] {
+    let ours = ["verify-0123abcd", "agent-0123abcd"];
+    for name in ["..", "../x", "/tmp/x", "", "-x", "a b"]
+        .iter()
+        .chain(&ours)
+    {
         refused(create(&main, name), "path-invalid");
     }
     refused(

@@ -74,3 +74,79 @@ fn nobodys_commands_run_on_rejected_work() {
     assert_eq!(codes(&report), ["scope.not-in-whitelist"]);
     assert!(!agent.repo.path().join("ran").exists());
 }
+
+/// Where the check commands of the agent would run.
+fn place_of_checks(agent: &Agent) -> std::path::PathBuf {
+    let name = format!("verify-{}", &agent.id[..8]);
+    agent.worktree.with_file_name(name)
+}
+
+#[test]
+fn a_worktree_of_somebody_else_in_the_place_of_the_checks_stays() {
+    let agent = with_checks(r#"["true"]"#);
+    let place = place_of_checks(&agent);
+    let path = place.to_str().expect("UTF-8");
+    let refused = || {
+        let output = agent.run(&[]);
+        super::refused(&output, "path-exists", 3);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains(path), "{said}");
+        let precious = std::fs::read_to_string(place.join("precious.txt"));
+        assert_eq!(precious.expect("kept"), "precious\n");
+    };
+    let precious = || std::fs::write(place.join("precious.txt"), "precious\n").expect("write");
+
+    std::fs::create_dir(&place).expect("a directory");
+    precious();
+    refused();
+    std::fs::remove_dir_all(&place).expect("removed");
+
+    agent
+        .repo
+        .git(["worktree", "add", "--quiet", "-b", "mine", path]);
+    precious();
+    refused();
+    agent
+        .repo
+        .git(["worktree", "lock", "--reason", "mine", path]);
+    refused();
+    let listed = agent.repo.git(["worktree", "list", "--porcelain"]);
+    assert!(listed.contains("locked mine"), "{listed}");
+
+    let elsewhere = place.with_file_name("elsewhere");
+    let elsewhere = elsewhere.to_str().expect("UTF-8");
+    agent
+        .repo
+        .git(["worktree", "move", "-f", "-f", path, elsewhere]);
+    super::refused(&agent.run(&[]), "path-exists", 3);
+    agent
+        .repo
+        .git(["worktree", "remove", "-f", "-f", elsewhere]);
+    assert_eq!(agent.verify(&[])["verdict"], "accept");
+    nothing_is_left(&agent);
+}
+
+#[test]
+fn what_a_killed_verify_left_makes_way_unless_somebody_works_in_it() {
+    let agent = with_checks(r#"["true"]"#);
+    let place = place_of_checks(&agent);
+    let path = place.to_str().expect("UTF-8");
+    let left = || {
+        agent
+            .repo
+            .git(["worktree", "add", "--quiet", "--detach", path]);
+        let reason = "git-agent verify";
+        agent
+            .repo
+            .git(["worktree", "lock", "--reason", reason, path]);
+    };
+    left();
+    assert_eq!(agent.verify(&[])["verdict"], "accept");
+    nothing_is_left(&agent);
+
+    left();
+    crate::support::git_in(&place, ["switch", "--quiet", "-c", "mine"]);
+    agent.write("src/three.rs", "");
+    super::refused(&agent.run(&[]), "path-exists", 3);
+    assert!(place.join("README.md").exists());
+}

@@ -19,15 +19,15 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
     let mut found = Vec::new();
     for short in candidates(ctx, survey)? {
         let place = Place::of(ctx, &short)?;
-        if !is_left(ctx, &place, &short) {
+        let is_left = is_left(ctx, &place)? && alone(ctx, &short).is_ok();
+        if !is_left {
             continue;
         }
         let path = place.path.display();
         let what = format!("{path} is what a killed verify of agent {short} left");
-        let log = fs::read_to_string(place.admin_dir.join("logs/HEAD")).unwrap_or_default();
-        found.push(match log.lines().count() {
-            0 | 1 => Finding::curable(Sign::VerifyLeft, what, move |ctx| clear(ctx, &short)),
-            _ => Finding::report(
+        found.push(match place.has_moved() {
+            false => Finding::curable(Sign::VerifyLeft, what, move |ctx| clear(ctx, &short)),
+            true => Finding::report(
                 Sign::VerifyLeft,
                 format!("{what}, and its HEAD has moved since"),
                 format!(
@@ -52,14 +52,11 @@ fn candidates(ctx: &Ctx, survey: &Survey) -> Result<BTreeSet<String>> {
         .collect())
 }
 
-/// Whether what is there is ours, and no verify is at it.
-fn is_left(ctx: &Ctx, place: &Place, short: &str) -> bool {
-    let reason = fs::read_to_string(place.admin_dir.join("locked"));
-    let is_ours = match reason {
-        Ok(reason) => reason.trim_end() == layout::VERIFY_LOCK_REASON,
-        Err(_) => !place.admin_dir.exists() && belongs_to(&place.path, &place.admin_dir),
-    };
-    is_ours && alone(ctx, short).is_ok()
+/// Whether what is there is ours: by its lock, or by leading to an admin directory that somebody removed.
+fn is_left(ctx: &Ctx, place: &Place) -> Result<bool> {
+    let is_orphan = || !place.admin_dir.exists() && belongs_to(&place.path, &place.admin_dir);
+    let is_there = place.admin_dir.exists() || place.path.join(".git").exists();
+    Ok(is_orphan() || (is_there && place.is_ours(&ctx.repo)?))
 }
 
 /// Keeps a verify of that agent away; fails while there is one. Where it has no directory there is no lock to
@@ -75,6 +72,12 @@ fn alone(ctx: &Ctx, short: &str) -> Result<Option<lock::Guard>> {
 
 fn clear(ctx: &Ctx, short: &str) -> Result<String> {
     let _alone = alone(ctx, short)?;
-    Place::of(ctx, short)?.clear(ctx.repo.common_dir())?;
+    let common = ctx.repo.common_dir();
+    let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
+    let place = Place::of(ctx, short)?;
+    if !is_left(ctx, &place)? || place.has_moved() {
+        return Ok("somebody else has taken care of it".to_owned());
+    }
+    place.remove(common)?;
     Ok("removed it".to_owned())
 }

@@ -3,7 +3,8 @@
 //! Such a request names no task, so it cannot become an agent: it gets a plain linked worktree of
 //! `HEAD` on a branch `worktree-<name>`, where Claude Code itself would put it, made by our own fast
 //! means. The one exception is a name that is an agent's (its short id, the name of its worktree, or its
-//! alias): then the answer is that agent's worktree, so that a host can be started in it.
+//! alias): then the answer is that agent's worktree, so that a host can be started in it. A name that one of ours
+//! could have, and has not, is refused: git and we would take the worktree for what it is not.
 //!
 //! Removing is left to `git worktree remove` and `git branch -d`, which refuse to lose anything: what
 //! is dirty, locked (every agent's worktree is) or not merged stays.
@@ -108,6 +109,16 @@ fn plain_worktree(ctx: &Ctx, name: &str) -> Result<PathBuf> {
             format!("`{shown}` cannot name a worktree: {rule}"),
         )
     })?;
+    let is_ours = layout::agent_of_worktree(flat.as_str())
+        .or_else(|| layout::agent_of_verify_worktree(flat.as_str()))
+        .is_some();
+    if is_ours {
+        let error = Error::new(
+            Code::PathInvalid,
+            format!("`{}` is the name of a worktree of an agent", flat.as_str()),
+        );
+        return Err(error.hint("to see the agents there are, run git agent list"));
+    }
     let path = ctx.repo.root()?.join(DIRECTORY).join(flat.as_str());
     let admin = ctx.repo.admin_dir(flat.as_str());
     if belongs_to(&path, &admin) {

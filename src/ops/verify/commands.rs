@@ -1,20 +1,21 @@
 //! The check commands, run in a worktree of the merge as it would be.
 //!
 //! The worktree stands beside those of the agents, not in the git dir, where test runners look for no
-//! tests. An OS lock per agent makes its name ours alone, so whatever is found under it was left by a
-//! killed process and is removed first.
+//! tests. An OS lock per agent keeps every other verify away from its place, so what a verify made and is
+//! still there was left by a killed one and is removed first. Anything else there is somebody's, and stays.
 
 use super::work::simulated;
 use super::{COMMAND_LIMIT, Case, VerifyOptions};
 use crate::domain::evidence::{CommandEnd, CommandRun, Commands, Evidence, Outcome};
 use crate::domain::oid::Oid;
-use crate::error::Result;
-use crate::git::populate;
-use crate::git::worktree::NewWorktree;
+use crate::error::{Code, Error, Result};
+use crate::git::worktree::{NewWorktree, belongs_to};
+use crate::git::{Repo, populate};
 use crate::ops::Ctx;
 use crate::ops::spawn::WORKTREE_DIR;
 use crate::proc::{self, End, Job};
 use crate::store::{fsx, layout, lock, trash};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Runs the commands of the policy one after the other, until one fails.
@@ -89,26 +90,93 @@ impl Place {
         })
     }
 
-    /// Removes what is there, and the directories above that were made for it alone.
-    pub(in crate::ops) fn clear(&self, common_dir: &Path) -> Result<()> {
-        // A spawn makes the same parents, and reads the list of worktrees.
-        let _spawns = lock::hold(common_dir, layout::SPAWN_LOCK)?;
+    /// Whether nothing is there but what a verify made: an admin directory with our lock, and the directory
+    /// that it and nobody else claims. One that was killed early left a directory that holds no more than the
+    /// way to an admin directory that never was.
+    ///
+    /// # Errors
+    /// `io` when the worktrees cannot be listed.
+    pub(in crate::ops) fn is_ours(&self, repo: &Repo) -> Result<bool> {
+        let linked = repo.worktrees()?.into_iter();
+        let linked = { linked }.find(|worktree| worktree.name == self.name);
+        let is_linked = belongs_to(&self.path, &self.admin_dir);
+        Ok(match linked {
+            Some(linked) => {
+                let is_elsewhere = belongs_to(&linked.path, &self.admin_dir);
+                linked.lock_reason.as_deref() == Some(layout::VERIFY_LOCK_REASON)
+                    && (is_linked || !is_there(&self.path) && !is_elsewhere)
+            }
+            None => !is_there(&self.admin_dir) && self.is_bare(is_linked),
+        })
+    }
+
+    /// Whether its HEAD is not where the verify put it: somebody worked there since.
+    pub(in crate::ops) fn has_moved(&self) -> bool {
+        let head = fs::read_to_string(self.admin_dir.join("HEAD")).unwrap_or_default();
+        let log = fs::read_to_string(self.admin_dir.join("logs/HEAD")).unwrap_or_default();
+        head.starts_with("ref: ") || log.lines().count() > 1
+    }
+
+    /// Whether the directory is absent, or holds nothing but a `.git` file that leads to our place.
+    fn is_bare(&self, is_linked: bool) -> bool {
+        let Ok(metadata) = fs::symlink_metadata(&self.path) else {
+            return true;
+        };
+        let is_empty = || {
+            let mut entries = fs::read_dir(&self.path).into_iter().flatten();
+            entries.all(|entry| entry.is_ok_and(|entry| is_linked && entry.file_name() == ".git"))
+        };
+        metadata.is_dir() && is_empty()
+    }
+
+    /// Removes what is there, which the caller knows to be ours, and the directories above that were made for
+    /// it alone. The caller holds the lock of spawns, which make the same parents.
+    pub(in crate::ops) fn remove(&self, common_dir: &Path) -> Result<()> {
         for directory in [&self.path, &self.admin_dir] {
-            if directory.exists() {
+            if is_there(directory) {
                 trash::remove(common_dir, directory)?;
             }
         }
         // Others are not empty.
         for directory in self.path.ancestors().skip(1).take(2) {
-            let _ = std::fs::remove_dir(directory);
+            let _ = fs::remove_dir(directory);
         }
         Ok(())
     }
+
+    /// Removes what a killed verify left.
+    fn make_way(&self, repo: &Repo) -> Result<()> {
+        let _spawns = lock::hold(repo.common_dir(), layout::SPAWN_LOCK)?;
+        match self.is_ours(repo)? && !self.has_moved() {
+            true => self.remove(repo.common_dir()),
+            false => Err(self.taken()),
+        }
+    }
+
+    fn taken(&self) -> Error {
+        Error::new(
+            Code::PathExists,
+            format!(
+                "the check commands would run in {}, and what is there was not made for them",
+                self.path.display()
+            ),
+        )
+        .because("only what a verify itself left there is removed")
+        .hint(format!(
+            "to move it out of the way, run git worktree move -f -f {} <elsewhere>",
+            self.path.display()
+        ))
+        .hint("to see whose it is, run git worktree list --verbose")
+    }
+}
+
+fn is_there(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok()
 }
 
 /// A worktree that is gone when this is dropped.
 struct Stage<'a> {
-    common_dir: &'a Path,
+    repo: &'a Repo,
     place: Place,
 }
 
@@ -116,8 +184,8 @@ impl<'a> Stage<'a> {
     fn build(ctx: &'a Ctx, place: Place, commit: Oid) -> Result<Stage<'a>> {
         let repo = &ctx.repo;
         let common_dir = repo.common_dir();
-        place.clear(common_dir)?;
-        let stage = Stage { common_dir, place };
+        place.make_way(repo)?;
+        let stage = Stage { repo, place };
         {
             let _spawns = lock::hold(common_dir, layout::SPAWN_LOCK)?;
             repo.add_worktree(&NewWorktree {
@@ -139,11 +207,20 @@ impl<'a> Stage<'a> {
         })?;
         Ok(stage)
     }
+
+    fn tear_down(&self) -> Result<()> {
+        let common_dir = self.repo.common_dir();
+        let _spawns = lock::hold(common_dir, layout::SPAWN_LOCK)?;
+        match self.place.is_ours(self.repo)? {
+            true => self.place.remove(common_dir),
+            false => Ok(()),
+        }
+    }
 }
 
 impl Drop for Stage<'_> {
     fn drop(&mut self) {
         // What cannot be removed now is removed by the next verify of the same agent.
-        let _ = self.place.clear(self.common_dir);
+        let _ = self.tear_down();
     }
 }
