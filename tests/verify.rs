@@ -8,10 +8,14 @@ mod commands;
 mod landing;
 /// Other repositories: pruned, bare, shallow, CI.
 mod places;
+/// Files, directories and symlinks in each other's place.
+mod replaced;
 /// What was touched and where it comes from; tricks that must not work.
 mod scope;
 /// The quick look at a worktree, against git's.
 mod survey;
+/// What git does not look into.
+mod unseen;
 /// The verdict itself: recorded, repeated, cached.
 mod verdict;
 

@@ -31,8 +31,10 @@ pub struct Evidence {
     pub tracked: CaseIndex,
     /// The six files as they were found, in order.
     pub bundle: Vec<Artefact>,
-    /// The worktree; `None` when there is none here.
+    /// The worktree; `None` when there is none here, or nobody looked.
     pub worktree: Option<WorktreeFacts>,
+    /// Whether a commit was named to be judged, so that nobody looked for a worktree.
+    pub commit_named: bool,
     /// How the work would land; absent for an agent without a branch.
     pub landing: Option<Landing>,
     /// The check commands.
@@ -133,6 +135,10 @@ pub struct WorktreeFacts {
     pub nested: Vec<Vec<u8>>,
 }
 
+    /// Submodules with files that no commit of theirs holds.
+    pub submodules: Vec<Vec<u8>>,
+    /// Directories that could not be read.
+    pub unreadable: Vec<Vec<u8>>,
 /// How the work would land on the base branch as it is now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Landing {

@@ -78,7 +78,9 @@ codes! {
     WorktreeUnlinked, "worktree.unlinked", Error, "The worktree's .git file does not lead back to its admin directory.";
     WorktreeHooks, "worktree.hooks", Error, "The git hooks of the worktree were removed or altered.";
     WorktreeNested, "worktree.nested-repository", Error, "A git repository inside the worktree hides its files.";
-    WorktreeGone, "worktree.gone", Note, "There is no worktree here, so only committed work was judged.";
+    WorktreeSubmodule, "worktree.submodule", Error, "A submodule holds files that no commit of it holds.";
+    WorktreeUnreadable, "worktree.unreadable", Error, "A directory that cannot be read hides its files.";
+    WorktreeGone, "worktree.gone", Note, "There is no worktree here, or it was not looked at, so only committed work was judged.";
     MergeConflict, "merge.conflict", Error, "The work conflicts with the base branch as it is now.";
     MergeUnrelated, "merge.unrelated", Error, "The branch and the base branch have no common ancestor.";
     MergeBaseGone, "merge.base-gone", Error, "The base branch does not exist any more.";

@@ -63,6 +63,8 @@ pub enum Reason {
     },
     /// The path is not below the worktree, or becomes so where a symlink is followed.
     Outside,
+    /// A directory whose files git does not see: a repository of its own, or one that cannot be read.
+    Unseen,
 }
 
 impl Reason {
@@ -78,6 +80,7 @@ impl Reason {
             Reason::Bundle => "bundle",
             Reason::Link { .. } => "symlink-target",
             Reason::Outside => "outside-worktree",
+            Reason::Unseen => "unseen-directory",
         }
     }
 
@@ -109,6 +112,9 @@ impl fmt::Display for Reason {
                 )
             }
             Reason::Outside => f.write_str("it is outside the agent's worktree"),
+            Reason::Unseen => f.write_str(
+                "it is a git repository of its own, or cannot be read, and no commit would hold its files",
+            ),
         }
     }
 }
@@ -152,6 +158,10 @@ impl Boundary {
             if let Decision::Denied(denied) = self.scope.decide(&twin) {
                 return Some(Reason::Alias { path: twin, denied });
             }
+        }
+        // Git names a directory only where it does not look into it.
+        if change.kind == ChangeKind::Untracked && change.path.ends_with(b"/") {
+            return Some(Reason::Unseen);
         }
         link_reason(&path, change)
     }
@@ -247,6 +257,24 @@ mod tests {
         assert_eq!(violation.map(|it| it.reason), Some(Reason::ReadOnly));
         let change = Change::named(".agent/plan.md");
         assert_eq!(reader.violation(&change, Writable, &tracked), None);
+    }
+
+    #[test]
+    fn a_directory_whose_files_git_does_not_see_is_no_work() {
+        let change = |path: &str, kind| Change {
+            kind,
+            ..Change::named(path)
+        };
+        let reason = |change: &Change| {
+            let nothing = CaseIndex::default();
+            let violation = boundary().violation(change, BundleRule::NeverCommitted, &nothing);
+            violation.map(|violation| violation.reason.code())
+        };
+        let nested = change("src/nested/", ChangeKind::Untracked);
+        assert_eq!(reason(&nested), Some("unseen-directory"));
+        let outside = change("nested/", ChangeKind::Untracked);
+        assert_eq!(reason(&outside), Some("not-in-whitelist"));
+        assert_eq!(reason(&change("src/dir/", ChangeKind::Named)), None);
     }
 
     #[test]

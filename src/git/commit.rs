@@ -13,23 +13,6 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 impl Checkout {
-    /// Brings the index up to date with the files at these paths: added, changed or gone.
-    ///
-    /// # Errors
-    /// `git-failed` when git cannot read one of them, or another process has the index.
-    pub fn stage_paths(&self, paths: &[Vec<u8>]) -> Result<()> {
-        let mut command = self.git();
-        command.args([
-            "update-index",
-            "--add",
-            "--remove",
-            "--replace",
-            "-z",
-            "--stdin",
-        ]);
-        feed(command, paths)
-    }
-
     /// Writes to `copy` an index in which these paths are as HEAD has them, and all others as staged.
     ///
     /// # Errors

@@ -1,10 +1,11 @@
 //! What an index holds as a tree, and letting it hold another one by touching only the paths that differ.
 
 use super::landing::{Checkout, FEW};
-use super::tree::Entry;
 use super::{Repo, command, commit};
 use crate::domain::oid::Oid;
 use crate::error::Result;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::Path;
 
 impl Checkout {
@@ -37,43 +38,59 @@ impl Checkout {
         if changes.len() > FEW {
             return self.stage(new);
         }
+        let paths: Vec<_> = changes.into_iter().map(|change| change.path).collect();
+        // Somebody else has the index, or it is not as it was known: the long way waits for both.
+        self.stage_from(repo, new, &paths)
+            .or_else(|_| self.stage(new))
+    }
+
+    /// Lets the index hold at these paths what a tree holds there, if anything, and leaves all others as they are.
+    /// What an index can hide of a file is uncovered by it.
+    ///
+    /// # Errors
+    /// `git-failed` while another process has the index; `repo-corrupt` when a tree is missing.
+    pub fn stage_from(&self, repo: &Repo, tree: Oid, paths: &[Vec<u8>]) -> Result<()> {
+        let mut directories: HashMap<&[u8], Files> = HashMap::new();
         let mut lines = Vec::new();
-        for change in &changes {
-            let (mode, oid) = match entry(repo, new, &change.path)? {
-                Some(entry) => (entry.mode, entry.oid),
-                None => (0, Oid::ZERO),
+        for path in paths {
+            let (directory, name) = match path.iter().rposition(|&byte| byte == b'/') {
+                Some(slash) => (&path[..slash], &path[slash + 1..]),
+                None => (&b""[..], path.as_slice()),
             };
-            lines.extend_from_slice(format!("{mode:o} {oid}\t").as_bytes());
-            lines.extend_from_slice(&change.path);
-            lines.push(0);
+            let files = match directories.entry(directory) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => new.insert(files(repo, tree, directory)?),
+            };
+            let (mode, oid) = files.get(name).copied().unwrap_or((0, Oid::ZERO));
+            let line = format!("{mode:o} {oid}\t");
+            lines.push([line.as_bytes(), path].concat());
         }
         let mut update = self.git();
         update.args(["update-index", "-z", "--index-info"]);
-        let output = command::feed(update, &lines)?;
-        match output.status.success() {
-            true => Ok(()),
-            // Somebody else has the index, or it is not as it was known: the long way waits for both.
-            false => self.stage(new),
-        }
+        commit::feed(update, &lines)
     }
 }
 
-/// What stands at a path of a tree.
-fn entry(repo: &Repo, tree: Oid, path: &[u8]) -> Result<Option<Entry>> {
-    let mut names = path.split(|&byte| byte == b'/').peekable();
+/// What a directory of a tree holds that is no directory, by name.
+type Files = HashMap<Vec<u8>, (u32, Oid)>;
+
+/// Those of the directory at a path, which may not be there.
+fn files(repo: &Repo, tree: Oid, directory: &[u8]) -> Result<Files> {
     let mut tree = tree;
-    while let Some(name) = names.next() {
+    for name in directory.split(|&byte| byte == b'/') {
+        if name.is_empty() {
+            continue;
+        }
         let entries = repo.read_tree(tree)?.into_iter();
-        let Some(found) = { entries }.find(|entry| entry.name == name) else {
-            return Ok(None);
-        };
-        if names.peek().is_none() {
-            return Ok(Some(found).filter(|entry| !entry.is_directory()));
+        let below = { entries }.find(|entry| entry.name == name && entry.is_directory());
+        match below {
+            Some(below) => tree = below.oid,
+            None => return Ok(Files::new()),
         }
-        if !found.is_directory() {
-            return Ok(None);
-        }
-        tree = found.oid;
     }
-    Ok(None)
+    let entries = repo.read_tree(tree)?.into_iter();
+    let files = { entries }.filter(|entry| !entry.is_directory());
+    Ok(files
+        .map(|entry| (entry.name, (entry.mode, entry.oid)))
+        .collect())
 }

@@ -1,7 +1,7 @@
 //! `commit`: the orchestrator commits an agent's work, as far as it is in scope.
 //!
 //! ```text
-//! staged by the agent? those paths : everything modified or untracked -> Fence -> git commit
+//! staged by the agent? those paths : everything that verify would judge -> Fence -> git commit
 //! ```
 //!
 //! Git itself commits, in the agent's worktree and with the repository's hooks. Work that was not staged
@@ -13,16 +13,16 @@ use crate::domain::agent::Move;
 use crate::domain::change::Change;
 use crate::domain::event::What;
 use crate::domain::path::Quoted;
-use crate::domain::violation::BundleRule;
+use crate::domain::violation::{BundleRule, Reason};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Repo;
-use crate::git::changes::{Staging, worktree_changes};
+use crate::git::changes::Staging;
 use crate::git::landing::{self, Checkout};
 use crate::git::trailer;
 use crate::git::worktree::belongs_to;
 use crate::ops::check::Fence;
 use crate::ops::run::record;
-use crate::ops::{Ctx, lookup};
+use crate::ops::{Ctx, lookup, verify};
 use crate::store::ledger::Ledger;
 use crate::store::{fsx, layout};
 use crate::wire::path_text::PathText;
@@ -85,9 +85,10 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
     let repo = Repo::open_git_dir(&place.git_dir)?;
     let staged = repo.staged_changes(&Staging::default())?;
     let is_staged = !staged.is_empty();
-    let changes = match is_staged {
-        true => staged,
-        false => worktree_changes(&place.top)?,
+    let (changes, work) = match is_staged {
+        true => (staged, None),
+        false => verify::work_to_commit(ctx, &fence, &place.top, &place.git_dir)
+            .map(|(changes, tree)| (changes, Some(tree)))?,
     };
     let (inside, outside) = divide(&fence, changes)?;
     if !outside.is_empty() && !in_scope_only {
@@ -113,20 +114,20 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
         &format!("Agent-Id: {}", agent.id),
     )?;
     let identities = ctx.identities()?;
-    let commit = if is_staged {
-        let index = (!outside.is_empty()).then_some(scratch.index.as_path());
-        if let Some(index) = index {
-            place.index_without(&outside, index)?;
-        }
-        place.commit(&scratch.message, index, &identities)?
-    } else {
+    let commit = if let Some(work) = work {
         let before = place.staged_tree(&ctx.repo)?;
-        place.stage_paths(&inside)?;
+        place.stage_from(&ctx.repo, work, &inside)?;
         ctx.reached("staged");
         // Nothing was staged before a hook said no, so nothing is afterwards.
         place
             .commit(&scratch.message, None, &identities)
             .inspect_err(|_| drop(place.stage(before)))?
+    } else {
+        let index = (!outside.is_empty()).then_some(scratch.index.as_path());
+        if let Some(index) = index {
+            place.index_without(&outside, index)?;
+        }
+        place.commit(&scratch.message, index, &identities)?
     };
     ctx.reached("committed");
     let tree = ctx.repo.read_commit(commit)?.tree;
@@ -196,15 +197,18 @@ fn divide(fence: &Fence<'_>, changes: Vec<Change>) -> Result<(Paths, Paths)> {
     let violations = fence.judge(&changes, BundleRule::NeverCommitted)?;
     let refused = |path: &[u8]| violations.iter().any(|violation| violation.path == path);
     let paths = changes.into_iter().map(|change| change.path);
-    // A repository inside the worktree: committing it would keep none of its files.
-    Ok(paths.partition(|path| !refused(path) && !path.ends_with(b"/")))
+    Ok(paths.partition(|path| !refused(path)))
 }
 
 fn out_of_scope(fence: &Fence<'_>, paths: &[Vec<u8>]) -> Error {
     let short = fence.agent().id.short();
     let lines: Vec<_> = paths
         .iter()
-        .map(|path| format!("  {}", Quoted(path)))
+        .map(|path| match path.ends_with(b"/") {
+            // Git names a directory only where it does not look into it.
+            true => format!("  {}: {}", Quoted(path), Reason::Unseen),
+            false => format!("  {}", Quoted(path)),
+        })
         .collect();
     Error::new(
         Code::OutOfScope,

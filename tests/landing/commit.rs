@@ -128,3 +128,69 @@ fn why_nothing_is_committed_is_said() {
     let said = describe(&output);
     assert!(said.contains("is discarded and takes no commits"), "{said}");
 }
+
+#[test]
+fn what_is_committed_is_what_verify_judges_whatever_is_ignored_since() {
+    let agent = Agent::new();
+    agent.write("src/.gitignore", "gen/\n");
+    agent.write("src/gen/o", "built\n");
+    agent.write("src/two.rs", "hidden\n");
+    let exclude = agent.repo.path().join(".git/info/exclude");
+    let before = std::fs::read_to_string(&exclude).expect("spawn wrote it");
+    std::fs::write(&exclude, format!("{before}two.rs\n")).expect("written");
+    agent.write("src/lib.rs", "changed\n");
+    agent.git(&["update-index", "--assume-unchanged", "src/lib.rs"]);
+    let judged = agent.verify(&[]);
+    assert_eq!(judged["uncommitted"], 4, "{judged}");
+    let report = answer(&agent, "commit", &["-m", "All of it"]);
+    assert_eq!(report["tree"], judged["tree"]);
+    assert_eq!(
+        agent.git(&["show", "--name-only", "--format=", "HEAD"]),
+        "src/.gitignore\nsrc/gen/o\nsrc/lib.rs\nsrc/two.rs"
+    );
+    assert_eq!(agent.git(&["status", "--porcelain"]), "");
+    assert_eq!(agent.verify(&[])["uncommitted"], 0);
+}
+
+#[test]
+fn what_is_left_out_stays_as_it_was() {
+    let agent = Agent::new();
+    agent.write("src/deep/er/two.rs", "in scope\n");
+    agent.write("src/lib.rs", "changed\n");
+    agent.write("README.md", "out of scope\n");
+    agent.write("notes/new", "out of scope\n");
+    answer(&agent, "commit", &["-m", "Mine", "--in-scope-only"]);
+    assert_eq!(
+        agent.git(&["show", "--name-only", "--format=", "HEAD"]),
+        "src/deep/er/two.rs\nsrc/lib.rs"
+    );
+    assert_eq!(
+        agent.git(&["status", "--porcelain"]),
+        " M README.md\n?? notes/"
+    );
+}
+
+#[test]
+fn a_repository_inside_the_worktree_is_named_with_the_reason() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "in scope\n");
+    crate::support::git_in(&agent.worktree, ["init", "--quiet", "src/nested"]);
+    agent.write("src/nested/file", "x");
+    let output = run(&agent, "commit", &["-m", "both"]);
+    refused(&output, "out-of-scope", 3);
+    let said = describe(&output);
+    assert!(
+        said.contains("  src/nested/: it is a git repository"),
+        "{said}"
+    );
+    let checked = agent
+        .repo
+        .agent(&["check", &agent.id, "--worktree", "--format=json"]);
+    assert_eq!(checked.status.code(), Some(1), "{}", describe(&checked));
+    let checked: serde_json::Value = serde_json::from_slice(&checked.stdout).expect("JSON");
+    assert_eq!(checked["violations"].as_array().map_or(0, Vec::len), 1);
+    assert_eq!(checked["violations"][0]["path"], "src/nested/");
+    assert_eq!(checked["violations"][0]["reason"], "unseen-directory");
+    let report = answer(&agent, "commit", &["-m", "Mine", "--in-scope-only"]);
+    assert_eq!(report["left_out"][0], "src/nested/");
+}

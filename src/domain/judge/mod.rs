@@ -18,7 +18,10 @@ pub fn judge(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
     findings.extend(scope::judge(contract, evidence));
     if let Some(history) = &evidence.history {
         findings.extend(provenance(history));
-        findings.extend(worktree(evidence.worktree.as_ref()));
+        findings.extend(match &evidence.worktree {
+            Some(facts) => worktree(facts),
+            None => vec![no_worktree(evidence.commit_named)],
+        });
     }
     findings.extend(evidence.landing.iter().flat_map(landing));
     findings.extend(commands(&evidence.commands));
@@ -62,14 +65,21 @@ fn provenance(history: &History) -> Vec<Finding> {
     findings
 }
 
-fn worktree(facts: Option<&WorktreeFacts>) -> Vec<Finding> {
-    let Some(facts) = facts else {
-        return vec![Finding::new(
-            Code::WorktreeGone,
+fn no_worktree(commit_named: bool) -> Finding {
+    let (message, fix) = match commit_named {
+        true => (
+            "a commit was named, so no worktree was looked at and only committed work was judged",
+            "to judge uncommitted work as well, run verify without --tip and --ci",
+        ),
+        false => (
             "there is no worktree here, so only committed work was judged",
             "to judge uncommitted work as well, run verify where the worktree is",
-        )];
+        ),
     };
+    Finding::new(Code::WorktreeGone, message, fix)
+}
+
+fn worktree(facts: &WorktreeFacts) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !facts.linked {
         findings.push(Finding::new(
@@ -115,6 +125,28 @@ fn worktree(facts: Option<&WorktreeFacts>) -> Vec<Finding> {
                 Quoted(path)
             ),
             "remove the directory, or its .git",
+        )
+        .on(path)
+    }));
+    findings.extend(facts.submodules.iter().map(|path| {
+        Finding::new(
+            Code::WorktreeSubmodule,
+            format!(
+                "the submodule {} holds files that no commit of it holds, and landing would leave them behind",
+                Quoted(path)
+            ),
+            "commit them in the submodule, or remove them",
+        )
+        .on(path)
+    }));
+    findings.extend(facts.unreadable.iter().map(|path| {
+        Finding::new(
+            Code::WorktreeUnreadable,
+            format!(
+                "{} cannot be read, so nobody knows what is in it",
+                Quoted(path)
+            ),
+            "run chmod u+rwx on the directory",
         )
         .on(path)
     }));

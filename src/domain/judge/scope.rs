@@ -35,6 +35,7 @@ fn code(reason: &Reason) -> Code {
         Reason::Bundle => Code::ScopeBundle,
         Reason::Link { .. } => Code::ScopeSymlinkTarget,
         Reason::Outside => Code::ScopeOutsideWorktree,
+        Reason::Unseen => Code::WorktreeNested,
     }
 }
 

@@ -74,8 +74,13 @@ impl Index {
 
     /// Whether some entry is a submodule.
     pub(in crate::git) fn has_submodules(&self) -> bool {
-        let mut entries = self.entries.iter();
-        entries.any(|entry| entry.content.0 == tree::GITLINK)
+        self.submodules().next().is_some()
+    }
+
+    /// The paths of the submodules.
+    pub(in crate::git) fn submodules(&self) -> impl Iterator<Item = &[u8]> {
+        let links = { self.entries.iter() }.filter(|entry| entry.content.0 == tree::GITLINK);
+        links.map(|entry| self.path(entry))
     }
 
     /// All of it, as the new side of a comparison, with its tree where that is known.

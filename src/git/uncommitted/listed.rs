@@ -1,11 +1,14 @@
 //! What git lists when it looks at everything.
 
+use super::update::is_beyond_symlink;
 use super::{Source, git, write_rules};
 use crate::error::Result;
 use crate::git::command;
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::process::Output;
 
 /// What git lists, by what has to be done about it.
 #[derive(Default)]
@@ -20,6 +23,8 @@ pub(super) struct Listed {
     pub(super) unmerged: Vec<Vec<u8>>,
     /// Directories that are repositories of their own, with a slash at the end.
     pub(super) nested: Vec<Vec<u8>>,
+    /// Directories that git could not look into.
+    pub(super) unreadable: Vec<Vec<u8>>,
 }
 
 impl Listed {
@@ -44,6 +49,30 @@ impl Listed {
         }
         self.unmerged.dedup();
     }
+
+    /// Adds what is neither tracked nor ignored, in these places or everywhere.
+    ///
+    /// # Errors
+    /// As [`list`].
+    pub(super) fn read_untracked(
+        &mut self,
+        source: &Source<'_>,
+        names: Option<&[Vec<u8>]>,
+    ) -> Result<()> {
+        let output = untracked(source, names)?;
+        self.read(source, &output.stdout);
+        // Git passes over such a directory and says so beside its answer.
+        let lines = output.stderr.split(|&byte| byte == b'\n');
+        self.unreadable.extend(lines.filter_map(not_opened));
+        Ok(())
+    }
+
+    /// Whether a path is in a directory that could not be looked into, so that nobody knows what became of it.
+    pub(super) fn is_hidden_by_directory(&self, path: &[u8]) -> bool {
+        self.unreadable
+            .iter()
+            .any(|directory| path.starts_with(directory))
+    }
 }
 
 /// Two children at once: one looks at every file that is tracked, the other at every directory.
@@ -61,19 +90,25 @@ pub(super) fn list(source: &Source<'_>) -> Result<Listed> {
         "--modified",
     ]);
     let tracked = command::start(tracked)?;
-    let untracked = untracked(source, None);
-    let tracked = tracked.successful();
-    let output = [untracked?, tracked?].concat();
     let mut listed = Listed::default();
-    listed.read(source, &output);
+    let untracked = listed.read_untracked(source, None);
+    let tracked = tracked.successful();
+    untracked?;
+    let tracked = tracked?;
+    listed.read(source, &tracked);
+    // Here git follows a symlink to a file that is not the tracked one; `git status` does not.
+    let mut known = HashMap::new();
+    for entry in tracked.split(|&byte| byte == 0) {
+        if let [b'H', b' ', path @ ..] = entry
+            && is_beyond_symlink(source.worktree, path, &mut known)
+        {
+            listed.changed.push(path.to_vec());
+        }
+    }
     Ok(listed)
 }
 
-/// What git lists of the files that are neither tracked nor ignored, in these places or everywhere.
-///
-/// # Errors
-/// As [`list`].
-pub(super) fn untracked(source: &Source<'_>, names: Option<&[Vec<u8>]>) -> Result<Vec<u8>> {
+fn untracked(source: &Source<'_>, names: Option<&[Vec<u8>]>) -> Result<Output> {
     write_rules(source, names)?;
     let mut command = git(source);
     command
@@ -87,7 +122,18 @@ pub(super) fn untracked(source: &Source<'_>, names: Option<&[Vec<u8>]>) -> Resul
                 .flatten()
                 .map(|name| OsStr::from_bytes(name)),
         );
-    command::successful(command)
+    let output = command::finish(&mut command)?;
+    match output.status.success() {
+        true => Ok(output),
+        false => Err(command::refused(&command, &output)),
+    }
+}
+
+/// The directory, with a slash at its end, that a line of git's (`dir.c`) says could not be opened.
+fn not_opened(line: &[u8]) -> Option<Vec<u8>> {
+    let rest = line.strip_prefix(b"warning: could not open directory '")?;
+    let end = rest.windows(3).rposition(|three| three == b"': ")?;
+    Some(rest[..end].to_vec())
 }
 
 fn is_there(source: &Source<'_>, path: &[u8]) -> bool {

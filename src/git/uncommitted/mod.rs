@@ -10,6 +10,8 @@
 //! (`listed`); both end in the same tree.
 
 mod listed;
+mod submodules;
+mod update;
 mod walked;
 
 use super::changes::Written;
@@ -19,9 +21,9 @@ use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use listed::Listed;
 use std::fs::{self, File};
-use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
+use update::{bring_up_to_date, update_files};
 
 /// Settings that could make git overlook a change or run something.
 const SETTINGS: &[&str] = &[
@@ -71,6 +73,10 @@ pub struct Uncommitted {
     pub unmerged: Vec<Vec<u8>>,
     /// Directories that are repositories of their own.
     pub nested: Vec<Vec<u8>>,
+    /// Submodules with files that their own commit does not hold.
+    pub submodules: Vec<Vec<u8>>,
+    /// Directories that could not be read, and so hide whatever is in them.
+    pub unreadable: Vec<Vec<u8>>,
 }
 
 /// Writes the tree of a worktree to the repository.
@@ -102,8 +108,10 @@ fn finish(source: &Source<'_>, Look { listed, staged }: Look) -> Result<Uncommit
     let is_work = |tree: &Oid| source.staged || staged != Some(*tree);
     Ok(Uncommitted {
         tree: tree.filter(is_work),
+        submodules: submodules::holding_work(source)?,
         unmerged: listed.unmerged,
         nested: listed.nested,
+        unreadable: listed.unreadable,
     })
 }
 
@@ -117,7 +125,7 @@ pub fn tree_with(source: &Source<'_>, paths: &[Vec<u8>]) -> Result<Oid> {
     // A repository inside the worktree is no part of a commit.
     let files = paths.iter().filter(|path| !path.ends_with(b"/"));
     let files: Vec<Vec<u8>> = files.cloned().collect();
-    update(source, &["--add", "--remove", "--replace"], &files)?;
+    update_files(source, &files)?;
     write_tree(source)
 }
 
@@ -182,21 +190,6 @@ fn look(source: &Source<'_>) -> Result<Look> {
     Look::by_git(source)
 }
 
-/// Puts everything that is in the worktree into the copy of the index; gives whether that changed it.
-fn bring_up_to_date(source: &Source<'_>, listed: &Listed) -> Result<bool> {
-    update(source, &["--no-assume-unchanged"], &listed.hidden)?;
-    update(source, &["--no-skip-worktree"], &listed.hidden)?;
-    let changed: Vec<Vec<u8>> = [
-        listed.hidden.as_slice(),
-        &listed.unmerged,
-        &listed.changed,
-        &listed.new,
-    ]
-    .concat();
-    update(source, &["--add", "--remove", "--replace"], &changed)?;
-    Ok(!changed.is_empty())
-}
-
 /// Copies the index to `source.index`, as it is.
 ///
 /// # Errors
@@ -220,35 +213,6 @@ pub fn copy_index(source: &Source<'_>) -> Result<()> {
             .and_then(|copy| copy.set_modified(written))
             .at("could not set the time of", source.index),
         Err(_) => Ok(()),
-    }
-}
-
-fn update(source: &Source<'_>, options: &[&str], paths: &[Vec<u8>]) -> Result<()> {
-    if paths.is_empty() {
-        return Ok(());
-    }
-    let mut command = git(source);
-    command
-        .arg("update-index")
-        .args(options)
-        .args(["-z", "--stdin"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let fail = |error| Error::io("could not run git update-index", error);
-    let mut child = command.spawn().map_err(fail)?;
-    let mut input = child.stdin.take();
-    let list: Vec<u8> = paths
-        .iter()
-        .flat_map(|path| [path, &b"\0"[..]].concat())
-        .collect();
-    // git reads the whole list before it writes anything, and one that gave up says why.
-    let _ = input.as_mut().map(|input| input.write_all(&list));
-    drop(input);
-    let output = child.wait_with_output().map_err(fail)?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(command::refused(&command, &output)),
     }
 }
 

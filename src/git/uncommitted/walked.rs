@@ -5,7 +5,7 @@
 //! date, so a doubt costs time and never truth.
 
 use super::Source;
-use super::listed::{Listed, untracked};
+use super::listed::Listed;
 use crate::error::Result;
 use crate::git::changes::{Suspects, Walk, Written};
 use std::thread;
@@ -54,7 +54,7 @@ pub(super) fn list(source: &Source<'_>, written: &Written) -> Result<Option<List
         ..Listed::default()
     };
     if !unknown.is_empty() {
-        listed.read(source, &untracked(source, Some(&unknown))?);
+        listed.read_untracked(source, Some(&unknown))?;
     }
     Ok(Some(listed))
 }

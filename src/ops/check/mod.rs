@@ -16,12 +16,13 @@ pub use fence::{Fence, Scopes, agent_here};
 pub use report::{CheckReport, ViolationReport};
 
 use crate::domain::agent::Agent;
+use crate::domain::change::{Change, ChangeKind};
 use crate::domain::oid::Oid;
 use crate::domain::violation::{BundleRule, Violation};
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::changes::{Staging, worktree_changes};
-use crate::ops::{Ctx, lookup};
+use crate::ops::{Ctx, lookup, verify};
 use crate::store::layout;
 use crate::store::ledger::Ledger;
 use fix::Fixer;
@@ -70,7 +71,7 @@ pub fn check(ctx: &Ctx, who: Option<&str>, subject: &Subject) -> Result<CheckRep
             report.add(changes.len(), &violations, &fixer);
         }
         Subject::Worktree => {
-            let changes = worktree_changes(require_top(repo)?)?;
+            let changes = worktree_work(ctx, repo, &fence)?;
             let violations = fence.judge(&changes, BundleRule::Writable)?;
             report.add(changes.len(), &violations, &fixer);
         }
@@ -120,6 +121,30 @@ fn open_elsewhere(ctx: &Ctx, agent: &Agent, subject: &Subject) -> Result<Option<
             agent.id.short()
         ))),
     }
+}
+
+/// What is staged, and what `verify` would judge that is not. Whoever has no worktree of its own is asked about
+/// this one, as git sees it.
+fn worktree_work(ctx: &Ctx, repo: &Repo, fence: &Fence<'_>) -> Result<Vec<Change>> {
+    let top = require_top(repo)?;
+    if fence.agent().branch.is_none() {
+        return worktree_changes(top);
+    }
+    let staged = repo.staged_changes(&Staging::default())?;
+    let (mut changes, _) = verify::work_to_commit(ctx, fence, top, repo.git_dir())?;
+    for change in &mut changes {
+        let is_staged = staged
+            .binary_search_by(|one| one.path.cmp(&change.path))
+            .is_ok();
+        if change.kind == ChangeKind::Added && !is_staged {
+            change.kind = ChangeKind::Untracked;
+        }
+    }
+    changes.extend(staged);
+    changes.sort_by(|one, two| one.path.cmp(&two.path));
+    // What became of a staged file in the worktree comes first, and tells more.
+    changes.dedup_by(|later, earlier| later.path == earlier.path);
+    Ok(changes)
 }
 
 /// The directories that a path may be below: the worktree where the caller stands, and for one who

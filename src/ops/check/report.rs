@@ -34,7 +34,7 @@ pub struct ViolationReport {
     /// `untracked`, `named`.
     pub change: &'static str,
     /// Why it is out of scope: `denylist`, `not-in-whitelist`, `never`, `read-only`, `bundle`,
-    /// `symlink-target`, `outside-worktree`.
+    /// `symlink-target`, `outside-worktree`, `unseen-directory`.
     pub reason: &'static str,
     /// The same as a sentence.
     pub detail: String,

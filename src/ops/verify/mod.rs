@@ -21,14 +21,14 @@ mod landing;
 mod record;
 mod report;
 mod subject;
+mod uncommitted;
 mod work;
 
 pub(in crate::ops) use bundle::{artefacts, with_bundle_commit};
 pub(in crate::ops) use commands::Place;
 pub(in crate::ops) use subject::{Place as WorktreePlace, base_of, tip_of};
-pub(in crate::ops) use work::{
-    UNFINISHED, ignore_rules, simulated, tree_to_judge, tree_with, uncommitted_tree,
-};
+pub(in crate::ops) use uncommitted::{ignore_rules, tree_with, uncommitted_tree, work_to_commit};
+pub(in crate::ops) use work::{UNFINISHED, simulated, tree_to_judge};
 
 pub use report::{
     BaseTip, CommandReport, ConflictReport, FindingReport, MergeReport, VerifyReport,
@@ -73,6 +73,13 @@ pub struct VerifyOptions {
 }
 
 /// Everything that was gathered before anything is judged.
+impl VerifyOptions {
+    /// Whether a commit is to be judged and not a worktree.
+    fn names_commit(&self) -> bool {
+        self.tip.is_some() || self.ci
+    }
+}
+
 struct Case<'r> {
     subject: Subject,
     fence: Fence<'r>,
@@ -156,6 +163,7 @@ impl Case<'_> {
 
     /// The verdict as the ledger holds it.
     fn verdict(&self, report: &VerifyReport) -> Verified {
+            options.names_commit().to_string(),
         Verified {
             accepted: report.is_accepted(),
             tip: self.subject.tip,
@@ -194,6 +202,7 @@ fn decide(ctx: &Ctx, options: &VerifyOptions, case: &Case<'_>) -> Result<VerifyR
         evidence.history = Some(history::provenance(
             ctx,
             subject,
+        commit_named: options.names_commit(),
             case.started,
             &divergence,
         )?);

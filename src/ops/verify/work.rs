@@ -1,22 +1,21 @@
 //! The agent's work as trees: what its tip holds, and what committing the rest would make of it.
 
 use super::subject::{Place, Subject};
+use super::uncommitted::snapshot;
 use crate::domain::agent::Agent;
 use crate::domain::change::Change;
 use crate::domain::evidence::WorktreeFacts;
 use crate::domain::oid::Oid;
-use crate::error::{IoContext, Result};
+use crate::error::Result;
 use crate::git::Repo;
 use crate::git::changes::Staging;
-use crate::git::ignore::Rules;
 use crate::git::objects::{Identity, NewCommit};
-use crate::git::uncommitted::{self, Uncommitted};
+use crate::git::uncommitted::Uncommitted;
 use crate::git::worktree::belongs_to;
 use crate::ops::{Ctx, hooks};
-use crate::store::{fsx, layout};
 use crate::wire::policy::Policy;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Files in an admin directory that stand for something unfinished, and git's command for it.
 pub(in crate::ops) const UNFINISHED: [(&str, &str); 6] = [
@@ -102,106 +101,6 @@ pub(in crate::ops) fn simulated(repo: &Repo, tree: Oid, parents: &[Oid]) -> Resu
     })
 }
 
-/// Removes a file when it goes out of scope.
-struct Temporary(PathBuf);
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
-/// The tree that committing everything in an agent's worktree would make, as `verify` judges it; `None`
-/// when there is nothing to commit on top of `tip`.
-pub(in crate::ops) fn uncommitted_tree(
-    ctx: &Ctx,
-    agent: &Agent,
-    tip: Oid,
-    place: &Place,
-    bundle_dir: Option<&str>,
-) -> Result<Option<Oid>> {
-    place.undisturbed(|| {
-        let own = Repo::open_git_dir(&place.admin_dir)?;
-        let staged = own.staged_changes(&Staging::default())?;
-        Ok(snapshot(ctx, agent, tip, place, bundle_dir, &own, &staged)?.tree)
-    })
-}
-
-/// The tree that committing these paths, which `git status` named, would make on top of `tip`. A third of the
-/// work of [`uncommitted_tree`], and blind to what an index can hide.
-pub(in crate::ops) fn tree_with(
-    ctx: &Ctx,
-    tip: Oid,
-    place: &Place,
-    paths: &[Vec<u8>],
-) -> Result<Oid> {
-    let scratch = layout::tmp_dir(ctx.repo.common_dir());
-    fs::create_dir_all(&scratch).at("could not make", &scratch)?;
-    let index = Temporary(fsx::unique_name(&scratch.join("index")));
-    let source = uncommitted::Source {
-        repo: &ctx.repo,
-        worktree: &place.path,
-        admin_dir: &place.admin_dir,
-        tip,
-        staged: true,
-        sparse: false,
-        rules: &Rules::default(),
-        besides: None,
-        ignore: Path::new(""),
-        index: &index.0,
-    };
-    uncommitted::tree_with(&source, paths)
-}
-
-fn snapshot(
-    ctx: &Ctx,
-    agent: &Agent,
-    tip: Oid,
-    place: &Place,
-    bundle_dir: Option<&str>,
-    own: &Repo,
-    staged: &[Change],
-) -> Result<Uncommitted> {
-    let scratch = layout::tmp_dir(ctx.repo.common_dir());
-    fs::create_dir_all(&scratch).at("could not make", &scratch)?;
-    let ignore = Temporary(fsx::unique_name(&scratch.join("ignore")));
-    let index = Temporary(fsx::unique_name(&scratch.join("index")));
-    let rules = ignore_rules(&ctx.repo, agent, bundle_dir)?;
-    uncommitted::snapshot(&uncommitted::Source {
-        repo: own,
-        worktree: &place.path,
-        admin_dir: &place.admin_dir,
-        tip,
-        staged: !staged.is_empty(),
-        sparse: own.config_bool("core.sparseCheckout")? == Some(true),
-        rules: &rules,
-        besides: bundle_dir,
-        ignore: &ignore.0,
-        index: &index.0,
-    })
-}
-
-/// The ignore rules as they were at spawn, the weakest first: what the `spawned` event names (the
-/// repository's `info/exclude`, then the user's), the base's own files, and the bundle, which nothing
-/// may bring back.
-pub(in crate::ops) fn ignore_rules(
-    repo: &Repo,
-    agent: &Agent,
-    bundle_dir: Option<&str>,
-) -> Result<Rules> {
-    let mut first = Vec::new();
-    for blob in agent.excludes.iter().rev() {
-        first.extend(repo.read_blob(*blob)?);
-        first.push(b'\n');
-    }
-    Ok(Rules {
-        first,
-        // Not kept from one time to the next: a file that holds rules could be made to hide a file.
-        tree: Some(repo.read_commit(agent.spawn_commit)?.tree),
-        ..Rules::all_but(bundle_dir)
-    })
-}
-
 fn facts(
     ctx: &Ctx,
     subject: &Subject,
@@ -231,6 +130,8 @@ fn facts(
         in_progress,
         unmerged: uncommitted.unmerged,
         nested: uncommitted.nested,
+        submodules: uncommitted.submodules,
+        unreadable: uncommitted.unreadable,
     })
 }
 

@@ -1,0 +1,145 @@
+//! What git does not look into: directories that cannot be read, submodules.
+
+use super::{Agent, codes, report};
+use crate::support::agent::{TASK, agent_command};
+use crate::support::{TestRepo, git_in, isolated};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+/// Nobody's user and group on every Linux.
+const NOBODY: &str = "65534";
+
+/// Whether files that nobody may read can be read all the same.
+fn reads_everything(directory: &Path) -> bool {
+    let probe = directory.with_file_name("probe");
+    fs::create_dir_all(&probe).expect("made");
+    fs::set_permissions(&probe, fs::Permissions::from_mode(0o000)).expect("mode");
+    fs::read_dir(&probe).is_ok()
+}
+
+/// A command of somebody who cannot read everything; `None` where nobody but such a one is here and
+/// cannot be got rid of.
+fn as_ordinary_user(agent: &Agent, arguments: &[&str]) -> Option<Command> {
+    let main = agent.repo.path();
+    let ours = agent_command(&main);
+    if !reads_everything(&main) {
+        let mut command = ours;
+        command.args(arguments);
+        return Some(command);
+    }
+    let above = main.parent().expect("a temporary directory");
+    let owner = format!("{NOBODY}:{NOBODY}");
+    let owned = Command::new("chown")
+        .args(["-R", &owner])
+        .arg(above)
+        .status();
+    let mut command = isolated("setpriv", &main);
+    command
+        .args([&format!("--reuid={NOBODY}"), &format!("--regid={NOBODY}")])
+        .args(["--clear-groups", "--"])
+        .arg(ours.get_program());
+    let mut probe = isolated("setpriv", &main);
+    let dropped = probe
+        .args([&format!("--reuid={NOBODY}"), &format!("--regid={NOBODY}")])
+        .args(["--clear-groups", "--"])
+        .arg(ours.get_program())
+        .arg("list")
+        .status();
+    let possible =
+        owned.is_ok_and(|status| status.success()) && dropped.is_ok_and(|status| status.success());
+    command.args(arguments);
+    possible.then_some(command)
+}
+
+#[test]
+fn a_directory_that_cannot_be_read_rejects() {
+    let agent = Agent::new();
+    agent.write("src/hidden/file", "x");
+    agent.write("src/two.rs", "");
+    let arguments = ["verify", &agent.id, "--format=json"];
+    let Some(mut command) = as_ordinary_user(&agent, &arguments) else {
+        return;
+    };
+    let hidden = agent.worktree.join("src/hidden");
+    fs::set_permissions(&hidden, fs::Permissions::from_mode(0o000)).expect("mode");
+    let answer = report(&command.output().expect("starts"));
+    assert_eq!(codes(&answer), ["worktree.unreadable"], "{answer}");
+    assert_eq!(answer["findings"][0]["path"], "src/hidden/");
+    let tracked = agent.worktree.join("src/bin");
+    fs::set_permissions(&tracked, fs::Permissions::from_mode(0o000)).expect("mode");
+    let answer = report(&command.output().expect("starts"));
+    assert_eq!(
+        codes(&answer),
+        ["worktree.unreadable", "worktree.unreadable"],
+        "{answer}"
+    );
+    for directory in [&hidden, &tracked] {
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).expect("mode");
+    }
+    let answer = report(&command.output().expect("starts"));
+    assert_eq!(answer["verdict"], "accept", "{answer}");
+}
+
+/// An agent whose worktree has the submodule `src/sub` checked out.
+fn with_submodule() -> Agent {
+    let repo = TestRepo::with_commit();
+    let inner = repo.path().with_file_name("inner");
+    fs::create_dir(&inner).expect("made");
+    git_in(&inner, ["init", "--quiet"]);
+    fs::write(inner.join("file"), "content\n").expect("written");
+    git_in(&inner, ["add", "file"]);
+    git_in(&inner, ["commit", "--quiet", "-m", "inner"]);
+    let allow = ["-c", "protocol.file.allow=always"];
+    let add = [
+        "submodule",
+        "--quiet",
+        "add",
+        inner.to_str().expect("UTF-8"),
+        "src/sub",
+    ];
+    repo.git([&allow[..], &add].concat());
+    repo.commit_all("a submodule");
+    let agent = Agent::spawned_in(repo, TASK);
+    agent.write("src/two.rs", "");
+    agent
+}
+
+fn populate(agent: &Agent) {
+    let allow = ["-c", "protocol.file.allow=always"];
+    let update = ["submodule", "--quiet", "update", "--init"];
+    agent.git(&[&allow[..], &update].concat());
+}
+
+#[test]
+fn files_in_a_submodule_are_not_left_behind_unseen() {
+    let agent = with_submodule();
+    assert_eq!(agent.codes(), [""; 0], "an empty directory");
+    fs::write(agent.worktree.join("src/sub/stray"), "x").expect("written");
+    assert_eq!(
+        agent.codes(),
+        ["worktree.submodule"],
+        "no submodule is there"
+    );
+    fs::remove_file(agent.worktree.join("src/sub/stray")).expect("removed");
+    populate(&agent);
+    assert_eq!(agent.codes(), [""; 0], "a clean submodule");
+
+    let inside = agent.worktree.join("src/sub");
+    fs::write(inside.join("new"), "x").expect("written");
+    git_in(&inside, ["config", "status.showUntrackedFiles", "no"]);
+    let answer = agent.verify(&[]);
+    assert_eq!(codes(&answer), ["worktree.submodule"]);
+    assert_eq!(answer["findings"][0]["path"], "src/sub");
+    fs::remove_file(inside.join("new")).expect("removed");
+    fs::write(inside.join("file"), "changed\n").expect("written");
+    assert_eq!(agent.codes(), ["worktree.submodule"]);
+    git_in(&inside, ["add", "file"]);
+    assert_eq!(agent.codes(), ["worktree.submodule"]);
+    // The new commit is a change of the path itself, which is in scope.
+    git_in(&inside, ["commit", "--quiet", "-m", "changed"]);
+    let answer = agent.verify(&[]);
+    assert_eq!(answer["verdict"], "accept", "{answer}");
+    assert_eq!(answer["uncommitted"], 2);
+}
