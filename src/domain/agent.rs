@@ -8,20 +8,25 @@
 //! ```
 //!
 //! `deferred` is a mark on done and failed. The fold is total: whatever lines a row holds, it gives an
-//! agent, and an order that cannot have happened (two clones decided differently, somebody edited the
-//! note) gives an agent that says so in [`Agent::irregular`]. What landed, landed: `merged` wins over
+//! agent, and an order that cannot have happened (somebody edited the note, two clones decided what does not go
+//! together) gives an agent that says so in [`Agent::irregular`]. What landed, landed: `merged` wins over
 //! everything.
+//!
+//! Events that follow the same one were written by two who did not know of each other. Where they settle the
+//! agent, the same twice changes nothing, and of `done` and `failed` the later one stands.
 
 mod state;
 
 pub use state::{Move, State};
 
-use super::event::{Base, Event, Isolation, Spawning, Verified, What};
+use super::event::{Base, Event, Isolation, Spawned, Spawning, Verified, What};
 use super::id::{AgentId, AgentName};
 use super::oid::Oid;
 use super::run::Run;
 use crate::error::{Code, Error, Result};
 use chrono::{DateTime, Utc};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 /// The fold of one row of the ledger. What only the `spawning` event says is absent from a row that
 /// lost it.
@@ -75,6 +80,8 @@ pub struct Agent {
     pub updated: DateTime<Utc>,
     /// What is impossible about its history, one sentence each.
     pub irregular: Vec<String>,
+    /// Whether that is about how it began, so that nobody knows what binds it.
+    pub origin_in_doubt: bool,
 }
 
 impl Agent {
@@ -87,14 +94,29 @@ impl Agent {
         let first = own.next()?;
         let mut agent = Agent::blank(id, spawn_commit, first.at.time());
         if !matches!(first.what, What::Spawning(_)) {
-            agent.irregular.push(format!(
+            agent.doubt_origin(format!(
                 "it begins with `{}`, not with `spawning`",
                 first.what.kind()
             ));
         }
-        agent.apply(first, true);
+        agent.apply(first, true, None);
+        // Where the agent stood when an event was first followed by another.
+        let mut forks: HashMap<&str, State> = HashMap::new();
         for event in own {
-            agent.apply(event, false);
+            let before = agent.state;
+            let fork = match event
+                .previous
+                .as_deref()
+                .map(|previous| forks.entry(previous))
+            {
+                Some(Entry::Occupied(entry)) => Some(*entry.get()),
+                Some(Entry::Vacant(entry)) => {
+                    entry.insert(before);
+                    None
+                }
+                None => None,
+            };
+            agent.apply(event, false, fork);
         }
         Some(agent)
     }
@@ -148,10 +170,17 @@ impl Agent {
             started: time,
             updated: time,
             irregular: Vec::new(),
+            origin_in_doubt: false,
         }
     }
 
-    fn apply(&mut self, event: &Event, first: bool) {
+    fn doubt_origin(&mut self, sentence: String) {
+        self.irregular.push(sentence);
+        self.origin_in_doubt = true;
+    }
+
+    /// `fork` is where the agent stood when the event before this one was first followed by another.
+    fn apply(&mut self, event: &Event, first: bool, fork: Option<State>) {
         self.updated = self.updated.max(event.at.time());
         self.ran(event);
         let Some(step) = self.step(&event.what) else {
@@ -159,18 +188,23 @@ impl Agent {
                 self.born(facts);
             }
             if matches!(event.what, What::Spawning(_)) && !first {
-                self.irregular
-                    .push(format!("`spawning` came while it was {}", self.state));
+                self.doubt_origin(format!("`spawning` came while it was {}", self.state));
             }
             return;
         };
         let mut next = self.state.after(step);
         if next.is_none() {
-            self.irregular.push(format!(
-                "`{}` came while it was {}",
-                event.what.kind(),
-                self.state
-            ));
+            next = fork.and_then(|fork| self.state.after_fork(fork, step));
+            if next == Some(self.state) {
+                return;
+            }
+        }
+        if next.is_none() {
+            let sentence = format!("`{}` came while it was {}", event.what.kind(), self.state);
+            match &event.what {
+                What::Spawned(facts) if !self.knows(facts) => self.doubt_origin(sentence),
+                _ => self.irregular.push(sentence),
+            }
         }
         if step == Move::Merge {
             // A fact of the outside world stands even where the row's order denies it.
@@ -186,9 +220,17 @@ impl Agent {
         // Judging the same work again decides nothing.
         let is_judged = matches!(step, Move::Accept | Move::Reject);
         self.deferred = step == Move::Defer || (self.deferred && is_judged);
-        if step == Move::Start || step == Move::Reopen {
+        // Whoever declares it failed beside a verdict has seen something that the judge has not.
+        if matches!(step, Move::Start | Move::Reopen | Move::Fail) {
             self.verdict = None;
         }
+    }
+
+    /// Whether this is what was said before about what binds the agent.
+    fn knows(&self, facts: &Spawned) -> bool {
+        self.policy == Some(facts.policy)
+            && self.spec_sha.as_ref() == Some(&facts.spec_sha)
+            && self.excludes == facts.excludes
     }
 
     /// The move that an event makes; `None` for those that change no state.

@@ -44,8 +44,10 @@ pub struct Evidence {
 /// What is wrong with a row of the ledger.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LedgerFacts {
-    /// What cannot have happened, one sentence each.
+    /// What cannot have happened, one sentence each, where that puts in doubt what binds the agent.
     pub irregular: Vec<String>,
+    /// The same where it does not: two who did not know of each other settled it differently.
+    pub disorder: Vec<String>,
     /// How many lines name a line before them that is not there.
     pub broken_links: usize,
 }
@@ -133,12 +135,12 @@ pub struct WorktreeFacts {
     pub hooks: Vec<String>,
     /// Directories that are repositories of their own and no submodules.
     pub nested: Vec<Vec<u8>>,
-}
-
     /// Submodules with files that no commit of theirs holds.
     pub submodules: Vec<Vec<u8>>,
     /// Directories that could not be read.
     pub unreadable: Vec<Vec<u8>>,
+}
+
 /// How the work would land on the base branch as it is now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Landing {

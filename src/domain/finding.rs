@@ -88,7 +88,8 @@ codes! {
     CommandFailed, "commands.failed", Error, "A check command failed in the merged tree.";
     CommandTimedOut, "commands.timed-out", Error, "A check command took too long.";
     CommandsSkipped, "commands.skipped", Note, "The check commands were not run.";
-    LedgerIrregular, "ledger.irregular", Error, "The agent's row tells a history that cannot have happened.";
+    LedgerIrregular, "ledger.irregular", Error, "The agent's row does not say how the agent began, or says it twice.";
+    LedgerDisorder, "ledger.disorder", Note, "The agent's row holds events in an order that cannot have happened.";
     LedgerChain, "ledger.chain", Error, "Lines of the agent's row were changed or removed.";
 }
 

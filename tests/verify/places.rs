@@ -1,5 +1,5 @@
 use super::{Agent, codes, refused, report, run_in};
-use crate::support::agent::agent_command;
+use crate::support::agent::{agent_command, describe};
 use crate::support::{git_in, git_output};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -61,6 +61,119 @@ fn a_bare_clone_can_judge_a_branch() {
     ));
     assert_eq!(answer["verdict"], "accept", "{answer}");
     assert_eq!(codes(&answer), ["worktree.gone"]);
+}
+
+#[test]
+fn a_worktree_that_nobody_looked_at_is_not_said_to_be_gone() {
+    let agent = finished();
+    let message = |arguments: &[&str]| {
+        let answer = agent.verify(arguments);
+        assert_eq!(codes(&answer), ["worktree.gone"], "{answer}");
+        let message = answer["findings"][0]["message"].as_str();
+        message.expect("a message").to_owned()
+    };
+    let named = message(&["--tip", &agent.branch]);
+    assert!(named.contains("a commit was named"), "{named}");
+    let path = agent.worktree.to_str().expect("UTF-8");
+    agent.repo.git(["worktree", "unlock", path]);
+    agent.repo.git(["worktree", "remove", "--force", path]);
+    let gone = message(&[]);
+    assert!(gone.contains("there is no worktree here"), "{gone}");
+    assert_eq!(message(&["--tip", &agent.branch]), named);
+}
+
+/// Says something about the agent in another clone.
+fn say(clone: &Path, arguments: &[&str]) {
+    let output = agent_command(clone).args(arguments).output();
+    let output = output.expect("starts");
+    assert!(output.status.success(), "{}", describe(&output));
+}
+
+/// Unites the ledger of the repository with that of a clone, as a user's git does it.
+fn unite(agent: &Agent, clone: &Path) {
+    let main = agent.repo.path();
+    let from = clone.to_str().expect("UTF-8");
+    let theirs = "refs/notes/clone/agents";
+    let notes = format!("+refs/notes/agents:{theirs}");
+    git_in(&main, ["fetch", "--quiet", from, &notes]);
+    let merge = ["notes", "--ref=agents", "merge", "--quiet"];
+    git_in(
+        &main,
+        [&merge[..], &["-s", "cat_sort_uniq", theirs]].concat(),
+    );
+}
+
+fn marks(agent: &Agent) -> usize {
+    let shown = agent.repo.agent_json(&["show", &agent.id]);
+    shown["irregular"].as_array().map_or(0, Vec::len)
+}
+
+#[test]
+fn what_two_clones_said_without_each_other_is_no_tampering() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "");
+    agent.commit("two");
+    let path = clone(&agent, &[]);
+    // Both after the same event: judged here, and declared there.
+    assert_eq!(agent.verify(&[])["verdict"], "accept");
+    say(&path, &["done", &agent.id, "-m", "It is done"]);
+    say(&path, &["defer", &agent.id, "-m", "Not today"]);
+    unite(&agent, &path);
+    assert_eq!(marks(&agent), 0);
+    let answer = agent.verify(&[]);
+    assert_eq!(answer["verdict"], "accept", "{answer}");
+    assert_eq!(codes(&answer), [""; 0]);
+    let landed = agent.repo.agent_json(&["merge", &agent.id]);
+    assert_eq!(landed["verdict"], "merged");
+}
+
+#[test]
+fn decisions_that_do_not_go_together_are_told_and_do_not_reject() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "");
+    agent.commit("two");
+    let path = clone(&agent, &[]);
+    assert_eq!(agent.verify(&[])["verdict"], "accept");
+    say(
+        &agent.repo.path(),
+        &["reject", &agent.id, "-m", "Not wanted"],
+    );
+    say(&path, &["done", &agent.id, "-m", "It is done"]);
+    say(&path, &["defer", &agent.id, "-m", "Not today"]);
+    unite(&agent, &path);
+    assert_eq!(marks(&agent), 2, "done and deferred after it was rejected");
+    let answer = agent.verify(&[]);
+    assert_eq!(answer["verdict"], "accept", "{answer}");
+    assert_eq!(codes(&answer), ["ledger.disorder"; 2]);
+}
+
+#[test]
+fn a_row_that_doctor_mended_is_acceptable_again() {
+    let agent = finished();
+    let spawn = format!("main..{}", agent.branch);
+    let spawn = agent.repo.git(["rev-list", "--reverse", &spawn]);
+    let spawn = spawn.lines().next().expect("the spawn commit");
+    let row = agent.repo.git(["notes", "--ref=agents", "show", spawn]);
+    let (before, verdict) = row.rsplit_once('\n').expect("several lines");
+    assert!(verdict.contains("\"verified\""), "{verdict}");
+    // Somebody's rewrite drops the verdict, and the next line follows the one before it.
+    let rewrite = [
+        "notes",
+        "--ref=agents",
+        "add",
+        "--force",
+        "-m",
+        before,
+        spawn,
+    ];
+    agent.repo.git(rewrite);
+    say(&agent.repo.path(), &["done", &agent.id, "-m", "It is done"]);
+    let doctor = agent.repo.agent(&["doctor", "--fix"]);
+    let mended = agent.repo.git(["notes", "--ref=agents", "show", spawn]);
+    assert!(mended.contains(verdict), "{}", describe(&doctor));
+    let answer = agent.verify(&[]);
+    assert_eq!(answer["verdict"], "accept", "{answer}");
+    assert_eq!(codes(&answer), [""; 0]);
 }
 
 #[test]

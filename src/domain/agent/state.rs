@@ -77,6 +77,18 @@ impl State {
             _ => None,
         }
     }
+
+    /// The state that `step` leads to from here where it is not legal, but was in `fork`, where those who took it
+    /// and those who came here parted; `None` when the two do not go together.
+    pub(super) fn after_fork(self, fork: State, step: Move) -> Option<State> {
+        let then = fork.after(step)?;
+        let is_settling = matches!(step, Move::Done | Move::Fail);
+        let is_settled = matches!(self, State::Done | State::Failed);
+        match then == self {
+            true => (step != Move::Ready).then_some(self),
+            false => (is_settling && is_settled).then_some(then),
+        }
+    }
 }
 
 impl fmt::Display for State {

@@ -1,7 +1,7 @@
 //! The fold by cases, and its totality by properties.
 
 use super::*;
-use crate::domain::event::{Exited, Spawned, Started};
+use crate::domain::event::{Exited, Started};
 use crate::domain::stamp::Stamp;
 use proptest::prelude::*;
 
@@ -109,7 +109,7 @@ const WORDS: [&str; 18] = [
     "levitated",
 ];
 
-fn fold<'a>(words: impl IntoIterator<Item = &'a str>) -> Option<Agent> {
+fn events<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<Event> {
     let mut last = None;
     let mut events = Vec::new();
     for word in words {
@@ -123,7 +123,11 @@ fn fold<'a>(words: impl IntoIterator<Item = &'a str>) -> Option<Agent> {
             what: what(word),
         });
     }
-    Agent::fold(SPAWN, &events)
+    events
+}
+
+fn fold<'a>(words: impl IntoIterator<Item = &'a str>) -> Option<Agent> {
+    Agent::fold(SPAWN, &events(words))
 }
 
 /// Folds the words after a complete spawn.
@@ -181,6 +185,68 @@ fn impossible_orders_are_marked() {
     check("done rejected accepted", Rejected, false, 1);
     check("spawning", Running, false, 1);
     check("spawned", Running, false, 1);
+}
+
+/// Folds the words after a complete spawn, all of them written after the same event.
+#[track_caller]
+fn check_fork(words: &str, state: State, deferred: bool, irregular: usize) -> Agent {
+    let all = ["spawning", "spawned"].into_iter();
+    let mut events = events(all.chain(words.split_whitespace()));
+    for event in &mut events[2..] {
+        event.previous = Some("the spawn".into());
+    }
+    let agent = Agent::fold(SPAWN, &events).expect("a row");
+    let got = (agent.state, agent.deferred, agent.irregular.len());
+    assert_eq!(got, (state, deferred, irregular), "{words}");
+    assert!(!agent.origin_in_doubt, "{words}");
+    agent
+}
+
+#[test]
+fn what_two_settled_without_knowing_of_each_other_is_settled() {
+    use State::{Discarded, Done, Failed, Merged, Running};
+    let first = check_fork("done done", Done, false, 0);
+    assert_eq!(first.summary.as_deref(), Some("done"));
+    check_fork("done failed", Failed, false, 0);
+    check_fork("failed done", Done, false, 0);
+    check_fork("accepted done", Done, false, 0);
+    check_fork("done accepted", Done, false, 0);
+    let doubted = check_fork("accepted failed", Failed, false, 0);
+    assert_eq!(doubted.verdict, None, "a verdict that somebody contradicts");
+    check_fork("failed failed done", Done, false, 0);
+    check_fork("discarded discarded", Discarded, false, 0);
+    check_fork("done started", Running, false, 0);
+    // These do not go together.
+    check_fork("discarded done", Discarded, false, 1);
+    check_fork("done merged failed", Merged, false, 1);
+    check_fork("done rejected", State::Rejected, false, 0);
+    check_fork("done rejected done", State::Rejected, false, 1);
+}
+
+#[test]
+fn a_second_beginning_puts_in_doubt_what_binds() {
+    let doubted = |words: &[&str]| {
+        let agent = fold(words.iter().copied()).expect("a row");
+        (agent.irregular.len(), agent.origin_in_doubt)
+    };
+    assert_eq!(
+        doubted(&["spawning", "spawned", "done", "done"]),
+        (1, false)
+    );
+    assert_eq!(doubted(&["spawning", "spawned", "spawned"]), (1, false));
+    assert_eq!(doubted(&["spawning", "spawned", "spawning"]), (1, true));
+    assert_eq!(doubted(&["spawned", "done"]), (1, true));
+    let mut events = events(["spawning", "spawned", "spawned"]);
+    for previous in [None, Some("the same".to_owned())] {
+        let What::Spawned(facts) = &mut events[2].what else {
+            panic!("a spawned event");
+        };
+        facts.policy = TREE;
+        events[1].previous.clone_from(&previous);
+        events[2].previous = previous;
+        let agent = Agent::fold(SPAWN, &events).expect("a row");
+        assert!(agent.origin_in_doubt, "another policy");
+    }
 }
 
 #[test]

@@ -241,6 +241,10 @@ fn ledger(facts: &LedgerFacts) -> Vec<Finding> {
         .iter()
         .map(|sentence| Finding::new(Code::LedgerIrregular, sentence.clone(), look))
         .collect();
+    findings.extend(
+        { facts.disorder.iter() }
+            .map(|sentence| Finding::new(Code::LedgerDisorder, sentence.clone(), look)),
+    );
     if facts.broken_links > 0 {
         findings.push(Finding::new(
             Code::LedgerChain,

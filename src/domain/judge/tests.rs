@@ -158,7 +158,7 @@ fn every_touched_path_is_judged_once_per_reason() {
 #[test]
 fn provenance_worktree_and_ledger_have_their_codes() {
     type Spoil = fn(&mut Evidence);
-    let cases: [(Spoil, &str); 10] = [
+    let cases: [(Spoil, &str); 11] = [
         (
             |e| e.history = Some(History::default()),
             "provenance.spawn-commit",
@@ -197,6 +197,10 @@ fn provenance_worktree_and_ledger_have_their_codes() {
         (
             |e| e.ledger.irregular.push("it is odd".to_owned()),
             "ledger.irregular",
+        ),
+        (
+            |e| e.ledger.disorder.push("it was done twice".to_owned()),
+            "ledger.disorder",
         ),
         (|e| e.ledger.broken_links = 1, "ledger.chain"),
     ];

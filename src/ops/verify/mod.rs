@@ -34,6 +34,7 @@ pub use report::{
     BaseTip, CommandReport, ConflictReport, FindingReport, MergeReport, VerifyReport,
 };
 
+use crate::domain::agent::Agent;
 use crate::domain::change::Change;
 use crate::domain::event::Verified;
 use crate::domain::evidence::{Commands, Contract, Evidence, LedgerFacts};
@@ -72,7 +73,6 @@ pub struct VerifyOptions {
     pub limit: Option<Duration>,
 }
 
-/// Everything that was gathered before anything is judged.
 impl VerifyOptions {
     /// Whether a commit is to be judged and not a worktree.
     fn names_commit(&self) -> bool {
@@ -80,6 +80,7 @@ impl VerifyOptions {
     }
 }
 
+/// Everything that was gathered before anything is judged.
 struct Case<'r> {
     subject: Subject,
     fence: Fence<'r>,
@@ -132,14 +133,23 @@ fn gather<'r>(ctx: &'r Ctx, options: &VerifyOptions) -> Result<Case<'r>> {
     Ok(Case {
         work: Work::gather(ctx, &subject, fence.policy())?,
         bundle: bundle::read(ctx, &subject, fence.policy())?,
-        ledger: LedgerFacts {
-            irregular: agent.irregular.clone(),
-            broken_links: Ledger::new(&ctx.repo).broken_links(agent.spawn_commit)?,
-        },
+        ledger: ledger_facts(ctx, agent)?,
         subject,
         fence,
         policy,
         started,
+    })
+}
+
+fn ledger_facts(ctx: &Ctx, agent: &Agent) -> Result<LedgerFacts> {
+    let (irregular, disorder) = match agent.origin_in_doubt {
+        true => (agent.irregular.clone(), Vec::new()),
+        false => (Vec::new(), agent.irregular.clone()),
+    };
+    Ok(LedgerFacts {
+        irregular,
+        disorder,
+        broken_links: Ledger::new(&ctx.repo).broken_links(agent.spawn_commit)?,
     })
 }
 
@@ -153,6 +163,7 @@ impl Case<'_> {
             self.policy.to_hex(),
             format!("{} {:?} {:?}", subject.tip, subject.base_ref, subject.base),
             format!("{:?} {} {:?}", work.staged, work.tree, work.worktree),
+            options.names_commit().to_string(),
             format!("{:?} {:?}", self.bundle.tree, self.bundle.problems()),
             format!(
                 "{:?} {} {:?}",
@@ -163,7 +174,6 @@ impl Case<'_> {
 
     /// The verdict as the ledger holds it.
     fn verdict(&self, report: &VerifyReport) -> Verified {
-            options.names_commit().to_string(),
         Verified {
             accepted: report.is_accepted(),
             tip: self.subject.tip,
@@ -192,6 +202,7 @@ fn decide(ctx: &Ctx, options: &VerifyOptions, case: &Case<'_>) -> Result<VerifyR
         ledger: case.ledger.clone(),
         bundle: case.bundle.artefacts.clone(),
         worktree: work.worktree.clone(),
+        commit_named: options.names_commit(),
         ..Evidence::default()
     };
     if subject.has_branch() {
@@ -202,7 +213,6 @@ fn decide(ctx: &Ctx, options: &VerifyOptions, case: &Case<'_>) -> Result<VerifyR
         evidence.history = Some(history::provenance(
             ctx,
             subject,
-        commit_named: options.names_commit(),
             case.started,
             &divergence,
         )?);
