@@ -105,7 +105,7 @@ codes! {
     MessageInvalid, "message-invalid", Usage, "A message breaks one or more rules; all of them are listed.";
     MessageUnknown, "message-unknown", Usage, "There is no message with that id, or it is for somebody else.";
     EventTooLong, "event-too-long", Usage, "A fact does not fit into a line of the ledger.";
-    BaseNotCommit, "base-not-commit", Usage, "The base is no commit of this repository.";
+    BaseNotCommit, "base-not-commit", Usage, "A revision, such as the base, names no commit of this repository.";
     HeadUnborn, "head-unborn", Environment, "HEAD points at a branch without commits.";
     BranchInvalid, "branch-invalid", Usage, "That is no valid branch name for an agent.";
     BranchGone, "branch-gone", Environment, "The agent's branch does not exist any more.";
