@@ -44,7 +44,18 @@ pub fn defer(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
     settle::record(ctx, who, Move::Defer, What::Deferred { reason, whole })
 }
 
-/// Refuses decisions from inside an agent: nobody lands or commits its own work.
+/// Refuses to say how an agent's work ended from inside another agent.
+///
+/// # Errors
+/// As [`require_orchestrator`].
+pub(super) fn require_own(ctx: &Ctx, agent: &Agent) -> Result<()> {
+    match Home::find(&ctx.env, &[&ctx.env.directory]) {
+        Ok(Some(home)) if home.agent.id == agent.id => Ok(()),
+        _ => require_orchestrator(ctx),
+    }
+}
+
+/// Refuses decisions from inside an agent: nobody lands, commits or removes its own work, or another's.
 ///
 /// # Errors
 /// `orchestrator-only`, also when it cannot be read whose worktree this is.

@@ -15,6 +15,7 @@ use crate::domain::agent::{Agent, State};
 use crate::error::Result;
 use crate::git::refs::Tip;
 use crate::ops::Ctx;
+use crate::ops::decide::require_orchestrator;
 use crate::ops::discard::{self, Around, DiscardOptions, DiscardPlan};
 use crate::ops::expire::{self, ExpiryPlan, SalvageItem};
 use crate::ops::spawn;
@@ -186,8 +187,9 @@ impl GcPlan {
 /// Carries out a plan. One agent that cannot be removed does not stop the others.
 ///
 /// # Errors
-/// Those of taking interrupted spawns apart, and of letting go of what was kept.
+/// Those of taking interrupted spawns apart, and of letting go of what was kept; `orchestrator-only`.
 pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
+    require_orchestrator(ctx)?;
     let mut report = plan.report();
     report.dry_run = false;
     spawn::sweep(ctx)?;

@@ -1,6 +1,7 @@
 //! `done` and `fail`: somebody declares how an agent's work ended.
 
 use super::agent_report::{AgentReport, Reporter};
+use super::decide::require_own;
 use crate::domain::agent::Move;
 use crate::domain::event::What;
 use crate::error::Result;
@@ -22,11 +23,12 @@ pub struct MoveReport {
 /// Declares an agent's work finished.
 ///
 /// # Errors
-/// `agent-unknown`, `agent-state` when it is not running, and those of the ledger.
+/// `agent-unknown`, `agent-state` when it is not running, `orchestrator-only` from inside another agent, and
+/// those of the ledger.
 pub fn done(ctx: &Ctx, who: &str, summary: &str) -> Result<MoveReport> {
     let summary = summary.to_owned();
     let whole = None;
-    record(ctx, who, Move::Done, What::Done { summary, whole })
+    declare(ctx, who, Move::Done, What::Done { summary, whole })
 }
 
 /// Declares an agent's work failed.
@@ -36,7 +38,13 @@ pub fn done(ctx: &Ctx, who: &str, summary: &str) -> Result<MoveReport> {
 pub fn fail(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
     let reason = reason.to_owned();
     let whole = None;
-    record(ctx, who, Move::Fail, What::Failed { reason, whole })
+    declare(ctx, who, Move::Fail, What::Failed { reason, whole })
+}
+
+fn declare(ctx: &Ctx, who: &str, step: Move, what: What) -> Result<MoveReport> {
+    let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), who)?;
+    require_own(ctx, &agent)?;
+    record(ctx, &agent.id.to_string(), step, what)
 }
 
 /// Moves an agent and records what moved it.

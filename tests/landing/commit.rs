@@ -96,6 +96,34 @@ fn no_agent_commits_for_itself() {
 }
 
 #[test]
+fn no_agent_decides_about_another() {
+    let agent = Agent::new();
+    let repo = &agent.repo;
+    let other = repo.spawn_task(crate::support::agent::TASK, &[]);
+    let other = other["agent_id"].as_str().expect("an id");
+    let inside = |words: &[&str]| {
+        crate::support::agent::agent_command(&agent.worktree)
+            .args(words)
+            .output()
+            .expect("starts")
+    };
+    let decisions: [&[&str]; 6] = [
+        &["discard", other],
+        &["rescue", other],
+        &["done", other],
+        &["fail", other, "--reason", "x"],
+        &["gc", "--yes"],
+        &["doctor", "--fix"],
+    ];
+    for words in decisions {
+        refused(&inside(words), "orchestrator-only", 3);
+    }
+    assert_eq!(repo.agent_json(&["show", other])["state"], "running");
+    assert!(inside(&["gc"]).status.success());
+    assert!(inside(&["done", &agent.id]).status.success());
+}
+
+#[test]
 fn a_message_that_names_another_agent_names_this_one_afterwards() {
     let agent = Agent::new();
     agent.write("src/two.rs", "pub fn two() {}\n");

@@ -46,6 +46,7 @@ pub use report::DiscardReport;
 use crate::domain::agent::{Agent, Move, State};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
+use crate::ops::decide::require_orchestrator;
 use crate::ops::run::record;
 use crate::ops::{Ctx, lookup};
 use crate::proc::background;
@@ -102,12 +103,14 @@ impl DiscardPlan {
 ///
 /// # Errors
 /// `agent-unknown`; `agent-state` for one that is being made; `worktree-foreign`, and `discard-refused`
-/// for whatever could lose or disturb something: see the message.
+/// for whatever could lose or disturb something: see the message; `orchestrator-only`.
 pub fn plan(ctx: &Ctx, who: &str, options: DiscardOptions) -> Result<DiscardPlan> {
     let ledger = Ledger::new(&ctx.repo);
     let around = Around::read(ctx)?;
     let agent = record::at_rest(ctx, lookup::agent(ctx, &ledger, who)?)?;
     let plan = plan_for(ctx, agent, options, &around)?;
+    // Last: whoever stands in the very worktree is told so.
+    require_orchestrator(ctx)?;
     Ok(DiscardPlan { around, ..plan })
 }
 

@@ -40,10 +40,13 @@ pub(super) fn require_unprotected(
         }
         if !own && worktree.path.starts_with(path) {
             let inner = worktree.path.display();
+            let remove = match layout::agent_of_worktree(&worktree.name) {
+                Some(other) => format!("git agent discard {other}"),
+                None => format!("git worktree remove {inner}"),
+            };
             return Err(
-                refused(format!("{shown} has another worktree in it, {inner}")).hint(format!(
-                    "to remove that one, run git worktree remove {inner}"
-                )),
+                refused(format!("{shown} has another worktree in it, {inner}"))
+                    .hint(format!("to remove that one, run {remove}")),
             );
         }
         let ours = layout::lock_reason(agent.id);

@@ -33,6 +33,7 @@ mod worktrees;
 use crate::domain::diagnosis::{Diagnosis, Sign};
 use crate::error::Result;
 use crate::ops::Ctx;
+use crate::ops::decide::require_orchestrator;
 use crate::ops::install_shell::ShellFile;
 pub use report::{CuredReport, DoctorReport, FamilyReport, FindingReport};
 use std::collections::HashMap;
@@ -157,8 +158,12 @@ const FAMILIES: &[Family] = &[
 /// fails is said with its finding and stops no other.
 ///
 /// # Errors
-/// Only what keeps the repository from being opened: what cannot be examined is itself a finding.
+/// Only what keeps the repository from being opened: what cannot be examined is itself a finding. With `fix`,
+/// `orchestrator-only`.
 pub fn doctor(ctx: &Ctx, fix: bool, shell: &[ShellFile]) -> Result<DoctorReport> {
+    if fix {
+        require_orchestrator(ctx)?;
+    }
     let mut findings = examine(ctx, shell);
     let mut cured = Vec::new();
     let mut failed = HashMap::new();

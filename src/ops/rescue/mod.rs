@@ -5,10 +5,12 @@
 //! interrupted has left older ones. Nothing is taken off the keep chain, so the same thing can be
 //! rescued any number of times. Nothing that exists is overwritten.
 
+mod branch;
 mod files;
 mod kept;
 
 use super::agent_report::{AgentReport, Reporter};
+use super::decide::require_orchestrator;
 use super::real_path::real_path;
 use crate::domain::agent::Agent;
 use crate::domain::event::What;
@@ -21,9 +23,6 @@ use crate::store::ledger::Ledger;
 use kept::Kept;
 use serde::Serialize;
 use std::path::PathBuf;
-
-/// How many numbered names a branch is tried under.
-const BRANCH_VARIANTS: usize = 1000;
 
 /// The steps of a rescue to files, in order, under the names given to
 /// [`crate::ops::ctx::Seams::reached`]; one to a branch has no `filled`.
@@ -82,8 +81,9 @@ pub struct RescueReport {
 /// # Errors
 /// `agent-unknown`; `agent-state` when nothing was kept; `history-incomplete` when none of it is here, as in
 /// a clone that did not fetch the keep chain, or not all that a branch needs; `branch-invalid`,
-/// `branch-exists`, `path-exists`.
+/// `branch-exists`, `path-exists`; `orchestrator-only`.
 pub fn plan(ctx: &Ctx, who: &str, destination: Destination) -> Result<RescuePlan> {
+    require_orchestrator(ctx)?;
     let ledger = Ledger::new(&ctx.repo);
     let agent = lookup::agent(ctx, &ledger, who)?;
     let kept = Kept::of(ctx, &ledger.events(agent.spawn_commit)?)?;
@@ -213,38 +213,4 @@ impl RescuePlan {
             "to have its files, run git agent rescue {id} --to <directory>"
         ))
     }
-
-    /// Whether a branch is what would be made: a rescue before this one did it and may have been killed.
-    fn is_made(&self, ctx: &Ctx, branch: &str) -> Result<bool> {
-        Ok(self.commit.is_some() && ctx.repo.tip(branch)?.oid() == self.commit)
-    }
-
-    fn make_branch(&self, ctx: &Ctx, commit: Oid) -> Result<String> {
-        let reason = format!("agent: rescue {}", self.agent.id.short());
-        let who = ctx.identities()?.committer;
-        let make = |name: &str| ctx.repo.create_branch(name, commit, &who, &reason);
-        if let Destination::Branch(name) = &self.destination {
-            let full = full_name(name)?;
-            return match self.is_made(ctx, &full)? || make(&full)? {
-                true => Ok(full),
-                false => Err(taken(&full)),
-            };
-        }
-        let own = self.agent.branch.as_deref().unwrap_or_default();
-        let own = own.strip_prefix("refs/heads/").unwrap_or(own);
-        let slug = own.strip_prefix("agent/").unwrap_or(own);
-        let wanted = full_name(&format!("rescued/{slug}"))?;
-        let numbered = (2..=BRANCH_VARIANTS).map(|number| format!("{wanted}-{number}"));
-        for name in std::iter::once(wanted.clone()).chain(numbered) {
-            if make(&name)? {
-                return Ok(name);
-            }
-        }
-        Err(taken(&wanted))
-    }
-}
-
-fn taken(branch: &str) -> Error {
-    Error::new(Code::BranchExists, format!("{branch} exists already"))
-        .hint("to choose another name, pass --branch <name>")
 }
