@@ -24,9 +24,13 @@ impl Miss for std::io::Error {
 
 impl Miss for git2::Error {
     fn is_miss(&self) -> bool {
-        // libgit2 gives the system's words and no number.
+        // libgit2 gives the system's words and no number, and where it could not open a new reflog, nothing.
         let text = self.message();
-        self.class() == git2::ErrorClass::Os && text.ends_with("No such file or directory")
+        match self.class() {
+            git2::ErrorClass::Os => text.ends_with("No such file or directory"),
+            git2::ErrorClass::None => true,
+            _ => false,
+        }
     }
 }
 
