@@ -35,7 +35,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &GcArgs) -> Result<Exit> {
     };
     let plan = gc::plan(ctx, options)?;
     if !args.yes {
-        ui.answer(&plan.report())?;
+        ui.answer(&plan.report(ctx))?;
         return Ok(Exit::Yes);
     }
     let report = gc::execute(ctx, plan)?;

@@ -9,6 +9,7 @@
 //! ```
 
 use super::glob::Glob;
+use super::hex::hex;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -29,9 +30,8 @@ impl Dna {
             json_string(text.trim()),
             json_array(whitelist),
         );
-        let digest = Sha256::digest(json.as_bytes());
-        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        Dna(format!("sha256:{hex}"))
+        let digest = hex(&Sha256::digest(json.as_bytes()));
+        Dna(format!("sha256:{digest}"))
     }
 
     /// The written form.

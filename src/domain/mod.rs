@@ -11,6 +11,7 @@ pub mod event;
 pub mod evidence;
 pub mod finding;
 pub mod glob;
+pub mod hex;
 pub mod host_command;
 pub mod id;
 pub mod judge;

@@ -1,6 +1,7 @@
 //! A run: one command that worked for an agent, from its start to its end.
 
 use super::event::{Event, Exited, Started, What};
+use super::shell;
 use chrono::{DateTime, Utc};
 
 /// How long a command may run when neither the caller nor the task says otherwise, in seconds.
@@ -159,7 +160,7 @@ fn quoted(word: &str) -> String {
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();
     }
-    format!("'{}'", word.replace('\'', r"'\''"))
+    shell::quoted(word)
 }
 
 #[cfg(test)]

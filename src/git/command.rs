@@ -67,6 +67,13 @@ pub fn run<A: AsRef<OsStr>>(
     successful(command)
 }
 
+/// The names in what a command of git's gave with `-z`.
+pub fn names(output: &[u8]) -> impl Iterator<Item = &[u8]> {
+    output
+        .split(|&byte| byte == 0)
+        .filter(|name| !name.is_empty())
+}
+
 /// Runs a command that [`git`] made and gives its standard output.
 ///
 /// # Errors

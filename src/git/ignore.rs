@@ -5,9 +5,10 @@
 //! `/sub/foo` (gitignore(5)). Parents come before children, so the last match still decides as git
 //! would have it.
 
+use super::repo::failed;
 use super::{Repo, tree};
 use crate::domain::oid::Oid;
-use crate::error::{Code, Error, Result};
+use crate::error::Result;
 use std::path::Path;
 
 /// The name of the files that hold ignore rules.
@@ -45,11 +46,8 @@ impl Repo {
         // Only below a path is it known to be a directory without looking.
         let inside = directory.join("file");
         self.inner.is_path_ignored(inside).map_err(|error| {
-            Error::new(
-                Code::GitFailed,
-                format!("could not tell whether {} is ignored", directory.display()),
-            )
-            .because(error)
+            let shown = directory.display();
+            failed(&format!("could not tell whether {shown} is ignored"), error)
         })
     }
 

@@ -47,7 +47,7 @@ pub fn diff(ctx: &Ctx, who: &str) -> Result<DiffReport> {
     let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), who)?;
     // Without it nobody can tell the bundle from the work.
     policy::of_agent(&ctx.repo, &agent)?;
-    let live = Live::look_up(ctx, agent, &ctx.repo.worktrees()?)?;
+    let live = Live::look_up(ctx, agent)?;
     let tip = live.require_tip()?;
     let base = live.fork(&ctx.repo)?;
     let tree = live.tree(ctx)?;

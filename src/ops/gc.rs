@@ -12,7 +12,7 @@ mod finished;
 mod landed;
 
 use crate::domain::agent::{Agent, State};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::git::refs::Tip;
 use crate::ops::Ctx;
 use crate::ops::decide::require_orchestrator;
@@ -100,6 +100,9 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
     let mut agents = Ledger::new(&ctx.repo).agents()?;
     agents.sort_by_key(|agent| (agent.started, agent.id));
     let around = Around::read(ctx)?;
+    let removal = DiscardOptions {
+        with_ignored: options.with_ignored,
+    };
     let expiry = match options.expire_salvage {
         Some(age) => Some(expire::plan(ctx, &agents, age)?),
         None => None,
@@ -129,13 +132,14 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
                 item.why = doubt;
                 None
             }
-            Ok(reason) => match removal(ctx, agent, options, &around) {
-                Ok((plan, ignored)) => {
-                    (item.action, item.why, item.ignored) = ("remove", reason, ignored);
+            Ok(reason) => match discard::plan_for(ctx, agent, removal, &around) {
+                Ok(plan) => {
+                    (item.action, item.why) = ("remove", reason);
                     Some(plan)
                 }
                 Err(refusal) => {
-                    item.why = format!("{reason}, but {refusal}");
+                    item.why = reason;
+                    item.keep_for(&refusal);
                     None
                 }
             },
@@ -153,24 +157,29 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
     })
 }
 
-/// A discard, and what it would not keep.
-fn removal(
-    ctx: &Ctx,
-    agent: Agent,
-    options: GcOptions,
-    around: &Around,
-) -> Result<(DiscardPlan, Vec<PathText>)> {
-    let options = DiscardOptions {
-        with_ignored: options.with_ignored,
-    };
-    let plan = discard::plan_for(ctx, agent, options, around)?;
-    let ignored = plan.ignored(ctx)?;
-    Ok((plan, ignored))
+impl GcItem {
+    fn keep_for(&mut self, refusal: &Error) {
+        self.action = "keep";
+        self.why = format!("{}, but {refusal}", self.why);
+    }
 }
 
 impl GcPlan {
-    /// What would be done.
-    pub fn report(&self) -> GcReport {
+    /// What would be done, with the ignored files that would not be kept: looked for here, because who carries
+    /// the plan out finds them on the way.
+    pub fn report(&self, ctx: &Ctx) -> GcReport {
+        let mut report = self.outline();
+        for (item, (_, removal)) in report.agents.iter_mut().zip(&self.items) {
+            match removal.as_ref().map(|removal| removal.ignored(ctx)) {
+                Some(Ok(ignored)) => item.ignored = ignored,
+                Some(Err(refusal)) => item.keep_for(&refusal),
+                None => {}
+            }
+        }
+        report
+    }
+
+    fn outline(&self) -> GcReport {
         GcReport {
             schema: "git-agent.gc/1",
             dry_run: true,
@@ -190,7 +199,7 @@ impl GcPlan {
 /// Those of taking interrupted spawns apart, and of letting go of what was kept; `orchestrator-only`.
 pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
     require_orchestrator(ctx)?;
-    let mut report = plan.report();
+    let mut report = plan.outline();
     report.dry_run = false;
     spawn::sweep(ctx)?;
     report.doomed = plan.trash;
@@ -204,11 +213,7 @@ pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
                 item.ignored = removed.ignored;
                 report.doomed.extend(removed.trash);
             }
-            Err(refusal) => {
-                item.action = "keep";
-                item.ignored = Vec::new();
-                item.why = format!("{}, but {refusal}", item.why);
-            }
+            Err(refusal) => item.keep_for(&refusal),
         }
     }
     if let Some(expiry) = plan.expiry {

@@ -5,7 +5,6 @@ use crate::domain::change::Change;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
-use crate::git::worktree::Worktree;
 use crate::ops::Ctx;
 use crate::ops::verify::{WorktreePlace, base_of, uncommitted_tree};
 use crate::store::{layout, policy};
@@ -58,7 +57,7 @@ impl Live {
     ///
     /// # Errors
     /// `repo-corrupt`; those of reading a ref.
-    pub(super) fn look_up(ctx: &Ctx, agent: Agent, worktrees: &[Worktree]) -> Result<Live> {
+    pub(super) fn look_up(ctx: &Ctx, agent: Agent) -> Result<Live> {
         let policy = policy::if_here(&ctx.repo, &agent)?;
         let (target, target_tip) = base_of(ctx, &agent, None)?;
         let tip = match &agent.branch {
@@ -66,9 +65,9 @@ impl Live {
             None => None,
         };
         let name = layout::worktree_name(agent.id);
-        let here = |worktree: &&Worktree| worktree.name == name && worktree.path.is_dir();
-        let place = worktrees.iter().find(here).map(|worktree| WorktreePlace {
-            path: worktree.path.clone(),
+        let here = { ctx.repo.worktree(&name) }.filter(|worktree| worktree.path.is_dir());
+        let place = here.map(|worktree| WorktreePlace {
+            path: worktree.path,
             admin_dir: ctx.repo.admin_dir(&name),
         });
         Ok(Live {

@@ -9,6 +9,7 @@ mod fact;
 use crate::domain::event::{
     Base, Event, Exited, Isolation, Spawned, Spawning, Started, Verified, What,
 };
+use crate::domain::hex::hex;
 use crate::domain::id::{AgentId, AgentName};
 use crate::domain::oid::Oid;
 use crate::domain::run::Ending;
@@ -117,11 +118,7 @@ pub fn decode(line: &[u8]) -> Option<Event> {
 
 /// What the next line says of this one in its `p`: the first 16 hex digits of its SHA-256.
 pub fn digest(line: &[u8]) -> String {
-    let hash = Sha256::digest(line);
-    hash.iter()
-        .take(8)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hex(&Sha256::digest(line)[..8])
 }
 
 fn facts(what: &What) -> Value {

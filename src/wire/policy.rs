@@ -6,6 +6,7 @@
 //! ledger cannot give an agent another policy.
 
 use crate::domain::glob::Glob;
+use crate::domain::hex::hex;
 use crate::domain::scope::Scope;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -67,9 +68,7 @@ impl Policy {
             spec_sha: String::new(),
             ..self.clone()
         };
-        let digest = Sha256::digest(terms.to_bytes());
-        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("sha256:{hex}")
+        format!("sha256:{}", hex(&Sha256::digest(terms.to_bytes())))
     }
 
     /// Whitelist and denylist as globs.

@@ -34,10 +34,7 @@ pub(super) fn status(top: &Path, mut git: Command, paths: &[Vec<u8>]) -> Result<
     git.args(paths.iter().map(|path| OsStr::from_bytes(path)));
     let output = command::successful(git)?;
     let mut changes = Vec::new();
-    for record in output
-        .split(|&byte| byte == 0)
-        .filter(|record| !record.is_empty())
-    {
+    for record in command::names(&output) {
         let (kind, path) = read(record).ok_or_else(|| {
             let text = String::from_utf8_lossy(record).into_owned();
             Error::new(Code::GitFailed, "git status gave a line that is none").because(text)

@@ -29,8 +29,7 @@ impl Checkout {
             ends.chain([other.len()])
                 .any(|end| occupied.contains(&other[..end]))
         };
-        let others = listed.split(|&byte| byte == 0);
-        let others = others.filter(|other| !other.is_empty());
+        let others = command::names(&listed);
         Ok(others.filter(blocks).map(<[u8]>::to_vec).collect())
     }
 

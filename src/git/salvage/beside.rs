@@ -107,9 +107,7 @@ fn ignored_paths(source: &Source<'_>) -> Result<BTreeSet<Vec<u8>>> {
 
 fn listed(command: Command) -> Result<HashSet<Vec<u8>>> {
     let output = command::successful(command)?;
-    let paths = output.split(|&byte| byte == 0);
-    let paths = paths.filter(|path| !path.is_empty());
-    Ok(paths.map(<[u8]>::to_vec).collect())
+    Ok(command::names(&output).map(<[u8]>::to_vec).collect())
 }
 
 /// The error for files that no salvage can hold.

@@ -37,7 +37,7 @@ pub(super) fn holding_work(source: &Source<'_>) -> Result<Vec<Vec<u8>>> {
         .arg("--")
         .args(names.iter().map(|name| OsStr::from_bytes(name)));
     let differ = command::successful(differ)?;
-    let mut found = paths(&differ);
+    let mut found: Vec<_> = command::names(&differ).map(<[u8]>::to_vec).collect();
     found.extend(names.into_iter().filter(|name| is_squatted(source, name)));
     found.sort_unstable();
     found.dedup();
@@ -55,16 +55,6 @@ fn by_git(source: &Source<'_>) -> Result<Vec<Vec<u8>>> {
     let mut list = git(source);
     list.args(["ls-files", "-z", "--format=%(objectmode) %(path)"]);
     let listed = command::successful(list)?;
-    let listed = paths(&listed);
-    let links = listed
-        .iter()
-        .filter_map(|line| line.strip_prefix(b"160000 "));
+    let links = command::names(&listed).filter_map(|line| line.strip_prefix(b"160000 "));
     Ok(links.map(<[u8]>::to_vec).collect())
-}
-
-fn paths(output: &[u8]) -> Vec<Vec<u8>> {
-    let paths = output
-        .split(|&byte| byte == 0)
-        .filter(|path| !path.is_empty());
-    paths.map(<[u8]>::to_vec).collect()
 }

@@ -56,7 +56,7 @@ fn candidates(ctx: &Ctx, survey: &Survey) -> Result<BTreeSet<String>> {
 fn is_left(ctx: &Ctx, place: &Place) -> Result<bool> {
     let is_orphan = || !place.admin_dir.exists() && belongs_to(&place.path, &place.admin_dir);
     let is_there = place.admin_dir.exists() || place.path.join(".git").exists();
-    Ok(is_orphan() || (is_there && place.is_ours(&ctx.repo)?))
+    Ok(is_orphan() || (is_there && place.is_ours(&ctx.repo)))
 }
 
 /// Keeps a verify of that agent away; fails while there is one. Where it has no directory there is no lock to

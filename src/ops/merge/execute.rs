@@ -94,7 +94,7 @@ fn commit_the_rest(
     let message = plan.work_message();
     let commit = write(repo, plan.tree, &[plan.tip], &message, who)?;
     let name = layout::worktree_name(plan.agent.id);
-    let worktree = repo.worktrees()?.into_iter().find(|w| w.name == name);
+    let worktree = repo.worktree(&name);
     let place = worktree.map(|worktree| landing::linked_at(repo, &name, &worktree.path));
     let place = place.filter(|place| belongs_to(&place.top, &place.git_dir));
     if let Some(place) = &place {

@@ -107,10 +107,9 @@ impl Scene {
             agents.retain(|agent| chosen.contains(&agent.spawn_commit));
         }
         agents.sort_by_key(|agent| (agent.started, agent.spawn_commit));
-        let worktrees = ctx.repo.worktrees()?;
         let agents: Vec<Live> = agents
             .into_iter()
-            .map(|agent| Live::look_up(ctx, agent, &worktrees))
+            .map(|agent| Live::look_up(ctx, agent))
             .collect::<Result<_>>()?;
         let asked =
             |index: usize| chosen.is_empty() || chosen.contains(&agents[index].agent.spawn_commit);

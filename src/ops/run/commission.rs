@@ -66,7 +66,7 @@ impl Commission {
         let place = Place {
             directory: plan.directory(ctx)?,
             bundle: plan.bundle_path(ctx),
-            bundle_required: plan.bundle_required,
+            bundle_required: plan.terms.bundle_required,
         };
         let assignment = Assignment::of_spawn(ctx, plan, &wishes.options.prompt)?;
         Commission::new(ctx, (plan.id, place, assignment), command, wishes)

@@ -134,11 +134,8 @@ fn own_places(
 fn own_worktree(ctx: &Ctx, agent: &Agent) -> Result<PathBuf> {
     let name = layout::worktree_name(agent.id);
     let admin_dir = ctx.repo.admin_dir(&name);
-    let found = ctx
-        .repo
-        .worktrees()?
-        .into_iter()
-        .find(|worktree| worktree.name == name && belongs_to(&worktree.path, &admin_dir));
+    let found =
+        { ctx.repo.worktree(&name) }.filter(|worktree| belongs_to(&worktree.path, &admin_dir));
     match found {
         Some(worktree) => real(&worktree.path),
         None => Err(Error::new(

@@ -209,8 +209,7 @@ fn directory_of(ctx: &Ctx, agent: &Agent) -> Result<PathBuf> {
         return ctx.repo.root();
     }
     let name = layout::worktree_name(agent.id);
-    let worktrees = ctx.repo.worktrees()?;
-    let own = worktrees.into_iter().find(|one| one.name == name);
+    let own = ctx.repo.worktree(&name);
     own.map(|worktree| worktree.path)
         .filter(|path| path.is_dir())
         .ok_or_else(|| {

@@ -3,6 +3,7 @@
 use super::enclosure::Enclosure;
 use super::{RunPlan, prompt, record, words};
 use crate::domain::agent::Agent;
+use crate::domain::hex::hex;
 use crate::domain::run::{DEFAULT_ITERATIONS, describe_command};
 use crate::error::{IoContext, Result};
 use crate::ops::Ctx;
@@ -124,10 +125,7 @@ pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
     fn make(ctx: &Ctx, agent: &Agent) -> Result<Scratch> {
-        let random: String = ctx.nonce()?[..4]
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let random = hex(&ctx.nonce()?[..4]);
         let place = ctx.env.temporary.as_deref();
         let path = place
             .unwrap_or(Path::new(OsStr::new(TEMPORARY)))

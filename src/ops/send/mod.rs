@@ -14,6 +14,7 @@ pub(in crate::ops) use spool::leave_receipt;
 pub use spool::{SPOOL_STEPS, post_spool, sweep_spools, uncollected};
 
 use super::mail::{Whom, own, whom};
+use crate::domain::hex::hex;
 use crate::domain::message::draft::KEPT;
 use crate::domain::message::{Draft, EVERYBODY, Letter, MessageId, Name, Receivers, USER};
 use crate::error::{Code, Error, Result};
@@ -204,7 +205,7 @@ fn types() -> String {
 }
 
 fn leave(ctx: &Ctx, plan: &SendPlan, nonce: Nonce, spool: &Path) -> Result<SendReport> {
-    let nonce: String = nonce.0.iter().map(|byte| format!("{byte:02x}")).collect();
+    let nonce = hex(&nonce.0);
     let content = Spooled::new(&plan.letter, &nonce).to_bytes();
     spool::leave(ctx, spool, &nonce, &content)?;
     Ok(SendReport::new(plan, None))

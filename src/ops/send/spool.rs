@@ -2,6 +2,7 @@
 
 use super::resolve;
 use crate::domain::agent::Agent;
+use crate::domain::hex::hex;
 use crate::domain::message::{Draft, Kind, Letter, MessageId};
 use crate::error::{Code, Result};
 use crate::ops::Ctx;
@@ -27,8 +28,7 @@ pub(super) fn leave(ctx: &Ctx, spool: &Path, nonce: &str, content: &[u8]) -> Res
 /// # Errors
 /// `disk-full`, `repo-read-only`, `io`.
 pub(in crate::ops) fn leave_receipt(ctx: &Ctx, spool: &Path, ids: &[MessageId]) -> Result<()> {
-    let nonce = ctx.nonce()?;
-    let nonce: String = nonce.iter().map(|byte| format!("{byte:02x}")).collect();
+    let nonce = hex(&ctx.nonce()?);
     leave(ctx, spool, &nonce, &Received::new(ids).to_bytes())
 }
 

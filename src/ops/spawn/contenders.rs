@@ -33,8 +33,8 @@ pub(super) struct Contenders {
     unknown: Vec<String>,
 }
 
-/// Finds the live agents, and those being spawned, that may touch what the plan's may. `under_way` has to be read before this is called, so that a spawn that ends meanwhile is in the
-/// ledger.
+/// Finds the live agents, and those being spawned, that may touch what the plan's may. `under_way` has to be
+/// read before this is called, so that a spawn that ends meanwhile is in the ledger.
 ///
 /// # Errors
 /// `repo-corrupt`; those of the ledger.
@@ -89,7 +89,7 @@ pub(super) fn contenders(
     })
 }
 
-/// Says who may touch what the new agent may, where that does not matter enough to refuse.
+/// Says who may touch what the new agent may, where that is no reason to refuse.
 ///
 /// # Errors
 /// As [`contenders`].
@@ -107,12 +107,10 @@ pub(super) fn warn(ctx: &Ctx, plan: &mut SpawnPlan, under_way: &[SpawnJournal]) 
 /// # Errors
 /// `scope-overlap`; those of the ledger.
 pub fn foresee(ctx: &Ctx, plan: &mut SpawnPlan) -> Result<()> {
-    let contenders = contenders(ctx, plan, &[])?;
-    if plan.exclusive {
-        contenders.require_none()?;
+    match plan.exclusive {
+        true => contenders(ctx, plan, &[])?.require_none(),
+        false => warn(ctx, plan, &[]),
     }
-    plan.warnings.extend(contenders.warnings());
-    Ok(())
 }
 
 impl Contenders {

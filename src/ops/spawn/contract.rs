@@ -79,8 +79,6 @@ pub struct SpawnPlan {
     pub worktree_path: Option<String>,
     /// The bundle's directory relative to the worktree.
     pub bundle_dir: String,
-    /// Whether the six files are required.
-    pub bundle_required: bool,
     /// The policy that will bind, but for the hash of the specification, which names the agent's id.
     pub terms: Policy,
     /// The spawn commit's message.
@@ -141,7 +139,7 @@ impl SpawnPlan {
             denylist: &self.denylist,
             directory,
             bundle_directory: bundle,
-            bundle_required: self.bundle_required,
+            bundle_required: self.terms.bundle_required,
             character: &self.character,
             // `run` decides on the place of the answer; whoever starts the agent otherwise reads what it says.
             output_file: None,

@@ -4,6 +4,7 @@ use super::contract::SpawnPlan;
 use super::place::for_display;
 use crate::domain::event::{Base, Isolation};
 use crate::domain::glob::Glob;
+use crate::domain::hex::hex;
 use crate::domain::role::Role;
 use crate::domain::task::Task;
 use crate::error::{IoContext, Result};
@@ -38,7 +39,7 @@ pub(super) fn compose(ctx: &Ctx, plan: &SpawnPlan) -> Result<Texts> {
     let digest = Sha256::digest(spec.as_bytes());
     Ok(Texts {
         prompt: brief.prompt(),
-        spec_sha: digest.iter().map(|byte| format!("{byte:02x}")).collect(),
+        spec_sha: hex(&digest),
         spec,
     })
 }

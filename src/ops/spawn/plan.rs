@@ -6,6 +6,7 @@ use super::{files, place};
 use crate::domain::dna::Dna;
 use crate::domain::event::Isolation;
 use crate::domain::glob::Glob;
+use crate::domain::hex::hex;
 use crate::domain::id::{AgentId, Slug};
 use crate::domain::oid::Oid;
 use crate::domain::path::RepoPath;
@@ -117,7 +118,6 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
     let shown = |path: &PathBuf| place::for_display(&root, path);
     Ok(SpawnPlan {
         worktree_path: worktree.as_ref().map(shown),
-        bundle_required,
         bundle_dir,
         terms,
         actor: ctx.actor()?,
@@ -234,7 +234,7 @@ impl Visitor for Unmatched<'_> {
 /// The id is made from the commit, so whatever a trailer names is bound to it for good.
 fn spawn_message(slug: &Slug, task: &Task, dna: &Dna, terms: &Policy, nonce: [u8; 16]) -> String {
     let first_line = task.text.lines().next().unwrap_or_default();
-    let nonce: String = nonce.iter().map(|byte| format!("{byte:02x}")).collect();
+    let nonce = hex(&nonce);
     let (role, base, digest) = (&terms.role, &terms.base_oid, terms.digest());
     format!(
         "agent: spawn {slug}\n\n{first_line}\n\nAgent-Role: {role}\nAgent-Dna: {dna}\nAgent-Base: {base}\nAgent-Nonce: {nonce}\n{}: {digest}\n",

@@ -4,6 +4,7 @@ use super::subject::Subject;
 use crate::domain::agent::Agent;
 use crate::domain::bundle::{FILES, PROGRESS, SPEC};
 use crate::domain::evidence::{Artefact, ArtefactProblem, Says};
+use crate::domain::hex::hex;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
@@ -151,10 +152,6 @@ fn artefact(name: &'static str, bytes: Result<Vec<u8>, ArtefactProblem>) -> Arte
 fn status(text: &str) -> Option<String> {
     let value: serde_json::Value = serde_json::from_str(text).ok()?;
     value.get("status")?.as_str().map(str::to_owned)
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Opens a directory below `top` without following a symlink in any part of the way.

@@ -1,6 +1,7 @@
 //! Answers that were given before, under a name made of everything they were made from.
 
 use super::VerifyReport;
+use crate::domain::hex::hex;
 use crate::store::{fsx, layout};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// Where the answer for these facts is, or would be.
 pub(super) fn place(common_dir: &Path, facts: &[String]) -> PathBuf {
     let digest = Sha256::digest(facts.join("\n").as_bytes());
-    let name = format!("verify-{}", super::bundle::hex(&digest[..16]));
+    let name = format!("verify-{}", hex(&digest[..16]));
     layout::cache_dir(common_dir).join(name)
 }
 

@@ -93,21 +93,16 @@ impl Place {
     /// Whether nothing is there but what a verify made: an admin directory with our lock, and the directory
     /// that it and nobody else claims. One that was killed early left a directory that holds no more than the
     /// way to an admin directory that never was.
-    ///
-    /// # Errors
-    /// `io` when the worktrees cannot be listed.
-    pub(in crate::ops) fn is_ours(&self, repo: &Repo) -> Result<bool> {
-        let linked = repo.worktrees()?.into_iter();
-        let linked = { linked }.find(|worktree| worktree.name == self.name);
+    pub(in crate::ops) fn is_ours(&self, repo: &Repo) -> bool {
         let is_linked = belongs_to(&self.path, &self.admin_dir);
-        Ok(match linked {
+        match repo.worktree(&self.name) {
             Some(linked) => {
                 let is_elsewhere = belongs_to(&linked.path, &self.admin_dir);
                 linked.lock_reason.as_deref() == Some(layout::VERIFY_LOCK_REASON)
                     && (is_linked || !is_there(&self.path) && !is_elsewhere)
             }
             None => !is_there(&self.admin_dir) && self.is_bare(is_linked),
-        })
+        }
     }
 
     /// Whether its HEAD is not where the verify put it: somebody worked there since.
@@ -147,7 +142,7 @@ impl Place {
     /// Removes what a killed verify left.
     fn make_way(&self, repo: &Repo) -> Result<()> {
         let _spawns = lock::hold(repo.common_dir(), layout::SPAWN_LOCK)?;
-        match self.is_ours(repo)? && !self.has_moved() {
+        match self.is_ours(repo) && !self.has_moved() {
             true => self.remove(repo.common_dir()),
             false => Err(self.taken()),
         }
@@ -211,7 +206,7 @@ impl<'a> Stage<'a> {
     fn tear_down(&self) -> Result<()> {
         let common_dir = self.repo.common_dir();
         let _spawns = lock::hold(common_dir, layout::SPAWN_LOCK)?;
-        match self.place.is_ours(self.repo)? {
+        match self.place.is_ours(self.repo) {
             true => self.place.remove(common_dir),
             false => Ok(()),
         }

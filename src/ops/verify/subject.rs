@@ -163,10 +163,7 @@ fn place_of(ctx: &Ctx, agent: &Agent, given: Option<&Path>) -> Result<Option<Pla
         return Ok(None);
     }
     let name = layout::worktree_name(agent.id);
-    let worktrees = ctx.repo.worktrees()?;
-    let place = worktrees
-        .into_iter()
-        .find(|worktree| worktree.name == name && worktree.path.is_dir());
+    let place = { ctx.repo.worktree(&name) }.filter(|worktree| worktree.path.is_dir());
     if let Some(given) = given {
         let given = resolved(&ctx.absolute(given));
         let own = match &place {

@@ -1,6 +1,7 @@
 //! The texts of the shims, as `hooks/git/` has them, with the one thing filled in that differs: the
 //! program they run.
 
+use crate::domain::shell;
 use std::path::Path;
 
 /// For every hook.
@@ -73,7 +74,7 @@ pub(super) fn recognise(text: &str) -> Found {
 
 /// A path as one word of sh.
 pub(super) fn quote(path: &Path) -> String {
-    format!("'{}'", path.to_string_lossy().replace('\'', r"'\''"))
+    shell::quoted(&path.to_string_lossy())
 }
 
 fn unquote(word: &str) -> String {

@@ -15,6 +15,7 @@ use super::Mailbox;
 use super::reader::Reader;
 use super::receipts::{self, Receipts};
 use super::walk::Step;
+use crate::domain::hex::hex;
 use crate::domain::message::{Kind, MessageId, Priority};
 use crate::domain::oid::Oid;
 use crate::domain::stamp::Stamp;
@@ -228,10 +229,7 @@ fn file_name(reader: &Reader) -> String {
 
 fn names_hash(reader: &Reader) -> String {
     let hash = Sha256::digest(format!("{:?} {:?}", reader.names, reader.since));
-    hash.iter()
-        .take(8)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hex(&hash[..8])
 }
 
 fn render(cursor: &Cursor) -> String {

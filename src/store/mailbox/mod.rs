@@ -31,6 +31,7 @@ pub use tally::Tally;
 use super::chain::{self, Chain};
 use super::lock::Guard;
 use super::{clone_id, layout, lock, maintenance};
+use crate::domain::hex::hex;
 use crate::domain::message::{Handing, Kind, Letter, Message, MessageId};
 use crate::domain::oid::Oid;
 use crate::domain::stamp::Stamp;
@@ -75,10 +76,7 @@ pub struct Nonce(pub [u8; 16]);
 
 impl Nonce {
     fn text(self) -> String {
-        self.0[..8]
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+        hex(&self.0[..8])
     }
 
     fn digits(self) -> u16 {
