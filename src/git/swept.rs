@@ -8,7 +8,7 @@ use std::io::ErrorKind;
 
 /// A sweep passes a directory once in milliseconds; the way from making one to filling it is of
 /// microseconds. More misses than this have another reason.
-const ATTEMPTS: usize = 20;
+const ATTEMPTS: usize = 200;
 
 /// An error that may come of a directory that is gone.
 pub(super) trait Miss {
