@@ -30,6 +30,10 @@ pub(super) struct MergeArgs {
     /// Only move the branch, or refuse
     #[arg(long, group = "method")]
     ff_only: bool,
+    /// Message of the landing commit; several make paragraphs, as in git commit
+    #[arg(long, short = 'm', conflicts_with_all = ["all", "ff_only"], value_name = "TEXT",
+        value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    message: Vec<String>,
     /// Land on this branch instead of the one the agent started from
     #[arg(long, value_name = "BRANCH")]
     into: Option<String>,
@@ -51,6 +55,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: MergeArgs) -> Result<Exit> {
     let options = MergeOptions {
         method: method(&args),
         into: args.into,
+        message: (!args.message.is_empty()).then(|| args.message.join("\n\n")),
         order: match args.order {
             OrderArg::Spawned => Order::Spawned,
             OrderArg::Best => Order::Best,

@@ -38,3 +38,11 @@ fn interpret(directory: &Path, message: &Path, if_exists: &str, trailer: &str) -
         .chain([message.as_os_str()]);
     command::run(directory, arguments).map(|_| ())
 }
+
+/// Gives a commit message with a trailer at its end, in the block of trailers that it ends with if there is one.
+pub fn appended(message: &str, trailer: &str) -> String {
+    let message = message.trim();
+    let has_trailers = git2::message_trailers_strs(message).is_ok_and(|found| found.len() > 0);
+    let separator = if has_trailers { "\n" } else { "\n\n" };
+    format!("{message}{separator}{trailer}\n")
+}

@@ -51,6 +51,25 @@ fn a_merge_commit_has_the_judged_tree_and_brings_the_uncommitted_work() {
 }
 
 #[test]
+fn the_message_of_the_caller_is_the_message_of_the_landing() {
+    let agent = ready();
+    let words = [
+        "--squash",
+        "-m",
+        "area: two and three",
+        "-m",
+        "Acked-by: A <a@x>",
+    ];
+    answer(&agent, "merge", &words);
+    let message = agent.repo.git(["log", "-1", "--format=%B", "main"]);
+    let wanted = format!(
+        "area: two and three\n\nAcked-by: A <a@x>\nAgent-Id: {}",
+        agent.id
+    );
+    assert_eq!(message.trim_end(), wanted);
+}
+
+#[test]
 fn a_squash_keeps_where_it_comes_from() {
     let agent = ready();
     answer(&agent, "done", &["-m", "Two and three\nat once"]);

@@ -79,6 +79,8 @@ pub struct MergeOptions {
     pub into: Option<String>,
     /// The order, where several land.
     pub order: Order,
+    /// The message of the landing commit, in place of the one made from the agent's summary.
+    pub message: Option<String>,
 }
 
 /// A name that nobody uses, on the file system of the indexes.

@@ -6,6 +6,7 @@ use crate::domain::event::Isolation;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::landing::Checkout;
+use crate::git::trailer;
 use crate::ops::decide::require_orchestrator;
 use crate::ops::verify::{self, VerifyOptions, VerifyReport};
 use crate::ops::{Ctx, lookup};
@@ -33,6 +34,8 @@ pub struct MergePlan {
     pub merged_tree: Oid,
     /// How it lands.
     pub method: Method,
+    /// The message that the caller gave for the landing commit.
+    pub wanted_message: Option<String>,
     /// The work in one line.
     pub summary: String,
     /// What was said about it beyond that line.
@@ -101,6 +104,7 @@ pub fn plan(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<MergePlan> {
         uncommitted: verdict.uncommitted,
         merged_tree,
         method: method(ctx, options)?,
+        wanted_message: options.message.clone(),
         summary,
         body,
         checkouts: Vec::new(),
@@ -142,6 +146,9 @@ impl MergePlan {
 
     /// The message of the landing commit.
     pub(super) fn message(&self) -> String {
+        if let Some(message) = &self.wanted_message {
+            return trailer::appended(message, &self.trailer());
+        }
         let (short, summary) = (self.agent.id.short(), &self.summary);
         let subject = match self.method {
             Method::Squash => format!("feat({short}): {summary} (squashed)"),
