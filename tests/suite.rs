@@ -9,6 +9,8 @@
 mod agents;
 /// The layers, the doors and the ceilings of `src`.
 mod architecture;
+/// What an audit found, one test for each finding, named for its number.
+mod audit;
 /// Unusual repositories, impossible requests.
 mod bad_days;
 /// The scope fence: what changed, and what of it is out of scope.

@@ -1,0 +1,14 @@
+//! Regression tests for the findings of an audit; each test is named for its number.
+
+/// Several clones of one repository.
+mod clones;
+/// Missing history, and what is out of a clone's reach.
+mod history;
+/// Files that git ignores are neither judged nor landed.
+mod ignored;
+/// Which agent a branch belongs to, and which policy binds it.
+mod origin;
+/// The state of an agent after its runs, and what a name means.
+mod runs;
+/// Rows from elsewhere are claims, and nothing private stays behind.
+mod trust;

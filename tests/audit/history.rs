@@ -1,0 +1,1 @@
+//! Missing history, and what is out of a clone's reach.

@@ -1,0 +1,1 @@
+//! Files that git ignores are neither judged nor landed.

@@ -1,0 +1,1 @@
+//! Which agent a branch belongs to, and which policy binds it.

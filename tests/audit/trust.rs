@@ -1,0 +1,1 @@
+//! Rows from elsewhere are claims, and nothing private stays behind.
