@@ -167,3 +167,60 @@ fn public_modules_say_what_they_are_for() {
         .collect();
     report(&silent);
 }
+
+/// The files that the `mod` lines of a test file name, without those that say a path of their own.
+fn named(file: &Path, text: &str) -> Vec<PathBuf> {
+    let stem = file.file_stem().and_then(|stem| stem.to_str());
+    let directory = file.parent().expect("a directory");
+    let directory = match stem {
+        Some("suite" | "mod") | None => directory.to_owned(),
+        Some(stem) => directory.join(stem),
+    };
+    let modules = text.lines().filter_map(|line| {
+        let line = line.trim().trim_start_matches("pub ");
+        line.strip_prefix("mod ")?.strip_suffix(';')
+    });
+    modules
+        .flat_map(|name| {
+            let file = directory.join(format!("{name}.rs"));
+            [file, directory.join(name).join("mod.rs")]
+        })
+        .filter(|path| path.exists())
+        .collect()
+}
+
+/// Every Rust file below a directory.
+fn rust_files(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).expect("readable");
+    let paths = entries.map(|entry| entry.expect("readable").path());
+    paths
+        .flat_map(|path| {
+            if path.is_dir() {
+                rust_files(&path)
+            } else {
+                vec![path]
+            }
+        })
+        .filter(|path| path.extension().is_some_and(|ending| ending == "rs"))
+        .collect()
+}
+
+#[test]
+fn no_test_file_is_forgotten() {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let mut reached = vec![tests.join("suite.rs")];
+    let mut next = 0;
+    while let Some(file) = reached.get(next).cloned() {
+        let text = fs::read_to_string(&file).expect("UTF-8");
+        reached.extend(named(&file, &text));
+        next += 1;
+    }
+    let files = rust_files(&tests);
+    assert!(reached.len() > 50, "the modules were followed");
+    let forgotten: Vec<_> = files
+        .iter()
+        .filter(|file| !reached.contains(file))
+        .map(|file| format!("{} is named by no `mod`, so it never runs", file.display()))
+        .collect();
+    report(&forgotten);
+}

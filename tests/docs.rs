@@ -1,4 +1,7 @@
-//! The pages lead somewhere, and no command is without one.
+//! The pages lead somewhere, no command is without one, and what is made from the code is up to date.
+
+/// Documentation that is made from the code.
+mod generated;
 
 use crate::support::TestRepo;
 use std::fs;
@@ -8,12 +11,14 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// README and everything in `docs`, each with its text.
+/// The Markdown files at the top of the repository and in `docs`, each with its text.
 fn pages() -> Vec<(PathBuf, String)> {
-    let docs = fs::read_dir(root().join("docs")).expect("docs");
-    let docs = docs.map(|page| page.expect("readable").path());
-    let pages = docs.chain([root().join("README.md")]);
-    pages
+    let directories = [root().to_owned(), root().join("docs")];
+    let entries = directories.map(|directory| fs::read_dir(directory).expect("a directory"));
+    let paths = entries.into_iter().flatten();
+    paths
+        .map(|entry| entry.expect("readable").path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "md"))
         .map(|path| (path.clone(), fs::read_to_string(path).expect("UTF-8")))
         .collect()
 }
@@ -64,10 +69,12 @@ fn every_command_has_a_row_and_a_page() {
     let (_, list) = help.split_once("Commands:\n").expect("a list of commands");
     let verbs = list.lines().take_while(|line| !line.is_empty());
     let verbs = verbs.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
-    let (readme, docs): (Vec<_>, Vec<_>) = pages()
+    let (docs, root): (Vec<_>, Vec<_>) = pages()
         .into_iter()
-        .partition(|(path, _)| path.ends_with("README.md"));
-    let rows = readme[0].1.lines().filter(|line| line.starts_with("| `"));
+        .partition(|(path, _)| path.parent().is_some_and(|place| place.ends_with("docs")));
+    let readme = root.iter().find(|(path, _)| path.ends_with("README.md"));
+    let (_, readme) = readme.expect("a README");
+    let rows = readme.lines().filter(|line| line.starts_with("| `"));
     let rows: Vec<_> = rows.filter_map(|line| line.split(" | ").next()).collect();
     let mut missing = Vec::new();
     for verb in verbs.filter(|verb| !matches!(*verb, "" | "help")) {
@@ -86,4 +93,41 @@ fn every_command_has_a_row_and_a_page() {
         }
     }
     assert!(missing.is_empty(), "{missing:#?}");
+}
+
+#[test]
+fn u13_no_page_names_a_place_that_does_not_exist() {
+    let mut broken = Vec::new();
+    for (path, text) in pages() {
+        for (index, line) in text.lines().enumerate() {
+            // The crate is not published, so it can only be installed from its sources.
+            let unpublished = line.contains("cargo install git-agent-worktree");
+            if unpublished || line.contains("example.com") {
+                broken.push(format!("{}:{}: {line}", path.display(), index + 1));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+#[test]
+fn the_pages_and_the_manifest_name_one_repository() {
+    let repository = env!("CARGO_PKG_REPOSITORY");
+    assert!(repository.starts_with("https://"), "{repository}");
+    let host = "https://github.com/git-agent";
+    for (path, text) in pages() {
+        for (at, _) in text.match_indices(host) {
+            assert!(text[at..].starts_with(repository), "{}", path.display());
+        }
+    }
+}
+
+#[test]
+fn the_manifest_packs_both_licences() {
+    let manifest = include_str!("../Cargo.toml");
+    assert_eq!(env!("CARGO_PKG_LICENSE"), "MIT OR Apache-2.0");
+    for name in ["LICENSE-MIT", "LICENSE-APACHE"] {
+        assert!(root().join(name).exists(), "{name}");
+        assert!(manifest.contains(&format!("\"/{name}\"")), "{name}");
+    }
 }

@@ -1,0 +1,62 @@
+//! Documentation that is made from the code. `UPDATE_DOCS=1` rewrites what is out of date.
+
+use git_agent::domain::finding::FindingCode;
+use std::collections::HashMap;
+use std::env;
+use std::fs;
+
+/// Compares a file of the repository with what it has to hold, or writes it where `UPDATE_DOCS` is set.
+pub fn up_to_date(name: &str, expected: &str) {
+    let path = super::root().join(name);
+    let found = fs::read_to_string(&path).unwrap_or_default();
+    if found == expected {
+        return;
+    }
+    if env::var_os("UPDATE_DOCS").is_some() {
+        return fs::write(&path, expected).expect("the page is written");
+    }
+    let differs = found.lines().zip(expected.lines()).find(|(a, b)| a != b);
+    panic!(
+        "{name} is out of date; run UPDATE_DOCS=1 cargo test --locked --test suite -- docs::\n\
+         the first difference is {differs:#?}"
+    );
+}
+
+const FINDINGS: &str = "docs/findings.md";
+const HEAD: &str = "| code | severity | what it means | what to do |\n|---|---|---|---|\n";
+
+/// What the page advises for each code: the one column that is written by hand.
+fn advice(page: &str) -> HashMap<&str, &str> {
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    let cells = rows.map(|row| row.trim_matches(['|', ' ']).split(" | "));
+    cells
+        .filter_map(|mut cells| {
+            let code = cells.next()?.trim_matches('`');
+            Some((code, cells.nth(2)?))
+        })
+        .collect()
+}
+
+#[test]
+fn every_finding_has_a_row_that_says_what_to_do() {
+    let page = fs::read_to_string(super::root().join(FINDINGS)).expect("the page of findings");
+    let (introduction, _) = page.split_once(HEAD).expect("the table");
+    let advice = advice(&page);
+    let mut expected = format!("{introduction}{HEAD}");
+    let mut missing = Vec::new();
+    for code in FindingCode::ALL {
+        let advice = advice.get(code.name()).copied().unwrap_or_default();
+        let (severity, meaning) = (code.severity().as_str(), code.meaning());
+        expected.push_str(&format!(
+            "| `{code}` | {severity} | {meaning} | {advice} |\n"
+        ));
+        if advice.trim().is_empty() {
+            missing.push(code.name());
+        }
+    }
+    up_to_date(FINDINGS, &expected);
+    assert!(
+        missing.is_empty(),
+        "{FINDINGS}: write into the last column what to do about {missing:?}"
+    );
+}
