@@ -42,13 +42,13 @@
 //!
 //! | written | what it is |
 //! |---|---|
-//! | `refs/heads/agent/<slug>-<time>` | an agent's branch; never reused, never overwritten |
+//! | `refs/heads/agent/<slug>-<time>-<id8>` | an agent's branch; never reused, never overwritten |
 //! | `refs/heads/rescued/<slug>` | what `rescue` gives back, unless another name was asked for |
 //! | `refs/notes/agents` | the ledger: one note per spawn commit |
 //! | `refs/agents/keep` | a chain of empty commits whose extra parents must stay reachable |
 //! | `refs/agents/mail` | the mailbox: a chain with one commit for each message |
 //! | `refs/notes/agents-mail` | who has read which message: one note per reader, and one per full page of it |
-//! | `logs/refs/heads/agent/<slug>-<time>` | the branch's reflog |
+//! | `logs/refs/heads/agent/<slug>-<time>-<id8>` | the branch's reflog |
 //! | `logs/refs/notes/agents` | the ledger's reflog, from which it is recovered |
 //! | `logs/refs/agents/keep` | the keep chain's reflog |
 //! | `logs/refs/agents/mail` | the mailbox's reflog, from which it is recovered |

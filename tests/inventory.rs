@@ -40,11 +40,11 @@ fn listed() -> Vec<String> {
 /// Whether a path is one that a listed pattern stands for.
 fn matches(pattern: &str, path: &str) -> bool {
     let glob = pattern
+        .replace("<slug>-<time>-<id8>", "*")
         .replace(
             "<id8>",
             "[0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f]",
         )
-        .replace("<slug>-<time>", "*")
         .replace("<file>", "**")
         .replace("<object>", "**")
         .replace("<root>", "root");

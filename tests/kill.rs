@@ -9,7 +9,6 @@ use git_agent::ops::spawn::{self, STEPS, SpawnOptions};
 use git_agent::wire::task_file;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Arc;
 
 /// Not a test: the process that dies. It does nothing unless a step is named.
 #[test]
@@ -40,21 +39,19 @@ fn the_steps_are_reached_in_the_order_they_are_listed() {
 #[test]
 fn a_branch_name_that_a_discard_gave_back_is_not_given_again() {
     let repo = TestRepo::with_commit();
-    let now = chrono::Utc::now();
-    let spawn = || {
-        let seams = Seams {
-            clock: Arc::new(move || now),
-            ..Seams::real()
-        };
-        spawn_with(&ctx_with(&repo.path(), seams), TASK);
-        repo.git(["branch", "--list", "--format=%(refname:short)", "agent/*"])
-    };
-    let (first, rest) = (spawn(), repo.agent_json(&["list"]));
-    let id = rest["agents"][0]["agent_id"].as_str().expect("an id");
-    repo.agent_json(&["discard", id]);
-    assert_eq!(spawn(), format!("{first}-2"));
+    let ctx = ctx_with(&repo.path(), Seams::real());
+    let draft = task_file::parse("task.toml", TASK.as_bytes());
+    let plan = spawn::plan(&ctx, draft, &SpawnOptions::default()).expect("a plan");
+    let planned = plan.branch.clone().expect("a branch");
+    let name = planned.trim_start_matches("refs/heads/");
+    // Another agent takes the planned name and gives it back before the plan is carried out.
+    let other = repo.spawn_task(TASK, &["--branch", name]);
+    repo.agent_json(&["discard", other["agent_id"].as_str().expect("an id")]);
+    spawn::execute(&ctx, plan).expect("an agent");
+    let branches = repo.git(["branch", "--list", "--format=%(refname:short)", "agent/*"]);
+    assert_eq!(branches, format!("{name}-2"));
     let task = repo.task_file(TASK);
-    let output = repo.agent(&["spawn", &task, "--branch", &first]);
+    let output = repo.agent(&["spawn", &task, "--branch", name]);
     crate::verify::refused(&output, "branch-exists", 3);
     die_at(&repo, "branch", TASK);
     repo.agent_json(&["doctor", "--fix"]);

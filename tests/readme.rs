@@ -37,6 +37,9 @@ fn word_shape(word: &str) -> String {
     if let Some(id) = word.strip_prefix("agent-").filter(|id| hex(id)) {
         return format!("agent-<{}>", id.len());
     }
+    if let Some((name, id)) = word.rsplit_once("Z-").filter(|(_, id)| hex(id)) {
+        return format!("{}-<{}>", word_shape(&format!("{name}Z")), id.len());
+    }
     if word.ends_with('Z') && digits >= 14 {
         let name = word
             .rsplit_once('-')
@@ -72,7 +75,7 @@ fn the_tour_of_the_readme_is_true() {
     for step in block(page, "```console\n").split("$ ").skip(1) {
         let (command, expected) = step.split_once('\n').unwrap_or((step, ""));
         // The branch's name holds the time of the run.
-        let command = command.replace("agent/verbose-20261121T101500Z", &branch);
+        let command = command.replace("agent/verbose-20261121T101500Z-6a48ca7b", &branch);
         let output = isolated("sh", &repo.path())
             .args(["-c", &command])
             .env("PATH", format!("{}:{path}", binaries.display()))

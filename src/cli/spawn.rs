@@ -24,7 +24,7 @@ pub(super) struct SpawnArgs {
     /// Agent that asked for this one
     #[arg(long, value_name = "ID")]
     parent: Option<String>,
-    /// Name of the branch instead of agent/<slug>-<time>
+    /// Name of the branch instead of agent/<slug>-<time>-<id8>
     #[arg(long)]
     branch: Option<String>,
     /// Place of the worktree instead of the configured one

@@ -20,7 +20,7 @@ use crate::ops::discard::{self, Around, DiscardOptions, DiscardPlan};
 use crate::ops::expire::{self, ExpiryPlan, SalvageItem};
 use crate::ops::spawn;
 use crate::store::ledger::Ledger;
-use crate::store::{journal::Journal, layout, trash};
+use crate::store::{agent_branch, journal::Journal, layout, trash};
 use crate::wire::path_text::PathText;
 use serde::Serialize;
 use std::path::Path;
@@ -223,10 +223,7 @@ pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
 }
 
 fn has_something(ctx: &Ctx, agent: &Agent) -> Result<bool> {
-    let branch = match &agent.branch {
-        Some(branch) => ctx.repo.tip(branch)? != Tip::Absent,
-        None => false,
-    };
+    let branch = agent_branch::local(&ctx.repo, agent)? != Tip::Absent;
     let admin_dir = ctx.repo.admin_dir(&layout::worktree_name(agent.id));
     let worktree = agent.worktree.as_ref();
     Ok(branch || admin_dir.exists() || worktree.is_some_and(|path| Path::new(path).exists()))

@@ -7,7 +7,7 @@ use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::ops::Ctx;
 use crate::ops::verify::{WorktreePlace, base_of, uncommitted_tree};
-use crate::store::{layout, policy};
+use crate::store::{agent_branch, layout, policy};
 use crate::wire::policy::Policy;
 
 /// One agent and where its work is.
@@ -60,10 +60,7 @@ impl Live {
     pub(super) fn look_up(ctx: &Ctx, agent: Agent) -> Result<Live> {
         let policy = policy::if_here(&ctx.repo, &agent)?;
         let (target, target_tip) = base_of(ctx, &agent, None)?;
-        let tip = match &agent.branch {
-            Some(branch) => ctx.repo.tip(branch)?.oid(),
-            None => None,
-        };
+        let tip = agent_branch::local(&ctx.repo, &agent)?.oid();
         let name = layout::worktree_name(agent.id);
         let here = { ctx.repo.worktree(&name) }.filter(|worktree| worktree.path.is_dir());
         let place = here.map(|worktree| WorktreePlace {

@@ -1,5 +1,6 @@
 //! Finding an agent by whatever a person calls it.
 
+use super::agent_branch;
 use super::ledger::{Ledger, body_of, parse};
 use crate::domain::agent::Agent;
 use crate::domain::id::AgentId;
@@ -57,9 +58,14 @@ impl Ledger<'_> {
     /// # Errors
     /// `repo-corrupt`.
     pub fn last_with_branch(&self, branch: &str) -> Result<Option<Agent>> {
+        Ok(self.agents_with_branch(branch)?.pop())
+    }
+
+    /// Every agent that was given a branch of this full name, oldest first.
+    pub(super) fn agents_with_branch(&self, branch: &str) -> Result<Vec<Agent>> {
         let mut agents = self.agents_mentioning(branch)?;
         agents.retain(|agent| agent.branch.as_deref() == Some(branch));
-        Ok(agents.pop())
+        Ok(agents)
     }
 
     fn with_prefix(&self, who: &str) -> Result<Vec<Agent>> {
@@ -106,7 +112,15 @@ impl Ledger<'_> {
         };
         let mut agents = self.agents_mentioning(path)?;
         agents.retain(goes_by);
-        Ok(agents)
+        let branch = agents.first().and_then(|agent| agent.branch.clone());
+        let is_shared = |branch: &String| {
+            let other = |agent: &Agent| agent.branch.as_ref() != Some(branch);
+            agents.len() > 1 && !agents.iter().any(other)
+        };
+        match branch.filter(is_shared) {
+            Some(branch) => agent_branch::holders(self.repo, &branch, agents),
+            None => Ok(agents),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::error::{Code, Error, IoContext, Result};
 use crate::git::refs::Tip;
 use crate::git::worktree::{Roll, belongs_to};
 use crate::ops::{Ctx, lookup};
-use crate::store::layout;
+use crate::store::{agent_branch, layout};
 use std::fs;
 use std::path::PathBuf;
 
@@ -92,7 +92,7 @@ fn branch_of(ctx: &Ctx, agent: &Agent) -> Result<Option<(String, Oid)>> {
     let Some(name) = &agent.branch else {
         return Ok(None);
     };
-    match ctx.repo.tip(name)? {
+    match agent_branch::local(&ctx.repo, agent)? {
         Tip::At(oid) => {
             ctx.repo.require_commit(oid)?;
             Ok(Some((name.clone(), oid)))

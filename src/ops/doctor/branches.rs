@@ -12,8 +12,8 @@ use crate::git::command;
 use crate::git::objects::Commit;
 use crate::git::refs::Tip;
 use crate::ops::Ctx;
-use crate::store::layout;
 use crate::store::ledger::Ledger;
+use crate::store::{agent_branch, layout};
 use std::collections::HashSet;
 use std::fs;
 
@@ -27,7 +27,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
     let mut found = without_row(ctx)?;
     for agent in survey.live().filter(|agent| is_of_this_clone(ctx, agent)) {
         if let Some(branch) = &agent.branch
-            && ctx.repo.tip(branch)? == Tip::Absent
+            && agent_branch::local(&ctx.repo, agent)? == Tip::Absent
         {
             let short = branch.trim_start_matches("refs/heads/");
             let tip = last_head(ctx, agent).unwrap_or(agent.spawn_commit);

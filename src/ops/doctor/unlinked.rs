@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::git::command;
 use crate::git::worktree::{NewWorktree, belongs_to};
 use crate::ops::Ctx;
-use crate::store::{fsx, layout, lock};
+use crate::store::{agent_branch, fsx, layout, lock};
 use std::path::{Path, PathBuf};
 
 pub(super) fn look<'a>(ctx: &'a Ctx, survey: &'a Survey) -> impl Iterator<Item = Finding> + 'a {
@@ -56,7 +56,9 @@ fn finding(ctx: &Ctx, agent: &Agent, path: PathBuf, admin: PathBuf) -> Finding {
 fn free_tip(ctx: &Ctx, agent: &Agent) -> Option<Oid> {
     let branch = agent.branch.as_deref()?;
     let is_free = ctx.repo.checkouts(branch).is_ok_and(|all| all.is_empty());
-    let tip = ctx.repo.tip(branch).ok().filter(|_| is_free)?;
+    let tip = agent_branch::local(&ctx.repo, agent)
+        .ok()
+        .filter(|_| is_free)?;
     tip.oid()
 }
 

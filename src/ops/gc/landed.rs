@@ -12,6 +12,7 @@ use crate::domain::oid::Oid;
 use crate::error::{Error, Result};
 use crate::git::refs::Tip;
 use crate::ops::Ctx;
+use crate::store::agent_branch;
 use std::collections::{BTreeSet, HashMap};
 
 /// How many of a branch's newest commits are searched for one that makes the same change.
@@ -72,10 +73,11 @@ fn first_look(ctx: &Ctx, agent: &Agent) -> Result<Look> {
     let Some(began) = &agent.base else {
         return not;
     };
-    let (Some(branch), Some(target)) = (&agent.branch, &began.refname) else {
+    let Some(target) = &began.refname else {
         return not;
     };
-    let (Tip::At(tip), Tip::At(base)) = (repo.tip(branch)?, repo.tip(target)?) else {
+    let tips = (agent_branch::local(repo, agent)?, repo.tip(target)?);
+    let (Tip::At(tip), Tip::At(base)) = tips else {
         return not;
     };
     let objects = [tip, base, began.oid];

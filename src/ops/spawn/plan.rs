@@ -79,10 +79,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         }
     }
     let planned = ctx.now();
-    let branch = match isolated {
-        true => Some(branch_for(ctx, &ledger, options, &slug, planned)?),
-        false => None,
-    };
+    let chosen = chosen_branch(ctx, &ledger, options)?;
     let dna = Dna::of(&role.name, &task.text, &task.whitelist, &denylist);
     let identities = ctx.identities()?;
     if identities.stand_in {
@@ -106,14 +103,17 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
             break (id, oid, message);
         }
     };
-    let worktree = match &branch {
-        Some(branch) => {
-            let short = branch.trim_start_matches("refs/heads/");
-            let chosen = options.path.as_deref();
-            Some(place::worktree(ctx, chosen, id, &slug, short)?)
-        }
-        None => None,
-    };
+    let (mut branch, mut worktree) = (None, None);
+    if isolated {
+        let full = match chosen {
+            Some(chosen) => chosen,
+            None => branch_name(&slug, planned, id)?,
+        };
+        let short = full.trim_start_matches("refs/heads/");
+        let path = options.path.as_deref();
+        worktree = Some(place::worktree(ctx, path, id, &slug, short)?);
+        branch = Some(full);
+    }
     let root = ctx.repo.root()?;
     let shown = |path: &PathBuf| place::for_display(&root, path);
     Ok(SpawnPlan {
@@ -161,22 +161,22 @@ fn require_no_place(role: &Role, options: &SpawnOptions) -> Result<()> {
     .hint("to see which roles get a worktree, run git agent roles"))
 }
 
-/// The full name of the branch that was asked for, which must be free, or of one after the task and the time.
-fn branch_for(
-    ctx: &Ctx,
-    ledger: &Ledger<'_>,
-    options: &SpawnOptions,
-    slug: &Slug,
-    planned: DateTime<Utc>,
-) -> Result<String> {
+/// The full name of the branch that the caller asked for, which must be free.
+fn chosen_branch(ctx: &Ctx, ledger: &Ledger<'_>, options: &SpawnOptions) -> Result<Option<String>> {
     let Some(chosen) = &options.branch else {
-        let time = planned.format("%Y%m%dT%H%M%SZ");
-        return branch::full_name(&format!("agent/{slug}-{time}"));
+        return Ok(None);
     };
     let full = branch::full_name(chosen)?;
     ctx.repo.require_free_branch(&full)?;
     require_never_given(ledger, &full)?;
-    Ok(full)
+    Ok(Some(full))
+}
+
+/// The full name of a branch named after the task, the time and the agent. The time alone does not keep two
+/// clones apart in which the same task is spawned in the same second; the id does.
+fn branch_name(slug: &Slug, planned: DateTime<Utc>, id: AgentId) -> Result<String> {
+    let time = planned.format("%Y%m%dT%H%M%SZ");
+    branch::full_name(&format!("agent/{slug}-{time}-{}", id.short()))
 }
 
 /// A branch that was discarded leaves its name with its row.

@@ -5,6 +5,7 @@ use crate::domain::agent::Move;
 use crate::domain::event::What;
 use crate::error::{Code, Result};
 use crate::ops::Ctx;
+use crate::store::agent_branch;
 use crate::store::ledger::Ledger;
 
 /// Keeps the bundle and adds the verdict to the agent's row, unless it says so already, is about
@@ -20,14 +21,8 @@ pub(super) fn record(ctx: &Ctx, case: &Case<'_>, report: &VerifyReport) -> Resul
         true => Move::Accept,
         false => Move::Reject,
     };
-    let elsewhere = match &agent.branch {
-        Some(branch) => ctx
-            .repo
-            .tip(branch)?
-            .oid()
-            .is_some_and(|tip| tip != subject.tip),
-        None => false,
-    };
+    let branch = agent_branch::local(&ctx.repo, agent)?;
+    let elsewhere = branch.oid().is_some_and(|tip| tip != subject.tip);
     let half = verdict.accepted && report.is_partial();
     let known = agent.verdict.as_ref() == Some(&verdict);
     if elsewhere || half || known || agent.may(step).is_err() {

@@ -8,7 +8,7 @@ use crate::error::{Code, Error, Result};
 use crate::ops::run::record;
 use crate::ops::{Ctx, lookup};
 use crate::store::ledger::Ledger;
-use crate::store::{keep, layout};
+use crate::store::{agent_branch, keep, layout};
 use std::path::{Path, PathBuf};
 
 /// How far back the branch is searched for trailers that name its agent.
@@ -125,7 +125,7 @@ pub(in crate::ops) fn tip_of(ctx: &Ctx, agent: &Agent) -> Result<Oid> {
     let Some(branch) = &agent.branch else {
         return Ok(agent.spawn_commit);
     };
-    ctx.repo.tip(branch)?.oid().ok_or_else(|| {
+    agent_branch::local(&ctx.repo, agent)?.oid().ok_or_else(|| {
         Error::new(
             Code::BranchGone,
             format!("the branch {branch} of agent {} does not exist", agent.id),
