@@ -4,6 +4,8 @@
 
 /// Ways out, tried and refused.
 mod escapes;
+/// Terminals, system calls, capabilities and sockets.
+mod kernel;
 /// What the fence lets through, and what notices it afterwards.
 mod limits;
 /// The places of a fence, and what `strict` leaves of a worktree.

@@ -11,7 +11,8 @@ pub enum Mode {
     Auto,
     /// Nothing is started unless the kernel can refuse writes.
     Require,
-    /// As `Require`, and of the worktree only what the whitelist's directories hold may be written.
+    /// As `Require`; of the worktree only what the whitelist's directories hold may be written, and no socket of
+    /// another program can be reached.
     Strict,
     /// No fence.
     Off,
@@ -52,6 +53,8 @@ impl Mode {
 pub struct Fence {
     /// Each place once.
     pub writable: Vec<PathBuf>,
+    /// Whether it may make sockets that connect to other programs of this machine (unix(7)).
+    pub unix_sockets: bool,
 }
 
 /// How much of a fence a kernel can enforce; each level contains the ones before.

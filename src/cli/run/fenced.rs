@@ -19,6 +19,9 @@ pub(in crate::cli) struct FencedArgs {
     /// A file that the command may write, or a directory with everything below it
     #[arg(long, value_name = "PATH")]
     write: Vec<PathBuf>,
+    /// Refuse to make unix sockets
+    #[arg(long)]
+    no_unix_sockets: bool,
     /// Program and arguments
     #[arg(value_name = "COMMAND", required = true, last = true)]
     command: Vec<OsString>,
@@ -32,6 +35,7 @@ fn level(word: &str) -> Result<Level, String> {
 pub(in crate::cli) fn run(args: FencedArgs) -> Result<Exit> {
     let fence = Fence {
         writable: args.write,
+        unix_sockets: !args.no_unix_sockets,
     };
     let plan = Plan {
         fence: &fence,

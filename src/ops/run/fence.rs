@@ -91,7 +91,10 @@ pub fn bounds(ctx: &Ctx, request: &Request<'_>) -> Result<Bounds> {
     writable.sort();
     writable.dedup();
     Ok(Bounds {
-        fence: Fence { writable },
+        fence: Fence {
+            writable,
+            unix_sockets: request.mode != Mode::Strict,
+        },
         warnings,
     })
 }

@@ -5,6 +5,7 @@
 //! looked at it. Below version 3 a process could truncate every file it can open, so that counts as
 //! nothing. TCP (version 4) and pathname sockets (version 9) are left alone.
 
+use super::{privileges, system_calls};
 use crate::domain::sandbox::{Fence, Level};
 use ::landlock::{
     ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
@@ -13,16 +14,14 @@ use ::landlock::{
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// Devices that any program may expect to write to. `ptmx` and `pts` make pseudo-terminals.
-const DEVICES: [&str; 5] = [
-    "/dev/null",
-    "/dev/zero",
-    "/dev/tty",
-    "/dev/ptmx",
-    "/dev/pts",
-];
+/// Devices that any program may expect to write to. Terminals are not among them: a process that can write to
+/// one can inject commands into the shell that runs there, or print escape sequences that do.
+const WRITABLE_DEVICES: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty"];
+
+/// Devices, and directories of them, that may be read besides.
+const READABLE_DEVICES: [&str; 4] = ["/dev/random", "/dev/urandom", "/dev/shm", "/dev/mqueue"];
 
 /// The highest level that this kernel can enforce.
 ///
@@ -40,10 +39,10 @@ pub(super) fn offer() -> Result<Level, String> {
         })
 }
 
-/// Restricts this process for good.
+/// Restricts this process for good: files by Landlock, capabilities, system calls.
 ///
 /// # Errors
-/// One sentence; the process may already have given up `setuid` programs then.
+/// One sentence; the process may have given up capabilities and `setuid` programs then.
 pub(super) fn restrict(fence: &Fence, level: Level) -> Result<(), String> {
     let no_rules = |error: RulesetError| format!("the kernel refuses the sandbox: {error}");
     let mut rules = rules(level).map_err(no_rules)?;
@@ -60,23 +59,51 @@ pub(super) fn restrict(fence: &Fence, level: Level) -> Result<(), String> {
             .add_rule(PathBeneath::new(place, access))
             .map_err(|error| format!("could not fence {}: {error}", path.display()))
     };
-    rules = add(rules, Path::new("/"), AccessFs::from_read(abi))?;
-    // Device files are not made in a worktree: root could make one that is the whole disk.
+    // 1. Every directory can be listed, and every file read but for devices: reading a terminal takes the keys
+    //    that its user types, and root could read whole disks.
+    rules = add(rules, Path::new("/"), AccessFs::ReadDir.into())?;
+    for place in readable()? {
+        rules = add(rules, &place, AccessFs::from_read(abi))?;
+    }
+    // 2. What may be written. No device may be made: root could make one that is the whole disk. Of the devices
+    //    that exist none takes a command (ioctl), unless the caller opened it.
     let all = AccessFs::from_all(abi) & !(AccessFs::MakeChar | AccessFs::MakeBlock);
-    for device in DEVICES.map(Path::new) {
-        // A container need not have them all, and there `ptmx` is often a symlink into `pts`.
-        if device.exists() && !device.is_symlink() {
-            rules = add(rules, device, all)?;
-        }
+    for device in present(&WRITABLE_DEVICES) {
+        rules = add(rules, device, all & !AccessFs::IoctlDev)?;
     }
     for place in &fence.writable {
         rules = add(rules, place, all)?;
     }
+    // 3. No return from here. The places above were opened with the rights that root gives up now.
+    privileges::give_up()?;
     let status = rules.restrict_self().map_err(no_rules)?;
     match status.ruleset {
-        RulesetStatus::FullyEnforced => Ok(()),
+        RulesetStatus::FullyEnforced => system_calls::restrict(fence.unix_sockets),
         status => Err(format!("the kernel refuses the sandbox: {status:?}")),
     }
+}
+
+/// The places below the root that may be read: everything but `/dev`, and of that the devices named above.
+fn readable() -> Result<Vec<PathBuf>, String> {
+    let fail = |error: std::io::Error| format!("could not list the root directory: {error}");
+    let mut places = Vec::new();
+    for entry in std::fs::read_dir("/").map_err(fail)? {
+        let entry = entry.map_err(fail)?;
+        let file_type = entry.file_type().map_err(fail)?;
+        // What a link leads to is another entry, or below one.
+        if (file_type.is_dir() || file_type.is_file()) && entry.file_name() != "dev" {
+            places.push(entry.path());
+        }
+    }
+    let devices = present(&WRITABLE_DEVICES).chain(present(&READABLE_DEVICES));
+    places.extend(devices.map(Path::to_owned));
+    Ok(places)
+}
+
+/// Those that exist here and are no links: a container has not all of them.
+fn present(devices: &'static [&str]) -> impl Iterator<Item = &'static Path> {
+    let devices = devices.iter().map(Path::new);
+    devices.filter(|device| device.exists() && !device.is_symlink())
 }
 
 fn abi(level: Level) -> ABI {

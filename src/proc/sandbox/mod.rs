@@ -22,7 +22,11 @@
 mod landlock;
 #[cfg(target_os = "linux")]
 use landlock as kernel;
+#[cfg(target_os = "linux")]
+mod privileges;
 mod report;
+#[cfg(target_os = "linux")]
+mod system_calls;
 #[cfg(not(target_os = "linux"))]
 mod without;
 #[cfg(not(target_os = "linux"))]
@@ -79,6 +83,9 @@ pub fn wrap(program: &Path, plan: &Plan<'_>, command: &[OsString]) -> Vec<OsStri
     let mut words: Vec<OsString> = vec![program.into(), VERB.into()];
     words.extend(["--level".into(), plan.level.as_str().into()]);
     words.extend(["--report".into(), plan.report.into()]);
+    if !plan.fence.unix_sockets {
+        words.push("--no-unix-sockets".into());
+    }
     for place in &plan.fence.writable {
         words.extend(["--write".into(), place.into()]);
     }
@@ -116,6 +123,7 @@ mod tests {
     fn the_command_line_keeps_the_commands_own_words_apart() {
         let fence = Fence {
             writable: vec!["/a b".into(), "/c".into()],
+            unix_sockets: false,
         };
         let plan = Plan {
             fence: &fence,
@@ -127,7 +135,7 @@ mod tests {
         let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
         assert_eq!(
             words.join("|"),
-            "/bin/us|fenced|--level|files|--report|/r|--write|/a b|--write|/c|--|sh|-c|--write"
+            "/bin/us|fenced|--level|files|--report|/r|--no-unix-sockets|--write|/a b|--write|/c|--|sh|-c|--write"
         );
     }
 

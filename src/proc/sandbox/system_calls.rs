@@ -1,0 +1,157 @@
+//! System calls that a fenced command is refused (seccomp(2)).
+//!
+//! Landlock decides about files. What is refused here reaches past files: typing into a terminal, settings of the
+//! whole machine, the limits of other processes, and io_uring, whose operations no such filter sees. Each
+//! refused call fails with `EPERM`, as it does for a user without privileges; container engines refuse
+//! the same calls by default.
+
+use libc::c_long;
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch,
+};
+use std::collections::BTreeMap;
+
+/// Calls that are refused whatever their arguments are.
+const REFUSED: [c_long; 36] = [
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_settimeofday,
+    libc::SYS_adjtimex,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_syslog,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_mount_setattr,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    libc::SYS_vhangup,
+];
+
+/// Commands to a terminal (ioctl_tty(2)) that put words into its user's mouth.
+const TERMINAL_COMMANDS: [u64; 2] = [libc::TIOCSTI as u64, TIOCLINUX];
+
+/// Linux's own command to a console; with it text is selected and pasted. The C library does not name it.
+const TIOCLINUX: u64 = 0x541C;
+
+/// The bit that marks a call of the x32 interface, which the kernel runs under the number of the machine's own.
+#[cfg(target_arch = "x86_64")]
+const X32: c_long = 0x4000_0000;
+/// The number of `ioctl` there.
+#[cfg(target_arch = "x86_64")]
+const X32_IOCTL: c_long = X32 | 514;
+
+/// Refuses the calls above to this process and all that it will start; with `unix_sockets` false also to
+/// make sockets that connect to other programs of this machine, such as a container engine.
+///
+/// A program for another architecture, such as a 32-bit one, is ended by its first call.
+///
+/// # Errors
+/// One sentence, when the kernel has no filters.
+pub(super) fn restrict(unix_sockets: bool) -> Result<(), String> {
+    let fail = |error: String| format!("the kernel refuses the filter of system calls: {error}");
+    let Some(architecture) = ARCHITECTURE else {
+        return Err("there is no filter of system calls for this processor".to_owned());
+    };
+    let filter = filter(unix_sockets, architecture).map_err(|error| fail(error.to_string()))?;
+    seccompiler::apply_filter(&filter).map_err(|error| fail(error.to_string()))
+}
+
+fn filter(
+    unix_sockets: bool,
+    architecture: TargetArch,
+) -> Result<BpfProgram, seccompiler::BackendError> {
+    use SeccompCmpOp::{Eq, Ne};
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
+    for call in REFUSED {
+        rules.insert(call, Vec::new());
+    }
+    for command in TERMINAL_COMMANDS {
+        add(&mut rules, libc::SYS_ioctl, 1, Eq, command)?;
+    }
+    // Another process's limits and priority; 0 is the caller itself.
+    add(&mut rules, libc::SYS_prlimit64, 0, Ne, 0)?;
+    add(&mut rules, libc::SYS_setpriority, 1, Ne, 0)?;
+    add(&mut rules, libc::SYS_ioprio_set, 1, Ne, 0)?;
+    if !unix_sockets {
+        add(&mut rules, libc::SYS_socket, 0, Eq, libc::AF_UNIX as u64)?;
+    }
+    #[cfg(target_arch = "x86_64")]
+    {
+        let doubled: Vec<_> = rules
+            .iter()
+            .map(|(call, rule)| (call | X32, rule.clone()))
+            .collect();
+        rules.extend(doubled);
+        let ioctl = rules[&libc::SYS_ioctl].clone();
+        rules.insert(X32_IOCTL, ioctl);
+    }
+    let refused = SeccompAction::Errno(libc::EPERM as u32);
+    SeccompFilter::new(rules, SeccompAction::Allow, refused, architecture)?.try_into()
+}
+
+/// Adds a rule that refuses a call where the lower half of one argument, counted from 0, compares so with a value.
+fn add(
+    rules: &mut BTreeMap<i64, Vec<SeccompRule>>,
+    call: c_long,
+    argument: u8,
+    compares: SeccompCmpOp,
+    value: u64,
+) -> Result<(), seccompiler::BackendError> {
+    let condition = SeccompCondition::new(argument, SeccompCmpArgLen::Dword, compares, value)?;
+    rules
+        .entry(call)
+        .or_default()
+        .push(SeccompRule::new(vec![condition])?);
+    Ok(())
+}
+
+/// What the filter is compiled for; absent where the crate that compiles it does not know the processor.
+const ARCHITECTURE: Option<TargetArch> = if cfg!(target_arch = "x86_64") {
+    Some(TargetArch::x86_64)
+} else if cfg!(target_arch = "aarch64") {
+    Some(TargetArch::aarch64)
+} else if cfg!(target_arch = "riscv64") {
+    Some(TargetArch::riscv64)
+} else {
+    None
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_filter_is_one_that_the_kernel_takes() {
+        let architecture = ARCHITECTURE.expect("a processor that we know");
+        for unix_sockets in [true, false] {
+            // More instructions than this are refused by the kernel (BPF_MAXINSNS).
+            let filter = filter(unix_sockets, architecture).expect("a filter");
+            assert!(filter.len() < 4096, "{}", filter.len());
+        }
+    }
+}
