@@ -52,11 +52,9 @@ const REFUSED: [c_long; 36] = [
     libc::SYS_vhangup,
 ];
 
-/// Commands to a terminal (ioctl_tty(2)) that put words into its user's mouth.
-const TERMINAL_COMMANDS: [u64; 2] = [libc::TIOCSTI as u64, TIOCLINUX];
-
-/// Linux's own command to a console; with it text is selected and pasted. The C library does not name it.
-const TIOCLINUX: u64 = 0x541C;
+/// Commands to a terminal that simulate input (ioctl_tty(2)): `TIOCSTI`, and `TIOCLINUX`, which selects and pastes
+/// text on a console. C libraries differ in their types, and not all name the second.
+const TERMINAL_COMMANDS: [u64; 2] = [0x5412, 0x541C];
 
 /// The bit that marks a call of the x32 interface, which the kernel runs under the number of the machine's own.
 #[cfg(target_arch = "x86_64")]
