@@ -11,6 +11,7 @@
 //! |---|---|
 //! | [`cli`] | clap in, an operation, its answer out; one verb, one file |
 //! | [`ops`] | what a verb does; readers give a report, writers `plan` and then `execute` |
+//! | [`hosts`] | one file per agent host: how it is started, what it sends, reads and prints |
 //! | [`store`] | durable state over git and files: ledger, keep chain, mailbox, roles, journals |
 //! | [`proc`] | child processes that are not git |
 //! | [`mod@git`] | the only layer that names libgit2 or gitoxide, or starts `git` |
@@ -88,7 +89,7 @@
 //! the user's data directory (`XDG_DATA_HOME`) or the `share` of a prefix ([`ops::install_shell`] names the places).
 //!
 //! On request, `report --html` writes a page to the file that it is given, `init` registers with agent hosts in files of the current
-//! worktree ([`wire::host_settings`] names them), and a host may be given plain worktrees, `.claude/worktrees/<name>`
+//! worktree ([`hosts`] names them), and a host may be given plain worktrees, `.claude/worktrees/<name>`
 //! on `refs/heads/worktree-<name>`.
 //!
 //! Settings read: `agent.worktreeDir`, `agent.bundleDir`, `agent.outputDir`, `agent.role.<name>.*`,
@@ -102,6 +103,7 @@ pub mod cli;
 pub mod domain;
 pub mod error;
 pub mod git;
+pub mod hosts;
 pub mod ops;
 pub mod proc;
 pub mod store;

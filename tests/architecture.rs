@@ -12,8 +12,12 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("git", &["domain", "error"]),
     ("proc", &["git", "domain", "error"]),
     ("store", &["wire", "git", "domain", "error"]),
-    ("ops", &["store", "proc", "git", "wire", "domain", "error"]),
-    ("cli", &["ops", "wire", "domain", "error"]),
+    ("hosts", &["proc", "wire", "domain", "error"]),
+    (
+        "ops",
+        &["hosts", "store", "proc", "git", "wire", "domain", "error"],
+    ),
+    ("cli", &["ops", "hosts", "wire", "domain", "error"]),
 ];
 
 /// Words that may appear only below the given places.
@@ -137,6 +141,45 @@ fn the_domain_is_pure() {
                 if file.name.starts_with("domain/") && line.contains(word) {
                     broken.push(format!("src/{}:{number}: `{word}`", file.name));
                 }
+            }
+        }
+    }
+    report(&broken);
+}
+
+/// Names of hosts that are also words of ours: a message's cursor, the user's shell.
+const COMMON_WORDS: &[&str] = &["cursor", "shell"];
+
+/// The files that may name a host besides its own: the list of hosts, and the page that lists what we
+/// write, for the default place of worktrees.
+const LISTS: &[&str] = &["hosts/mod.rs", "lib.rs"];
+
+#[test]
+fn a_host_is_named_in_its_own_file_and_the_list_alone() {
+    let files = files();
+    let list = files.iter().find(|file| file.name == LISTS[0]);
+    let list = &list.expect("the list of hosts").code;
+    let (_, listed) = list.split_once("pub const HOSTS").expect("the list");
+    let (listed, _) = listed.split_once("];").expect("its end");
+    let hosts: Vec<&str> = listed
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix('&')?.split("::").next())
+        .collect();
+    assert!(hosts.len() > 5, "{hosts:?}");
+    let mut broken = Vec::new();
+    for file in &files {
+        let own = hosts
+            .iter()
+            .any(|host| file.name == format!("hosts/{host}.rs"));
+        if own || LISTS.contains(&file.name.as_str()) {
+            continue;
+        }
+        // Comments too: what is said of one host belongs into its file.
+        for (number, line) in file.code.lines().enumerate() {
+            let line = line.to_ascii_lowercase();
+            let named = |host: &&&str| !COMMON_WORDS.contains(host) && line.contains(**host);
+            if let Some(host) = hosts.iter().find(named) {
+                broken.push(format!("src/{}:{}: names {host}", file.name, number + 1));
             }
         }
     }

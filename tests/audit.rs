@@ -4,6 +4,8 @@
 mod clones;
 /// Missing history, and what is out of a clone's reach.
 mod history;
+/// What real agent hosts send and understand.
+mod hosts;
 /// Files that git ignores are neither judged nor landed.
 mod ignored;
 /// Which agent a branch belongs to, and which policy binds it.

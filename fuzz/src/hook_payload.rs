@@ -1,7 +1,7 @@
 //! What an agent host sends to a hook: a tool that writes is never taken for one that does not.
 
 use git_agent::domain::tool_call::{Intent, TouchedPath, locate};
-use git_agent::wire::hook_payload;
+use git_agent::hosts::payload;
 use serde_json::Value;
 
 /// Tools that do nothing but write, as hosts spell them.
@@ -9,7 +9,7 @@ const WRITERS: [&str; 4] = ["Write", "Edit", "MultiEdit", "NotebookEdit"];
 
 /// One payload.
 pub fn run(data: &[u8]) {
-    let call = hook_payload::read(data);
+    let call = payload::read(data).call;
     match &call.intent {
         Intent::Writes(touched) => {
             assert!(!touched.is_empty(), "a write of nothing");

@@ -3,9 +3,9 @@
 use super::ui::Ui;
 use crate::domain::tool_call::HookAnswer;
 use crate::error::{Exit, Result};
+use crate::hosts::payload::{self, LONGEST_PAYLOAD, Payload};
 use crate::ops::ctx::Env;
 use crate::ops::host_hook;
-use crate::wire::hook_payload::LONGEST_PAYLOAD;
 use std::io::Read;
 
 /// The hooks of agent hosts; each reads the host's payload on standard input.
@@ -24,17 +24,18 @@ pub(super) enum HostHook {
 }
 
 pub(super) fn run(ui: &mut Ui, hook: HostHook) -> Result<Exit> {
-    let payload = read_payload();
+    let payload = payload::read(&read_input());
+    let call = &payload.call;
     let answer = Env::of_process().and_then(|env| match hook {
-        HostHook::PreTool => host_hook::pre_tool(&env, &payload),
-        HostHook::SessionStart => host_hook::session_start(&env, &payload),
-        HostHook::Stop => host_hook::stop(&env, &payload),
-        HostHook::WorktreeCreate => host_hook::worktree_create(&env, &payload),
-        HostHook::WorktreeRemove => host_hook::worktree_remove(&env, &payload),
+        HostHook::PreTool => host_hook::pre_tool(&env, call),
+        HostHook::SessionStart => host_hook::session_start(&env, call),
+        HostHook::Stop => host_hook::stop(&env, call),
+        HostHook::WorktreeCreate => host_hook::worktree_create(&env, call),
+        HostHook::WorktreeRemove => host_hook::worktree_remove(&env, call),
     });
     match (answer, hook) {
-        (Ok(answer), _) => speak(ui, &answer),
-        (Err(error), HostHook::PreTool) => speak(ui, &host_hook::refusal(&payload, &error)),
+        (Ok(answer), _) => speak(ui, &payload, &answer),
+        (Err(error), HostHook::PreTool) => speak(ui, &payload, &host_hook::refusal(call, &error)),
         // Never 2, which hosts take for a denial.
         (Err(error), _) => {
             let _ = ui.fail(&error);
@@ -43,18 +44,23 @@ pub(super) fn run(ui: &mut Ui, hook: HostHook) -> Result<Exit> {
     }
 }
 
-fn speak(ui: &mut Ui, answer: &HookAnswer) -> Result<Exit> {
-    ui.print(answer.stdout())?;
+fn speak(ui: &mut Ui, payload: &Payload, answer: &HookAnswer) -> Result<Exit> {
     ui.explain(answer.stderr());
-    Ok(match answer {
-        HookAnswer::Deny { .. } => Exit::Denied,
-        HookAnswer::Allow | HookAnswer::Say { .. } => Exit::Yes,
-    })
+    match answer {
+        HookAnswer::Deny { .. } => {
+            ui.print(&payload.denial(answer.stderr()))?;
+            Ok(Exit::Denied)
+        }
+        HookAnswer::Allow | HookAnswer::Say { .. } => {
+            ui.print(answer.stdout())?;
+            Ok(Exit::Yes)
+        }
+    }
 }
 
 /// Standard input, one byte beyond what is still read. What cannot be read to its end is judged as it
 /// is: cut off, it is no payload.
-fn read_payload() -> Vec<u8> {
+fn read_input() -> Vec<u8> {
     let mut payload = Vec::new();
     let longest = LONGEST_PAYLOAD as u64 + 1;
     let _ = std::io::stdin()

@@ -3,17 +3,18 @@
 use super::ui::Ui;
 use super::words::one_of;
 use crate::error::{Exit, Result};
+use crate::hosts;
+use crate::hosts::settings::Registration;
 use crate::ops::Ctx;
 use crate::ops::init::{self, InitOptions};
-use crate::wire::host_settings::Host;
 
 /// Register the scope fence with agent hosts, in their settings files in this worktree
 #[derive(Debug, clap::Args)]
 pub(super) struct InitArgs {
     /// Agent hosts; without it those that have a directory here
-    #[arg(long = "host", value_parser = one_of(Host::ALL.map(Host::name), parse_host), value_delimiter = ',', value_name = "HOST")]
-    hosts: Vec<Host>,
-    /// Also make the worktrees that Claude Code wants for its subagents
+    #[arg(long = "host", value_parser = one_of(hosts::registrations().map(|known| known.host), parse_host), value_delimiter = ',', value_name = "HOST")]
+    hosts: Vec<Registration>,
+    /// Also make the worktrees that a host wants for its subagents
     #[arg(long)]
     worktrees: bool,
     /// Also let `git log` show the ledger: git config --add notes.displayRef refs/notes/agents
@@ -45,9 +46,10 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: InitArgs) -> Result<Exit> {
     Ok(Exit::Yes)
 }
 
-fn parse_host(name: &str) -> std::result::Result<Host, String> {
-    Host::parse(name).ok_or_else(|| {
-        let names: Vec<_> = Host::ALL.iter().map(|host| host.name()).collect();
+fn parse_host(name: &str) -> std::result::Result<Registration, String> {
+    let host = hosts::registrations().find(|known| known.host == name);
+    host.ok_or_else(|| {
+        let names: Vec<_> = hosts::registrations().map(|known| known.host).collect();
         format!("the hosts are {}", names.join(", "))
     })
 }

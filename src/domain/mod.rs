@@ -12,7 +12,6 @@ pub mod evidence;
 pub mod finding;
 pub mod glob;
 pub mod hex;
-pub mod host_command;
 pub mod id;
 pub mod judge;
 pub mod landing_order;

@@ -1,8 +1,7 @@
 //! What an agent host is about to do, and what we answer it.
 //!
-//! A host (Claude Code, Codex, Gemini, Copilot, Cursor, opencode) sends one JSON payload per hook;
-//! `wire::hook_payload` turns any of them into a [`ToolCall`], `ops` decides, and a [`HookAnswer`]
-//! goes back in the one form that all hosts understand.
+//! A host sends one JSON payload per hook; `hosts::payload` turns any of them into a [`ToolCall`], `ops`
+//! decides, and a [`HookAnswer`] goes back.
 //!
 //! Paths stay as the host wrote them: [`locate`] makes them absolute by text alone, and resolving
 //! symlinks, finding the worktree and judging the scope is the caller's. Shell commands are carried
@@ -139,8 +138,8 @@ pub fn locate(cwd: &[u8], path: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// What a hook of ours tells the host. There are only these forms, because no JSON answer is
-/// understood alike by all hosts: Codex takes an explicit "allow" for an error and lets the call
-/// through, and Gemini shows the user whatever an allowing hook writes to standard error.
+/// understood alike by all hosts: one takes an explicit "allow" for an error and lets the call
+/// through, another shows the user whatever an allowing hook writes to standard error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HookAnswer {
     /// Go on: status 0 and silence.
@@ -175,8 +174,8 @@ impl HookAnswer {
         }
     }
 
-    /// All that goes to standard error. Never blank on a denial: Codex and Gemini let a call through
-    /// when a denying hook gives no reason.
+    /// All that goes to standard error. Never blank on a denial: some hosts let a call through when a
+    /// denying hook gives no reason.
     pub fn stderr(&self) -> &str {
         match self {
             HookAnswer::Deny { reason } if reason.trim().is_empty() => "denied by git-agent",

@@ -10,6 +10,7 @@ use crate::domain::oid::Oid;
 use crate::domain::persona::{Character, Persona};
 use crate::domain::profile::Profile;
 use crate::error::{Code, Error, IoContext, Result};
+use crate::hosts;
 use crate::store::roster::{self, Project};
 use crate::wire::roster::MAX_BYTES;
 use std::fs::File;
@@ -51,7 +52,7 @@ pub fn resolve(ctx: &Ctx, base: Oid, wish: &CharacterWish) -> Result<Character> 
             }),
         };
     };
-    let project = Project::at(&ctx.repo, base)?;
+    let project = Project::at(&ctx.repo, base, hosts::skill_directories())?;
     let persona = match &wish.manifest {
         Some(manifest) => from_manifest(ctx, &project, manifest, agent_type),
         None => project.persona(agent_type),

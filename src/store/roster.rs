@@ -31,28 +31,22 @@ const CENTRAL: [&str; 4] = [
     "_bmad/custom/config.user.toml",
 ];
 
-/// Where the skill of an agent type is, unless it is below `_bmad`.
-const SKILLS: [&str; 4] = [
-    ".claude/skills",
-    ".agents/skills",
-    ".codex/skills",
-    ".gemini/skills",
-];
-
 /// A commit's files, as far as rosters are concerned.
 pub struct Project<'r> {
     repo: &'r Repo,
     tree: Oid,
+    skills: Vec<&'static str>,
 }
 
 impl<'r> Project<'r> {
-    /// The files of the commit `base`.
+    /// The files of the commit `base`. The skill of an agent type is below `_bmad`, else in the first of the
+    /// directories `skills` that has it.
     ///
     /// # Errors
     /// `repo-corrupt` when the commit cannot be read.
-    pub fn at(repo: &'r Repo, base: Oid) -> Result<Project<'r>> {
+    pub fn at(repo: &'r Repo, base: Oid, skills: Vec<&'static str>) -> Result<Project<'r>> {
         let tree = repo.read_commit(base)?.tree;
-        Ok(Project { repo, tree })
+        Ok(Project { repo, tree, skills })
     }
 
     /// The persona of an agent type: from the manifest, else from the central configuration.
@@ -172,7 +166,7 @@ impl<'r> Project<'r> {
         if let Some(first) = found.into_iter().min() {
             return Ok(Some(first));
         }
-        for place in SKILLS {
+        for place in &self.skills {
             let path = format!("{place}/{code}/customize.toml");
             if self.entry(&path)?.is_some() {
                 return Ok(Some(path));

@@ -3,9 +3,6 @@
 //! change of one cannot silently change the other.
 
 pub mod event_line;
-pub mod hook_payload;
-pub mod host_answer;
-pub mod host_settings;
 pub mod journal;
 pub mod message;
 pub mod path_list;

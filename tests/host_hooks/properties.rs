@@ -1,5 +1,6 @@
 use super::{Agent, agent};
 use git_agent::domain::tool_call::HookAnswer;
+use git_agent::hosts::payload;
 use git_agent::ops::ctx::Env;
 use git_agent::ops::host_hook::{pre_tool, refusal};
 use proptest::prelude::*;
@@ -85,8 +86,10 @@ fn no_payload_writes_out_of_scope_or_crashes() {
         directory: worktree.clone(),
         ..Env::default()
     };
-    let judge =
-        |payload: &[u8]| pre_tool(&env, payload).unwrap_or_else(|error| refusal(payload, &error));
+    let judge = |payload: &[u8]| {
+        let call = payload::read(payload).call;
+        pre_tool(&env, &call).unwrap_or_else(|error| refusal(&call, &error))
+    };
     let cwds = [
         worktree.clone(),
         worktree.join("src"),

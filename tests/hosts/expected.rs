@@ -152,4 +152,108 @@ pub(super) const EXPECTED: &[(&str, &str)] = &[
     ("opencode/read", "PreTool reads"),
     ("opencode/task", "PreTool spawns explore"),
     ("opencode/write", "PreTool writes W/src/a.rs"),
+    // Recorded: what real hosts sent, with other paths.
+    (
+        "claude/recorded-post-tool-use-bash",
+        "PostTool shell: echo sneaky > docs/bash.md; echo ok > src/ok.rs",
+    ),
+    (
+        "claude/recorded-pre-tool-use-agent",
+        "PreTool spawns code-implementer worktree",
+    ),
+    (
+        "claude/recorded-pre-tool-use-write",
+        "PreTool writes W/src/greeting.rs",
+    ),
+    (
+        "claude/recorded-session-end",
+        r#"Other("SessionEnd") no tool"#,
+    ),
+    ("claude/recorded-session-start", "SessionStart no tool"),
+    ("claude/recorded-stop", "Stop { again: false } no tool"),
+    (
+        "claude/recorded-subagent-start",
+        r#"Other("SubagentStart") no tool"#,
+    ),
+    (
+        "claude/recorded-subagent-stop",
+        "Stop { again: false } no tool",
+    ),
+    (
+        "claude/recorded-worktree-create",
+        r#"WorktreeCreate { name: Some("feature-x") } no tool"#,
+    ),
+    (
+        "claude/recorded-worktree-remove",
+        r#"WorktreeRemove { path: Some("/home/dev/app/.claude/worktrees/side2") } no tool"#,
+    ),
+    (
+        "cline/recorded-pre-tool-use-apply-patch",
+        "PreTool writes src/greeting.rs",
+    ),
+    (
+        "codex/recorded-pre-tool-use-apply-patch",
+        "PreTool writes src/greeting.rs",
+    ),
+    (
+        "codex/recorded-pre-tool-use-bash",
+        "PreTool shell: apply_patch <<'EOF' … writes docs/heredoc.md",
+    ),
+    ("codex/recorded-session-start", "SessionStart no tool"),
+    ("codex/recorded-stop", "Stop { again: false } no tool"),
+    (
+        "copilot/recorded-claude-settings-pre-tool-use-agent",
+        "PreTool spawns general-purpose",
+    ),
+    (
+        "copilot/recorded-claude-settings-pre-tool-use-write",
+        "PreTool writes W/src/greeting.rs",
+    ),
+    (
+        "copilot/recorded-claude-settings-session-start",
+        "SessionStart no tool",
+    ),
+    (
+        "copilot/recorded-claude-settings-stop",
+        "Stop { again: false } no tool",
+    ),
+    (
+        "copilot/recorded-pre-tool-bash",
+        "PreTool shell: cargo test",
+    ),
+    (
+        "copilot/recorded-pre-tool-create",
+        "PreTool writes W/src/greeting.rs",
+    ),
+    (
+        "copilot/recorded-pre-tool-edit",
+        "PreTool writes W/README.md",
+    ),
+    (
+        "copilot/recorded-pre-tool-task",
+        "PreTool spawns general-purpose",
+    ),
+    (
+        "gemini/recorded-after-agent",
+        "Stop { again: false } no tool",
+    ),
+    (
+        "gemini/recorded-before-tool-replace",
+        "PreTool writes W/README.md",
+    ),
+    (
+        "gemini/recorded-before-tool-run-shell-command",
+        "PreTool shell: cargo test",
+    ),
+    ("gemini/recorded-session-start", "SessionStart no tool"),
+    ("opencode/recorded-pre-tool-task", "PreTool spawns general"),
+    (
+        "opencode/recorded-pre-tool-write",
+        "PreTool writes W/src/greeting.rs",
+    ),
+    (
+        "qwen/recorded-pre-tool-use-write-file",
+        "PreTool writes W/src/greeting.rs",
+    ),
+    ("qwen/recorded-stop", "Stop { again: true } no tool"),
 ];

@@ -1,10 +1,14 @@
 use super::expected::EXPECTED;
 use git_agent::domain::tool_call::{HookEvent, Intent, ToolCall, Touch, TouchedPath};
-use git_agent::wire::hook_payload::{LONGEST_PAYLOAD, read};
+use git_agent::hosts::payload::{self, LONGEST_PAYLOAD};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+
+fn read(bytes: &[u8]) -> ToolCall {
+    payload::read(bytes).call
+}
 
 /// The worktree that every fixture speaks of; written `W` below.
 const WORKTREE: &str = "/home/dev/app/.claude/worktrees/agent-6a48ca7b";

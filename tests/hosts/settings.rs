@@ -1,19 +1,24 @@
 use git_agent::error::Code;
-use git_agent::wire::host_settings::{
-    Host, HostWorktrees, Removal, Status, merge, registration, remove, status,
+use git_agent::hosts::registrations;
+use git_agent::hosts::settings::{
+    HostWorktrees, Registration, Removal, Status, merge, remove, status,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-const JSON_HOSTS: [Host; 5] = [
-    Host::Claude,
-    Host::Codex,
-    Host::Gemini,
-    Host::Copilot,
-    Host::Cursor,
-];
+/// The hosts whose file is JSON that others write as well.
+fn json_hosts() -> Vec<Registration> {
+    registrations()
+        .filter(|known| known.whole_file.is_none())
+        .collect()
+}
 
-fn merged(host: Host, existing: Option<&str>) -> String {
+fn host(name: &str) -> Registration {
+    let mut all = registrations();
+    all.find(|known| known.host == name).expect("a host")
+}
+
+fn merged(host: &Registration, existing: Option<&str>) -> String {
     merge(host, existing, HostWorktrees::Host)
         .expect("merge")
         .text
@@ -21,15 +26,15 @@ fn merged(host: Host, existing: Option<&str>) -> String {
 
 #[test]
 fn a_fresh_file_is_whole_installed_and_goes_again() {
-    for host in Host::ALL {
-        assert_eq!(Host::parse(host.name()), Some(host));
+    for host in &registrations().collect::<Vec<_>>() {
         assert_eq!(status(host, None).expect("status"), Status::NotInstalled);
         for nothing in [None, Some(""), Some(" \n")] {
             let text = merged(host, nothing);
-            assert!(text.ends_with('\n'), "{host:?}");
+            assert!(text.ends_with('\n'), "{}", host.host);
             assert!(
                 !text.contains("worktree-"),
-                "{host:?} takes worktrees unasked"
+                "{} takes worktrees unasked",
+                host.host
             );
             assert_eq!(merged(host, Some(&text)), text);
             assert_eq!(
@@ -43,13 +48,13 @@ fn a_fresh_file_is_whole_installed_and_goes_again() {
 
 #[test]
 fn templates_are_plain_json_with_the_keys_their_hosts_accept() {
-    let keys = |host| {
-        let template: Value = serde_json::from_str(registration(host).template).expect("JSON");
+    let keys = |host: &Registration| {
+        let template: Value = serde_json::from_str(host.template).expect("JSON");
         let object = template.as_object().expect("object");
         object.keys().cloned().collect::<Vec<_>>().join(" ")
     };
     // Codex refuses a file with any other key at the top.
-    let found = JSON_HOSTS.map(keys);
+    let found: Vec<_> = json_hosts().iter().map(keys).collect();
     assert_eq!(
         found,
         [
@@ -65,7 +70,7 @@ fn templates_are_plain_json_with_the_keys_their_hosts_accept() {
 #[test]
 fn comments_and_formatting_stay() {
     let theirs = "\u{feff}{\r\n\t// why we log\r\n\t\"model\": \"x\", /* one */\r\n\t\"hooks\": {\r\n\t\t\"PreToolUse\": [\r\n\t\t\t// theirs\r\n\t\t\t{ \"matcher\": \"Bash\", \"hooks\": [{\"type\":\"command\",\"command\":\"./log.sh\"}] },\r\n\t\t],\r\n\t},\r\n}\r\n";
-    let text = merged(Host::Codex, Some(theirs));
+    let text = merged(&host("codex"), Some(theirs));
     let shown = text.replace(['\r', '\u{feff}'], "").replace('\t', "→");
     insta::assert_snapshot!(shown, @r#"
     {
@@ -93,7 +98,7 @@ fn comments_and_formatting_stay() {
     "#);
     assert_eq!(text.matches('\n').count(), text.matches("\r\n").count());
     assert!(text.starts_with('\u{feff}'));
-    let back = remove(Host::Codex, Some(&text)).expect("remove");
+    let back = remove(&host("codex"), Some(&text)).expect("remove");
     assert_eq!(back, Removal::Edited(theirs.to_owned()));
 }
 
@@ -115,10 +120,10 @@ fn an_older_entry_is_replaced_where_it_stands_and_others_stay() {
 }
 "#;
     assert_eq!(
-        status(Host::Claude, Some(old)).expect("status"),
+        status(&host("claude"), Some(old)).expect("status"),
         Status::Outdated
     );
-    let text = merged(Host::Claude, Some(old));
+    let text = merged(&host("claude"), Some(old));
     let value: Value = serde_json::from_str(&text).expect("JSON");
     let entries = value["hooks"]["PreToolUse"].as_array().expect("list");
     let first = |entry: &Value| entry["hooks"][0]["command"].as_str().map(str::to_owned);
@@ -135,27 +140,27 @@ fn an_older_entry_is_replaced_where_it_stands_and_others_stay() {
     assert_eq!(entries[3]["hooks"].as_array().map(Vec::len), Some(1));
     assert_eq!(value["hooks"]["Notification"], Value::Null);
     assert_eq!(value["hooks"]["PostToolUse"], json!([]));
-    assert_eq!(merged(Host::Claude, Some(&text)), text);
+    assert_eq!(merged(&host("claude"), Some(&text)), text);
 }
 
 #[test]
 fn worktrees_are_taken_on_request_and_kept_after() {
-    let asked = merge(Host::Claude, Some("{}"), HostWorktrees::Ours).expect("merge");
+    let asked = merge(&host("claude"), Some("{}"), HostWorktrees::Ours).expect("merge");
     assert!(asked.changed && asked.text.contains("worktree-create"));
-    assert_eq!(merged(Host::Claude, Some(&asked.text)), asked.text);
-    let installed = status(Host::Claude, Some(&asked.text)).expect("status");
+    assert_eq!(merged(&host("claude"), Some(&asked.text)), asked.text);
+    let installed = status(&host("claude"), Some(&asked.text)).expect("status");
     assert_eq!(installed, Status::Installed);
-    let gone = remove(Host::Claude, Some(&asked.text)).expect("remove");
+    let gone = remove(&host("claude"), Some(&asked.text)).expect("remove");
     assert_eq!(gone, Removal::Delete);
 }
 
 #[test]
 fn a_users_own_values_beside_the_hooks_stay() {
     let theirs = r#"{"description": "our team's hooks", "hooks": {}}"#;
-    let value: Value = serde_json::from_str(&merged(Host::Codex, Some(theirs))).expect("JSON");
+    let value: Value = serde_json::from_str(&merged(&host("codex"), Some(theirs))).expect("JSON");
     assert_eq!(value["description"], "our team's hooks");
     let marked = r#"{"description": "git-agent hooks, version 0", "hooks": {}}"#;
-    let value: Value = serde_json::from_str(&merged(Host::Codex, Some(marked))).expect("JSON");
+    let value: Value = serde_json::from_str(&merged(&host("codex"), Some(marked))).expect("JSON");
     assert_eq!(value["description"], "git-agent hooks, version 1");
 }
 
@@ -176,10 +181,10 @@ fn files_that_cannot_be_edited_safely_are_refused() {
         &"[".repeat(100_000),
     ];
     for text in cases {
-        for host in JSON_HOSTS {
+        for host in &json_hosts() {
             let error = merge(host, Some(text), HostWorktrees::Host).expect_err(text);
             assert_eq!(error.code(), Code::HostSettingsInvalid);
-            assert!(error.message().contains(registration(host).path), "{error}");
+            assert!(error.message().contains(host.path), "{error}");
             assert!(remove(host, Some(text)).is_err(), "{text}");
         }
     }
@@ -187,7 +192,7 @@ fn files_that_cannot_be_edited_safely_are_refused() {
 
 #[test]
 fn the_opencode_plugin_is_replaced_only_where_it_is_ours() {
-    let host = Host::Opencode;
+    let host = &host("opencode");
     let theirs = "export const Mine = async () => ({});\n";
     let error = merge(host, Some(theirs), HostWorktrees::Host).expect_err("foreign");
     assert_eq!(error.code(), Code::PathExists);
@@ -197,8 +202,8 @@ fn the_opencode_plugin_is_replaced_only_where_it_is_ours() {
     );
     let old = "// git-agent opencode plugin, version 0\nold();\n";
     assert_eq!(status(host, Some(old)).expect("status"), Status::Outdated);
-    assert_eq!(merged(host, Some(old)), registration(host).template);
-    let converted = registration(host).template.replace('\n', "\r\n");
+    assert_eq!(merged(host, Some(old)), host.template);
+    let converted = host.template.replace('\n', "\r\n");
     assert_eq!(
         status(host, Some(&converted)).expect("status"),
         Status::Installed
@@ -257,32 +262,32 @@ proptest! {
     #[test]
     fn merging_adds_only_ours_and_removing_gives_the_rest_back(
         theirs in settings(),
-        host in prop::sample::select(&JSON_HOSTS[..]),
+        host in prop::sample::select(json_hosts()),
         worktrees in prop::sample::select(&[HostWorktrees::Host, HostWorktrees::Ours][..]),
         pretty in any::<bool>(),
     ) {
         let text = if pretty { format!("{theirs:#}\n") } else { theirs.to_string() };
-        let added = merge(host, Some(&text), worktrees).expect("merge");
+        let added = merge(&host, Some(&text), worktrees).expect("merge");
         prop_assert!(added.changed);
-        prop_assert_eq!(status(host, Some(&added.text)).expect("status"), Status::Installed);
-        let again = merge(host, Some(&added.text), worktrees).expect("merge");
+        prop_assert_eq!(status(&host, Some(&added.text)).expect("status"), Status::Installed);
+        let again = merge(&host, Some(&added.text), worktrees).expect("merge");
         prop_assert!(!again.changed, "{}", added.text);
-        let left = match remove(host, Some(&added.text)).expect("remove") {
+        let left = match remove(&host, Some(&added.text)).expect("remove") {
             Removal::Edited(left) => serde_json::from_str(&left).expect("JSON"),
             Removal::Delete => json!({}),
             Removal::Unchanged => panic!("nothing removed"),
         };
         // What we had to add beside the hooks may stay; an empty `hooks` or event may go.
-        let ours: Value = serde_json::from_str(registration(host).template).expect("JSON");
+        let ours: Value = serde_json::from_str(host.template).expect("JSON");
         prop_assert_eq!(bare(left, &ours), bare(theirs, &ours));
     }
 
     #[test]
     fn any_text_is_merged_or_refused_without_a_panic(text in r#"[\[\]{}:,"/*a\\\n 1]{0,60}"#) {
-        for host in Host::ALL {
-            let _ = status(host, Some(&text));
-            if let Ok(merged) = merge(host, Some(&text), HostWorktrees::Ours) {
-                prop_assert_eq!(status(host, Some(&merged.text)).expect("status"), Status::Installed);
+        for host in registrations() {
+            let _ = status(&host, Some(&text));
+            if let Ok(merged) = merge(&host, Some(&text), HostWorktrees::Ours) {
+                prop_assert_eq!(status(&host, Some(&merged.text)).expect("status"), Status::Installed);
             }
         }
     }

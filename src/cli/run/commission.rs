@@ -1,8 +1,8 @@
 //! What `git agent run` tells an agent besides its task.
 
 use crate::cli::words::one_of;
-use crate::domain::host_command::Host;
 use crate::error::{Code, Error, IoContext, Result};
+use crate::hosts::{self, Host};
 use crate::ops::Ctx;
 use crate::ops::persona::CharacterWish;
 use crate::ops::run::RunOptions;
@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 #[command(next_help_heading = "What the agent is told")]
 pub(super) struct CommissionArgs {
     /// Start this agent host by its recipe; the command is its last arguments
-    #[arg(long, value_name = "HOST", value_parser = one_of(Host::ALL.map(Host::as_str), host))]
-    pub host: Option<Host>,
+    #[arg(long, value_name = "HOST", value_parser = one_of(hosts::startable().map(Host::name), host))]
+    pub host: Option<&'static dyn Host>,
     /// Persona of a roster: the project's, or that of --agent-manifest
     #[arg(long, value_name = "NAME")]
     agent_type: Option<String>,
@@ -99,8 +99,8 @@ fn briefing(ctx: &Ctx, from: &str) -> Result<String> {
     }
 }
 
-fn host(word: &str) -> Result<Host, String> {
-    let names = Host::ALL.map(Host::as_str);
-    let host = Host::ALL.into_iter().find(|host| host.as_str() == word);
+fn host(word: &str) -> Result<&'static dyn Host, String> {
+    let names: Vec<_> = hosts::startable().map(Host::name).collect();
+    let host = hosts::startable().find(|host| host.name() == word);
     host.ok_or_else(|| format!("`{word}` is none of {}", names.join(", ")))
 }

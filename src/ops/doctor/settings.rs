@@ -7,6 +7,7 @@ use crate::domain::diagnosis::Sign;
 use crate::error::Result;
 use crate::git::Repo;
 use crate::git::config_file::ConfigFile;
+use crate::hosts::WORKTREE_DIR;
 use crate::ops::Ctx;
 use crate::store::{layout, lock};
 use std::fs;
@@ -131,7 +132,7 @@ fn has_main_worktree(repo: &Repo) -> bool {
     let mut names = files.map(|entry| entry.file_name());
     common.ends_with(".git")
         && common.join("index").is_file()
-        && names.any(|name| name != ".git" && name != ".claude")
+        && names.any(|name| name != ".git" && !Path::new(WORKTREE_DIR).starts_with(&name))
 }
 
 fn is_true(value: &str) -> bool {

@@ -6,7 +6,6 @@ use crate::domain::tool_call::{HookAnswer, Intent, ToolCall, TouchedPath};
 use crate::error::{Error, Result};
 use crate::ops::ctx::Env;
 use crate::ops::home::Home;
-use crate::wire::hook_payload;
 use std::path::Path;
 
 /// How many offending paths a reason lists.
@@ -19,21 +18,20 @@ const LISTED: usize = 20;
 ///
 /// # Errors
 /// Whatever stood in the way of knowing the agent or its scope; see [`refusal`].
-pub fn pre_tool(env: &Env, payload: &[u8]) -> Result<HookAnswer> {
-    let call = hook_payload::read(payload);
+pub fn pre_tool(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
     if is_harmless(&call.intent) {
         return Ok(HookAnswer::Allow);
     }
-    let cwd = directory_of(env, &call);
+    let cwd = directory_of(env, call);
     match Home::find(env, &whereabouts(env, &cwd))? {
         Some(home) => inside(&mut Fence::new(home, env)?, &cwd, &call.intent),
-        None => outside(env, &cwd, &call),
+        None => outside(env, &cwd, call),
     }
 }
 
 /// What a host is told when [`pre_tool`] failed: no, if the call could have changed something.
-pub fn refusal(payload: &[u8], error: &Error) -> HookAnswer {
-    if is_harmless(&hook_payload::read(payload).intent) {
+pub fn refusal(call: &ToolCall, error: &Error) -> HookAnswer {
+    if is_harmless(&call.intent) {
         return HookAnswer::Allow;
     }
     let mut reason = format!("git-agent cannot judge this call, so it is denied: {error}");

@@ -9,7 +9,6 @@ use crate::ops::ctx::Env;
 use crate::ops::home::Home;
 use crate::ops::mail::MessageReport;
 use crate::store::mailbox::{Mailbox, Reader};
-use crate::wire::hook_payload;
 
 /// How much of a message's summary a session is told, in characters.
 const SUMMARY_LIMIT: usize = 500;
@@ -19,8 +18,8 @@ const SUMMARY_LIMIT: usize = 500;
 ///
 /// # Errors
 /// Those of [`Home::find`].
-pub fn session_start(env: &Env, payload: &[u8]) -> Result<HookAnswer> {
-    let Some(home) = home_of(env, &hook_payload::read(payload))? else {
+pub fn session_start(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
+    let Some(home) = home_of(env, call)? else {
         return Ok(HookAnswer::Allow);
     };
     let policy = &home.policy;
@@ -81,12 +80,11 @@ fn mail(home: &Home) -> Result<String> {
 ///
 /// # Errors
 /// Those of [`Home::find`].
-pub fn stop(env: &Env, payload: &[u8]) -> Result<HookAnswer> {
-    let call = hook_payload::read(payload);
+pub fn stop(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
     if call.event != (HookEvent::Stop { again: false }) {
         return Ok(HookAnswer::Allow);
     }
-    let Some(home) = home_of(env, &call)?.filter(|home| home.policy.bundle_required) else {
+    let Some(home) = home_of(env, call)?.filter(|home| home.policy.bundle_required) else {
         return Ok(HookAnswer::Allow);
     };
     let directory = home.bundle();

@@ -1,7 +1,7 @@
 //! Worktrees that a host asks for on its own, where its person opted in.
 //!
 //! Such a request names no task, so it cannot become an agent: it gets a plain linked worktree of
-//! `HEAD` on a branch `worktree-<name>`, where Claude Code itself would put it, made by our own fast
+//! `HEAD` on a branch `worktree-<name>`, where the host itself would put it, made by our own fast
 //! means. The one exception is a name that is an agent's (its short id, the name of its worktree, or its
 //! alias): then the answer is that agent's worktree, so that a host can be started in it. A name that one of ours
 //! could have, and has not, is refused: git and we would take the worktree for what it is not.
@@ -12,36 +12,32 @@
 use super::{directory_of, whereabouts};
 use crate::domain::id::AgentName;
 use crate::domain::oid::Oid;
-use crate::domain::tool_call::{HookAnswer, HookEvent};
+use crate::domain::tool_call::{HookAnswer, HookEvent, ToolCall};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::worktree::{NewWorktree, belongs_to};
 use crate::git::{Repo, branch, command, populate};
+use crate::hosts::WORKTREE_DIR;
 use crate::ops::ctx::{Ctx, Env, Seams};
 use crate::ops::home::Home;
 use crate::ops::{lookup, recursion};
 use crate::store::ledger::Ledger;
 use crate::store::{excludes, layout, lock, trash};
-use crate::wire::hook_payload;
 use std::fs;
 use std::path::{Path, PathBuf};
-
-/// Where Claude Code keeps worktrees, below the root.
-const DIRECTORY: &str = ".claude/worktrees";
 
 /// Makes the worktree that a host asked for, or finds it, and answers with its absolute path.
 ///
 /// # Errors
 /// `usage` for a payload that names no worktree, `recursion-refused` inside an agent, `branch-exists`,
 /// `path-exists`, and those of making a worktree; nothing is left behind then.
-pub fn worktree_create(env: &Env, payload: &[u8]) -> Result<HookAnswer> {
-    let call = hook_payload::read(payload);
+pub fn worktree_create(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
     let HookEvent::WorktreeCreate { name: Some(name) } = &call.event else {
         return Err(Error::new(
             Code::Usage,
             "the hook payload does not say which worktree to create",
         ));
     };
-    let directory = directory_of(env, &call);
+    let directory = directory_of(env, call);
     if let Some(home) = Home::find(env, &whereabouts(env, &directory))? {
         recursion::require_may_spawn(&home)?;
     }
@@ -58,12 +54,11 @@ pub fn worktree_create(env: &Env, payload: &[u8]) -> Result<HookAnswer> {
 ///
 /// # Errors
 /// `git-failed` with git's own words where git refuses.
-pub fn worktree_remove(env: &Env, payload: &[u8]) -> Result<HookAnswer> {
-    let call = hook_payload::read(payload);
+pub fn worktree_remove(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
     let HookEvent::WorktreeRemove { path: Some(path) } = &call.event else {
         return Ok(HookAnswer::Allow);
     };
-    let path = directory_of(env, &call).join(path);
+    let path = directory_of(env, call).join(path);
     if !path.join(".git").exists() {
         return Ok(HookAnswer::Allow);
     }
@@ -119,7 +114,7 @@ fn plain_worktree(ctx: &Ctx, name: &str) -> Result<PathBuf> {
         );
         return Err(error.hint("to see the agents there are, run git agent list"));
     }
-    let path = ctx.repo.root()?.join(DIRECTORY).join(flat.as_str());
+    let path = ctx.repo.root()?.join(WORKTREE_DIR).join(flat.as_str());
     let admin = ctx.repo.admin_dir(flat.as_str());
     if belongs_to(&path, &admin) {
         return Ok(path);
@@ -159,7 +154,7 @@ fn plain_worktree(ctx: &Ctx, name: &str) -> Result<PathBuf> {
 
 fn add(ctx: &Ctx, name: &str, path: &Path, branch: &str, commit: Oid) -> Result<()> {
     let repo = &ctx.repo;
-    excludes::record(repo, ctx.env.home.as_deref(), &[DIRECTORY])?;
+    excludes::record(repo, ctx.env.home.as_deref(), &[WORKTREE_DIR])?;
     let _spawns = lock::hold(repo.common_dir(), layout::SPAWN_LOCK)?;
     repo.add_worktree(&NewWorktree {
         name,

@@ -8,10 +8,11 @@ mod report;
 pub use report::{Action, HostReport, InitReport};
 
 use crate::error::{Code, Error, IoContext, Result};
+use crate::hosts;
+use crate::hosts::settings::{self, HostWorktrees, Registration, Removal};
 use crate::ops::Ctx;
 use crate::ops::real_path::real_path;
 use crate::store::{fsx, layout};
-use crate::wire::host_settings::{self, Host, HostWorktrees, Removal, registration};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -22,7 +23,7 @@ const DISPLAY_REF: &str = "notes.displayRef";
 #[derive(Clone, Debug, Default)]
 pub struct InitOptions {
     /// The hosts; none for those that have a directory here.
-    pub hosts: Vec<Host>,
+    pub hosts: Vec<Registration>,
     /// Also takes over the worktrees that a host makes for its subagents.
     pub worktrees: bool,
     /// Also lets `git log` show the ledger.
@@ -41,7 +42,7 @@ pub struct InitPlan {
 
 #[derive(Clone, Debug)]
 struct Change {
-    host: Host,
+    registration: Registration,
     path: PathBuf,
     action: Action,
     /// The whole new file; empty where none is written.
@@ -62,11 +63,13 @@ pub fn plan(ctx: &Ctx, options: &InitOptions) -> Result<InitPlan> {
         .hint("to register in a worktree, run git -C <worktree> agent init")
     })?;
     let top = fs::canonicalize(top).at("could not resolve", top)?;
-    let mut hosts = options.hosts.clone();
-    if hosts.is_empty() && !options.notes {
-        hosts = seen(&top);
-        if hosts.is_empty() {
-            let names: Vec<_> = Host::ALL.iter().map(|host| host.name()).collect();
+    let mut asked = options.hosts.clone();
+    if asked.is_empty() && !options.notes {
+        asked = hosts::registrations()
+            .filter(|known| is_used(&top, known))
+            .collect();
+        if asked.is_empty() {
+            let names: Vec<_> = hosts::registrations().map(|known| known.host).collect();
             return Err(Error::new(
                 Code::Usage,
                 format!("no agent host is set up in {}", top.display()),
@@ -77,8 +80,8 @@ pub fn plan(ctx: &Ctx, options: &InitOptions) -> Result<InitPlan> {
             )));
         }
     }
-    let wanted = Host::ALL.into_iter().filter(|host| hosts.contains(host));
-    let changes = wanted.map(|host| change(&top, host, options));
+    let wanted = hosts::registrations().filter(|known| asked.contains(known));
+    let changes = wanted.map(|registration| change(&top, registration, options));
     Ok(InitPlan {
         changes: changes.collect::<Result<_>>()?,
         notes: match options.notes {
@@ -122,12 +125,14 @@ impl InitPlan {
     /// What the plan does, as `execute` reports it when it is done.
     pub fn report(&self) -> InitReport {
         let hosts = self.changes.iter().map(|change| {
-            let registration = registration(change.host);
+            let Registration {
+                host, path, note, ..
+            } = change.registration;
             HostReport {
-                host: change.host.name(),
-                path: registration.path,
+                host,
+                path,
                 action: change.action,
-                note: registration.note.filter(|_| !self.remove),
+                note: note.filter(|_| !self.remove),
             }
         });
         InitReport {
@@ -138,28 +143,15 @@ impl InitPlan {
     }
 }
 
-/// The hosts whose directory is here with anything in it but our own worktrees. Copilot's is
-/// `.github/hooks`: nearly every repository has a `.github`.
-fn seen(top: &Path) -> Vec<Host> {
-    let in_use = |host: &Host| {
-        let path = Path::new(registration(*host).path);
-        let directory = match host {
-            Host::Opencode => Some(Path::new(".opencode")),
-            _ => path.parent(),
-        };
-        let entries = directory.and_then(|directory| fs::read_dir(top.join(directory)).ok());
-        let mut names = entries
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|e| e.file_name());
-        names.any(|name| name != "worktrees")
-    };
-    Host::ALL.into_iter().filter(in_use).collect()
+/// Whether the host's directory is here with anything in it but our own worktrees.
+fn is_used(top: &Path, registration: &Registration) -> bool {
+    let entries = fs::read_dir(top.join(registration.directory));
+    let mut names = entries.into_iter().flatten().flatten();
+    names.any(|entry| entry.file_name() != "worktrees")
 }
 
-fn change(top: &Path, host: Host, options: &InitOptions) -> Result<Change> {
-    let shown = registration(host).path;
+fn change(top: &Path, registration: Registration, options: &InitOptions) -> Result<Change> {
+    let shown = registration.path;
     let refuse = |why: &str| {
         Error::new(
             Code::HostSettingsInvalid,
@@ -175,7 +167,7 @@ fn change(top: &Path, host: Host, options: &InitOptions) -> Result<Change> {
     let text = text.map_err(|_| refuse("it is not UTF-8"))?;
     let text = text.as_deref();
     let (action, text) = if options.remove {
-        match host_settings::remove(host, text)? {
+        match settings::remove(&registration, text)? {
             Removal::Unchanged => (Action::Unchanged, String::new()),
             Removal::Edited(text) => (Action::Updated, text),
             Removal::Delete => (Action::Deleted, String::new()),
@@ -185,7 +177,7 @@ fn change(top: &Path, host: Host, options: &InitOptions) -> Result<Change> {
             true => HostWorktrees::Ours,
             false => HostWorktrees::Host,
         };
-        let merged = host_settings::merge(host, text, worktrees)?;
+        let merged = settings::merge(&registration, text, worktrees)?;
         let action = match (merged.changed, text) {
             (false, _) => Action::Unchanged,
             (true, None) => Action::Created,
@@ -194,7 +186,7 @@ fn change(top: &Path, host: Host, options: &InitOptions) -> Result<Change> {
         (action, merged.text)
     };
     Ok(Change {
-        host,
+        registration,
         path,
         action,
         text,

@@ -4,11 +4,12 @@ use super::RunOptions;
 use super::output::{Output, OutputWish};
 use super::prompt::Assignment;
 use crate::domain::agent::Agent;
-use crate::domain::host_command::{Host, Needs};
 use crate::domain::id::AgentId;
 use crate::domain::task::Task;
 use crate::domain::veil::Veil;
 use crate::error::{Code, Error, Result};
+use crate::hosts::Host;
+use crate::hosts::command::{self, Needs};
 use crate::ops::Ctx;
 use crate::ops::spawn::SpawnPlan;
 use crate::store::{layout, policy};
@@ -44,7 +45,7 @@ pub(super) struct Commission {
     /// The program and its arguments, placeholders not filled in.
     pub command: Vec<OsString>,
     /// The host whose recipe made the command.
-    pub host: Option<Host>,
+    pub host: Option<&'static dyn Host>,
     /// The file of the answer, where one is wanted.
     pub output: Option<Output>,
     /// What the caller should know.
@@ -154,7 +155,7 @@ impl Commission {
 
 /// The host's command line; the caller's words are its last arguments.
 fn recipe(
-    host: Host,
+    host: &dyn Host,
     assignment: &Assignment,
     words: &[OsString],
     wishes: Wishes<'_>,
@@ -164,28 +165,25 @@ fn recipe(
         .iter()
         .map(|word| word.to_str().map(str::to_owned))
         .collect();
+    let name = host.name();
     let extra = extra.ok_or_else(|| {
-        let message = format!("an argument for {} is not UTF-8", host.as_str());
+        let message = format!("an argument for {name} is not UTF-8");
         Error::new(Code::Usage, message)
     })?;
-    let command = host
-        .command(Needs {
-            model: assignment.task.model.as_deref(),
-            max_iterations: assignment.task.max_iterations,
-            edits: assignment.role.edits,
-            fenced: wishes.fenced,
-            private: assignment.task.briefing.is_some(),
-            extra: &extra,
-        })
-        .map_err(|problem| {
-            Error::new(Code::Usage, problem).hint(format!(
-                "to give it something, run git agent run --host {} … -- <line>",
-                host.as_str()
-            ))
-        })?;
+    let needs = Needs {
+        model: assignment.task.model.as_deref(),
+        max_iterations: assignment.task.max_iterations,
+        edits: assignment.role.edits,
+        fenced: wishes.fenced,
+        private: assignment.task.briefing.is_some(),
+        extra: &extra,
+    };
+    let command = command::build(host, &needs).map_err(|problem| {
+        let hint = format!("to give it something, run git agent run --host {name} … -- <line>");
+        Error::new(Code::Usage, problem).hint(hint)
+    })?;
     warnings.extend(command.without_flag.iter().map(|need| {
         let variable = need.to_ascii_uppercase();
-        let name = host.as_str();
         format!("{name} has no flag for {need}; it finds it in GIT_AGENT_{variable}")
     }));
     Ok(command.words.into_iter().map(OsString::from).collect())

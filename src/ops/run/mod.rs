@@ -54,11 +54,11 @@ pub use crate::proc::warden::{Order, keep};
 
 use crate::domain::agent::{Agent, Move, State};
 use crate::domain::event::Isolation;
-use crate::domain::host_command::Host;
 use crate::domain::run::DEFAULT_LIMIT;
 use crate::domain::sandbox::{Enforcement, Mode};
 use crate::domain::task::TaskDraft;
 use crate::error::{Code, Error, Result};
+use crate::hosts::Host;
 use crate::ops::spawn::{self, SpawnOptions, SpawnPlan};
 use crate::ops::{Ctx, lookup, recursion};
 use crate::proc::launch::not_found;
@@ -89,7 +89,7 @@ pub struct RunOptions {
     /// Leaves the verdict out.
     pub no_verify: bool,
     /// The agent host to start by its recipe; the command is then its last arguments.
-    pub host: Option<Host>,
+    pub host: Option<&'static dyn Host>,
     /// What the agent is told besides its task.
     pub prompt: PromptWish,
     /// Where its answer goes.

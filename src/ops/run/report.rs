@@ -5,14 +5,13 @@ use super::enclosure::SandboxReport;
 use super::output::Output;
 use super::stage::Stage;
 use crate::domain::agent::Agent;
-use crate::domain::host_command::Host;
 use crate::domain::run::{Ending, Outcome};
 use crate::error::Result;
+use crate::hosts::Host;
 use crate::ops::agent_report::rfc3339;
 use crate::ops::spawn::SpawnReport;
 use crate::ops::verify::VerifyReport;
 use crate::proc::capture::Logged;
-use crate::wire::host_answer;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use std::fs::File;
@@ -188,8 +187,8 @@ impl RunReport {
     }
 }
 
-fn summary(host: Option<Host>, log: &Path) -> String {
-    let of_host = host.and_then(|host| host_answer::last_words(host, &end_of(log, HOST_BYTES)));
+fn summary(host: Option<&dyn Host>, log: &Path) -> String {
+    let of_host = host.and_then(|host| host.last_words(&end_of(log, HOST_BYTES)));
     last_words(&of_host.unwrap_or_else(|| end_of(log, SUMMARY_BYTES)))
 }
 

@@ -37,7 +37,7 @@ pub use batch::execute_all;
 pub use contenders::foresee;
 pub use contract::{SpawnOptions, SpawnPlan};
 pub use execute::execute;
-pub(in crate::ops) use place::{WORKTREE_DIR, for_display};
+pub(in crate::ops) use place::for_display;
 pub use plan::plan;
 pub use report::SpawnReport;
 pub(in crate::ops) use undo::boot_id;

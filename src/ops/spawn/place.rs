@@ -3,13 +3,11 @@
 use crate::domain::id::{AgentId, Slug};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
+use crate::hosts::WORKTREE_DIR;
 use crate::ops::Ctx;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// The default of `agent.worktreeDir`: inside the root, so that an agent host that confines itself to
-/// the project can reach it.
-pub(in crate::ops) const WORKTREE_DIR: &str = ".claude/worktrees";
 /// The default of `agent.bundleDir`.
 const BUNDLE_DIR: &str = ".agent";
 

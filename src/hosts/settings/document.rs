@@ -1,25 +1,28 @@
 //! A JSON settings file, edited in place: what is not ours keeps every byte.
 
 use super::entries;
-use super::{Host, HostWorktrees, Removal, registration};
+use super::{HostWorktrees, Registration, Removal};
 use crate::error::{Code, Error, Result};
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstArray, CstObject, CstObjectProp, CstRootNode};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Events that replace something the host does by itself, and so are registered on request only.
-const OPT_IN: [&str; 2] = ["WorktreeCreate", "WorktreeRemove"];
-
 /// How the texts begin that mark a file or a key as ours.
 const MARK: &str = "git-agent";
 
-const BYTE_ORDER_MARK: &str = "\u{feff}";
+/// What some editors put in front of a text.
+pub(super) const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 /// The text with our hooks as this version writes them.
-pub(super) fn merge(host: Host, existing: &str, worktrees: HostWorktrees) -> Result<String> {
-    let template = Document::template(host)?;
-    let on_request = |name: &str| OPT_IN.contains(&name) && worktrees == HostWorktrees::Host;
+pub(super) fn merge(
+    registration: &Registration,
+    existing: &str,
+    worktrees: HostWorktrees,
+) -> Result<String> {
+    let template = Document::template(registration)?;
+    let unasked = worktrees == HostWorktrees::Host;
+    let on_request = |name: &str| unasked && registration.on_request.contains(&name);
     if existing.trim().is_empty() {
         for (name, _) in template.events() {
             if on_request(&name) {
@@ -28,7 +31,7 @@ pub(super) fn merge(host: Host, existing: &str, worktrees: HostWorktrees) -> Res
         }
         return Ok(template.text());
     }
-    let document = Document::parse(host, existing)?;
+    let document = Document::parse(registration, existing)?;
     let present = document.events();
     let wanted = template.events();
     for (name, list) in &present {
@@ -52,12 +55,12 @@ pub(super) fn merge(host: Host, existing: &str, worktrees: HostWorktrees) -> Res
 }
 
 /// The text without our hooks.
-pub(super) fn remove(host: Host, existing: &str) -> Result<Removal> {
+pub(super) fn remove(registration: &Registration, existing: &str) -> Result<Removal> {
     if existing.trim().is_empty() {
         return Ok(Removal::Unchanged);
     }
-    let document = Document::parse(host, existing)?;
-    let template = Document::template(host)?;
+    let document = Document::parse(registration, existing)?;
+    let template = Document::template(registration)?;
     let before = document.text();
     for (name, list) in document.events() {
         document.take_out(&name, &list);
@@ -84,7 +87,7 @@ struct Document {
 impl Document {
     /// Parses JSON, with comments and trailing commas where the file has them. Nothing looser: a
     /// host that reads plain JSON would not read it, and we must not vouch for it.
-    fn parse(host: Host, text: &str) -> Result<Document> {
+    fn parse(registration: &Registration, text: &str) -> Result<Document> {
         let options = ParseOptions {
             allow_comments: true,
             allow_trailing_commas: true,
@@ -99,14 +102,14 @@ impl Document {
         };
         let stripped = text.strip_prefix(BYTE_ORDER_MARK);
         let root = CstRootNode::parse(stripped.unwrap_or(text), &options)
-            .map_err(|error| refusal(host, &error.to_string()))?;
+            .map_err(|error| refusal(registration, &error.to_string()))?;
         // A file of nothing but comments gets its object here.
         let top = match root.value() {
             None => Some(root.object_value_or_set()),
             Some(value) => value.as_object(),
         };
-        let top = top.ok_or_else(|| refusal(host, "it is not a JSON object"))?;
-        require_editable(&top).map_err(|why| refusal(host, &why))?;
+        let top = top.ok_or_else(|| refusal(registration, "it is not a JSON object"))?;
+        require_editable(&top).map_err(|why| refusal(registration, &why))?;
         Ok(Document {
             root,
             top,
@@ -114,8 +117,8 @@ impl Document {
         })
     }
 
-    fn template(host: Host) -> Result<Document> {
-        Document::parse(host, registration(host).template)
+    fn template(registration: &Registration) -> Result<Document> {
+        Document::parse(registration, registration.template)
     }
 
     fn text(&self) -> String {
@@ -246,14 +249,13 @@ fn is_mark(property: &CstObjectProp) -> bool {
     text.is_some_and(|text| text.starts_with(MARK))
 }
 
-fn refusal(host: Host, why: &str) -> Error {
-    let path = registration(host).path;
+fn refusal(registration: &Registration, why: &str) -> Error {
+    let Registration { host, path, .. } = registration;
     Error::new(
         Code::HostSettingsInvalid,
         format!("could not edit {path}: {why}"),
     )
     .hint(format!(
-        "repair the file, then run git agent init --host {}",
-        host.name()
+        "repair the file, then run git agent init --host {host}"
     ))
 }

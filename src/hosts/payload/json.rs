@@ -12,12 +12,18 @@ pub(super) type Keys = &'static [&'static str];
 
 /// Any JSON value; objects keep the order and the repetition of their keys.
 #[derive(Debug, PartialEq)]
-pub(super) enum Json {
+pub enum Json {
+    /// Nothing.
     Null,
+    /// A truth value.
     Bool(bool),
+    /// A number.
     Number(f64),
+    /// A text.
     Text(String),
+    /// A list.
     List(Vec<Json>),
+    /// Squashed keys and their values, in order.
     Object(Vec<(String, Json)>),
 }
 
@@ -44,6 +50,11 @@ impl Json {
             }
         }
         value
+    }
+
+    /// Whether an object has a member under this squashed key.
+    pub(in crate::hosts) fn has(&self, key: &str) -> bool {
+        self.members().iter().any(|(known, _)| known == key)
     }
 
     /// The members of an object; none of anything else.

@@ -1,7 +1,7 @@
 //! The entries below one hook event, and which of them are ours.
 //!
-//! Claude Code, Codex and Gemini group handlers below a matcher, `{"matcher", "hooks": [handler…]}`;
-//! Copilot and Cursor list the handlers themselves. An entry is either; [`handlers`] sees both alike.
+//! Some hosts group handlers below a matcher, `{"matcher", "hooks": [handler…]}`; others list the handlers
+//! themselves. An entry is either; [`handlers`] sees both alike.
 
 use jsonc_parser::cst::{CstArray, CstInputValue, CstNode};
 use serde_json::Value;

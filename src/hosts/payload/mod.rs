@@ -1,11 +1,13 @@
-//! Reads what an agent host sends to a hook: one tolerant reader for the payloads of Claude Code,
-//! Codex, Gemini, Copilot, Cursor and opencode.
+//! Reads what an agent host sends to a hook: one tolerant reader for the payloads of all hosts.
 //!
-//! Bytes become `Json`, which keeps every one of several equal keys; the tool's name decides
+//! Bytes become [`Json`], which keeps every one of several equal keys; the tool's name decides
 //! through `tools` what it does; `paths` and `patch` find the files. Tolerant in shape (any
 //! style of key, input as an object or as JSON in a text, any known key for a path), strict in
 //! meaning: a writing tool whose files cannot all be told is [`Intent::Unreadable`], never guessed
 //! at, because the caller denies that and allows what is merely unknown.
+//!
+//! Most payloads do not say which host sent them, so the names of every host's events and tools count,
+//! whoever sends them. A host whose shape is its own is asked for it ([`Host::sent`], [`Host::unfold`]).
 //!
 //! Nothing here looks at a file, and nothing panics, whatever the bytes. The keys per host are listed
 //! in `docs/hosts.md`.
@@ -15,9 +17,12 @@ mod patch;
 mod paths;
 mod tools;
 
+pub use json::Json;
+pub use tools::{ToolKind, ToolNames};
+
+use super::{HOSTS, Host};
 use crate::domain::tool_call::{HookEvent, Intent, ToolCall, Touch};
-use json::{Json, Keys, squash};
-use tools::Kind;
+use json::{Keys, squash};
 
 /// The longest payload that is read, in bytes. A file that an agent writes in one call is far below.
 pub const LONGEST_PAYLOAD: usize = 8 << 20;
@@ -39,21 +44,73 @@ const CWD: Keys = &["cwd"];
 /// Keys of a command line, among the arguments of a tool.
 const COMMAND: Keys = &["command", "cmd", "commandline", "script"];
 
-/// What a payload asks for. Total: whatever cannot be read comes back as [`Intent::Unreadable`].
-pub fn read(bytes: &[u8]) -> ToolCall {
-    let payload = match parse(bytes) {
-        Ok(payload) => payload,
-        Err(why) => {
-            return ToolCall {
+/// The moment in a session at which a hook is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// Before a tool runs.
+    PreTool,
+    /// Before a file is read.
+    PreRead,
+    /// After a tool ran.
+    PostTool,
+    /// When a session begins or resumes.
+    SessionStart,
+    /// When an agent or one of its subagents wants to end.
+    Stop,
+    /// When the host wants a worktree.
+    WorktreeCreate,
+    /// When the host is done with a worktree.
+    WorktreeRemove,
+}
+
+/// The names that a host has for one moment; compared without case and punctuation.
+pub type EventNames = (Moment, &'static [&'static str]);
+
+/// One payload.
+#[derive(Clone, Debug)]
+pub struct Payload {
+    /// The host that sent it; `None` for a payload that several hosts could have sent.
+    pub host: Option<&'static dyn Host>,
+    /// What it asks for.
+    pub call: ToolCall,
+}
+
+impl Payload {
+    /// What goes to standard output with a denial of this call.
+    pub fn denial(&self, reason: &str) -> String {
+        let answer = |host: &dyn Host| host.denial(&self.call.event, reason);
+        self.host.map(answer).unwrap_or_default()
+    }
+}
+
+/// Reads a payload. Total: whatever cannot be read comes back as [`Intent::Unreadable`].
+pub fn read(bytes: &[u8]) -> Payload {
+    match parse(bytes) {
+        Ok(json) => {
+            let host = HOSTS.into_iter().find(|host| host.sent(&json));
+            let json = match host {
+                Some(host) => host.unfold(json),
+                None => json,
+            };
+            let call = call(json);
+            Payload { host, call }
+        }
+        Err(why) => Payload {
+            host: None,
+            call: ToolCall {
                 event: HookEvent::Unstated,
                 cwd: None,
                 intent: Intent::Unreadable { tool: None, why },
-            };
-        }
-    };
+            },
+        },
+    }
+}
+
+fn call(payload: Json) -> ToolCall {
     let event_name = payload.single(EVENT).ok().flatten();
     let event_name = event_name.unwrap_or_default().to_owned();
-    let event = event(&event_name, &payload);
+    let moment = moment(&event_name);
+    let event = event(moment, &event_name, &payload);
     let (cwd, intent) = match (payload.single(TOOL), cwd(&payload)) {
         (Err(why), _) => (None, Intent::Unreadable { tool: None, why }),
         (Ok(tool), Err(why)) => {
@@ -64,7 +121,7 @@ pub fn read(bytes: &[u8]) -> ToolCall {
             let tool = tool.to_owned();
             (cwd, intent_of_tool(&tool, &inputs(payload)))
         }
-        (Ok(None), Ok(cwd)) => (cwd, intent_without_tool(&event, &event_name, payload)),
+        (Ok(None), Ok(cwd)) => (cwd, intent_without_tool(moment, &event, payload)),
     };
     let event = match (event, &intent) {
         (HookEvent::Unstated, Intent::Unreadable { tool: None, .. }) => HookEvent::Unstated,
@@ -86,36 +143,40 @@ fn parse(bytes: &[u8]) -> Result<Json, String> {
     }
 }
 
-fn event(name: &str, payload: &Json) -> HookEvent {
+/// The moment that an event's name stands for in some host.
+fn moment(name: &str) -> Option<Moment> {
+    let name = squash(name);
+    let mut known = HOSTS.into_iter().flat_map(|host| host.events());
+    known
+        .find(|(_, names)| names.iter().any(|known| squash(known) == name))
+        .map(|(moment, _)| *moment)
+}
+
+fn event(moment: Option<Moment>, name: &str, payload: &Json) -> HookEvent {
     let text = |keys: Keys| payload.single(keys).ok().flatten().map(str::to_owned);
-    match squash(name).as_str() {
-        "" => HookEvent::Unstated,
-        "pretooluse"
-        | "beforetool"
-        | "beforeshellexecution"
-        | "beforemcpexecution"
-        | "beforereadfile"
-        | "toolexecutebefore" => HookEvent::PreTool,
-        "posttooluse" | "aftertool" | "afterfileedit" | "toolexecuteafter" => HookEvent::PostTool,
-        "sessionstart" => HookEvent::SessionStart,
-        "stop" | "subagentstop" | "agentstop" | "afteragent" => HookEvent::Stop {
+    match moment {
+        Some(Moment::PreTool | Moment::PreRead) => HookEvent::PreTool,
+        Some(Moment::PostTool) => HookEvent::PostTool,
+        Some(Moment::SessionStart) => HookEvent::SessionStart,
+        Some(Moment::Stop) => HookEvent::Stop {
             // Anything but a plain "no" counts: an agent that can never stop is worse than one
             // that stops once too early.
             again: payload
                 .all(&["stophookactive", "loopcount"])
                 .any(|value| !matches!(value, Json::Bool(false) | Json::Number(0.0))),
         },
-        "worktreecreate" => HookEvent::WorktreeCreate {
+        Some(Moment::WorktreeCreate) => HookEvent::WorktreeCreate {
             name: text(&["name"]),
         },
-        "worktreeremove" => HookEvent::WorktreeRemove {
+        Some(Moment::WorktreeRemove) => HookEvent::WorktreeRemove {
             path: text(&["worktreepath"]),
         },
-        _ => HookEvent::Other(name.to_owned()),
+        None if squash(name).is_empty() => HookEvent::Unstated,
+        None => HookEvent::Other(name.to_owned()),
     }
 }
 
-/// The directory of the call: `cwd`, or the workspace root where a host (Cursor) names only that.
+/// The directory of the call: `cwd`, or the workspace root where a host names only that.
 ///
 /// # Errors
 /// A sentence, when it is given twice: relative paths would mean two files.
@@ -153,23 +214,24 @@ fn inputs(payload: Json) -> Vec<Json> {
 fn intent_of_tool(tool: &str, inputs: &[Json]) -> Intent {
     let kind = tools::kind(tool);
     match kind {
-        Some(Kind::Writer(touch)) => writes(tool, inputs, touch),
-        Some(Kind::Editor) if only_views(inputs) => Intent::Reads,
-        Some(Kind::Editor) => writes(tool, inputs, Touch::Write),
-        Some(Kind::Spawner) => spawn(inputs),
-        Some(Kind::Worktree) => Intent::EntersWorktree,
-        Some(Kind::Shell) => shell(tool, inputs),
-        Some(Kind::Reader) | None if inputs.iter().any(paths::look_written) => {
+        Some(ToolKind::Deleter) => writes(tool, inputs, Touch::Delete),
+        Some(ToolKind::Writer) => writes(tool, inputs, Touch::Write),
+        Some(ToolKind::Editor) if only_views(inputs) => Intent::Reads,
+        Some(ToolKind::Editor) => writes(tool, inputs, Touch::Write),
+        Some(ToolKind::Spawner) => spawn(inputs),
+        Some(ToolKind::Worktree) => Intent::EntersWorktree,
+        Some(ToolKind::Shell) => shell(tool, inputs),
+        Some(ToolKind::Reader) | None if inputs.iter().any(paths::look_written) => {
             writes(tool, inputs, Touch::Write)
         }
-        Some(Kind::Reader) => Intent::Reads,
+        Some(ToolKind::Reader) => Intent::Reads,
         None => shell(tool, inputs),
     }
 }
 
-/// Cursor's own events carry the arguments without a tool's name.
-fn intent_without_tool(event: &HookEvent, event_name: &str, payload: Json) -> Intent {
-    if squash(event_name) == "beforereadfile" {
+/// Some events carry the arguments without a tool's name.
+fn intent_without_tool(moment: Option<Moment>, event: &HookEvent, payload: Json) -> Intent {
+    if moment == Some(Moment::PreRead) {
         return Intent::Reads;
     }
     match event {

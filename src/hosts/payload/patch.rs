@@ -1,6 +1,6 @@
 //! The files named by a patch in the `apply_patch` form, alone or inside a shell command.
 //!
-//! The form (Codex's `apply_patch` instructions) has one header line per file:
+//! The form has one header line per file:
 //! `*** Add File: p`, `*** Update File: p` with an optional `*** Move to: p`, `*** Delete File: p`,
 //! all between `*** Begin Patch` and `*** End Patch`. Only the headers are read here.
 
@@ -23,7 +23,7 @@ pub(super) fn touched(text: &str) -> Result<Vec<TouchedPath>, String> {
     let mut in_update = false;
     for line in text.lines() {
         // Below `Update File` a leading space marks a context line, which may quote a header.
-        // Elsewhere Codex forgives indentation, so a header counts there.
+        // Elsewhere indentation is forgiven, so a header counts there.
         if in_update && line.starts_with(' ') {
             continue;
         }

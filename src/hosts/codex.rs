@@ -1,0 +1,109 @@
+//! Codex CLI.
+//!
+//! It runs hooks only after they were trusted, and skips the others in silence. Its tool for files takes a
+//! patch in a form of its own; the same patch may stand in a shell command.
+
+use super::Host;
+use super::command::{Line, Needs};
+use super::output::text;
+use super::payload::{ToolKind, ToolNames};
+use super::settings::Registration;
+use serde_json::Value;
+
+pub(super) struct Codex;
+
+impl Host for Codex {
+    fn name(&self) -> &'static str {
+        "codex"
+    }
+
+    fn program(&self) -> Option<&'static str> {
+        Some("codex")
+    }
+
+    fn arguments(&self, needs: &Needs<'_>, line: &mut Line) -> Result<(), String> {
+        line.add(["exec", "--json", "-s"]);
+        line.add([match (needs.fenced, needs.edits) {
+            (true, _) => "danger-full-access",
+            (false, true) => "workspace-write",
+            (false, false) => "read-only",
+        }]);
+        if needs.private {
+            line.add(["--ephemeral"]);
+        }
+        line.option("-m", needs.model);
+        line.lacks("max_iterations", needs.max_iterations);
+        line.add(needs.extra);
+        line.add(["-"]);
+        Ok(())
+    }
+
+    fn last_words(&self, output: &str) -> Option<String> {
+        output.lines().rev().find_map(message)
+    }
+
+    fn registration(&self) -> Option<Registration> {
+        Some(Registration {
+            note: Some(
+                "Codex skips hooks without a word until they are trusted: run /hooks in Codex",
+            ),
+            ..Registration::json(
+                self.name(),
+                ".codex",
+                ".codex/hooks.json",
+                include_str!("../../hooks/codex.json"),
+            )
+        })
+    }
+
+    fn tools(&self) -> &'static [ToolNames] {
+        &[
+            (ToolKind::Writer, &["apply_patch"]),
+            (ToolKind::Shell, &["shell", "local_shell", "exec_command"]),
+            (ToolKind::Spawner, &["spawn_agent"]),
+        ]
+    }
+
+    fn skills(&self) -> &'static [&'static str] {
+        &[".agents/skills", ".codex/skills"]
+    }
+}
+
+/// The text of one line of output, when it is a finished message of the agent.
+fn message(line: &str) -> Option<String> {
+    let event: Value = serde_json::from_str(line).ok()?;
+    let is_message =
+        event.get("type")? == "item.completed" && event.pointer("/item/type")? == "agent_message";
+    text(&event, "/item/text").filter(|_| is_message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hosts::command::build;
+    use crate::hosts::command::tests::{PLAIN, READING, check, full};
+
+    #[test]
+    fn the_command_line_says_what_the_agent_needs() {
+        check(&Codex, &PLAIN, "codex exec --json -s workspace-write -");
+        let extra = ["-c".into(), "a=1".into()];
+        check(
+            &Codex,
+            &full(&extra),
+            "codex exec --json -s danger-full-access --ephemeral -m m -c a=1 -",
+        );
+        check(&Codex, &READING, "codex exec --json -s read-only -");
+        let command = build(&Codex, &full(&[])).expect("a command line");
+        assert_eq!(command.without_flag, ["max_iterations"]);
+    }
+
+    #[test]
+    fn the_last_words_are_the_last_message() {
+        let output = "{\"type\":\"thread.started\"}\n\
+             {\"type\":\"item.completed\",\"item\":{\"type\":\"agent_message\",\"text\":\"First.\"}}\n\
+             {\"type\":\"item.completed\",\"item\":{\"type\":\"agent_message\",\"text\":\"Done.\"}}\n\
+             {\"type\":\"item.completed\",\"item\":{\"type\":\"reasoning\",\"text\":\"Hm.\"}}\n\
+             {\"type\":\"turn.completed\"}\n";
+        assert_eq!(Codex.last_words(output).as_deref(), Some("Done."));
+    }
+}

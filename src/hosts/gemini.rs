@@ -1,0 +1,119 @@
+//! Gemini CLI.
+//!
+//! Its settings count milliseconds. It takes exit 2 with a JSON decision on standard output for a yes, and
+//! shows the user what an allowing hook writes to standard error.
+
+use super::Host;
+use super::command::{Line, Needs};
+use super::output::text;
+use super::payload::{EventNames, Moment, ToolKind, ToolNames};
+use super::settings::Registration;
+use serde_json::{Deserializer, Value};
+
+pub(super) struct Gemini;
+
+impl Host for Gemini {
+    fn name(&self) -> &'static str {
+        "gemini"
+    }
+
+    fn program(&self) -> Option<&'static str> {
+        Some("gemini")
+    }
+
+    fn arguments(&self, needs: &Needs<'_>, line: &mut Line) -> Result<(), String> {
+        line.add(["-p", "", "--output-format", "json", "--skip-trust"]);
+        line.add(["--approval-mode"]);
+        line.add([if needs.edits { "auto_edit" } else { "default" }]);
+        if needs.fenced {
+            line.add(["--sandbox=false"]);
+        }
+        line.option("-m", needs.model);
+        line.lacks("max_iterations", needs.max_iterations);
+        line.add(needs.extra);
+        Ok(())
+    }
+
+    /// It may write notes of its own before the object.
+    fn last_words(&self, output: &str) -> Option<String> {
+        let start = output.find('{')?;
+        let mut values = Deserializer::from_str(&output[start..]).into_iter::<Value>();
+        text(&values.next()?.ok()?, "/response")
+    }
+
+    fn registration(&self) -> Option<Registration> {
+        Some(Registration {
+            note: Some("Gemini runs a project's hooks in trusted folders only"),
+            ..Registration::json(
+                self.name(),
+                ".gemini",
+                ".gemini/settings.json",
+                include_str!("../../hooks/gemini.json"),
+            )
+        })
+    }
+
+    fn events(&self) -> &'static [EventNames] {
+        &[
+            (Moment::PreTool, &["BeforeTool"]),
+            (Moment::PostTool, &["AfterTool"]),
+            (Moment::SessionStart, &["SessionStart"]),
+            (Moment::Stop, &["AfterAgent"]),
+        ]
+    }
+
+    fn tools(&self) -> &'static [ToolNames] {
+        &[
+            (ToolKind::Writer, &["write_file", "replace"]),
+            (ToolKind::Shell, &["run_shell_command"]),
+            (
+                ToolKind::Reader,
+                &[
+                    "read_file",
+                    "read_many_files",
+                    "glob",
+                    "list_directory",
+                    "search_file_content",
+                ],
+            ),
+        ]
+    }
+
+    fn skills(&self) -> &'static [&'static str] {
+        &[".gemini/skills"]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hosts::command::build;
+    use crate::hosts::command::tests::{PLAIN, READING, check, full};
+
+    #[test]
+    fn the_command_line_says_what_the_agent_needs() {
+        check(
+            &Gemini,
+            &PLAIN,
+            "gemini -p  --output-format json --skip-trust --approval-mode auto_edit",
+        );
+        check(
+            &Gemini,
+            &full(&[]),
+            "gemini -p  --output-format json --skip-trust --approval-mode auto_edit --sandbox=false -m m",
+        );
+        check(
+            &Gemini,
+            &READING,
+            "gemini -p  --output-format json --skip-trust --approval-mode default",
+        );
+        let command = build(&Gemini, &full(&[])).expect("a command line");
+        assert_eq!(command.without_flag, ["max_iterations"]);
+    }
+
+    #[test]
+    fn the_last_words_are_its_response() {
+        let output = "Loaded cached credentials.\n{\n \"response\": \"Done.\", \"stats\": {}\n}\n";
+        assert_eq!(Gemini.last_words(output).as_deref(), Some("Done."));
+    }
+}

@@ -1,0 +1,135 @@
+//! Agent hosts: the programs that run a coding agent. One file per host implements [`Host`].
+//!
+//! Everything that differs between hosts is here: the command line that starts one, the file in which it
+//! learns about our hooks, the words of its hook payloads, the answer it understands and what it prints.
+//! A host overrides only what it has. To add one, write its file and name it twice below: as a module
+//! and in [`HOSTS`].
+//!
+//! ```text
+//! run --host   Needs -> command::build -> HostCommand;  its output -> Host::last_words
+//! init         Registration + the file that is there -> settings::merge -> the file to write
+//! hook         bytes -> payload::read -> Payload (the sender, a ToolCall);  HookAnswer -> Host::denial
+//! ```
+//!
+//! Text in, text out: no file is opened and no process started here. No other module names a host.
+
+pub mod command;
+mod output;
+pub mod payload;
+pub mod settings;
+
+mod aider;
+mod claude;
+mod cline;
+mod codex;
+mod copilot;
+mod cursor;
+mod gemini;
+mod opencode;
+mod shell;
+
+/// Every host, in the order of the documentation.
+pub const HOSTS: [&dyn Host; 9] = [
+    &claude::Claude,
+    &codex::Codex,
+    &gemini::Gemini,
+    &copilot::Copilot,
+    &cursor::Cursor,
+    &opencode::Opencode,
+    &cline::Cline,
+    &aider::Aider,
+    &shell::Shell,
+];
+
+pub use claude::WORKTREE_DIR;
+
+use crate::domain::tool_call::HookEvent;
+use command::{Line, Needs};
+use payload::{EventNames, Json, ToolNames};
+use settings::Registration;
+use std::fmt;
+
+/// What one agent host needs, sends and prints.
+pub trait Host: Sync {
+    /// The name used with `--host`.
+    fn name(&self) -> &'static str;
+
+    /// The program that `run --host` starts; `None` where `run` has no recipe for the host.
+    fn program(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Adds the arguments that start it without a terminal. The caller's own come after ours, so that
+    /// theirs win.
+    ///
+    /// # Errors
+    /// One sentence, when the host cannot be started with these needs.
+    fn arguments(&self, _needs: &Needs<'_>, _line: &mut Line) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// The agent's last message in the host's standard output; `None` when the output has none that we can
+    /// find, so that its end has to do.
+    fn last_words(&self, _output: &str) -> Option<String> {
+        None
+    }
+
+    /// The file in which it learns about our hooks; `None` where `init` cannot register with it.
+    fn registration(&self) -> Option<Registration> {
+        None
+    }
+
+    /// The names of its hook events.
+    fn events(&self) -> &'static [EventNames] {
+        &[]
+    }
+
+    /// The names of its tools, in snake case.
+    fn tools(&self) -> &'static [ToolNames] {
+        &[]
+    }
+
+    /// Whether a hook payload is certainly this host's. Only a host with an answer or a payload of its own
+    /// shape has to be told from the others.
+    fn sent(&self, _payload: &Json) -> bool {
+        false
+    }
+
+    /// The payload with its tool and arguments at the top, where all other hosts have them.
+    fn unfold(&self, payload: Json) -> Json {
+        payload
+    }
+
+    /// What goes to standard output with a denial. Its exit status is 2 and the reason is on standard error
+    /// for every host.
+    fn denial(&self, _event: &HookEvent, _reason: &str) -> String {
+        String::new()
+    }
+
+    /// The directories of a project in which it keeps skills, the preferred one first.
+    fn skills(&self) -> &'static [&'static str] {
+        &[]
+    }
+}
+
+impl fmt::Debug for dyn Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The hosts that `run --host` can start.
+pub fn startable() -> impl Iterator<Item = &'static dyn Host> {
+    HOSTS.into_iter().filter(|host| host.program().is_some())
+}
+
+/// Where `init` registers, for every host that it can register with.
+pub fn registrations() -> impl Iterator<Item = Registration> {
+    HOSTS.into_iter().filter_map(|host| host.registration())
+}
+
+/// The directories in which a project's skills are looked for, the first one found counts.
+pub fn skill_directories() -> Vec<&'static str> {
+    let all = HOSTS.into_iter().flat_map(|host| host.skills());
+    all.copied().collect()
+}

@@ -1,0 +1,166 @@
+//! The files in which agent hosts learn about our hooks: what we write there, merged into what is
+//! there already.
+//!
+//! Most hosts read JSON, some of it with comments; `document` edits that in place, so that every
+//! comment, key and blank line that is not ours stays. A file that is ours as a whole, such as a plugin,
+//! is known by how it begins. The texts are the files of `hooks/`, embedded.
+//!
+//! All of it is text in, text out: reading and writing the file is the caller's. An entry of ours is
+//! recognised by its command, `git-agent hook …`, and by nothing else, so that the entries of every
+//! past version are found again. A second merge changes nothing, and an error means that nothing is
+//! to be written.
+
+mod document;
+mod entries;
+
+use crate::error::{Code, Error, Result};
+
+/// Where a host looks and what it has to find there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Registration {
+    /// The host's name.
+    pub host: &'static str,
+    /// The file, below the top of the repository.
+    pub path: &'static str,
+    /// The directory that is there where the host is used.
+    pub directory: &'static str,
+    /// Our whole text, events on request included.
+    pub template: &'static str,
+    /// How every version of the file begins where it is ours as a whole; `None` for JSON, which we share.
+    pub whole_file: Option<&'static str>,
+    /// Events that replace something the host does by itself, and so are registered on request only.
+    pub on_request: &'static [&'static str],
+    /// What a person still has to do or know before the hooks run; `None` when nothing.
+    pub note: Option<&'static str>,
+}
+
+impl Registration {
+    /// A JSON file that others may write as well, alone in the host's own directory.
+    pub(super) const fn json(
+        host: &'static str,
+        directory: &'static str,
+        path: &'static str,
+        template: &'static str,
+    ) -> Registration {
+        Registration {
+            host,
+            path,
+            directory,
+            template,
+            whole_file: None,
+            on_request: &[],
+            note: None,
+        }
+    }
+}
+
+/// Who makes the worktrees that a host asks for on its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostWorktrees {
+    /// The host, as before. An opt-in made earlier stays.
+    Host,
+    /// We do, for every subagent the host isolates.
+    Ours,
+}
+
+/// The outcome of a merge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Merged {
+    /// The whole file.
+    pub text: String,
+    /// Whether it differs from what was there.
+    pub changed: bool,
+}
+
+/// The outcome of taking our hooks out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// There was nothing of ours.
+    Unchanged,
+    /// The whole file without our hooks.
+    Edited(String),
+    /// Nothing else was in the file: it can go.
+    Delete,
+}
+
+/// How a settings file stands to this version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Nothing of ours is in it.
+    NotInstalled,
+    /// Our hooks are in it, as this version writes them.
+    Installed,
+    /// Something of ours is in it, but not all, or not as this version writes it.
+    Outdated,
+}
+
+/// Puts our hooks into a settings file; `existing` is its text, `None` where there is no file.
+///
+/// # Errors
+/// `host-settings-invalid` when the text cannot be parsed or has an unexpected shape, `path-exists`
+/// when a file that would be ours as a whole is not.
+pub fn merge(
+    registration: &Registration,
+    existing: Option<&str>,
+    worktrees: HostWorktrees,
+) -> Result<Merged> {
+    let existing = existing.unwrap_or_default();
+    let text = match registration.whole_file {
+        Some(start) => replace(registration, start, existing)?,
+        None => document::merge(registration, existing, worktrees)?,
+    };
+    Ok(Merged {
+        changed: text != existing,
+        text,
+    })
+}
+
+/// Takes everything of ours out of a settings file, events on request included.
+///
+/// # Errors
+/// `host-settings-invalid`, as for [`merge`].
+pub fn remove(registration: &Registration, existing: Option<&str>) -> Result<Removal> {
+    match (existing, registration.whole_file) {
+        (None, _) => Ok(Removal::Unchanged),
+        (Some(existing), Some(start)) if begins(existing, start) => Ok(Removal::Delete),
+        (Some(_), Some(_)) => Ok(Removal::Unchanged),
+        (Some(existing), None) => document::remove(registration, existing),
+    }
+}
+
+/// Compares a settings file with what this version would write. Events on request count only where they
+/// are in use.
+///
+/// # Errors
+/// `host-settings-invalid`, as for [`merge`].
+pub fn status(registration: &Registration, existing: Option<&str>) -> Result<Status> {
+    if remove(registration, existing)? == Removal::Unchanged {
+        return Ok(Status::NotInstalled);
+    }
+    let merged = merge(registration, existing, HostWorktrees::Host)?;
+    Ok(match merged.changed {
+        true => Status::Outdated,
+        false => Status::Installed,
+    })
+}
+
+/// The text of a file that is ours as a whole; line ends that a checkout converted count as unchanged.
+fn replace(registration: &Registration, start: &str, existing: &str) -> Result<String> {
+    if existing.replace("\r\n", "\n") == registration.template {
+        Ok(existing.to_owned())
+    } else if existing.trim().is_empty() || begins(existing, start) {
+        Ok(registration.template.to_owned())
+    } else {
+        let what = format!("{} is not a file of git-agent's", registration.path);
+        let again = format!(
+            "move it away, then run git agent init --host {}",
+            registration.host
+        );
+        Err(Error::new(Code::PathExists, what).hint(again))
+    }
+}
+
+fn begins(text: &str, start: &str) -> bool {
+    let marked = text.strip_prefix(document::BYTE_ORDER_MARK);
+    marked.unwrap_or(text).starts_with(start)
+}

@@ -1,0 +1,39 @@
+//! The system's shell, for agents that are a line of shell.
+
+use super::Host;
+use super::command::{Line, Needs};
+
+pub(super) struct Shell;
+
+impl Host for Shell {
+    fn name(&self) -> &'static str {
+        "shell"
+    }
+
+    fn program(&self) -> Option<&'static str> {
+        Some("sh")
+    }
+
+    fn arguments(&self, needs: &Needs<'_>, line: &mut Line) -> Result<(), String> {
+        let [script, arguments @ ..] = needs.extra else {
+            return Err("the shell has nothing to run".to_owned());
+        };
+        line.add(["-c", script, "sh"]);
+        line.add(arguments);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hosts::command::build;
+    use crate::hosts::command::tests::{PLAIN, check, full};
+
+    #[test]
+    fn a_line_is_needed_and_what_follows_are_its_arguments() {
+        let extra = ["wc -l | tee out".to_owned(), "x".to_owned()];
+        check(&Shell, &full(&extra), "sh -c wc -l | tee out sh x");
+        assert!(build(&Shell, &PLAIN).is_err());
+    }
+}
