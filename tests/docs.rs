@@ -1,7 +1,7 @@
 //! The pages lead somewhere, no command is without one, and what is made from the code is up to date.
 
 /// Documentation that is made from the code.
-mod generated;
+pub mod generated;
 
 use crate::support::TestRepo;
 use std::fs;

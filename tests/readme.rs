@@ -1,27 +1,33 @@
 //! The README's tour, run word for word. Ids, times and places differ from run to run and are compared
 //! by their shape.
 
+/// The tour as a picture.
+mod recording;
+
+use crate::docs::generated::up_to_date;
 use crate::support::{TestRepo, isolated};
 use std::path::Path;
 
+fn is_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '-' || c == ':'
+}
+
 /// Takes what differs between two runs out of a text.
-fn shape(text: &str, home: &str) -> String {
-    let mut shaped = String::new();
-    let mut word = String::new();
-    let text = text.replace(home, "/home/me/project");
-    for c in text.chars().chain(['\n']) {
-        if c.is_ascii_alphanumeric() || c == '-' || c == ':' {
-            word.push(c);
-            continue;
+fn shape(text: &str) -> String {
+    let shapes = words(text.trim_end()).map(|word| {
+        if word.starts_with(is_word) {
+            word_shape(word)
+        } else {
+            word.to_owned()
         }
-        shaped.push_str(&word_shape(&word));
-        word.clear();
-        shaped.push(c);
-    }
-    shaped.trim_end().to_owned()
+    });
+    shapes.collect()
 }
 
 fn word_shape(word: &str) -> String {
+    if let Some(word) = word.strip_suffix(':') {
+        return format!("{}:", word_shape(word));
+    }
     let hex = |text: &str| text.len() >= 7 && text.bytes().all(|b| b.is_ascii_hexdigit());
     let digits = word.bytes().filter(u8::is_ascii_digit).count();
     if word
@@ -59,8 +65,29 @@ fn block<'a>(page: &'a str, fence: &str) -> &'a str {
     &page[start..start + length]
 }
 
-#[test]
-fn the_tour_of_the_readme_is_true() {
+/// One command of the tour.
+pub struct Step {
+    /// As the README has it.
+    command: String,
+    /// What the README says that it prints.
+    expected: String,
+    /// What it printed, colours included.
+    printed: String,
+}
+
+/// The words of a text and what stands between them, one character each.
+pub fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split_inclusive(|c: char| !is_word(c))
+        .flat_map(|part| {
+            let end = part.trim_end_matches(|c: char| !is_word(c)).len();
+            [&part[..end], &part[end..]]
+                .into_iter()
+                .filter(|piece| !piece.is_empty())
+        })
+}
+
+/// Runs the tour in a new repository.
+fn play() -> Vec<Step> {
     let page = include_str!("../README.md");
     let repo = TestRepo::with_commit();
     repo.write("Cargo.toml", "[package]\n");
@@ -71,28 +98,50 @@ fn the_tour_of_the_readme_is_true() {
         .parent()
         .expect("a directory");
     let path = std::env::var("PATH").expect("PATH");
-    let mut branch = String::new();
-    for step in block(page, "```console\n").split("$ ").skip(1) {
-        let (command, expected) = step.split_once('\n').unwrap_or((step, ""));
-        // The branch's name holds the time of the run.
-        let command = command.replace("agent/verbose-20261121T101500Z-6a48ca7b", &branch);
-        let output = isolated("sh", &repo.path())
-            .args(["-c", &command])
-            .env("PATH", format!("{}:{path}", binaries.display()))
-            .output()
-            .expect("starts");
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(
-            output.status.success(),
-            "{command}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        assert_eq!(shape(&said, &home), shape(expected, &home), "{command}");
-        if let Some(line) = said.lines().find_map(|line| line.strip_prefix("Branch:")) {
-            branch = line.trim().to_owned();
-        }
+    let steps = block(page, "```console\n").split("$ ").skip(1);
+    // A `$` inside a command is followed by something other than a blank.
+    steps
+        .map(|step| {
+            let (command, expected) = step.split_once('\n').unwrap_or((step, ""));
+            let output = isolated("sh", &repo.path())
+                .args(["-c", command])
+                .env("PATH", format!("{}:{path}", binaries.display()))
+                .env("CLICOLOR_FORCE", "1")
+                .output()
+                .expect("starts");
+            let complaints = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{command}: {complaints}");
+            // The reader would see them too.
+            assert_eq!(complaints, "", "{command}");
+            let printed = String::from_utf8_lossy(&output.stdout);
+            Step {
+                command: command.to_owned(),
+                expected: expected.trim_end().to_owned(),
+                printed: printed.replace(&home, "/home/me/project"),
+            }
+        })
+        .collect()
+}
+
+#[test]
+fn the_tour_of_the_readme_is_true() {
+    let steps = play();
+    for step in &steps {
+        let (printed, _) = recording::coloured(&step.printed);
+        assert_eq!(shape(&printed), shape(&step.expected), "{}", step.command);
     }
-    assert!(!branch.is_empty(), "the tour spawns");
+    let commands: Vec<_> = steps.iter().map(|step| step.command.as_str()).collect();
+    for verb in ["spawn", "verify", "merge"] {
+        let verb = format!("git agent {verb} ");
+        assert!(commands.iter().any(|command| command.starts_with(&verb)));
+    }
+}
+
+#[test]
+fn the_recording_of_the_tour_is_what_the_program_prints() {
+    let picture = recording::svg(&play());
+    assert!(!picture.contains("/tmp/"), "{picture}");
+    up_to_date("docs/tour.svg", &picture);
 }
 
 #[test]

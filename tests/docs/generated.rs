@@ -17,7 +17,7 @@ pub fn up_to_date(name: &str, expected: &str) {
     }
     let differs = found.lines().zip(expected.lines()).find(|(a, b)| a != b);
     panic!(
-        "{name} is out of date; run UPDATE_DOCS=1 cargo test --locked --test suite -- docs::\n\
+        "{name} is out of date; run UPDATE_DOCS=1 cargo test --locked --test suite -- docs:: readme::\n\
          the first difference is {differs:#?}"
     );
 }
