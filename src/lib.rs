@@ -68,8 +68,8 @@
 //! | `agents/tmp/<file>` | half-made admin directories and indexes |
 //! | `agents/trash/<file>` | directories that are being deleted |
 //! | `agents/cache/<file>` | disposable, keyed by content |
-//! | `agents/<id8>/prompt.md` | the prompt, readable by its owner alone |
-//! | `agents/<id8>/task.toml` | the task as it was given, readable by its owner alone |
+//! | `agents/<id8>/prompt.md` | the prompt, readable by its owner alone; deleted when the agent is merged or discarded |
+//! | `agents/<id8>/task.toml` | the task as it was given, readable by its owner alone; without briefing and system prompt once the agent is merged or discarded |
 //! | `agents/<id8>/hooks/<file>` | the git hooks of the agent's worktree |
 //! | `agents/spool/<id8>/<file>` | what an agent leaves that may not write refs, messages and receipts, until it is posted |
 //! | `agents/<id8>/posting/<file>` | the same while they are being posted |

@@ -90,6 +90,7 @@ signs! {
     MailLost, "mail.lost", Problem, "Neither the ref nor its reflog leads to anything readable: messages, or who has read them, are lost here.";
     SpoolWaiting, "mail.spool-waiting", Problem, "Messages of an agent that could not write refs were not sent, because the run that would do it is over.";
     HooksInert, "hooks.inert", Problem, "The agent's worktree is not fenced; a forbidden change is noticed only by verify.";
+    BriefingLeft, "debris.briefing", Problem, "What an agent was told may hold credentials, and it is deleted once the agent is merged or discarded.";
     Debris, "debris.old", Problem, "What a killed process left half written or on its way out takes up space.";
 }
 

@@ -105,7 +105,7 @@ impl Veil {
 }
 
 /// What in a briefing looks like a credential.
-fn credentials(briefing: &str) -> BTreeSet<&str> {
+pub fn credentials(briefing: &str) -> BTreeSet<&str> {
     let mut found = BTreeSet::new();
     for secret in secret::find_all(briefing) {
         let text = briefing.get(secret.range).unwrap_or_default();

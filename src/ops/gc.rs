@@ -12,6 +12,7 @@ mod finished;
 mod landed;
 
 use crate::domain::agent::{Agent, State};
+use crate::domain::id::AgentId;
 use crate::error::{Error, Result};
 use crate::git::refs::Tip;
 use crate::ops::Ctx;
@@ -20,7 +21,7 @@ use crate::ops::discard::{self, Around, DiscardOptions, DiscardPlan};
 use crate::ops::expire::{self, ExpiryPlan, SalvageItem};
 use crate::ops::spawn;
 use crate::store::ledger::Ledger;
-use crate::store::{agent_branch, journal::Journal, layout, trash};
+use crate::store::{agent_branch, briefing, journal::Journal, layout, trash};
 use crate::wire::path_text::PathText;
 use serde::Serialize;
 use std::path::Path;
@@ -48,6 +49,8 @@ pub struct GcPlan {
     options: GcOptions,
     trash: Vec<String>,
     interrupted: bool,
+    /// The agents that are over and whose prompts are still here.
+    told: Vec<AgentId>,
 }
 
 /// The answer of `gc`.
@@ -64,6 +67,8 @@ pub struct GcReport {
     pub salvage: Option<Vec<SalvageItem>>,
     /// How many old directories lie in the trash, or lay there.
     pub trash: usize,
+    /// How many prompts of agents that are over are deleted, with what was confidential in their tasks and logs.
+    pub prompts: usize,
     /// Whether there are spawns under way; those that were interrupted are taken apart.
     pub spawning: bool,
     /// Names in the trash that are still to be deleted.
@@ -107,6 +112,9 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
         Some(age) => Some(expire::plan(ctx, &agents, age)?),
         None => None,
     };
+    let over = agents.iter().filter(|agent| !agent.state.is_open());
+    let told = over.filter(|agent| briefing::is_here(ctx.repo.common_dir(), agent.id));
+    let told = told.map(|agent| agent.id).collect();
     let in_question = agents.iter().filter(|agent| is_in_question(agent));
     let mut landed = landed::landed(ctx, in_question);
     let mut items = Vec::new();
@@ -154,6 +162,7 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
         options,
         trash: trash::left_behind(common, ctx.now().timestamp() - TRASH_AGE),
         interrupted: Journal::any(common),
+        told,
     })
 }
 
@@ -186,6 +195,7 @@ impl GcPlan {
             agents: self.items.iter().map(|(item, _)| item.clone()).collect(),
             salvage: self.expiry.as_ref().map(ExpiryPlan::report),
             trash: self.trash.len(),
+            prompts: self.told.len(),
             spawning: self.interrupted,
             doomed: Vec::new(),
             options: self.options,
@@ -215,6 +225,9 @@ pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
             }
             Err(refusal) => item.keep_for(&refusal),
         }
+    }
+    for id in plan.told {
+        briefing::forget_at_rest(ctx.repo.common_dir(), id)?;
     }
     if let Some(expiry) = plan.expiry {
         report.salvage = Some(expire::execute(ctx, expiry)?);

@@ -8,9 +8,8 @@ use crate::error::{Code, Error, IoContext, Result};
 use crate::ops::run::prompt::{Assignment, PromptWish};
 use crate::ops::standing::{self, Standing};
 use crate::ops::{Ctx, lookup};
-use crate::store::layout;
 use crate::store::ledger::Ledger;
-use crate::store::{policy, said};
+use crate::store::{briefing, layout, policy, said};
 use crate::wire::policy::Policy;
 use serde::Serialize;
 use std::fs;
@@ -122,11 +121,16 @@ pub fn log(ctx: &Ctx, who: &str) -> Result<LogReport> {
 pub fn invocation(ctx: &Ctx, who: &str) -> Result<Invocation> {
     let ledger = Ledger::new(&ctx.repo);
     let agent = lookup::agent(ctx, &ledger, who)?;
-    let path = layout::agent_dir(ctx.repo.common_dir(), agent.id).join("prompt.md");
+    let path = layout::agent_dir(ctx.repo.common_dir(), agent.id).join(briefing::PROMPT);
     if !path.exists() {
+        let why = if agent.state.is_open() {
+            "is not in this clone".to_owned()
+        } else {
+            format!("was deleted when the agent was {}", agent.state)
+        };
         return Err(Error::new(
             Code::AgentState,
-            format!("the prompt of agent {} is not in this clone", agent.id),
+            format!("the prompt of agent {} {why}", agent.id),
         )
         .hint("to give the task to a new agent, run git agent spawn <task.toml>"));
     }

@@ -30,6 +30,9 @@ use std::io;
 use std::path::Path;
 use toml::de::DeValue;
 
+/// The keys that are handed to the agent and to nobody else.
+const CONFIDENTIAL: [&str; 2] = ["briefing", "system_prompt"];
+
 /// The most bytes of a task file. A reader may stop after one more.
 pub const MAX_BYTES: usize = 1024 * 1024;
 
@@ -69,6 +72,38 @@ pub fn parse(name: &str, bytes: &[u8]) -> TaskDraft {
     }
 }
 
+/// A task file in two parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parted {
+    /// The briefing and the system prompt, as far as there are any.
+    pub confidential: Vec<String>,
+    /// The file without them. Its comments are gone too where it had any of them, because a comment may repeat them.
+    pub rest: Vec<u8>,
+}
+
+/// Takes what is confidential out of a task file. Of bytes that are no TOML all is confidential.
+pub fn without_confidential(bytes: &[u8]) -> Parted {
+    let text = String::from_utf8_lossy(bytes);
+    let Ok(mut table) = text.trim_start_matches('\u{feff}').parse::<toml::Table>() else {
+        return Parted {
+            confidential: vec![text.into_owned()],
+            rest: Vec::new(),
+        };
+    };
+    let taken = CONFIDENTIAL.iter().filter_map(|key| table.remove(*key));
+    let text_of = |value: toml::Value| match value {
+        toml::Value::String(text) => text,
+        other => other.to_string(),
+    };
+    let confidential: Vec<String> = taken.map(text_of).collect();
+    let rest = if confidential.is_empty() {
+        bytes.to_vec()
+    } else {
+        table.to_string().into_bytes()
+    };
+    Parted { confidential, rest }
+}
+
 /// The error of a task file that could not be read at all.
 pub fn unreadable(path: &Path, cause: &io::Error) -> Error {
     let error = Error::new(
@@ -104,5 +139,31 @@ fn is_kit(document: &Document<'_>) -> bool {
         Some(DeValue::Table(_)) => true,
         Some(_) => false,
         None => !root.contains_key("role") && root.contains_key("body"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_without_its_briefing_is_the_same_task() {
+        let source = "role = \"edit-local\"\nbriefing = \"\"\"\nsay \\\"x\\\"\n\"\"\"\n# x\ntask = \"Do [it] now.\"\n\
+                      system_prompt = 'slow'\n[scope]\nwhitelist = [\"src/**\"]\n";
+        let parted = without_confidential(source.as_bytes());
+        assert_eq!(parted.confidential, ["say \"x\"\n", "slow"]);
+        let rest = String::from_utf8(parted.rest).expect("UTF-8");
+        assert!(!rest.contains('x') && !rest.contains("slow"), "{rest}");
+        let draft = parse("task.toml", rest.as_bytes());
+        let text = draft.text.given().map(|text| text.value.as_str());
+        assert_eq!(text, Some("Do [it] now."));
+        assert!(draft.problems.is_empty(), "{:?}", draft.problems);
+    }
+
+    #[test]
+    fn a_task_without_anything_confidential_stays_as_it_is() {
+        let source = b"# a comment\nrole = 'edit-local'\n";
+        assert_eq!(without_confidential(source).rest, source);
+        assert!(without_confidential(b"role = ").rest.is_empty());
     }
 }

@@ -145,9 +145,10 @@ fn a_credential_in_a_task_stays_in_its_private_copies() {
         .expect("an id")
         .to_owned();
     assert!(repo.agent(&["commit", &id, "-m", "work"]).status.success());
-    repo.agent(&["discard", &id]);
     let own = |file: &str| format!("agents/{}/{file}", &id[..8]);
     assert_found_only_in(&repo, &[own("prompt.md"), own("task.toml")]);
+    repo.agent(&["discard", &id]);
+    assert_found_only_in(&repo, &[]);
 }
 
 /// Looks for the credential in every object and in every file of the repository.

@@ -50,9 +50,16 @@ impl Answer for GcReport {
         if self.trash > 0 {
             text.push_str(&format!("old directories in the trash: {}\n", self.trash));
         }
+        if self.prompts > 0 {
+            text.push_str(&format!(
+                "prompts of agents that are over: {}\n",
+                self.prompts
+            ));
+        }
         let removable = self.agents.iter().any(|agent| agent.action == "remove");
         let expirable = salvage.iter().any(|item| item.action == "expire");
-        if self.dry_run && (removable || expirable || self.trash > 0 || self.spawning) {
+        let left = self.trash > 0 || self.prompts > 0 || self.spawning;
+        if self.dry_run && (removable || expirable || left) {
             let hint = paint(HINT, "to do it:");
             text.push_str(&format!(
                 "{hint} git agent gc{} --yes\n",

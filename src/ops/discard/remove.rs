@@ -11,7 +11,7 @@ use crate::error::{Code, Error, IoContext, Result};
 use crate::git::command;
 use crate::ops::Ctx;
 use crate::store::ledger::Ledger;
-use crate::store::{fsx, layout, lock, trash};
+use crate::store::{briefing, fsx, layout, lock, trash};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
@@ -76,6 +76,7 @@ pub(in crate::ops) fn execute_among(
         report.trash.extend(remove_place(ctx, &site)?);
     }
     remove_hooks(ctx, &agent, &mut report)?;
+    briefing::forget(common, id)?;
     record(ctx, &agent, &site)?;
     ctx.reached("discarded");
     if let Some((branch, tip)) = &site.branch {
@@ -155,7 +156,7 @@ fn remove_place(ctx: &Ctx, site: &Site) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The agent's git hooks bind a worktree that is gone. Its prompt and task stay.
+/// The agent's git hooks bind a worktree that is gone.
 fn remove_hooks(ctx: &Ctx, agent: &Agent, report: &mut DiscardReport) -> Result<()> {
     let common = ctx.repo.common_dir();
     let hooks = layout::hooks_dir(common, &agent.id.short());

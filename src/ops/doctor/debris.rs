@@ -7,7 +7,7 @@ use super::survey::Survey;
 use crate::domain::diagnosis::Sign;
 use crate::error::{IoContext, Result};
 use crate::ops::Ctx;
-use crate::store::{fsx, layout, lock, trash};
+use crate::store::{briefing, fsx, layout, lock, trash};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -30,6 +30,19 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
                 remove(ctx, &old_entries(ctx, &directory).collect::<Vec<_>>())
             }));
         }
+    }
+    let over = { survey.rows().iter() }.filter(|agent| !agent.state.is_open());
+    for agent in over.filter(|agent| briefing::is_here(common, agent.id)) {
+        let what = format!(
+            "the prompt of agent {}, which is {}, is still here",
+            agent.id.short(),
+            agent.state
+        );
+        let id = agent.id;
+        found.push(Finding::curable(Sign::BriefingLeft, what, move |ctx| {
+            briefing::forget_at_rest(ctx.repo.common_dir(), id)?;
+            Ok("deleted it, and what was confidential in task and logs".to_owned())
+        }));
     }
     for directory in shared_directories(ctx, survey) {
         for path in half_written(ctx, &directory) {

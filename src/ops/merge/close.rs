@@ -2,7 +2,7 @@
 
 use super::Decision;
 use crate::domain::shell;
-use crate::store::layout;
+use crate::store::{briefing, layout};
 use serde::Serialize;
 use std::path::Path;
 
@@ -103,7 +103,9 @@ impl CloseReport {
 
 /// A rejected agent stays rejected; its task is still there for another one.
 fn spawn_again(common_dir: &Path, short: &str) -> String {
-    let task = layout::agents_dir(common_dir).join(short).join("task.toml");
+    let task = layout::agents_dir(common_dir)
+        .join(short)
+        .join(briefing::TASK);
     match task.is_file() {
         true => format!("git agent spawn {}", shell::quoted(&task.to_string_lossy())),
         false => format!("git agent show {short}"),

@@ -16,7 +16,7 @@ use crate::git::worktree::belongs_to;
 use crate::ops::{Ctx, decide};
 use crate::store::landing_lock::LandingLock;
 use crate::store::ledger::Ledger;
-use crate::store::{keep, layout};
+use crate::store::{briefing, keep, layout};
 
 /// The steps of a landing of uncommitted work on a branch that is checked out.
 pub const STEPS: [&str; 11] = [
@@ -56,6 +56,9 @@ pub fn execute(ctx: &Ctx, plan: &MergePlan) -> Result<LandingReport> {
             land(ctx, plan, &lock, tip, &who)?
         }
     };
+    // Before the row says merged, so that a landing that was killed here deletes it when it is run again. The work has
+    // landed whether or not this succeeds; `gc` and `doctor` find what is left.
+    let _ = briefing::forget_at_rest(ctx.repo.common_dir(), plan.agent.id);
     let what = What::Merged {
         commit,
         into: plan.target.clone(),

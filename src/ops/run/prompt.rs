@@ -19,15 +19,14 @@ use crate::domain::prompt::Brief;
 use crate::domain::role::Role;
 use crate::domain::secret;
 use crate::domain::task::{Task, TaskOptions};
-use crate::error::{Code, Error, IoContext, Result};
+use crate::error::{Code, Error, Result};
 use crate::ops::Ctx;
 use crate::ops::persona::{self, CharacterWish};
 use crate::ops::spawn::{SpawnPlan, for_display};
-use crate::store::{fsx, layout, roles};
+use crate::store::{briefing, fsx, layout, roles};
 use crate::wire::policy::Policy;
 use crate::wire::task_file;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// What stands for the prompt in a command line.
 const PROMPT: &str = "{prompt}";
@@ -93,7 +92,7 @@ impl Assignment {
             return Err(unknown_task(agent, "the ledger does not say how it began"));
         };
         let roles = roles::load(&ctx.repo, base)?;
-        let path = layout::agent_dir(ctx.repo.common_dir(), agent.id).join("task.toml");
+        let path = layout::agent_dir(ctx.repo.common_dir(), agent.id).join(briefing::TASK);
         let source = fsx::load_if_there(&path)?
             .ok_or_else(|| unknown_task(agent, "its task is not in this clone"))?;
         let draft = task_file::parse(&path.to_string_lossy(), &source);
@@ -164,18 +163,6 @@ impl Assignment {
             "leave it out to give the prompt on standard input, or name its file as {prompt_file}",
         ))
     }
-}
-
-/// Writes the prompt where only its owner can read it, and gives the file.
-///
-/// # Errors
-/// Those of [`fsx::write_private`].
-pub fn write(ctx: &Ctx, id: AgentId, prompt: &str) -> Result<PathBuf> {
-    let directory = layout::agent_dir(ctx.repo.common_dir(), id);
-    fs::create_dir_all(&directory).at("could not make", &directory)?;
-    let path = directory.join("prompt.md");
-    fsx::write_private(&path, prompt.as_bytes())?;
-    Ok(path)
 }
 
 fn with_wishes(task: Task, wish: &PromptWish) -> Task {

@@ -1,13 +1,13 @@
 //! Everything that a command finds when it starts.
 
 use super::enclosure::Enclosure;
-use super::{RunPlan, prompt, record, words};
+use super::{RunPlan, record, words};
 use crate::domain::agent::Agent;
 use crate::domain::hex::hex;
 use crate::domain::run::{DEFAULT_ITERATIONS, describe_command};
 use crate::error::{IoContext, Result};
 use crate::ops::Ctx;
-use crate::store::{fsx, layout};
+use crate::store::{briefing, fsx, layout};
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -50,7 +50,7 @@ impl Stage {
         let directory = super::directory_of(ctx, agent)?;
         let command = &plan.commission.command;
         let text = plan.commission.prompt();
-        let prompt = prompt::write(ctx, agent.id, &text)?;
+        let prompt = briefing::write_prompt(common, agent.id, &text)?;
         let named = words::name_prompt(command);
         let filled = words::fill(command, |placeholder| match placeholder {
             Placeholder::Prompt => text.clone().into(),

@@ -9,7 +9,7 @@ use crate::domain::role::Role;
 use crate::domain::task::Task;
 use crate::error::{IoContext, Result};
 use crate::ops::Ctx;
-use crate::store::{fsx, layout};
+use crate::store::{briefing, fsx, layout};
 use crate::wire::policy::{self, Policy};
 use sha2::{Digest, Sha256};
 use std::fs;
@@ -84,8 +84,8 @@ pub(super) fn write(ctx: &Ctx, plan: &SpawnPlan, texts: &Texts) -> Result<AgentF
     let directory = layout::agent_dir(ctx.repo.common_dir(), plan.id);
     fs::create_dir_all(&directory).at("could not make", &directory)?;
     let files = AgentFiles {
-        prompt: directory.join("prompt.md"),
-        task: directory.join("task.toml"),
+        prompt: directory.join(briefing::PROMPT),
+        task: directory.join(briefing::TASK),
     };
     fsx::write_private(&files.prompt, texts.prompt.as_bytes())?;
     fsx::write_private(&files.task, plan.task_source.as_bytes())?;

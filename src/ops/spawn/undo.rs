@@ -10,7 +10,7 @@ use crate::git::worktree::{belongs_to, set_lock};
 use crate::ops::Ctx;
 use crate::store::journal::Journal;
 use crate::store::ledger::Ledger;
-use crate::store::{layout, lock, trash};
+use crate::store::{briefing, layout, lock, trash};
 use crate::wire::journal::SpawnJournal;
 use std::fs;
 use std::path::Path;
@@ -97,6 +97,8 @@ fn remove_places(ctx: &Ctx, worktree: Option<&str>, admin: &Path, id: AgentId) -
     if let Some(worktree) = worktree {
         remove_worktree(&ctx.repo.root()?, common, Path::new(worktree), admin)?;
     }
+    // Deleted first: what is moved to the trash may lie there for a while.
+    briefing::delete(common, id)?;
     let scratch = layout::tmp_dir(common).join(layout::worktree_name(id));
     for directory in [admin, &scratch, &layout::agent_dir(common, id)] {
         if directory.exists() {
