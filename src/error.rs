@@ -136,7 +136,7 @@ codes! {
     RepoUnsafeOwner, "repo-unsafe-owner", Environment, "The repository belongs to somebody else and is not marked safe.";
     MainWorktreeGone, "main-worktree-gone", Environment, "The main worktree is not where core.worktree says.";
     RepoCorrupt, "repo-corrupt", Environment, "An object or ref that must be there is missing or broken.";
-    HistoryIncomplete, "history-incomplete", Environment, "The clone lacks something that matters: it is shallow, or did not fetch the keep chain.";
+    HistoryIncomplete, "history-incomplete", Environment, "The clone lacks objects that the answer depends on: it is shallow, did not fetch the keep chain, or lost them.";
     RepoReadOnly, "repo-read-only", Environment, "The repository cannot be written.";
     DiskFull, "disk-full", Environment, "There is no space left.";
     GitMissing, "git-missing", Environment, "The git command was not found.";
@@ -166,6 +166,7 @@ struct Inner {
     message: String,
     details: Vec<String>,
     hints: Vec<String>,
+    is_absence: bool,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
@@ -178,6 +179,7 @@ impl Error {
                 message: message.into(),
                 details: Vec::new(),
                 hints: Vec::new(),
+                is_absence: false,
                 source: None,
             }),
         }
@@ -236,6 +238,18 @@ impl Error {
     pub fn because(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Error {
         self.inner.source = Some(source.into()).filter(|source| !source.to_string().is_empty());
         self
+    }
+
+    /// Says that what failed is to read an object that is not there at all.
+    #[must_use]
+    pub fn absence(mut self) -> Error {
+        self.inner.is_absence = true;
+        self
+    }
+
+    /// Whether an object is missing, not broken.
+    pub fn is_absence(&self) -> bool {
+        self.inner.is_absence
     }
 
     /// The stable name of what went wrong.

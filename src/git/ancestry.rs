@@ -1,11 +1,13 @@
 //! Which commits two histories do not share, as the objects tell it.
 //!
 //! Asked of the user's git, which has the commit graph and stops early, with everything switched off
-//! that shows another history than the objects do: replace refs, grafts.
+//! that shows another history than the objects do: replace refs, grafts. What a shallow clone cannot know
+//! is the error `history-incomplete`, never an answer.
 
+use super::shallow::{absent, incomplete};
 use super::{Repo, command};
 use crate::domain::oid::Oid;
-use crate::error::{Code, Error, Result};
+use crate::error::Result;
 use std::collections::{HashSet, VecDeque};
 use std::process::Command;
 
@@ -14,8 +16,8 @@ use std::process::Command;
 pub struct Divergence {
     /// What only the second one's history holds, parents first, each with its parents.
     pub ahead: Vec<Lineage>,
-    /// What only the first one's holds, parents first.
-    pub behind: Vec<Oid>,
+    /// What only the first one's holds, parents first, each with its parents.
+    pub behind: Vec<Lineage>,
 }
 
 /// A commit and where it comes from.
@@ -42,9 +44,13 @@ impl Repo {
     /// Compares the histories of `base` and `tip`, leaving out all of `hidden`'s.
     ///
     /// # Errors
-    /// `history-incomplete` when a shallow clone ends before the two meet, `git-missing`,
-    /// `git-failed`.
+    /// `history-incomplete` when one of the commits is missing, or when what is missing could change the
+    /// answer; `git-missing`, `git-failed`.
     pub fn divergence(&self, base: Oid, tip: Oid, hidden: Option<Oid>) -> Result<Divergence> {
+        let roots: Vec<Oid> = [base, tip].into_iter().chain(hidden).collect();
+        for root in &roots {
+            self.require_commit(*root)?;
+        }
         let mut command = self.plumbing();
         command
             .args([
@@ -56,7 +62,7 @@ impl Repo {
             ])
             .arg(format!("{base}...{tip}"))
             .args(hidden.map(|hidden| format!("^{hidden}")));
-        let output = command::successful(command)?;
+        let output = self.listed(command)?;
         let mut divergence = Divergence::default();
         for line in output
             .split(|&byte| byte == b'\n')
@@ -65,25 +71,50 @@ impl Repo {
             let text = std::str::from_utf8(&line[1..]).unwrap_or_default();
             let mut oids = text.split(' ').filter_map(Oid::from_hex);
             let Some(oid) = oids.next() else { continue };
-            match line[0] {
-                b'<' => divergence.behind.push(oid),
-                _ => divergence.ahead.push(Lineage {
-                    oid,
-                    parents: oids.collect(),
-                }),
+            let lineage = Lineage {
+                oid,
+                parents: oids.collect(),
+            };
+            if line[0] == b'<' {
+                divergence.behind.push(lineage);
+            } else {
+                divergence.ahead.push(lineage);
+            }
+        }
+        if let Some(shallow) = self.shallow_below(&roots)? {
+            let both = divergence.ahead.iter().chain(&divergence.behind);
+            let listed = both.map(|lineage| lineage.oid).collect();
+            if !shallow.proves_range(&listed, &roots) {
+                return Err(incomplete(&format!("{base} and {tip} meet")));
             }
         }
         Ok(divergence)
     }
 
+    /// Checks that a merge of these two starts from the same commits here as in the whole history.
+    ///
+    /// # Errors
+    /// `history-incomplete`; `git-missing`, `git-failed`.
+    pub(in crate::git) fn require_fork(&self, ours: Oid, theirs: Oid) -> Result<()> {
+        match self.shallow_below(&[ours, theirs])? {
+            Some(shallow) if !shallow.proves_merge(ours, theirs) => {
+                Err(incomplete(&format!("{ours} and {theirs} meet")))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Whether `tip` is `ancestor` or has it among its ancestors.
     ///
     /// # Errors
+    /// `history-incomplete` when one of the two is missing, or when what is missing could hold it;
     /// `git-missing`, `git-failed`.
     pub fn is_ancestor(&self, ancestor: Oid, tip: Oid) -> Result<bool> {
         if ancestor == tip {
             return Ok(true);
         }
+        self.require_commit(ancestor)?;
+        self.require_commit(tip)?;
         let mut command = self.plumbing();
         command.args([
             "merge-base",
@@ -94,31 +125,29 @@ impl Repo {
         let output = command::finish(&mut command)?;
         match output.status.code() {
             Some(0) => Ok(true),
-            Some(1) => Ok(false),
+            Some(1) => match self.shallow_below(&[ancestor, tip])? {
+                Some(shallow) if !shallow.disproves_ancestor(ancestor, tip) => {
+                    Err(incomplete(&format!("{ancestor}, if {tip} has it")))
+                }
+                _ => Ok(false),
+            },
             _ => Err(command::refused(&command, &output)),
         }
     }
 
-    /// Whether history ends early here.
-    pub fn is_shallow(&self) -> bool {
-        self.inner.is_shallow()
-    }
-
-    /// Checks that a commit is here; a shallow clone ends somewhere.
+    /// Checks that a commit is here.
     ///
     /// # Errors
-    /// `history-incomplete` in a shallow clone, else `repo-corrupt`.
+    /// `history-incomplete`.
     pub fn require_commit(&self, commit: Oid) -> Result<()> {
+        let what = format!("commit {commit}");
         if self.has_object(commit) {
-            return Ok(());
+            Ok(())
+        } else if self.is_shallow() {
+            Err(incomplete(&what))
+        } else {
+            Err(absent(&what))
         }
-        if self.is_shallow() {
-            return Err(incomplete(&format!("commit {commit}")));
-        }
-        Err(
-            Error::new(Code::RepoCorrupt, format!("commit {commit} is missing"))
-                .hint("to check the repository, run git fsck"),
-        )
     }
 
     /// Whether a commit is here with all that it leads to.
@@ -150,13 +179,4 @@ impl Repo {
         }
         Ok(found)
     }
-}
-
-/// The error for a clone that ends before what is needed.
-pub(crate) fn incomplete(before: &str) -> Error {
-    Error::new(
-        Code::HistoryIncomplete,
-        format!("this clone is shallow and ends before {before}"),
-    )
-    .hint("to fetch the rest of the history, run git fetch --unshallow")
 }

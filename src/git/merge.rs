@@ -65,8 +65,10 @@ impl Repo {
     /// Merges `theirs` into `ours` in the object database alone.
     ///
     /// # Errors
-    /// `git-missing`, `git-failed`, `repo-corrupt`.
+    /// `history-incomplete` when what a shallow clone lacks could change the answer; `git-missing`,
+    /// `git-failed`, `repo-corrupt`.
     pub fn merge(&self, ours: Oid, theirs: Oid) -> Result<Merge> {
+        self.require_fork(ours, theirs)?;
         let mut command = self.plumbing();
         command
             .env("GIT_ATTR_SOURCE", ours.to_hex())
@@ -90,11 +92,19 @@ impl Repo {
         })
     }
 
-    /// The trees of merging many commits into one, `None` where that conflicts: one child for all of them.
+    /// The trees of merging many commits into one, `None` where that conflicts, and where a shallow clone
+    /// cannot know: one child for all of them.
     ///
     /// # Errors
     /// As [`Repo::merge`].
     pub fn clean_merges(&self, ours: Oid, theirs: &[Oid]) -> Result<Vec<Option<Oid>>> {
+        if self.is_shallow() {
+            let merged = theirs.iter().map(|one| match self.merge(ours, *one) {
+                Err(error) if error.code() == Code::HistoryIncomplete => Ok(None),
+                answer => Ok(answer?.result.clean()),
+            });
+            return merged.collect();
+        }
         let mut trees = Vec::with_capacity(theirs.len());
         for some in theirs.chunks(BATCH) {
             trees.extend(match self.merge_batch(ours, some)? {

@@ -223,9 +223,14 @@ impl Repo {
             .inner
             .odb()
             .map_err(|error| failed("could not open the object database", error))?;
-        let object = odb
-            .read(to_git2(oid)?)
-            .map_err(|error| corrupt(oid, kind.str(), error))?;
+        let object = match odb.read(to_git2(oid)?) {
+            Err(error) if error.code() == git2::ErrorCode::NotFound => {
+                self.fetch_promised(&[oid]);
+                odb.read(to_git2(oid)?)
+            }
+            answer => answer,
+        };
+        let object = object.map_err(|error| corrupt(oid, kind.str(), error))?;
         if object.kind() != kind {
             return Err(Error::new(
                 Code::RepoCorrupt,
@@ -248,7 +253,12 @@ impl Repo {
 }
 
 fn corrupt(oid: Oid, kind: &str, error: git2::Error) -> Error {
-    Error::new(Code::RepoCorrupt, format!("could not read {kind} {oid}"))
+    let is_absence = error.code() == git2::ErrorCode::NotFound;
+    let corrupt = Error::new(Code::RepoCorrupt, format!("could not read {kind} {oid}"))
         .hint("to check the repository, run git fsck")
-        .because(words(&error))
+        .because(words(&error));
+    if is_absence {
+        return corrupt.absence();
+    }
+    corrupt
 }

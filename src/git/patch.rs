@@ -14,6 +14,7 @@ impl Repo {
     /// # Errors
     /// `git-failed` when the trees cannot be compared.
     pub fn patch_id(&self, old: Oid, new: Oid) -> Result<Oid> {
+        self.fetch_promised_between(old, new);
         let fail = |error| failed("could not compare two trees", error);
         let tree = |oid| self.inner.find_tree(to_git2(oid)?).map_err(fail);
         let (old, new) = (tree(old)?, tree(new)?);

@@ -206,7 +206,11 @@ pub(in crate::git) fn failed(what: &str, error: git2::Error) -> Error {
         (_, ErrorClass::Os) if text.contains("read-only file system") => Code::RepoReadOnly,
         _ => Code::GitFailed,
     };
-    Error::new(code, what).because(words(&error))
+    let failed = Error::new(code, what).because(words(&error));
+    if code == Code::RepoCorrupt {
+        return failed.absence();
+    }
+    failed
 }
 
 /// What libgit2 says, without its numbers for it.

@@ -116,6 +116,8 @@ impl Ledger<'_> {
                 found.entry(key).and_modify(|blobs| blobs.push(blob));
             }
         }
+        let blobs: Vec<Oid> = found.values().flatten().copied().collect();
+        self.repo.fetch_promised(&blobs);
         let bodies = found.into_iter();
         bodies
             .map(|(key, blobs)| Ok((key, united(self.repo, &blobs)?)))

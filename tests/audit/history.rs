@@ -1,1 +1,317 @@
 //! Missing history, and what is out of a clone's reach.
+
+use crate::support::agent::{agent_command, describe, json_of};
+use crate::support::{TestRepo, git_in, git_output};
+use crate::verify::{Agent, codes, refused, report, run_in};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+/// The refs that carry an agent's row and what the keep chain holds.
+const OURS: [&str; 2] = [
+    "+refs/notes/agents:refs/notes/agents",
+    "+refs/agents/*:refs/agents/*",
+];
+
+/// Runs a command of ours in a clone.
+fn run(clone: &Path, arguments: &[&str]) -> Output {
+    let output = agent_command(clone).args(arguments).output();
+    output.expect("git-agent starts")
+}
+
+/// Runs a command of ours in a clone, which must succeed, and reads its JSON.
+fn answer(clone: &Path, arguments: &[&str]) -> Value {
+    let mut command = agent_command(clone);
+    command.args(arguments).arg("--format=json");
+    json_of(command)
+}
+
+/// A clone of the agent's repository beside it, with the rows and the keep chain.
+fn clone_of(agent: &Agent, name: &str, options: &[&str]) -> PathBuf {
+    let here = agent.repo.path();
+    let path = here.with_file_name(name);
+    let url = format!("file://{}", here.display());
+    let to = path.to_str().expect("UTF-8");
+    // A partial clone asks its remote for single objects.
+    for key in ["uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"] {
+        agent.repo.git(["config", key, "true"]);
+    }
+    let words = [&["clone", "--quiet"][..], options, &[&url, to]].concat();
+    git_in(&here, words);
+    git_in(&path, [&["fetch", "--quiet", "origin"][..], &OURS].concat());
+    path
+}
+
+/// An agent with three commits on a `main` that has four, and moved on by one since.
+fn with_history() -> Agent {
+    let repo = TestRepo::with_commit();
+    for number in 0..3 {
+        repo.write(&format!("docs/{number}.md"), "text\n");
+        repo.commit_all("more on main");
+    }
+    let agent = Agent::spawned_in(repo, crate::support::agent::TASK);
+    for number in 0..3 {
+        agent.write(&format!("src/{number}.rs"), "");
+        agent.commit("one more");
+    }
+    agent.repo.write("README.md", "# Moved\n");
+    agent.repo.commit_all("main moves");
+    agent
+}
+
+fn ledger(clone: &Path) -> String {
+    git_in(clone, ["rev-parse", "refs/notes/agents"])
+}
+
+fn row_of(clone: &Path, id: &str) -> Value {
+    let listed = answer(clone, &["list", "--all"]);
+    let rows = listed["agents"].as_array().expect("rows");
+    let row = rows.iter().find(|row| row["agent_id"] == id);
+    row.expect("the row").clone()
+}
+
+#[test]
+fn j2_a_clone_that_ends_above_the_fork_judges_nothing_and_remembers_nothing() {
+    let agent = with_history();
+    // Two commits of the branch, and the newest of main: every file of the branch looks new.
+    let path = clone_of(&agent, "shallow", &["--depth=2", "--branch", &agent.branch]);
+    git_in(
+        &path,
+        ["fetch", "--quiet", "--depth=1", "origin", "main:main"],
+    );
+    let base = git_in(&agent.repo.path(), ["rev-parse", "main~1"]);
+    git_in(&path, ["fetch", "--quiet", "--depth=1", "origin", &base]);
+    let before = ledger(&path);
+    for base in ["main", &base] {
+        let words = ["--tip=HEAD", "--base", base];
+        refused(&run_in(&path, &agent.id, &words), "history-incomplete", 4);
+    }
+    refused(&run(&path, &["verify", "--ci"]), "history-incomplete", 4);
+    let row = row_of(&path, &agent.id);
+    for key in ["ahead", "behind", "out_of_scope"] {
+        assert_eq!(row[key], Value::Null, "{key}: {row}");
+    }
+    assert_eq!(ledger(&path), before);
+    let cache = path.join(".git/agents/cache");
+    let facts = std::fs::read_dir(&cache).map_or(0, Iterator::count);
+    assert_eq!(facts, 0, "nothing is remembered");
+
+    git_in(
+        &path,
+        ["fetch", "--quiet", "--unshallow", "origin", "main:main"],
+    );
+    let judged = report(&run_in(
+        &path,
+        &agent.id,
+        &["--tip=HEAD", "--base=main", "--format=json"],
+    ));
+    let scope = codes(&judged);
+    assert!(
+        !scope.iter().any(|code| code.starts_with("scope.")),
+        "{judged}"
+    );
+}
+
+#[test]
+fn j2_a_shallow_clone_that_holds_the_fork_gives_the_verdict_of_a_whole_one() {
+    let agent = with_history();
+    agent.verify(&[]);
+    let whole = clone_of(&agent, "whole", &["--branch", &agent.branch]);
+    let shallow = clone_of(&agent, "shallow", &["--depth=5", "--branch", &agent.branch]);
+    git_in(
+        &shallow,
+        ["fetch", "--quiet", "--depth=2", "origin", "main:main"],
+    );
+    let base = git_in(&whole, ["rev-parse", "origin/main"]);
+    let words = ["--tip=HEAD", "--base", &base, "--format=json"];
+    let verdicts = [&whole, &shallow].map(|clone| report(&run_in(clone, &agent.id, &words)));
+    assert_eq!(verdicts[0], verdicts[1]);
+    assert_eq!(verdicts[0]["merge"]["ahead"], 4);
+    assert_eq!(verdicts[0]["merge"]["behind"], 1);
+}
+
+#[test]
+fn j2_a_shallow_end_beside_the_way_to_the_fork_is_not_guessed_over() {
+    let agent = with_history();
+    // main merges a branch whose beginning the shallow clone does not have.
+    agent
+        .repo
+        .git(["checkout", "--quiet", "-b", "side", "main~3"]);
+    for number in 0..6 {
+        agent.repo.write(&format!("side/{number}"), "");
+        agent.repo.commit_all("side");
+    }
+    agent.repo.git(["checkout", "--quiet", "main"]);
+    agent.repo.git(["merge", "--quiet", "-m", "side", "side"]);
+    let shallow = clone_of(&agent, "shallow", &["--depth=5", "--branch", &agent.branch]);
+    git_in(
+        &shallow,
+        ["fetch", "--quiet", "--depth=4", "origin", "main:main"],
+    );
+    let words = ["--tip=HEAD", "--base=main"];
+    refused(
+        &run_in(&shallow, &agent.id, &words),
+        "history-incomplete",
+        4,
+    );
+}
+
+#[test]
+fn j2_a_missing_object_is_missing_history_and_no_verdict() {
+    for (revision, what) in [("HEAD~1", "a commit"), ("HEAD~1^{tree}", "a tree")] {
+        let agent = with_history();
+        let path = clone_of(&agent, "whole", &["--branch", &agent.branch]);
+        let lost = loosened(&path, revision);
+        std::fs::remove_file(&lost).expect("remove the object");
+        let before = ledger(&path);
+        let output = run_in(&path, &agent.id, &["--tip=HEAD", "--base=origin/main"]);
+        refused(&output, "history-incomplete", 4);
+        assert_eq!(ledger(&path), before, "{what}");
+    }
+}
+
+/// Unpacks every object of a clone and gives the file of one.
+fn loosened(clone: &Path, revision: &str) -> PathBuf {
+    let oid = git_in(clone, ["rev-parse", revision]);
+    let script = "for pack in .git/objects/pack/*.pack; do \
+        mv $pack ../moved.pack; rm -f ${pack%.pack}.*; git unpack-objects -q < ../moved.pack; done";
+    let unpacked = crate::support::isolated("sh", clone)
+        .args(["-c", script])
+        .output()
+        .expect("sh starts");
+    assert!(unpacked.status.success(), "{}", describe(&unpacked));
+    clone.join(format!(".git/objects/{}/{}", &oid[..2], &oid[2..]))
+}
+
+/// A history in which branches are merged again and again, by both sides.
+fn many_merges(repo: &TestRepo, rounds: usize) {
+    for round in 0..rounds {
+        repo.git(["checkout", "--quiet", "-b", "topic"]);
+        repo.write(&format!("docs/topic-{round}.md"), "topic\n");
+        repo.commit_all("topic");
+        repo.git(["checkout", "--quiet", "main"]);
+        repo.write(&format!("docs/main-{round}.md"), "main\n");
+        repo.commit_all("main");
+        repo.git(["merge", "--quiet", "--no-ff", "-m", "merge", "topic"]);
+        repo.git(["branch", "--quiet", "-D", "topic"]);
+    }
+}
+
+#[test]
+fn j2_partial_clones_and_bare_mirrors_give_the_verdict_of_a_whole_clone() {
+    let repo = TestRepo::with_commit();
+    many_merges(&repo, 5);
+    let agent = Agent::spawned_in(repo, crate::support::agent::TASK);
+    agent.write("src/two.rs", "pub fn two() {}\n");
+    agent.commit("two");
+    many_merges(&agent.repo, 3);
+    agent.git(&["merge", "--quiet", "--no-verify", "-m", "merge", "main"]);
+    agent.write("src/lib.rs", "pub fn one() -> u32 {\n    2\n}\n");
+    agent.commit("edit");
+    agent.verify(&[]);
+    let bases = [
+        // As it is; with a conflict; with the whole work squashed and then built upon.
+        "main", "conflict", "squashed",
+    ];
+    agent.repo.git(["checkout", "--quiet", "-b", "conflict"]);
+    agent.repo.write("src/lib.rs", "pub fn zero() {}\n");
+    agent.repo.commit_all("conflict");
+    agent
+        .repo
+        .git(["checkout", "--quiet", "-b", "squashed", "main"]);
+    agent
+        .repo
+        .git(["merge", "--quiet", "--squash", &agent.branch]);
+    agent.repo.commit_all("squashed");
+    agent.repo.write("src/lib.rs", "pub fn three() {}\n");
+    agent.repo.commit_all("built upon");
+    agent.repo.git(["checkout", "--quiet", "main"]);
+    let clones = [
+        clone_of(&agent, "whole", &[]),
+        clone_of(&agent, "blobless", &["--filter=blob:none", "--no-checkout"]),
+        clone_of(&agent, "treeless", &["--filter=tree:0", "--no-checkout"]),
+        clone_of(&agent, "mirror", &["--mirror"]),
+    ];
+    let tip = agent.git(&["rev-parse", "HEAD"]);
+    for base in bases {
+        let base = agent.repo.git(["rev-parse", base]);
+        let words = ["--tip", &tip, "--base", &base, "--format=json"];
+        let verdicts = clones.each_ref().map(|clone| {
+            let output = run_in(clone, &agent.id, &words);
+            let mut verdict = report(&output);
+            verdict["base"]["ref"].take();
+            verdict
+        });
+        for (clone, verdict) in clones.iter().zip(&verdicts) {
+            assert_eq!(verdict, &verdicts[0], "{}", clone.display());
+        }
+    }
+    let rows = clones.each_ref().map(|clone| {
+        let shown = answer(clone, &["show", &agent.id]);
+        (shown["state"].clone(), shown["whitelist"].clone())
+    });
+    assert!(rows.iter().all(|row| *row == rows[0]), "{rows:?}");
+}
+
+#[test]
+fn j2_gc_keeps_what_a_shallow_clone_cannot_know_to_be_landed() {
+    let agent = with_history();
+    let path = agent.repo.path().with_file_name("shallow");
+    let url = format!("file://{}", agent.repo.path().display());
+    let to = path.to_str().expect("UTF-8");
+    git_in(
+        &agent.repo.path(),
+        ["clone", "--quiet", "--depth=1", &url, to],
+    );
+    let task = agent.repo.task_file(crate::support::agent::TASK);
+    let spawned = answer(&path, &["spawn", &task]);
+    let worktree = PathBuf::from(spawned["worktree_abspath"].as_str().expect("a path"));
+    std::fs::write(worktree.join("src/lib.rs"), "pub fn two() {}\n").expect("write");
+    let id = spawned["agent_id"].as_str().expect("an id");
+    answer(&path, &["commit", id, "-m", "two"]);
+    answer(&path, &["done", id, "-m", "it is done"]);
+    // main was fetched anew and does not lead to where the agent started, as far as this clone knows.
+    agent.repo.write("src/lib.rs", "pub fn three() {}\n");
+    agent.repo.commit_all("main goes on");
+    git_in(
+        &path,
+        [
+            "fetch",
+            "--quiet",
+            "--depth=1",
+            "origin",
+            "+main:refs/remotes/origin/main",
+        ],
+    );
+    git_in(&path, ["reset", "--quiet", "--hard", "origin/main"]);
+    let branch = spawned["branch"].as_str().expect("a branch");
+    let range = format!("main..{branch}");
+    refused(
+        &run(&path, &["check", id, "--range", &range]),
+        "history-incomplete",
+        4,
+    );
+    let swept = answer(&path, &["gc"]);
+    assert_eq!(swept["agents"][0]["action"], "keep", "{swept}");
+    let row = row_of(&path, id);
+    assert_eq!(row["ahead"], Value::Null, "{row}");
+    let committed = git_output(&worktree, ["log", "--oneline", "-1"]);
+    assert!(committed.status.success());
+}
+
+#[test]
+fn j10_list_and_verify_count_alike_on_a_rewritten_base() {
+    let agent = with_history();
+    agent
+        .repo
+        .git(["checkout", "--quiet", "--orphan", "island"]);
+    agent.repo.commit_all("island");
+    agent.repo.git(["branch", "--force", "main", "island"]);
+    let judged = agent.verify(&[]);
+    let row = row_of(&agent.repo.path(), &agent.id);
+    let counts = json!([judged["merge"]["ahead"], judged["merge"]["behind"]]);
+    assert_eq!(json!([row["ahead"], row["behind"]]), counts);
+    assert_eq!(counts, json!([4, 1]));
+    assert_eq!(row["out_of_scope"], 0);
+    assert!(!codes(&judged).iter().any(|code| code.starts_with("scope.")));
+}

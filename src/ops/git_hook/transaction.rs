@@ -64,7 +64,14 @@ fn require_in_scope(ctx: &Ctx, agent: &Agent, branch: &str, tip: Oid) -> Result<
         }
     }
     hidden.retain(|oid| ctx.repo.has_object(*oid));
-    fence::require_commits_in_scope(ctx, agent.clone(), &hidden, tip)
+    match fence::require_commits_in_scope(ctx, agent.clone(), &hidden, tip) {
+        // A shallow clone that fetched the base's branch anew does not know how that leads to the base.
+        Err(error) if error.code() == Code::HistoryIncomplete => {
+            let base: Vec<Oid> = agent.base.iter().map(|base| base.oid).collect();
+            fence::require_commits_in_scope(ctx, agent.clone(), &base, tip)
+        }
+        answer => answer,
+    }
 }
 
 fn refuse(agent: &Agent, what: &str) -> Error {

@@ -143,6 +143,8 @@ pub(super) struct Look<'a> {
     fence: Option<Fence<'a>>,
     tip: Option<Oid>,
     target: Option<Oid>,
+    /// The commit it was spawned from.
+    started: Option<Oid>,
     /// The branch's own commits, parents first.
     own: Option<Vec<Oid>>,
     changes: Fact<Vec<Change>>,
@@ -153,11 +155,18 @@ impl<'a> Look<'a> {
         let ctx = common.ctx;
         let tip = verify::tip_of(ctx, agent).ok();
         let target = common.target(agent);
-        let own = match (tip, target) {
-            (Some(tip), Some(target)) => ctx.repo.commits_between(&[target], tip).ok(),
+        let fence = common.fence(agent, tip.is_some() || worktree.is_some());
+        let started = match &fence {
+            Some(fence) => Oid::from_hex(&fence.policy().base_oid),
+            None => agent.base.as_ref().map(|base| base.oid),
+        };
+        let own = match (tip, target, started) {
+            // What it started from is not its doing, even where the target was rewritten since.
+            (Some(tip), Some(target), Some(started)) => {
+                ctx.repo.commits_between(&[target, started], tip).ok()
+            }
             _ => None,
         };
-        let fence = common.fence(agent, tip.is_some() || worktree.is_some());
         let changes = match (agent.isolation, worktree) {
             (Some(Isolation::Shared), _) => Fact::NotApplicable,
             // It may be in another clone, so nothing can be said about it.
@@ -171,6 +180,7 @@ impl<'a> Look<'a> {
             fence,
             tip,
             target,
+            started,
             own,
             changes,
         }
@@ -203,7 +213,8 @@ impl<'a> Look<'a> {
 
     /// How many commits the target has that the branch has not.
     fn behind(&self) -> Option<usize> {
-        let (tip, target, repo) = (self.tip?, self.target?, &self.ctx.repo);
+        let (tip, target, started) = (self.tip?, self.target?, self.started?);
+        let repo = &self.ctx.repo;
         let first = self.own.as_ref().and_then(|own| own.first());
         // Nearly always the branch begins where the target still is.
         if let Some(first) = first
@@ -211,7 +222,7 @@ impl<'a> Look<'a> {
         {
             return Some(0);
         }
-        let gained = repo.commits_between(&[tip], target).ok()?;
+        let gained = repo.commits_between(&[tip, started], target).ok()?;
         Some(gained.len())
     }
 

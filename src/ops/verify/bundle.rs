@@ -115,11 +115,11 @@ fn from_directory(top: &Path, directory: &str) -> Vec<Artefact> {
 
 fn from_kept(ctx: &Ctx, agent: &Agent) -> Result<Vec<Artefact>> {
     let kept = agent.verdict.as_ref();
-    let tree = kept
-        .and_then(|verdict| verdict.bundle)
-        .filter(|tree| ctx.repo.has_object(*tree));
-    let entries = match tree {
-        Some(tree) => ctx.repo.read_tree(tree)?,
+    let entries = match kept.and_then(|verdict| verdict.bundle) {
+        Some(tree) => match ctx.repo.read_tree(tree) {
+            Err(error) if error.is_absence() => Vec::new(),
+            entries => entries?,
+        },
         None => Vec::new(),
     };
     let artefact = |(name, _): (&'static str, &str)| {

@@ -6,7 +6,7 @@ use crate::domain::evidence::{Conflict, Landed, Landing, Outcome};
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
-use crate::git::ancestry::{Divergence, incomplete};
+use crate::git::ancestry::Divergence;
 use crate::git::merge::{Merge, MergeResult};
 
 /// How many of the base's newest commits are searched for one that makes the same change.
@@ -52,9 +52,6 @@ pub(super) fn work_out(
         } = repo.merge(base, tip)?;
         landing.approximate = approximate;
         match result {
-            MergeResult::Unrelated if repo.is_shallow() => {
-                return Err(incomplete("the two branches meet"));
-            }
             MergeResult::Unrelated => Outcome::Unrelated,
             MergeResult::Clean { tree } if !touched => Outcome::Nothing { tree },
             MergeResult::Clean { tree } if tree == base_tree => landed(Landed::Tree),
@@ -88,7 +85,7 @@ fn was_squashed(repo: &Repo, base: Oid, tip: Oid, divergence: &Divergence) -> Re
     };
     let wanted = (paths(old, new)?, repo.patch_id(old, new)?);
     for commit in divergence.behind.iter().rev().take(SEARCHED) {
-        let commit = repo.read_commit(*commit)?;
+        let commit = repo.read_commit(commit.oid)?;
         let [parent] = commit.parents[..] else {
             continue;
         };

@@ -42,6 +42,7 @@ use crate::domain::finding::Finding;
 use crate::domain::judge::judge;
 use crate::domain::oid::Oid;
 use crate::error::{Error, Result};
+use crate::git::shallow::absent;
 use crate::ops::Ctx;
 use crate::ops::check::Fence;
 use crate::store::ledger::Ledger;
@@ -97,7 +98,17 @@ struct Case<'r> {
 /// `agent-unknown`, `agent-state` for one that is half made; `branch-gone`, `worktree-foreign`,
 /// `base-not-commit`, `history-incomplete`, `repo-corrupt`; those of git and the file system.
 pub fn verify(ctx: &Ctx, options: &VerifyOptions) -> Result<VerifyReport> {
-    let case = gather(ctx, options)?;
+    let subject = Subject::resolve(ctx, options)?;
+    judged(ctx, options, subject).map_err(|error| {
+        if error.is_absence() {
+            return absent("an object that the verdict depends on").because(error);
+        }
+        error
+    })
+}
+
+fn judged(ctx: &Ctx, options: &VerifyOptions, subject: Subject) -> Result<VerifyReport> {
+    let case = gather(ctx, subject)?;
     let place = cache::place(ctx.repo.common_dir(), &case.facts(options));
     // Whoever can write a file of ours could have written this one: an answer that accepts counts only
     // where the ledger remembers it as well.
@@ -119,8 +130,7 @@ pub fn verify(ctx: &Ctx, options: &VerifyOptions) -> Result<VerifyReport> {
     Ok(report)
 }
 
-fn gather<'r>(ctx: &'r Ctx, options: &VerifyOptions) -> Result<Case<'r>> {
-    let subject = Subject::resolve(ctx, options)?;
+fn gather(ctx: &Ctx, subject: Subject) -> Result<Case<'_>> {
     let agent = &subject.agent;
     if let Some(base) = &agent.base {
         ctx.repo.require_commit(base.oid)?;

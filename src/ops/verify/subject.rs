@@ -5,6 +5,7 @@ use crate::domain::agent::Agent;
 use crate::domain::event::Isolation;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
+use crate::git::shallow::incomplete;
 use crate::ops::run::record;
 use crate::ops::{Ctx, lookup};
 use crate::store::ledger::Ledger;
@@ -198,6 +199,7 @@ fn resolved(path: &Path) -> PathBuf {
 /// The agent that a branch says it belongs to: the nearest `Agent-Id`, or the spawn commit itself, or
 /// the agent whose spawn commit has the nonce of a rebased one.
 fn agent_of(ctx: &Ctx, ledger: &Ledger<'_>, tip: Oid) -> Result<Agent> {
+    let ends = ctx.repo.shallow_ends()?;
     let mut next = Some(tip);
     for _ in 0..TRAILER_DEPTH {
         let Some(oid) = next.filter(|oid| ctx.repo.has_object(*oid)) else {
@@ -215,6 +217,9 @@ fn agent_of(ctx: &Ctx, ledger: &Ledger<'_>, tip: Oid) -> Result<Agent> {
             if let Some(agent) = ledger.agents()?.into_iter().find(twin) {
                 return Ok(agent);
             }
+        }
+        if ends.contains(&oid) {
+            return Err(incomplete("the commit that names the agent"));
         }
         next = commit.parents.first().copied();
     }
