@@ -123,6 +123,15 @@ fn the_pages_and_the_manifest_name_one_repository() {
 }
 
 #[test]
+fn contributing_names_files_that_exist() {
+    let page = include_str!("../CONTRIBUTING.md");
+    let words = page.split('`').skip(1).step_by(2);
+    let paths = words.filter(|word| word.contains('/') && !word.contains(['<', ' ']));
+    let missing: Vec<_> = paths.filter(|path| !root().join(path).exists()).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
 fn the_manifest_packs_both_licences() {
     let manifest = include_str!("../Cargo.toml");
     assert_eq!(env!("CARGO_PKG_LICENSE"), "MIT OR Apache-2.0");
