@@ -70,6 +70,7 @@
 //! | `agents/cache/<file>` | disposable, keyed by content |
 //! | `agents/<id8>/prompt.md` | the prompt, readable by its owner alone; deleted when the agent is merged or discarded |
 //! | `agents/<id8>/task.toml` | the task as it was given, readable by its owner alone; without briefing and system prompt once the agent is merged or discarded |
+//! | `agents/<id8>/worktree` | the absolute path of a worktree outside the root, which no row holds |
 //! | `agents/<id8>/hooks/<file>` | the git hooks of the agent's worktree |
 //! | `agents/spool/<id8>/<file>` | what an agent leaves that may not write refs, messages and receipts, until it is posted |
 //! | `agents/<id8>/posting/<file>` | the same while they are being posted |

@@ -1,7 +1,7 @@
 //! The crate's page lists everything we write; a real run writes exactly that.
 
 use crate::support::TestRepo;
-use crate::support::agent::{SHARED_TASK, describe};
+use crate::support::agent::{SHARED_TASK, TASK, describe};
 use std::collections::BTreeSet;
 use std::path::Path;
 use walkdir::WalkDir;
@@ -87,6 +87,8 @@ fn a_real_run_writes_what_the_crate_page_lists() {
     let id = agent["agent_id"].as_str().expect("an id");
     let run = repo.agent(&["run", id, "--no-verify", "--", "true"]);
     assert!(run.status.success(), "{}", describe(&run));
+    let beside = repo.path().with_file_name("beside");
+    repo.spawn_task(TASK, &["--path", beside.to_str().expect("UTF-8")]);
     let shared = repo.spawn_task(SHARED_TASK, &[]);
     let id = shared["agent_id"].as_str().expect("an id");
     let answers = format!("echo x > .git/agents/{}/bundle/output/x.md", &id[..8]);

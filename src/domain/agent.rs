@@ -23,6 +23,7 @@ use super::event::{Base, Event, Isolation, Spawned, Spawning, Verified, What};
 use super::id::{AgentId, AgentName};
 use super::oid::Oid;
 use super::run::Run;
+use super::stamp::Stamp;
 use crate::error::{Code, Error, Result};
 use chrono::{DateTime, Utc};
 use std::collections::HashMap;
@@ -56,8 +57,11 @@ pub struct Agent {
     pub dna: Option<String>,
     /// The full name of its branch.
     pub branch: Option<String>,
-    /// The absolute path of its worktree, as text.
+    /// Where its worktree was made, as text: relative to the root of the repository, or absolute in a row of an
+    /// older version; absent for one outside the root.
     pub worktree: Option<String>,
+    /// The number of the clone that it was spawned in.
+    pub clone: u16,
     /// The process that spawned it.
     pub pid: Option<u32>,
     /// The blob of the binding policy; absent while half made.
@@ -92,7 +96,7 @@ impl Agent {
         let id = AgentId::from_spawn_commit(spawn_commit);
         let mut own = events.iter().filter(|event| event.agent == id);
         let first = own.next()?;
-        let mut agent = Agent::blank(id, spawn_commit, first.at.time());
+        let mut agent = Agent::blank(id, spawn_commit, first.at);
         if !matches!(first.what, What::Spawning(_)) {
             agent.doubt_origin(format!(
                 "it begins with `{}`, not with `spawning`",
@@ -144,7 +148,7 @@ impl Agent {
         )))
     }
 
-    fn blank(id: AgentId, spawn_commit: Oid, time: DateTime<Utc>) -> Agent {
+    fn blank(id: AgentId, spawn_commit: Oid, first: Stamp) -> Agent {
         Agent {
             id,
             spawn_commit,
@@ -159,6 +163,7 @@ impl Agent {
             dna: None,
             branch: None,
             worktree: None,
+            clone: first.clone_number(),
             pid: None,
             policy: None,
             spec_sha: None,
@@ -167,8 +172,8 @@ impl Agent {
             landed: None,
             run: None,
             summary: None,
-            started: time,
-            updated: time,
+            started: first.time(),
+            updated: first.time(),
             irregular: Vec::new(),
             origin_in_doubt: false,
         }

@@ -257,7 +257,8 @@ pub struct Spawning {
     pub dna: String,
     /// The full name of its branch; absent when shared.
     pub branch: Option<String>,
-    /// The absolute path of its worktree, as text; absent when shared.
+    /// Where its worktree is, as text: relative to the root, or absolute where an older version wrote it; absent
+    /// when shared or outside the root.
     pub worktree: Option<String>,
     /// The process that is at work, for whoever finds a half-made agent.
     pub pid: u32,

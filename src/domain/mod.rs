@@ -22,6 +22,7 @@ pub mod path;
 pub mod persona;
 pub mod profile;
 pub mod prompt;
+pub mod public_path;
 pub mod ref_update;
 pub mod role;
 pub mod run;

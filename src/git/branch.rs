@@ -3,6 +3,7 @@
 use super::Repo;
 use super::objects::Identity;
 use super::refs::Tip;
+use super::repo::failed;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 
@@ -62,6 +63,32 @@ impl Repo {
     pub fn upstream_name(&self, full_name: &str) -> Option<String> {
         let name = self.inner.branch_upstream_name(full_name).ok()?;
         name.as_str().ok().map(str::to_owned)
+    }
+
+    /// The copies of a branch that were fetched from remotes, that of `origin` first: each one's full name and where
+    /// it is.
+    ///
+    /// # Errors
+    /// `git-failed` when the configuration cannot be read.
+    pub fn fetched_branches(&self, full_name: &str) -> Result<Vec<(String, Oid)>> {
+        let Some(short) = full_name.strip_prefix("refs/heads/") else {
+            return Ok(Vec::new());
+        };
+        let remotes = self.inner.remotes();
+        let remotes = remotes.map_err(|error| failed("could not list the remotes", error))?;
+        let mut names: Vec<&str> = remotes
+            .iter()
+            .filter_map(|name| name.ok().flatten())
+            .collect();
+        names.sort_by_key(|name| *name != "origin");
+        let mut copies = Vec::new();
+        for remote in names {
+            let copy = format!("refs/remotes/{remote}/{short}");
+            if let Tip::At(oid) = self.tip(&copy)? {
+                copies.push((copy, oid));
+            }
+        }
+        Ok(copies)
     }
 
     /// Makes a branch at `target`; gives `false`, and changes nothing, when the name is taken.

@@ -6,9 +6,11 @@ use crate::domain::run::{Ending, Run};
 use crate::error::Result;
 use crate::ops::Ctx;
 use crate::ops::run::record::{self, Pulse};
+use crate::store::ledger::Ledger;
+use crate::store::place::{RecordedPlaces, is_of_this_clone};
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// An agent in JSON. Absent means not applicable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -42,9 +44,13 @@ pub struct AgentReport {
     /// The branch, short name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// The worktree relative to the root when inside it, else absolute.
+    /// The worktree relative to the root when inside it, else absolute; absent when it is in another clone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worktree_path: Option<String>,
+    /// The four hex digits of the clone that it was spawned in.
+    pub clone_id: String,
+    /// Whether that is this clone.
+    pub local: bool,
     /// The commit it started from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_oid: Option<String>,
@@ -95,14 +101,18 @@ pub struct LastRun {
 
 /// Turns folded rows into reports, all with the same root and the same now.
 pub(super) struct Reporter {
-    root: std::path::PathBuf,
-    common_dir: std::path::PathBuf,
+    places: RecordedPlaces,
+    root: PathBuf,
+    common_dir: PathBuf,
+    clone: Option<u16>,
     now: DateTime<Utc>,
 }
 
 impl Reporter {
     pub(super) fn new(ctx: &Ctx) -> Result<Reporter> {
         Ok(Reporter {
+            places: RecordedPlaces::new(&ctx.repo)?,
+            clone: Ledger::new(&ctx.repo).clone_number().ok().flatten(),
             root: ctx.repo.root()?,
             common_dir: ctx.repo.common_dir().to_owned(),
             now: ctx.now(),
@@ -110,6 +120,8 @@ impl Reporter {
     }
 
     pub(super) fn agent(&self, agent: &Agent) -> AgentReport {
+        let local = is_of_this_clone(&self.common_dir, self.clone, agent);
+        let worktree = self.places.of(agent).filter(|_| local);
         AgentReport {
             agent_id: agent.id.to_string(),
             short_id: agent.id.short(),
@@ -122,10 +134,9 @@ impl Reporter {
             description: agent.description.clone(),
             dna: agent.dna.clone(),
             branch: agent.branch.as_deref().map(short_branch),
-            worktree_path: agent
-                .worktree
-                .as_deref()
-                .map(|path| self.inside(path.as_ref())),
+            worktree_path: worktree.map(|path| self.inside(&path)),
+            clone_id: clone_id(agent),
+            local,
             base_oid: agent.base.as_ref().map(|base| base.oid.to_hex()),
             base_ref: agent.base.as_ref().and_then(|base| base.refname.clone()),
             spawn_commit: agent.spawn_commit.to_hex(),
@@ -175,6 +186,11 @@ impl Reporter {
 
 pub(super) fn short_branch(full: &str) -> String {
     full.strip_prefix("refs/heads/").unwrap_or(full).to_owned()
+}
+
+/// The four hex digits of the clone that an agent was spawned in.
+pub(super) fn clone_id(agent: &Agent) -> String {
+    format!("{:04x}", agent.clone)
 }
 
 pub(super) fn rfc3339(time: DateTime<Utc>) -> String {

@@ -5,6 +5,7 @@ mod env;
 
 pub use env::Env;
 
+use crate::domain::public_path::PlaceNames;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::identity::Identities;
@@ -165,6 +166,25 @@ impl Ctx {
             Some(agent) => Ok(agent.clone()),
             None => Ok(self.identities()?.committer.name),
         }
+    }
+
+    /// A text for the ledger, which travels: absolute paths in it are named by the directory they are in.
+    /// `worktree` is that of the agent whom it is about.
+    ///
+    /// # Errors
+    /// Those of [`Repo::root`].
+    pub fn public_text(&self, text: &str, worktree: Option<&Path>) -> Result<String> {
+        let root = self.repo.root()?;
+        let places = [
+            (worktree, "{worktree}"),
+            (Some(root.as_path()), "{root}"),
+            (self.env.home.as_deref(), "~"),
+        ];
+        let named = places.into_iter().filter_map(|(path, name)| {
+            let path = path?.to_str()?;
+            Some((path.trim_end_matches('/').to_owned(), name))
+        });
+        Ok(PlaceNames::new(named).shorten(text))
     }
 
     /// An absolute path for one that the caller gave.

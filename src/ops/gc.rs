@@ -21,10 +21,10 @@ use crate::ops::discard::{self, Around, DiscardOptions, DiscardPlan};
 use crate::ops::expire::{self, ExpiryPlan, SalvageItem};
 use crate::ops::spawn;
 use crate::store::ledger::Ledger;
+use crate::store::place::RecordedPlaces;
 use crate::store::{agent_branch, briefing, journal::Journal, layout, trash};
 use crate::wire::path_text::PathText;
 use serde::Serialize;
-use std::path::Path;
 use std::time::Duration;
 
 /// Whatever has lain in the trash for a day is not being deleted any more, in seconds.
@@ -117,9 +117,10 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
     let told = told.map(|agent| agent.id).collect();
     let in_question = agents.iter().filter(|agent| is_in_question(agent));
     let mut landed = landed::landed(ctx, in_question);
+    let places = RecordedPlaces::new(&ctx.repo)?;
     let mut items = Vec::new();
     for agent in agents {
-        if !has_something(ctx, &agent)? {
+        if !has_something(ctx, &places, &agent)? {
             continue;
         }
         // An agent that cannot be judged is one more that is kept.
@@ -235,11 +236,11 @@ pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
     Ok(report)
 }
 
-fn has_something(ctx: &Ctx, agent: &Agent) -> Result<bool> {
+fn has_something(ctx: &Ctx, places: &RecordedPlaces, agent: &Agent) -> Result<bool> {
     let branch = agent_branch::local(&ctx.repo, agent)? != Tip::Absent;
     let admin_dir = ctx.repo.admin_dir(&layout::worktree_name(agent.id));
-    let worktree = agent.worktree.as_ref();
-    Ok(branch || admin_dir.exists() || worktree.is_some_and(|path| Path::new(path).exists()))
+    let worktree = places.of(agent);
+    Ok(branch || admin_dir.exists() || worktree.is_some_and(|path| path.exists()))
 }
 
 /// Whether the base branch has to be asked about an agent.

@@ -108,14 +108,14 @@ impl Home {
     fn load(repo: Repo, agent: Agent, top: Option<&Path>) -> Result<Home> {
         let policy = policy::require(&repo, &agent)?;
         let own = repo.current_worktree_name() == Some(layout::worktree_name(agent.id));
-        let root = match (top, &agent.worktree) {
-            (Some(top), _) => top.to_owned(),
+        let root = match top {
+            Some(top) => top.to_owned(),
             // A worktree that was moved is where git says, not where the ledger remembers it.
-            (None, _) if own => repo.workdir().unwrap_or(repo.git_dir()).to_owned(),
-            (None, Some(worktree)) => {
-                lookup::worktree(&repo, &agent).unwrap_or_else(|| PathBuf::from(worktree))
-            }
-            (None, None) => repo.root()?,
+            None if own => repo.workdir().unwrap_or(repo.git_dir()).to_owned(),
+            None => match lookup::worktree(&repo, &agent) {
+                Some(worktree) => worktree,
+                None => repo.root()?,
+            },
         };
         let root = fs::canonicalize(&root).at("could not resolve", &root)?;
         Ok(Home {

@@ -1,7 +1,6 @@
 //! `hooks`: whether the git hooks of agents' worktrees are as they should be, and putting them right.
 
 use crate::domain::agent::{Agent, State};
-use crate::domain::event::Isolation;
 use crate::domain::id::AgentId;
 use crate::error::{Code, Error, Result};
 use crate::git::version::{self, Version};
@@ -11,7 +10,7 @@ use crate::store::hooks::{self, Route, Site};
 use crate::store::ledger::Ledger;
 use crate::store::{layout, lock};
 use serde::Serialize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The answer of `hooks`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -81,7 +80,7 @@ pub(super) fn install(
 /// `git-failed` when a configuration file cannot be read.
 pub fn inspection(ctx: &Ctx, agent: &Agent, git: Option<Version>) -> Result<Option<Inspection>> {
     match worktree(ctx, agent) {
-        Some(worktree) => inspect(&site(ctx, &agent.id.short(), worktree), git).map(Some),
+        Some(worktree) => inspect(&site(ctx, &agent.id.short(), &worktree), git).map(Some),
         None => Ok(None),
     }
 }
@@ -126,7 +125,7 @@ pub fn repair(ctx: &Ctx, who: Option<&str>) -> Result<HooksReport> {
     let git = this_git(ctx);
     for agent in chosen(ctx, who)? {
         if let Some(worktree) = worktree(ctx, &agent) {
-            install(ctx, agent.id, worktree, git)?;
+            install(ctx, agent.id, &worktree, git)?;
         }
     }
     status(ctx, who)
@@ -150,13 +149,13 @@ fn chosen(ctx: &Ctx, who: Option<&str>) -> Result<Vec<Agent>> {
 }
 
 /// The agent's worktree while git knows it.
-fn worktree<'a>(ctx: &Ctx, agent: &'a Agent) -> Option<&'a Path> {
-    let path = agent
-        .worktree
-        .as_deref()
-        .filter(|_| agent.isolation == Some(Isolation::Worktree))?;
+fn worktree(ctx: &Ctx, agent: &Agent) -> Option<PathBuf> {
     let admin = ctx.repo.admin_dir(&layout::worktree_name(agent.id));
-    admin.is_dir().then(|| Path::new(path))
+    if admin.is_dir() {
+        lookup::worktree(&ctx.repo, agent)
+    } else {
+        None
+    }
 }
 
 fn site<'a>(ctx: &'a Ctx, short_id: &'a str, worktree: &'a Path) -> Site<'a> {

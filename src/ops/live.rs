@@ -19,7 +19,8 @@ pub(super) struct Live {
     pub target: Option<String>,
     /// Where that is; absent when it is gone.
     pub target_tip: Option<Oid>,
-    /// Its branch's tip; absent when the branch is not here, and for a shared agent.
+    /// Its branch's tip, or that of the copy fetched from a remote; absent when neither is here, and for a shared
+    /// agent.
     pub tip: Option<Oid>,
     /// Its worktree, when that is here.
     pub place: Option<WorktreePlace>,
@@ -60,7 +61,7 @@ impl Live {
     pub(super) fn look_up(ctx: &Ctx, agent: Agent) -> Result<Live> {
         let policy = policy::if_here(&ctx.repo, &agent)?;
         let (target, target_tip) = base_of(ctx, &agent, None)?;
-        let tip = agent_branch::local(&ctx.repo, &agent)?.oid();
+        let tip = agent_branch::local_or_fetched(&ctx.repo, &agent)?.map(|(_, tip)| tip);
         let name = layout::worktree_name(agent.id);
         let here = { ctx.repo.worktree(&name) }.filter(|worktree| worktree.path.is_dir());
         let place = here.map(|worktree| WorktreePlace {

@@ -1,20 +1,26 @@
 //! The agent that somebody means, and where it works.
 
 use crate::domain::agent::Agent;
+use crate::domain::event::Isolation;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Repo;
 use crate::ops::Ctx;
 use crate::store::layout;
 use crate::store::ledger::Ledger;
+use crate::store::place::RecordedPlaces;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Where an agent's worktree is: where git says, since it may have been moved, and else where the row says.
-/// `None` for one that has none.
+/// `None` for one that has none, and for one that another clone made outside its root.
 pub(in crate::ops) fn worktree(repo: &Repo, agent: &Agent) -> Option<PathBuf> {
-    let recorded = agent.worktree.as_ref().map(PathBuf::from)?;
-    let linked = repo.worktree(&layout::worktree_name(agent.id));
-    Some(linked.map_or(recorded, |worktree| worktree.path))
+    if agent.isolation != Some(Isolation::Worktree) {
+        return None;
+    }
+    match repo.worktree(&layout::worktree_name(agent.id)) {
+        Some(worktree) => Some(worktree.path),
+        None => RecordedPlaces::new(repo).ok()?.of(agent),
+    }
 }
 
 /// The agent that goes by an id, a name, a branch or a path.
@@ -29,7 +35,8 @@ pub(in crate::ops) fn agent(ctx: &Ctx, ledger: &Ledger<'_>, who: &str) -> Result
             .as_ref()
             .and_then(|w| layout::agent_of_worktree(&w.name));
         let by_place = own.and_then(|id8| ledger.find(id8).ok());
-        return match by_place.filter(|agent| agent.worktree.is_some()) {
+        let has_worktree = |agent: &Agent| agent.isolation == Some(Isolation::Worktree);
+        return match by_place.filter(has_worktree) {
             Some(agent) => Ok(agent),
             None => ledger.find(&path.to_string_lossy()),
         };

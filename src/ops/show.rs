@@ -1,6 +1,6 @@
 //! `show`, `log` and `path`: one agent.
 
-use super::agent_report::{AgentReport, Reporter};
+use super::agent_report::{AgentReport, Reporter, clone_id};
 use super::event_report::{self, EventReport};
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::{Isolation, What};
@@ -9,6 +9,7 @@ use crate::ops::run::prompt::{Assignment, PromptWish};
 use crate::ops::standing::{self, Standing};
 use crate::ops::{Ctx, lookup};
 use crate::store::ledger::Ledger;
+use crate::store::place::is_of_this_clone;
 use crate::store::{briefing, layout, policy, said};
 use crate::wire::policy::Policy;
 use serde::Serialize;
@@ -173,15 +174,16 @@ fn agent_type(ctx: &Ctx, agent: &Agent, policy: &Policy) -> Option<String> {
 pub fn path(ctx: &Ctx, who: &str) -> Result<PathReport> {
     let ledger = Ledger::new(&ctx.repo);
     let agent = lookup::agent(ctx, &ledger, who)?;
-    let Some(worktree) = lookup::worktree(&ctx.repo, &agent) else {
+    if agent.isolation != Some(Isolation::Worktree) {
         return Err(Error::new(
             Code::AgentState,
             format!("agent {} is shared and has no worktree", agent.id),
         ));
-    };
-    if !worktree.is_dir() {
-        return Err(not_there(ctx, &agent, &worktree));
     }
+    let worktree = lookup::worktree(&ctx.repo, &agent);
+    let Some(worktree) = worktree.as_ref().filter(|worktree| worktree.is_dir()) else {
+        return Err(not_there(ctx, &agent, worktree.as_deref()));
+    };
     Ok(PathReport {
         schema: "git-agent.path/1",
         agent_id: agent.id.to_string(),
@@ -190,10 +192,11 @@ pub fn path(ctx: &Ctx, who: &str) -> Result<PathReport> {
 }
 
 /// The error for a worktree that is not there, and why it is not.
-fn not_there(ctx: &Ctx, agent: &Agent, worktree: &Path) -> Error {
+fn not_there(ctx: &Ctx, agent: &Agent, worktree: Option<&Path>) -> Error {
     let id = agent.id.short();
     let error = |what: String| Error::new(Code::AgentState, what);
-    let is_of_this_clone = layout::agent_dir(ctx.repo.common_dir(), agent.id).is_dir();
+    let clone = Ledger::new(&ctx.repo).clone_number().ok().flatten();
+    let is_local = is_of_this_clone(ctx.repo.common_dir(), clone, agent);
     match agent.state {
         State::Discarded => error(format!(
             "agent {id} is discarded and has no worktree any more"
@@ -201,19 +204,22 @@ fn not_there(ctx: &Ctx, agent: &Agent, worktree: &Path) -> Error {
         .hint(format!(
             "to have its work in a directory, run git agent rescue {id} --to <directory>"
         )),
-        _ if !is_of_this_clone => error(format!(
-            "the worktree of agent {id} is in another clone: {}",
-            worktree.display()
+        _ if !is_local => error(format!(
+            "the worktree of agent {id} is in another clone, {}",
+            clone_id(agent)
         ))
         .hint(format!(
             "to see where its work stands, run git agent show {id}"
         )),
         State::Merged => error(format!("agent {id} is merged and its worktree was removed"))
             .hint(format!("to see where it landed, run git agent log {id}")),
-        _ => error(format!(
-            "the worktree of agent {id} is gone from {}",
-            worktree.display()
-        ))
+        _ => error(match worktree {
+            Some(worktree) => format!(
+                "the worktree of agent {id} is gone from {}",
+                worktree.display()
+            ),
+            None => format!("the worktree of agent {id} is gone"),
+        })
         .hint("to see what can be done about it, run git agent doctor"),
     }
 }

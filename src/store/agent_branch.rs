@@ -4,6 +4,7 @@
 //! not hold the agent's id, and `--branch` takes any name), and once their ledgers are united two rows claim one
 //! branch. It belongs to the agent whose spawn commit its history holds.
 
+use super::layout;
 use super::ledger::Ledger;
 use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
@@ -30,6 +31,29 @@ pub fn local(repo: &Repo, agent: &Agent) -> Result<Tip> {
         Tip::At(oid) if !is_own(repo, agent, branch, oid)? => Ok(Tip::Absent),
         _ => Ok(tip),
     }
+}
+
+/// The full name and the tip of an agent's branch: the local one, else a copy that was fetched from a remote;
+/// `None` where there is neither, and for an agent whose worktree is here and has lost its branch.
+///
+/// # Errors
+/// As [`local`].
+pub fn local_or_fetched(repo: &Repo, agent: &Agent) -> Result<Option<(String, Oid)>> {
+    let Some(branch) = &agent.branch else {
+        return Ok(None);
+    };
+    if let Some(tip) = local(repo, agent)?.oid() {
+        return Ok(Some((branch.clone(), tip)));
+    }
+    if repo.admin_dir(&layout::worktree_name(agent.id)).exists() {
+        return Ok(None);
+    }
+    for (copy, tip) in repo.fetched_branches(branch)? {
+        if is_own(repo, agent, branch, tip)? {
+            return Ok(Some((copy, tip)));
+        }
+    }
+    Ok(None)
 }
 
 /// Of several agents whose rows claim one branch, those whose spawn commit it holds.

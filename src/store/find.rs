@@ -2,11 +2,13 @@
 
 use super::agent_branch;
 use super::ledger::{Ledger, body_of, parse};
+use super::place::{self, RecordedPlaces};
 use crate::domain::agent::Agent;
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::notes;
+use std::path::Path;
 
 /// The first 12 hex digits of an id are those of its spawn commit; the 13th is the UUID version.
 const SHARED_DIGITS: usize = 12;
@@ -100,17 +102,20 @@ impl Ledger<'_> {
 
     fn agents_named(&self, who: &str) -> Result<Vec<Agent>> {
         let path = who.trim_end_matches('/');
+        let places = RecordedPlaces::new(self.repo)?;
         let goes_by = |agent: &Agent| {
             let branch = agent.branch.as_deref().unwrap_or_default();
             agent.name.as_ref().is_some_and(|name| name.as_str() == who)
                 || branch == who
                 || branch.strip_prefix("refs/heads/") == Some(who)
-                || agent
-                    .worktree
-                    .as_deref()
-                    .is_some_and(|worktree| worktree == path)
+                || places.of(agent).as_deref() == Some(Path::new(path))
         };
-        let mut agents = self.agents_mentioning(path)?;
+        if Path::new(path).is_absolute()
+            && let Some(id8) = place::remembered_at(self.repo.common_dir(), Path::new(path))?
+        {
+            return self.with_prefix(&id8);
+        }
+        let mut agents = self.agents_mentioning(places.as_recorded(path))?;
         agents.retain(goes_by);
         let branch = agents.first().and_then(|agent| agent.branch.clone());
         let is_shared = |branch: &String| {

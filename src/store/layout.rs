@@ -44,6 +44,14 @@ pub fn agent_dir(common_dir: &Path, id: AgentId) -> PathBuf {
     agents_dir(common_dir).join(id.short())
 }
 
+/// What keeps the absolute path of an agent's worktree, in the agent's directory.
+pub const WORKTREE_PLACE: &str = "worktree";
+
+/// The absolute path of an agent's worktree that is outside the root.
+pub fn worktree_place(common_dir: &Path, id: AgentId) -> PathBuf {
+    agent_dir(common_dir, id).join(WORKTREE_PLACE)
+}
+
 /// Where the worktree of the agent with these first eight digits finds its git hooks.
 pub fn hooks_dir(common_dir: &Path, short_id: &str) -> PathBuf {
     agents_dir(common_dir).join(short_id).join("hooks")

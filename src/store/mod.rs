@@ -22,6 +22,7 @@ pub mod ledger;
 pub mod lock;
 pub mod mailbox;
 mod maintenance;
+pub mod place;
 pub mod policy;
 pub mod recovery;
 pub mod repair;

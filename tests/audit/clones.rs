@@ -135,3 +135,141 @@ fn j5_a_branch_of_two_rows_is_the_agents_whose_spawn_commit_it_holds() {
         .unwrap_or_else(|_| panic!("{}", describe(&by_name)));
     assert_eq!(by_name["agent_id"], here["agent_id"]);
 }
+
+/// The bodies of all rows of a ledger.
+fn ledger(directory: &Path) -> String {
+    let list = git_in(directory, ["notes", "--ref=agents", "list"]);
+    let notes = list.lines().filter_map(|line| line.split_once(' '));
+    let bodies = notes.map(|(blob, _)| git_in(directory, ["cat-file", "blob", blob]));
+    bodies.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn j8_no_absolute_path_is_in_the_ledger() {
+    let here = TestRepo::with_commit();
+    let home = here.path();
+    let beside = home.with_file_name("beside");
+    let outside = here.spawn_task(TASK, &["--path", beside.to_str().expect("UTF-8")]);
+    let inside = here.spawn();
+    for agent in [&outside, &inside] {
+        let worktree = text(agent, "worktree_abspath");
+        let command = format!("cd {worktree} && ls {}/src; true", home.display());
+        let program = format!("{}/missing", home.display());
+        for words in [vec!["sh", "-c", &command], vec![program.as_str()]] {
+            let id = text(agent, "agent_id");
+            let run = ["run", &id, "--no-verify", "--sandbox=off", "--"];
+            here.agent(&[&run[..], &words].concat());
+        }
+    }
+    let id = text(&inside, "agent_id");
+    here.agent_json(&["discard", &id]);
+    let to = home.with_file_name("rescued");
+    here.agent_json(&["rescue", &id, "--to", to.to_str().expect("UTF-8")]);
+    let rows = ledger(&home);
+    let top = home.parent().expect("a directory");
+    assert!(!rows.contains(top.to_str().expect("UTF-8")), "{rows}");
+    assert!(rows.contains("…/rescued"), "{rows}");
+    assert!(rows.contains("{root}/missing"), "{rows}");
+    assert!(rows.contains("cd {worktree} && ls {root}/src"), "{rows}");
+
+    // The worktree outside the root is found all the same, also where git has forgotten it.
+    let id = text(&outside, "agent_id");
+    let path = |who: &str| here.agent_json(&["show", who])["agent_id"].clone();
+    assert_eq!(path(beside.to_str().expect("UTF-8")), outside["agent_id"]);
+    let admin = format!("{}/.git/worktrees/agent-{}", home.display(), &id[..8]);
+    std::fs::rename(&admin, home.with_file_name("admin")).expect("moved");
+    assert_eq!(path(beside.to_str().expect("UTF-8")), outside["agent_id"]);
+    let doctor = describe(&here.agent(&["doctor", "--fix"]));
+    assert!(Path::new(&admin).is_dir(), "{doctor}");
+    here.agent_json(&["discard", &id]);
+    assert!(!beside.exists());
+}
+
+#[test]
+fn j8_rows_with_absolute_paths_are_still_read() {
+    let here = TestRepo::with_commit();
+    let agent = here.spawn();
+    let (id, commit) = (text(&agent, "agent_id"), text(&agent, "spawn_commit"));
+    let relative = format!("\"{}\"", text(&agent, "worktree_path"));
+    let absolute = format!("\"{}\"", text(&agent, "worktree_abspath"));
+    let old = ledger(&here.path());
+    assert!(old.contains(&relative), "{old}");
+    let body = here.path().with_file_name("body");
+    std::fs::write(&body, old.replace(&relative, &absolute) + "\n").expect("written");
+    let body = body.to_str().expect("UTF-8");
+    here.git(["notes", "--ref=agents", "add", "-f", "-F", body, &commit]);
+    let admin = format!(
+        "{}/.git/worktrees/agent-{}",
+        here.path().display(),
+        &id[..8]
+    );
+    std::fs::rename(&admin, here.path().with_file_name("admin")).expect("moved");
+    let shown = here.agent_json(&["show", &text(&agent, "worktree_abspath")]);
+    assert_eq!(shown["agent_id"], agent["agent_id"]);
+    assert_eq!(shown["worktree_path"], agent["worktree_path"]);
+}
+
+#[test]
+fn j8_the_list_says_which_rows_are_another_clones() {
+    let clones = Clones::new();
+    let here = clones.here.spawn();
+    let there = clones.spawn_there(&[]);
+    clones.unite();
+    let list = clones.here.agent_json(&["list"]);
+    let row = |agent: &Value| {
+        let rows = list["agents"].as_array().expect("rows").iter();
+        let mut rows = rows.filter(|row| row["agent_id"] == agent["agent_id"]);
+        rows.next().expect("listed").clone()
+    };
+    let clone_id = |directory: &Path| {
+        let text = std::fs::read_to_string(directory.join(".git/agents/clone-id"));
+        text.expect("a clone id").trim_end().to_owned()
+    };
+    let (own, foreign) = (row(&here), row(&there));
+    assert_eq!(own["local"], true);
+    assert_eq!(own["clone_id"], clone_id(&clones.here.path()));
+    assert_eq!(own["worktree_path"], here["worktree_path"]);
+    assert_eq!(foreign["local"], false);
+    assert_eq!(foreign["clone_id"], clone_id(&clones.there));
+    assert_eq!(foreign.get("worktree_path"), None);
+
+    let table = describe(&clones.here.agent(&["list"]));
+    assert!(table.contains("CLONE"), "{table}");
+    let short = &text(&there, "agent_id")[..8];
+    let line = table.lines().find(|line| line.starts_with(short));
+    let line = line.expect("a line");
+    assert!(line.contains(&clone_id(&clones.there)), "{line}");
+    assert!(!line.contains('?'), "{line}");
+    let shown = describe(&clones.here.agent(&["show", short]));
+    let clone = format!("Clone:     {}, not this one", clone_id(&clones.there));
+    assert!(shown.contains(&clone), "{shown}");
+}
+
+#[test]
+fn j8_a_branch_that_was_fetched_is_listed_judged_and_landed() {
+    let clones = Clones::new();
+    let task = format!("{TASK}[bundle]\nrequired = false\n");
+    let agent = {
+        let path = clones.here.task_file(&task);
+        clones.there_json(&["spawn", &path])
+    };
+    let (id, branch) = (text(&agent, "agent_id"), text(&agent, "branch"));
+    let worktree = PathBuf::from(text(&agent, "worktree_abspath"));
+    std::fs::write(worktree.join("src/new.rs"), "new\n").expect("written");
+    clones.there_json(&["commit", &id, "-m", "new"]);
+    clones.there_json(&["verify", &id]);
+    clones.unite();
+    clones.here.git(["fetch", "--quiet", "there"]);
+    let tip = clones.here.git(["rev-parse", &format!("there/{branch}")]);
+    let list = clones.here.agent_json(&["list"]);
+    assert_eq!(list["agents"][0]["tip_oid"], *tip);
+    assert_eq!(list["agents"][0]["ahead"], 2);
+    // What binds the agent is where its ledger's owner kept it.
+    let keep = "+refs/agents/keep*:refs/agents/remote/there/keep*";
+    clones.here.git(["fetch", "--quiet", "there", keep]);
+    let verdict = clones.here.agent_json(&["verify", &id]);
+    assert_eq!(verdict["tip"], *tip);
+    let landed = clones.here.agent_json(&["merge", &id]);
+    assert_eq!(clones.here.git(["show", "main:src/new.rs"]), "new");
+    assert_eq!(landed["tip"], *tip);
+}

@@ -60,6 +60,7 @@ impl Answer for ShowReport {
             Some(name) => format!("{name} {}", &oid[..7]),
             None => oid.clone(),
         });
+        let clone = (!agent.local).then(|| format!("{}, not this one", agent.clone_id));
         let lines = [
             ("Agent ID", Some(agent.agent_id.clone())),
             ("Name", agent.name.clone()),
@@ -71,6 +72,7 @@ impl Answer for ShowReport {
             ("Task", agent.description.clone()),
             ("Role", agent.role.clone()),
             ("Parent", agent.parent_id.clone()),
+            ("Clone", clone),
             ("Branch", agent.branch.clone()),
             ("Worktree", agent.worktree_path.clone()),
             ("Base", base),

@@ -10,14 +10,14 @@ use crate::ops::standing::{BundleCount, Fact, OverlapCount, Standing};
 use serde_json::{Value, json};
 
 const TITLES: &[&str] = &[
-    "AGENT", "STATE", "ROLE", "SCOPE", "AHEAD", "DIRTY", "BUNDLE", "VERDICT", "OVERLAP", "AGE",
-    "TASK",
+    "AGENT", "STATE", "CLONE", "ROLE", "SCOPE", "AHEAD", "DIRTY", "BUNDLE", "VERDICT", "OVERLAP",
+    "AGE", "TASK",
 ];
 
 /// What yields where the terminal is narrow, the first one first. Who it is, where it stands and what it
 /// is about always stay.
 const YIELDING: &[&str] = &[
-    "ROLE", "BUNDLE", "AGE", "AHEAD", "OVERLAP", "DIRTY", "SCOPE", "VERDICT",
+    "ROLE", "BUNDLE", "AGE", "AHEAD", "OVERLAP", "DIRTY", "SCOPE", "VERDICT", "CLONE",
 ];
 
 /// An id and the first twelve characters of a name, as the matrix of overlaps shows them.
@@ -50,86 +50,117 @@ impl Answer for ListReport {
 }
 
 /// A list for people that grows agent by agent, of which it keeps no more than is shown.
-pub(in crate::cli) struct Listing(Table);
+pub(in crate::cli) struct Listing {
+    table: Table,
+    looks: Vec<Look>,
+}
 
 impl Listing {
     pub(in crate::cli) fn new() -> Listing {
         let table = Table::new(TITLES.to_vec(), width()).yielding(YIELDING);
-        Listing(table.shrinking("AGENT", LEAST_HANDLE))
+        Listing {
+            table: table.shrinking("AGENT", LEAST_HANDLE),
+            looks: Vec::new(),
+        }
     }
 
     pub(in crate::cli) fn push(&mut self, agent: &ListedAgent) {
-        self.0.push(cells(agent));
+        self.table.push(cells(agent));
+        self.looks.push(Look::of(agent));
     }
 
     /// Fills in with whom each overlaps, which is known last.
     pub(in crate::cli) fn add(&mut self, overlaps: &[Fact<OverlapCount>]) {
-        self.0.fill("OVERLAP", overlaps.iter().map(overlap));
+        let looks = self.looks.iter();
+        let cells = looks.zip(overlaps).map(|(look, count)| look.overlap(count));
+        self.table.fill("OVERLAP", cells);
     }
 
     pub(in crate::cli) fn text(&self) -> String {
-        if self.0.is_empty() {
+        if self.table.is_empty() {
             return NOBODY.to_owned();
         }
-        self.0.render()
+        self.table.render()
     }
 }
 
 fn cells(row: &ListedAgent) -> Vec<Cell> {
     let (agent, standing) = (&row.agent, &row.standing);
+    let clone = if agent.local {
+        ""
+    } else {
+        agent.clone_id.as_str()
+    };
+    let look = Look::of(row);
     vec![
         Cell::painted(BOLD, handle(agent)),
         Cell::painted(state_style(agent.state), state(agent)),
+        Cell::painted(DIM, clone),
         Cell::plain(agent.role.clone().unwrap_or_default()),
-        fact(&standing.out_of_scope, |out| match out {
+        look.fact(&standing.out_of_scope, |out| match out {
             0 => Cell::painted(DIM, "ok"),
             out => Cell::painted(BAD, format!("{out} out")),
         }),
-        ahead(standing),
-        fact(&standing.dirty, |dirty| match dirty {
+        look.ahead(standing),
+        look.fact(&standing.dirty, |dirty| match dirty {
             0 => Cell::plain(""),
             dirty => Cell::painted(WARN, dirty.to_string()),
         }),
-        fact(&standing.bundle, |BundleCount { good, of }| {
+        look.fact(&standing.bundle, |BundleCount { good, of }| {
             let style = if good == of { GOOD } else { DIM };
             Cell::painted(style, format!("{good}/{of}"))
         }),
-        fact(&standing.verdict, |verdict| match *verdict {
+        look.fact(&standing.verdict, |verdict| match *verdict {
             "none" => Cell::plain(""),
             "accepted" => Cell::painted(GOOD, "accepted"),
             "rejected" => Cell::painted(BAD, "rejected"),
             other => Cell::painted(WARN, other),
         }),
-        overlap(&standing.overlap),
+        look.overlap(&standing.overlap),
         Cell::painted(DIM, age(agent.age_seconds)),
         Cell::plain(agent.description.clone().unwrap_or_default()),
     ]
 }
 
-/// `+2 -1`: two commits to land, one that the target has gained.
-fn ahead(standing: &Standing) -> Cell {
-    match (&standing.ahead, &standing.behind) {
-        (Fact::Known(ahead), Fact::Known(0)) => Cell::plain(format!("+{ahead}")),
-        (Fact::Known(ahead), Fact::Known(behind)) => Cell::plain(format!("+{ahead} -{behind}")),
-        (Fact::NotApplicable, _) => Cell::plain(""),
-        _ => unknown(),
+/// How facts about one agent look.
+struct Look {
+    /// Whether the agent lives in this clone. Of another clone's agent nothing but its branch can be known here, so
+    /// that is no question mark.
+    local: bool,
+}
+
+impl Look {
+    fn of(row: &ListedAgent) -> Look {
+        Look {
+            local: row.agent.local,
+        }
     }
-}
 
-fn overlap(count: &Fact<OverlapCount>) -> Cell {
-    fact(count, |overlap| {
-        Cell::painted(WARN, overlap.agents.to_string())
-    })
-}
-
-fn fact<T>(fact: &Fact<T>, known: impl Fn(&T) -> Cell) -> Cell {
-    match fact {
-        Fact::NotApplicable => Cell::plain(""),
-        Fact::Unknown => unknown(),
-        Fact::Known(value) => known(value),
+    /// `+2 -1`: two commits to land, one that the target has gained.
+    fn ahead(&self, standing: &Standing) -> Cell {
+        match (&standing.ahead, &standing.behind) {
+            (Fact::Known(ahead), Fact::Known(0)) => Cell::plain(format!("+{ahead}")),
+            (Fact::Known(ahead), Fact::Known(behind)) => Cell::plain(format!("+{ahead} -{behind}")),
+            (Fact::NotApplicable, _) => Cell::plain(""),
+            _ => self.unknown(),
+        }
     }
-}
 
-fn unknown() -> Cell {
-    Cell::painted(DIM, "?")
+    fn fact<T>(&self, fact: &Fact<T>, known: impl Fn(&T) -> Cell) -> Cell {
+        match fact {
+            Fact::NotApplicable => Cell::plain(""),
+            Fact::Unknown => self.unknown(),
+            Fact::Known(value) => known(value),
+        }
+    }
+
+    fn overlap(&self, count: &Fact<OverlapCount>) -> Cell {
+        self.fact(count, |overlap| {
+            Cell::painted(WARN, overlap.agents.to_string())
+        })
+    }
+
+    fn unknown(&self) -> Cell {
+        Cell::painted(DIM, if self.local { "?" } else { "" })
+    }
 }

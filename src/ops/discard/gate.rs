@@ -8,6 +8,7 @@ use crate::error::{Code, Error, IoContext, Result};
 use crate::git::refs::Tip;
 use crate::git::worktree::{Roll, belongs_to};
 use crate::ops::{Ctx, lookup};
+use crate::store::place::RecordedPlaces;
 use crate::store::{agent_branch, layout};
 use std::fs;
 use std::path::PathBuf;
@@ -24,7 +25,7 @@ pub(in crate::ops) struct Site {
 /// A worktree on its way out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::ops) struct Place {
-    /// Where the row says it is.
+    /// Where it was made.
     pub path: PathBuf,
     /// Where its files are now: there, or where an interrupted discard put them; `None` when they are
     /// gone.
@@ -125,10 +126,12 @@ fn require_not_elsewhere(agent: &Agent, branch: &str, around: &Around) -> Result
 }
 
 fn place_of(ctx: &Ctx, agent: &Agent, worktrees: &Roll) -> Result<Option<Place>> {
-    let Some(path) = agent.worktree.as_ref().map(PathBuf::from) else {
+    let name = layout::worktree_name(agent.id);
+    let recorded = RecordedPlaces::new(&ctx.repo)?.of(agent);
+    let linked = || ctx.repo.worktree(&name).map(|worktree| worktree.path);
+    let Some(path) = recorded.or_else(linked) else {
         return Ok(None);
     };
-    let name = layout::worktree_name(agent.id);
     let mut place = Place {
         path,
         files: None,

@@ -64,9 +64,10 @@ fn shared_directories(ctx: &Ctx, survey: &Survey) -> BTreeSet<PathBuf> {
     let agents = layout::agents_dir(common);
     let own = fs::read_dir(&agents).into_iter().flatten().flatten();
     let own = own.map(|entry| entry.path()).filter(|path| path.is_dir());
-    let parent = |path: &str| Path::new(path).parent().map(Path::to_owned);
-    let places = survey.live().filter_map(|agent| agent.worktree.as_deref());
-    let mut all: BTreeSet<_> = own.chain(places.filter_map(parent)).collect();
+    let places = survey.places.iter();
+    let places = places.flat_map(|places| survey.live().filter_map(|agent| places.of(agent)));
+    let parents = places.filter_map(|path| path.parent().map(Path::to_owned));
+    let mut all: BTreeSet<_> = own.chain(parents).collect();
     all.extend([agents, common.join("info")]);
     for whole in [layout::trash_dir(common), layout::tmp_dir(common)] {
         all.remove(&whole);

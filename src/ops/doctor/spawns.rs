@@ -12,9 +12,10 @@ use crate::ops::Ctx;
 use crate::ops::spawn::{boot_id, sweep};
 use crate::store::journal::Journal;
 use crate::store::ledger::Ledger;
-use crate::store::{fsx, layout, lock, trash};
+use crate::store::place::RecordedPlaces;
+use crate::store::{layout, lock, trash};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// How the lock of a worktree that is being made begins.
 const INITIALIZING: &str = "initializing (git-agent ";
@@ -180,17 +181,15 @@ fn is_left(ctx: &Ctx, agent: &Agent) -> Result<bool> {
 /// Whether there is neither an admin directory nor anything at the worktree's place.
 fn is_without_place(ctx: &Ctx, agent: &Agent) -> bool {
     let admin = ctx.repo.admin_dir(&layout::worktree_name(agent.id));
-    let place = agent.worktree.as_deref().map(Path::new);
-    admin.symlink_metadata().is_err() && place.is_none_or(|place| place.symlink_metadata().is_err())
+    let place = RecordedPlaces::new(&ctx.repo).map(|places| places.of(agent));
+    let is_gone =
+        |place: Option<PathBuf>| place.is_none_or(|path| path.symlink_metadata().is_err());
+    admin.symlink_metadata().is_err() && place.is_ok_and(is_gone)
 }
 
 /// Whether this clone began the row: another's spawn may be under way on another machine.
 fn made_here(ctx: &Ctx, agent: &Agent) -> Result<bool> {
-    let clone = fsx::load_if_there(&layout::clone_id(ctx.repo.common_dir()))?.unwrap_or_default();
-    let clone = String::from_utf8_lossy(&clone).trim_end().to_owned();
-    let events = Ledger::new(&ctx.repo).events(agent.spawn_commit)?;
-    let first = events.first().map(|event| event.at.to_string());
-    Ok(first.is_some_and(|stamp| stamp.rsplit('-').next() == Some(&clone)))
+    Ok(Ledger::new(&ctx.repo).clone_number()? == Some(agent.clone))
 }
 
 /// Whether a directory is not there, or holds nothing but a `.git` file.

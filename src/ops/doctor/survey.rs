@@ -8,11 +8,14 @@ use crate::ops::Ctx;
 use crate::ops::install_shell::ShellFile;
 use crate::store::layout;
 use crate::store::ledger::Ledger;
+use crate::store::place::{self, RecordedPlaces};
 
 /// The repository at one moment.
 pub(super) struct Survey {
     /// Every agent; `None` when the ledger cannot be read, which the ledger's family reports.
     pub agents: Option<Vec<Agent>>,
+    /// Where worktrees were made; `None` when the root cannot be found, which the settings' family reports.
+    pub places: Option<RecordedPlaces>,
     /// Every linked worktree.
     pub worktrees: Vec<Worktree>,
     /// The user's git; `None` when there is none.
@@ -28,6 +31,7 @@ impl Survey {
         Survey {
             agents: Ledger::new(&ctx.repo).agents().ok(),
             worktrees,
+            places: RecordedPlaces::new(&ctx.repo).ok(),
             shell: shell.to_vec(),
             git: version::ask(&ctx.env.directory)
                 .ok()
@@ -64,5 +68,6 @@ impl Survey {
 
 /// Whether an agent was spawned in this clone, and not in one whose ledger was fetched.
 pub(super) fn is_of_this_clone(ctx: &Ctx, agent: &Agent) -> bool {
-    layout::agent_dir(ctx.repo.common_dir(), agent.id).is_dir()
+    let clone = Ledger::new(&ctx.repo).clone_number().ok().flatten();
+    place::is_of_this_clone(ctx.repo.common_dir(), clone, agent)
 }

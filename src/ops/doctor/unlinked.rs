@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 pub(super) fn look<'a>(ctx: &'a Ctx, survey: &'a Survey) -> impl Iterator<Item = Finding> + 'a {
     survey.live().filter_map(|agent| {
-        let path = agent.worktree.as_ref().map(PathBuf::from)?;
+        let path = survey.places.as_ref()?.of(agent)?;
         let admin = ctx.repo.admin_dir(&layout::worktree_name(agent.id));
         let is_unlinked = is_unlinked(&path, &admin);
         is_unlinked.then(|| finding(ctx, agent, path, admin))

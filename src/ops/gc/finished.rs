@@ -4,8 +4,7 @@ use super::GcOptions;
 use crate::domain::agent::{Agent, State};
 use crate::error::Result;
 use crate::git::changes::worktree_changes;
-use crate::ops::Ctx;
-use std::path::Path;
+use crate::ops::{Ctx, lookup};
 
 /// Why an agent is finished, or else why it is kept.
 pub(super) fn why(
@@ -30,7 +29,7 @@ pub(super) fn why(
         State::Done | State::Failed if agent.deferred => {
             Err("the decision about it was put off".to_owned())
         }
-        State::Done | State::Failed => match landed && is_clean(agent)? {
+        State::Done | State::Failed => match landed && is_clean(ctx, agent)? {
             true => Ok("the base branch has all of its work".to_owned()),
             false => Err(format!("it is {} and has not landed", agent.state)),
         },
@@ -38,9 +37,9 @@ pub(super) fn why(
 }
 
 /// Whether nothing in the worktree is uncommitted.
-fn is_clean(agent: &Agent) -> Result<bool> {
-    Ok(match agent.worktree.as_deref().map(Path::new) {
-        Some(worktree) if worktree.exists() => worktree_changes(worktree)?.is_empty(),
+fn is_clean(ctx: &Ctx, agent: &Agent) -> Result<bool> {
+    Ok(match lookup::worktree(&ctx.repo, agent) {
+        Some(worktree) if worktree.exists() => worktree_changes(&worktree)?.is_empty(),
         _ => true,
     })
 }

@@ -10,6 +10,7 @@ use crate::git::trailer;
 use crate::ops::decide::require_orchestrator;
 use crate::ops::verify::{self, VerifyOptions, VerifyReport};
 use crate::ops::{Ctx, lookup};
+use crate::store::agent_branch;
 use crate::store::landing_lock::LandingLock;
 use crate::store::ledger::Ledger;
 
@@ -18,7 +19,7 @@ use crate::store::ledger::Ledger;
 pub struct MergePlan {
     /// Who lands.
     pub agent: Agent,
-    /// The agent's branch.
+    /// The agent's branch, full name; the copy fetched from a remote where that is the only one.
     pub branch: String,
     /// The branch to land on, full name.
     pub target: String,
@@ -96,8 +97,9 @@ pub fn plan(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<MergePlan> {
         return Err(Error::bug("an accepting verdict names the merged tree"));
     };
     let (summary, body) = words::of(&ledger, &agent)?;
+    let branch = agent_branch::local_or_fetched(&ctx.repo, &agent)?;
     let mut plan = MergePlan {
-        branch: agent.branch.clone().unwrap_or_default(),
+        branch: branch.map(|(name, _)| name).unwrap_or_default(),
         base: oid(&verdict.base.oid)?,
         tip: oid(&verdict.tip)?,
         tree: oid(&verdict.tree)?,

@@ -133,8 +133,9 @@ pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
                 .extend(files::write(ctx, &plan.agent, kept, &path)?);
             let made = real_path(&path).unwrap_or(path);
             let text = made.to_string_lossy().into_owned();
-            report.rescued_directory = Some(text.clone());
-            text
+            let told = ctx.public_text(&text, None)?;
+            report.rescued_directory = Some(text);
+            told
         }
         (_, Some(commit)) => {
             let name = plan.make_branch(ctx, commit)?;

@@ -171,7 +171,7 @@ fn started(ctx: &Ctx, plan: &RunPlan, agent: &Agent, stage: &Stage) -> Result<Ru
     let (ledger, began) = (Ledger::new(&ctx.repo), ctx.now());
     let started = Started {
         run: Some(stage.number),
-        command: stage.description.clone(),
+        command: ctx.public_text(&stage.description, Some(&stage.directory))?,
         pid: std::process::id(),
         limit_ms: u64::try_from(plan.limit.as_millis()).ok(),
         sandbox: Some(plan.enforcement.as_str().to_owned()),

@@ -14,7 +14,7 @@ use crate::git::{populate, version};
 use crate::ops::{Ctx, hooks};
 use crate::store::journal::Journal;
 use crate::store::ledger::Ledger;
-use crate::store::{excludes, keep, layout, lock, policy};
+use crate::store::{excludes, keep, layout, lock, place as recorded, policy};
 use crate::wire::journal::SpawnJournal;
 use std::path::Path;
 use std::time::Instant;
@@ -118,10 +118,7 @@ fn build(ctx: &Ctx, plan: &SpawnPlan) -> Result<Built> {
         base: plan.base.clone(),
         dna: plan.dna.to_string(),
         branch: built.branch.clone(),
-        worktree: plan
-            .worktree
-            .as_ref()
-            .map(|path| path.to_string_lossy().into_owned()),
+        worktree: recorded_place(ctx, plan)?,
         pid: std::process::id(),
     });
     ledger.append(spawn_commit, &plan.actor, spawning, ctx.now())?;
@@ -173,6 +170,18 @@ fn build(ctx: &Ctx, plan: &SpawnPlan) -> Result<Built> {
     ledger.append(spawn_commit, &plan.actor, spawned, ctx.now())?;
     ctx.reached("spawned");
     Ok(built)
+}
+
+/// What the row says of the worktree's place; what no row says is kept in this clone.
+fn recorded_place(ctx: &Ctx, plan: &SpawnPlan) -> Result<Option<String>> {
+    let Some(worktree) = &plan.worktree else {
+        return Ok(None);
+    };
+    let recorded = recorded::to_record(&ctx.repo.root()?, worktree);
+    if recorded.is_none() {
+        recorded::remember(ctx.repo.common_dir(), plan.id, worktree)?;
+    }
+    Ok(recorded)
 }
 
 /// Makes the branch under the first of its names that is free and was never given.

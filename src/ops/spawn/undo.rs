@@ -82,7 +82,7 @@ pub(super) fn undo(ctx: &Ctx, record: &SpawnJournal, reason: &str) -> Result<()>
         }
     }
     if row.is_some() {
-        let text = reason.to_owned();
+        let text = ctx.public_text(reason, record.worktree.as_deref().map(Path::new))?;
         let actor = ctx.actor()?;
         ledger.append(commit, &actor, What::Noted { text }, ctx.now())?;
         ledger.append(commit, &actor, What::Discarded { tip: None }, ctx.now())?;

@@ -9,6 +9,7 @@ use crate::git::shallow::incomplete;
 use crate::ops::run::record;
 use crate::ops::{Ctx, lookup};
 use crate::store::ledger::Ledger;
+use crate::store::place::RecordedPlaces;
 use crate::store::{agent_branch, keep, layout};
 use std::path::{Path, PathBuf};
 
@@ -126,7 +127,8 @@ pub(in crate::ops) fn tip_of(ctx: &Ctx, agent: &Agent) -> Result<Oid> {
     let Some(branch) = &agent.branch else {
         return Ok(agent.spawn_commit);
     };
-    agent_branch::local(&ctx.repo, agent)?.oid().ok_or_else(|| {
+    let found = agent_branch::local_or_fetched(&ctx.repo, agent)?;
+    found.map(|(_, tip)| tip).ok_or_else(|| {
         Error::new(
             Code::BranchGone,
             format!("the branch {branch} of agent {} does not exist", agent.id),
@@ -169,7 +171,7 @@ fn place_of(ctx: &Ctx, agent: &Agent, given: Option<&Path>) -> Result<Option<Pla
         let given = resolved(&ctx.absolute(given));
         let own = match &place {
             Some(place) => Some(resolved(&place.path)),
-            None => agent.worktree.as_ref().map(PathBuf::from),
+            None => RecordedPlaces::new(&ctx.repo)?.of(agent),
         };
         if own.as_ref() != Some(&given) {
             let error = Error::new(

@@ -1,0 +1,111 @@
+//! Where the worktree of an agent was made, and whether that was in this clone.
+//!
+//! The ledger travels, so a row names a worktree relative to the root of the repository, and one outside the root
+//! not at all: its absolute path stays in a file of this clone. Rows of older versions name absolute paths.
+
+use super::{fsx, layout};
+use crate::domain::agent::Agent;
+use crate::domain::event::Isolation;
+use crate::domain::id::AgentId;
+use crate::error::{IoContext, Result};
+use crate::git::Repo;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+/// How the row of a new agent names its worktree: relative to the root, as text; `None` for one outside the root
+/// and for one whose path is not UTF-8, which [`remember`] keeps.
+pub fn to_record(root: &Path, worktree: &Path) -> Option<String> {
+    let inside = worktree.strip_prefix(root).ok()?;
+    inside.to_str().map(str::to_owned)
+}
+
+/// Keeps the absolute path of a worktree that the row does not name.
+///
+/// # Errors
+/// `repo-read-only`, `disk-full`, `io`.
+pub fn remember(common_dir: &Path, id: AgentId, worktree: &Path) -> Result<()> {
+    fsx::create_dir(&layout::agent_dir(common_dir, id))?;
+    let path = layout::worktree_place(common_dir, id);
+    fsx::write_private(&path, worktree.as_os_str().as_bytes())
+}
+
+/// The first eight digits of the id of the agent whose worktree was made at that absolute path, where that was
+/// kept by [`remember`].
+///
+/// # Errors
+/// `io`.
+pub(super) fn remembered_at(common_dir: &Path, worktree: &Path) -> Result<Option<String>> {
+    let agents = layout::agents_dir(common_dir);
+    let Ok(entries) = fs::read_dir(&agents) else {
+        return Ok(None);
+    };
+    for entry in entries {
+        let entry = entry.at("could not list", &agents)?;
+        let place = fsx::load_if_there(&entry.path().join(layout::WORKTREE_PLACE));
+        let is_it = place.is_ok_and(|place| place.as_deref() == Some(bytes(worktree)));
+        if is_it {
+            return Ok(entry.file_name().into_string().ok());
+        }
+    }
+    Ok(None)
+}
+
+/// Where worktrees were made, for many agents.
+pub struct RecordedPlaces {
+    root: PathBuf,
+    common_dir: PathBuf,
+}
+
+impl RecordedPlaces {
+    /// Of the agents of that repository.
+    ///
+    /// # Errors
+    /// Those of [`Repo::root`].
+    pub fn new(repo: &Repo) -> Result<RecordedPlaces> {
+        Ok(RecordedPlaces {
+            root: repo.root()?,
+            common_dir: repo.common_dir().to_owned(),
+        })
+    }
+
+    /// What a row has in which an absolute path, or any other name of an agent, occurs.
+    pub(super) fn as_recorded<'p>(&self, path: &'p str) -> &'p str {
+        let inside = Path::new(path).strip_prefix(&self.root).ok();
+        inside.and_then(Path::to_str).unwrap_or(path)
+    }
+
+    /// The absolute path at which an agent's worktree was made, as its row or this clone remembers it; it may be
+    /// gone or have been moved since. `None` for an agent without a worktree, and for one whose worktree was made
+    /// outside the root of another clone.
+    pub fn of(&self, agent: &Agent) -> Option<PathBuf> {
+        if agent.isolation != Some(Isolation::Worktree) {
+            return None;
+        }
+        let Some(recorded) = agent.worktree.as_deref().map(Path::new) else {
+            let path = layout::worktree_place(&self.common_dir, agent.id);
+            let kept = fsx::load_if_there(&path).ok().flatten()?;
+            return Some(PathBuf::from(OsStr::from_bytes(&kept)));
+        };
+        if recorded.is_absolute() {
+            return Some(recorded.to_owned());
+        }
+        // Rows come from elsewhere too: none leads out of the root.
+        let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_));
+        recorded
+            .components()
+            .all(is_plain)
+            .then(|| self.root.join(recorded))
+    }
+}
+
+/// Whether an agent was spawned in this clone, and not in one whose ledger was fetched. `clone` is the number of
+/// this clone, where it has one ([`super::ledger::Ledger::clone_number`]).
+pub fn is_of_this_clone(common_dir: &Path, clone: Option<u16>, agent: &Agent) -> bool {
+    clone == Some(agent.clone) || layout::agent_dir(common_dir, agent.id).is_dir()
+}
+
+fn bytes(path: &Path) -> &[u8] {
+    path.as_os_str().as_bytes()
+}
