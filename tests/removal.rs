@@ -32,7 +32,7 @@ pub const WRITTEN: [&str; 8] = [
     "staged first\n",
     "modified after\n",
     "untracked\n",
-    "ignored since it was spawned\n",
+    "ignored, but added by force\n",
     "the plan\n",
 ];
 
@@ -51,7 +51,8 @@ pub fn busy() -> Agent {
     agent.write("src/lib.rs", WRITTEN[4]);
     agent.write("new dir/né\n.txt", WRITTEN[5]);
     agent.write("hidden/x", WRITTEN[6]);
-    agent.write("hidden/.gitignore", "*\n");
+    agent.write("hidden/.gitignore", "x\n");
+    agent.git(&["add", "--force", "hidden/x"]);
     agent.write(".agent/plan.md", WRITTEN[7]);
     agent
 }
@@ -272,26 +273,25 @@ fn what_is_not_kept_because_it_is_ignored_is_named() {
     let ignored = status.lines().filter_map(|line| line.strip_prefix("!! "));
     let ignored: Vec<&str> = ignored.filter(|path| *path != ".agent/").collect();
     assert_eq!(ignored, ["built/", "src/x.o"]);
-    // A rule that came after the spawn hides nothing.
-    agent.write(".gitignore", "/built/\n*.o\nhidden.txt\n");
+    // A rule that the agent added hides as well, what it has added to the index excepted.
+    agent.write(".gitignore", "/built/\n*.o\nhidden*.txt\n");
     agent.write("hidden.txt", "hidden\n");
-    assert_eq!(
-        agent.git(&["status", "--porcelain", "hidden.txt"]),
-        "",
-        "git itself would pass over it"
-    );
+    agent.write("hidden too.txt", "forced\n");
+    agent.git(&["add", "--force", "hidden too.txt"]);
+    let ignored = ["built/", "hidden.txt", "src/x.o"];
     let planned = discarded(&agent, &["--dry-run"]);
     assert_eq!(planned["ignored"], serde_json::json!(ignored));
     let asked = discarded(&agent, &["--dry-run", "--with-ignored"]);
     assert!(asked["ignored"].is_null(), "{asked}");
     let output = discard(&agent, &["--dry-run"]);
-    let said = "  not kept, because ignored: built/, src/x.o (--with-ignored keeps them)\n";
+    let said =
+        "  not kept, because ignored: built/, hidden.txt, src/x.o (--with-ignored keeps them)\n";
     assert!(describe(&output).contains(said), "{}", describe(&output));
     let report = discarded(&agent, &[]);
     assert_eq!(report["ignored"], serde_json::json!(ignored));
     let salvage = report["salvage_oid"].as_str().expect("a salvage");
-    let kept = agent.repo.git(["show", &format!("{salvage}:hidden.txt")]);
-    assert_eq!(kept, "hidden");
+    let kept = agent.repo.git(["diff", "--name-only", "main", salvage]);
+    assert_eq!(kept, ".gitignore\nhidden too.txt");
 }
 
 #[test]

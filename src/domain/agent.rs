@@ -68,8 +68,6 @@ pub struct Agent {
     pub policy: Option<Oid>,
     /// SHA-256 of its `spec.md`, in hex; absent while half made.
     pub spec_sha: Option<String>,
-    /// The blobs of the uncommitted ignore rules of its spawn.
-    pub excludes: Vec<Oid>,
     /// The verdict that still stands; a re-opening voids it.
     pub verdict: Option<Verified>,
     /// The commit it landed as, and where.
@@ -167,7 +165,6 @@ impl Agent {
             pid: None,
             policy: None,
             spec_sha: None,
-            excludes: Vec::new(),
             verdict: None,
             landed: None,
             run: None,
@@ -233,9 +230,7 @@ impl Agent {
 
     /// Whether this is what was said before about what binds the agent.
     fn knows(&self, facts: &Spawned) -> bool {
-        self.policy == Some(facts.policy)
-            && self.spec_sha.as_ref() == Some(&facts.spec_sha)
-            && self.excludes == facts.excludes
+        self.policy == Some(facts.policy) && self.spec_sha.as_ref() == Some(&facts.spec_sha)
     }
 
     /// The move that an event makes; `None` for those that change no state.
@@ -302,7 +297,6 @@ impl Agent {
             What::Spawned(facts) => {
                 self.policy = Some(facts.policy);
                 self.spec_sha = Some(facts.spec_sha.clone());
-                self.excludes = facts.excludes.clone();
             }
             What::Verified(verdict) => self.verdict = Some(verdict.clone()),
             What::Merged { commit, into } => self.landed = Some((*commit, into.clone())),

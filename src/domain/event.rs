@@ -271,9 +271,6 @@ pub struct Spawned {
     pub policy: Oid,
     /// SHA-256 of the `spec.md` that was written, in hex.
     pub spec_sha: String,
-    /// The ignore rules of that moment that no commit holds (`info/exclude`, the user's excludes
-    /// file), as blobs.
-    pub excludes: Vec<Oid>,
 }
 
 /// The facts known when a run begins.

@@ -9,6 +9,7 @@ use crate::domain::public_path::PlaceNames;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::identity::Identities;
+use crate::git::ignore::Rules;
 use crate::proc;
 use chrono::{DateTime, Utc};
 use std::path::{Path, PathBuf};
@@ -185,6 +186,14 @@ impl Ctx {
             Some((path.trim_end_matches('/').to_owned(), name))
         });
         Ok(PlaceNames::new(named).shorten(text))
+    }
+
+    /// The rules by which untracked files of a worktree count as work.
+    ///
+    /// # Errors
+    /// Those of [`Repo::ignore_rules`].
+    pub fn ignore_rules(&self) -> Result<Rules> {
+        self.repo.ignore_rules(&self.env.default_excludes())
     }
 
     /// An absolute path for one that the caller gave.

@@ -106,9 +106,8 @@ impl Live {
     /// `branch-gone`; those of git and the file system.
     pub(super) fn tree(&self, ctx: &Ctx) -> Result<Oid> {
         let tip = self.require_tip()?;
-        let bundle = self.policy.as_ref().and_then(|p| p.bundle_dir.as_deref());
         let uncommitted = match &self.place {
-            Some(place) => uncommitted_tree(ctx, &self.agent, tip, place, bundle)?,
+            Some(place) => uncommitted_tree(ctx, tip, place, self.bundle_dir())?,
             None => None,
         };
         match uncommitted {
@@ -141,10 +140,14 @@ impl Live {
         }
     }
 
+    /// Where its bundle is in its worktree, by its path from the top.
+    pub(super) fn bundle_dir(&self) -> Option<&str> {
+        self.policy.as_ref()?.bundle_dir.as_deref()
+    }
+
     /// The agent's own bundle is part of no commit.
     pub(super) fn without_bundle(&self, mut changes: Vec<Change>) -> Vec<Change> {
-        let bundle = self.policy.as_ref().and_then(|p| p.bundle_dir.as_deref());
-        if let Some(bundle) = bundle {
+        if let Some(bundle) = self.bundle_dir() {
             let prefix = format!("{bundle}/").into_bytes();
             changes.retain(|change| !change.path.starts_with(&prefix));
         }

@@ -1,6 +1,5 @@
 //! The policy as objects: a blob for the ledger to name, and a commit for the keep chain to hold.
 
-use super::excludes::Excludes;
 use super::keep;
 use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
@@ -16,7 +15,7 @@ use crate::wire::policy::Policy;
 pub struct StoredPolicy {
     /// The blob of `git-agent.policy/1`.
     pub blob: Oid,
-    /// A parentless commit whose tree holds the policy and the ignore rules of the moment.
+    /// A parentless commit whose tree holds the policy.
     pub commit: Oid,
 }
 
@@ -24,22 +23,15 @@ pub struct StoredPolicy {
 ///
 /// # Errors
 /// Those of [`Repo::write_blob`].
-pub fn write(
-    repo: &Repo,
-    policy: &Policy,
-    excludes: &Excludes,
-    who: &Identities,
-) -> Result<StoredPolicy> {
+pub fn write(repo: &Repo, policy: &Policy, who: &Identities) -> Result<StoredPolicy> {
     let blob = repo.write_blob(&policy.to_bytes())?;
-    let file = |name: &str, oid| Entry {
+    let entry = Entry {
         mode: FILE,
-        name: name.into(),
-        oid,
+        name: "policy.json".into(),
+        oid: blob,
     };
-    let mut entries = vec![file("policy.json", blob)];
-    entries.extend(excludes.files.iter().map(|(name, oid)| file(name, *oid)));
     let commit = repo.write_commit(&NewCommit {
-        tree: repo.write_tree(entries)?,
+        tree: repo.write_tree(vec![entry])?,
         parents: &[],
         author: &who.author,
         committer: &who.committer,

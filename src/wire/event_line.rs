@@ -139,7 +139,6 @@ fn facts(what: &What) -> Value {
         What::Spawned(facts) => json!({
             "policy": facts.policy.to_hex(),
             "spec_sha": facts.spec_sha,
-            "excludes": facts.excludes.iter().map(|oid| oid.to_hex()).collect::<Vec<_>>(),
         }),
         What::Started(facts) => json!({
             "run": facts.run,
@@ -221,10 +220,6 @@ fn parse_facts(kind: &str, d: &Fact<'_>) -> Option<What> {
         "spawned" => What::Spawned(Spawned {
             policy: oid("policy")?,
             spec_sha: text("spec_sha")?,
-            excludes: list("excludes")
-                .into_iter()
-                .filter_map(Oid::from_hex)
-                .collect(),
         }),
         "started" => What::Started(Started {
             run: run(),

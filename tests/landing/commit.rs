@@ -158,7 +158,7 @@ fn why_nothing_is_committed_is_said() {
 }
 
 #[test]
-fn what_is_committed_is_what_verify_judges_whatever_is_ignored_since() {
+fn what_is_committed_is_what_verify_judges_and_git_add_would_add() {
     let agent = Agent::new();
     agent.write("src/.gitignore", "gen/\n");
     agent.write("src/gen/o", "built\n");
@@ -169,14 +169,17 @@ fn what_is_committed_is_what_verify_judges_whatever_is_ignored_since() {
     agent.write("src/lib.rs", "changed\n");
     agent.git(&["update-index", "--assume-unchanged", "src/lib.rs"]);
     let judged = agent.verify(&[]);
-    assert_eq!(judged["uncommitted"], 4, "{judged}");
+    assert_eq!(judged["uncommitted"], 2, "{judged}");
+    assert_eq!(judged["ignored_paths"], 2, "{judged}");
     let report = answer(&agent, "commit", &["-m", "All of it"]);
     assert_eq!(report["tree"], judged["tree"]);
     assert_eq!(
         agent.git(&["show", "--name-only", "--format=", "HEAD"]),
-        "src/.gitignore\nsrc/gen/o\nsrc/lib.rs\nsrc/two.rs"
+        "src/.gitignore\nsrc/lib.rs"
     );
     assert_eq!(agent.git(&["status", "--porcelain"]), "");
+    agent.git(&["add", "--all"]);
+    assert_eq!(agent.git(&["diff", "--cached", "--name-only"]), "");
     assert_eq!(agent.verify(&[])["uncommitted"], 0);
 }
 

@@ -245,6 +245,8 @@ fn an_untracked_or_ignored_file_is_never_overwritten() {
         agent.repo.write("src/two.rs", "mine\n")
     });
     check_dirty("src/two.rs", |agent| {
+        // What the agent has staged lands, though git ignores such files from now on.
+        agent.git(&["add", "src"]);
         agent.repo.write(
             ".git/info/exclude",
             "two.rs\n/.agent/\n/.claude/worktrees/\n",
@@ -253,6 +255,7 @@ fn an_untracked_or_ignored_file_is_never_overwritten() {
     });
     check_dirty("src/deep", |agent| {
         agent.write("src/deep/four.rs", "pub fn four() {}\n");
+        agent.git(&["add", "src"]);
         agent.repo.write(
             ".git/info/exclude",
             "/src/deep\n/.agent/\n/.claude/worktrees/\n",

@@ -14,7 +14,6 @@ fn spawned() -> What {
     What::Spawned(Spawned {
         policy: oid(7),
         spec_sha: "00".into(),
-        excludes: vec![oid(8)],
     })
 }
 

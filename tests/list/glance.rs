@@ -1,7 +1,9 @@
 //! A glance at a worktree against a whole `git status`.
 
 use crate::support::{TestRepo, git_in, isolated};
+use git_agent::git::Repo;
 use git_agent::git::changes::{Glance, glance, worktree_changes};
+use git_agent::git::ignore::Rules;
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 
@@ -65,12 +67,18 @@ pub fn does(top: &Path, deed: &str) {
         .expect("sh starts");
 }
 
+fn rules(admin_dir: &Path) -> Rules {
+    let own = Repo::open_git_dir(admin_dir).expect("opens");
+    let rules = own.ignore_rules(Path::new("/dev/null")).expect("rules");
+    rules.without(Some(".agent"))
+}
+
 /// Both ways give the same answer.
 fn require_agreement(top: &Path, admin_dir: &Path, after: &str) {
     let seen = glance(&Glance {
         top,
         admin_dir,
-        besides: Some(".agent"),
+        rules: &rules(admin_dir),
     });
     let told = worktree_changes(top);
     match (seen, told) {
@@ -103,7 +111,7 @@ fn a_clean_worktree_is_known_without_git() {
     let seen = glance(&Glance {
         top: &top,
         admin_dir: &admin,
-        besides: Some(".agent"),
+        rules: &rules(&admin),
     });
     assert_eq!(seen.expect("no git was asked"), Vec::new());
 }

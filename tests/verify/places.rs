@@ -324,7 +324,6 @@ fn a_row_that_was_tampered_with_rejects() {
 fn a_copied_index_is_as_old_as_the_original() {
     use git_agent::domain::oid::Oid;
     use git_agent::git::Repo;
-    use git_agent::git::ignore::Rules;
     use git_agent::git::uncommitted::{Source, snapshot};
     let agent = Agent::new();
     let admin = format!(".git/worktrees/agent-{}", &agent.id[..8]);
@@ -339,14 +338,10 @@ fn a_copied_index_is_as_old_as_the_original() {
     let long_ago = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000);
     let index = fs::File::open(admin.join("index")).expect("open");
     index.set_modified(long_ago).expect("set");
-    let ignore = agent.repo.path().with_file_name("ignore");
-    let rules = Rules {
-        last: b"/.agent/\n".to_vec(),
-        ..Rules::default()
-    };
     let copy = agent.repo.path().with_file_name("copy");
     let tip = Oid::from_hex(&agent.git(&["rev-parse", "HEAD"])).expect("an oid");
     let own = Repo::open_git_dir(&admin).expect("opens");
+    let rules = own.ignore_rules(Path::new("/dev/null")).expect("rules");
     let found = snapshot(&Source {
         repo: &own,
         worktree: &agent.worktree,
@@ -355,8 +350,7 @@ fn a_copied_index_is_as_old_as_the_original() {
         staged: false,
         sparse: false,
         rules: &rules,
-        besides: None,
-        ignore: &ignore,
+        names_ignored: false,
         index: &copy,
     });
     assert_eq!(found.expect("looked at").tree, None);

@@ -84,40 +84,6 @@ fn flags_of_the_index_hide_nothing() {
 }
 
 #[test]
-fn ignore_rules_added_since_spawn_hide_nothing() {
-    let hide = |how: &dyn Fn(&Agent)| {
-        let agent = Agent::new();
-        agent.write("stolen.txt", "x");
-        agent.write("deep/stolen.txt", "x");
-        how(&agent);
-        assert_eq!(agent.git(&["status", "--porcelain"]), "");
-        let report = agent.verify(&[]);
-        let paths: Vec<_> = report["findings"]
-            .as_array()
-            .expect("findings")
-            .iter()
-            .map(|finding| finding["path"].as_str().expect("a path").to_owned())
-            .collect();
-        for path in ["deep/stolen.txt", "stolen.txt"] {
-            assert!(paths.contains(&path.to_owned()), "{paths:?}");
-        }
-    };
-    hide(&|a| a.write(".gitignore", "*\n"));
-    hide(&|a| {
-        let common = a.git(&["rev-parse", "--path-format=absolute", "--git-common-dir"]);
-        let exclude = format!("{common}/info/exclude");
-        let text = fs::read_to_string(&exclude).expect("info/exclude");
-        fs::write(&exclude, format!("{text}stolen.txt\n")).expect("write");
-    });
-    hide(&|a| {
-        let file = a.repo.path().with_file_name("excludes");
-        fs::write(&file, "stolen.txt\n").expect("write");
-        let file = file.to_str().expect("UTF-8").to_owned();
-        a.git(&["config", "core.excludesFile", &file]);
-    });
-}
-
-#[test]
 fn rules_of_the_base_still_hide_what_they_hid() {
     let repo = TestRepo::with_commit();
     repo.write(".gitignore", "*.log\n/build/\n");

@@ -10,7 +10,7 @@ use git_agent::git::landing::linked_at;
 use git_agent::git::uncommitted::{Source, Uncommitted, snapshot, snapshot_by_git};
 use proptest::prelude::*;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 /// What else can happen to a worktree, as the shell does it.
@@ -39,6 +39,17 @@ const MORE_DEEDS: &[&str] = &[
     "mkdir -p .agent/deep && git init -q .agent/deep",
     "git config core.ignoreCase true; mv src/lib.rs src/LIB.rs",
     "git update-index --add --cacheinfo 100644,1111111111111111111111111111111111111111,lost",
+    "mkdir -p cache/v && echo '*' > cache/.gitignore && echo x > cache/v/x && echo x > src/new",
+    "mkdir -p lib/venv/bin && echo '*' > lib/venv/.gitignore && echo x > lib/venv/bin/python && echo x > lib/new.c",
+    "echo '*' > src/.gitignore; echo x > src/new; echo x >> src/lib.rs; rm src/bin/tool.rs",
+    "echo 'lib/' > .gitignore; echo x > lib/new.c; echo x >> lib/one.c; rm lib/two.c; chmod +x lib/deep/three.c",
+    "rm .gitignore lib/.gitignore; mkdir -p build && echo x > build/out; echo x > a.log; echo x > lib/x.o",
+    "echo '*' > .gitignore; echo x > forced; git add -f forced; echo x > new",
+    "echo '!/.agent/' > .gitignore; mkdir -p build && echo x > build/out",
+    "echo /out/ >> .gitignore; mkdir -p out/deep; echo x > out/forced; git add -f out/forced; echo x > out/deep/new; echo x >> out/forced",
+    "echo '*.c' >> \"$(git rev-parse --git-common-dir)/info/exclude\"; echo x > lib/new.c; echo x >> lib/one.c; git rm -q --cached lib/two.c",
+    "mkdir -p new/inner && echo x > new/a && echo x > new/inner/b.log && echo 'a' > new/.gitignore",
+    "ln -s ../README.md lib/deep/.gitignore.link; rm -f src/.gitignore; ln -s ../.gitignore src/.gitignore; echo x > src/x.log",
 ];
 
 /// A linked worktree of a repository with ignore rules.
@@ -79,11 +90,10 @@ impl Scene {
         );
         Scene {
             admin: repo.path().join(".git/worktrees/linked"),
-            rules: Rules {
-                first: b"*.user\n".to_vec(),
-                tree: Oid::from_hex(&repo.git(["rev-parse", "HEAD^{tree}"])),
-                last: b"/.agent/\n".to_vec(),
-            },
+            rules: Repo::open(&repo.path())
+                .and_then(|repo| repo.ignore_rules(Path::new("/dev/null")))
+                .expect("rules")
+                .without(Some(".agent")),
             top,
             repo,
         }
@@ -93,11 +103,10 @@ impl Scene {
         self.repo.path().with_file_name(name)
     }
 
-    /// Looks, one way or the other; the copy of the index and the rules that git was given stay.
+    /// Looks, one way or the other; the copy of the index stays.
     fn look(&self, way: fn(&Source<'_>) -> Result<Uncommitted>) -> Result<Uncommitted> {
         let own = Repo::open_git_dir(&self.admin).expect("opens");
-        let (ignore, index) = (self.beside("ignore"), self.beside("copy"));
-        let _ = fs::remove_file(&ignore);
+        let index = self.beside("copy");
         let head = self.oid("HEAD");
         way(&Source {
             repo: &own,
@@ -107,8 +116,7 @@ impl Scene {
             staged: !self.staged().is_some_and(|names| names.is_empty()),
             sparse: false,
             rules: &self.rules,
-            besides: Some(".agent"),
-            ignore: &ignore,
+            names_ignored: true,
             index: &index,
         })
     }
@@ -157,13 +165,27 @@ impl Scene {
         git_in(&self.top, words.split(' '))
     }
 
-    /// The tree of `git add -A` on a copy of the index; `None` where git's own rules differ from ours.
+    /// The tree of `git add -A`, the bundle aside, on a copy of the index.
     fn added(&self) -> Option<Oid> {
-        let unchanged = "git diff --quiet HEAD -- '*.gitignore' && cp -p \"$I\" ../added && export GIT_INDEX_FILE=$PWD/../added && \
+        let add = "cp -p \"$I\" ../added && export GIT_INDEX_FILE=$PWD/../added && \
             git ls-files -z | git update-index -z --no-assume-unchanged --stdin && \
             git ls-files -z | git update-index -z --no-skip-worktree --stdin && \
-            git add -A && git write-tree";
-        self.tree_by(unchanged)
+            git add -A -- . ':!/.agent/' && git write-tree";
+        self.tree_by(add)
+    }
+
+    /// What `git status` says is ignored, the bundle aside.
+    fn ignored(&self) -> Vec<Vec<u8>> {
+        let words = ["status", "--porcelain", "-z", "--ignored=traditional"];
+        let output = git_output(&self.top, words);
+        let records = output.stdout.split(|&byte| byte == 0);
+        let mut ignored: Vec<_> = records
+            .filter_map(|record| record.strip_prefix(b"!! "))
+            .filter(|path| *path != b".agent/")
+            .map(<[u8]>::to_vec)
+            .collect();
+        ignored.sort_unstable();
+        ignored
     }
 
     /// Both ways find the same, and it is what `git add` would make of it.
@@ -175,6 +197,7 @@ impl Scene {
         {
             let tree = found.tree.unwrap_or(self.oid("HEAD^{tree}"));
             assert_eq!(tree, added, "git add after {after}");
+            assert_eq!(found.ignored, self.ignored(), "git status after {after}");
         }
     }
 
@@ -192,6 +215,7 @@ impl Scene {
                 assert_eq!(tree(&quick), tree(&slow), "{after}");
                 assert_eq!(quick.unmerged, slow.unmerged, "{after}");
                 assert_eq!(quick.nested, slow.nested, "{after}");
+                assert_eq!(quick.ignored, slow.ignored, "{after}");
             }
             (quick, slow) => {
                 assert_eq!(quick.is_err(), slow.is_err(), "{after}: {quick:?} {slow:?}")
@@ -218,18 +242,7 @@ fn a_clean_worktree_needs_no_git() {
     let scene = Scene::new();
     let before = fs::read(scene.admin.join("index")).expect("an index");
     assert_eq!(scene.look(snapshot).expect("looked at").tree, None);
-    assert!(!scene.beside("ignore").exists(), "git was given rules");
     assert_eq!(fs::read(scene.beside("copy")).expect("a copy"), before);
-}
-
-#[test]
-fn git_is_given_the_rules_about_what_is_new_and_no_others() {
-    let scene = Scene::new();
-    does(&scene.top, "echo x > lib/new.c; touch src/lib.rs");
-    let found = scene.look(snapshot).expect("looked at");
-    assert_eq!(found.tree, scene.added());
-    let given = fs::read_to_string(scene.beside("ignore")).expect("rules");
-    assert_eq!(given, "*.user\n*.log\n/build/\n/lib/**/*.o\n/.agent/\n");
 }
 
 #[test]

@@ -89,6 +89,11 @@ impl VerifyReport {
                 " onto {base}: {landing}, {ahead} ahead, {behind} behind"
             ));
         }
+        match self.ignored_paths {
+            None | Some(0) => {}
+            Some(1) => facts.push_str(", 1 ignored path"),
+            Some(count) => facts.push_str(&format!(", {count} ignored paths")),
+        }
         facts
     }
 }

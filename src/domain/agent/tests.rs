@@ -42,7 +42,6 @@ fn what(word: &str) -> What {
         "spawned" => What::Spawned(Spawned {
             policy: OTHER,
             spec_sha: "00".into(),
-            excludes: Vec::new(),
         }),
         "started" => What::Started(Started {
             command: text(),

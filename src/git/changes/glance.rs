@@ -17,6 +17,7 @@ use super::walk::{Suspects, Walk};
 use super::worktree_changes;
 use crate::domain::change::{Change, ChangeKind};
 use crate::error::Result;
+use crate::git::ignore::Rules;
 use crate::git::worktree::belongs_to;
 use crate::git::{Repo, command};
 use std::path::Path;
@@ -34,12 +35,12 @@ pub struct Glance<'a> {
     pub top: &'a Path,
     /// Its admin directory.
     pub admin_dir: &'a Path,
-    /// A directory at its top that is nobody's work.
-    pub besides: Option<&'a str>,
+    /// What decides which untracked files count.
+    pub rules: &'a Rules,
 }
 
 /// Everything staged, modified or untracked, ordered by path, as [`worktree_changes`] gives it but for what
-/// is untracked in [`Glance::besides`]. The file system monitor is not asked: it would be started for each worktree.
+/// [`Glance::rules`] leave out. The file system monitor is not asked: it would be started for each worktree.
 ///
 /// # Errors
 /// `git-missing`, `git-failed`.
@@ -50,10 +51,11 @@ pub fn glance(glance: &Glance<'_>) -> Result<Vec<Change>> {
     }
     let mut git = command::git(glance.top);
     git.args(["-c", "core.fsmonitor=false"]);
+    glance.rules.configure(&mut git);
     let mut changes = status(glance.top, git, &paths.unwrap_or_default())?;
-    if let Some(besides) = glance.besides {
+    if let Some(never) = glance.rules.never() {
         changes.retain(|change| {
-            change.kind != ChangeKind::Untracked || !is_below(&change.path, besides.as_bytes())
+            change.kind != ChangeKind::Untracked || !is_below(&change.path, never.as_bytes())
         });
     }
     Ok(changes)
@@ -86,7 +88,7 @@ fn suspects(glance: &Glance<'_>) -> Result<Option<Vec<Vec<u8>>>> {
     let walk = Walk {
         top: glance.top,
         written: &written,
-        besides: glance.besides,
+        besides: glance.rules.never(),
         threads: THREADS,
     };
     let Some(Suspects {

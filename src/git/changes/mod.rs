@@ -16,8 +16,8 @@
 //! Index and commits go through one walk, `compare`, that skips equal subtrees and takes several
 //! parents: a path counts as changed when it differs from all of them, so that a merge is not blamed
 //! for what it merged. Deliberately absent: rename detection (both sides of a rename count), and
-//! everything that an index can hide from `git status` (assume-unchanged, ignore rules added since
-//! spawn), which is for `verify` to see through.
+//! everything that an index can hide from `git status` (assume-unchanged, skip-worktree), which is for `verify`
+//! to see through.
 
 mod cached_trees;
 mod compare;

@@ -3,9 +3,8 @@
 use crate::error::{Code, Error, Result};
 use crate::git::changes::Index;
 use crate::git::command;
-use crate::git::uncommitted::{Source, git, write_rules};
+use crate::git::uncommitted::{Source, git, ignored};
 use std::collections::{BTreeSet, HashSet};
-use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -17,7 +16,7 @@ use walkdir::WalkDir;
 pub struct Beside {
     /// Those that are neither in the index copy nor ignored nor in the bundle.
     pub missed: Vec<PathBuf>,
-    /// What is ignored, the bundle aside: sorted, a whole directory by its own name with a slash at the end.
+    /// What is ignored, as [`ignored`] names it.
     pub ignored: Vec<Vec<u8>>,
 }
 
@@ -25,7 +24,7 @@ pub struct Beside {
 /// `source.index`, and beside `bundle`. No ignored directory is entered once it is known to be one.
 ///
 /// # Errors
-/// `git-failed`; `io` for a directory that cannot be listed; `repo-corrupt` when a tree of the base is missing.
+/// `git-failed`; `io` for a directory that cannot be listed.
 pub fn beside(source: &Source<'_>, bundle: Option<&Path>) -> Result<Beside> {
     let kept = match fs::read(source.index).ok().and_then(Index::parse) {
         Some(index) if !index.is_flagged => index.paths().map(<[u8]>::to_vec).collect(),
@@ -36,7 +35,7 @@ pub fn beside(source: &Source<'_>, bundle: Option<&Path>) -> Result<Beside> {
         }
     };
     // Asked for when the first file turns up that is not kept: a whole tour of the worktree.
-    let mut ignored: Option<BTreeSet<Vec<u8>>> = None;
+    let mut left_out: Option<BTreeSet<Vec<u8>>> = None;
     let mut missed = Vec::new();
     let mut walk = WalkDir::new(source.worktree).min_depth(1).into_iter();
     while let Some(entry) = walk.next() {
@@ -52,57 +51,32 @@ pub fn beside(source: &Source<'_>, bundle: Option<&Path>) -> Result<Beside> {
                 walk.skip_current_dir();
             }
         } else if kind.is_dir() {
-            if ignored.as_ref().is_some_and(|paths| paths.contains(bytes)) {
+            if { left_out.as_ref() }.is_some_and(|paths| has_directory(paths, bytes)) {
                 walk.skip_current_dir();
             }
         } else if (kind.is_file() || kind.is_symlink()) && !kept.contains(bytes) {
-            let ignored = match &ignored {
+            let left_out = match &left_out {
                 Some(known) => known,
-                None => &*ignored.insert(ignored_paths(source)?),
+                None => &*left_out.insert(ignored(source)?.into_iter().collect()),
             };
-            if inside
-                .ancestors()
-                .skip(1)
-                .any(|above| ignored.contains(above.as_os_str().as_bytes()))
-            {
-                // Its directory was entered before anybody knew.
+            let mut above = inside.ancestors().skip(1);
+            if above.any(|above| has_directory(left_out, above.as_os_str().as_bytes())) {
+                // Its directory was entered before anything was known.
                 walk.skip_current_dir();
-            } else if !ignored.contains(bytes) {
+            } else if !left_out.contains(bytes) {
                 missed.push(path.to_owned());
             }
         }
     }
-    let ignored = ignored.unwrap_or_default().into_iter();
     Ok(Beside {
         missed,
-        ignored: ignored
-            .filter(|path| source.besides.map(str::as_bytes) != Some(path))
-            .map(|path| with_slash(source.worktree, path))
-            .collect(),
+        ignored: left_out.unwrap_or_default().into_iter().collect(),
     })
 }
 
-/// The name as git writes it: a directory's with a slash at the end.
-fn with_slash(worktree: &Path, mut path: Vec<u8>) -> Vec<u8> {
-    let metadata = fs::symlink_metadata(worktree.join(OsStr::from_bytes(&path)));
-    if metadata.is_ok_and(|metadata| metadata.is_dir()) {
-        path.push(b'/');
-    }
-    path
-}
-
-/// What git ignores in the worktree, whole directories by their own name.
-fn ignored_paths(source: &Source<'_>) -> Result<BTreeSet<Vec<u8>>> {
-    write_rules(source, None)?;
-    let mut command = git(source);
-    command
-        .args(["ls-files", "-z", "--others", "--ignored", "--directory"])
-        .arg("--exclude-from")
-        .arg(source.ignore);
-    let ignored = listed(command)?.into_iter();
-    Ok(ignored
-        .map(|path| path.strip_suffix(b"/").map(<[u8]>::to_vec).unwrap_or(path))
-        .collect())
+/// Whether a directory is among paths that name directories with a slash at the end.
+fn has_directory(paths: &BTreeSet<Vec<u8>>, directory: &[u8]) -> bool {
+    paths.contains([directory, b"/"].concat().as_slice())
 }
 
 fn listed(command: Command) -> Result<HashSet<Vec<u8>>> {

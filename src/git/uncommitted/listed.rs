@@ -1,14 +1,14 @@
 //! What git lists when it looks at everything.
 
 use super::update::is_beyond_symlink;
-use super::{Source, git, write_rules};
+use super::{Source, git};
 use crate::error::Result;
-use crate::git::command;
+use crate::git::command::{self, Running};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::process::Output;
+use std::process::{Command, Output};
 
 /// What git lists, by what has to be done about it.
 #[derive(Default)]
@@ -25,6 +25,8 @@ pub(super) struct Listed {
     pub(super) nested: Vec<Vec<u8>>,
     /// Directories that git could not look into.
     pub(super) unreadable: Vec<Vec<u8>>,
+    /// What is ignored, where that is asked for, as [`ignored`] names it.
+    pub(super) ignored: Vec<Vec<u8>>,
 }
 
 impl Listed {
@@ -50,7 +52,8 @@ impl Listed {
         self.unmerged.dedup();
     }
 
-    /// Adds what is neither tracked nor ignored, in these places or everywhere.
+    /// Adds what is neither tracked nor ignored, in these places or everywhere, and names what is ignored there if
+    /// that is asked for.
     ///
     /// # Errors
     /// As [`list`].
@@ -59,7 +62,12 @@ impl Listed {
         source: &Source<'_>,
         names: Option<&[Vec<u8>]>,
     ) -> Result<()> {
+        // The two tours go on side by side.
+        let asked = source.names_ignored.then(|| ask_ignored(source, names));
         let output = untracked(source, names)?;
+        if let Some(asked) = asked {
+            self.ignored = collapsed(source, &asked?.successful()?);
+        }
         self.read(source, &output.stdout);
         // Git passes over such a directory and says so beside its answer.
         let lines = output.stderr.split(|&byte| byte == b'\n');
@@ -78,7 +86,7 @@ impl Listed {
 /// Two children at once: one looks at every file that is tracked, the other at every directory.
 ///
 /// # Errors
-/// `git-missing`, `git-failed`; those of [`write_rules`].
+/// `git-missing`, `git-failed`.
 pub(super) fn list(source: &Source<'_>) -> Result<Listed> {
     let mut tracked = git(source);
     tracked.args([
@@ -108,25 +116,62 @@ pub(super) fn list(source: &Source<'_>) -> Result<Listed> {
     Ok(listed)
 }
 
+/// What is ignored in the worktree beside its bundle, as `git status --ignored` names it: sorted, and a directory in
+/// which nothing else is by its own name alone, with a slash at the end.
+///
+/// # Errors
+/// `git-missing`, `git-failed`.
+pub fn ignored(source: &Source<'_>) -> Result<Vec<Vec<u8>>> {
+    if !source.rules.leave_out() {
+        return Ok(Vec::new());
+    }
+    let output = ask_ignored(source, None)?.successful()?;
+    Ok(collapsed(source, &output))
+}
+
+fn ask_ignored(source: &Source<'_>, names: Option<&[Vec<u8>]>) -> Result<Running> {
+    let mut command = ls_files(source);
+    command.args(["--ignored", "--directory"]);
+    command::start(within(command, names))
+}
+
+fn collapsed(source: &Source<'_>, output: &[u8]) -> Vec<Vec<u8>> {
+    let besides = source.rules.never().map(|name| format!("{name}/"));
+    let mut paths: Vec<&[u8]> = command::names(output).collect();
+    paths.retain(|path| besides.as_ref().is_none_or(|name| name.as_bytes() != *path));
+    paths.sort_unstable();
+    // Git names what is in a directory as well where a rule inside it hides it.
+    paths.dedup_by(|path, above| above.ends_with(b"/") && path.starts_with(above));
+    paths.into_iter().map(<[u8]>::to_vec).collect()
+}
+
 fn untracked(source: &Source<'_>, names: Option<&[Vec<u8>]>) -> Result<Output> {
-    write_rules(source, names)?;
-    let mut command = git(source);
-    command
-        .env("GIT_LITERAL_PATHSPECS", "1")
-        .args(["ls-files", "-z", "-v", "--others", "--exclude-from"])
-        .arg(source.ignore)
-        .arg("--")
-        .args(
-            names
-                .into_iter()
-                .flatten()
-                .map(|name| OsStr::from_bytes(name)),
-        );
+    let mut command = ls_files(source);
+    command.arg("-v");
+    let mut command = within(command, names);
     let output = command::finish(&mut command)?;
     match output.status.success() {
         true => Ok(output),
         false => Err(command::refused(&command, &output)),
     }
+}
+
+/// A `git ls-files` that names untracked files.
+fn ls_files(source: &Source<'_>) -> Command {
+    let mut command = git(source);
+    command.env("GIT_LITERAL_PATHSPECS", "1");
+    command.args(["ls-files", "-z", "--others"]);
+    source.rules.apply(&mut command);
+    command
+}
+
+/// The same in these places alone.
+fn within(mut command: Command, names: Option<&[Vec<u8>]>) -> Command {
+    let names = names.into_iter().flatten();
+    command
+        .arg("--")
+        .args(names.map(|name| OsStr::from_bytes(name)));
+    command
 }
 
 /// The directory, with a slash at its end, that a line of git's (`dir.c`) says could not be opened.

@@ -3,8 +3,8 @@
 //! A copy of the worktree's index is brought up to date by the user's git, so that filters and line ends
 //! come out as in a real commit; the worktree and its own index are not touched. What an index can
 //! hide is uncovered in the copy: assume-unchanged and skip-worktree are cleared, the file system
-//! monitor and the untracked cache are off, and untracked files are found by ignore rules that the
-//! caller gives instead of those that lie around in the worktree. No hook runs.
+//! monitor and the untracked cache are off. Untracked files count as `git add -A` would have it
+//! ([`super::ignore`]). No hook runs.
 //!
 //! A walk of our own finds what git has to look at (`walked`). Where that cannot tell, git looks at everything
 //! (`listed`); both end in the same tree.
@@ -20,6 +20,7 @@ use super::{Repo, command};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use listed::Listed;
+pub use listed::ignored;
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::Command;
@@ -56,10 +57,8 @@ pub struct Source<'a> {
     pub sparse: bool,
     /// What decides which untracked files count.
     pub rules: &'a Rules,
-    /// A directory that the rules ignore, as the strongest of them.
-    pub besides: Option<&'a str>,
-    /// Where the rules go for git to read, when it has to be asked; the caller removes it.
-    pub ignore: &'a Path,
+    /// Whether the ignored files are named.
+    pub names_ignored: bool,
     /// Where the copy of the index goes; the caller removes it.
     pub index: &'a Path,
 }
@@ -77,6 +76,8 @@ pub struct Uncommitted {
     pub submodules: Vec<Vec<u8>>,
     /// Directories that could not be read, and so hide whatever is in them.
     pub unreadable: Vec<Vec<u8>>,
+    /// What is ignored, as [`ignored`] names it, where [`Source::names_ignored`] asks for it.
+    pub ignored: Vec<Vec<u8>>,
 }
 
 /// Writes the tree of a worktree to the repository.
@@ -112,6 +113,7 @@ fn finish(source: &Source<'_>, Look { listed, staged }: Look) -> Result<Uncommit
         unmerged: listed.unmerged,
         nested: listed.nested,
         unreadable: listed.unreadable,
+        ignored: listed.ignored,
     })
 }
 
@@ -228,15 +230,6 @@ fn write_tree(source: &Source<'_>) -> Result<Oid> {
         .ok_or_else(|| Error::new(Code::GitFailed, "git write-tree named no tree"))
 }
 
-/// Writes the rules that decide about some names and what is below them, or all of them, to `source.ignore`.
-///
-/// # Errors
-/// `repo-corrupt` when a tree or blob of the base is missing; `io`, `disk-full`.
-pub(super) fn write_rules(source: &Source<'_>, names: Option<&[Vec<u8>]>) -> Result<()> {
-    let text = source.repo.ignore_rules(source.rules, names)?;
-    fs::write(source.ignore, text).at("could not write", source.ignore)
-}
-
 /// A `git` on that worktree and the copy of its index.
 pub(super) fn git(source: &Source<'_>) -> Command {
     let mut command = command::git(source.worktree);
@@ -249,5 +242,6 @@ pub(super) fn git(source: &Source<'_>) -> Command {
     for setting in SETTINGS {
         command.args(["-c", setting]);
     }
+    source.rules.configure(&mut command);
     command
 }

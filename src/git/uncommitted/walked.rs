@@ -19,7 +19,7 @@ const OTHER_NAMES: [&str; 2] = ["core.ignoreCase", "core.precomposeUnicode"];
 /// What differs from the copy of the index, or may; `None` when only git can tell.
 ///
 /// # Errors
-/// `git-missing`, `git-failed`; `repo-corrupt`, `io`, `disk-full`.
+/// `git-missing`, `git-failed`.
 pub(super) fn list(source: &Source<'_>, written: &Written) -> Result<Option<Listed>> {
     for setting in OTHER_NAMES {
         if source.repo.config_bool(setting)? == Some(true) {
@@ -29,7 +29,7 @@ pub(super) fn list(source: &Source<'_>, written: &Written) -> Result<Option<List
     let walk = Walk {
         top: source.worktree,
         written,
-        besides: source.besides.filter(|name| is_plain(name)),
+        besides: source.rules.never(),
         threads: thread::available_parallelism()
             .map_or(1, usize::from)
             .min(MOST_THREADS),
@@ -57,10 +57,4 @@ pub(super) fn list(source: &Source<'_>, written: &Written) -> Result<Option<List
         listed.read_untracked(source, Some(&unknown))?;
     }
     Ok(Some(listed))
-}
-
-/// Whether an ignore rule with this name means this name alone.
-fn is_plain(name: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
-    name.chars().all(plain)
 }

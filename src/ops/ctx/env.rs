@@ -34,6 +34,8 @@ pub struct Env {
     pub search: Vec<PathBuf>,
     /// The words that this program was called with, to call it in the same way again.
     pub words: Vec<OsString>,
+    /// `XDG_CONFIG_HOME`, where it is set.
+    pub config: Option<PathBuf>,
     /// `XDG_DATA_HOME`, where it is set.
     pub data: Option<PathBuf>,
     /// `XDG_DATA_DIRS`: where the system's data is; empty when it is not set.
@@ -85,6 +87,7 @@ impl Env {
                 .unwrap_or(0),
             words: std::env::args_os().skip(1).collect(),
             search: paths("PATH"),
+            config: path("XDG_CONFIG_HOME").filter(|path| !path.as_os_str().is_empty()),
             data: path("XDG_DATA_HOME").filter(|path| path.is_absolute()),
             data_dirs: paths("XDG_DATA_DIRS")
                 .into_iter()
@@ -98,6 +101,13 @@ impl Env {
     pub fn data_home(&self) -> Option<PathBuf> {
         let home = || self.home.as_ref().map(|home| home.join(".local/share"));
         self.data.clone().or_else(home)
+    }
+
+    /// Where git finds the user's ignore rules while no setting names another file.
+    pub fn default_excludes(&self) -> PathBuf {
+        let home = || self.home.as_ref().map(|home| home.join(".config"));
+        let config = self.config.clone().or_else(home);
+        config.map_or_else(|| "/dev/null".into(), |config| config.join("git/ignore"))
     }
 
     /// This program's own file, to start it again.

@@ -20,7 +20,7 @@
 //! exist; only a process that stands inside or holds a file open still could write, and of those, ours
 //! hold `live.lock` and are refused. A file that git does not see at all is found by walking the disk
 //! ([`crate::git::salvage::beside`]) and is a refusal. Line ends and filters are stored as committing
-//! would; ignored files, by the rules of the spawn, are kept with `--with-ignored`
+//! would; files that git ignores are kept with `--with-ignored`
 //! alone, and named in the report otherwise.
 //!
 //! A kill between two steps leaves a worktree under one of its two names, or an admin directory without

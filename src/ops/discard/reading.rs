@@ -9,7 +9,6 @@ use crate::git::Repo;
 use crate::git::ignore::Rules;
 use crate::git::uncommitted::Source;
 use crate::ops::Ctx;
-use crate::ops::verify::ignore_rules;
 use crate::store::{fsx, layout, policy};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +19,6 @@ pub(super) struct Reading {
     rules: Rules,
     bundle_dir: Option<String>,
     sparse: bool,
-    ignore: PathBuf,
     index: PathBuf,
     /// Stands in for files that are gone.
     empty: PathBuf,
@@ -35,10 +33,10 @@ impl Reading {
         options: DiscardOptions,
     ) -> Result<Reading> {
         let bundle_dir = bundle_dir(ctx, agent)?;
-        let rules = match options.with_ignored {
-            true => Rules::all_but(bundle_dir.as_deref()),
-            false => ignore_rules(&ctx.repo, agent, bundle_dir.as_deref())?,
-        };
+        let mut rules = ctx.ignore_rules()?.without(bundle_dir.as_deref());
+        if options.with_ignored {
+            rules = rules.with_ignored();
+        }
         let settings = Repo::open_git_dir(&place.admin_dir)?;
         let scratch = layout::tmp_dir(ctx.repo.common_dir());
         let scratch = Scratch(fsx::unique_name(&scratch.join("salvage")));
@@ -46,7 +44,6 @@ impl Reading {
         fs::create_dir_all(&empty).at("could not make", &empty)?;
         Ok(Reading {
             sparse: settings.config_bool("core.sparseCheckout")? == Some(true),
-            ignore: scratch.0.join("ignore"),
             index: scratch.0.join("index"),
             settings,
             rules,
@@ -65,8 +62,7 @@ impl Reading {
             staged: true,
             sparse: self.sparse,
             rules: &self.rules,
-            besides: self.bundle_dir.as_deref(),
-            ignore: &self.ignore,
+            names_ignored: false,
             index: &self.index,
         }
     }

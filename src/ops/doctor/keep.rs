@@ -70,19 +70,15 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
 
 /// A commit that holds what bound the agent, as far as it is still there.
 fn policy_commit(ctx: &Ctx, agent: &Agent) -> Result<Option<Oid>> {
-    let blobs = agent.policy.iter().chain(&agent.excludes).enumerate();
-    let entries: Vec<_> = blobs
-        .filter(|(_, blob)| ctx.repo.has_object(**blob))
-        .map(|(index, blob)| Entry {
-            mode: FILE,
-            name: format!("{index}").into(),
-            oid: *blob,
-        })
-        .collect();
-    if entries.is_empty() {
+    let Some(blob) = agent.policy.filter(|blob| ctx.repo.has_object(*blob)) else {
         return Ok(None);
-    }
-    let tree = ctx.repo.write_tree(entries)?;
+    };
+    let entry = Entry {
+        mode: FILE,
+        name: "policy.json".into(),
+        oid: blob,
+    };
+    let tree = ctx.repo.write_tree(vec![entry])?;
     let who = chain::identity(&ctx.repo, ctx.now());
     chain::commit(&ctx.repo, tree, &[], &who, "agent: policy").map(Some)
 }

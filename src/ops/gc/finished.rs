@@ -3,8 +3,9 @@
 use super::GcOptions;
 use crate::domain::agent::{Agent, State};
 use crate::error::Result;
-use crate::git::changes::worktree_changes;
+use crate::git::changes::{Glance, glance};
 use crate::ops::{Ctx, lookup};
+use crate::store::{layout, policy};
 
 /// Why an agent is finished, or else why it is kept.
 pub(super) fn why(
@@ -38,8 +39,16 @@ pub(super) fn why(
 
 /// Whether nothing in the worktree is uncommitted.
 fn is_clean(ctx: &Ctx, agent: &Agent) -> Result<bool> {
-    Ok(match lookup::worktree(&ctx.repo, agent) {
-        Some(worktree) if worktree.exists() => worktree_changes(&worktree)?.is_empty(),
-        _ => true,
-    })
+    let worktree = lookup::worktree(&ctx.repo, agent);
+    let Some(top) = worktree.filter(|worktree| worktree.exists()) else {
+        return Ok(true);
+    };
+    let policy = policy::if_here(&ctx.repo, agent)?;
+    let bundle_dir = policy.and_then(|policy| policy.bundle_dir);
+    let changes = glance(&Glance {
+        top: &top,
+        admin_dir: &ctx.repo.admin_dir(&layout::worktree_name(agent.id)),
+        rules: &ctx.ignore_rules()?.without(bundle_dir.as_deref()),
+    })?;
+    Ok(changes.is_empty())
 }

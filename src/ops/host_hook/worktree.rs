@@ -154,7 +154,7 @@ fn plain_worktree(ctx: &Ctx, name: &str) -> Result<PathBuf> {
 
 fn add(ctx: &Ctx, name: &str, path: &Path, branch: &str, commit: Oid) -> Result<()> {
     let repo = &ctx.repo;
-    excludes::record(repo, ctx.env.home.as_deref(), &[WORKTREE_DIR])?;
+    excludes::add(repo, &[WORKTREE_DIR])?;
     let _spawns = lock::hold(repo.common_dir(), layout::SPAWN_LOCK)?;
     repo.add_worktree(&NewWorktree {
         name,

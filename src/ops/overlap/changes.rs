@@ -4,6 +4,7 @@ use super::Scene;
 use crate::domain::change::{Change, ChangeKind};
 use crate::domain::oid::Oid;
 use crate::error::Result;
+use crate::git::changes::{Glance, glance};
 use crate::ops::{Ctx, parallel};
 use std::collections::BTreeSet;
 
@@ -27,9 +28,14 @@ pub(super) struct Changes {
 pub(super) fn gather(ctx: &Ctx, scene: &mut Scene) -> Result<()> {
     let places: Vec<_> = (0..scene.agents.len()).collect();
     let agents = &scene.agents;
-    // One `git status` each, which is nearly all of the work.
+    let rules = ctx.ignore_rules()?;
+    // Looking at the files is nearly all of the work.
     let asked = |index: &usize| match &agents[*index].place {
-        Some(place) => crate::git::changes::worktree_changes(&place.path),
+        Some(place) => glance(&Glance {
+            top: &place.path,
+            admin_dir: &place.admin_dir,
+            rules: &rules.without(agents[*index].bundle_dir()),
+        }),
         None => Ok(Vec::new()),
     };
     let uncommitted = parallel::map(&places, asked);

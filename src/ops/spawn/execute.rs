@@ -93,13 +93,8 @@ fn build(ctx: &Ctx, plan: &SpawnPlan) -> Result<Built> {
     built
         .warnings
         .extend(shown.filter(|_| plan.worktree.is_some()));
-    let excludes = excludes::record(repo, ctx.env.home.as_deref(), &hidden)?;
-    let policy = policy::write(
-        repo,
-        &files::policy(plan, &texts),
-        &excludes,
-        &plan.identities,
-    )?;
+    excludes::add(repo, &hidden)?;
+    let policy = policy::write(repo, &files::policy(plan, &texts), &plan.identities)?;
     ctx.reached("objects");
 
     let why = format!("spawn {}", plan.id);
@@ -165,7 +160,6 @@ fn build(ctx: &Ctx, plan: &SpawnPlan) -> Result<Built> {
     let spawned = What::Spawned(Spawned {
         policy: policy.blob,
         spec_sha: texts.spec_sha,
-        excludes: excludes.blobs(),
     });
     ledger.append(spawn_commit, &plan.actor, spawned, ctx.now())?;
     ctx.reached("spawned");

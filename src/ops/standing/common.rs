@@ -2,6 +2,8 @@
 
 use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
+use crate::error::Result;
+use crate::git::ignore::Rules;
 use crate::ops::check::{Fence, Scopes};
 use crate::ops::{Ctx, verify};
 use std::cell::RefCell;
@@ -13,6 +15,7 @@ pub(super) struct Common<'a> {
     /// Where the branches are that work lands on, by name.
     targets: RefCell<HashMap<String, Option<Oid>>>,
     scopes: Scopes,
+    rules: RefCell<Option<Rules>>,
 }
 
 impl<'a> Common<'a> {
@@ -21,7 +24,21 @@ impl<'a> Common<'a> {
             ctx,
             targets: RefCell::default(),
             scopes: Scopes::default(),
+            rules: RefCell::default(),
         }
+    }
+
+    /// What decides which untracked files of an agent's worktree count.
+    ///
+    /// # Errors
+    /// Those of [`Ctx::ignore_rules`].
+    pub(super) fn rules(&self, bundle_dir: Option<&str>) -> Result<Rules> {
+        let mut known = self.rules.borrow_mut();
+        let rules = match &*known {
+            Some(rules) => rules,
+            None => &*known.insert(self.ctx.ignore_rules()?),
+        };
+        Ok(rules.without(bundle_dir))
     }
 
     /// The commit that an agent's work would land on.

@@ -114,7 +114,7 @@ fn standing(common: &Common<'_>, agent: &Agent, worktree: Option<&Path>) -> Stan
         State::Merged | State::Discarded => {
             standing.verdict = Fact::Known(verdict::recorded(agent));
             if let Some(top) = worktree {
-                let changes = changes(common.ctx, agent, top, common.fence(agent, true).as_ref());
+                let changes = changes(common, agent, top, common.fence(agent, true).as_ref());
                 standing.dirty = Fact::of(changes.map(|changes| changes.len()));
             }
         }
@@ -126,12 +126,17 @@ fn standing(common: &Common<'_>, agent: &Agent, worktree: Option<&Path>) -> Stan
 }
 
 /// What the worktree holds that no commit does, the bundle aside.
-fn changes(ctx: &Ctx, agent: &Agent, top: &Path, fence: Option<&Fence<'_>>) -> Result<Vec<Change>> {
+fn changes(
+    common: &Common<'_>,
+    agent: &Agent,
+    top: &Path,
+    fence: Option<&Fence<'_>>,
+) -> Result<Vec<Change>> {
     let policy = fence.map(Fence::policy);
     glance(&Glance {
         top,
-        admin_dir: &ctx.repo.admin_dir(&layout::worktree_name(agent.id)),
-        besides: policy.and_then(|policy| policy.bundle_dir.as_deref()),
+        admin_dir: &common.ctx.repo.admin_dir(&layout::worktree_name(agent.id)),
+        rules: &common.rules(policy.and_then(|policy| policy.bundle_dir.as_deref()))?,
     })
 }
 
@@ -171,7 +176,7 @@ impl<'a> Look<'a> {
             (Some(Isolation::Shared), _) => Fact::NotApplicable,
             // It may be in another clone, so nothing can be said about it.
             (_, None) => Fact::Unknown,
-            (_, Some(top)) => Fact::of(changes(ctx, agent, top, fence.as_ref())),
+            (_, Some(top)) => Fact::of(changes(common, agent, top, fence.as_ref())),
         };
         Look {
             ctx,

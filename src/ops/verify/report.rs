@@ -40,6 +40,10 @@ pub struct VerifyReport {
     pub policy: String,
     /// How many paths are not committed yet.
     pub uncommitted: usize,
+    /// How many paths of the worktree git ignores, a directory with nothing else in it counted once: they neither
+    /// land nor are they judged. Absent where no worktree was looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ignored_paths: Option<usize>,
     /// How it would land; absent for an agent without a branch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub merge: Option<MergeReport>,
@@ -144,6 +148,7 @@ impl VerifyReport {
             bundle: case.bundle.tree.map(Oid::to_hex),
             policy: case.policy.to_hex(),
             uncommitted: ctx.repo.tree_changes(&[work.tip_tree], work.tree)?.len(),
+            ignored_paths: None,
             merge: landing.map(merge),
             commands: commands(&evidence.commands),
             findings: findings.iter().map(finding).collect(),

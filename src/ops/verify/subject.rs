@@ -101,21 +101,6 @@ impl Subject {
         })
     }
 
-    /// An agent as it stands, in a worktree that is known to be its own.
-    pub(super) fn at(ctx: &Ctx, agent: Agent, worktree: &Path) -> Result<Subject> {
-        let (base_ref, base) = base_of(ctx, &agent, None)?;
-        Ok(Subject {
-            tip: tip_of(ctx, &agent)?,
-            base_ref,
-            base,
-            worktree: Some(Place {
-                admin_dir: ctx.repo.admin_dir(&layout::worktree_name(agent.id)),
-                path: worktree.to_owned(),
-            }),
-            agent,
-        })
-    }
-
     /// Whether there is a branch to land.
     pub(super) fn has_branch(&self) -> bool {
         self.agent.isolation != Some(Isolation::Shared)

@@ -1,13 +1,11 @@
 //! What nobody has committed, as the tree that committing it would make.
 
 use super::subject::{Place, tip_of};
-use crate::domain::agent::Agent;
 use crate::domain::change::{Change, ChangeKind};
 use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
 use crate::git::changes::Staging;
-use crate::git::ignore::Rules;
 use crate::git::uncommitted::{self, Uncommitted};
 use crate::ops::Ctx;
 use crate::ops::check::Fence;
@@ -25,18 +23,13 @@ impl Drop for Temporary {
 }
 
 /// What committing everything in an agent's worktree on top of `tip` would make, as `verify` judges it.
-pub(in crate::ops) fn uncommitted(
+fn uncommitted(
     ctx: &Ctx,
-    agent: &Agent,
     tip: Oid,
     place: &Place,
     bundle_dir: Option<&str>,
 ) -> Result<Uncommitted> {
-    place.undisturbed(|| {
-        let own = Repo::open_git_dir(&place.admin_dir)?;
-        let staged = own.staged_changes(&Staging::default())?;
-        snapshot(ctx, agent, tip, place, bundle_dir, &own, &staged)
-    })
+    place.undisturbed(|| Ok(snapshot(ctx, tip, place, bundle_dir, false)?.1))
 }
 
 /// The tree of that; `None` when there is nothing to commit.
@@ -45,12 +38,11 @@ pub(in crate::ops) fn uncommitted(
 /// As [`uncommitted`].
 pub(in crate::ops) fn uncommitted_tree(
     ctx: &Ctx,
-    agent: &Agent,
     tip: Oid,
     place: &Place,
     bundle_dir: Option<&str>,
 ) -> Result<Option<Oid>> {
-    Ok(uncommitted(ctx, agent, tip, place, bundle_dir)?.tree)
+    Ok(uncommitted(ctx, tip, place, bundle_dir)?.tree)
 }
 
 /// What `commit` would find changed in an agent's worktree that has nothing staged, and the tree that holds it.
@@ -68,7 +60,7 @@ pub(in crate::ops) fn work_to_commit(
     };
     let tip = tip_of(ctx, agent)?;
     let before = ctx.repo.read_commit(tip)?.tree;
-    let found = uncommitted(ctx, agent, tip, &place, bundle)?;
+    let found = uncommitted(ctx, tip, &place, bundle)?;
     let tree = found.tree.unwrap_or(before);
     let mut changes = ctx.repo.tree_changes(&[before], tree)?;
     let nested = [found.nested, found.unreadable].concat().into_iter();
@@ -98,63 +90,45 @@ pub(in crate::ops) fn tree_with(
         tip,
         staged: true,
         sparse: false,
-        rules: &Rules::default(),
-        besides: None,
-        ignore: Path::new(""),
+        rules: &ctx.ignore_rules()?,
+        names_ignored: false,
         index: &index.0,
     };
     uncommitted::tree_with(&source, paths)
 }
 
+/// What is staged, and what committing everything on top of `tip` would make; with `names_ignored`, what would be
+/// left out of that because it is ignored.
+///
+/// # Errors
+/// Those of git and the file system.
 pub(super) fn snapshot(
     ctx: &Ctx,
-    agent: &Agent,
     tip: Oid,
     place: &Place,
     bundle_dir: Option<&str>,
-    own: &Repo,
-    staged: &[Change],
-) -> Result<Uncommitted> {
+    names_ignored: bool,
+) -> Result<(Vec<Change>, Uncommitted)> {
+    let own = Repo::open_git_dir(&place.admin_dir)?;
+    let staged = own.staged_changes(&Staging::default())?;
     // A fenced agent that checks its own work may write no other directory of git's.
-    let scratch = match ctx.env.fenced {
-        true => place.admin_dir.clone(),
-        false => layout::tmp_dir(ctx.repo.common_dir()),
+    let scratch = if ctx.env.fenced {
+        place.admin_dir.clone()
+    } else {
+        layout::tmp_dir(ctx.repo.common_dir())
     };
     fs::create_dir_all(&scratch).at("could not make", &scratch)?;
-    let ignore = Temporary(fsx::unique_name(&scratch.join("ignore")));
     let index = Temporary(fsx::unique_name(&scratch.join("index")));
-    let rules = ignore_rules(&ctx.repo, agent, bundle_dir)?;
-    uncommitted::snapshot(&uncommitted::Source {
-        repo: own,
+    let found = uncommitted::snapshot(&uncommitted::Source {
+        repo: &own,
         worktree: &place.path,
         admin_dir: &place.admin_dir,
         tip,
         staged: !staged.is_empty(),
         sparse: own.config_bool("core.sparseCheckout")? == Some(true),
-        rules: &rules,
-        besides: bundle_dir,
-        ignore: &ignore.0,
+        rules: &ctx.ignore_rules()?.without(bundle_dir),
+        names_ignored,
         index: &index.0,
-    })
-}
-
-/// The ignore rules as they were at spawn, the weakest first: what the `spawned` event names (the
-/// repository's `info/exclude`, then the user's), the base's own files, and the bundle, which nothing
-/// may bring back.
-pub(in crate::ops) fn ignore_rules(
-    repo: &Repo,
-    agent: &Agent,
-    bundle_dir: Option<&str>,
-) -> Result<Rules> {
-    let mut first = Vec::new();
-    for blob in agent.excludes.iter().rev() {
-        first.extend(repo.read_blob(*blob)?);
-        first.push(b'\n');
-    }
-    Ok(Rules {
-        first,
-        // Not kept from one time to the next: a file that holds rules could be made to hide a file.
-        tree: Some(repo.read_commit(agent.spawn_commit)?.tree),
-        ..Rules::all_but(bundle_dir)
-    })
+    })?;
+    Ok((staged, found))
 }

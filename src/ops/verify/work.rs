@@ -1,18 +1,18 @@
 //! The agent's work as trees: what its tip holds, and what committing the rest would make of it.
 
-use super::subject::{Place, Subject};
-use super::uncommitted::snapshot;
+use super::subject::{Place, Subject, tip_of};
+use super::uncommitted::{snapshot, uncommitted_tree};
 use crate::domain::agent::Agent;
 use crate::domain::change::Change;
 use crate::domain::evidence::WorktreeFacts;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
-use crate::git::changes::Staging;
 use crate::git::objects::{Identity, NewCommit};
 use crate::git::uncommitted::Uncommitted;
 use crate::git::worktree::belongs_to;
 use crate::ops::{Ctx, hooks};
+use crate::store::layout;
 use crate::wire::policy::Policy;
 use std::fs;
 use std::path::Path;
@@ -35,6 +35,8 @@ pub(super) struct Work {
     pub staged: Vec<Change>,
     /// What committing everything would make; the tip's tree when there is nothing to commit.
     pub tree: Oid,
+    /// How many paths of the worktree are left out of that because they are ignored.
+    pub ignored: Option<usize>,
     /// The state of the worktree.
     pub worktree: Option<WorktreeFacts>,
 }
@@ -47,18 +49,18 @@ impl Work {
                 tip_tree,
                 staged: Vec::new(),
                 tree: tip_tree,
+                ignored: None,
                 worktree: None,
             });
         };
-        let (agent, inside) = (&subject.agent, policy.bundle_dir.as_deref());
+        let bundle = policy.bundle_dir.as_deref();
         place.undisturbed(|| {
-            let own = Repo::open_git_dir(&place.admin_dir)?;
-            let staged = own.staged_changes(&Staging::default())?;
-            let uncommitted = snapshot(ctx, agent, subject.tip, place, inside, &own, &staged)?;
+            let (staged, uncommitted) = snapshot(ctx, subject.tip, place, bundle, true)?;
             Ok(Work {
                 tip_tree,
                 staged,
                 tree: uncommitted.tree.unwrap_or(tip_tree),
+                ignored: Some(uncommitted.ignored.len()),
                 worktree: Some(facts(ctx, subject, place, uncommitted)?),
             })
         })
@@ -80,8 +82,15 @@ pub(in crate::ops) fn tree_to_judge(
     worktree: &Path,
     policy: &Policy,
 ) -> Result<Oid> {
-    let subject = Subject::at(ctx, agent.clone(), worktree)?;
-    Ok(Work::gather(ctx, &subject, policy)?.tree)
+    let tip = tip_of(ctx, agent)?;
+    let place = Place {
+        admin_dir: ctx.repo.admin_dir(&layout::worktree_name(agent.id)),
+        path: worktree.to_owned(),
+    };
+    match uncommitted_tree(ctx, tip, &place, policy.bundle_dir.as_deref())? {
+        Some(tree) => Ok(tree),
+        None => Ok(ctx.repo.read_commit(tip)?.tree),
+    }
 }
 
 /// A commit that no ref will ever name, only to ask git about it. It is as old as its youngest parent: a
