@@ -222,6 +222,7 @@ fn fill(repo: &Repo, messages: usize) {
             parents: &parents,
             author: &who,
             committer: &who,
+            header: None,
             message: &encode(&message),
         });
         tip = Some(commit.unwrap());

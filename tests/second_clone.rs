@@ -22,7 +22,8 @@ impl Pair {
         let gone = busy();
         discarded(&gone, &[]);
         let discarded = gone.id.clone();
-        let lives = Agent::spawned_in(gone.repo, TASK);
+        // A policy in the spawn commit would come with the branch.
+        let lives = Agent::spawned_in(gone.repo, TASK).without_policy_in_spawn_commit();
         lives.write("src/two.rs", "");
         lives.commit("two");
         let here = lives.repo.path().with_file_name("here");

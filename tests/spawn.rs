@@ -562,9 +562,11 @@ fn an_id_that_begins_as_a_name_reads_is_ambiguous() {
     use git_agent::ops::ctx::Seams;
     use git_agent::ops::spawn;
     let repo = TestRepo::with_commit();
-    // Nonces, and so ids, that are known beforehand.
-    let ctx = |nonce: u8| {
-        let nonce = std::sync::Arc::new(move || Ok([nonce; 16]));
+    // Nonces, and so ids, that are known beforehand. Some ids are passed over, so each draw gives another one.
+    let ctx = |first: u8| {
+        let drawn = std::sync::atomic::AtomicU8::new(first);
+        let draw = move || Ok([drawn.fetch_add(2, std::sync::atomic::Ordering::Relaxed); 16]);
+        let nonce = std::sync::Arc::new(draw);
         let seams = Seams {
             nonce,
             ..Seams::real()

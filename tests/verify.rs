@@ -63,6 +63,13 @@ impl Agent {
         }
     }
 
+    /// The same agent as earlier versions spawned it: its spawn commit carries no policy.
+    #[must_use]
+    pub fn without_policy_in_spawn_commit(mut self) -> Agent {
+        (self.id, _) = self.repo.without_policy_in_spawn_commit(&self.id);
+        self
+    }
+
     /// Writes a file of the worktree.
     pub fn write(&self, name: &str, content: impl AsRef<[u8]>) {
         let path = self.worktree.join(name);

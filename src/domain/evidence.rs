@@ -48,6 +48,8 @@ pub struct LedgerFacts {
     pub irregular: Vec<String>,
     /// The same where it does not: two who did not know of each other settled it differently.
     pub disorder: Vec<String>,
+    /// What it says about what binds the agent that the spawn commit denies, one sentence each.
+    pub altered: Vec<String>,
     /// How many lines name a line before them that is not there.
     pub broken_links: usize,
 }

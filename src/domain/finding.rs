@@ -90,6 +90,7 @@ codes! {
     CommandsSkipped, "commands.skipped", Note, "The check commands were not run.";
     LedgerIrregular, "ledger.irregular", Error, "The agent's row does not say how the agent began, or says it twice.";
     LedgerDisorder, "ledger.disorder", Note, "The agent's row holds events in an order that cannot have happened.";
+    LedgerPolicy, "ledger.policy", Error, "The agent's row names another policy, base, role or isolation than its spawn commit.";
     LedgerChain, "ledger.chain", Error, "Lines of the agent's row were changed or removed.";
 }
 

@@ -30,6 +30,12 @@ impl AgentId {
         text
     }
 
+    /// Whether the worktree's directory, `agent-` and the first eight digits, looks like a temporary one of an agent
+    /// host. A widely used host removes directories named `agent-a` and seven hex digits, so spawn gives no such id.
+    pub fn is_swept_by_hosts(self) -> bool {
+        self.0.as_bytes()[0] >> 4 == 0xa
+    }
+
     /// All 32 hex digits without hyphens.
     pub fn hex(self) -> String {
         self.0.simple().to_string()
@@ -149,6 +155,21 @@ mod tests {
         assert_eq!(id.short(), "6a48ca7b");
         assert_eq!(AgentId::parse(&id.to_string()), Some(id));
         assert_eq!(AgentId::parse("6a48ca7b-0011-4233-8455-667788990011"), None);
+    }
+
+    #[test]
+    fn only_ids_that_begin_with_a_are_swept() {
+        for (first, is_swept) in [
+            ("a0", true),
+            ("af", true),
+            ("9f", false),
+            ("b0", false),
+            ("0a", false),
+        ] {
+            let oid = Oid::from_hex(&format!("{first}48ca7b001122334455667788990011aabbccdd"));
+            let id = AgentId::from_spawn_commit(oid.expect("hex"));
+            assert_eq!(id.is_swept_by_hosts(), is_swept, "{id}");
+        }
     }
 
     #[test]

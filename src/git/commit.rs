@@ -70,7 +70,8 @@ impl Checkout {
 
 impl Repo {
     /// Writes a commit as the user's git would for a merge of its own: signed where `commit.gpgSign` says so,
-    /// with whatever `gpg.format`, `gpg.program` and `user.signingKey` name. Touches no ref.
+    /// with whatever `gpg.format`, `gpg.program` and `user.signingKey` name. Touches no ref. A signed one gets no
+    /// header besides git's own.
     ///
     /// # Errors
     /// `commit-refused` when it cannot be signed; as [`Repo::write_commit`].

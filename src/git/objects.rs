@@ -2,7 +2,7 @@
 
 use super::repo::{failed, from_git2, to_git2, words};
 use super::swept::despite_sweeping;
-use super::{Repo, tree};
+use super::{Repo, raw_commit, tree};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 
@@ -49,6 +49,8 @@ pub struct NewCommit<'a> {
     pub author: &'a Identity,
     /// Who made the commit.
     pub committer: &'a Identity,
+    /// A header besides git's own, as name and value.
+    pub header: Option<(&'a str, &'a str)>,
     /// The message, ending in a line feed.
     pub message: &'a str,
 }
@@ -70,7 +72,11 @@ impl NewCommit<'_> {
             text.push_str(&format!("parent {parent}\n"));
         }
         text.push_str(&format!("author {}\n", self.author.stamp()));
-        text.push_str(&format!("committer {}\n\n", self.committer.stamp()));
+        text.push_str(&format!("committer {}\n", self.committer.stamp()));
+        if let Some((name, value)) = self.header {
+            text.push_str(&raw_commit::fold(name, value));
+        }
+        text.push('\n');
         text.push_str(self.message);
         text
     }
@@ -94,11 +100,15 @@ pub struct Commit {
 impl Commit {
     /// The value of the last trailer of that name, such as `Agent-Nonce`.
     pub fn trailer(&self, name: &str) -> Option<&str> {
-        self.message.lines().rev().find_map(|line| {
-            let (key, value) = line.split_once(':')?;
-            key.eq_ignore_ascii_case(name).then(|| value.trim())
-        })
+        last_trailer(&self.message, name)
     }
+}
+
+pub(super) fn last_trailer<'m>(message: &'m str, name: &str) -> Option<&'m str> {
+    message.lines().rev().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        key.eq_ignore_ascii_case(name).then(|| value.trim())
+    })
 }
 
 impl Repo {
@@ -218,7 +228,7 @@ impl Repo {
         }
     }
 
-    fn read_object(&self, oid: Oid, kind: git2::ObjectType) -> Result<Vec<u8>> {
+    pub(in crate::git) fn read_object(&self, oid: Oid, kind: git2::ObjectType) -> Result<Vec<u8>> {
         let odb = self
             .inner
             .odb()

@@ -87,6 +87,7 @@ fn write(
         parents,
         author: &who,
         committer: &who,
+        header: None,
         message: &format!("agent: salvage {what}\n\n{TRAILER}: {what}\n{whose}\nGit-Agent: 1\n"),
     })
 }

@@ -6,6 +6,7 @@
 
 use super::layout;
 use super::ledger::Ledger;
+use super::spawn_commit::NONCE;
 use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
 use crate::error::Result;
@@ -14,9 +15,6 @@ use crate::git::refs::Tip;
 
 /// How many commits are followed along first parents before history is searched as a whole.
 const FOLLOWED: usize = 256;
-
-/// The trailer of a spawn commit that a rebase keeps.
-const NONCE: &str = "Agent-Nonce";
 
 /// The local branch of an agent; [`Tip::Absent`] also where the branch of that name is another agent's.
 ///

@@ -123,6 +123,7 @@ pub fn commit(
         parents,
         author: who,
         committer: who,
+        header: None,
         message: &format!("{subject}\n\n{TRAILER}: 1\n"),
     })
 }

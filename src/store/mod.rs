@@ -29,4 +29,5 @@ pub mod repair;
 pub mod roles;
 pub mod roster;
 pub mod said;
+pub mod spawn_commit;
 pub mod trash;

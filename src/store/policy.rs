@@ -1,6 +1,11 @@
-//! The policy as objects: a blob for the ledger to name, and a commit for the keep chain to hold.
+//! The policy as objects: the spawn commit that carries it, a blob for the ledger to name, and a commit for the keep
+//! chain to hold.
+//!
+//! Where the spawn commit carries a policy, that one binds, whatever the ledger says; the ledger adds the hash of the
+//! specification. The blob binds agents of earlier versions, and those whose spawn commit is not in this clone.
 
 use super::keep;
+use super::spawn_commit::SpawnCommit;
 use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
@@ -35,6 +40,7 @@ pub fn write(repo: &Repo, policy: &Policy, who: &Identities) -> Result<StoredPol
         parents: &[],
         author: &who.author,
         committer: &who.committer,
+        header: None,
         message: "agent: policy\n\nGit-Agent: 1\n",
     })?;
     Ok(StoredPolicy { blob, commit })
@@ -58,11 +64,29 @@ pub fn load(repo: &Repo, blob: Oid) -> Result<Option<Policy>> {
 /// The policy that binds an agent; `None` for one that was never given any, or none that we can read.
 ///
 /// # Errors
-/// As [`load`].
+/// As [`load`]; `repo-corrupt` when the spawn commit cannot be read.
 pub fn of_agent(repo: &Repo, agent: &Agent) -> Result<Option<Policy>> {
-    match agent.policy {
-        Some(blob) => load(repo, blob),
-        None => Ok(None),
+    let Some(blob) = agent.policy else {
+        return Ok(None);
+    };
+    match SpawnCommit::read(repo, agent.spawn_commit)? {
+        Some(spawn) => Ok(Some(Policy {
+            spec_sha: agent.spec_sha.clone().unwrap_or_default(),
+            ..spawn.terms
+        })),
+        None => load(repo, blob),
+    }
+}
+
+/// Whether the policy that the agent's row names is this one, so far as that can be told: a blob that is not in this
+/// clone tells nothing.
+pub(super) fn is_recorded_as(repo: &Repo, agent: &Agent, terms: &Policy) -> bool {
+    let Some(blob) = agent.policy else {
+        return true;
+    };
+    match repo.read_blob(blob) {
+        Ok(bytes) => Policy::from_bytes(&bytes).is_some_and(|policy| policy.terms() == *terms),
+        Err(_) => !repo.is_at_hand(blob),
     }
 }
 

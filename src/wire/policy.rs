@@ -1,9 +1,13 @@
-//! The policy that binds an agent, as the blob that its `spawned` event names: `git-agent.policy/1`.
+//! The policy that binds an agent: `git-agent.policy/1`.
 //!
 //! It is what `verify` reads instead of anything in the agent's tree, so it holds all that decides:
-//! role, scope, checks, base and where the bundle is. It holds no task text, briefing or prompt. The spawn
-//! commit names its digest in a trailer, and the agent's id is made from that commit: whoever rewrites the
-//! ledger cannot give an agent another policy.
+//! role, scope, checks, base and where the bundle is. It holds no task text, briefing or prompt.
+//!
+//! It is written twice. The spawn commit carries it in a header, without the hash of the specification: that hash
+//! depends on the agent's id, and the id on the commit. The ledger names a blob that holds all of it. The agent's
+//! id is made from the spawn commit, so no rewrite of the ledger gives an agent another policy, and the agent's branch alone
+//! is enough to judge it. Spawn commits of earlier versions have no header; they name the digest of the policy
+//! in a trailer, or nothing.
 
 use crate::domain::glob::Glob;
 use crate::domain::hex::hex;
@@ -16,6 +20,9 @@ pub const SCHEMA: &str = "git-agent.policy/1";
 
 /// The trailer of the spawn commit that holds [`Policy::digest`].
 pub const TRAILER: &str = "Agent-Policy";
+
+/// The header of the spawn commit that holds [`Policy::header`].
+pub const HEADER: &str = "agent-policy";
 
 /// What was decided at spawn and holds until the end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,7 +55,7 @@ pub struct Policy {
     /// The bundle's directory, relative to the worktree; absent when shared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bundle_dir: Option<String>,
-    /// SHA-256 of the `spec.md` that spawn wrote, in hex.
+    /// SHA-256 of the `spec.md` that spawn wrote, in hex; empty where only the spawn commit is known.
     pub spec_sha: String,
 }
 
@@ -61,14 +68,30 @@ impl Policy {
         bytes
     }
 
-    /// `sha256:` and 64 hex digits over the policy without the specification's hash: that one depends on the
-    /// agent's id, and the id on the commit that carries this.
+    /// `sha256:` and 64 hex digits over [`Policy::terms`].
     pub fn digest(&self) -> String {
-        let terms = Policy {
+        format!("sha256:{}", hex(&Sha256::digest(self.terms().to_bytes())))
+    }
+
+    /// The policy without the hash of the specification: what is known before the agent has an id.
+    #[must_use]
+    pub fn terms(&self) -> Policy {
+        Policy {
             spec_sha: String::new(),
             ..self.clone()
-        };
-        format!("sha256:{}", hex(&Sha256::digest(terms.to_bytes())))
+        }
+    }
+
+    /// The value of the header that carries [`Policy::terms`]: one line of JSON.
+    pub fn header(&self) -> String {
+        // JSON of Unicode text is UTF-8, and line feeds inside of texts are escaped.
+        let bytes = self.terms().to_bytes();
+        String::from_utf8_lossy(&bytes).trim_end().to_owned()
+    }
+
+    /// Reads the header of a spawn commit; `None` when it holds no policy of a version we know.
+    pub fn from_header(value: &[u8]) -> Option<Policy> {
+        Policy::from_bytes(value).map(|policy| policy.terms())
     }
 
     /// Whitelist and denylist as globs.
@@ -91,7 +114,7 @@ impl Policy {
         Scope::new(&whitelist, &denylist)
     }
 
-    /// Reads the blob; `None` when it is no policy of a version we know.
+    /// Reads the blob; `None` when it holds no policy of a version we know.
     pub fn from_bytes(bytes: &[u8]) -> Option<Policy> {
         let policy: Policy = serde_json::from_slice(bytes).ok()?;
         (policy.schema == SCHEMA).then_some(policy)

@@ -245,6 +245,10 @@ fn ledger(facts: &LedgerFacts) -> Vec<Finding> {
         { facts.disorder.iter() }
             .map(|sentence| Finding::new(Code::LedgerDisorder, sentence.clone(), look)),
     );
+    findings.extend({ facts.altered.iter() }.map(|sentence| {
+        let fix = "the spawn commit binds; restore the row from a clone that has it right, or run git agent doctor";
+        Finding::new(Code::LedgerPolicy, sentence.clone(), fix)
+    }));
     if facts.broken_links > 0 {
         findings.push(Finding::new(
             Code::LedgerChain,

@@ -109,6 +109,7 @@ pub fn union_commit(repo: &Repo, ours: Oid, theirs: Oid, subject: &str) -> Resul
         parents: &parents,
         author: &who,
         committer: &who,
+        header: None,
         message: &format!("{subject}\n\nGit-Agent: 1\n"),
     })
 }

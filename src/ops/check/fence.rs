@@ -1,4 +1,4 @@
-//! An agent's fence: its policy, read from the ledger once, ready to judge.
+//! An agent's fence: its policy, read once, ready to judge.
 
 use super::place;
 use crate::domain::agent::Agent;
@@ -83,9 +83,9 @@ impl<'r> Fence<'r> {
             )
             .because(why)
         };
-        let policy = policy::load(repo, blob)?
+        let policy = policy::of_agent(repo, &agent)?
             .ok_or_else(|| broken(format!("blob {blob} is no policy of a version we know")))?;
-        // Agents of earlier versions have no such trailer.
+        // A spawn commit of an earlier version carries no policy, but names the digest of one.
         let spawn_commit = repo.read_commit(agent.spawn_commit)?;
         if let Some(named) = spawn_commit.trailer(TRAILER)
             && named != policy.digest()

@@ -150,6 +150,7 @@ fn keep_what_is_only_staged(
         parents: &[plan.tip],
         author: &who.author,
         committer: &who.committer,
+        header: None,
         message: &message,
     })?;
     keep::keep(&ctx.repo, &[commit], &format!("staged {id}"), ctx.now())?;
@@ -235,6 +236,7 @@ fn write(repo: &Repo, tree: Oid, parents: &[Oid], message: &str, who: &Identitie
         parents,
         author: &who.author,
         committer: &who.committer,
+        header: None,
         message,
     })
 }

@@ -15,7 +15,7 @@ use crate::git::objects::NewCommit;
 use crate::ops::Ctx;
 use crate::ops::agent_report::short_branch;
 use crate::store::layout;
-use crate::wire::policy::Policy;
+use crate::wire::policy::{self, Policy};
 use chrono::{DateTime, Utc};
 use std::path::PathBuf;
 
@@ -81,6 +81,8 @@ pub struct SpawnPlan {
     pub bundle_dir: String,
     /// The policy that will bind, but for the hash of the specification, which names the agent's id.
     pub terms: Policy,
+    /// The terms as the spawn commit carries them, in its header `agent-policy`.
+    pub policy_header: String,
     /// The spawn commit's message.
     pub message: String,
     /// When it was planned; a branch name that was made up has that second in it.
@@ -98,13 +100,14 @@ pub struct SpawnPlan {
 }
 
 impl SpawnPlan {
-    /// The spawn commit: nothing but a message on top of the base.
+    /// The spawn commit: a policy and a message on top of the base, and no change.
     pub(super) fn new_commit(&self) -> NewCommit<'_> {
         NewCommit {
             tree: self.tree,
             parents: std::slice::from_ref(&self.base.oid),
             author: &self.identities.author,
             committer: &self.identities.committer,
+            header: Some((policy::HEADER, &self.policy_header)),
             message: &self.message,
         }
     }

@@ -87,6 +87,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
     }
     let bundle_required = task.bundle_required.unwrap_or(isolated);
     let terms = files::terms(&task, &role, &denylist, &base, bundle_required, &bundle_dir);
+    let policy_header = terms.header();
     let (id, spawn_commit, message) = loop {
         let message = spawn_message(&slug, &task, &dna, &terms, ctx.nonce()?);
         let oid = NewCommit {
@@ -94,12 +95,13 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
             parents: &[base.oid],
             author: &identities.author,
             committer: &identities.committer,
+            header: Some((policy::HEADER, &policy_header)),
             message: &message,
         }
         .oid()?;
         let id = AgentId::from_spawn_commit(oid);
         // Directories and people use the first eight digits, so they are kept unique.
-        if !ledger.is_prefix_taken(&id.short())? {
+        if !id.is_swept_by_hosts() && !ledger.is_prefix_taken(&id.short())? {
             break (id, oid, message);
         }
     };
@@ -139,6 +141,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         name,
         branch,
         worktree,
+        policy_header,
         message,
         planned,
         identities,
@@ -231,7 +234,8 @@ impl Visitor for Unmatched<'_> {
     }
 }
 
-/// The id is made from the commit, so whatever a trailer names is bound to it for good.
+/// The id is made from the commit, so what a trailer names is bound to it for good. A rebase by git drops the
+/// header with the policy and keeps the message, and with it the policy's digest.
 fn spawn_message(slug: &Slug, task: &Task, dna: &Dna, terms: &Policy, nonce: [u8; 16]) -> String {
     let first_line = task.text.lines().next().unwrap_or_default();
     let nonce = hex(&nonce);

@@ -58,7 +58,8 @@ impl<'a> Common<'a> {
     /// branch nor worktree, a missing policy is not looked for again among packs that have come since
     /// the repository was opened: in a clone that fetched many rows, that is most of the work.
     pub(super) fn fence(&self, agent: &Agent, here: bool) -> Option<Fence<'a>> {
-        if !here && !self.ctx.repo.is_at_hand(agent.policy?) {
+        let is_known = |oid| self.ctx.repo.is_at_hand(oid);
+        if !here && !is_known(agent.policy?) && !is_known(agent.spawn_commit) {
             return None;
         }
         Fence::among(&self.ctx.repo, agent.clone(), &self.scopes).ok()

@@ -99,6 +99,7 @@ pub(in crate::ops) fn with_bundle_commit<T>(tree: Oid, take: impl Fn(&NewCommit<
         parents: &[],
         author: &who,
         committer: &who,
+        header: None,
         message: "agent: bundle\n\nGit-Agent: 1\n",
     })
 }

@@ -34,7 +34,6 @@ pub use report::{
     BaseTip, CommandReport, ConflictReport, FindingReport, MergeReport, VerifyReport,
 };
 
-use crate::domain::agent::Agent;
 use crate::domain::change::Change;
 use crate::domain::event::Verified;
 use crate::domain::evidence::{Commands, Contract, Evidence, LedgerFacts};
@@ -147,7 +146,7 @@ fn gather(ctx: &Ctx, subject: Subject) -> Result<Case<'_>> {
     Ok(Case {
         work: Work::gather(ctx, &subject, fence.policy())?,
         bundle: bundle::read(ctx, &subject, fence.policy())?,
-        ledger: ledger_facts(ctx, agent)?,
+        ledger: ledger_facts(ctx, &subject)?,
         subject,
         fence,
         policy,
@@ -155,7 +154,8 @@ fn gather(ctx: &Ctx, subject: Subject) -> Result<Case<'_>> {
     })
 }
 
-fn ledger_facts(ctx: &Ctx, agent: &Agent) -> Result<LedgerFacts> {
+fn ledger_facts(ctx: &Ctx, subject: &Subject) -> Result<LedgerFacts> {
+    let agent = &subject.agent;
     let (irregular, disorder) = match agent.origin_in_doubt {
         true => (agent.irregular.clone(), Vec::new()),
         false => (Vec::new(), agent.irregular.clone()),
@@ -163,6 +163,7 @@ fn ledger_facts(ctx: &Ctx, agent: &Agent) -> Result<LedgerFacts> {
     Ok(LedgerFacts {
         irregular,
         disorder,
+        altered: subject.altered.clone(),
         broken_links: Ledger::new(&ctx.repo).broken_links(agent.spawn_commit)?,
     })
 }

@@ -10,7 +10,7 @@ use crate::ops::run::record;
 use crate::ops::{Ctx, lookup};
 use crate::store::ledger::Ledger;
 use crate::store::place::RecordedPlaces;
-use crate::store::{agent_branch, keep, layout};
+use crate::store::{agent_branch, keep, layout, spawn_commit};
 use std::path::{Path, PathBuf};
 
 /// How far back the branch is searched for trailers that name its agent.
@@ -18,7 +18,10 @@ const TRAILER_DEPTH: usize = 1000;
 
 /// One agent's work at one moment.
 pub(super) struct Subject {
+    /// The agent, bound as its spawn commit says.
     pub agent: Agent,
+    /// What its row says otherwise, one sentence each.
+    pub altered: Vec<String>,
     /// The branch's tip; for a shared agent, which has no branch, its spawn commit.
     pub tip: Oid,
     /// The full name of the branch to land on, when there is one.
@@ -83,6 +86,7 @@ impl Subject {
             Some(_) => agent,
             None => record::at_rest(ctx, agent)?,
         };
+        let (agent, altered) = spawn_commit::bound(&ctx.repo, agent)?;
         let tip = match given {
             Some(tip) => tip,
             None => tip_of(ctx, &agent)?,
@@ -94,6 +98,7 @@ impl Subject {
         };
         Ok(Subject {
             agent,
+            altered,
             tip,
             base_ref,
             base,

@@ -106,6 +106,7 @@ pub(in crate::ops) fn simulated(repo: &Repo, tree: Oid, parents: &[Oid]) -> Resu
         parents,
         author: &who,
         committer: &who,
+        header: None,
         message: "agent: simulated\n",
     })
 }

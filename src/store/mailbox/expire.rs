@@ -184,6 +184,7 @@ fn begin_anew(mailbox: &Mailbox<'_>, planned: Oid, now: DateTime<Utc>) -> Result
         parents: &[],
         author: &who,
         committer: &who,
+        header: None,
         message: &format!("agent: expire\n\n{stamp}{TRAILER}: 1\n"),
     })
 }

@@ -133,6 +133,7 @@ impl<'r> Mailbox<'r> {
                 parents: &parents,
                 author: &who,
                 committer: &who,
+                header: None,
                 message: &message::encode(&message),
             })?;
             posted = Some(message);

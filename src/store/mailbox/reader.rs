@@ -102,6 +102,7 @@ fn with_stand_in(message: &str, then: impl FnOnce(&NewCommit<'_>) -> Result<Oid>
         parents: &[],
         author: &who,
         committer: &who,
+        header: None,
         message,
     })
 }

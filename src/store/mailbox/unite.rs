@@ -96,6 +96,7 @@ fn join_messages(repo: &Repo, ours: Oid, theirs: Oid) -> Result<Oid> {
         parents: &parents,
         author: &who,
         committer: &who,
+        header: None,
         message: &format!("agent: unite\n\n{stamp}{TRAILER}: 1\n"),
     })
 }

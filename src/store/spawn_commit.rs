@@ -1,0 +1,111 @@
+//! What a spawn commit says about its agent. It binds: the agent's id is made from that commit, so no other policy can
+//! be put into it. Where the ledger's row says otherwise, the row is wrong.
+
+use super::policy;
+use crate::domain::agent::Agent;
+use crate::domain::event::{Base, Isolation};
+use crate::domain::id::AgentId;
+use crate::domain::oid::Oid;
+use crate::error::Result;
+use crate::git::Repo;
+use crate::git::raw_commit::RawCommit;
+use crate::wire::policy::{HEADER, Policy};
+
+/// The trailer with the random number that tells two spawns apart, and that a rebase takes along.
+pub const NONCE: &str = "Agent-Nonce";
+
+/// A commit that makes an agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpawnCommit {
+    /// The commit.
+    pub oid: Oid,
+    /// Its only parent, from which the agent started.
+    base: Oid,
+    /// The policy that binds the agent, without the hash of the specification.
+    pub terms: Policy,
+}
+
+impl SpawnCommit {
+    /// What a commit says; `None` unless it is as spawn makes them, with a policy. One that was rebased is none, and
+    /// neither is one of earlier versions.
+    pub fn of(oid: Oid, commit: &RawCommit) -> Option<SpawnCommit> {
+        commit.trailer(NONCE)?;
+        let terms = Policy::from_header(&commit.header(HEADER)?)?;
+        let [base] = commit.parents()[..] else {
+            return None;
+        };
+        // git keeps the header of a commit that is amended, also where a rebase has put it on another base.
+        (terms.base_oid == base.to_hex()).then_some(SpawnCommit { oid, base, terms })
+    }
+
+    /// Reads one; `None` as for [`SpawnCommit::of`], and for a commit that is not in this clone.
+    ///
+    /// # Errors
+    /// `repo-corrupt` when it cannot be read.
+    pub fn read(repo: &Repo, oid: Oid) -> Result<Option<SpawnCommit>> {
+        match repo.read_raw_commit(oid) {
+            Ok(commit) => Ok(SpawnCommit::of(oid, &commit)),
+            Err(_) if !repo.is_at_hand(oid) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Where the agent started.
+    pub fn base(&self) -> Base {
+        Base {
+            refname: self.terms.base_ref.clone(),
+            oid: self.base,
+        }
+    }
+
+    /// The agent's id.
+    pub fn id(&self) -> AgentId {
+        AgentId::from_spawn_commit(self.oid)
+    }
+}
+
+/// An agent of the ledger with what its spawn commit says about base, role and isolation, and where its row says
+/// otherwise, one sentence each. An agent whose spawn commit is not here, or carries no policy, stays as it is.
+///
+/// # Errors
+/// `repo-corrupt` when the spawn commit cannot be read.
+pub fn bound(repo: &Repo, mut agent: Agent) -> Result<(Agent, Vec<String>)> {
+    let mut altered = Vec::new();
+    // A half-made agent's row holds less than its spawn commit, and nothing that is wrong.
+    if agent.policy.is_none() {
+        return Ok((agent, altered));
+    }
+    let Some(spawn) = SpawnCommit::read(repo, agent.spawn_commit)? else {
+        return Ok((agent, altered));
+    };
+    if !policy::is_recorded_as(repo, &agent, &spawn.terms) {
+        altered
+            .push("the ledger names a policy that is not the one in the spawn commit".to_owned());
+    }
+    let said = spawn.base();
+    let mut differs = |what: &str, row: Option<String>, said: String| {
+        if row.as_ref() != Some(&said) {
+            let row = row.unwrap_or_else(|| "nothing".to_owned());
+            altered.push(format!(
+                "the ledger says {what} {row}, and the spawn commit {said}"
+            ));
+        }
+    };
+    differs("role", agent.role.take(), spawn.terms.role.clone());
+    let isolation = agent
+        .isolation
+        .map(|isolation| isolation.as_str().to_owned());
+    differs("isolation", isolation, spawn.terms.isolation.clone());
+    differs("base", agent.base.as_ref().map(shown), shown(&said));
+    agent.role = Some(spawn.terms.role.clone());
+    agent.isolation = Isolation::parse(&spawn.terms.isolation);
+    agent.base = Some(said);
+    Ok((agent, altered))
+}
+
+fn shown(base: &Base) -> String {
+    match &base.refname {
+        Some(refname) => format!("{} ({refname})", base.oid),
+        None => base.oid.to_hex(),
+    }
+}
