@@ -77,7 +77,7 @@
 //! | `agents/<id8>/posting.lock` | an OS lock, held meanwhile |
 //! | `agents/<id8>/verify.lock` | an OS lock, held while check commands run |
 //! | `agents/<id8>/live.lock` | an OS lock, held while a process of ours works for the agent or removes it; in it the outcome of its last run |
-//! | `agents/<id8>/run/<file>` | what its runs wrote to their streams, `<n>.out` and `<n>.err`, and what they answered, `<n>.json`, readable by their owner alone; `<n>.fence`, what the sandbox did |
+//! | `agents/<id8>/run/<file>` | what its runs wrote to their streams, `<n>.out` and `<n>.err`, and what they answered, `<n>.json`, readable by their owner alone; `<n>.fence`, what the sandbox did; `<n>.hooks`, our hooks for its host |
 //! | `<tmp>/git-agent-<id8>-<random>/<file>` | temporary files of a run, below `TMPDIR` or `/tmp`; removed afterwards |
 //! | `<root>/.claude/worktrees/.agent-<id8>.leaving/<file>` | a worktree while it is being discarded |
 //! | `worktrees/verify-<id8>/<file>` | the admin directory of the worktree they run in; removed afterwards |

@@ -5,13 +5,41 @@
 
 use super::Host;
 use super::command::{Line, Needs};
+use super::home::{Ground, Preparation, hooks};
 use super::output::text;
 use super::payload::{EventNames, Moment, ToolKind, ToolNames};
 use super::settings::Registration;
+use serde_json::json;
 
 /// Where it keeps worktrees, below the root of a project. It is the default place of ours as well, because a
 /// host that confines itself to the project can reach it.
 pub const WORKTREE_DIR: &str = ".claude/worktrees";
+
+/// Where it keeps configuration and state, in place of `~/.claude`.
+const HOME: &str = "CLAUDE_CONFIG_DIR";
+
+/// What a user's session has in its directory, and an agent's may read: settings, login, instructions, and
+/// what extends the program. Not the state of sessions: a running one sources files from there.
+const CONFIGURATION: [&str; 13] = [
+    ".credentials.json",
+    "CLAUDE.md",
+    "agents",
+    "commands",
+    "hooks",
+    "output-styles",
+    "plugins",
+    "policy-limits.json",
+    "remote-settings.json",
+    "rules",
+    "settings.json",
+    "skills",
+    "workflows",
+];
+
+/// Our commands that an agent may run without being asked; others could start programs.
+const OWN_COMMANDS: [&str; 8] = [
+    "send", "receive", "inbox", "archive", "check", "verify", "done", "fail",
+];
 
 pub(super) struct Claude;
 
@@ -31,14 +59,14 @@ impl Host for Claude {
         } else {
             "default"
         }]);
-        if needs.fenced {
-            line.add(["--settings", r#"{"sandbox":{"enabled":false}}"#]);
-        }
         if needs.private {
             line.add(["--no-session-persistence"]);
         }
         line.option("--model", needs.model);
         line.option("--max-turns", needs.max_iterations);
+        if needs.extra.iter().any(|word| is_settings(word)) {
+            line.warn("claude takes one --settings: this one replaces the one with our hooks");
+        }
         line.add(needs.extra);
         Ok(())
     }
@@ -57,6 +85,34 @@ impl Host for Claude {
                 include_str!("../../hooks/claude.json"),
             )
         })
+    }
+
+    fn home_variables(&self) -> &'static [&'static str] {
+        &[HOME]
+    }
+
+    fn prepare(&self, ground: &Ground<'_>) -> Preparation {
+        let mut made = Preparation::default();
+        let mut settings = hooks(self.registration(), ground.program);
+        let allowed = OWN_COMMANDS.map(|verb| format!("Bash(git-agent {verb}:*)"));
+        settings["permissions"] = json!({ "allow": allowed });
+        if ground.fenced {
+            settings["sandbox"] = json!({ "enabled": false });
+        }
+        made.files
+            .push((ground.hooks.to_owned(), settings.to_string()));
+        made.options = vec!["--settings".into(), ground.hooks.into()];
+        if ground.fenced {
+            let home = ground.scratch.join("claude");
+            let own = ground.own(HOME, ".claude");
+            made.link_in(&home, own.as_deref(), &CONFIGURATION);
+            // Without the variable this file lies beside the directory.
+            let beside = ground.own(HOME, "").map(|own| own.join(".claude.json"));
+            made.copies
+                .extend(beside.map(|from| (from, home.join(".claude.json"))));
+            made.variables.push((HOME, home.into()));
+        }
+        made
     }
 
     fn events(&self) -> &'static [EventNames] {
@@ -91,9 +147,15 @@ impl Host for Claude {
     }
 }
 
+/// Whether a word is the option for settings. Of several the last one counts, and the others are dropped.
+fn is_settings(word: &str) -> bool {
+    word == "--settings" || word.starts_with("--settings=")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hosts::command::build;
     use crate::hosts::command::tests::{PLAIN, READING, check, full};
 
     #[test]
@@ -106,13 +168,24 @@ mod tests {
         check(
             &Claude,
             &full(&["--verbose".into()]),
-            r#"claude -p --output-format json --permission-mode acceptEdits --settings {"sandbox":{"enabled":false}} --no-session-persistence --model m --max-turns 7 --verbose"#,
+            "claude -p --output-format json --permission-mode acceptEdits --no-session-persistence --model m --max-turns 7 --verbose",
         );
         check(
             &Claude,
             &READING,
             "claude -p --output-format json --permission-mode default",
         );
+    }
+
+    #[test]
+    fn settings_of_the_caller_that_take_our_hooks_away_are_told() {
+        let warned = |extra: &[String]| {
+            let command = build(&Claude, &full(extra)).expect("a command line");
+            !command.warnings.is_empty()
+        };
+        assert!(warned(&["--settings".into(), "{}".into()]));
+        assert!(warned(&["--settings=x.json".into()]));
+        assert!(!warned(&["--setting-sources".into(), "user".into()]));
     }
 
     #[test]

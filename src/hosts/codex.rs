@@ -5,10 +5,26 @@
 
 use super::Host;
 use super::command::{Line, Needs};
+use super::home::{Ground, Preparation, hooks};
 use super::output::text;
 use super::payload::{ToolKind, ToolNames};
 use super::settings::Registration;
-use serde_json::Value;
+use serde_json::{Value, json};
+
+/// Where it keeps configuration and state, in place of `~/.codex`.
+const HOME: &str = "CODEX_HOME";
+
+/// What a user's session has in its directory, and an agent's may read: settings, login, instructions, and
+/// what extends the program.
+const CONFIGURATION: [&str; 7] = [
+    "AGENTS.md",
+    "auth.json",
+    "config.toml",
+    "plugins",
+    "prompts",
+    "rules",
+    "skills",
+];
 
 pub(super) struct Codex;
 
@@ -56,6 +72,35 @@ impl Host for Codex {
         })
     }
 
+    fn home_variables(&self) -> &'static [&'static str] {
+        &[HOME]
+    }
+
+    fn prepare(&self, ground: &Ground<'_>) -> Preparation {
+        let mut made = Preparation::default();
+        let settings = hooks(self.registration(), ground.program);
+        let events = settings.get("hooks").and_then(Value::as_object);
+        for (event, entries) in events.into_iter().flatten() {
+            made.options.push("-c".into());
+            made.options
+                .push(format!("hooks.{event}={}", toml(entries)).into());
+        }
+        // Else they are skipped in silence.
+        made.options.push("--dangerously-bypass-hook-trust".into());
+        if ground.fenced {
+            let home = ground.scratch.join("codex");
+            let own = ground.own(HOME, ".codex");
+            made.link_in(&home, own.as_deref(), &CONFIGURATION);
+            made.variables.push((HOME, home.into()));
+        } else {
+            // Its own sandbox stays on, and would keep the agent from sending messages.
+            let spool = json!([ground.spool.to_string_lossy()]);
+            let roots = format!("sandbox_workspace_write.writable_roots={}", toml(&spool));
+            made.options.extend(["-c".into(), roots.into()]);
+        }
+        made
+    }
+
     fn tools(&self) -> &'static [ToolNames] {
         &[
             (ToolKind::Writer, &["apply_patch"]),
@@ -66,6 +111,14 @@ impl Host for Codex {
 
     fn skills(&self) -> &'static [&'static str] {
         &[".agents/skills", ".codex/skills"]
+    }
+}
+
+/// A value as it is written behind `-c key=`: TOML on one line.
+fn toml(value: &Value) -> String {
+    match toml::Value::try_from(value) {
+        Ok(value) => value.to_string(),
+        Err(_) => String::new(),
     }
 }
 

@@ -31,6 +31,8 @@ pub struct HostCommand {
     pub words: Vec<String>,
     /// Needs that the host has no flag for; it finds them in its environment.
     pub without_flag: Vec<&'static str>,
+    /// What the caller should know about its own arguments.
+    pub warnings: Vec<String>,
 }
 
 /// The command line of a host.
@@ -45,6 +47,7 @@ pub fn build(host: &dyn Host, needs: &Needs<'_>) -> Result<HostCommand, String> 
     let mut line = Line(HostCommand {
         words: vec![program.to_owned()],
         without_flag: Vec::new(),
+        warnings: Vec::new(),
     });
     host.arguments(needs, &mut line)?;
     Ok(line.0)
@@ -65,6 +68,11 @@ impl Line {
         if let Some(value) = value {
             self.add([flag, &value.to_string()]);
         }
+    }
+
+    /// Notes what the caller should know.
+    pub fn warn(&mut self, warning: &str) {
+        self.0.warnings.push(warning.to_owned());
     }
 
     /// Notes that the host has no flag for a need.

@@ -5,10 +5,37 @@
 
 use super::Host;
 use super::command::{Line, Needs};
+use super::home::{Ground, Preparation, hooks};
 use super::output::text;
 use super::payload::{EventNames, Moment, ToolKind, ToolNames};
 use super::settings::Registration;
 use serde_json::{Deserializer, Value};
+
+/// Where its directory is, in place of the user's home.
+const HOME: &str = "GEMINI_CLI_HOME";
+
+/// Its directory.
+const DIRECTORY: &str = ".gemini";
+
+/// A settings file that counts in folders that are not trusted as well. It must not lie below a directory
+/// that others can write, or it is skipped.
+const SYSTEM_SETTINGS: &str = "GEMINI_CLI_SYSTEM_SETTINGS_PATH";
+
+/// What a user's session has in its directory, and an agent's may read: settings, login, instructions, and
+/// what extends the program.
+const CONFIGURATION: [&str; 11] = [
+    ".env",
+    "GEMINI.md",
+    "agents",
+    "commands",
+    "extensions",
+    "google_accounts.json",
+    "installation_id",
+    "oauth_creds.json",
+    "policies",
+    "settings.json",
+    "skills",
+];
 
 pub(super) struct Gemini;
 
@@ -51,6 +78,26 @@ impl Host for Gemini {
                 include_str!("../../hooks/gemini.json"),
             )
         })
+    }
+
+    fn home_variables(&self) -> &'static [&'static str] {
+        &[HOME]
+    }
+
+    fn prepare(&self, ground: &Ground<'_>) -> Preparation {
+        let mut made = Preparation::default();
+        let settings = hooks(self.registration(), ground.program);
+        made.files
+            .push((ground.hooks.to_owned(), settings.to_string()));
+        made.variables.push((SYSTEM_SETTINGS, ground.hooks.into()));
+        if ground.fenced {
+            let home = ground.scratch.join("gemini");
+            let own = ground.own(HOME, "").map(|own| own.join(DIRECTORY));
+            made.directories.push(home.clone());
+            made.link_in(&home.join(DIRECTORY), own.as_deref(), &CONFIGURATION);
+            made.variables.push((HOME, home.into()));
+        }
+        made
     }
 
     fn events(&self) -> &'static [EventNames] {

@@ -6,7 +6,8 @@
 //! and in [`HOSTS`].
 //!
 //! ```text
-//! run --host   Needs -> command::build -> HostCommand;  its output -> Host::last_words
+//! run --host   Needs -> command::build -> HostCommand;  Ground -> Host::prepare -> Preparation;
+//!              its output -> Host::last_words
 //! init         Registration + the file that is there -> settings::merge -> the file to write
 //! hook         bytes -> payload::read -> Payload (the sender, a ToolCall);  HookAnswer -> Host::denial
 //! ```
@@ -14,6 +15,7 @@
 //! Text in, text out: no file is opened and no process started here. No other module names a host.
 
 pub mod command;
+pub mod home;
 mod output;
 pub mod payload;
 pub mod settings;
@@ -45,6 +47,7 @@ pub use claude::WORKTREE_DIR;
 
 use crate::domain::tool_call::HookEvent;
 use command::{Line, Needs};
+use home::{Ground, Preparation};
 use payload::{EventNames, Json, ToolNames};
 use settings::Registration;
 use std::fmt;
@@ -66,6 +69,16 @@ pub trait Host: Sync {
     /// One sentence, when the host cannot be started with these needs.
     fn arguments(&self, _needs: &Needs<'_>, _line: &mut Line) -> Result<(), String> {
         Ok(())
+    }
+
+    /// What has to be there before `run --host` starts it.
+    fn prepare(&self, _ground: &Ground<'_>) -> Preparation {
+        Preparation::default()
+    }
+
+    /// Variables by which its user moves its directory, as [`Ground::variables`] holds them.
+    fn home_variables(&self) -> &'static [&'static str] {
+        &[]
     }
 
     /// The agent's last message in the host's standard output; `None` when the output has none that we can

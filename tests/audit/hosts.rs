@@ -1,7 +1,10 @@
+use crate::sandbox::level;
 use crate::support::TestRepo;
 use crate::support::agent::{TASK, agent_command, describe};
 use serde_json::{Value, json};
+use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
@@ -34,7 +37,7 @@ fn pre_tool(directory: &Path, payload: &Value) -> Output {
 /// The payload of a fixture, with the agent's worktree in place of that of the fixture.
 fn fixture(name: &str, worktree: &Path) -> Value {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/payloads");
-    let text = std::fs::read_to_string(root.join(name)).expect("a fixture");
+    let text = fs::read_to_string(root.join(name)).expect("a fixture");
     let text = text.replace(
         "/home/dev/app/.claude/worktrees/agent-6a48ca7b",
         &worktree.display().to_string(),
@@ -117,4 +120,180 @@ fn h16_a_payload_with_the_tool_in_an_object_is_judged_by_its_files() {
     none["tool_call"] = json!("apply_patch");
     none["preToolUse"] = json!(null);
     denied(&none, "names no tool");
+}
+
+/// A repository, a home with something in it, and a program of a host's name that runs this script.
+struct Started {
+    repo: TestRepo,
+    home: PathBuf,
+    programs: PathBuf,
+}
+
+impl Started {
+    fn new(host: &str, script: &str, home: &[(&str, &str)]) -> Started {
+        let repo = TestRepo::with_commit();
+        let started = Started {
+            home: repo.path().with_file_name("home of the user"),
+            programs: repo.path().with_file_name("programs"),
+            repo,
+        };
+        for (path, text) in home {
+            let path = started.home.join(path);
+            fs::create_dir_all(path.parent().expect("a directory")).expect("made");
+            fs::write(path, text).expect("written");
+        }
+        fs::create_dir(&started.programs).expect("made");
+        let program = started.programs.join(host);
+        fs::write(&program, format!("#!/bin/sh\n{script}")).expect("written");
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("executable");
+        started
+    }
+
+    /// What the host wrote to its standard output.
+    fn run(&self, host: &str, arguments: &[&str]) -> String {
+        let task = self.repo.task_file(TASK);
+        let path = std::env::var("PATH").expect("a path");
+        let output = agent_command(&self.repo.path())
+            .env("PATH", format!("{}:{path}", self.programs.display()))
+            .env("HOME", &self.home)
+            .args(["run", &task, "--no-verify", "--format=json", "--host", host])
+            .args(arguments)
+            .output()
+            .expect("git-agent starts");
+        assert!(output.status.success(), "{}", describe(&output));
+        let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+        let log = report["stdout_path"].as_str().expect("a log");
+        fs::read_to_string(log).expect("readable")
+    }
+
+    fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.home.join(path)).expect("there")
+    }
+}
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_git-agent");
+
+#[test]
+fn h1_codex_has_a_home_behind_the_fence_and_h12_its_hooks_run() {
+    if level().is_none() {
+        return;
+    }
+    let script = r#"
+        cat "$CODEX_HOME/config.toml"
+        echo state > "$CODEX_HOME/state" && echo 'state is written'
+        { echo x >> "$CODEX_HOME/config.toml"; } 2>/dev/null || echo 'configuration is closed'
+        { echo x > "$HOME/.codex/new"; } 2>/dev/null || echo 'the home is closed'
+        for word in "$@"; do echo "<$word>"; done
+    "#;
+    let started = Started::new(
+        "codex",
+        script,
+        &[(".codex/config.toml", "model = \"m\"\n")],
+    );
+    let said = started.run("codex", &[]);
+    for expected in [
+        "model = \"m\"",
+        "state is written",
+        "configuration is closed",
+        "the home is closed",
+        "<--dangerously-bypass-hook-trust>",
+    ] {
+        assert!(said.contains(expected), "{expected} is not in {said}");
+    }
+    let hook = said
+        .lines()
+        .find(|line| line.starts_with("<hooks.PreToolUse="));
+    let hook = hook.expect("the hook is an option");
+    assert!(hook.contains(&format!("{PROGRAM} hook pre-tool")), "{hook}");
+    assert_eq!(started.read(".codex/config.toml"), "model = \"m\"\n");
+}
+
+#[test]
+fn h2_gemini_has_a_home_behind_the_fence_and_h5_its_hooks_need_no_trust() {
+    if level().is_none() {
+        return;
+    }
+    let script = r#"
+        cat "$GEMINI_CLI_HOME/.gemini/settings.json"
+        echo '{}' > "$GEMINI_CLI_HOME/.gemini/projects.json" && echo 'state is written'
+        cat "$GEMINI_CLI_SYSTEM_SETTINGS_PATH"
+        { echo > "$GEMINI_CLI_SYSTEM_SETTINGS_PATH"; } 2>/dev/null || echo 'the hooks are closed'
+    "#;
+    let theirs = "{\"model\": {\"name\": \"m\"}}\n";
+    let started = Started::new("gemini", script, &[(".gemini/settings.json", theirs)]);
+    let said = started.run("gemini", &[]);
+    for expected in [
+        theirs,
+        "state is written",
+        &format!("{PROGRAM} hook pre-tool"),
+        "the hooks are closed",
+    ] {
+        assert!(said.contains(expected), "{expected} is not in {said}");
+    }
+    assert_eq!(started.read(".gemini/settings.json"), theirs);
+    assert!(!started.home.join(".gemini/projects.json").exists());
+}
+
+#[test]
+fn h3_claude_writes_its_state_and_finds_us_and_h7_no_session_of_the_user_sees_it() {
+    if level().is_none() {
+        return;
+    }
+    let script = r#"
+        mkdir "$CLAUDE_CONFIG_DIR/shell-snapshots" && echo 'state is written'
+        cat "$CLAUDE_CONFIG_DIR/settings.json" "$CLAUDE_CONFIG_DIR/.claude.json"
+        for file in "$CLAUDE_CONFIG_DIR/settings.json" "$HOME/.claude/shell-snapshots/user.sh"; do
+            { echo x >> "$file"; } 2>/dev/null || echo 'closed'
+        done
+        git-agent --version
+        cat "$2"
+    "#;
+    let started = Started::new(
+        "claude",
+        script,
+        &[
+            (".claude/settings.json", "{\"theirs\": 1}\n"),
+            (".claude/shell-snapshots/user.sh", "# theirs\n"),
+            (".claude.json", "{\"state\": 1}\n"),
+        ],
+    );
+    let said = started.run("claude", &["--", "--verbose"]);
+    assert!(
+        said.starts_with(
+            "state is written\n{\"theirs\": 1}\n{\"state\": 1}\nclosed\nclosed\ngit-agent "
+        ),
+        "{said}"
+    );
+    let (_, settings) = said.split_once("\n{\"hooks\"").expect("our settings");
+    for expected in [
+        &format!("{PROGRAM} hook pre-tool"),
+        &format!("{PROGRAM} hook session-start"),
+        "Bash(git-agent receive:*)",
+        "\"sandbox\":{\"enabled\":false}",
+    ] {
+        assert!(
+            settings.contains(expected),
+            "{expected} is not in {settings}"
+        );
+    }
+    assert!(!settings.contains("worktree-create"), "{settings}");
+    assert_eq!(started.read(".claude/settings.json"), "{\"theirs\": 1}\n");
+}
+
+#[test]
+fn h14_without_a_fence_a_host_keeps_its_home_and_gets_the_hooks() {
+    let script = r#"
+        echo "home: ${CODEX_HOME:-the user's}"
+        for word in "$@"; do echo "<$word>"; done
+        echo "spool: $GIT_AGENT_SPOOL"
+    "#;
+    let started = Started::new("codex", script, &[(".codex/config.toml", "")]);
+    let said = started.run("codex", &["--sandbox=off"]);
+    assert!(said.starts_with("home: the user's\n"), "{said}");
+    assert!(said.contains("<hooks.PreToolUse="), "{said}");
+    let spool = said.lines().find_map(|line| line.strip_prefix("spool: "));
+    let spool = spool.expect("a spool");
+    // Its own sandbox stays on, and has to leave the spool open.
+    let roots = format!("<sandbox_workspace_write.writable_roots=[\"{spool}\"]>");
+    assert!(said.contains(&roots), "{roots} is not in {said}");
 }

@@ -53,18 +53,24 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).expect("one JSON object")
 }
 
-fn heard(report: &Value) -> String {
+/// What the stand-in told, with `ID`, `ID8`, `REPO` and `PROGRAM` in place of what differs from run to run.
+fn heard(stage: &Stage, report: &Value) -> String {
     let path = report["stderr_path"].as_str().expect("a log");
     let id = report["agent_id"].as_str().expect("an id");
     let text = fs::read_to_string(path).expect("readable");
     text.replace(id, "ID")
+        .replace(&id[..8], "ID8")
+        .replace(&stage.repo.path().display().to_string(), "REPO")
+        .replace(env!("CARGO_BIN_EXE_git-agent"), "PROGRAM")
 }
 
 #[test]
 fn claude_gets_its_flags_and_the_prompt_and_is_quoted() {
     let stage = Stage::with("claude", r#"{"type":"result","result":"All done."}"#);
     let report = stage.run(&["--host=claude"]);
-    insta::assert_snapshot!(heard(&report), @r"
+    insta::assert_snapshot!(heard(&stage, &report), @r"
+    <--settings>
+    <REPO/.git/agents/ID8/run/1.hooks>
     <-p>
     <--output-format>
     <json>
@@ -84,7 +90,12 @@ fn codex_gets_its_flags_and_the_prompt_and_is_quoted() {
     let answer = r#"{"type":"item.completed","item":{"type":"agent_message","text":"All done."}}"#;
     let stage = Stage::with("codex", answer);
     let report = stage.run(&["--host=codex"]);
-    insta::assert_snapshot!(heard(&report), @r"
+    insta::assert_snapshot!(heard(&stage, &report), @r#"
+    <-c>
+    <hooks.PreToolUse=[{ hooks = [{ command = "PROGRAM hook pre-tool", statusMessage = "scope", timeout = 10, type = "command" }], matcher = "^(Bash|apply_patch|spawn_agent|mcp__.*)$" }]>
+    <--dangerously-bypass-hook-trust>
+    <-c>
+    <sandbox_workspace_write.writable_roots=["REPO/.git/agents/spool/ID8"]>
     <exec>
     <--json>
     <-s>
@@ -93,7 +104,7 @@ fn codex_gets_its_flags_and_the_prompt_and_is_quoted() {
     <m>
     <->
     # Agent ID
-    ");
+    "#);
     assert_eq!(report["summary"], "All done.");
     let warning = report["warnings"][0].as_str().expect("a warning");
     assert!(
@@ -107,7 +118,10 @@ fn aider_is_given_the_file_of_the_prompt() {
     let stage = Stage::with("aider", "done");
     let report = stage.run(&["--host=aider"]);
     let prompt = report["spawn"]["prompt_path"].as_str().expect("a path");
-    assert!(heard(&report).contains(&format!("<--message-file>\n<{prompt}>\n")));
+    let prompt = prompt.replace(&stage.repo.path().display().to_string(), "REPO");
+    let id = report["agent_id"].as_str().expect("an id");
+    let prompt = prompt.replace(&id[..8], "ID8");
+    assert!(heard(&stage, &report).contains(&format!("<--message-file>\n<{prompt}>\n")));
 }
 
 #[test]

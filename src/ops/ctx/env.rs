@@ -3,6 +3,8 @@
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::changes::Staging;
+use crate::hosts::HOSTS;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -40,6 +42,8 @@ pub struct Env {
     pub data: Option<PathBuf>,
     /// `XDG_DATA_DIRS`: where the system's data is; empty when it is not set.
     pub data_dirs: Vec<PathBuf>,
+    /// Where the user keeps the configuration of agent hosts, by the variables that they read.
+    pub host_variables: BTreeMap<&'static str, PathBuf>,
     /// `SHELL`: the user's own.
     pub shell: Option<PathBuf>,
 }
@@ -93,6 +97,11 @@ impl Env {
                 .into_iter()
                 .filter(|path| path.is_absolute())
                 .collect(),
+            host_variables: HOSTS
+                .into_iter()
+                .flat_map(|host| host.home_variables())
+                .filter_map(|name| Some((*name, path(name).filter(|path| path.is_absolute())?)))
+                .collect(),
             shell: path("SHELL"),
         })
     }
@@ -108,6 +117,12 @@ impl Env {
         let home = || self.home.as_ref().map(|home| home.join(".config"));
         let config = self.config.clone().or_else(home);
         config.map_or_else(|| "/dev/null".into(), |config| config.join("git/ignore"))
+    }
+
+    /// `PATH` with another directory in front; `None` where its name cannot stand in there.
+    pub fn search_with(&self, first: &Path) -> Option<OsString> {
+        let search = self.search.iter().map(PathBuf::as_path);
+        std::env::join_paths(std::iter::once(first).chain(search)).ok()
     }
 
     /// This program's own file, to start it again.

@@ -182,6 +182,7 @@ fn recipe(
         let hint = format!("to give it something, run git agent run --host {name} … -- <line>");
         Error::new(Code::Usage, problem).hint(hint)
     })?;
+    warnings.extend(command.warnings);
     warnings.extend(command.without_flag.iter().map(|need| {
         let variable = need.to_ascii_uppercase();
         format!("{name} has no flag for {need}; it finds it in GIT_AGENT_{variable}")

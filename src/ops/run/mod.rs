@@ -30,6 +30,7 @@ mod commission;
 mod enclosure;
 mod execute;
 pub mod fence;
+mod host;
 mod outline;
 pub mod output;
 mod post;

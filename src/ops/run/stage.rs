@@ -1,7 +1,7 @@
 //! Everything that a command finds when it starts.
 
 use super::enclosure::Enclosure;
-use super::{RunPlan, record, words};
+use super::{RunPlan, host, record, words};
 use crate::domain::agent::Agent;
 use crate::domain::hex::hex;
 use crate::domain::run::{DEFAULT_ITERATIONS, describe_command};
@@ -81,6 +81,9 @@ impl Stage {
             scratch,
             enclosure: Enclosure::default(),
         };
+        if let Some(host) = plan.commission.host {
+            host::lay_out(ctx, agent, plan, host, &mut stage, &spool)?;
+        }
         Enclosure::put_up(ctx, agent, plan, &mut stage, &spool)?;
         Ok(stage)
     }

@@ -1,0 +1,155 @@
+//! What has to be there when `run` starts a host: a home that it can write behind our fence, and our hooks.
+//!
+//! A host keeps state beside its configuration. Its own directory stays closed to the agent: what an agent
+//! writes there, the user's next session would load or run. So the host gets a directory of this run alone,
+//! into which the user's configuration is linked. Our hooks are named by options or variables of the host,
+//! so that nothing has to be registered in the project; their files lie where the agent cannot write.
+
+use super::settings::Registration;
+use crate::domain::shell;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// How the words begin that call a hook of ours in a template.
+const CALL: &str = "git-agent hook ";
+
+/// Where things are when a host is about to be started.
+#[derive(Clone, Copy, Debug)]
+pub struct Ground<'a> {
+    /// A directory of this run alone that the agent can write; absolute.
+    pub scratch: &'a Path,
+    /// A file for our hooks that the agent cannot write; absolute, not there yet.
+    pub hooks: &'a Path,
+    /// The agent's spool, which it must be able to write.
+    pub spool: &'a Path,
+    /// This program's own file.
+    pub program: &'a str,
+    /// Whether our own sandbox is on, so that the user's home cannot be written.
+    pub fenced: bool,
+    /// The user's home.
+    pub home: Option<&'a Path>,
+    /// The user's values of the variables that hosts name in [`super::Host::home_variables`].
+    pub variables: &'a BTreeMap<&'static str, PathBuf>,
+}
+
+impl Ground<'_> {
+    /// The user's directory of a host: the variable's value, else a path below the home.
+    pub(super) fn own(&self, variable: &str, below_home: &str) -> Option<PathBuf> {
+        let stated = self.variables.get(variable).cloned();
+        stated.or_else(|| Some(self.home?.join(below_home)))
+    }
+}
+
+/// What is to be made before a host starts, and how it is started then.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Preparation {
+    /// Arguments in front of all others.
+    pub options: Vec<OsString>,
+    /// Variables that it gets.
+    pub variables: Vec<(&'static str, OsString)>,
+    /// Directories to make, parents first.
+    pub directories: Vec<PathBuf>,
+    /// Symbolic links to make, each with what it leads to; left out where that is not there.
+    pub links: Vec<(PathBuf, PathBuf)>,
+    /// Files to copy, from the first place to the second, where the first is there: what a host replaces
+    /// as a whole, so that a link would be lost.
+    pub copies: Vec<(PathBuf, PathBuf)>,
+    /// Files to write, readable by their owner alone.
+    pub files: Vec<(PathBuf, String)>,
+}
+
+impl Preparation {
+    /// Adds a directory of this run, and links to those entries of the user's that are there.
+    pub(super) fn link_in(&mut self, directory: &Path, user: Option<&Path>, names: &[&str]) {
+        self.directories.push(directory.to_owned());
+        let links = names
+            .iter()
+            .filter_map(|name| Some((directory.join(name), user?.join(name))));
+        self.links.extend(links);
+    }
+}
+
+/// The hooks of a registration's template, calling this program by its path. What is registered on request
+/// only is left out.
+pub(super) fn hooks(registration: Option<Registration>, program: &str) -> Value {
+    let Some(registration) = registration else {
+        return Value::Null;
+    };
+    let mut settings: Value = serde_json::from_str(registration.template).unwrap_or_default();
+    if let Some(events) = settings.get_mut("hooks").and_then(Value::as_object_mut) {
+        events.retain(|name, _| !registration.on_request.contains(&name.as_str()));
+    }
+    name_program(&mut settings, program);
+    settings
+}
+
+fn name_program(value: &mut Value, program: &str) {
+    match value {
+        Value::String(text) => {
+            if let Some(hook) = text.strip_prefix(CALL) {
+                *text = format!("{} hook {hook}", shell::word(program.as_bytes()));
+            }
+        }
+        Value::Array(items) => {
+            items
+                .iter_mut()
+                .for_each(|item| name_program(item, program));
+        }
+        Value::Object(members) => {
+            members
+                .iter_mut()
+                .for_each(|(_, member)| name_program(member, program));
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::hosts::HOSTS;
+
+    /// A run behind our fence, by a user without variables.
+    pub(in crate::hosts) fn prepared(host: &dyn crate::hosts::Host, fenced: bool) -> Preparation {
+        host.prepare(&Ground {
+            scratch: Path::new("/s"),
+            hooks: Path::new("/kept/hooks"),
+            spool: Path::new("/spool"),
+            program: "/opt/my bin/git-agent",
+            fenced,
+            home: Some(Path::new("/home/u")),
+            variables: &BTreeMap::new(),
+        })
+    }
+
+    #[test]
+    fn nothing_is_made_outside_of_the_run_or_linked_from_within() {
+        for host in HOSTS {
+            let made = prepared(host, true);
+            let links = made.links.iter().chain(&made.copies);
+            let ours = (made.directories.iter()).chain(made.files.iter().map(|(path, _)| path));
+            for path in ours {
+                let kept = path.starts_with("/s") || path == Path::new("/kept/hooks");
+                assert!(kept, "{host:?} {}", path.display());
+            }
+            for (one, other) in links {
+                let ends = [one, other].map(|path| path.starts_with("/s"));
+                assert!(
+                    ends.contains(&true) && ends.contains(&false),
+                    "{host:?} {one:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn without_a_fence_a_host_keeps_its_home() {
+        for host in HOSTS {
+            let made = prepared(host, false);
+            assert!(made.directories.is_empty(), "{host:?}");
+            assert_eq!(made.links, [], "{host:?}");
+        }
+    }
+}

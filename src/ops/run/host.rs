@@ -1,0 +1,76 @@
+//! What a host finds when it starts: its home for this run, our hooks, and this program on its path.
+
+use super::stage::Stage;
+use super::{RunPlan, record};
+use crate::domain::agent::Agent;
+use crate::domain::sandbox::Enforcement;
+use crate::error::{IoContext, Result};
+use crate::hosts::Host;
+use crate::hosts::home::Ground;
+use crate::ops::Ctx;
+use crate::store::fsx;
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::path::Path;
+
+/// The name under which prompts and hooks call this program.
+const PROGRAM: &str = "git-agent";
+
+/// Lays out what the host needs, and changes the stage's command and variables accordingly. All of it lies
+/// in the run's private directory, apart from our hooks, which the agent must not be able to change.
+///
+/// # Errors
+/// `io`.
+pub(super) fn lay_out(
+    ctx: &Ctx,
+    agent: &Agent,
+    plan: &RunPlan,
+    host: &dyn Host,
+    stage: &mut Stage,
+    spool: &Path,
+) -> Result<()> {
+    let program = ctx.env.require_program()?;
+    let hooks = record::log(ctx.repo.common_dir(), agent, stage.number, "hooks");
+    let scratch = stage.scratch.path();
+    let made = host.prepare(&Ground {
+        scratch,
+        hooks: &hooks,
+        spool,
+        // A path that is no text cannot stand in a settings file.
+        program: program.to_str().unwrap_or(PROGRAM),
+        fenced: matches!(plan.enforcement, Enforcement::Fenced(_)),
+        home: ctx.env.home.as_deref(),
+        variables: &ctx.env.host_variables,
+    });
+    for directory in &made.directories {
+        make(directory)?;
+    }
+    for (link, target) in &made.links {
+        if target.exists() {
+            symlink(target, link).at("could not make", link)?;
+        }
+    }
+    for (from, to) in &made.copies {
+        if let Some(content) = fsx::load_if_there(from)? {
+            fsx::write_private(to, &content)?;
+        }
+    }
+    for (path, text) in &made.files {
+        fsx::write_private(path, text.as_bytes())?;
+    }
+    // A shell of the host finds this program even where the user's own would not.
+    let programs = scratch.join("bin");
+    make(&programs)?;
+    let link = programs.join(PROGRAM);
+    symlink(program, &link).at("could not make", &link)?;
+    let path = ctx.env.search_with(&programs);
+    stage.variables.extend(path.map(|path| ("PATH", path)));
+    stage.variables.extend(made.variables);
+    stage.command.splice(1..1, made.options);
+    Ok(())
+}
+
+fn make(directory: &Path) -> Result<()> {
+    let made = fs::DirBuilder::new().mode(0o700).create(directory);
+    made.at("could not make", directory)
+}
