@@ -1,28 +1,20 @@
 //! Every error code: its name, its exit status, its line in the documentation.
 
+use crate::docs::generated::table_up_to_date;
 use crate::support::TestRepo;
 use crate::support::agent::{agent_command, describe};
 use git_agent::error::{Code, Error};
 use serde_json::Value;
 
-/// The table that `docs/errors.md` must hold.
-fn table() -> String {
-    let mut table = "| code | exit | what it means |\n|---|---|---|\n".to_owned();
-    for code in Code::ALL {
-        let exit = code.exit().code();
-        table.push_str(&format!("| `{code}` | {exit} | {} |\n", code.meaning()));
-    }
-    table
-}
-
 #[test]
 fn the_documentation_lists_every_code() {
-    let page = include_str!("../docs/errors.md");
-    assert!(
-        page.contains(&table()),
-        "docs/errors.md must hold this table:\n{}",
-        table()
-    );
+    let mut rows = String::new();
+    for code in Code::ALL {
+        let exit = code.exit().code();
+        rows.push_str(&format!("| `{code}` | {exit} | {} |\n", code.meaning()));
+    }
+    let head = "| code | exit | what it means |\n|---|---|---|\n";
+    table_up_to_date("docs/errors.md", head, &rows);
 }
 
 #[test]

@@ -17,9 +17,21 @@ pub fn up_to_date(name: &str, expected: &str) {
     }
     let differs = found.lines().zip(expected.lines()).find(|(a, b)| a != b);
     panic!(
-        "{name} is out of date; run UPDATE_DOCS=1 cargo test --locked --test suite -- docs:: readme::\n\
+        "{name} is out of date; run UPDATE_DOCS=1 cargo test --locked --test suite -- docs:: readme:: the_documentation\n\
          the first difference is {differs:#?}"
     );
+}
+
+/// Compares the table of a page that begins with `head` with these rows, or writes it.
+pub fn table_up_to_date(name: &str, head: &str, rows: &str) {
+    let page = fs::read_to_string(super::root().join(name)).expect("the page");
+    let (before, rest) = page.split_once(head).expect("the head of the table");
+    let old = rest.split_inclusive('\n');
+    let old: usize = old
+        .take_while(|line| line.starts_with('|'))
+        .map(str::len)
+        .sum();
+    up_to_date(name, &format!("{before}{head}{rows}{}", &rest[old..]));
 }
 
 const FINDINGS: &str = "docs/findings.md";
@@ -40,21 +52,20 @@ fn advice(page: &str) -> HashMap<&str, &str> {
 #[test]
 fn every_finding_has_a_row_that_says_what_to_do() {
     let page = fs::read_to_string(super::root().join(FINDINGS)).expect("the page of findings");
-    let (introduction, _) = page.split_once(HEAD).expect("the table");
     let advice = advice(&page);
-    let mut expected = format!("{introduction}{HEAD}");
+    let mut rows = String::new();
     let mut missing = Vec::new();
     for code in FindingCode::ALL {
         let advice = advice.get(code.name()).copied().unwrap_or_default();
         let (severity, meaning) = (code.severity().as_str(), code.meaning());
-        expected.push_str(&format!(
+        rows.push_str(&format!(
             "| `{code}` | {severity} | {meaning} | {advice} |\n"
         ));
         if advice.trim().is_empty() {
             missing.push(code.name());
         }
     }
-    up_to_date(FINDINGS, &expected);
+    table_up_to_date(FINDINGS, HEAD, &rows);
     assert!(
         missing.is_empty(),
         "{FINDINGS}: write into the last column what to do about {missing:?}"
