@@ -12,6 +12,9 @@
 //! together) gives an agent that says so in [`Agent::irregular`]. What landed, landed: `merged` wins over
 //! everything.
 //!
+//! An event may come before one with a lower stamp, whose writer had seen it: its clock was ahead. It counts as having
+//! happened no later than that one.
+//!
 //! Events that follow the same one were written by two who did not know of each other. Where they settle the
 //! agent, the same twice changes nothing, and of `done` and `failed` the later one stands.
 
@@ -92,19 +95,22 @@ impl Agent {
     /// event is this agent's.
     pub fn fold(spawn_commit: Oid, events: &[Event]) -> Option<Agent> {
         let id = AgentId::from_spawn_commit(spawn_commit);
-        let mut own = events.iter().filter(|event| event.agent == id);
-        let first = own.next()?;
+        let own: Vec<&Event> = events.iter().filter(|event| event.agent == id).collect();
+        let times = times(&own);
+        let mut own = own.into_iter().zip(times);
+        let (first, time) = own.next()?;
         let mut agent = Agent::blank(id, spawn_commit, first.at);
+        (agent.started, agent.updated) = (time, time);
         if !matches!(first.what, What::Spawning(_)) {
             agent.doubt_origin(format!(
                 "it begins with `{}`, not with `spawning`",
                 first.what.kind()
             ));
         }
-        agent.apply(first, true, None);
+        agent.apply(first, time, true, None);
         // Where the agent stood when an event was first followed by another.
         let mut forks: HashMap<&str, State> = HashMap::new();
-        for event in own {
+        for (event, time) in own {
             let before = agent.state;
             let fork = match event
                 .previous
@@ -118,7 +124,7 @@ impl Agent {
                 }
                 None => None,
             };
-            agent.apply(event, false, fork);
+            agent.apply(event, time, false, fork);
         }
         Some(agent)
     }
@@ -182,9 +188,16 @@ impl Agent {
     }
 
     /// `fork` is where the agent stood when the event before this one was first followed by another.
-    fn apply(&mut self, event: &Event, first: bool, fork: Option<State>) {
-        self.updated = self.updated.max(event.at.time());
-        self.ran(event);
+    fn apply(&mut self, event: &Event, time: DateTime<Utc>, first: bool, fork: Option<State>) {
+        self.updated = self.updated.max(time);
+        if event.at.time() > time {
+            self.irregular.push(format!(
+                "`{}` is dated {}, ahead of the clock of what followed it",
+                event.what.kind(),
+                event.at.time().format("%Y-%m-%d")
+            ));
+        }
+        self.ran(event, time);
         let Some(step) = self.step(&event.what) else {
             if let (What::Spawning(facts), true) = (&event.what, self.role.is_none()) {
                 self.born(facts);
@@ -263,17 +276,17 @@ impl Agent {
     }
 
     /// Runs are facts of the outside world too: they are told whatever state the agent is in.
-    fn ran(&mut self, event: &Event) {
+    fn ran(&mut self, event: &Event, time: DateTime<Utc>) {
         match (&event.what, &mut self.run) {
             (What::Started(started), run) => {
                 *run = Some(Run {
                     started: started.clone(),
-                    began: event.at.time(),
+                    began: time,
                     end: None,
                 });
             }
             (What::Exited(exited), Some(run)) if run.end.is_none() => {
-                run.end = Some((exited.clone(), event.at.time()));
+                run.end = Some((exited.clone(), time));
             }
             _ => {}
         }
@@ -307,6 +320,15 @@ impl Agent {
             _ => {}
         }
     }
+}
+
+/// When each event happened at the latest: its stamp, or the lowest of those after it where its clock was ahead.
+fn times(events: &[&Event]) -> Vec<DateTime<Utc>> {
+    let mut times: Vec<_> = events.iter().map(|event| event.at.time()).collect();
+    for index in (1..times.len()).rev() {
+        times[index - 1] = times[index - 1].min(times[index]);
+    }
+    times
 }
 
 #[cfg(test)]

@@ -81,6 +81,7 @@ signs! {
     LedgerDamaged, "ledger.damaged", Problem, "The ledger's ref leads to nothing whole; its rows are read from the reflog, which expires.";
     LedgerLost, "ledger.lost", Problem, "Neither the ledger's ref nor its reflog leads to anything readable: no agent can be named.";
     LinesDropped, "ledger.lines-dropped", Problem, "A writer other than git-agent dropped events, which are still in the history.";
+    ClockAhead, "ledger.clock-ahead", Information, "The clock of the machine that wrote the event is wrong, or the line was made up. The next event of the row puts it in its place.";
     SpawnCommitGone, "ledger.commit-gone", Problem, "git notes prune would delete the row, because the commit it is on is gone.";
     KeepDamaged, "keep.damaged", Problem, "The keep chain's ref leads to nothing readable; git gc may delete what it held.";
     NotKept, "keep.missing", Problem, "Without the keep chain, squash, gc and git notes prune together delete the row.";

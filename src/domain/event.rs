@@ -19,6 +19,9 @@ pub struct Event {
     pub by: String,
     /// The first 16 hex digits of the SHA-256 of the line before; `None` on the first line.
     pub previous: Option<String>,
+    /// The digests, as in `previous`, of lines that were there already although their stamps are not lower than this
+    /// one's: the clocks they were taken from were ahead. They come before this event, whatever their stamps say.
+    pub ahead: Vec<String>,
     /// What happened.
     pub what: What,
 }

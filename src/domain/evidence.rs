@@ -50,7 +50,7 @@ pub struct LedgerFacts {
     pub disorder: Vec<String>,
     /// What it says about what binds the agent that the spawn commit denies, one sentence each.
     pub altered: Vec<String>,
-    /// How many lines name a line before them that is not there.
+    /// How many lines name a line before them that was changed or removed.
     pub broken_links: usize,
 }
 

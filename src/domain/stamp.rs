@@ -4,6 +4,10 @@
 //! stamp; then it is the last time with its counter raised. The clone's number keeps two clones that
 //! write in the same microsecond apart. The written form has a fixed width, so that byte order of
 //! lines is time order: `20261120T214929.123456Z-000-7f3a`.
+//!
+//! A stamp that lies more than [`AHEAD`] after the wall clock is not followed: one line that is dated in the year 9999
+//! must not date every later one there. The event that is written then has a lower stamp than a line before it, and
+//! says so ([`super::event::Event::ahead`]).
 
 use chrono::{DateTime, NaiveDate, SubsecRound, Utc};
 use std::fmt;
@@ -17,6 +21,9 @@ pub struct Stamp {
     clone: u16,
 }
 
+/// How far the clock of another machine may be ahead of this one's for its stamps to be followed, in seconds.
+pub const AHEAD: i64 = 600;
+
 /// Counters have three hex digits.
 const COUNTER_LIMIT: u16 = 0xfff;
 
@@ -26,7 +33,7 @@ impl Stamp {
         self.clone
     }
 
-    /// The stamp of something that happens `now` in clone number `clone`, after `last`.
+    /// The stamp of something that happens `now` in clone number `clone`, after `last`, which is not ahead.
     pub fn next(now: DateTime<Utc>, clone: u16, last: Option<Stamp>) -> Stamp {
         let now = now.trunc_subsecs(6);
         let (time, counter) = match last {
@@ -41,6 +48,11 @@ impl Stamp {
             counter,
             clone,
         }
+    }
+
+    /// Whether it lies so far after `now` that the clock it was taken from was wrong, or this one is.
+    pub fn is_ahead_of(self, now: DateTime<Utc>) -> bool {
+        is_ahead(self.time, now)
     }
 
     /// Reads the written form; `None` for anything else.
@@ -75,6 +87,11 @@ impl Stamp {
     pub fn time(self) -> DateTime<Utc> {
         self.time
     }
+}
+
+/// Whether a time lies more than [`AHEAD`] after `now`.
+pub fn is_ahead(time: DateTime<Utc>, now: DateTime<Utc>) -> bool {
+    (time - now).num_seconds() > AHEAD
 }
 
 /// The number that digits spell; letters among them are small.

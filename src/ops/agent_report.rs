@@ -3,6 +3,7 @@
 use crate::domain::agent::Agent;
 use crate::domain::event::Isolation;
 use crate::domain::run::{Ending, Run};
+use crate::domain::stamp::is_ahead;
 use crate::error::Result;
 use crate::ops::Ctx;
 use crate::ops::run::record::{self, Pulse};
@@ -144,7 +145,7 @@ impl Reporter {
             updated: rfc3339(agent.updated),
             summary: agent.summary.clone(),
             run: agent.run.as_ref().map(|run| self.last_run(agent, run)),
-            irregular: agent.irregular.clone(),
+            irregular: self.irregular(agent),
             age_seconds: (self.now - agent.started).num_seconds().max(0),
         }
     }
@@ -156,6 +157,18 @@ impl Reporter {
             report.worktree_path = Some(self.inside(place));
         }
         report
+    }
+
+    /// What is impossible about the history, and what the clock says about its end.
+    fn irregular(&self, agent: &Agent) -> Vec<String> {
+        let mut sentences = agent.irregular.clone();
+        if is_ahead(agent.updated, self.now) {
+            let date = agent.updated.format("%Y-%m-%d");
+            sentences.push(format!(
+                "its last event is dated {date}, ahead of the clock"
+            ));
+        }
+        sentences
     }
 
     /// A path as people read it: relative to the root when it is inside.

@@ -5,8 +5,9 @@
 //! the cached one by structure and only the changed notes are read. A file that is missing, cut short,
 //! of another version or of an unknown tree is made again; it is never repaired.
 
-use super::ledger::{Ledger, parse, united};
-use super::{fsx, layout};
+use super::ledger::{Ledger, united};
+use super::row::Row;
+use super::{fsx, layout, row_origin};
 use crate::domain::agent::Agent;
 use crate::domain::event::Event;
 use crate::domain::id::AgentId;
@@ -46,8 +47,8 @@ impl Ledger<'_> {
             let mut agents = Vec::new();
             self.each_body(tree, |key, body| {
                 if contains(body, needle) {
-                    let events = parse(body, AgentId::from_spawn_commit(key));
-                    agents.extend(Agent::fold(key, &events));
+                    let row = Row::read(body, AgentId::from_spawn_commit(key));
+                    agents.extend(row_origin::fold(self.repo, key, &row));
                 }
             })?;
             Ok(agents)
@@ -66,8 +67,8 @@ impl Ledger<'_> {
         let selected = self.read(|tree| {
             let mut selected = Vec::new();
             self.each_body(tree, |key, body| {
-                let events = parse(body, AgentId::from_spawn_commit(key));
-                selected.extend(select(key, &events));
+                let row = Row::read(body, AgentId::from_spawn_commit(key));
+                selected.extend(select(key, &row.events));
             })?;
             Ok(selected)
         })?;

@@ -1,8 +1,10 @@
 //! Finding an agent by whatever a person calls it.
 
 use super::agent_branch;
-use super::ledger::{Ledger, body_of, parse};
+use super::ledger::{Ledger, body_of};
 use super::place::{self, RecordedPlaces};
+use super::row::Row;
+use super::row_origin;
 use crate::domain::agent::Agent;
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
@@ -89,11 +91,9 @@ impl Ledger<'_> {
             keys.sort_unstable();
             keys.dedup();
             let agents = keys.into_iter().map(|key| {
-                let events = parse(
-                    &body_of(self.repo, tree, key)?,
-                    AgentId::from_spawn_commit(key),
-                );
-                Ok(Agent::fold(key, &events))
+                let body = body_of(self.repo, tree, key)?;
+                let row = Row::read(&body, AgentId::from_spawn_commit(key));
+                Ok(row_origin::fold(self.repo, key, &row))
             });
             agents.filter_map(Result::transpose).collect()
         })?;

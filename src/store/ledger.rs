@@ -6,12 +6,12 @@
 //! a landed commit, is not a second row.
 
 use super::chain::{self, Chain};
-use super::{clone_id, layout, lock, maintenance, recovery};
+use super::row::Row;
+use super::{clone_id, layout, lock, maintenance, recovery, row_origin};
 use crate::domain::agent::Agent;
 use crate::domain::event::{Event, What};
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
-use crate::domain::stamp::Stamp;
 use crate::error::{Code, Result};
 use crate::git::Repo;
 use crate::git::notes::fanout::{Batch, Put};
@@ -69,8 +69,8 @@ impl<'r> Ledger<'r> {
         decide: impl Fn(Option<&Agent>) -> Result<What>,
     ) -> Result<Event> {
         let id = AgentId::from_spawn_commit(spawn_commit);
-        self.write(spawn_commit, id, by, now, |events| {
-            decide(Agent::fold(spawn_commit, events).as_ref())
+        self.write(spawn_commit, id, by, now, |row| {
+            decide(row_origin::fold(self.repo, spawn_commit, row).as_ref())
         })
     }
 
@@ -90,14 +90,14 @@ impl<'r> Ledger<'r> {
         self.write(commit, agent, by, now, |_| Ok(what.clone()))
     }
 
-    /// The events of a row, oldest first; foreign lines are left out. Empty when there is no row.
+    /// The events of a row, in the order in which they happened; foreign lines are left out. Empty when there is no row.
     ///
     /// # Errors
     /// `repo-corrupt` when the ledger is damaged beyond its reflog.
     pub fn events(&self, spawn_commit: Oid) -> Result<Vec<Event>> {
         let id = AgentId::from_spawn_commit(spawn_commit);
         let body = self.read(|tree| body_of(self.repo, tree, spawn_commit))?;
-        Ok(parse(&body.unwrap_or_default(), id))
+        Ok(Row::read(&body.unwrap_or_default(), id).events)
     }
 
     /// The agent that a spawn commit makes; `None` when the ledger has no row for it.
@@ -105,7 +105,11 @@ impl<'r> Ledger<'r> {
     /// # Errors
     /// As [`Ledger::events`].
     pub fn agent(&self, spawn_commit: Oid) -> Result<Option<Agent>> {
-        Ok(Agent::fold(spawn_commit, &self.events(spawn_commit)?))
+        let id = AgentId::from_spawn_commit(spawn_commit);
+        let body = self.read(|tree| body_of(self.repo, tree, spawn_commit))?;
+        let body = body.unwrap_or_default();
+        let row = Row::read(&body, id);
+        Ok(row_origin::fold(self.repo, spawn_commit, &row))
     }
 
     /// Whether anything was written in the second of that moment or later.
@@ -148,7 +152,7 @@ impl<'r> Ledger<'r> {
         agent: AgentId,
         by: &str,
         now: DateTime<Utc>,
-        decide: impl Fn(&[Event]) -> Result<What>,
+        decide: impl Fn(&Row<'_>) -> Result<What>,
     ) -> Result<Event> {
         let repo = self.repo;
         let who = chain::identity(repo, now);
@@ -165,14 +169,8 @@ impl<'r> Ledger<'r> {
             |tip: Option<&Commit>| {
                 let tree = tip.map_or(Oid::EMPTY_TREE, |tip| tip.tree);
                 let old = body_of(repo, tree, key)?;
-                let events = parse(&old, agent);
-                let event = Event {
-                    at: Stamp::next(now, clone, events.iter().map(|event| event.at).max()),
-                    agent,
-                    by: actor(by).to_owned(),
-                    previous: last_line(&old, agent).map(event_line::digest),
-                    what: decide(&events)?,
-                };
+                let row = Row::read(&old, agent);
+                let event = row.next(now, clone, (agent, actor(by)), decide(&row)?);
                 let line = event_line::encode(&event)?;
                 let blob = repo.write_blob(&lines::union([old.as_slice(), line.as_bytes()]))?;
                 let tree = fanout::put(repo, tree, Batch::from([(key, Put::Replace(blob))]))?;
@@ -205,17 +203,4 @@ pub(super) fn united(repo: &Repo, blobs: &[Oid]) -> Result<Vec<u8>> {
         .map(|blob| repo.read_blob(*blob))
         .collect::<Result<_>>()?;
     Ok(lines::union(bodies.iter().map(Vec::as_slice)))
-}
-
-/// The events in a body that are this agent's.
-pub(super) fn parse(body: &[u8], agent: AgentId) -> Vec<Event> {
-    lines::split(body)
-        .filter_map(event_line::decode)
-        .filter(|event| event.agent == agent)
-        .collect()
-}
-
-fn last_line(body: &[u8], agent: AgentId) -> Option<&[u8]> {
-    let own = |line: &&[u8]| event_line::decode(line).is_some_and(|event| event.agent == agent);
-    lines::split(body).filter(own).last()
 }

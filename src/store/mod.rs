@@ -28,6 +28,8 @@ pub mod recovery;
 pub mod repair;
 pub mod roles;
 pub mod roster;
+mod row;
+mod row_origin;
 pub mod said;
 pub mod spawn_commit;
 pub mod trash;

@@ -32,6 +32,7 @@ pub fn keep_whole(
         agent: agent.id,
         by: actor(by).to_owned(),
         previous: Some(DIGEST.to_owned()),
+        ahead: Vec::new(),
         what: what.clone(),
     };
     let Some((text, None)) = what.said() else {

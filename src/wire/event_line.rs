@@ -1,4 +1,5 @@
-//! One line of an agent's note: `{"t":…,"a":…,"e":…,"by":…,"p":…,"d":{…}}`, in that key order.
+//! One line of an agent's note: `{"t":…,"a":…,"e":…,"by":…,"p":…,"x":[…],"d":{…}}`, in that key order; `x` is left out
+//! unless lines were there already that are dated later.
 //!
 //! The first key has a fixed width, so the byte order of lines is their time order and `git notes merge
 //! -s cat_sort_uniq` keeps a row a row. The format only grows: readers skip keys they do not know,
@@ -33,6 +34,8 @@ struct Written<'a> {
     by: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     p: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    x: &'a [String],
     d: Value,
 }
 
@@ -49,6 +52,8 @@ struct Read<'a> {
     #[serde(borrow)]
     p: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
+    x: Fact<'a>,
+    #[serde(borrow, default)]
     d: Fact<'a>,
 }
 
@@ -58,12 +63,20 @@ struct Read<'a> {
 /// `event-too-long` when the rest alone does not fit.
 pub fn encode(event: &Event) -> Result<String> {
     let mut what = Cow::Borrowed(&event.what);
+    let mut ahead = event.ahead.as_slice();
     loop {
-        let line = render(event, &what)?;
+        let line = render(event, &what, ahead)?;
         // With its line feed it must stay below the limit.
         let excess = (line.len() + 2).saturating_sub(LIMIT);
         if excess == 0 {
             return Ok(line);
+        }
+        // One tells that clocks were ahead; each further one only places one more line.
+        if let [kept @ .., _] = ahead
+            && !kept.is_empty()
+        {
+            ahead = kept;
+            continue;
         }
         // Escaping only lengthens, so a byte of text given up is at least one byte here.
         if !what.to_mut().shorten(excess) {
@@ -87,16 +100,17 @@ pub fn encode(event: &Event) -> Result<String> {
 /// # Errors
 /// `bug` when it has no JSON form.
 pub fn fits(event: &Event) -> Result<bool> {
-    Ok(render(event, &event.what)?.len() + 1 < LIMIT)
+    Ok(render(event, &event.what, &event.ahead)?.len() + 1 < LIMIT)
 }
 
-fn render(event: &Event, what: &What) -> Result<String> {
+fn render(event: &Event, what: &What, ahead: &[String]) -> Result<String> {
     serde_json::to_string(&Written {
         t: event.at.to_string(),
         a: event.agent.to_string(),
         e: what.kind(),
         by: &event.by,
         p: event.previous.as_deref(),
+        x: ahead,
         d: facts(what),
     })
     .map_err(|error| Error::bug("an event must have a JSON form").because(error))
@@ -110,6 +124,10 @@ pub fn decode(line: &[u8]) -> Option<Event> {
         agent: AgentId::parse(&line.a)?,
         by: line.by.into_owned(),
         previous: line.p.map(Cow::into_owned),
+        ahead: { line.x.as_list().iter() }
+            .filter_map(Fact::as_str)
+            .map(str::to_owned)
+            .collect(),
         what: parse_facts(&line.e, &line.d).unwrap_or_else(|| What::Unknown {
             kind: line.e.clone().into_owned(),
         }),

@@ -119,6 +119,7 @@ fn events<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<Event> {
             agent: AgentId::from_spawn_commit(SPAWN),
             by: "me".into(),
             previous: None,
+            ahead: Vec::new(),
             what: what(word),
         });
     }

@@ -253,7 +253,7 @@ fn ledger(facts: &LedgerFacts) -> Vec<Finding> {
         findings.push(Finding::new(
             Code::LedgerChain,
             format!(
-                "{} of the row's lines follow a line that is not there",
+                "{} of the row's lines follow a line that was changed or removed",
                 facts.broken_links
             ),
             look,

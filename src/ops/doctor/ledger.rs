@@ -3,6 +3,7 @@
 use super::Finding;
 use super::survey::{Survey, is_of_this_clone};
 use crate::domain::diagnosis::Sign;
+use crate::domain::stamp::is_ahead;
 use crate::error::Result;
 use crate::ops::Ctx;
 use crate::store::chain::Chain;
@@ -49,6 +50,15 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
             })
         }));
     }
+    let ahead = { survey.rows().iter() }.filter(|agent| is_ahead(agent.updated, ctx.now()));
+    found.extend(ahead.map(|agent| {
+        let (short, date) = (agent.id.short(), agent.updated.format("%Y-%m-%d"));
+        Finding::report(
+            Sign::ClockAhead,
+            format!("the last event of agent {short} is dated {date}, ahead of the clock"),
+            format!("git agent log {short}"),
+        )
+    }));
     // The rows of another clone come without their commits until those are fetched.
     let gone = survey
         .rows()

@@ -156,15 +156,22 @@ fn gather(ctx: &Ctx, subject: Subject) -> Result<Case<'_>> {
 
 fn ledger_facts(ctx: &Ctx, subject: &Subject) -> Result<LedgerFacts> {
     let agent = &subject.agent;
-    let (irregular, disorder) = match agent.origin_in_doubt {
+    let (irregular, mut disorder) = match agent.origin_in_doubt {
         true => (agent.irregular.clone(), Vec::new()),
         false => (Vec::new(), agent.irregular.clone()),
     };
+    let links = Ledger::new(&ctx.repo).broken_links(agent.spawn_commit)?;
+    if links.unknown > 0 {
+        disorder.push(format!(
+            "{} of the row's lines follow a line that was never in it",
+            links.unknown
+        ));
+    }
     Ok(LedgerFacts {
         irregular,
         disorder,
         altered: subject.altered.clone(),
-        broken_links: Ledger::new(&ctx.repo).broken_links(agent.spawn_commit)?,
+        broken_links: links.removed,
     })
 }
 

@@ -13,6 +13,7 @@ fn event(what: What) -> Event {
         agent: AgentId::from_spawn_commit(COMMIT),
         by: "me".into(),
         previous: Some("0123456789abcdef".into()),
+        ahead: Vec::new(),
         what,
     }
 }
@@ -141,7 +142,7 @@ proptest! {
         prop_assert!(line.len() < LIMIT && !line.contains('\n'));
         let read = decode(line.as_bytes()).expect("an event");
         prop_assert_eq!(read.what.kind(), event.what.kind());
-        if render(&event, &event.what).expect("json").len() + 1 < LIMIT {
+        if render(&event, &event.what, &event.ahead).expect("json").len() + 1 < LIMIT {
             prop_assert_eq!(read, event);
         }
     }

@@ -1,0 +1,163 @@
+//! The row of an agent: its lines, in the order in which they happened as far as that can be told.
+//!
+//! The order is that of the stamps, which is that of the bytes, with one exception. A line names the line before it by
+//! its digest, and lines that were there although they are dated later ([`Event::ahead`]). Whoever names a line has seen
+//! it, so a line comes after every line that it names, whatever their stamps say. A line that is dated in the year 9999
+//! is therefore the last one only until the next is written. The order depends on the lines alone: two clones with the
+//! same lines read the same row, whatever their clocks say.
+
+use crate::domain::event::{Event, What};
+use crate::domain::id::AgentId;
+use crate::domain::stamp::Stamp;
+use crate::git::notes::lines;
+use crate::wire::event_line;
+use chrono::{DateTime, Utc};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, HashSet};
+
+/// How many lines that are dated later one event names at most. Where there are more, the next events name them.
+const NAMED: usize = 16;
+
+/// The lines of a row that are the agent's own events; foreign lines are left out.
+#[derive(Debug, Default)]
+pub(super) struct Row<'b> {
+    lines: Vec<&'b [u8]>,
+    /// What the lines say, in the same order.
+    pub(super) events: Vec<Event>,
+}
+
+impl<'b> Row<'b> {
+    /// Reads the body of a note.
+    pub(super) fn read(body: &'b [u8], agent: AgentId) -> Row<'b> {
+        let mut row = Row::default();
+        for line in lines::split(body) {
+            if let Some(event) = event_line::decode(line).filter(|event| event.agent == agent) {
+                row.lines.push(line);
+                row.events.push(event);
+            }
+        }
+        // A foreign writer may have spelled a line in another way, so that its bytes do not sort by its stamp.
+        if !row.events.is_sorted_by_key(|event| event.at) {
+            let mut order: Vec<usize> = (0..row.events.len()).collect();
+            order.sort_by_key(|&index| row.events[index].at);
+            row.rearrange(&order);
+        }
+        if row.events.iter().any(|event| !event.ahead.is_empty()) {
+            let order = row.order();
+            row.rearrange(&order);
+        }
+        row
+    }
+
+    /// The digest of the line at that index.
+    pub(super) fn digest(&self, index: usize) -> String {
+        event_line::digest(self.lines[index])
+    }
+
+    /// The event that follows now.
+    pub(super) fn next(
+        &self,
+        now: DateTime<Utc>,
+        clone: u16,
+        (agent, by): (AgentId, &str),
+        what: What,
+    ) -> Event {
+        // Stamps that are ahead are not followed.
+        let stamps = self.events.iter().map(|event| event.at);
+        let last = stamps.filter(|stamp| !stamp.is_ahead_of(now)).max();
+        let at = Stamp::next(now, clone, last);
+        Event {
+            at,
+            agent,
+            by: by.to_owned(),
+            previous: self.lines.last().map(|line| event_line::digest(line)),
+            ahead: self.ahead_of(at),
+            what,
+        }
+    }
+
+    /// The digests of the lines that an event with this stamp has to name because they are not dated before it, the
+    /// last ones first. Lines that another one names follow from that one.
+    fn ahead_of(&self, stamp: Stamp) -> Vec<String> {
+        if self.events.iter().all(|event| event.at < stamp) {
+            return Vec::new();
+        }
+        let named: HashSet<&str> = self.events.iter().flat_map(named).collect();
+        let later = (0..self.events.len()).rev();
+        let later = later.filter(|&index| self.events[index].at >= stamp);
+        let digests = later.map(|index| self.digest(index));
+        let unnamed = digests.filter(|digest| !named.contains(digest.as_str()));
+        unnamed.take(NAMED).collect()
+    }
+
+    /// Puts lines and events into another order.
+    fn rearrange(&mut self, order: &[usize]) {
+        self.lines = order.iter().map(|&index| self.lines[index]).collect();
+        let mut events: Vec<Option<Event>> = self.events.drain(..).map(Some).collect();
+        self.events = order
+            .iter()
+            .filter_map(|&index| events[index].take())
+            .collect();
+    }
+
+    /// The indexes in an order in which every line comes after those that it names, and otherwise by time, where a line
+    /// counts as no later than one that names it.
+    fn order(&self) -> Vec<usize> {
+        let count = self.events.len();
+        let digests: HashMap<String, usize> = (0..count)
+            .rev()
+            .map(|index| (self.digest(index), index))
+            .collect();
+        let mut before: Vec<Vec<usize>> = vec![Vec::new(); count];
+        let mut after: Vec<Vec<usize>> = vec![Vec::new(); count];
+        for (index, event) in self.events.iter().enumerate() {
+            let names = named(event).filter_map(|digest| digests.get(digest));
+            for &other in names.filter(|&&other| other != index) {
+                before[index].push(other);
+                after[other].push(index);
+            }
+        }
+        let any = sorted(&before, &after, |index| index);
+        let mut time: Vec<Stamp> = self.events.iter().map(|event| event.at).collect();
+        for &index in any.iter().rev() {
+            let followers = after[index].iter().map(|&follower| time[follower]);
+            time[index] = followers.fold(time[index], Stamp::min);
+        }
+        sorted(&before, &after, |index| (time[index], index))
+    }
+}
+
+/// The lines that an event names.
+fn named(event: &Event) -> impl Iterator<Item = &str> {
+    let ahead = event.ahead.iter().map(String::as_str);
+    event.previous.as_deref().into_iter().chain(ahead)
+}
+
+/// A topological order in which what may come next comes by its key. Lines cannot name each other in a circle, because
+/// each holds the digest of the other; were there one, its lines would come last.
+fn sorted<K: Ord>(
+    before: &[Vec<usize>],
+    after: &[Vec<usize>],
+    key: impl Fn(usize) -> K,
+) -> Vec<usize> {
+    let mut waits: Vec<usize> = before.iter().map(Vec::len).collect();
+    let free = (0..waits.len()).filter(|&index| waits[index] == 0);
+    let mut next: BinaryHeap<_> = free.map(|index| Reverse((key(index), index))).collect();
+    let mut order = Vec::with_capacity(waits.len());
+    let mut is_in = vec![false; waits.len()];
+    while let Some(Reverse((_, index))) = next.pop() {
+        order.push(index);
+        is_in[index] = true;
+        for &follower in &after[index] {
+            waits[follower] -= 1;
+            if waits[follower] == 0 {
+                next.push(Reverse((key(follower), follower)));
+            }
+        }
+    }
+    order.extend((0..is_in.len()).filter(|&index| !is_in[index]));
+    order
+}
+
+#[cfg(test)]
+mod tests;
