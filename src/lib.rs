@@ -68,6 +68,7 @@
 //! | `agents/tmp/<file>` | half-made admin directories and indexes |
 //! | `agents/trash/<file>` | directories that are being deleted |
 //! | `agents/cache/<file>` | disposable, keyed by content |
+//! | `agents/facts.key` | 32 random bytes that seal the facts in the cache, readable by their owner alone |
 //! | `agents/<id8>/prompt.md` | the prompt, readable by its owner alone; deleted when the agent is merged or discarded |
 //! | `agents/<id8>/task.toml` | the task as it was given, readable by its owner alone; without briefing and system prompt once the agent is merged or discarded |
 //! | `agents/<id8>/worktree` | the absolute path of a worktree outside the root, which no row holds |

@@ -15,6 +15,7 @@ const NOT_ALWAYS: &[&str] = &[
     "agents/tmp/<file>",
     "agents/trash/<file>",
     "agents/cache/<file>",
+    "agents/facts.key",
     "agents/<id8>/verify.lock",
     "agents/spool/<id8>/<file>",
     "<tmp>/git-agent-<id8>-<random>/<file>",

@@ -11,6 +11,9 @@ use crate::error::Result;
 use std::collections::{HashSet, VecDeque};
 use std::process::Command;
 
+/// Commits that are followed one by one before git is asked.
+const LINE: usize = 256;
+
 /// How two commits have grown apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Divergence {
@@ -51,6 +54,12 @@ impl Repo {
         for root in &roots {
             self.require_commit(*root)?;
         }
+        if hidden == Some(base)
+            && let Some(ahead) = self.line(base, tip)
+        {
+            let behind = Vec::new();
+            return Ok(Divergence { ahead, behind });
+        }
         let mut command = self.plumbing();
         command
             .args([
@@ -89,6 +98,26 @@ impl Repo {
             }
         }
         Ok(divergence)
+    }
+
+    /// The commits from `base` to `tip`, parents first, where that is a short line without merges, as the work
+    /// of most agents is. Nothing that is missing elsewhere can change it.
+    fn line(&self, base: Oid, tip: Oid) -> Option<Vec<Lineage>> {
+        let mut line = Vec::new();
+        let mut next = tip;
+        while next != base {
+            let parents = self.written_parents(next).ok()?;
+            let [parent] = parents[..] else {
+                return None;
+            };
+            if line.len() == LINE {
+                return None;
+            }
+            line.push(Lineage { oid: next, parents });
+            next = parent;
+        }
+        line.reverse();
+        Some(line)
     }
 
     /// Checks that a merge of these two starts from the same commits here as in the whole history.

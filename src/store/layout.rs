@@ -72,6 +72,11 @@ pub fn cache_dir(common_dir: &Path) -> PathBuf {
     agents_dir(common_dir).join("cache")
 }
 
+/// The key that seals the facts of this clone.
+pub fn facts_key(common_dir: &Path) -> PathBuf {
+    agents_dir(common_dir).join("facts.key")
+}
+
 /// The folded-in notes of one notes tree.
 pub fn ledger_cache(common_dir: &Path) -> PathBuf {
     cache_dir(common_dir).join("ledger")

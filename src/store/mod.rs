@@ -11,6 +11,7 @@ mod cache;
 pub mod chain;
 mod clone_id;
 pub mod excludes;
+pub mod facts;
 mod find;
 pub mod fsx;
 pub mod hooks;

@@ -315,3 +315,81 @@ fn j10_list_and_verify_count_alike_on_a_rewritten_base() {
     assert_eq!(row["out_of_scope"], 0);
     assert!(!codes(&judged).iter().any(|code| code.starts_with("scope.")));
 }
+
+/// The common dir of the agent's repository.
+fn common_dir(agent: &Agent) -> PathBuf {
+    agent.repo.path().join(".git")
+}
+
+#[test]
+fn f4_a_verdict_in_a_file_is_not_believed() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "");
+    agent.commit("two");
+    let first = agent.verify(&[]);
+    assert_eq!(first["verdict"], "accept", "{first}");
+    let cache = common_dir(&agent).join("agents/cache");
+    for entry in std::fs::read_dir(&cache).into_iter().flatten() {
+        let path = entry.expect("an entry").path();
+        let kept = std::fs::read_to_string(&path).unwrap_or_default();
+        let forged = kept.replace("\"verdict\":\"accept\"", "\"verdict\":\"reject\"");
+        std::fs::write(&path, forged).expect("written");
+    }
+    assert_eq!(agent.verify(&[]), first);
+}
+
+#[test]
+fn f4_a_forged_merge_brings_nothing_out_of_scope() {
+    use git_agent::store::facts::Facts;
+    let agent = with_history();
+    let first = agent.verify(&[]);
+    assert_eq!(first["merge"]["state"], "clean", "{first}");
+    agent.repo.write("README.md", "# Owned\n");
+    agent.repo.git(["add", "README.md"]);
+    let evil_tree = agent.repo.git(["write-tree"]);
+    agent.repo.git(["reset", "--quiet", "--hard"]);
+    // What an agent outside every fence can do: it reads the key and seals what it likes.
+    let facts = Facts::open(&common_dir(&agent)).expect("the key");
+    let base = agent.repo.git(["rev-parse", "main"]);
+    let tip = agent.git(&["rev-parse", "HEAD"]);
+    let answer = json!({"tree": evil_tree, "conflicts": []}).to_string();
+    facts.store("merge", &[base, tip], answer.as_bytes());
+    assert_eq!(agent.verify(&[]), first);
+    agent.repo.agent_json(&["merge", &agent.id]);
+    let readme = agent.repo.git(["show", "main:README.md"]);
+    assert_eq!(readme, "# Moved");
+}
+
+#[test]
+fn f4_checks_run_once_for_a_commit_and_again_without_the_key_that_sealed_them() {
+    let task = crate::support::agent::TASK;
+    let checks = "[checks]\ncommands = [\"echo once >> \\\"$HOME/../ran\\\"\"]\n";
+    let agent = Agent::of_task(&format!("{task}{checks}"));
+    agent.write("src/two.rs", "");
+    agent.commit("two");
+    let ran = || {
+        let text = std::fs::read_to_string(agent.repo.path().with_file_name("ran"));
+        text.unwrap_or_default().lines().count()
+    };
+    let first = agent.verify(&[]);
+    assert_eq!((&first["verdict"], ran()), (&json!("accept"), 1));
+    assert_eq!(agent.verify(&[]), first);
+    assert_eq!(ran(), 1, "the fact is known");
+    let facts = std::fs::read_dir(common_dir(&agent).join("agents/cache")).expect("facts");
+    let kinds: Vec<String> = facts
+        .map(|entry| {
+            entry
+                .expect("an entry")
+                .file_name()
+                .to_string_lossy()
+                .into_owned()
+        })
+        .collect();
+    assert!(
+        kinds.iter().all(|name| name.starts_with("checks-")),
+        "{kinds:?}"
+    );
+    std::fs::remove_file(common_dir(&agent).join("agents/facts.key")).expect("removed");
+    assert_eq!(agent.verify(&[]), first);
+    assert_eq!(ran(), 2, "a seal that cannot be checked counts for nothing");
+}

@@ -265,31 +265,3 @@ fn hooks_that_were_taken_away_or_altered_are_found() {
     std::fs::write(&config, settings).expect("written");
     assert_eq!(agent.codes(), [""; 0]);
 }
-
-#[test]
-fn an_accepting_answer_in_the_cache_is_believed_only_with_the_ledger() {
-    let agent = Agent::new();
-    agent.write("README.md", "out of scope\n");
-    assert_eq!(agent.codes(), ["scope.not-in-whitelist"]);
-    // Whoever can write the common dir makes the remembered answer an accepting one.
-    let cache = agent.repo.path().join(".git/agents/cache");
-    let mut forged = 0;
-    for entry in std::fs::read_dir(cache).expect("a cache") {
-        let path = entry.expect("readable").path();
-        let name = path
-            .file_name()
-            .expect("a name")
-            .to_string_lossy()
-            .into_owned();
-        if name.starts_with("verify-") {
-            let answer = std::fs::read_to_string(&path).expect("an answer");
-            let mut answer: serde_json::Value = serde_json::from_str(&answer).expect("JSON");
-            answer["verdict"] = "accept".into();
-            answer["findings"] = serde_json::json!([]);
-            std::fs::write(&path, answer.to_string()).expect("written");
-            forged += 1;
-        }
-    }
-    assert_eq!(forged, 1, "the answer was kept");
-    assert_eq!(agent.codes(), ["scope.not-in-whitelist"]);
-}

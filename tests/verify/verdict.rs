@@ -50,6 +50,9 @@ fn without_its_cache_it_gives_the_same_bytes() {
     let agent = Agent::new();
     agent.write("src/two.rs", "pub fn two() {}\n");
     agent.commit("two");
+    // A merge is a fact that is remembered.
+    agent.repo.write("NOTES.md", "moved on\n");
+    agent.repo.commit_all("main moves on");
     let one = agent.run(&["--format=json"]).stdout;
     std::fs::remove_dir_all(agent.repo.path().join(".git/agents/cache")).expect("the cache");
     assert_eq!(agent.run(&["--format=json"]).stdout, one);

@@ -31,15 +31,6 @@ pub(super) struct Bundle {
     pub tree: Option<Oid>,
 }
 
-impl Bundle {
-    /// Which files could not be read, and why: what the tree does not tell.
-    pub(super) fn problems(&self) -> Vec<(&'static str, ArtefactProblem)> {
-        let problem =
-            |artefact: &Artefact| Some((artefact.name, artefact.text.as_ref().err().copied()?));
-        self.artefacts.iter().filter_map(problem).collect()
-    }
-}
-
 /// Reads the bundle where the agent wrote it; without a worktree here, from the tree that the last
 /// verdict kept.
 pub(super) fn read(ctx: &Ctx, subject: &Subject, policy: &Policy) -> Result<Bundle> {

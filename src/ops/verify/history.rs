@@ -39,8 +39,15 @@ pub(super) fn provenance(
         Some(spawn) => spawn.parents.first().copied(),
         None => Some(started),
     };
+    // Mostly the base branch has grown from where the agent started, and git need not be asked.
+    let grew_from = |origin| {
+        let parents = divergence.behind.iter().flat_map(|one| &one.parents);
+        parents.into_iter().any(|parent| *parent == origin)
+    };
     let lost_base = match (subject.base, origin) {
-        (Some(base), Some(origin)) if !repo.is_ancestor(origin, base)? => Some(origin),
+        (Some(base), Some(origin)) if !grew_from(origin) && !repo.is_ancestor(origin, base)? => {
+            Some(origin)
+        }
         _ => None,
     };
     let Some(spawn) = spawn else {

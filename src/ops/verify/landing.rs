@@ -12,13 +12,15 @@ use crate::git::merge::{Merge, MergeResult};
 /// How many of the base's newest commits are searched for one that makes the same change.
 const SEARCHED: usize = 200;
 
-/// Works out the landing. `touched` says whether the agent changed anything at all.
+/// Works out the landing. `touched` says whether the agent changed anything at all; `merge` asks git, or what
+/// is remembered of its answers.
 pub(super) fn work_out(
     repo: &Repo,
     subject: &Subject,
     work: &Work,
     divergence: &Divergence,
     touched: bool,
+    merge: impl Fn(Oid, Oid) -> Result<Merge>,
 ) -> Result<Landing> {
     let uncommitted = usize::from(work.tree != work.tip_tree);
     let mut landing = Landing {
@@ -49,7 +51,7 @@ pub(super) fn work_out(
         let Merge {
             result,
             approximate,
-        } = repo.merge(base, tip)?;
+        } = merge(base, tip)?;
         landing.approximate = approximate;
         match result {
             MergeResult::Unrelated => Outcome::Unrelated,
@@ -85,14 +87,12 @@ fn was_squashed(repo: &Repo, base: Oid, tip: Oid, divergence: &Divergence) -> Re
     };
     let wanted = (paths(old, new)?, repo.patch_id(old, new)?);
     for commit in divergence.behind.iter().rev().take(SEARCHED) {
-        let commit = repo.read_commit(commit.oid)?;
         let [parent] = commit.parents[..] else {
             continue;
         };
-        let before = repo.read_commit(parent)?.tree;
-        if paths(before, commit.tree)? == wanted.0
-            && repo.patch_id(before, commit.tree)? == wanted.1
-        {
+        let trees = (repo.read_commit(parent)?, repo.read_commit(commit.oid)?);
+        let (before, after) = (trees.0.tree, trees.1.tree);
+        if paths(before, after)? == wanted.0 && repo.patch_id(before, after)? == wanted.1 {
             return Ok(true);
         }
     }

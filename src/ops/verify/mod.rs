@@ -2,20 +2,20 @@
 //!
 //! ```text
 //! who, tip, base ─> Subject ─┐
-//! policy of the ledger ──────┼─> Work, Bundle ── seen before? ─> VerifyReport
-//! git's answers ─────────────┘          └─> Evidence ─> judge() ─> [Finding] ─┘ ─> event
+//! policy of the ledger ──────┼─> Work, Bundle ─> Evidence ─> judge() ─> [Finding] ─> VerifyReport ─> event
+//! git's answers, or facts ───┘
 //! ```
 //!
 //! Nothing is believed: what binds is the policy that the `spawned` event names, and what is judged are
 //! objects. Work that nobody has committed is judged as the commit that committing it would make. The
-//! answer is made of oids alone, so the same state gives the same answer, and the second time it is
-//! read from the cache. Nothing in the worktree is changed and no hook runs.
+//! answer is made of oids alone, so the same state gives the same answer. It is worked out each time; what is
+//! remembered are facts about objects (`facts`). Nothing in the worktree is changed and no hook runs.
 //!
 //! Deliberately absent: landing, which is `merge`'s, and the state of the agent's hooks.
 
 mod bundle;
-mod cache;
 mod commands;
+mod facts;
 mod history;
 mod landing;
 mod record;
@@ -44,6 +44,7 @@ use crate::error::{Error, Result};
 use crate::git::shallow::absent;
 use crate::ops::Ctx;
 use crate::ops::check::Fence;
+use crate::store::facts::Facts;
 use crate::store::ledger::Ledger;
 use bundle::Bundle;
 use std::path::PathBuf;
@@ -108,23 +109,7 @@ pub fn verify(ctx: &Ctx, options: &VerifyOptions) -> Result<VerifyReport> {
 
 fn judged(ctx: &Ctx, options: &VerifyOptions, subject: Subject) -> Result<VerifyReport> {
     let case = gather(ctx, subject)?;
-    let place = cache::place(ctx.repo.common_dir(), &case.facts(options));
-    // Whoever can write a file of ours could have written this one: an answer that accepts counts only
-    // where the ledger remembers it as well.
-    let remembered = |report: &VerifyReport| {
-        !report.is_accepted() || case.subject.agent.verdict.as_ref() == Some(&case.verdict(report))
-    };
-    let report = match cache::load(&place).filter(remembered) {
-        Some(report) => report,
-        None => {
-            let report = decide(ctx, options, &case)?;
-            // A command that failed may do better next time.
-            if report.is_accepted() || report.commands.is_empty() {
-                cache::store(&place, &report.to_bytes());
-            }
-            report
-        }
-    };
+    let report = decide(ctx, options, &case)?;
     record::record(ctx, &case, &report)?;
     Ok(VerifyReport {
         // No part of the verdict, so not of what is cached either.
@@ -176,24 +161,6 @@ fn ledger_facts(ctx: &Ctx, subject: &Subject) -> Result<LedgerFacts> {
 }
 
 impl Case<'_> {
-    /// All that the answer depends on.
-    fn facts(&self, options: &VerifyOptions) -> Vec<String> {
-        let (subject, work) = (&self.subject, &self.work);
-        vec![
-            env!("CARGO_PKG_VERSION").to_owned(),
-            subject.agent.spawn_commit.to_hex(),
-            self.policy.to_hex(),
-            format!("{} {:?} {:?}", subject.tip, subject.base_ref, subject.base),
-            format!("{:?} {} {:?}", work.staged, work.tree, work.worktree),
-            options.names_commit().to_string(),
-            format!("{:?} {:?}", self.bundle.tree, self.bundle.problems()),
-            format!(
-                "{:?} {} {:?}",
-                self.ledger, options.no_commands, options.limit
-            ),
-        ]
-    }
-
     /// The verdict as the ledger holds it.
     fn verdict(&self, report: &VerifyReport) -> Verified {
         Verified {
@@ -246,7 +213,11 @@ fn decide(ctx: &Ctx, options: &VerifyOptions, case: &Case<'_>) -> Result<VerifyR
             .collect();
         evidence.tracked = case.fence.tracked_near(&changes)?;
         let touched = !evidence.touches.is_empty();
-        let landing = landing::work_out(&ctx.repo, subject, work, &divergence, touched)?;
+        let merge = |ours, theirs| {
+            let known = Facts::open(ctx.repo.common_dir());
+            facts::merge(known.as_ref(), &case.fence, &ctx.repo, ours, theirs)
+        };
+        let landing = landing::work_out(&ctx.repo, subject, work, &divergence, touched, merge)?;
         evidence.landing = Some(landing);
     }
     let contract = case.contract();

@@ -1,7 +1,7 @@
 //! The answer of `verify`: `git-agent.verify/1`.
 
 use super::Case;
-use crate::domain::evidence::{CommandEnd, Commands, Evidence, Landing, Outcome};
+use crate::domain::evidence::{CommandEnd, Commands, Conflict, Evidence, Landing, Outcome};
 use crate::domain::finding::{Finding, FindingCode, Severity};
 use crate::domain::oid::Oid;
 use crate::error::Result;
@@ -14,10 +14,10 @@ const ACCEPT: &str = "accept";
 const REJECT: &str = "reject";
 
 /// A verdict and what it rests on. Nothing in it depends on the time or the machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct VerifyReport {
     /// The format's name and version.
-    pub schema: String,
+    pub schema: &'static str,
     /// The agent's id.
     pub agent_id: String,
     /// `accept` or `reject`.
@@ -54,7 +54,7 @@ pub struct VerifyReport {
 }
 
 /// The branch to land on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BaseTip {
     /// Its full name; absent when the base is a mere commit.
     #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
@@ -64,7 +64,7 @@ pub struct BaseTip {
 }
 
 /// How work would land.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MergeReport {
     /// `fast-forward`, `clean`, `nothing`, `merged`, `conflicts`, `unrelated` or `base-gone`.
     pub state: String,
@@ -90,8 +90,17 @@ pub struct ConflictReport {
     pub kinds: Vec<String>,
 }
 
+impl From<&Conflict> for ConflictReport {
+    fn from(conflict: &Conflict) -> ConflictReport {
+        ConflictReport {
+            path: PathText::from(conflict.path.as_slice()),
+            kinds: conflict.kinds.clone(),
+        }
+    }
+}
+
 /// A check command that ran.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CommandReport {
     /// The command line.
     pub command: String,
@@ -104,7 +113,7 @@ pub struct CommandReport {
 }
 
 /// One finding.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FindingReport {
     /// The stable code, `<check>.<what>`.
     pub code: String,
@@ -134,7 +143,7 @@ impl VerifyReport {
         let merged = landing.and_then(|landing| landing.outcome.tree());
         let rejected = findings.iter().any(Finding::rejects);
         Ok(VerifyReport {
-            schema: SCHEMA.to_owned(),
+            schema: SCHEMA,
             agent_id: subject.agent.id.to_string(),
             verdict: if rejected { REJECT } else { ACCEPT }.to_owned(),
             tip: subject.tip.to_hex(),
@@ -184,11 +193,6 @@ impl VerifyReport {
         codes.dedup();
         codes
     }
-
-    pub(super) fn to_bytes(&self) -> Vec<u8> {
-        // Texts, numbers and lists of them always serialize.
-        serde_json::to_vec(self).unwrap_or_default()
-    }
 }
 
 fn merge(landing: &Landing) -> MergeReport {
@@ -205,13 +209,7 @@ fn merge(landing: &Landing) -> MergeReport {
         ahead: landing.ahead,
         behind: landing.behind,
         fast_forward: matches!(landing.outcome, Outcome::FastForward { .. }),
-        conflicts: conflicts
-            .iter()
-            .map(|conflict| ConflictReport {
-                path: PathText::from(conflict.path.as_slice()),
-                kinds: conflict.kinds.clone(),
-            })
-            .collect(),
+        conflicts: conflicts.iter().map(ConflictReport::from).collect(),
     }
 }
 
