@@ -12,6 +12,7 @@
 //! | [`cli`] | clap in, an operation, its answer out; one verb, one file |
 //! | [`ops`] | what a verb does; readers give a report, writers `plan` and then `execute` |
 //! | [`hosts`] | one file per agent host: how it is started, what it sends, reads and prints |
+//! | [`agents`] | what verbs share about agents; every look into a place that an agent can write |
 //! | [`store`] | durable state over git and files: ledger, keep chain, mailbox, roles, journals |
 //! | [`proc`] | child processes that are not git |
 //! | [`mod@git`] | the only layer that names libgit2 or gitoxide, or starts `git` |
@@ -79,6 +80,9 @@
 //! | `agents/<id8>/verify.lock` | an OS lock, held while check commands run |
 //! | `agents/<id8>/live.lock` | an OS lock, held while a process of ours works for the agent or removes it; in it the outcome of its last run |
 //! | `agents/<id8>/run/<file>` | what its runs wrote to their streams, `<n>.out` and `<n>.err`, and what they answered, `<n>.json`, readable by their owner alone; `<n>.fence`, what the sandbox did; `<n>.hooks`, our hooks for its host |
+//! | `agents/<id8>/run-repo/<file>` | the repository that a fenced command works in; its work is published and it is removed when the command is over |
+//! | `agents/<id8>/run-repo.pointer` | the worktree's `.git` file as it was before |
+//! | `agents/<id8>/run-repo.tip` | where the agent's branch was when it last agreed with that repository's |
 //! | `<tmp>/git-agent-<id8>-<random>/<file>` | temporary files of a run, below `TMPDIR` or `/tmp`; removed afterwards |
 //! | `<root>/.claude/worktrees/.agent-<id8>.leaving/<file>` | a worktree while it is being discarded |
 //! | `worktrees/verify-<id8>/<file>` | the admin directory of the worktree they run in; removed afterwards |
@@ -101,6 +105,7 @@
 //! `core.bare`, `core.worktree`, `core.hooksPath` and `gc.pruneExpire` out of `config` or the main worktree's `config.worktree`, where they
 //! cannot be meant.
 
+pub mod agents;
 pub mod cli;
 pub mod domain;
 pub mod error;

@@ -14,8 +14,14 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("store", &["wire", "git", "domain", "error"]),
     ("hosts", &["proc", "wire", "domain", "error"]),
     (
+        "agents",
+        &["store", "proc", "git", "wire", "domain", "error"],
+    ),
+    (
         "ops",
-        &["hosts", "store", "proc", "git", "wire", "domain", "error"],
+        &[
+            "agents", "hosts", "store", "proc", "git", "wire", "domain", "error",
+        ],
     ),
     ("cli", &["ops", "hosts", "wire", "domain", "error"]),
 ];

@@ -18,12 +18,16 @@ mod work;
 use crate::support::agent::{SHARED_TASK, TASK};
 use crate::support::{TestRepo, isolated};
 use crate::verify::Agent;
+use git_agent::agents::run_repo::{RunRepo, around};
+use git_agent::domain::agent::Agent as Row;
 use git_agent::domain::sandbox::{Enforcement, Level, Mode};
 use git_agent::error::Result;
 use git_agent::git::Repo;
 use git_agent::ops::ctx::{Ctx, Env, Seams};
 use git_agent::ops::run::fence::{self, Bounds};
+use git_agent::ops::run::publish::{self, Published};
 use git_agent::proc::sandbox::{self, Outcome, Plan, read_report};
+use git_agent::store::layout;
 use git_agent::store::ledger::Ledger;
 use git_agent::store::policy;
 use std::ffi::OsString;
@@ -55,9 +59,27 @@ pub struct Fenced {
 impl Fenced {
     /// An agent of [`TASK`] in a fence of this kernel's best; `None` where it has none.
     pub fn new(mode: Mode) -> Option<Fenced> {
+        level()?;
+        Fenced::around(Agent::of_task(TASK), mode)
+    }
+
+    /// As [`Fenced::new`], for an agent that is there.
+    pub fn around(agent: Agent, mode: Mode) -> Option<Fenced> {
         let level = level()?;
-        let agent = Agent::of_task(TASK);
         let bounds = bounds(&agent, mode, &[]).expect("a fence");
+        let surroundings = ctx(&agent);
+        let row = Ledger::new(&surroundings.repo)
+            .find(&agent.id)
+            .expect("a row");
+        let tip = surroundings
+            .repo
+            .tip(row.branch.as_deref().expect("a branch"))
+            .expect("read")
+            .oid();
+        let run_repo = run_repo(&surroundings, &row);
+        run_repo
+            .set_up(&surroundings.repo, tip.expect("a branch"))
+            .expect("made");
         Some(Fenced {
             agent,
             bounds,
@@ -119,6 +141,16 @@ impl Fenced {
         self.command(&["sh", "-ec", script])
             .output()
             .expect("starts")
+    }
+
+    /// What `run` does when the command is over.
+    pub fn finish(&self) -> Published {
+        let surroundings = ctx(&self.agent);
+        let row = Ledger::new(&surroundings.repo)
+            .find(&self.agent.id)
+            .expect("a row");
+        let run_repo = run_repo(&surroundings, &row);
+        publish::finish(&surroundings, &row, &run_repo).expect("published")
     }
 
     /// What the helper said.
@@ -190,8 +222,26 @@ fn ctx_in(directory: &Path, agent: &Agent) -> Ctx {
         home: Some(beside(agent, "home")),
         ..Env::default()
     };
-    let repo = Repo::open(directory).expect("a repository");
+    let repo = match around(directory) {
+        Some(admin_dir) => Repo::open_git_dir(&admin_dir),
+        None => Repo::open(directory),
+    };
+    let repo = repo.expect("a repository");
     Ctx::new(repo, env, Seams::real())
+}
+
+/// Where the command of an agent works.
+fn run_repo(ctx: &Ctx, row: &Row) -> RunRepo {
+    let worktree = ctx
+        .repo
+        .worktree(&layout::worktree_name(row.id))
+        .expect("linked");
+    RunRepo::of(
+        &ctx.repo,
+        row.id,
+        &worktree.path,
+        row.branch.as_deref().expect("a branch"),
+    )
 }
 
 /// The fence of an agent, as `run` works it out.

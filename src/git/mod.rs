@@ -24,6 +24,7 @@ pub mod patch;
 mod pool;
 pub mod populate;
 mod promised;
+pub mod quarantine;
 pub mod raw_commit;
 pub mod reflog;
 pub mod refs;

@@ -186,13 +186,36 @@ pub fn set_lock(admin_dir: &Path, reason: &str) -> Result<()> {
     fs::rename(&temporary, admin_dir.join("locked")).at("could not lock", admin_dir)
 }
 
-/// Whether the directory's `.git` file names this admin directory: the proof that it is ours.
+/// The name of a repository that stands in for the shared one while an untrusted command works in a worktree. It lies
+/// two directories below the common dir and has an admin directory of the same name.
+pub const STAND_IN: &str = "run-repo";
+
+/// Whether the directory's `.git` file names this admin directory, or that of the repository that stands in for
+/// the shared one: the proof that it is ours.
 pub fn belongs_to(worktree: &Path, admin_dir: &Path) -> bool {
-    let Ok(text) = fs::read_to_string(worktree.join(".git")) else {
+    let Some(named) = named_by(worktree) else {
         return false;
     };
-    text.strip_prefix("gitdir: ")
-        .is_some_and(|pointer| lexically_clean(&worktree.join(pointer.trim_end())) == admin_dir)
+    let stands_in = || {
+        let (common, name) = (admin_dir.parent()?.parent()?, admin_dir.file_name()?);
+        let inside = named.strip_prefix(common).ok()?;
+        let mut parts = inside.components().skip(2).map(|part| part.as_os_str());
+        let expected = [STAND_IN.as_ref(), "worktrees".as_ref(), name];
+        Some(expected.iter().all(|part| parts.next() == Some(part)) && parts.next().is_none())
+    };
+    named == admin_dir || stands_in() == Some(true)
+}
+
+/// Whether the directory's `.git` file names this very admin directory.
+pub fn leads_to(worktree: &Path, admin_dir: &Path) -> bool {
+    named_by(worktree).is_some_and(|named| named == admin_dir)
+}
+
+/// The admin directory that a worktree's `.git` file names.
+fn named_by(worktree: &Path) -> Option<PathBuf> {
+    let text = fs::read_to_string(worktree.join(".git")).ok()?;
+    let pointer = text.strip_prefix("gitdir: ")?;
+    Some(lexically_clean(&worktree.join(pointer.trim_end())))
 }
 
 fn read_admin_dir(admin: &Path) -> Option<Worktree> {

@@ -5,6 +5,7 @@ mod env;
 
 pub use env::Env;
 
+use crate::agents::run_repo;
 use crate::domain::public_path::PlaceNames;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
@@ -97,7 +98,14 @@ impl Ctx {
     /// # Errors
     /// Those of [`Repo::from_env`] and [`Env::of_process`].
     pub fn of_process() -> Result<Ctx> {
-        Ctx::shared(Repo::from_env())
+        let env = Env::of_process()?;
+        let around =
+            run_repo::around(&env.directory).filter(|_| !env.fenced && env.git_dir.is_none());
+        Ctx::shared(match around {
+            // The worktree leads to a repository that a fenced command writes.
+            Some(admin_dir) => Repo::open_git_dir(&admin_dir),
+            None => Repo::from_env(),
+        })
     }
 
     /// The surroundings of this process; a repository whose main worktree is not where it should be is

@@ -4,6 +4,7 @@
 //! to git's own commands.
 
 use crate::domain::id::AgentId;
+use crate::git::worktree::STAND_IN;
 use std::path::{Path, PathBuf};
 
 /// The ledger: one note per spawn commit.
@@ -163,6 +164,11 @@ pub fn verify_lock(short_id: &str) -> String {
 /// The file, below [`agents_dir`], locked while a process of ours works for an agent or removes it.
 pub fn live_lock(id: AgentId) -> String {
     format!("{}/live.lock", id.short())
+}
+
+/// The repository of its own that a fenced command of this agent works in.
+pub fn run_repo(common_dir: &Path, id: AgentId) -> PathBuf {
+    agent_dir(common_dir, id).join(STAND_IN)
 }
 
 /// Where the streams of an agent's runs are kept.

@@ -24,7 +24,10 @@ const WAYS_OUT: &[(&str, &str)] = &[
     ("emptying a file", "truncate -s 0 \"$MAIN/README.md\""),
     ("removing a file", "rm -f \"$MAIN/README.md\""),
     ("a hook", "echo x > \"$COMMON/hooks/pre-commit\""),
-    ("the repository's settings", "git config user.name evil"),
+    (
+        "the repository's settings",
+        "git config --file \"$COMMON/config\" user.name evil",
+    ),
     (
         "the settings as a file",
         "echo '[core]' >> \"$COMMON/config\"",
@@ -47,6 +50,31 @@ const WAYS_OUT: &[(&str, &str)] = &[
         "a remote's branch",
         "$GIT update-ref refs/remotes/origin/main HEAD",
     ),
+    (
+        "a sibling's branch",
+        "git rev-parse HEAD > \"$COMMON/refs/heads/$OTHER_BRANCH\"",
+    ),
+    (
+        "its own branch outside",
+        "rm \"$COMMON/refs/heads/$OWN_BRANCH\"",
+    ),
+    (
+        "its reflog outside",
+        "echo x >> \"$COMMON/logs/refs/heads/$OWN_BRANCH\"",
+    ),
+    (
+        "its index outside",
+        "rm \"$COMMON/worktrees/agent-$ID8/index\"",
+    ),
+    (
+        "its settings outside",
+        "echo '[core]' >> \"$COMMON/worktrees/agent-$ID8/config.worktree\"",
+    ),
+    (
+        "an object",
+        "oid=$(git rev-parse main); rest=${oid#??}; rm -f \"$COMMON/objects/${oid%\"$rest\"}/$rest\"",
+    ),
+    ("a new object", "mkdir -p \"$COMMON/objects/zz\""),
     ("packing refs", "$GIT pack-refs --all"),
     (
         "a worktree",
@@ -115,6 +143,7 @@ impl Drop for Victim {
 struct Setting {
     fenced: Fenced,
     other: PathBuf,
+    other_branch: String,
 }
 
 impl Setting {
@@ -124,6 +153,7 @@ impl Setting {
         let text = |key: &str| other[key].as_str().expect(key).to_owned();
         let setting = Setting {
             other: text("worktree_abspath").into(),
+            other_branch: text("branch"),
             fenced,
         };
         setting.fenced.beside("home");
@@ -152,6 +182,8 @@ impl Setting {
     }
 
     fn run(&self, command: &mut Command, victim: &Victim) -> Output {
+        let common = self.fenced.agent.repo.path().join(".git");
+        let common = common.display();
         let name = self.other.file_name().expect("named");
         let admin = self
             .fenced
@@ -168,7 +200,12 @@ impl Setting {
             .env("VICTIM", victim.0.id().to_string())
             .env("SOCKET", format!("git-agent-{}", self.fenced.agent.id))
             // Past the hooks, which would refuse some of it before the kernel can.
-            .env("GIT", "git -c core.hooksPath=/dev/null")
+            .env(
+                "GIT",
+                format!("git -c core.hooksPath=/dev/null --git-dir={common}"),
+            )
+            .env("OWN_BRANCH", &self.fenced.agent.branch)
+            .env("OTHER_BRANCH", &self.other_branch)
             .stdin(Stdio::null())
             .output()
             .expect("starts")

@@ -1,9 +1,6 @@
-use super::{ACTION, Fenced, actor, ctx};
+use super::{ACTION, Fenced, actor};
 use crate::support::agent::describe;
 use git_agent::domain::sandbox::Mode;
-use git_agent::ops::run::seal::Seal;
-use git_agent::store::ledger::Ledger;
-use serde_json::Value;
 use std::fs;
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
@@ -14,97 +11,72 @@ fn goes_through(fenced: &Fenced, script: &str) {
     assert!(output.status.success(), "{script}: {}", describe(&output));
 }
 
-fn sibling(fenced: &Fenced) -> (String, String) {
-    let other = fenced.agent.repo.spawn();
-    let text = |key: &str| other[key].as_str().expect(key).to_owned();
-    (text("agent_id"), text("branch"))
-}
-
-fn codes(verdict: &Value) -> Vec<&str> {
-    let findings = verdict["findings"].as_array().expect("findings").iter();
-    findings
-        .map(|finding| finding["code"].as_str().expect("a code"))
-        .collect()
-}
-
+/// What a command does to its own repository stays there; the agent's is as it was but for its commits.
 #[test]
-fn a_siblings_branch_can_be_moved_and_verify_sees_it() {
-    let Some(fenced) = Fenced::new(Mode::Require) else {
-        return;
-    };
-    let (id, branch) = sibling(&fenced);
-    goes_through(
-        &fenced,
-        &format!("git rev-parse main > \"$COMMON/refs/heads/{branch}\""),
-    );
-    let output = fenced.agent.repo.agent(&["verify", &id, "--format=json"]);
-    let verdict: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert!(
-        codes(&verdict).contains(&"provenance.spawn-commit"),
-        "{verdict}"
-    );
-    goes_through(&fenced, &format!("rm \"$COMMON/refs/heads/{branch}\""));
-    let output = fenced.agent.repo.agent(&["verify", &id]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.starts_with("error[branch-gone]"), "{said}");
-    let keep = fenced.agent.repo.git(["rev-list", "refs/agents/keep"]);
-    let spawn = fenced.agent.repo.agent_json(&["show", &id]);
-    assert!(keep.contains(spawn["spawn_commit"].as_str().expect("an oid")));
-}
-
-#[test]
-fn objects_can_be_deleted_and_verify_misses_them() {
-    let Some(fenced) = Fenced::new(Mode::Require) else {
-        return;
-    };
-    let (id, branch) = sibling(&fenced);
-    let delete = format!(
-        "oid=$(git rev-parse {branch}); rest=${{oid#??}}
-         rm -f \"$COMMON/objects/${{oid%\"$rest\"}}/$rest\""
-    );
-    goes_through(&fenced, &delete);
-    let output = fenced.agent.repo.agent(&["verify", &id]);
-    assert_eq!(output.status.code(), Some(4), "{}", describe(&output));
-}
-
-#[test]
-fn its_own_hooks_can_be_switched_off_and_verify_and_doctor_see_it() {
-    let check = |script: &str| {
+fn its_own_repository_can_be_changed_and_nobody_sees_it() {
+    for (what, script) in [
+        (
+            "hooks",
+            "git config --worktree core.hooksPath /dev/null; git commit -q --allow-empty -m unseen",
+        ),
+        (
+            "settings",
+            "rm \"$(git rev-parse --git-dir)/config.worktree\"; git config core.fsmonitor 'touch x'",
+        ),
+        (
+            "the common dir",
+            "echo \"$TMPDIR\" > \"$(git rev-parse --git-dir)/commondir\"",
+        ),
+        (
+            "the way to the worktree",
+            "echo \"$MAIN/.git\" > \"$(git rev-parse --git-dir)/gitdir\"",
+        ),
+        (
+            "a pipe in the place of the index",
+            "cd \"$(git rev-parse --git-dir)\"; rm index; mkfifo index",
+        ),
+        (
+            "a pipe in the place of HEAD",
+            "cd \"$(git rev-parse --git-dir)\"; rm HEAD; mkfifo HEAD",
+        ),
+        (
+            "a link in the place of a log",
+            "ln -sf \"$MAIN/README.md\" \"$(git rev-parse --git-dir)/logs/HEAD\"",
+        ),
+        (
+            "refs in a circle",
+            "ln -s . \"$(git rev-parse --git-common-dir)/refs/heads/loop\"",
+        ),
+        (
+            "objects elsewhere",
+            "echo \"$OUT\" >> \"$(git rev-parse --git-common-dir)/objects/info/alternates\"",
+        ),
+    ] {
         let Some(fenced) = Fenced::new(Mode::Require) else {
             return;
         };
+        let agent = &fenced.agent;
+        let config = agent
+            .repo
+            .path()
+            .join(".git/worktrees")
+            .join(format!("agent-{}", &agent.id[..8]));
+        let before = fs::read(config.join("config.worktree")).expect("settings");
         goes_through(&fenced, script);
-        let verdict = fenced.agent.verify(&[]);
-        assert_eq!(verdict["verdict"], "reject");
-        assert!(codes(&verdict).contains(&"worktree.hooks"), "{verdict}");
-        let doctor = fenced.agent.repo.agent(&["doctor"]);
-        let said = String::from_utf8_lossy(&doctor.stdout);
-        assert_eq!(doctor.status.code(), Some(1), "{said}");
-        assert!(said.contains("hooks"), "{said}");
-    };
-    check("rm \"$(git rev-parse --git-dir)/config.worktree\"");
-    check("git config --worktree core.hooksPath /dev/null");
-}
-
-#[test]
-fn a_worktree_that_points_elsewhere_is_seen() {
-    let check = |script: &str, expected: &str| {
-        let Some(fenced) = Fenced::new(Mode::Require) else {
-            return;
-        };
-        goes_through(&fenced, script);
-        let output = fenced.agent.run(&["--format=json"]);
-        let said = describe(&output);
-        assert!(!output.status.success(), "{said}");
-        assert!(said.contains(expected), "{script}: {said}");
-    };
-    let admin = "cd \"$(git rev-parse --git-dir)\"";
-    check("echo gitdir: /nowhere > .git", "worktree.unlinked");
-    check(
-        &format!("{admin}; echo \"$MAIN/.git\" > gitdir"),
-        "worktree.unlinked",
-    );
-    check(&format!("{admin}; echo \"$TMPDIR\" > commondir"), "");
+        let _ = fenced.finish();
+        assert_eq!(
+            fs::read(config.join("config.worktree")).expect("settings"),
+            before,
+            "{what}"
+        );
+        assert_eq!(agent.git(&["status", "--porcelain"]), "", "{what}");
+        assert_eq!(agent.codes(), [""; 0], "{what}");
+        assert_eq!(
+            agent.repo.git(["fsck", "--strict", "--no-dangling"]),
+            "",
+            "{what}"
+        );
+    }
 }
 
 #[test]
@@ -132,22 +104,19 @@ fn permissions_reading_and_datagrams_go_through() {
     assert_eq!(receiver.recv(&mut buffer).expect("arrived"), 3);
 }
 
-/// Each has something started by the next git that runs in the worktree.
+/// Each has something started by the git that looks while the command's settings are in force.
 #[test]
-fn what_leads_git_to_other_settings_is_put_back() {
+fn what_leads_git_to_other_settings_ends_with_the_run() {
     let started = "touch \\\"$HOME/started\\\"";
     let settings = format!(
         "printf '[core]\\n\\tfsmonitor = \"{started}; false\"\\n[filter \"x\"]\\n\\tclean = \"{started}; cat\"\\n'"
     );
     let own = "* filter=x";
-    for (what, script) in [
+    for (what, script, altered) in [
         (
             "settings",
             format!("{settings} > \"$ADMIN/config.worktree\"; echo '{own}' > .gitattributes"),
-        ),
-        (
-            "a symlink to settings",
-            format!("{settings} > src/s; ln -sf \"$PWD/src/s\" \"$ADMIN/config.worktree\""),
+            0,
         ),
         (
             "another common dir",
@@ -155,20 +124,18 @@ fn what_leads_git_to_other_settings_is_put_back() {
                 "git clone -q --bare \"$MAIN\" \"$TMPDIR/common\"; {settings} >> \"$TMPDIR/common/config\"
                  echo \"$TMPDIR/common\" > \"$ADMIN/commondir\""
             ),
+            0,
         ),
         (
             "another repository",
             format!("rm .git; git init -q; {settings} >> .git/config; git add src"),
+            1,
         ),
     ] {
         let Some(fenced) = Fenced::new(Mode::Require) else {
             return;
         };
         let agent = &fenced.agent;
-        let surroundings = ctx(agent);
-        let row = Ledger::new(&surroundings.repo).find(&agent.id).expect("a row");
-        let seal = Seal::of(&surroundings, &row, &agent.worktree).expect("read");
-        assert_eq!(seal.restore().expect("restored"), [""; 0].map(std::path::PathBuf::from));
         let script = format!("ADMIN=$(git rev-parse --git-dir); {script}; echo '// x' >> src/lib.rs");
         goes_through(&fenced, &script);
         let started = fenced.beside("home").join("started");
@@ -176,12 +143,21 @@ fn what_leads_git_to_other_settings_is_put_back() {
             let status = fenced.unfenced(&["git", "status"]).output().expect("starts");
             (status.status.success(), fs::exists(&started).expect("known"))
         };
-        assert!(look().1, "{what}: without the seal something is started");
+        assert!(look().1, "{what}: before the run ends something is started");
         fs::remove_file(&started).expect("removed");
-        let restored = seal.restore().expect("restored");
-        assert_eq!(restored.len(), 1, "{what}: {restored:?}");
-        let aside = format!("{}.altered", restored[0].display());
-        assert!(fs::symlink_metadata(aside).is_ok(), "{what}");
+        // Our own looks start nothing even then.
+        for verb in ["list", "show", "diff", "verify", "check", "overlap"] {
+            let mut words = vec![verb];
+            words.extend((verb != "list" && verb != "overlap").then_some(agent.id.as_str()));
+            agent.repo.agent(&words);
+            assert!(!started.exists(), "{what}: {verb} started something");
+        }
+        let restored = fenced.finish().restored;
+        assert_eq!(restored.len(), altered, "{what}: {restored:?}");
+        for path in restored {
+            let aside = format!("{}.altered", path.display());
+            assert!(fs::symlink_metadata(aside).is_ok(), "{what}");
+        }
         assert_eq!(look(), (true, false), "{what}");
         agent.verify(&[]);
         assert!(!started.exists(), "{what}: verify started something");

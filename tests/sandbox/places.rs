@@ -24,21 +24,15 @@ fn an_agent_writes_its_own_places_alone() {
     let agent = Agent::of_task(TASK);
     insta::assert_snapshot!(places(&agent, Mode::Auto, &[]), @r"
     repo/.claude/worktrees/agent-<id8>
+    repo/.git/agents/<id8>/run-repo
     repo/.git/agents/spool/<id8>
-    repo/.git/logs/refs/heads/agent
-    repo/.git/objects
-    repo/.git/refs/heads/agent
-    repo/.git/worktrees/agent-<id8>
     tmp
     ");
     insta::assert_snapshot!(places(&agent, Mode::Strict, &[]), @r"
     repo/.claude/worktrees/agent-<id8>/.agent
     repo/.claude/worktrees/agent-<id8>/src
+    repo/.git/agents/<id8>/run-repo
     repo/.git/agents/spool/<id8>
-    repo/.git/logs/refs/heads/agent
-    repo/.git/objects
-    repo/.git/refs/heads/agent
-    repo/.git/worktrees/agent-<id8>
     tmp
     ");
     insta::assert_snapshot!(places(&shared_agent(), Mode::Auto, &[]), @r"
@@ -143,31 +137,40 @@ fn an_agent_cannot_open_a_place_for_its_next_run() {
     let before = &fenced.bounds.fence.writable;
     let script = "git config --worktree agent.run.allowWrite \"$HOME\"";
     assert!(fenced.shell(script).status.success());
-    let after = bounds_from(&agent.worktree, agent, Mode::Require, &[]).expect("a fence");
-    assert_eq!(&after.fence.writable, before);
-
     let script = "echo \"$HOME/.git\" > \"$(git rev-parse --git-dir)/gitdir\"";
     assert!(fenced.shell(script).status.success());
+    fenced.finish();
+    let after = bounds_from(&agent.worktree, agent, Mode::Require, &[]).expect("a fence");
+    assert_eq!(&after.fence.writable, before);
+    fs::write(agent.worktree.join(".git"), "gitdir: /nowhere\n").expect("written");
     let error = bounds(agent, Mode::Require, &[]).expect_err("refused");
     assert_eq!(error.code(), Code::WorktreeForeign);
 }
 
 #[test]
-fn a_branch_beside_everybodys_is_not_opened() {
+fn a_branch_beside_all_others_can_be_committed_on_and_no_other() {
     let Some(_) = level() else {
         return;
     };
     let repo = TestRepo::with_commit();
     let report = repo.spawn_task(TASK, &["--branch", "lonely"]);
     let agent = Agent::told_of(repo, &report);
-    let found = bounds(&agent, Mode::Auto, &[]).expect("a fence");
-    assert_eq!(found.warnings.len(), 1);
-    let heads = agent.repo.path().join(".git/refs/heads");
+    let fenced = Fenced::around(agent, Mode::Auto).expect("a fence");
+    assert_eq!(fenced.bounds.warnings, [""; 0]);
+    let main = fenced.agent.repo.git(["rev-parse", "main"]);
+    let script =
+        "git commit -q --allow-empty -m one; git -c core.hooksPath=/dev/null branch -f main";
     assert!(
-        !found
-            .fence
-            .writable
-            .iter()
-            .any(|path| heads.starts_with(path))
+        !fenced.shell(script).status.success(),
+        "main is a link out of its reach"
+    );
+    fenced.finish();
+    assert_eq!(fenced.agent.repo.git(["rev-parse", "main"]), main);
+    assert_eq!(
+        fenced
+            .agent
+            .repo
+            .git(["log", "-1", "--format=%s", "lonely"]),
+        "one"
     );
 }

@@ -101,11 +101,17 @@ fn changed_settings_are_put_back_before_the_work_is_judged() {
     let told = report(&agent, &[], script);
     assert_eq!(told["verdict"], "accept", "{told}");
     assert!(!agent.repo.path().join("started").exists());
+    assert_eq!(told["sandbox"].get("restored"), None, "{told}");
+    let script = "rm .git; git init -q; git commit -q --allow-empty -m x";
+    let told = report(&agent, &[], script);
     let restored = told["sandbox"]["restored"].as_array().expect("files");
     let restored = restored[0].as_str().expect("a path");
-    assert!(restored.ends_with("/config.worktree"), "{restored}");
-    let aside = fs::read_to_string(format!("{restored}.altered")).expect("kept");
-    assert!(aside.contains("started"), "{aside}");
+    assert_eq!(Some(restored), agent.worktree.join(".git").to_str());
+    assert!(
+        fs::metadata(format!("{restored}.altered"))
+            .expect("kept")
+            .is_dir()
+    );
     let warning = told["warnings"][0].as_str().expect("a warning");
     assert!(
         warning.starts_with(&format!("the command changed {restored}")),
@@ -114,7 +120,7 @@ fn changed_settings_are_put_back_before_the_work_is_judged() {
 }
 
 #[test]
-fn settings_are_put_back_after_the_supervisor_was_killed_too() {
+fn what_a_killed_run_committed_is_published_by_the_next_command() {
     let Some(_) = level() else {
         return;
     };
@@ -130,6 +136,7 @@ fn settings_are_put_back_after_the_supervisor_was_killed_too() {
         let agent = Agent::of_task(TASK);
         let ready = agent.worktree.join(".agent/ready");
         let script = "git config --worktree filter.x.clean 'touch $MAIN/started; cat'
+                      git commit -q --allow-empty -m saved
                       echo '* filter=x' > src/.gitattributes; echo '// x' >> src/lib.rs
                       touch .agent/ready; sleep 1000";
         let mut supervisor = agent_command(&agent.repo.path())
@@ -150,10 +157,9 @@ fn settings_are_put_back_after_the_supervisor_was_killed_too() {
             std::thread::yield_now();
         }
         assert_eq!(state(), "dead");
-        let admin_dir = format!(".git/worktrees/agent-{}", &agent.id[..8]);
-        let settings = agent.repo.path().join(admin_dir).join("config.worktree");
-        let changed = fs::read_to_string(&settings).expect("settings");
-        assert!(changed.contains("started"), "{changed}");
+        let run_repo = format!(".git/agents/{}/run-repo", &agent.id[..8]);
+        let run_repo = agent.repo.path().join(run_repo);
+        assert!(run_repo.exists());
 
         let mut again = agent_command(&agent.repo.path());
         again.args(words).env("MAIN", agent.repo.path());
@@ -169,25 +175,12 @@ fn settings_are_put_back_after_the_supervisor_was_killed_too() {
             "{words:?}: {said}"
         );
         assert_ne!(state(), "dead", "{words:?}: {said}");
+        assert!(!run_repo.exists(), "{words:?}: {said}");
+        let log = agent.repo.git(["log", "--all", "--format=%s"]);
+        assert!(log.lines().any(|line| line == "saved"), "{words:?}: {log}");
+        assert_eq!(agent.repo.git(["fsck", "--strict", "--no-dangling"]), "");
         if words[0] != "discard" {
-            let now = fs::read_to_string(&settings).expect("settings");
-            assert!(!now.contains("started"), "{words:?}: {said}");
-            let aside = fs::read_to_string(settings.with_extension("worktree.altered"));
-            assert_eq!(aside.expect("kept"), changed, "{words:?}");
-        }
-        let notes = agent
-            .repo
-            .path()
-            .join(format!(".git/agents/{}/runs", &agent.id[..8]));
-        let kept = |name: std::io::Result<fs::DirEntry>| {
-            name.expect("readable").path().extension() == Some("seal".as_ref())
-        };
-        let left = fs::read_dir(notes).map_or(0, |names| {
-            names.filter_map(|name| kept(name).then_some(())).count()
-        });
-        assert_eq!(left, 0, "{words:?}");
-        if words[0] == "run" {
-            assert!(said.contains("which leads git to its settings"), "{said}");
+            agent.git(&["status"]);
         }
     }
 }

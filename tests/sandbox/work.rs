@@ -2,6 +2,7 @@ use super::Fenced;
 use crate::support::agent::describe;
 use crate::verify::refused;
 use git_agent::domain::sandbox::{Level, Mode};
+use git_agent::ops::run::publish::Published;
 use git_agent::proc::sandbox::Outcome;
 use std::fs;
 
@@ -84,6 +85,12 @@ fn git_and_builds_work_inside() {
         let status = agent.git(&["status"]);
         assert!(!status.contains("You are"), "{what}: {status}");
     }
+    let inside = agent.git(&["rev-parse", "HEAD", "HEAD^{tree}"]);
+    let published = fenced.finish();
+    assert_eq!(published, Published::default());
+    assert_eq!(agent.git(&["rev-parse", "HEAD", "HEAD^{tree}"]), inside);
+    assert_eq!(agent.git(&["rev-parse", &agent.branch]), inside[..40]);
+    assert_eq!(agent.repo.git(["fsck", "--strict", "--no-dangling"]), "");
     assert_eq!(agent.git(&["status", "--porcelain", "src"]), "");
     let subjects = agent.git(&["log", "--format=%s", "main..HEAD"]);
     assert!(

@@ -2,23 +2,30 @@
 
 use super::Finding;
 use super::survey::Survey;
+use crate::domain::agent::Agent;
 use crate::domain::diagnosis::Sign;
 use crate::error::Result;
 use crate::ops::Ctx;
+use crate::ops::run::publish;
 use crate::ops::run::record::{self, Pulse};
+use crate::store::{layout, lock};
 
 pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
     let mut found = Vec::new();
     for agent in survey.rows() {
-        let Some(run) = &agent.run else { continue };
-        if record::pulse(ctx.repo.common_dir(), agent, run)? != Pulse::Dead {
-            continue;
-        }
-        let what = format!(
-            "run {} of agent {} ended without a record",
-            run.number(),
-            agent.id.short()
-        );
+        let common = ctx.repo.common_dir();
+        let dead = match &agent.run {
+            Some(run) if record::pulse(common, agent, run)? == Pulse::Dead => Some(run.number()),
+            _ => None,
+        };
+        let short = agent.id.short();
+        let what = match dead {
+            Some(number) => format!("run {number} of agent {short} ended without a record"),
+            None if is_unpublished(ctx, agent)? => {
+                format!("what a run of agent {short} committed is not published")
+            }
+            None => continue,
+        };
         let agent = agent.clone();
         found.push(Finding::curable(Sign::RunDead, what, move |ctx| {
             Ok(match record::bury(ctx, &agent)? {
@@ -32,9 +39,16 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
                         String::from_iter(aside)
                     )
                 }
-                None => "somebody is at work for it".to_owned(),
+                None if is_unpublished(ctx, &agent)? => "could not be published".to_owned(),
+                None => "published what was left, unless a process is at work for it".to_owned(),
             })
         }));
     }
     Ok(found)
+}
+
+/// Whether there is a run repository that no process works in.
+fn is_unpublished(ctx: &Ctx, agent: &Agent) -> Result<bool> {
+    let is_there = publish::run_repo(ctx, agent).is_some_and(|run_repo| run_repo.exists());
+    Ok(is_there && !lock::is_held(ctx.repo.common_dir(), &layout::live_lock(agent.id))?)
 }

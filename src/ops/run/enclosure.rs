@@ -2,11 +2,11 @@
 
 use super::fence::{self, Request};
 use super::output::Output;
-use super::seal::{self, Seal};
+use super::publish::{self, Published};
 use super::stage::Stage;
 use super::{RunPlan, record};
+use crate::agents::run_repo::RunRepo;
 use crate::domain::agent::Agent;
-use crate::domain::event::Isolation;
 use crate::domain::sandbox::{Enforcement, Level};
 use crate::error::{Code, Error, Result};
 use crate::ops::Ctx;
@@ -14,19 +14,8 @@ use crate::proc::sandbox::{self, Outcome, Plan, read_report};
 use crate::store::policy;
 use crate::wire::path_text::PathText;
 use serde::Serialize;
-use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-
-/// Git's settings for a command behind a fence, as variables: housekeeping would pack everybody's refs, which
-/// the fence refuses.
-const GIT_SETTINGS: [(&str, &str); 5] = [
-    ("GIT_CONFIG_COUNT", "2"),
-    ("GIT_CONFIG_KEY_0", "gc.auto"),
-    ("GIT_CONFIG_VALUE_0", "0"),
-    ("GIT_CONFIG_KEY_1", "maintenance.auto"),
-    ("GIT_CONFIG_VALUE_1", "false"),
-];
 
 /// What stands around a command.
 #[derive(Default)]
@@ -39,9 +28,8 @@ pub(super) struct Enclosure {
 struct Standing {
     level: Level,
     report: PathBuf,
-    /// How the files were that lead git to its settings, and where that is written down; a shared agent
-    /// cannot write any.
-    seal: Option<(Seal, PathBuf)>,
+    /// Where it works; a shared agent commits nothing.
+    run_repo: Option<RunRepo>,
 }
 
 impl Enclosure {
@@ -75,15 +63,21 @@ impl Enclosure {
                 allow: &allow,
             },
         )?;
-        let seal = match agent.isolation {
-            Some(Isolation::Shared) => None,
-            _ => {
-                let seal = Seal::of(ctx, agent, &stage.directory)?;
-                let note = record::log(ctx.repo.common_dir(), agent, stage.number, "seal");
-                seal.keep(&note)?;
-                Some((seal, note))
-            }
-        };
+        let run_repo = publish::run_repo(ctx, agent);
+        if let Some(run_repo) = &run_repo {
+            let branch = agent.branch.as_deref().unwrap_or_default();
+            let tip = ctx.repo.tip(branch)?.oid().ok_or_else(|| {
+                Error::new(
+                    Code::BranchGone,
+                    format!(
+                        "the branch {branch} of agent {} does not exist",
+                        agent.id.short()
+                    ),
+                )
+            })?;
+            run_repo.set_up(&ctx.repo, tip)?;
+            ctx.reached("run-repo");
+        }
         let report = record::log(ctx.repo.common_dir(), agent, stage.number, "fence");
         let wrapped = Plan {
             fence: &bounds.fence,
@@ -91,31 +85,35 @@ impl Enclosure {
             report: &report,
         };
         stage.command = sandbox::wrap(ctx.env.require_program()?, &wrapped, &stage.command);
-        let settings = GIT_SETTINGS.map(|(name, value)| (name, OsString::from(value)));
-        stage.variables.extend(settings);
         stage.enclosure = Enclosure {
             fence: Some(Standing {
                 level,
                 report,
-                seal,
+                run_repo,
             }),
             warnings: bounds.warnings,
         };
         Ok(())
     }
 
-    /// Takes it down: puts back what leads git to its settings, and says what was enforced. To be called
-    /// before any git of ours runs in the worktree.
+    /// Takes it down: publishes what the command did, and says what was enforced. To be called before any look into
+    /// the worktree.
     ///
     /// # Errors
     /// `sandbox-unavailable` when the kernel refused the fence, so that the command never started; `io`.
-    pub(super) fn take_down(&self, plan: &RunPlan) -> Result<SandboxReport> {
+    pub(super) fn take_down(
+        &self,
+        ctx: &Ctx,
+        agent: &Agent,
+        plan: &RunPlan,
+    ) -> Result<SandboxReport> {
         let mut told = SandboxReport {
             mode: plan.options.sandbox.as_str(),
             enforced: Some(plan.enforcement.as_str()),
             missing: &[],
             why: None,
             restored: Vec::new(),
+            notes: Vec::new(),
         };
         if let Enforcement::Impossible { why } = &plan.enforcement {
             told.why = Some(why.clone());
@@ -123,11 +121,11 @@ impl Enclosure {
         let Some(standing) = &self.fence else {
             return Ok(told);
         };
-        if let Some((seal, note)) = &standing.seal {
-            let restored = seal.restore()?;
-            seal::forget(note);
+        if let Some(run_repo) = &standing.run_repo {
+            let Published { restored, warnings } = publish::finish(ctx, agent, run_repo)?;
             let text = |path: PathBuf| PathText::from(path.as_os_str().as_bytes());
             told.restored = restored.into_iter().map(text).collect();
+            told.notes = warnings;
         }
         match read_report(&standing.report)? {
             Some(Outcome::Fenced) => told.missing = standing.level.missing(),
@@ -137,6 +135,11 @@ impl Enclosure {
             None => told.enforced = None,
         }
         Ok(told)
+    }
+
+    /// Where the command works, if that is a repository of its own.
+    pub(super) fn run_repo(&self) -> Option<&RunRepo> {
+        self.fence.as_ref()?.run_repo.as_ref()
     }
 }
 
@@ -153,24 +156,31 @@ pub struct SandboxReport {
     /// Why there is none although one was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// Files that the command had changed so that git would read other settings. They were put back, and
-    /// what was there has `.altered` at the end of its name.
+    /// The worktree's `.git` file, where the command had changed it. It was put back, and what was there has
+    /// `.altered` at the end of its name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub restored: Vec<PathText>,
+    /// What was not taken over as the command left it, one sentence each; among the run's warnings.
+    #[serde(skip)]
+    pub notes: Vec<String>,
 }
 
 impl SandboxReport {
     /// What a person has to look at, one sentence each.
     pub(super) fn warnings(&self) -> Vec<String> {
         let tell = |path: &PathText| warning(&String::from_utf8_lossy(&path.to_bytes()));
-        self.restored.iter().map(tell).collect()
+        self.restored
+            .iter()
+            .map(tell)
+            .chain(self.notes.iter().cloned())
+            .collect()
     }
 }
 
 /// What is said of a file that was put back.
 pub(super) fn warning(path: &str) -> String {
     format!(
-        "the command changed {path}, which leads git to its settings: it was put back, and what was there is \
+        "the command changed {path}, which leads git to the repository: it was put back, and what was there is \
          {path}.altered"
     )
 }

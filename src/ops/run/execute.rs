@@ -2,6 +2,7 @@
 
 use super::enclosure::warning;
 use super::post::Postman;
+use super::publish;
 use super::report::{Ended, RunReport};
 use super::stage::Stage;
 use super::start_report::StartReport;
@@ -82,9 +83,24 @@ fn work(
         output.prepare()?;
     }
     let stage = Stage::prepare(ctx, agent, plan)?;
-    let postman = Postman::start(ctx, agent)?;
-    let ended = watch(ctx, plan, agent, &stage, &lock, echo, made.as_ref());
-    postman.finish(ctx, agent);
+    let postman = Postman::start(ctx, agent, stage.enclosure.run_repo())?;
+    let ended = watch(
+        ctx,
+        plan,
+        agent,
+        &stage,
+        &lock,
+        (echo, postman),
+        made.as_ref(),
+    );
+    if let Some(run_repo) = stage
+        .enclosure
+        .run_repo()
+        .filter(|run_repo| run_repo.exists())
+    {
+        // The command did not get as far as being started.
+        publish::finish(ctx, agent, run_repo)?;
+    }
     let ended = ended?;
     let mut report = RunReport::new(agent, plan, &stage, &ended, made);
     let restored = buried.map(|run| run.restored).unwrap_or_default();
@@ -112,7 +128,7 @@ fn watch(
     agent: &Agent,
     stage: &Stage,
     lock: &Guard,
-    echo: Echo<'_>,
+    (echo, postman): (Echo<'_>, Postman),
     made: Option<&SpawnReport>,
 ) -> Result<Ended> {
     let fail = |error| Error::io("could not make a pipe", error);
@@ -147,7 +163,9 @@ fn watch(
         }
         warden.wait()
     });
-    let sandbox = stage.enclosure.take_down(plan);
+    // From here on nothing else publishes.
+    postman.finish(ctx, agent);
+    let sandbox = stage.enclosure.take_down(ctx, agent, plan);
     ctx.reached("ended");
     let (out, err) = (out.finish(), err.finish());
     let over = *outcome.as_ref().unwrap_or(&Outcome::LOST);

@@ -1,8 +1,7 @@
 //! Which places the command of one agent may write.
 //!
 //! ```text
-//! with a worktree   the worktree (strict: the whitelist's directories and the bundle), its admin directory,
-//!                   objects, the directory of its branch and that of its reflog
+//! with a worktree   the worktree (strict: the whitelist's directories and the bundle), its run repository
 //! shared            its bundle
 //! both              the private TMPDIR, the spool, what --allow-write and agent.run.allowWrite name
 //! ```
@@ -23,7 +22,7 @@ use crate::domain::agent::Agent;
 use crate::domain::event::Isolation;
 use crate::domain::sandbox::{Fence, Mode};
 use crate::error::{Code, Error, IoContext, Result};
-use crate::git::worktree::belongs_to;
+use crate::git::worktree::leads_to;
 use crate::ops::Ctx;
 use crate::store::{fsx, layout};
 use crate::wire::policy::Policy;
@@ -73,7 +72,7 @@ pub fn bounds(ctx: &Ctx, request: &Request<'_>) -> Result<Bounds> {
             fsx::create_dir(&bundle)?;
             vec![real(&bundle)?]
         }
-        _ => own_places(ctx, request, &mut warnings)?,
+        _ => own_places(ctx, request)?,
     };
     for directory in [request.temporary, request.spool] {
         fsx::create_dir(directory)?;
@@ -100,33 +99,16 @@ pub fn bounds(ctx: &Ctx, request: &Request<'_>) -> Result<Bounds> {
 }
 
 /// What belongs to an agent with a worktree.
-fn own_places(
-    ctx: &Ctx,
-    request: &Request<'_>,
-    warnings: &mut Vec<String>,
-) -> Result<Vec<PathBuf>> {
-    let common_dir = real(ctx.repo.common_dir())?;
+fn own_places(ctx: &Ctx, request: &Request<'_>) -> Result<Vec<PathBuf>> {
     let worktree = own_worktree(ctx, request.agent)?;
     let mut places = match request.mode {
         Mode::Strict => strict::places(&worktree, request.policy)?,
         _ => vec![worktree],
     };
-    places.push(real(
-        &ctx.repo.admin_dir(&layout::worktree_name(request.agent.id)),
-    )?);
-    places.push(made(common_dir.join("objects"))?);
-    let branch = request.agent.branch.as_deref().unwrap_or_default();
-    match Path::new(branch).parent() {
-        Some(directory) if directory.starts_with("refs/heads") && directory != Path::new("refs/heads") => {
-            places.push(made(common_dir.join(directory))?);
-            places.push(made(common_dir.join("logs").join(directory))?);
-        }
-        _ => warnings.push(format!(
-            "{branch} lies beside everybody's branches, so nothing can be committed on it inside the \
-             sandbox; git agent commit {} does it from outside",
-            request.agent.id.short()
-        )),
-    }
+    places.push(layout::run_repo(
+        &real(ctx.repo.common_dir())?,
+        request.agent.id,
+    ));
     Ok(places)
 }
 
@@ -138,7 +120,7 @@ fn own_worktree(ctx: &Ctx, agent: &Agent) -> Result<PathBuf> {
     let name = layout::worktree_name(agent.id);
     let admin_dir = ctx.repo.admin_dir(&name);
     let found =
-        { ctx.repo.worktree(&name) }.filter(|worktree| belongs_to(&worktree.path, &admin_dir));
+        { ctx.repo.worktree(&name) }.filter(|worktree| leads_to(&worktree.path, &admin_dir));
     match found {
         Some(worktree) => real(&worktree.path),
         None => Err(Error::new(
@@ -175,13 +157,6 @@ fn further_places(ctx: &Ctx, typed: &[PathBuf]) -> Result<Vec<PathBuf>> {
         })
     };
     places.into_iter().map(resolve).collect()
-}
-
-/// A directory of the repository, made where it is missing: git prunes empty ones, and only what exists can
-/// be named. A symlink that an agent put there is not followed: the helper refuses it.
-fn made(directory: PathBuf) -> Result<PathBuf> {
-    fsx::create_dir(&directory)?;
-    Ok(directory)
 }
 
 fn real(path: &Path) -> Result<PathBuf> {

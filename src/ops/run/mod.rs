@@ -35,9 +35,9 @@ mod outline;
 pub mod output;
 mod post;
 pub mod prompt;
+pub mod publish;
 pub(in crate::ops) mod record;
 mod report;
-pub mod seal;
 mod stage;
 mod start_report;
 mod words;
@@ -74,8 +74,28 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The steps, in order, under the names given to [`crate::ops::ctx::Seams::reached`].
-pub const STEPS: [&str; 7] = [
-    "locked", "prepared", "started", "launched", "ended", "exited", "verified",
+pub const STEPS: [&str; 12] = [
+    "locked",
+    "run-repo",
+    "prepared",
+    "started",
+    "launched",
+    "objects-taken",
+    "branch-moved",
+    "admin-carried",
+    "led-back",
+    "ended",
+    "exited",
+    "verified",
+];
+
+/// Those of them that only a command behind a fence has.
+pub const FENCED_STEPS: [&str; 5] = [
+    "run-repo",
+    "objects-taken",
+    "branch-moved",
+    "admin-carried",
+    "led-back",
 ];
 
 /// What the caller asked for besides agent and command.

@@ -1,6 +1,7 @@
 //! Runs in the ledger: how they are written down, and whether one that has no end yet is alive.
 
-use super::seal;
+use super::publish;
+use crate::agents::run_repo::RunRepo;
 use crate::domain::agent::Agent;
 use crate::domain::event::{Exited, What};
 use crate::domain::run::{Outcome, Run};
@@ -143,7 +144,9 @@ pub(in crate::ops) fn at_rest(ctx: &Ctx, agent: Agent) -> Result<Agent> {
     let Some(run) = &agent.run else {
         return Ok(agent);
     };
-    if pulse(ctx.repo.common_dir(), &agent, run)? != Pulse::Dead || bury(ctx, &agent)?.is_none() {
+    let is_left = publish::run_repo(ctx, &agent).is_some_and(|run_repo| run_repo.exists());
+    let is_dead = pulse(ctx.repo.common_dir(), &agent, run)? == Pulse::Dead;
+    if !(is_dead || is_left) || bury(ctx, &agent)?.is_none() {
         return Ok(agent);
     }
     let row = Ledger::new(&ctx.repo).agent(agent.spawn_commit)?;
@@ -159,12 +162,22 @@ pub(super) fn bury_locked(ctx: &Ctx, agent: &Agent, guard: &Guard) -> Result<Opt
         .and_then(|row| row.run.as_ref())
         .filter(|run| run.end.is_none() && is_here(common, agent, run));
     let Some(run) = dead else {
+        // One that ended in order, but could not be published then.
+        settle(ctx, agent)?;
         return Ok(None);
     };
-    let restored = seal::restore_kept(&log(common, agent, run.number(), "seal"))?;
+    let restored = settle(ctx, agent)?;
     let outcome = warden::noted(guard.file()).unwrap_or(Outcome::LOST);
     exited(ctx, agent, run.number(), outcome, None)?;
     Ok(Some(Buried { outcome, restored }))
+}
+
+/// Publishes what a run left in its repository, if one is there, and gives the files that were put back.
+fn settle(ctx: &Ctx, agent: &Agent) -> Result<Vec<PathBuf>> {
+    match publish::run_repo(ctx, agent).filter(RunRepo::exists) {
+        Some(run_repo) => Ok(publish::finish(ctx, agent, &run_repo)?.restored),
+        None => Ok(Vec::new()),
+    }
 }
 
 /// Adds the end of a run to the row.

@@ -1,0 +1,317 @@
+//! The repository of its own that a fenced command works in.
+//!
+//! ```text
+//! <worktree>/.git ──────────────> <run repo>/worktrees/<name>   copy of the agent's admin directory
+//! <run repo>/objects              its new objects; alternates: the repository's
+//! <run repo>/refs, packed-refs    its branch; links to the refs of others, which it can read
+//! <run repo>/config               includes the repository's
+//! <run repo>/hooks, info, agents… links to the repository's, which it can read
+//! ```
+//!
+//! Inside, git does its whole job, and nothing that it writes is shared: not the object store, not a branch, not a
+//! reflog, not the admin directory that git outside looks at. When the command is over, and whenever its branch
+//! moves before, the objects are taken in by hash, the branch is moved by compare-and-swap and the admin directory
+//! is brought up to date (`publish`). Until then everything outside is as it was.
+//!
+//! Environment variables (`GIT_OBJECT_DIRECTORY`) would do the same with less, but every repository that the command
+//! makes or clones in its tests would inherit them, and agent hosts scrub them.
+//!
+//! What a kill leaves: a run repository without a process that holds the agent's lock. The next command that looks
+//! publishes it ([`RunRepo::left`]).
+
+mod left;
+
+pub use left::Heads;
+
+use super::untrusted;
+use crate::domain::id::AgentId;
+use crate::domain::oid::Oid;
+use crate::error::{IoContext, Result};
+use crate::git::Repo;
+use crate::store::{fsx, layout, trash};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+/// What of the common directory the command finds behind links: it reads them, and the fence keeps it from writing.
+const LINKED: [&str; 7] = [
+    "hooks", "info", "modules", "lfs", "annex", "agents", "shallow",
+];
+
+/// The longest text with a ref in it, in bytes.
+const LONGEST_REF: u64 = 4096;
+
+/// The admin directory outside of an agent in whose worktree a directory lies while a fenced command works there.
+///
+/// Only for commands that are not behind the fence: there the run repository is the one to look at.
+pub fn around(directory: &Path) -> Option<PathBuf> {
+    let top =
+        { directory.ancestors() }.find(|top| fs::symlink_metadata(top.join(".git")).is_ok())?;
+    let pointer = untrusted::read(top, Path::new(".git"), LONGEST_REF)?;
+    let admin_dir = Path::new(
+        std::str::from_utf8(&pointer)
+            .ok()?
+            .strip_prefix("gitdir: ")?
+            .trim_end(),
+    );
+    let name = admin_dir.file_name()?;
+    let agent_dir = admin_dir.parent()?.parent()?.parent()?;
+    let own = agent_dir.join("run-repo/worktrees").join(name);
+    let common_dir = agent_dir.parent()?.parent()?;
+    (own == admin_dir && agent_dir.parent()? == common_dir.join("agents"))
+        .then(|| common_dir.join("worktrees").join(name))
+}
+
+/// A run repository and the worktree that it stands in for.
+#[derive(Clone, Debug)]
+pub struct RunRepo {
+    directory: PathBuf,
+    common_dir: PathBuf,
+    worktree: PathBuf,
+    /// The name of the agent's admin directory.
+    name: String,
+    /// The full name of its branch.
+    branch: String,
+}
+
+impl RunRepo {
+    /// Names the run repository of an agent, which need not exist.
+    pub fn of(repo: &Repo, id: AgentId, worktree: &Path, branch: &str) -> RunRepo {
+        RunRepo {
+            directory: layout::run_repo(repo.common_dir(), id),
+            common_dir: repo.common_dir().to_owned(),
+            worktree: worktree.to_owned(),
+            name: layout::worktree_name(id),
+            branch: branch.to_owned(),
+        }
+    }
+
+    /// Whether it is there: a run goes on, or was killed, or could not be published.
+    pub fn exists(&self) -> bool {
+        self.directory.join("worktrees").exists()
+    }
+
+    /// The directory: the one place of the repository that a fenced command may write.
+    pub fn path(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Makes the repository and leads the worktree to it. One that is there already is set aside.
+    ///
+    /// # Errors
+    /// `io`, `disk-full`, `repo-read-only`.
+    pub fn set_up(&self, repo: &Repo, tip: Oid) -> Result<()> {
+        if fs::symlink_metadata(&self.directory).is_ok() {
+            fsx::set_aside(&self.directory)?;
+        }
+        // 1. The directories and files that git expects.
+        let common = &self.common_dir;
+        for directory in ["objects/info", "objects/pack", "refs", "logs", "worktrees"] {
+            fsx::create_dir(&self.directory.join(directory))?;
+        }
+        let alternates = format!("{}\n", common.join("objects").display());
+        self.write("objects/info/alternates", alternates.as_bytes())?;
+        self.write("config", self.config(repo)?.as_bytes())?;
+        for file in ["HEAD", "packed-refs"] {
+            if let Some(content) = fsx::load_if_there(&common.join(file))? {
+                self.write(file, &content)?;
+            }
+        }
+        // 2. What is only read stays where it is.
+        for name in LINKED {
+            self.link(Path::new(name))?;
+        }
+        // 3. The agent's branch is the command's own, the refs around it are links.
+        self.link_refs(tip)?;
+        let log = Path::new("logs").join(&self.branch);
+        if let Some(content) = fsx::load_if_there(&common.join(&log))? {
+            fsx::create_dir(&self.directory.join(log.parent().unwrap_or(Path::new(""))))?;
+            fs::write(self.directory.join(&log), content).at("could not write", &log)?;
+        }
+        // 4. The admin directory, and last the way to it.
+        self.copy_admin_dir()?;
+        let pointer = fsx::load_if_there(&self.worktree.join(".git"))?.unwrap_or_default();
+        self.set_known_tip(tip)?;
+        fsx::write_private(&self.pointer_note(), &pointer)?;
+        let pointer = format!("gitdir: {}\n", self.admin_dir().display());
+        fsx::write_atomic(&self.worktree.join(".git"), pointer.as_bytes())
+    }
+
+    /// Where the branch of the command is now; `None` when that cannot be read at a glance.
+    pub fn tip(&self) -> Option<Oid> {
+        self.read(Path::new(&self.branch), LONGEST_REF)
+            .and_then(|text| oid_of(&text))
+    }
+
+    /// Where the repository's branch was when it last agreed with the command's.
+    pub fn known_tip(&self) -> Option<Oid> {
+        let text = fsx::load_if_there(&self.directory.with_extension("tip"))
+            .ok()
+            .flatten()?;
+        oid_of(&text)
+    }
+
+    /// Notes that the two agree.
+    ///
+    /// # Errors
+    /// `io`, `disk-full`.
+    pub fn set_known_tip(&self, tip: Oid) -> Result<()> {
+        fsx::write_private(
+            &self.directory.with_extension("tip"),
+            format!("{tip}\n").as_bytes(),
+        )
+    }
+
+    /// The directory of its objects.
+    pub fn objects(&self) -> PathBuf {
+        self.directory.join("objects")
+    }
+
+    /// Leads the worktree back to its admin directory. Gives the path of its `.git` file if the command had changed
+    /// it; what was there lies beside it, with `.altered` at the end of its name.
+    ///
+    /// # Errors
+    /// `io`, `disk-full`.
+    pub fn lead_back(&self) -> Result<Option<PathBuf>> {
+        let Some(pointer) = fsx::load_if_there(&self.pointer_note())? else {
+            return Ok(None);
+        };
+        let (file, ours) = (
+            self.worktree.join(".git"),
+            format!("gitdir: {}\n", self.admin_dir().display()),
+        );
+        let mut altered = None;
+        if self.worktree.is_dir() {
+            let found = untrusted::read(&self.worktree, Path::new(".git"), LONGEST_REF);
+            if found.as_deref() != Some(&pointer) {
+                if found.as_deref() != Some(ours.as_bytes()) {
+                    if fs::symlink_metadata(&file).is_ok() {
+                        fsx::set_aside(&file)?;
+                    }
+                    altered = Some(file.clone());
+                }
+                fsx::write_atomic(&file, &pointer)?;
+            }
+        }
+        fs::remove_file(self.pointer_note()).at("could not remove", self.pointer_note())?;
+        Ok(altered)
+    }
+
+    /// Removes the repository, whose objects have all been taken in.
+    ///
+    /// # Errors
+    /// `io`.
+    pub fn remove(&self) -> Result<()> {
+        if self.directory.exists() {
+            trash::remove(&self.common_dir, &self.directory)?;
+        }
+        let _ = fs::remove_file(self.directory.with_extension("tip"));
+        Ok(())
+    }
+
+    /// The admin directory that the worktree has during the run.
+    pub fn admin_dir(&self) -> PathBuf {
+        self.directory.join("worktrees").join(&self.name)
+    }
+
+    /// How the worktree's `.git` file was before the run: out of the command's reach.
+    fn pointer_note(&self) -> PathBuf {
+        self.directory.with_extension("pointer")
+    }
+
+    fn config(&self, repo: &Repo) -> Result<String> {
+        let version = repo.config_string("core.repositoryFormatVersion")?;
+        let mut text = format!(
+            "[core]\n\trepositoryformatversion = {}\n",
+            version.as_deref().unwrap_or("0")
+        );
+        let mut extensions = String::new();
+        for setting in repo.shared_settings("extensions.")? {
+            let name = setting.key.trim_start_matches("extensions.");
+            extensions.push_str(&format!("\t{name} = {}\n", config_value(&setting.value)));
+        }
+        if !extensions.is_empty() {
+            text.push_str("[extensions]\n");
+            text.push_str(&extensions);
+        }
+        let shared = self.common_dir.join("config");
+        let shared = config_value(&shared.to_string_lossy());
+        text.push_str(&format!("[include]\n\tpath = {shared}\n"));
+        Ok(text)
+    }
+
+    /// Makes the directories of the branch; in each, whatever else the repository has there is a link.
+    fn link_refs(&self, tip: Oid) -> Result<()> {
+        let mut directory = PathBuf::new();
+        let parts: Vec<&str> = self.branch.split('/').collect();
+        for (depth, part) in parts.iter().enumerate() {
+            let siblings = match fs::read_dir(self.common_dir.join(&directory)) {
+                // Branches of other agents are no business of this one.
+                Ok(entries) if directory != Path::new("refs/heads/agent") && depth > 0 => entries
+                    .filter_map(std::result::Result::ok)
+                    .map(|entry| entry.file_name())
+                    .collect(),
+                _ => Vec::new(),
+            };
+            for name in siblings.iter().filter(|name| {
+                name.to_str()
+                    .is_none_or(|name| name != *part && !name.ends_with(".lock"))
+            }) {
+                self.link(&directory.join(name))?;
+            }
+            directory.push(part);
+            if depth + 1 < parts.len() {
+                fsx::create_dir(&self.directory.join(&directory))?;
+            }
+        }
+        self.write(&self.branch, format!("{tip}\n").as_bytes())
+    }
+
+    fn link(&self, path: &Path) -> Result<()> {
+        let (shared, own) = (self.common_dir.join(path), self.directory.join(path));
+        match shared.exists() {
+            true => symlink(&shared, &own).at("could not link", &own),
+            false => Ok(()),
+        }
+    }
+
+    fn copy_admin_dir(&self) -> Result<()> {
+        let (from, to) = (
+            self.common_dir.join("worktrees").join(&self.name),
+            self.admin_dir(),
+        );
+        for file in untrusted::files(&from) {
+            let path = to.join(&file);
+            fsx::create_dir(path.parent().unwrap_or(&to))?;
+            fs::copy(from.join(&file), &path).at("could not copy", &path)?;
+        }
+        fsx::create_dir(&to.join("refs"))?;
+        let pointer = format!("{}\n", self.worktree.join(".git").display());
+        fsx::write_atomic(&to.join("commondir"), b"../..\n")?;
+        fsx::write_atomic(&to.join("gitdir"), pointer.as_bytes())
+    }
+
+    fn write(&self, file: &str, content: &[u8]) -> Result<()> {
+        let path = self.directory.join(file);
+        fs::write(&path, content).at("could not write", &path)
+    }
+
+    fn read(&self, file: &Path, limit: u64) -> Option<Vec<u8>> {
+        untrusted::read(&self.directory, file, limit)
+    }
+}
+
+/// The object name that a file of git's holds.
+fn oid_of(content: &[u8]) -> Option<Oid> {
+    Oid::from_hex(std::str::from_utf8(content).ok()?.trim())
+}
+
+/// A value as a configuration file takes it, whatever is in it.
+fn config_value(text: &str) -> String {
+    format!(
+        "\"{}\"",
+        text.replace('\\', "\\\\")
+            .replace('"', "\\\"")
+            .replace('\n', "\\n")
+    )
+}

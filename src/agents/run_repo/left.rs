@@ -1,0 +1,153 @@
+//! What a command left in its run repository, read as data.
+
+use super::{LONGEST_REF, RunRepo, oid_of};
+use crate::agents::untrusted;
+use crate::domain::oid::Oid;
+use crate::error::{IoContext, Result};
+use crate::store::fsx;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Files of the admin directory that lead git elsewhere or to settings; they are never carried back.
+const KEPT: [&str; 4] = ["commondir", "gitdir", "config.worktree", "locked"];
+
+/// The longest file that is carried back, in bytes; an index of a million paths has a tenth of it.
+const LONGEST: u64 = 1 << 30;
+
+/// The longest file of packed refs, in bytes.
+const LONGEST_PACKED: u64 = 64 << 20;
+
+/// What a command has in its run repository, read as data.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Heads {
+    /// The tip of the agent's branch; `None` when it is gone or cannot be read.
+    pub branch: Option<Oid>,
+    /// The commit of a detached HEAD.
+    pub detached: Option<Oid>,
+    /// Refs that only this repository has, such as a stash, and where they are.
+    pub others: BTreeMap<String, Oid>,
+}
+
+impl RunRepo {
+    /// What the command has now.
+    pub fn heads(&self) -> Heads {
+        let head = self.read(
+            &Path::new("worktrees").join(&self.name).join("HEAD"),
+            LONGEST_REF,
+        );
+        let mut refs = self.packed_refs();
+        let known = packed(
+            &fsx::load_if_there(&self.common_dir.join("packed-refs"))
+                .ok()
+                .flatten()
+                .unwrap_or_default(),
+        );
+        refs.retain(|name, oid| known.get(name) != Some(oid));
+        for path in untrusted::files(&self.directory.join("refs")) {
+            let path = Path::new("refs").join(path);
+            let (Some(name), Some(oid)) = (
+                path.to_str(),
+                self.read(&path, LONGEST_REF).and_then(|text| oid_of(&text)),
+            ) else {
+                continue;
+            };
+            refs.insert(name.to_owned(), oid);
+        }
+        let branch = refs
+            .remove(&self.branch)
+            .or_else(|| known.get(&self.branch).copied());
+        refs.retain(|name, _| !name.ends_with(".lock"));
+        Heads {
+            branch,
+            detached: head.and_then(|text| oid_of(&text)),
+            others: refs,
+        }
+    }
+
+    /// Brings the agent's admin directory up to date: index, HEAD, reflog, and what git keeps of an unfinished merge
+    /// or rebase. A file that is no regular one, and a HEAD that leads anywhere but to the agent's branch or a
+    /// commit, is left out. Gives the names of files that were left out.
+    ///
+    /// # Errors
+    /// `io`, `disk-full`.
+    pub fn carry_back(&self) -> Result<Vec<PathBuf>> {
+        let (from, to) = (
+            self.admin_dir(),
+            self.common_dir.join("worktrees").join(&self.name),
+        );
+        let mut left = Vec::new();
+        let files = untrusted::files(&from);
+        for file in &files {
+            if is_kept(file) {
+                continue;
+            }
+            let content = untrusted::read(&from, file, LONGEST)
+                .filter(|content| self.is_plausible(file, content));
+            let Some(content) = content else {
+                left.push(file.clone());
+                continue;
+            };
+            if fsx::load_if_there(&to.join(file)).ok().flatten().as_ref() == Some(&content) {
+                continue;
+            }
+            fsx::create_dir(to.join(file).parent().unwrap_or(&to))?;
+            fsx::write_atomic(&to.join(file), &content)?;
+        }
+        // What the command finished, such as a merge, is unfinished no longer.
+        for file in untrusted::files(&to) {
+            if !is_kept(&file) && files.binary_search(&file).is_err() && !is_vital(&file) {
+                fs::remove_file(to.join(&file)).at("could not remove", to.join(&file))?;
+            }
+        }
+        for directory in ["rebase-merge", "rebase-apply", "sequencer"] {
+            // Only an empty one goes.
+            let _ = fs::remove_dir(to.join(directory));
+        }
+        Ok(left)
+    }
+
+    fn packed_refs(&self) -> BTreeMap<String, Oid> {
+        packed(
+            &self
+                .read(Path::new("packed-refs"), LONGEST_PACKED)
+                .unwrap_or_default(),
+        )
+    }
+
+    /// Whether a file of the command's admin directory may take the place of the agent's.
+    fn is_plausible(&self, file: &Path, content: &[u8]) -> bool {
+        match file.to_str() {
+            Some("HEAD") => {
+                oid_of(content).is_some()
+                    || content.trim_ascii() == format!("ref: {}", self.branch).as_bytes()
+            }
+            Some("index") => content.starts_with(b"DIRC"),
+            _ => true,
+        }
+    }
+}
+
+/// Whether a file of an admin directory is not the command's to change.
+fn is_kept(file: &Path) -> bool {
+    file.to_str().is_none_or(|name| {
+        KEPT.contains(&name) || name.ends_with(".lock") || name.ends_with(".tmp")
+    })
+}
+
+/// Files without which git takes an admin directory for none.
+fn is_vital(file: &Path) -> bool {
+    ["HEAD", "index", "ORIG_HEAD", "logs/HEAD"]
+        .iter()
+        .any(|vital| file == Path::new(vital))
+}
+
+/// The refs of a `packed-refs` file (gitrepository-layout(5)): lines of an object name and a name.
+fn packed(content: &[u8]) -> BTreeMap<String, Oid> {
+    let text = String::from_utf8_lossy(content);
+    let refs = text.lines().filter_map(|line| {
+        let (oid, name) = line.split_once(' ')?;
+        Some((name.to_owned(), Oid::from_hex(oid)?))
+    });
+    refs.collect()
+}
