@@ -14,6 +14,9 @@ pub(super) struct DiscardArgs {
     /// Keep ignored files too; without it they are named and go
     #[arg(long)]
     with_ignored: bool,
+    /// Discard it even if it lives in another clone, from which nothing can be salvaged here
+    #[arg(long)]
+    force: bool,
     /// Show what would be removed and stop
     #[arg(long, short = 'n')]
     dry_run: bool,
@@ -30,6 +33,7 @@ pub(super) struct SweepArgs {
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &DiscardArgs) -> Result<Exit> {
     let options = DiscardOptions {
         with_ignored: args.with_ignored,
+        force: args.force,
     };
     let plan = discard::plan(ctx, &args.agent.agent, options)?;
     if args.dry_run {

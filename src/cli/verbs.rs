@@ -1,14 +1,14 @@
 //! Every verb, in the order in which help lists them, and what it calls.
 
 use super::run::{background, fenced, warden};
-use super::ui::Ui;
+use super::ui::{Format, Ui};
 use super::{
     archive, check, commit, decide, diff, discard, doctor, gc, hook, hooks, init, list, logs,
     merge, overlap, ps, receive, report, rescue, roles, run, schema, send, settle, shell, show,
     spawn, stop, tree, unite, verify, wait,
 };
 use crate::error::{Exit, Result};
-use crate::ops::Ctx;
+use crate::ops::{self, Ctx};
 use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
@@ -67,52 +67,63 @@ pub(super) enum Command {
 
 /// Runs one verb.
 pub(super) fn dispatch(command: Command, ui: &mut Ui) -> Result<Exit> {
-    // Made by the verbs that need it: a hook is called in places that have no repository.
-    let ctx = Ctx::of_process;
     match command {
-        Command::Spawn(args) => spawn::run(&ctx()?, ui, args),
-        Command::List(args) => list::run(&ctx()?, ui, args),
-        Command::Show(args) => show::run(&ctx()?, ui, &args),
-        Command::Log(args) => show::run_log(&ctx()?, ui, &args),
-        Command::Tree(args) => tree::run(&ctx()?, ui, &args),
-        Command::Report(args) => report::run(&ctx()?, ui, &args),
-        Command::Path(args) => show::run_path(&ctx()?, ui, &args),
-        Command::Diff(args) => diff::run(&ctx()?, ui, &args),
-        Command::Check(args) => check::run(&ctx()?, ui, args),
-        Command::Run(args) => run::run(&ctx()?, ui, args),
+        Command::Spawn(args) => spawn::run(&open(ui)?, ui, args),
+        Command::List(args) => list::run(&open(ui)?, ui, args),
+        Command::Show(args) => show::run(&open(ui)?, ui, &args),
+        Command::Log(args) => show::run_log(&open(ui)?, ui, &args),
+        Command::Tree(args) => tree::run(&open(ui)?, ui, &args),
+        Command::Report(args) => report::run(&open(ui)?, ui, &args),
+        Command::Path(args) => show::run_path(&open(ui)?, ui, &args),
+        Command::Diff(args) => diff::run(&open(ui)?, ui, &args),
+        Command::Check(args) => check::run(&open(ui)?, ui, args),
+        Command::Run(args) => run::run(&open(ui)?, ui, args),
         Command::Supervise(args) => background::run(args),
-        Command::Ps(args) => ps::run(&ctx()?, ui, &args),
-        Command::Wait(args) => wait::run(&ctx()?, ui, args),
-        Command::Stop(args) => stop::run(&ctx()?, ui, &args),
-        Command::Logs(args) => logs::run(&ctx()?, ui, args),
+        Command::Ps(args) => ps::run(&open(ui)?, ui, &args),
+        Command::Wait(args) => wait::run(&open(ui)?, ui, args),
+        Command::Stop(args) => stop::run(&open(ui)?, ui, &args),
+        Command::Logs(args) => logs::run(&open(ui)?, ui, args),
         Command::Warden(args) => warden::run(args),
         Command::Launch(args) => warden::run_launch(&args),
         Command::Fenced(args) => fenced::run(args),
-        Command::Verify(args) => verify::run(&ctx()?, ui, args),
-        Command::Done(args) => settle::run_done(&ctx()?, ui, &args),
-        Command::Fail(args) => settle::run_fail(&ctx()?, ui, &args),
-        Command::Commit(args) => commit::run(&ctx()?, ui, &args),
-        Command::Overlap(args) => overlap::run(&ctx()?, ui, args),
-        Command::Merge(args) => merge::run(&ctx()?, ui, args),
-        Command::Reject(args) => decide::run_reject(&ctx()?, ui, &args),
-        Command::Defer(args) => decide::run_defer(&ctx()?, ui, &args),
-        Command::Discard(args) => discard::run(&ctx()?, ui, &args),
-        Command::Rescue(args) => rescue::run(&ctx()?, ui, args),
-        Command::Gc(args) => gc::run(&ctx()?, ui, &args),
-        Command::Sweep(args) => Ok(discard::run_sweep(&ctx()?, &args)),
-        Command::Send(args) => send::run(&ctx()?, ui, args),
-        Command::Receive(args) => receive::run(&ctx()?, ui, args),
-        Command::Inbox(args) => receive::run_inbox(&ctx()?, ui, &args),
-        Command::Ack(args) => archive::run_ack(&ctx()?, ui, &args),
-        Command::Archive(args) => archive::run(&ctx()?, ui, &args),
-        Command::Unite(args) => unite::run(&ctx()?, ui, &args),
-        Command::Roles(args) => roles::run(&ctx()?, ui, &args),
-        Command::Hooks(args) => hooks::run(&ctx()?, ui, &args),
+        Command::Verify(args) => verify::run(&open(ui)?, ui, args),
+        Command::Done(args) => settle::run_done(&open(ui)?, ui, &args),
+        Command::Fail(args) => settle::run_fail(&open(ui)?, ui, &args),
+        Command::Commit(args) => commit::run(&open(ui)?, ui, &args),
+        Command::Overlap(args) => overlap::run(&open(ui)?, ui, args),
+        Command::Merge(args) => merge::run(&open(ui)?, ui, args),
+        Command::Reject(args) => decide::run_reject(&open(ui)?, ui, &args),
+        Command::Defer(args) => decide::run_defer(&open(ui)?, ui, &args),
+        Command::Discard(args) => discard::run(&open(ui)?, ui, &args),
+        Command::Rescue(args) => rescue::run(&open(ui)?, ui, args),
+        Command::Gc(args) => gc::run(&open(ui)?, ui, &args),
+        Command::Sweep(args) => Ok(discard::run_sweep(&Ctx::of_process()?, &args)),
+        Command::Send(args) => send::run(&open(ui)?, ui, args),
+        Command::Receive(args) => receive::run(&open(ui)?, ui, args),
+        Command::Inbox(args) => receive::run_inbox(&open(ui)?, ui, &args),
+        Command::Ack(args) => archive::run_ack(&open(ui)?, ui, &args),
+        Command::Archive(args) => archive::run(&open(ui)?, ui, &args),
+        Command::Unite(args) => unite::run(&open(ui)?, ui, &args),
+        Command::Roles(args) => roles::run(&open(ui)?, ui, &args),
+        Command::Hooks(args) => hooks::run(&open(ui)?, ui, &args),
         Command::Hook(args) => hook::run(ui, args),
         Command::Doctor(args) => doctor::run(&Ctx::to_examine()?, ui, &args),
-        Command::Init(args) => init::run(&ctx()?, ui, args),
+        Command::Init(args) => init::run(&open(ui)?, ui, args),
         Command::Schema(args) => schema::run(ui, &args),
         Command::InstallShell(args) => shell::install::run(ui, args),
         Command::Complete(args) => shell::complete::run(ui, args),
     }
+}
+
+/// The surroundings, for the verbs that need them: a hook is called in places that have no repository. A ledger that
+/// was overwritten is reported at the first command after that.
+fn open(ui: &mut Ui) -> Result<Ctx> {
+    let ctx = Ctx::of_process()?;
+    // A program that reads JSON finds one object or nothing on standard error.
+    if ui.format() == Format::Text
+        && let Some(warning) = ops::doctor::overwritten_ledger(&ctx)
+    {
+        ui.warn(&warning);
+    }
+    Ok(ctx)
 }

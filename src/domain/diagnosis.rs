@@ -74,6 +74,7 @@ signs! {
     DirectoryGone, "worktrees.directory-gone", Problem, "The index of the worktree may hold staged work that is nowhere else.";
     DirectoryAside, "worktrees.put-aside", Problem, "A discard was interrupted; whoever works in the worktree does not find it.";
     AdminGone, "worktrees.admin-gone", Problem, "Git knows nothing of the worktree any more, and what is in it is in no commit and in no salvage.";
+    WorktreeRemoved, "worktrees.removed", Problem, "The agent is neither landed nor discarded and has no worktree to go on in; what was not committed in it is gone.";
     WorktreeUnknown, "worktrees.no-row", Problem, "The worktree is ours and no row says whose; no command of ours can name it.";
     BranchUnknown, "branches.no-row", Problem, "The branch starts from a spawn commit that has no row here; no command of ours can name it.";
     BranchGone, "branches.gone", Problem, "An agent that is neither landed nor discarded has lost its branch; git gc may delete its commits.";
@@ -82,6 +83,7 @@ signs! {
     LedgerLost, "ledger.lost", Problem, "Neither the ledger's ref nor its reflog leads to anything readable: no agent can be named.";
     LinesDropped, "ledger.lines-dropped", Problem, "A writer other than git-agent dropped events, which are still in the history.";
     ClockAhead, "ledger.clock-ahead", Information, "The clock of the machine that wrote the event is wrong, or the line was made up. The next event of the row puts it in its place.";
+    LandingUnproven, "ledger.landing-unproven", Information, "A row is a claim. Either the branch that took the work was not fetched or was rewritten, or the claim is false.";
     SpawnCommitGone, "ledger.commit-gone", Problem, "git notes prune would delete the row, because the commit it is on is gone.";
     KeepDamaged, "keep.damaged", Problem, "The keep chain's ref leads to nothing readable; git gc may delete what it held.";
     NotKept, "keep.missing", Problem, "Without the keep chain, squash, gc and git notes prune together delete the row.";

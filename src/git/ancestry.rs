@@ -7,7 +7,7 @@
 use super::shallow::{absent, incomplete};
 use super::{Repo, command};
 use crate::domain::oid::Oid;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use std::collections::{HashSet, VecDeque};
 use std::process::Command;
 
@@ -131,6 +131,33 @@ impl Repo {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Those of the commits, which are all here, that none of the tips is or has among its ancestors, as far as
+    /// history is here.
+    ///
+    /// # Errors
+    /// `git-missing`, `git-failed`.
+    pub fn unreachable(&self, commits: &[Oid], tips: &[Oid]) -> Result<HashSet<Oid>> {
+        if commits.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let wanted = commits.iter().map(|commit| format!("{commit}\n"));
+        let hidden = tips.iter().map(|tip| format!("^{tip}\n"));
+        let lines: String = wanted.chain(hidden).collect();
+        let mut command = self.plumbing();
+        command.args(["rev-list", "--stdin"]);
+        let output = command::feed(command, lines.as_bytes())?;
+        if !output.status.success() {
+            let what = "git rev-list could not compare histories";
+            let said = String::from_utf8_lossy(&output.stderr);
+            return Err(Error::new(Code::GitFailed, what).because(said.trim_end().to_owned()));
+        }
+        let listed = String::from_utf8_lossy(&output.stdout);
+        let listed: HashSet<Oid> = listed.lines().filter_map(Oid::from_hex).collect();
+        let mut unreachable: HashSet<Oid> = commits.iter().copied().collect();
+        unreachable.retain(|commit| listed.contains(commit));
+        Ok(unreachable)
     }
 
     /// Whether `tip` is `ancestor` or has it among its ancestors.

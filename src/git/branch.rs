@@ -65,6 +65,19 @@ impl Repo {
         name.as_str().ok().map(str::to_owned)
     }
 
+    /// The names of the remotes, `origin` first.
+    ///
+    /// # Errors
+    /// `git-failed` when the configuration cannot be read.
+    pub fn remotes(&self) -> Result<Vec<String>> {
+        let remotes = self.inner.remotes();
+        let remotes = remotes.map_err(|error| failed("could not list the remotes", error))?;
+        let names = remotes.iter().filter_map(|name| name.ok().flatten());
+        let mut names: Vec<String> = names.map(str::to_owned).collect();
+        names.sort_by_key(|name| name != "origin");
+        Ok(names)
+    }
+
     /// The copies of a branch that were fetched from remotes, that of `origin` first: each one's full name and where
     /// it is.
     ///
@@ -74,15 +87,8 @@ impl Repo {
         let Some(short) = full_name.strip_prefix("refs/heads/") else {
             return Ok(Vec::new());
         };
-        let remotes = self.inner.remotes();
-        let remotes = remotes.map_err(|error| failed("could not list the remotes", error))?;
-        let mut names: Vec<&str> = remotes
-            .iter()
-            .filter_map(|name| name.ok().flatten())
-            .collect();
-        names.sort_by_key(|name| *name != "origin");
         let mut copies = Vec::new();
-        for remote in names {
+        for remote in self.remotes()? {
             let copy = format!("refs/remotes/{remote}/{short}");
             if let Tip::At(oid) = self.tip(&copy)? {
                 copies.push((copy, oid));

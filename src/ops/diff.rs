@@ -48,7 +48,7 @@ pub fn diff(ctx: &Ctx, who: &str) -> Result<DiffReport> {
     // Without it nobody can tell the bundle from the work.
     policy::of_agent(&ctx.repo, &agent)?;
     let live = Live::look_up(ctx, agent)?;
-    let tip = live.require_tip()?;
+    let tip = live.require_tip(ctx)?;
     let base = live.fork(&ctx.repo)?;
     let tree = live.tree(ctx)?;
     let before = ctx.repo.read_commit(base)?.tree;

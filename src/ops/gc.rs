@@ -107,6 +107,7 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
     let around = Around::read(ctx)?;
     let removal = DiscardOptions {
         with_ignored: options.with_ignored,
+        force: false,
     };
     let expiry = match options.expire_salvage {
         Some(age) => Some(expire::plan(ctx, &agents, age)?),

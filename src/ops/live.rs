@@ -5,8 +5,8 @@ use crate::domain::change::Change;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
-use crate::ops::Ctx;
 use crate::ops::verify::{WorktreePlace, base_of, uncommitted_tree};
+use crate::ops::{Ctx, lookup};
 use crate::store::{agent_branch, layout, policy};
 use crate::wire::policy::Policy;
 
@@ -105,7 +105,7 @@ impl Live {
     /// # Errors
     /// `branch-gone`; those of git and the file system.
     pub(super) fn tree(&self, ctx: &Ctx) -> Result<Oid> {
-        let tip = self.require_tip()?;
+        let tip = self.require_tip(ctx)?;
         let uncommitted = match &self.place {
             Some(place) => uncommitted_tree(ctx, tip, place, self.bundle_dir())?,
             None => None,
@@ -120,7 +120,7 @@ impl Live {
     ///
     /// # Errors
     /// `agent-state` for a shared agent, `branch-gone`.
-    pub(super) fn require_tip(&self) -> Result<Oid> {
+    pub(super) fn require_tip(&self, ctx: &Ctx) -> Result<Oid> {
         let short = self.agent.id.short();
         match (self.tip, &self.agent.branch) {
             (Some(tip), _) => Ok(tip),
@@ -128,15 +128,7 @@ impl Live {
                 Code::AgentState,
                 format!("agent {short} is shared and has no branch"),
             )),
-            (None, Some(branch)) => Err(Error::new(
-                Code::BranchGone,
-                format!("the branch {branch} of agent {short} does not exist"),
-            )
-            .hint(match self.agent.state {
-                // Only a discard puts work away.
-                State::Discarded => format!("to get its work back, run git agent rescue {short}"),
-                _ => "to see how to make it again, run git agent doctor".to_owned(),
-            })),
+            (None, Some(_)) => Err(lookup::branch_gone(ctx, &self.agent)),
         }
     }
 

@@ -1,13 +1,14 @@
 //! The agent that somebody means, and where it works.
 
-use crate::domain::agent::Agent;
+use crate::domain::agent::{Agent, State};
 use crate::domain::event::Isolation;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Repo;
 use crate::ops::Ctx;
+use crate::ops::agent_report::clone_id;
 use crate::store::layout;
 use crate::store::ledger::Ledger;
-use crate::store::place::RecordedPlaces;
+use crate::store::place::{RecordedPlaces, is_of_this_clone};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -42,6 +43,41 @@ pub(in crate::ops) fn agent(ctx: &Ctx, ledger: &Ledger<'_>, who: &str) -> Result
         };
     }
     ledger.find(who)
+}
+
+/// The error for an agent whose branch is neither here nor among the copies that were fetched, with the way to have
+/// it where there is one.
+pub(in crate::ops) fn branch_gone(ctx: &Ctx, agent: &Agent) -> Error {
+    let id = agent.id.short();
+    let branch = agent.branch.as_deref().unwrap_or_default();
+    let error = Error::new(
+        Code::BranchGone,
+        format!("the branch {branch} of agent {id} does not exist"),
+    );
+    let hint = match agent.state {
+        // Only a discard puts work away.
+        State::Discarded => format!("to get its work back, run git agent rescue {id}"),
+        State::Merged => format!("to see where its work landed, run git agent log {id}"),
+        State::Spawning => format!("to see how far it came, run git agent log {id}"),
+        _ if !is_local(ctx, agent) => match ctx.repo.remotes().unwrap_or_default().first() {
+            Some(remote) => {
+                let short = branch.trim_start_matches("refs/heads/");
+                format!(
+                    "it is in another clone, {}; to fetch it, run git fetch {remote} {branch}:refs/remotes/{remote}/{short}",
+                    clone_id(agent)
+                )
+            }
+            None => format!("to see in which clone it is, run git agent show {id}"),
+        },
+        _ => "to see how to make it again, run git agent doctor".to_owned(),
+    };
+    error.hint(hint)
+}
+
+/// Whether an agent was spawned in this clone.
+pub(in crate::ops) fn is_local(ctx: &Ctx, agent: &Agent) -> bool {
+    let clone = Ledger::new(&ctx.repo).clone_number().ok().flatten();
+    is_of_this_clone(ctx.repo.common_dir(), clone, agent)
 }
 
 /// The error for a worktree whose admin directory is gone.

@@ -9,7 +9,6 @@ use crate::ops::run::prompt::{Assignment, PromptWish};
 use crate::ops::standing::{self, Standing};
 use crate::ops::{Ctx, lookup};
 use crate::store::ledger::Ledger;
-use crate::store::place::is_of_this_clone;
 use crate::store::{briefing, layout, policy, said};
 use crate::wire::policy::Policy;
 use serde::Serialize;
@@ -195,8 +194,6 @@ pub fn path(ctx: &Ctx, who: &str) -> Result<PathReport> {
 fn not_there(ctx: &Ctx, agent: &Agent, worktree: Option<&Path>) -> Error {
     let id = agent.id.short();
     let error = |what: String| Error::new(Code::AgentState, what);
-    let clone = Ledger::new(&ctx.repo).clone_number().ok().flatten();
-    let is_local = is_of_this_clone(ctx.repo.common_dir(), clone, agent);
     match agent.state {
         State::Discarded => error(format!(
             "agent {id} is discarded and has no worktree any more"
@@ -204,7 +201,7 @@ fn not_there(ctx: &Ctx, agent: &Agent, worktree: Option<&Path>) -> Error {
         .hint(format!(
             "to have its work in a directory, run git agent rescue {id} --to <directory>"
         )),
-        _ if !is_local => error(format!(
+        _ if !lookup::is_local(ctx, agent) => error(format!(
             "the worktree of agent {id} is in another clone, {}",
             clone_id(agent)
         ))

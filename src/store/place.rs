@@ -3,7 +3,7 @@
 //! The ledger travels, so a row names a worktree relative to the root of the repository, and one outside the root
 //! not at all: its absolute path stays in a file of this clone. Rows of older versions name absolute paths.
 
-use super::{fsx, layout};
+use super::{briefing, fsx, layout};
 use crate::domain::agent::Agent;
 use crate::domain::event::Isolation;
 use crate::domain::id::AgentId;
@@ -103,7 +103,9 @@ impl RecordedPlaces {
 /// Whether an agent was spawned in this clone, and not in one whose ledger was fetched. `clone` is the number of
 /// this clone, where it has one ([`super::ledger::Ledger::clone_number`]).
 pub fn is_of_this_clone(common_dir: &Path, clone: Option<u16>, agent: &Agent) -> bool {
-    clone == Some(agent.clone) || layout::agent_dir(common_dir, agent.id).is_dir()
+    // Locks make the agent's directory for agents of other clones too; its task is there from the spawn alone.
+    let directory = layout::agent_dir(common_dir, agent.id);
+    clone == Some(agent.clone) || directory.join(briefing::TASK).exists()
 }
 
 fn bytes(path: &Path) -> &[u8] {

@@ -6,11 +6,12 @@
 //! ever the ledger is the ledger. An unreadable chain is therefore never reset to empty.
 
 use super::chain::{self, Chain, TRAILER};
+use super::ledger::body_of;
 use super::{layout, lock};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
-use crate::git::notes::{self, union};
+use crate::git::notes::{self, lines, union};
 use crate::git::objects::Commit;
 use crate::git::refs::Tip;
 use chrono::{DateTime, Utc};
@@ -118,11 +119,48 @@ pub fn foreign_writes(repo: &Repo) -> Result<Foreign> {
     };
     let history = History::of_ledger(repo, &tip)?;
     let whole = history.unite(repo, tip.tree)?;
-    let dropped = union::added(repo, tip.tree, whole)?;
     Ok(Foreign {
         commits: history.foreign(),
-        dropped: dropped.into_iter().map(|(key, _)| key).collect(),
+        dropped: dropped(repo, tip.tree, whole)?,
     })
+}
+
+/// The annotated objects whose notes lack lines in `now` that they have in `once`. A note that is only written
+/// another way, as `git notes append` puts an empty line between paragraphs, lacks nothing.
+fn dropped(repo: &Repo, now: Oid, once: Oid) -> Result<BTreeSet<Oid>> {
+    let mut dropped = BTreeSet::new();
+    for (key, blob) in union::added(repo, now, once)? {
+        let left = body_of(repo, now, key)?;
+        if lines::union([left.as_slice(), &repo.read_blob(blob)?]) != left {
+            dropped.insert(key);
+        }
+    }
+    Ok(dropped)
+}
+
+/// Whether the ledger was last moved by a writer that dropped lines from it, as `git fetch` does when it is told to
+/// overwrite refs (`+refs/notes/*:refs/notes/*`). Reads the end of the reflog and little more, so that every command
+/// can ask.
+///
+/// # Errors
+/// `repo-corrupt`, `git-failed`, `io`.
+pub fn is_overwritten(repo: &Repo) -> Result<bool> {
+    let Tip::At(tip) = repo.tip(layout::LEDGER_REF)? else {
+        return Ok(false);
+    };
+    let Some((old, new)) = repo.last_reflog_move(layout::LEDGER_REF)? else {
+        return Ok(false);
+    };
+    // Where git writes no reflog, as in a bare repository, the last entry is of our own last write.
+    let once = if new == tip { old } else { new };
+    if once.is_zero() || once == tip {
+        return Ok(false);
+    }
+    let now = repo.read_commit(tip)?;
+    if now.parents.contains(&once) || repo.merge_base(once, tip)? == Some(once) {
+        return Ok(false);
+    }
+    Ok(!dropped(repo, now.tree, repo.read_commit(once)?.tree)?.is_empty())
 }
 
 /// Brings back every line that foreign writers dropped from the ledger.

@@ -3,7 +3,7 @@
 use crate::support::TestRepo;
 use crate::support::agent::{TASK, agent_command, describe, json_of};
 use crate::support::death::ctx_with;
-use crate::support::git_in;
+use crate::support::{git_in, isolated};
 use crate::verify::refused;
 use chrono::{DateTime, Utc};
 use git_agent::ops::ctx::Seams;
@@ -114,7 +114,7 @@ fn j5_a_branch_of_two_rows_is_the_agents_whose_spawn_commit_it_holds() {
     };
     assert_eq!(tip(&here["agent_id"]), here["spawn_commit"]);
     assert_eq!(tip(&there["agent_id"]), Value::Null);
-    let _ = clones.here.agent(&["discard", &other]);
+    clones.here.agent_json(&["discard", &other, "--force"]);
     let kept = clones.here.git(["rev-parse", "refs/heads/agent/same"]);
     assert_eq!(kept, text(&here, "spawn_commit"));
 
@@ -272,4 +272,257 @@ fn j8_a_branch_that_was_fetched_is_listed_judged_and_landed() {
     let landed = clones.here.agent_json(&["merge", &id]);
     assert_eq!(clones.here.git(["show", "main:src/new.rs"]), "new");
     assert_eq!(landed["tip"], *tip);
+}
+
+#[test]
+fn j7_an_agent_that_lives_elsewhere_is_not_discarded() {
+    let clones = Clones::new();
+    let agent = clones.spawn_there(&[]);
+    let id = text(&agent, "agent_id");
+    clones.unite();
+    let row = |directory: &Path| ledger(directory).lines().count();
+    let before = row(&clones.here.path());
+    let refusal = clones.here.agent(&["discard", &id]);
+    refused(&refusal, "discard-refused", 3);
+    let said = describe(&refusal);
+    let shown = clones.here.agent_json(&["show", &id]);
+    for part in [
+        &text(&shown, "clone_id"),
+        &text(&shown, "updated"),
+        &format!("git agent discard {} --force", &id[..8]),
+    ] {
+        assert!(said.contains(part.as_str()), "{said}");
+    }
+    refused(
+        &clones.here.agent(&["discard", &id, "--dry-run"]),
+        "discard-refused",
+        3,
+    );
+    let gc = clones.here.agent_json(&["gc", "--yes"]);
+    assert_eq!(gc["agents"], serde_json::json!([]));
+    assert_eq!(row(&clones.here.path()), before);
+
+    // Also where the branch was fetched as a local one and its work has landed.
+    let worktree = PathBuf::from(text(&agent, "worktree_abspath"));
+    std::fs::write(worktree.join("src/new.rs"), "new\n").expect("written");
+    clones.there_json(&["commit", &id, "-m", "new"]);
+    clones.there_json(&["done", &id]);
+    clones.unite();
+    let branch = format!("refs/heads/{}", text(&agent, "branch"));
+    clones
+        .here
+        .git(["fetch", "--quiet", "there", &format!("{branch}:{branch}")]);
+    clones.here.git(["merge", "--quiet", "--squash", &branch]);
+    clones.here.commit_all("squashed");
+    clones.here.agent_json(&["gc", "--yes"]);
+    assert!(clones.here.git(["rev-parse", &branch]).len() == 40);
+    assert_eq!(clones.here.agent_json(&["show", &id])["state"], "done");
+
+    clones.here.agent_json(&["discard", &id, "--force"]);
+    assert_eq!(clones.here.agent_json(&["show", &id])["state"], "discarded");
+}
+
+fn codes_of_doctor(report: &Value) -> Vec<&str> {
+    let findings = report["findings"].as_array().expect("findings").iter();
+    let problems = findings.map(|finding| finding["code"].as_str().expect("a code"));
+    problems.filter(|code| !code.starts_with("git.")).collect()
+}
+
+fn doctor(repo: &TestRepo, arguments: &[&str]) -> Value {
+    let all = [&["doctor", "--format=json"], arguments].concat();
+    serde_json::from_slice(&repo.agent(&all).stdout).expect("JSON")
+}
+
+#[test]
+fn j9_a_plain_append_drops_nothing() {
+    let here = TestRepo::with_commit();
+    let commit = text(&here.spawn(), "spawn_commit");
+    let before = ledger(&here.path());
+    here.git(["notes", "--ref=agents", "append", "-m", "a remark", &commit]);
+    let after = ledger(&here.path());
+    assert!(
+        before
+            .lines()
+            .all(|line| after.lines().any(|left| left == line))
+    );
+    assert_eq!(codes_of_doctor(&doctor(&here, &[])), [""; 0]);
+    // What is really dropped is found, and the remark stays.
+    here.git([
+        "notes",
+        "--ref=agents",
+        "add",
+        "-f",
+        "-m",
+        "only this",
+        &commit,
+    ]);
+    assert!(codes_of_doctor(&doctor(&here, &[])).contains(&"ledger.lines-dropped"));
+    doctor(&here, &["--fix"]);
+    assert_eq!(codes_of_doctor(&doctor(&here, &[])), [""; 0]);
+    let restored = ledger(&here.path());
+    for line in before.lines().chain(["a remark", "only this"]) {
+        assert!(restored.lines().any(|left| left == line), "{restored}");
+    }
+}
+
+#[test]
+fn j9_a_fetch_that_overwrites_rows_is_noticed_at_the_next_command() {
+    let clones = Clones::new();
+    clones.spawn_there(&[]);
+    clones.here.spawn();
+    let own = ledger(&clones.here.path());
+    let all = "+refs/notes/*:refs/notes/*";
+    let quiet = describe(&clones.here.agent(&["list"]));
+    assert!(!quiet.contains("warning"), "{quiet}");
+    clones.here.git(["fetch", "--quiet", "there", all]);
+    let said = clones.here.agent(&["list"]);
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(said.contains("refs/notes/agents was overwritten"), "{said}");
+    assert!(said.contains("git agent doctor --fix"), "{said}");
+    doctor(&clones.here, &["--fix"]);
+    let quiet = describe(&clones.here.agent(&["list"]));
+    assert!(!quiet.contains("warning"), "{quiet}");
+    let restored = ledger(&clones.here.path());
+    assert!(
+        own.lines()
+            .all(|line| restored.lines().any(|left| left == line))
+    );
+    // A fetch that brings more than there was is none of that.
+    let rows = "+refs/notes/agents:refs/notes/agents";
+    git_in(&clones.there, ["fetch", "--quiet", "origin", rows]);
+    let quiet = agent_command(&clones.there)
+        .arg("list")
+        .output()
+        .expect("starts");
+    assert!(
+        !describe(&quiet).contains("warning"),
+        "{}",
+        describe(&quiet)
+    );
+}
+
+#[test]
+fn j9_a_landing_that_nothing_shows_is_reported_as_a_claim() {
+    let here = TestRepo::with_commit();
+    let landed = here.spawn_task(&format!("{TASK}[bundle]\nrequired = false\n"), &[]);
+    let worktree = PathBuf::from(text(&landed, "worktree_abspath"));
+    std::fs::write(worktree.join("src/new.rs"), "new\n").expect("written");
+    here.agent_json(&["merge", &text(&landed, "agent_id")]);
+    let claimed = here.spawn();
+    let (id, commit) = (text(&claimed, "agent_id"), text(&claimed, "spawn_commit"));
+    let forged = format!(
+        "{{\"t\":\"20261122T000000.000000Z-000-ffff\",\"a\":\"{id}\",\"e\":\"merged\",\"by\":\"Mallory\",\"d\":{{\"commit\":\"{commit}\",\"into\":\"refs/heads/main\"}}}}"
+    );
+    here.git(["notes", "--ref=agents", "append", "-m", &forged, &commit]);
+    let report = doctor(&here, &[]);
+    let findings = report["findings"].as_array().expect("findings").iter();
+    let claim = findings.filter(|finding| finding["code"] == "ledger.landing-unproven");
+    let claims: Vec<_> = claim.map(|finding| text(finding, "what")).collect();
+    assert_eq!(claims.len(), 1, "{report:#}");
+    let named = format!("{} as {} by Mallory", &id[..8], &commit[..7]);
+    assert!(claims[0].contains(&named), "{claims:?}");
+    let other = text(&landed, "agent_id");
+    assert!(!claims[0].contains(&other[..8]), "{claims:?}");
+}
+
+/// The command of the only finding that is about agents.
+fn command_of(report: &Value) -> String {
+    let mut findings = report["findings"].as_array().expect("findings").iter();
+    let is_it = |finding: &&Value| !text(finding, "code").starts_with("git.");
+    text(findings.find(is_it).expect("a finding"), "command")
+}
+
+/// Runs a command that an answer advises.
+fn follow(directory: &Path, command: &str) {
+    let binaries = Path::new(env!("CARGO_BIN_EXE_git-agent")).parent();
+    let path = std::env::var("PATH").expect("PATH");
+    let binaries = binaries.expect("a directory").display();
+    let output = isolated("sh", directory)
+        .args(["-c", command])
+        .env("PATH", format!("{binaries}:{path}"))
+        .output()
+        .expect("starts");
+    assert!(output.status.success(), "{command}: {}", describe(&output));
+}
+
+/// The command after `, run ` in the hint of a failure.
+fn advised(output: &std::process::Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let hint = said.lines().find_map(|line| line.strip_prefix("hint: "));
+    let (_, command) = hint
+        .and_then(|hint| hint.split_once("run "))
+        .expect("a command");
+    command.to_owned()
+}
+
+#[test]
+fn j10_a_branch_that_is_gone_is_made_again_by_what_the_hints_say() {
+    let here = TestRepo::with_commit();
+    let agent = here.spawn();
+    let id = text(&agent, "agent_id");
+    let branch = format!("refs/heads/{}", text(&agent, "branch"));
+    here.git(["update-ref", "-d", &branch]);
+    for verb in ["verify", "diff"] {
+        let output = here.agent(&[verb, &id]);
+        refused(&output, "branch-gone", 4);
+        assert_eq!(advised(&output), "git agent doctor");
+    }
+    let report = doctor(&here, &[]);
+    assert_eq!(codes_of_doctor(&report), ["branches.gone"]);
+    follow(&here.path(), &command_of(&report));
+    assert_eq!(
+        here.git(["rev-parse", &branch]),
+        text(&agent, "spawn_commit")
+    );
+    assert!(here.agent(&["diff", &id]).status.success());
+}
+
+#[test]
+fn j10_a_branch_in_another_clone_is_fetched_by_what_the_hint_says() {
+    let clones = Clones::new();
+    let agent = clones.spawn_there(&[]);
+    clones.unite();
+    let id = text(&agent, "agent_id");
+    follow(
+        &clones.here.path(),
+        &advised(&clones.here.agent(&["diff", &id])).replace("origin", "there"),
+    );
+    let output = clones.here.agent(&["diff", &id]);
+    refused(&output, "branch-gone", 4);
+    follow(&clones.here.path(), &advised(&output));
+    let tip = &clones.here.agent_json(&["show", &id])["tip_oid"];
+    assert_eq!(*tip, agent["spawn_commit"]);
+}
+
+#[test]
+fn j10_a_worktree_that_was_removed_is_made_again_by_what_the_hints_say() {
+    let here = TestRepo::with_commit();
+    let agent = here.spawn();
+    let id = text(&agent, "agent_id");
+    let worktree = text(&agent, "worktree_abspath");
+    here.git(["worktree", "remove", "-f", "-f", &worktree]);
+    let output = here.agent(&["path", &id]);
+    refused(&output, "agent-state", 3);
+    assert_eq!(advised(&output), "git agent doctor");
+    let report = doctor(&here, &[]);
+    assert_eq!(codes_of_doctor(&report), ["worktrees.removed"]);
+    follow(&here.path(), &command_of(&report));
+    doctor(&here, &["--fix"]);
+    assert_eq!(codes_of_doctor(&doctor(&here, &[])), [""; 0]);
+    assert!(here.agent(&["path", &id]).status.success());
+
+    // Where it was elsewhere, what is left of the agent is kept by a discard.
+    let beside = here.path().with_file_name("beside");
+    let agent = here.spawn_task(TASK, &["--path", beside.to_str().expect("UTF-8")]);
+    here.git([
+        "worktree",
+        "remove",
+        "-f",
+        "-f",
+        &text(&agent, "worktree_abspath"),
+    ]);
+    let report = doctor(&here, &[]);
+    assert_eq!(codes_of_doctor(&report), ["worktrees.removed"]);
+    follow(&here.path(), &command_of(&report));
+    assert_eq!(codes_of_doctor(&doctor(&here, &[])), [""; 0]);
 }

@@ -17,6 +17,7 @@ pub use report::{CheckReport, ViolationReport};
 
 use crate::domain::agent::Agent;
 use crate::domain::change::{Change, ChangeKind};
+use crate::domain::event::Isolation;
 use crate::domain::oid::Oid;
 use crate::domain::violation::{BundleRule, Violation};
 use crate::error::{Code, Error, Result};
@@ -97,24 +98,21 @@ pub fn check(ctx: &Ctx, who: Option<&str>, subject: &Subject) -> Result<CheckRep
 /// The agent's own worktree, when the caller stands in another one and asks about what is in it.
 fn open_elsewhere(ctx: &Ctx, agent: &Agent, subject: &Subject) -> Result<Option<Repo>> {
     let here = ctx.repo.current_worktree_name();
-    let Some(path) = lookup::worktree(&ctx.repo, agent) else {
+    if agent.isolation != Some(Isolation::Worktree) {
         return Ok(None);
-    };
+    }
+    let path = lookup::worktree(&ctx.repo, agent);
     if here == Some(layout::worktree_name(agent.id)) || matches!(subject, Subject::Paths(_)) {
         return Ok(None);
     }
-    if path.is_dir() {
-        return Repo::open(&path).map(Some);
+    if let Some(path) = path.as_ref().filter(|path| path.is_dir()) {
+        return Repo::open(path).map(Some);
     }
     match subject {
         Subject::Range(_) => Ok(None),
         _ => Err(Error::new(
             Code::AgentState,
-            format!(
-                "the worktree of agent {} is gone from {}",
-                agent.id,
-                path.display()
-            ),
+            format!("the worktree of agent {} is not here", agent.id),
         )
         .hint(format!(
             "to judge its commits, run git agent check {} --range <base>..<branch>",

@@ -46,12 +46,13 @@ pub use report::DiscardReport;
 use crate::domain::agent::{Agent, Move, State};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
+use crate::ops::agent_report::{clone_id, rfc3339};
 use crate::ops::decide::require_orchestrator;
 use crate::ops::run::record;
 use crate::ops::{Ctx, lookup};
 use crate::proc::background;
 use crate::store::ledger::Ledger;
-use crate::store::trash;
+use crate::store::{layout, trash};
 use crate::wire::path_text::PathText;
 use gate::Site;
 
@@ -72,6 +73,8 @@ pub const STEPS: [&str; 8] = [
 pub struct DiscardOptions {
     /// Salvage ignored files too.
     pub with_ignored: bool,
+    /// Also an agent that lives in another clone.
+    pub force: bool,
 }
 
 /// What a discard would remove.
@@ -103,7 +106,7 @@ impl DiscardPlan {
 ///
 /// # Errors
 /// `agent-unknown`; `agent-state` for one that is being made; `worktree-foreign`, and `discard-refused`
-/// for whatever could lose or disturb something: see the message; `orchestrator-only`.
+/// for whatever could lose or disturb something, and for an agent that lives in another clone: see the message; `orchestrator-only`.
 pub fn plan(ctx: &Ctx, who: &str, options: DiscardOptions) -> Result<DiscardPlan> {
     let ledger = Ledger::new(&ctx.repo);
     let around = Around::read(ctx)?;
@@ -121,12 +124,15 @@ pub(in crate::ops) fn plan_for(
     options: DiscardOptions,
     around: &Around,
 ) -> Result<DiscardPlan> {
+    if !options.force {
+        require_not_alive_elsewhere(ctx, &agent)?;
+    }
     if agent.state == State::Spawning {
         return Err(Error::new(
             Code::AgentState,
             format!("agent {} is still being made", agent.id.short()),
         )
-        .hint("to take spawns apart that were interrupted, run git agent gc --yes"));
+        .hint("to take spawns apart that were interrupted, run git agent doctor --fix"));
     }
     if agent.state != State::Discarded {
         agent.may(Move::Discard)?;
@@ -138,6 +144,27 @@ pub(in crate::ops) fn plan_for(
         site,
         around: Around::default(),
     })
+}
+
+/// Refuses an agent whose work is in another clone: nothing of it could be salvaged from here, and the row would say
+/// that it is gone while it goes on.
+fn require_not_alive_elsewhere(ctx: &Ctx, agent: &Agent) -> Result<()> {
+    let admin_dir = ctx.repo.admin_dir(&layout::worktree_name(agent.id));
+    let is_here = lookup::is_local(ctx, agent) || admin_dir.exists();
+    if is_here || !agent.state.is_open() {
+        return Ok(());
+    }
+    let id = agent.id.short();
+    Err(protection::refused(format!(
+        "agent {id} is {} in another clone, {}, whose last event here is of {}",
+        agent.state,
+        clone_id(agent),
+        rfc3339(agent.updated)
+    ))
+    .hint(format!("to see its history, run git agent log {id}"))
+    .hint(format!(
+        "to end it in the ledger all the same, run git agent discard {id} --force"
+    )))
 }
 
 /// Deletes what discards left in the trash, in a process of its own, so that nobody waits for it. Where none

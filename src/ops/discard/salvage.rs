@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::git::objects::Commit;
 use crate::git::salvage::{beside, unkeepable, write_bundle, write_work};
 use crate::git::uncommitted;
-use crate::ops::Ctx;
+use crate::ops::{Ctx, lookup};
 use crate::store::ledger::Ledger;
 use crate::store::{keep, layout};
 
@@ -52,10 +52,15 @@ impl Salvage {
         site: &Site,
         options: DiscardOptions,
     ) -> Result<Salvage> {
+        let mut salvage = Salvage::default();
+        if site.place.is_none() && !lookup::is_local(ctx, agent) {
+            // Its files are in another clone, and what binds it may be there as well.
+            salvage.leftovers = of_branch(ctx, site)?;
+            return Ok(salvage);
+        }
         let bundle_dir = bundle_dir(ctx, agent)?;
         let tip = ctx.repo.read_commit(tip_of(agent, site))?;
         let whose = format!("Agent-Id: {}", agent.id);
-        let mut salvage = Salvage::default();
         if let Some(place) = &site.place {
             let branch = agent.branch.as_deref();
             salvage.leftovers = ctx
@@ -63,9 +68,8 @@ impl Salvage {
                 .leftover_commits(&place.admin_dir, branch, tip.oid)?;
             let reading = Reading::begin(ctx, agent, place, options)?;
             (salvage.work, salvage.ignored) = work(ctx, agent, place, &tip, &reading)?;
-        } else if let Some((name, _)) = &site.branch {
-            let nothing = layout::tmp_dir(ctx.repo.common_dir()).join("none");
-            salvage.leftovers = ctx.repo.leftover_commits(&nothing, Some(name), tip.oid)?;
+        } else {
+            salvage.leftovers = of_branch(ctx, site)?;
         }
         let files = site.place.as_ref().and_then(|place| place.files.as_ref());
         let bundle = match (&bundle_dir, files) {
@@ -108,6 +112,15 @@ impl Salvage {
         }
         Ok(())
     }
+}
+
+/// The commits that only the reflog of a branch without a worktree names.
+fn of_branch(ctx: &Ctx, site: &Site) -> Result<Vec<Oid>> {
+    let Some((name, tip)) = &site.branch else {
+        return Ok(Vec::new());
+    };
+    let nothing = layout::tmp_dir(ctx.repo.common_dir()).join("none");
+    ctx.repo.leftover_commits(&nothing, Some(name), *tip)
 }
 
 /// The commit of what nobody committed, and what is not in it because it is ignored.

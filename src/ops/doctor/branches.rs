@@ -2,7 +2,7 @@
 //! person knows, so both are reported and neither is changed.
 
 use super::Finding;
-use super::survey::{Survey, is_of_this_clone};
+use super::survey::Survey;
 use crate::domain::agent::Agent;
 use crate::domain::diagnosis::Sign;
 use crate::domain::id::AgentId;
@@ -25,7 +25,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         return Ok(Vec::new());
     }
     let mut found = without_row(ctx)?;
-    for agent in survey.live().filter(|agent| is_of_this_clone(ctx, agent)) {
+    for agent in survey.live().filter(|agent| survey.is_local(agent)) {
         if let Some(branch) = &agent.branch
             && agent_branch::local(&ctx.repo, agent)? == Tip::Absent
         {
@@ -68,7 +68,10 @@ fn without_row(ctx: &Ctx) -> Result<Vec<Finding>> {
         Finding::report(
             Sign::BranchUnknown,
             format!("the branch {short} is an agent's and has no row"),
-            format!("git fetch <remote> +{0}:{0}", layout::LEDGER_REF),
+            format!(
+                "git fetch <remote> {} && git agent unite <remote>",
+                layout::fetch_refspec(layout::LEDGER_REF, "<remote>")
+            ),
         )
     });
     Ok(findings.collect())

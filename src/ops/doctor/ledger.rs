@@ -1,14 +1,19 @@
 //! The ledger as a whole: its ref, what foreign writers dropped, the commits that its rows are on.
 
-use super::Finding;
-use super::survey::{Survey, is_of_this_clone};
+use super::survey::Survey;
+use super::{DOCTOR, Finding};
+use crate::domain::agent::{Agent, State};
 use crate::domain::diagnosis::Sign;
+use crate::domain::event::What;
+use crate::domain::oid::Oid;
 use crate::domain::stamp::is_ahead;
 use crate::error::Result;
 use crate::ops::Ctx;
 use crate::store::chain::Chain;
+use crate::store::ledger::Ledger;
 use crate::store::repair::{self, Condition};
 use crate::store::{layout, recovery};
+use std::collections::BTreeMap;
 
 const CHAIN: Chain = Chain::Notes(layout::LEDGER_REF);
 
@@ -59,11 +64,12 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
             format!("git agent log {short}"),
         )
     }));
+    found.extend(unproven(ctx, survey.rows())?);
     // The rows of another clone come without their commits until those are fetched.
     let gone = survey
         .rows()
         .iter()
-        .filter(|agent| is_of_this_clone(ctx, agent) && !ctx.repo.has_object(agent.spawn_commit));
+        .filter(|agent| survey.is_local(agent) && !ctx.repo.has_object(agent.spawn_commit));
     found.extend(gone.map(|agent| {
         Finding::report(
             Sign::SpawnCommitGone,
@@ -79,4 +85,73 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         )
     }));
     Ok(found)
+}
+
+/// A sentence for a ledger that another writer has just taken lines from; `None` for every other, and where that
+/// cannot be told.
+pub fn overwritten(ctx: &Ctx) -> Option<String> {
+    let is_overwritten = recovery::is_overwritten(&ctx.repo).unwrap_or(false);
+    is_overwritten.then(|| {
+        format!(
+            "{} was overwritten, as by git fetch with a `+` before the refspec, and lacks events that were \
+             recorded in this clone; to restore them, run {DOCTOR}",
+            CHAIN.refname()
+        )
+    })
+}
+
+/// How many agents a finding names.
+const NAMED: usize = 8;
+
+/// Landings that rows claim and nothing in this clone shows.
+fn unproven(ctx: &Ctx, agents: &[Agent]) -> Result<Option<Finding>> {
+    // History that ends early proves nothing either way.
+    if ctx.repo.is_shallow() {
+        return Ok(None);
+    }
+    let mut claims: BTreeMap<&str, Vec<(&Agent, Oid)>> = BTreeMap::new();
+    for agent in agents.iter().filter(|agent| agent.state == State::Merged) {
+        if let Some((commit, into)) = &agent.landed {
+            claims.entry(into).or_default().push((agent, *commit));
+        }
+    }
+    let mut unproven = Vec::new();
+    for (into, claims) in claims {
+        let local = ctx.repo.tip(into)?.oid();
+        let fetched = ctx.repo.fetched_branches(into)?;
+        let fetched = fetched.into_iter().map(|(_, tip)| tip);
+        let tips: Vec<Oid> = local.into_iter().chain(fetched).collect();
+        let there: Vec<Oid> = { claims.iter().map(|(_, commit)| *commit) }
+            .filter(|commit| ctx.repo.has_object(*commit))
+            .collect();
+        let elsewhere = ctx.repo.unreachable(&there, &tips)?;
+        let is_shown = |commit: &Oid| there.contains(commit) && !elsewhere.contains(commit);
+        let claims = claims.into_iter();
+        unproven.extend(claims.filter(|(_, commit)| !is_shown(commit)));
+    }
+    let Some((first, _)) = unproven.first() else {
+        return Ok(None);
+    };
+    let mut named = Vec::new();
+    for (agent, commit) in unproven.iter().take(NAMED) {
+        let events = Ledger::new(&ctx.repo).events(agent.spawn_commit)?;
+        let mut claims = events.iter().rev();
+        let claim = claims.find(|event| matches!(event.what, What::Merged { .. }));
+        let by = claim.map_or("", |event| event.by.as_str());
+        named.push(format!(
+            "{} as {} by {by}",
+            agent.id.short(),
+            commit.short()
+        ));
+    }
+    let more = match unproven.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let what = format!(
+        "rows claim landings that no branch in this clone shows: {}{more}",
+        named.join(", ")
+    );
+    let command = format!("git agent log {}", first.id.short());
+    Ok(Some(Finding::report(Sign::LandingUnproven, what, command)))
 }

@@ -35,6 +35,7 @@ use crate::error::Result;
 use crate::ops::Ctx;
 use crate::ops::decide::require_orchestrator;
 use crate::ops::install_shell::ShellFile;
+pub use ledger::overwritten as overwritten_ledger;
 pub use report::{CuredReport, DoctorReport, FamilyReport, FindingReport};
 use std::collections::HashMap;
 use survey::Survey;

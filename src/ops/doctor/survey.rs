@@ -8,7 +8,8 @@ use crate::ops::Ctx;
 use crate::ops::install_shell::ShellFile;
 use crate::store::layout;
 use crate::store::ledger::Ledger;
-use crate::store::place::{self, RecordedPlaces};
+use crate::store::place::{RecordedPlaces, is_of_this_clone};
+use std::path::PathBuf;
 
 /// The repository at one moment.
 pub(super) struct Survey {
@@ -16,6 +17,9 @@ pub(super) struct Survey {
     pub agents: Option<Vec<Agent>>,
     /// Where worktrees were made; `None` when the root cannot be found, which the settings' family reports.
     pub places: Option<RecordedPlaces>,
+    common_dir: PathBuf,
+    /// The number of this clone, where it has one.
+    clone: Option<u16>,
     /// Every linked worktree.
     pub worktrees: Vec<Worktree>,
     /// The user's git; `None` when there is none.
@@ -31,6 +35,8 @@ impl Survey {
         Survey {
             agents: Ledger::new(&ctx.repo).agents().ok(),
             worktrees,
+            common_dir: ctx.repo.common_dir().to_owned(),
+            clone: Ledger::new(&ctx.repo).clone_number().ok().flatten(),
             places: RecordedPlaces::new(&ctx.repo).ok(),
             shell: shell.to_vec(),
             git: version::ask(&ctx.env.directory)
@@ -53,6 +59,11 @@ impl Survey {
         })
     }
 
+    /// Whether an agent was spawned in this clone, and not in one whose ledger was fetched.
+    pub(super) fn is_local(&self, agent: &Agent) -> bool {
+        is_of_this_clone(&self.common_dir, self.clone, agent)
+    }
+
     /// The worktree of an agent, as git knows it.
     pub(super) fn worktree(&self, agent: &Agent) -> Option<&Worktree> {
         let name = layout::worktree_name(agent.id);
@@ -64,10 +75,4 @@ impl Survey {
         let short = layout::agent_of_worktree(&worktree.name)?;
         self.rows().iter().find(|agent| agent.id.short() == short)
     }
-}
-
-/// Whether an agent was spawned in this clone, and not in one whose ledger was fetched.
-pub(super) fn is_of_this_clone(ctx: &Ctx, agent: &Agent) -> bool {
-    let clone = Ledger::new(&ctx.repo).clone_number().ok().flatten();
-    place::is_of_this_clone(ctx.repo.common_dir(), clone, agent)
 }

@@ -7,7 +7,7 @@
 
 use super::worktrees::{TAKEN_CARE_OF, alone};
 use super::{Finding, survey::Survey};
-use crate::domain::agent::Agent;
+use crate::domain::agent::{Agent, State};
 use crate::domain::diagnosis::Sign;
 use crate::domain::oid::Oid;
 use crate::error::Result;
@@ -18,7 +18,9 @@ use crate::store::{agent_branch, fsx, layout, lock};
 use std::path::{Path, PathBuf};
 
 pub(super) fn look<'a>(ctx: &'a Ctx, survey: &'a Survey) -> impl Iterator<Item = Finding> + 'a {
-    survey.live().filter_map(|agent| {
+    // Discarding what has landed needs the admin directory too.
+    let made = |agent: &&Agent| agent.state != State::Spawning;
+    survey.rows().iter().filter(made).filter_map(|agent| {
         let path = survey.places.as_ref()?.of(agent)?;
         let admin = ctx.repo.admin_dir(&layout::worktree_name(agent.id));
         let is_unlinked = is_unlinked(&path, &admin);

@@ -14,9 +14,10 @@ use crate::domain::id::AgentId;
 use crate::domain::shell;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::command;
+use crate::git::refs::Tip;
 use crate::git::worktree::belongs_to;
 use crate::ops::Ctx;
-use crate::store::{fsx, layout, lock, trash};
+use crate::store::{agent_branch, fsx, layout, lock, trash};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -28,6 +29,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
     let root = ctx.repo.root()?;
     for agent in survey.live() {
         let Some(worktree) = survey.worktree(agent) else {
+            found.extend(removed(ctx, survey, agent)?);
             continue;
         };
         let path = worktree.path.clone();
@@ -67,6 +69,35 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         found.extend(unknown(survey));
     }
     Ok(found)
+}
+
+/// A worktree of this clone of which neither the directory nor git's own record is left, as after `git worktree
+/// remove`.
+fn removed(ctx: &Ctx, survey: &Survey, agent: &Agent) -> Result<Option<Finding>> {
+    let name = layout::worktree_name(agent.id);
+    let admin = ctx.repo.admin_dir(&name);
+    let path = survey.places.as_ref().and_then(|places| places.of(agent));
+    let is_there = |path: &Path| path.symlink_metadata().is_ok();
+    let left = path
+        .as_deref()
+        .is_some_and(|path| is_there(path) || is_there(&layout::aside(path, &name)));
+    if !survey.is_local(agent) || is_there(&admin) || left {
+        return Ok(None);
+    }
+    let id = agent.id.short();
+    let what = format!("the worktree of agent {id} was removed without git agent");
+    let has_branch = agent_branch::local(&ctx.repo, agent)? != Tip::Absent;
+    // Git names its record of a worktree after the directory, and we find ours by that name.
+    let again = path.filter(|path| has_branch && path.ends_with(&name));
+    let command = match (again, &agent.branch) {
+        (Some(path), Some(branch)) => format!(
+            "git worktree add {} {}",
+            shell::quoted(&path.to_string_lossy()),
+            branch.trim_start_matches("refs/heads/")
+        ),
+        _ => format!("git agent discard {id}"),
+    };
+    Ok(Some(Finding::report(Sign::WorktreeRemoved, what, command)))
 }
 
 /// Agent hosts name worktrees as we do; what our lock or none of theirs says is ours.

@@ -161,7 +161,7 @@ fn commits(ctx: &Ctx, scene: &mut Scene, agents: &BTreeSet<usize>) -> Result<BTr
     let (live, changes) = (&scene.agents, &scene.changes);
     let made = parallel::map(&dirty, |index| -> Result<Oid> {
         let ctx = seed.open()?;
-        let tip = live[*index].require_tip()?;
+        let tip = live[*index].require_tip(&ctx)?;
         let (Some(place), Some(changes)) = (&live[*index].place, &changes[*index]) else {
             return Ok(tip);
         };

@@ -130,7 +130,7 @@ fn own_worktree(ctx: &Ctx, agent: &Agent) -> Result<PathBuf> {
                 agent.id.short()
             ),
         )
-        .hint("to see what is wrong with it, run git agent doctor")),
+        .hint("to repair the .git file of the worktree, run git worktree repair")),
     }
 }
 

@@ -114,17 +114,12 @@ impl Subject {
 
 /// The commit that is judged unless another is named.
 pub(in crate::ops) fn tip_of(ctx: &Ctx, agent: &Agent) -> Result<Oid> {
-    let Some(branch) = &agent.branch else {
+    if agent.branch.is_none() {
         return Ok(agent.spawn_commit);
-    };
+    }
     let found = agent_branch::local_or_fetched(&ctx.repo, agent)?;
-    found.map(|(_, tip)| tip).ok_or_else(|| {
-        Error::new(
-            Code::BranchGone,
-            format!("the branch {branch} of agent {} does not exist", agent.id),
-        )
-        .hint("to judge a commit instead of the branch, pass --tip <commit>")
-    })
+    let tip = found.map(|(_, tip)| tip);
+    tip.ok_or_else(|| lookup::branch_gone(ctx, agent))
 }
 
 /// The branch to land on and where it is. A clone that never had the branch knows the remote's.
