@@ -103,7 +103,7 @@ codes! {
     AgentAmbiguous, "agent-ambiguous", Usage, "More than one agent goes by that prefix or name.";
     AgentState, "agent-state", Refused, "The agent is not in a state that allows this.";
     MessageInvalid, "message-invalid", Usage, "A message breaks one or more rules; all of them are listed.";
-    MessageUnknown, "message-unknown", Usage, "There is no message with that id, or it is for somebody else.";
+    MessageUnknown, "message-unknown", Usage, "There is no message with that id, or it is for another reader.";
     EventTooLong, "event-too-long", Usage, "A fact does not fit into a line of the ledger.";
     BaseNotCommit, "base-not-commit", Usage, "A revision, such as the base, names no commit of this repository.";
     HeadUnborn, "head-unborn", Environment, "HEAD points at a branch without commits.";
@@ -119,7 +119,7 @@ codes! {
     NothingToLand, "nothing-to-land", No, "The agent changed nothing that could be committed or merged.";
     NotAccepted, "not-accepted", Refused, "The work has no accepting verdict, so it does not land.";
     NotFastForward, "not-fast-forward", Refused, "The branch to land on has moved on, so it cannot just be moved.";
-    TargetDirty, "target-dirty", Refused, "Landing would touch files that somebody changed; nothing was moved.";
+    TargetDirty, "target-dirty", Refused, "Landing would touch files with uncommitted changes; nothing was moved.";
     WorktreeBusy, "worktree-busy", Refused, "The worktree is in the middle of something, or not on its branch.";
     WorktreeForeign, "worktree-foreign", Usage, "The directory is not the worktree of that agent.";
     DiscardRefused, "discard-refused", Refused, "Removing that worktree or branch could lose or disturb something; nothing was removed.";
@@ -133,7 +133,7 @@ codes! {
     SetupFailed, "setup-failed", Environment, "A set-up command of the task failed; the spawn was undone.";
     RepoNotFound, "repo-not-found", Environment, "There is no git repository here.";
     RepoUnsupportedFormat, "repo-unsupported-format", Environment, "The repository uses a format that this program cannot open.";
-    RepoUnsafeOwner, "repo-unsafe-owner", Environment, "The repository belongs to somebody else and is not marked safe.";
+    RepoUnsafeOwner, "repo-unsafe-owner", Environment, "The repository belongs to another user and is not marked safe.";
     MainWorktreeGone, "main-worktree-gone", Environment, "The main worktree is not where core.worktree says.";
     RepoCorrupt, "repo-corrupt", Environment, "An object or ref that must be there is missing or broken.";
     HistoryIncomplete, "history-incomplete", Environment, "The clone lacks objects that the answer depends on: it is shallow, did not fetch the keep chain, or lost them.";
@@ -142,8 +142,8 @@ codes! {
     GitMissing, "git-missing", Environment, "The git command was not found.";
     GitFailed, "git-failed", Environment, "A git command or a libgit2 call failed.";
     Io, "io", Environment, "The file system said no.";
-    LockTimeout, "lock-timeout", TryAgain, "A lock was held by somebody else for too long.";
-    LostRace, "lost-race", TryAgain, "Somebody else changed the same thing at the same moment.";
+    LockTimeout, "lock-timeout", TryAgain, "Another process held a lock for too long.";
+    LostRace, "lost-race", TryAgain, "Another process changed the same thing at the same moment.";
     Bug, "bug", Bug, "This program contradicts itself; please report it.";
 }
 

@@ -484,7 +484,7 @@ fn a_session_begins_with_its_rules() {
     - `plan.md`: the steps you chose and why
     - `progress.json`: a JSON object; when all work is finished its `status` is "done"
     - `chatlog.md`: what was asked, answered and decided, in order
-    - `handoffs.md`: what whoever continues must know; "none" when there is nothing
+    - `handoffs.md`: what the next agent must know; "none" when there is nothing
     - `review.md`: your own review of the change, findings tagged [HIGH], [MEDIUM] or [LOW]
     "#);
 }

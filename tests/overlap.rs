@@ -308,7 +308,7 @@ fn the_matrix_names_rows_and_numbers_columns() {
     3 three--- three  · c
     4 four---- four   · · s
     x their merge conflicts   c touched the same path   s may touch the same path
-    1 more agent overlaps with nobody
+    1 more agent overlaps with no other
 
     x one----- one two----- two conflict in a/one
     c two----- two three--- three touched b/two, merge cleanly

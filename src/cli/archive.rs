@@ -9,7 +9,7 @@ use crate::ops::{Ctx, archive, retention};
 use chrono::TimeDelta;
 use std::time::Duration;
 
-/// List the messages that somebody is done with, the latest first; or delete what expired
+/// List archived messages, the latest first; or delete expired ones
 #[derive(Debug, clap::Args)]
 pub(super) struct ArchiveArgs {
     #[command(flatten)]
@@ -20,7 +20,7 @@ pub(super) struct ArchiveArgs {
     /// Delete what everybody has read and archived long ago; what is unread stays
     #[arg(long, conflicts_with_all = ["agent", "limit"])]
     expire: bool,
-    /// Archive what was never acknowledged where somebody has more open messages than this [default: 100]
+    /// Archive what was never acknowledged where a reader has more open messages than this [default: 100]
     #[arg(long, requires = "expire", value_name = "COUNT")]
     active: Option<usize>,
     /// Archive what was handed out that long ago and never acknowledged [default: 7d]

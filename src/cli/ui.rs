@@ -128,7 +128,7 @@ impl Ui {
         })
     }
 
-    /// Says an answer on standard error, where standard output is somebody else's.
+    /// Writes an answer to standard error, where standard output belongs to a command.
     pub(super) fn tell(&mut self, answer: &dyn Answer) {
         self.narrate(&answer.text());
     }
@@ -168,7 +168,7 @@ impl Ui {
         error.code().exit()
     }
 
-    /// Nobody can be told that standard error is gone.
+    /// There is no place left to report that standard error is gone.
     fn narrate(&mut self, text: &str) {
         let _ = self.err.write_all(text.as_bytes());
         let _ = self.err.flush();

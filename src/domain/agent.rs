@@ -8,7 +8,7 @@
 //! ```
 //!
 //! `deferred` is a mark on done and failed. The fold is total: whatever lines a row holds, it gives an
-//! agent, and an order that cannot have happened (somebody edited the note, two clones decided what does not go
+//! agent, and an order that cannot have happened (an edited note, two clones that decided what does not go
 //! together) gives an agent that says so in [`Agent::irregular`]. What landed, landed: `merged` wins over
 //! everything.
 //!
@@ -85,7 +85,7 @@ pub struct Agent {
     pub updated: DateTime<Utc>,
     /// What is impossible about its history, one sentence each.
     pub irregular: Vec<String>,
-    /// Whether that is about how it began, so that nobody knows what binds it.
+    /// Whether that is about how it began, so that what binds it is unknown.
     pub origin_in_doubt: bool,
 }
 
@@ -235,7 +235,7 @@ impl Agent {
         // Judging the same work again decides nothing.
         let is_judged = matches!(step, Move::Accept | Move::Reject);
         self.deferred = step == Move::Defer || (self.deferred && is_judged);
-        // Whoever declares it failed beside a verdict has seen something that the judge has not.
+        // A declared failure counts beside a verdict: it may know what the judge cannot.
         if matches!(step, Move::Start | Move::Reopen | Move::Fail) {
             self.verdict = None;
         }

@@ -23,7 +23,7 @@ pub const FILES: [(&str, &str); 6] = [
     ),
     (
         "handoffs.md",
-        "what whoever continues must know; \"none\" when there is nothing",
+        "what the next agent must know; \"none\" when there is nothing",
     ),
     (
         "review.md",

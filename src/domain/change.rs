@@ -34,7 +34,7 @@ pub enum ChangeKind {
     TypeChanged,
     /// It is in the worktree, and git neither tracks nor ignores it.
     Untracked,
-    /// Somebody asks before doing anything.
+    /// Asked about before anything is done.
     Named,
 }
 
@@ -60,7 +60,7 @@ impl fmt::Display for ChangeKind {
 }
 
 impl Change {
-    /// A path that somebody asks about.
+    /// A path that was asked about.
     pub fn named(path: impl Into<Vec<u8>>) -> Change {
         Change {
             path: path.into(),

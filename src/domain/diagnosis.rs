@@ -67,12 +67,12 @@ signs! {
     HooksLedAway, "settings.hooks-led-away", Problem, "The repository's own hooks do not run, because every worktree uses the hooks of one agent.";
     PrunesAtOnce, "settings.prunes-at-once", Problem, "git gc deletes unreachable objects at once, also those that a command is about to use.";
     SpawnAbandoned, "spawns.abandoned", Problem, "A spawn was interrupted; a branch, a worktree and a row may be half made.";
-    SpawnUnfinished, "spawns.unfinished", Problem, "The ledger says that an agent is being made, and nobody is making it.";
+    SpawnUnfinished, "spawns.unfinished", Problem, "The ledger says that an agent is being made, and no process is making it.";
     LockUnfinished, "spawns.lock-unfinished", Problem, "A worktree is locked as being made by a process that is gone.";
-    RunDead, "runs.dead", Problem, "The row says that a command is at work for the agent, and whoever watched over it was killed.";
-    VerifyLeft, "verify.left-over", Problem, "A worktree that nobody works in takes up space and shows in git worktree list.";
+    RunDead, "runs.dead", Problem, "The row says that a command is at work for the agent, and its supervisor was killed.";
+    VerifyLeft, "verify.left-over", Problem, "An unused worktree takes up space and shows in git worktree list.";
     DirectoryGone, "worktrees.directory-gone", Problem, "The index of the worktree may hold staged work that is nowhere else.";
-    DirectoryAside, "worktrees.put-aside", Problem, "A discard was interrupted; whoever works in the worktree does not find it.";
+    DirectoryAside, "worktrees.put-aside", Problem, "A discard was interrupted; the worktree is not in its place.";
     AdminGone, "worktrees.admin-gone", Problem, "Git knows nothing of the worktree any more, and what is in it is in no commit and in no salvage.";
     WorktreeRemoved, "worktrees.removed", Problem, "The agent is neither landed nor discarded and has no worktree to go on in; what was not committed in it is gone.";
     WorktreeUnknown, "worktrees.no-row", Problem, "The worktree is ours and no row says whose; no command of ours can name it.";

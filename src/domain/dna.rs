@@ -2,7 +2,7 @@
 //!
 //! It answers "was this task run before?", so it covers what was asked and nothing about the run: no
 //! base, no time, no name. The hash is SHA-256 over canonical JSON (RFC 8785: keys sorted, no spaces,
-//! the shortest escapes), so that anybody can compute it again:
+//! the shortest escapes), so that any program can compute it again:
 //!
 //! ```text
 //! {"denylist":[…],"role":"…","task":"…","whitelist":[…]}

@@ -47,14 +47,14 @@ pub enum What {
     },
     /// The work was judged.
     Verified(Verified),
-    /// Somebody declared the work finished.
+    /// The work was declared finished.
     Done {
-        /// What was achieved, in the words of whoever said so.
+        /// What was achieved, in the words of the declaration.
         summary: String,
         /// The blob of all of it, where a line cannot hold that.
         whole: Option<Oid>,
     },
-    /// Somebody declared the work failed.
+    /// The work was declared failed.
     Failed {
         /// Why.
         reason: String,
@@ -139,8 +139,8 @@ impl What {
         }
     }
 
-    /// What somebody said, and the blob of all of it where a line cannot hold that; `None` for what nobody
-    /// puts into words of their own.
+    /// A free text, and the blob of all of it where a line cannot hold that; `None` for an event
+    /// without one.
     pub fn said(&self) -> Option<(&str, Option<Oid>)> {
         match self {
             What::Done {
@@ -263,7 +263,7 @@ pub struct Spawning {
     /// Where its worktree is, as text: relative to the root, or absolute where an older version wrote it; absent
     /// when shared or outside the root.
     pub worktree: Option<String>,
-    /// The process that is at work, for whoever finds a half-made agent.
+    /// The process that is at work, so that a half-made agent can be told from an abandoned one.
     pub pid: u32,
 }
 

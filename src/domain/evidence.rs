@@ -1,5 +1,5 @@
 //! The facts a judgement rests on, gathered from objects and from what the ledger recorded at spawn.
-//! Plain values: whoever gathers them decides nothing, and whoever judges them reads nothing.
+//! Plain values: gathering them decides nothing, and judging them reads nothing.
 
 use super::change::Change;
 use super::oid::Oid;
@@ -31,9 +31,9 @@ pub struct Evidence {
     pub tracked: CaseIndex,
     /// The six files as they were found, in order.
     pub bundle: Vec<Artefact>,
-    /// The worktree; `None` when there is none here, or nobody looked.
+    /// The worktree; `None` when there is none here, or it was not looked at.
     pub worktree: Option<WorktreeFacts>,
-    /// Whether a commit was named to be judged, so that nobody looked for a worktree.
+    /// Whether a commit was named to be judged, so that no worktree was looked for.
     pub commit_named: bool,
     /// How the work would land; absent for an agent without a branch.
     pub landing: Option<Landing>,
@@ -103,7 +103,7 @@ pub enum ArtefactProblem {
     Missing,
     /// A directory, a symlink, a FIFO or the like is there.
     NotFile,
-    /// It is larger than anybody writes by hand.
+    /// It is larger than a hand-written file.
     TooLarge,
     /// It is not UTF-8.
     NotUtf8,

@@ -53,7 +53,7 @@ pub struct Message {
     pub letter: Letter,
 }
 
-/// A text of somebody else with its control characters spelled out, so that no message moves its reader's
+/// Foreign text with its control characters spelled out, so that no message moves its reader's
 /// cursor. Line feeds and tabs stay.
 pub fn plain(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());

@@ -46,7 +46,7 @@ pub fn relative(name: &str, directory: Option<&str>) -> Result<RepoPath, OutputP
     if name.ends_with(['/', '\\']) || name.split(['/', '\\']).next_back() == Some(".") {
         return Err(OutputProblem::Nameless);
     }
-    // What is left to refuse after the empty name is a git directory: nobody's place for answers.
+    // What is left to refuse after the empty name is a git directory: no place for answers.
     match RepoPath::parse(name.as_bytes()) {
         Ok(path) => Ok(path),
         Err(super::path::PathProblem::Empty) => Err(OutputProblem::Nameless),

@@ -17,7 +17,7 @@ use super::task::Task;
 pub const GIT_BAN: &str = "MUST NOT invoke git";
 
 /// How an agent reaches others, as one of its rules.
-const MESSENGER: &str = "- To tell or ask somebody something, run `git-agent send` (`git-agent help send` says what each type of \
+const MESSENGER: &str = "- To tell another agent or the user something, or to ask, run `git-agent send` (`git-agent help send` says what each type of \
      message needs; without a receiver `--type escalate` reaches the user); `git-agent receive` shows what is for you.\n";
 
 /// What the texts are made of.

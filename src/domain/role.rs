@@ -186,7 +186,7 @@ impl RoleSet {
 
     /// This set and the roles that `drafts` define on top of it. Drafts that break a rule join
     /// `unreadable` among the invalid ones; an invalid definition hides a role of the same name,
-    /// because whoever redefined it wanted something else than the original.
+    /// because a redefinition is meant to differ from the original.
     #[must_use]
     pub fn with(mut self, drafts: Vec<RoleDraft>, unreadable: Vec<InvalidRole>) -> RoleSet {
         let (resolved, broken) = resolve::resolve(&self.roles, drafts, &unreadable);

@@ -15,13 +15,13 @@ pub const DEFAULT_ITERATIONS: u32 = 20;
 pub enum Ending {
     /// It ended by itself.
     Exit,
-    /// A signal of somebody else ended it.
+    /// A signal of another process ended it.
     Signal,
     /// Its time was up.
     Timeout,
     /// We were asked to end it.
     Stopped,
-    /// Whoever watched over it was killed, so it was ended too.
+    /// Its supervisor was killed, so it was ended too.
     Lost,
 }
 
@@ -103,7 +103,7 @@ pub struct Run {
     pub started: Started,
     /// When it began.
     pub began: DateTime<Utc>,
-    /// How and when it ended; `None` while it lives, and for one whose end nobody could record.
+    /// How and when it ended; `None` while it lives, and for one whose end was not recorded.
     pub end: Option<(Exited, DateTime<Utc>)>,
 }
 

@@ -100,7 +100,7 @@ impl Level {
 /// What is enforced around a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Enforcement {
-    /// Nothing, because nobody asked for it.
+    /// Nothing, because none was requested.
     Off,
     /// Nothing, although it was asked for.
     Impossible {

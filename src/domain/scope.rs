@@ -8,7 +8,7 @@
 //! or submodule pointer put in the place of a directory replaces everything below it.
 //!
 //! Deliberately absent: the agent's own bundle directory, which is always writable and never part of
-//! a commit; whoever gathers the paths leaves it out.
+//! a commit; the code that gathers the paths leaves it out.
 
 mod bytes;
 mod case;
@@ -141,7 +141,7 @@ impl Scope {
 /// The denylist that binds an agent: its task's and its role's united, sorted, each glob once.
 ///
 /// `no_default` drops the role's part, but only where the task has no list of its own (an empty list
-/// is one) and the role does not edit: asking for fewer defaults never loosens what somebody wrote
+/// is one) and the role does not edit: asking for fewer defaults never loosens what a person wrote
 /// down, and an editing role asking is refused before it comes here.
 pub fn effective_denylist(task: Option<&[Glob]>, role: &Role, no_default: bool) -> Vec<Glob> {
     if no_default && task.is_none() && !role.edits {

@@ -5,7 +5,7 @@
 //! of the base commit can be loaded; then [`TaskDraft::check`] applies every rule at once and
 //! gives either a [`Task`] with warnings or all [`TaskProblems`] in order of position.
 //!
-//! A [`Task`] is valid by construction: nobody checks it again.
+//! A [`Task`] is valid by construction and never checked again.
 //!
 //! Deliberately absent: whether base and parent exist, and whether a glob matches anything. That
 //! takes a repository.

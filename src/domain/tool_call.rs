@@ -11,7 +11,7 @@
 /// One payload of an agent host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolCall {
-    /// The hook that fired. It informs; whoever judges a tool call goes by `intent` alone.
+    /// The hook that fired. For information; a tool call is judged by `intent` alone.
     pub event: HookEvent,
     /// The absolute directory that relative paths of this call start from; `None` when the payload
     /// names none, and then it is the hook's own working directory.
@@ -80,7 +80,7 @@ pub enum Intent {
     },
     /// No tool is involved: a session event.
     NoTool,
-    /// The payload breaks the rules for the tool it names, so nobody can say what it would write.
+    /// The payload breaks the rules for the tool it names, so what it would write is unknown.
     /// To be denied.
     Unreadable {
         /// The tool's name, where at least that could be read.
@@ -113,7 +113,7 @@ pub enum Touch {
 /// `cwd` is not absolute, or when `path` is empty.
 ///
 /// No symlink is followed. The kernel follows one before it steps back over `..`, so where there are
-/// symlinks it may mean another file, and whoever judges has to judge both. Bytes, because a working
+/// symlinks it may mean another file, and both have to be judged. Bytes, because a working
 /// directory need not be UTF-8.
 pub fn locate(cwd: &[u8], path: &[u8]) -> Option<Vec<u8>> {
     let start: &[u8] = match (path.first()?, cwd.first()) {

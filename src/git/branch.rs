@@ -1,4 +1,4 @@
-//! Branches of agents: made only where there is none, removed only while nobody has moved them.
+//! Branches of agents: made only where there is none, removed only where they are as expected.
 
 use super::Repo;
 use super::objects::Identity;

@@ -172,7 +172,7 @@ fn not_started(command: &Command, source: std::io::Error) -> Error {
                 .hint("install git and make sure it is on PATH")
                 .because(source)
         }
-        // Whoever names a directory has just seen it.
+        // The caller has just seen the directory.
         std::io::ErrorKind::NotFound => {
             let gone = command
                 .get_current_dir()

@@ -45,7 +45,7 @@ impl Checkout {
         if let Some(index) = index {
             command.env("GIT_INDEX_FILE", index);
         }
-        // Git itself refuses to commit for nobody.
+        // Git itself refuses to commit without an identity.
         if who.stand_in {
             for (role, identity) in [("AUTHOR", &who.author), ("COMMITTER", &who.committer)] {
                 command.env(format!("GIT_{role}_NAME"), &identity.name);

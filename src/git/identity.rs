@@ -11,12 +11,12 @@ pub struct Identities {
     pub author: Identity,
     /// The committer.
     pub committer: Identity,
-    /// Whether git knew nobody and we stand in for the user.
+    /// Whether git has no identity configured and ours stands in.
     pub stand_in: bool,
 }
 
 impl Identity {
-    /// This program itself, at a moment in seconds since the epoch: who signs where git knows nobody,
+    /// This program itself, at a moment in seconds since the epoch: which signs where git has no identity,
     /// and, at moment 0, what is named by its content alone so that the same content is one object.
     pub fn stand_in(seconds: i64) -> Identity {
         Identity {

@@ -6,8 +6,8 @@
 //! every doubt, goes through `git read-tree -m -u`, which refuses to touch a changed or untracked file. It does
 //! overwrite ignored files (git 2.34 and later), so those are looked for here.
 //!
-//! Moving an index that is already where it should be changes nothing: whoever was killed after this and
-//! before the ref moved can just begin again.
+//! Moving an index that is already where it should be changes nothing: a landing that was killed after
+//! this and before the ref moved can be repeated.
 
 mod few;
 mod lock;
@@ -37,7 +37,7 @@ const UNFINISHED: &[&str] = &[
     "rebase-apply",
 ];
 
-/// How often an index that somebody else has locked is tried, and the time in between: 5 s in all.
+/// How often an index that another process has locked is tried, and the time in between: 5 s in all.
 const ATTEMPTS: usize = 200;
 const PAUSE: Duration = Duration::from_millis(25);
 /// What git ends with when it gives up.
@@ -121,8 +121,8 @@ impl Checkout {
             .any(|name| name.trim_end() == branch)
     }
 
-    /// Refuses if going from one commit to the other would touch a file that somebody changed, or one
-    /// that git does not track. Changes no file. `scratch` is a name on the index's file system that nobody uses.
+    /// Refuses if going from one commit to the other would touch a changed file, or one
+    /// that git does not track. Changes no file. `scratch` is a name on the index's file system that is not in use.
     ///
     /// # Errors
     /// `target-dirty`, naming the paths; `git-missing`, `git-failed`, `io`.
@@ -152,7 +152,7 @@ impl Checkout {
         if self.patiently(&mut rehearsal)?.status.success() {
             return Ok(());
         }
-        // A file that was only touched counts as changed until somebody looks at its content.
+        // A file that was only touched counts as changed until its content is compared.
         self.refresh()?;
         let output = self.patiently(&mut rehearsal)?;
         if output.status.success() {
@@ -250,7 +250,7 @@ impl Checkout {
         self.patiently(&mut command).map(|_| ())
     }
 
-    /// Runs a command that needs the index, and runs it again while somebody else has it locked: a
+    /// Runs a command that needs the index, and runs it again while another process has it locked: a
     /// `git status` in an editor does, every few seconds, and git itself does not wait.
     pub(in crate::git) fn patiently(&self, command: &mut Command) -> Result<Output> {
         for _ in 0..ATTEMPTS {

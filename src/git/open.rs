@@ -116,7 +116,7 @@ fn refusal(error: git2::Error, place: &str, git_dir: Option<PathBuf>) -> Error {
     if error.code() == ErrorCode::Owner {
         return Error::new(
             Code::RepoUnsafeOwner,
-            format!("the repository at {place} belongs to somebody else"),
+            format!("the repository at {place} belongs to another user"),
         )
         .hint("to trust it, run git config --global --add safe.directory <its absolute path>")
         .because(error);

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 /// The chunks that no thread has taken yet, as one thread sees them.
 ///
 /// Each thread has a part of the slice for itself, so that neighbours, which are often files of one
-/// directory, are worked on by one thread: two in one directory wait for each other. Whoever is through
+/// directory, are worked on by one thread: two in one directory wait for each other. A thread that is through
 /// with its part helps with the next.
 pub(in crate::git) struct Chunks<'c, 'i, T> {
     parts: &'c [Mutex<ChunksMut<'i, T>>],

@@ -34,7 +34,7 @@ impl Repo {
     }
 
     /// Fetches what is missing of these objects, all at once. What cannot be had stays missing, and is told
-    /// by whoever reads it.
+    /// by its reader.
     pub fn fetch_promised(&self, oids: &[Oid]) {
         let remotes = self.promisors();
         let mut missing: Vec<Oid> = match remotes.as_slice() {

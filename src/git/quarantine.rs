@@ -158,7 +158,7 @@ impl<'r> Stage<'r> {
         Ok(())
     }
 
-    /// Links a file, if it is a regular one. A link is to the file itself, whose kind nobody can change.
+    /// Links a file, if it is a regular one. A link is to the file itself, whose kind cannot change.
     fn link(&self, from: &Path, to: &Path) -> Result<Option<PathBuf>> {
         if linkat(CWD, from, CWD, to, AtFlags::empty()).is_err() {
             return Ok(None);

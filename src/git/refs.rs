@@ -1,7 +1,7 @@
 //! Refs: reading, creating without overwriting, and moving by compare-and-swap.
 //!
 //! libgit2 never waits for a ref's `.lock` file and never removes one that a killed process left. The
-//! functions here report such a lock as an outcome, so that whoever holds the right OS lock can
+//! functions here report such a lock as an outcome, so that the holder of the right OS lock can
 //! decide to wait ([`Swap::Locked`]) or to clear it ([`Repo::clear_stale_lock`]).
 
 use super::objects::Identity;
@@ -151,7 +151,7 @@ impl Repo {
     }
 
     /// As [`Repo::swap_ref`], and does `first` while the ref is locked and known to be at `expected`, so
-    /// that nobody moves it in between. When that fails, the ref stays.
+    /// that it does not move in between. When that fails, the ref stays.
     ///
     /// # Errors
     /// As [`Repo::swap_ref`], and what `first` fails with.
@@ -249,7 +249,7 @@ impl Repo {
         Ok(left)
     }
 
-    /// The `.lock` file that whoever writes the ref holds.
+    /// The `.lock` file that the ref's writer holds.
     pub fn ref_lock_path(&self, refname: &str) -> PathBuf {
         self.common_dir().join(format!("{refname}.lock"))
     }

@@ -26,7 +26,7 @@ impl Checkout {
 
     /// As [`Checkout::stage`] for an index that is known to hold the tree `old`. The next `git status` looks
     /// at the paths that differ, and at no other. The caller keeps landings away; `scratch` is a name on the
-    /// index's file system that nobody uses.
+    /// index's file system that is not in use.
     ///
     /// # Errors
     /// As [`Checkout::stage`].
@@ -39,7 +39,7 @@ impl Checkout {
             return self.stage(new);
         }
         let paths: Vec<_> = changes.into_iter().map(|change| change.path).collect();
-        // Somebody else has the index, or it is not as it was known: the long way waits for both.
+        // Another process has the index, or it is not as it was known: the long way waits for both.
         self.stage_from(repo, new, &paths)
             .or_else(|_| self.stage(new))
     }

@@ -1,8 +1,8 @@
-//! What an agent wrote and nobody committed, as commits; and the proof that nothing was missed.
+//! An agent's uncommitted work as commits, and the proof that nothing was missed.
 //!
 //! The work is one commit on the tip, as `git stash` would make it: where what is staged differs from
 //! what is in the worktree, the index is a second parent. The same state gives the same commit,
-//! whoever asks and whenever, so a salvage that is repeated is recognised. Content is stored as
+//! whenever it is asked for, so a salvage that is repeated is recognised. Content is stored as
 //! committing would store it: `.gitattributes` decides about line ends and filters.
 //!
 //! [`beside`] walks the disk and names every file that is in none of the trees and not ignored: what git

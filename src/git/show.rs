@@ -17,7 +17,7 @@ pub enum Detail {
     Names,
 }
 
-/// What git ends with when whoever read its output went away: SIGPIPE as the shell tells it.
+/// What git ends with when the reader of its output went away: SIGPIPE as the shell tells it.
 const BROKEN_PIPE: i32 = 141;
 
 impl Repo {

@@ -1,7 +1,7 @@
 //! Directories that are swept away while they are still empty.
 //!
 //! `git gc`, `git pack-refs`, `git branch -d` and `git worktree prune` remove directories that have become
-//! empty. Whoever makes one and then puts a file into it, as libgit2 does, may find it gone in between.
+//! empty. A program that makes one and then puts a file into it, as libgit2 does, may find it gone in between.
 //! git itself tries again then.
 
 use std::io::ErrorKind;

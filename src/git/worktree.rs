@@ -78,7 +78,7 @@ impl Repo {
     }
 
     /// Makes the admin directory of a worktree whose directory and `.git` file are there. `fill` adds to it
-    /// before anybody sees it.
+    /// before it can be seen.
     ///
     /// # Errors
     /// As [`Repo::add_worktree`], and what `fill` fails with.
@@ -176,7 +176,7 @@ impl Repo {
     }
 }
 
-/// Says in the worktree's admin directory why nobody may prune, move or remove it.
+/// Says in the worktree's admin directory why it must not be pruned, moved or removed.
 ///
 /// # Errors
 /// `io`, `disk-full`.

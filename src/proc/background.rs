@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
 /// Starts a program and does not wait for it: in its own process group, so that an interrupt from the
-/// terminal does not reach it, and without our streams, so that nobody waits for their end. One that
+/// terminal does not reach it, and without our streams, so that no reader waits for their end. One that
 /// cannot start is no error.
 pub fn start<'a>(program: &Path, words: impl Iterator<Item = &'a str>, directory: &Path) {
     use std::os::unix::process::CommandExt;
@@ -71,7 +71,7 @@ pub fn hand_over(program: &Path, words: &[OsString]) -> Result<HandedOver> {
     Ok(HandedOver { out, err, failed })
 }
 
-/// Leaves the terminal and the streams of whoever started this process, which goes on alone.
+/// Leaves the terminal and the streams of the process that started this one, which goes on alone.
 ///
 /// # Errors
 /// `io` when the streams cannot be replaced.

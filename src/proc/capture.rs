@@ -15,7 +15,7 @@ use std::time::Duration;
 const HEAD: usize = 8 * 1024 * 1024;
 /// How many of the bytes after those are kept: the last ones.
 const TAIL: usize = 1024 * 1024;
-/// How long a pipe has to drain when everybody who was started is gone. Whoever still holds it was handed
+/// How long a pipe has to drain when every process that was started is gone. A process that still holds it was handed
 /// it by them.
 const DRAIN: Duration = Duration::from_millis(500);
 
@@ -67,7 +67,7 @@ pub struct Capture {
 }
 
 /// Reads a stream into a new file, which only its owner may read, and copies it to `echo` at once. The file
-/// shows nothing that is under the veil; `echo` is whoever started the command, and sees all.
+/// shows nothing that is under the veil; `echo` is the caller, who sees all.
 ///
 /// # Errors
 /// `io` when the file cannot be made.

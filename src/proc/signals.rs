@@ -42,7 +42,7 @@ pub struct Interrupts {
 }
 
 impl Interrupts {
-    /// From now on; what comes before there is a warden reaches it then, and so does what came to somebody else
+    /// From now on; what comes before there is a warden reaches it then, and so does what came to another thread
     /// in this process who still holds it.
     ///
     /// # Errors
@@ -109,7 +109,7 @@ fn hand_out() -> std::io::Result<()> {
     Ok(())
 }
 
-/// The signals that this process was told to ignore by whoever started it, as the kernel's bit mask.
+/// The signals that this process was told to ignore by the process that started it, as the kernel's bit mask.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

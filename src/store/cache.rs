@@ -75,7 +75,7 @@ impl Ledger<'_> {
         Ok(selected.unwrap_or_default())
     }
 
-    /// Hands on every note, one at a time: all of them together may be more than anybody wants to hold.
+    /// Hands on every note, one at a time: all of them together may be more than fits into memory.
     fn each_body(&self, tree: Oid, mut on: impl FnMut(Oid, &[u8])) -> Result<()> {
         let path = layout::ledger_cache(self.repo.common_dir());
         let mut cached = Cached::open(&path);

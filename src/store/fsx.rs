@@ -38,7 +38,7 @@ pub fn write_atomic_by(
     })
 }
 
-/// Makes `path` with this content unless something is there already; `false` then. Whoever wins,
+/// Makes `path` with this content unless something is there already; `false` then. Whichever writer wins,
 /// the file is complete from the first moment it can be seen.
 ///
 /// # Errors

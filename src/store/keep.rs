@@ -83,7 +83,7 @@ pub fn absent(what: &str) -> Error {
     .hint(how_to_fetch())
 }
 
-/// The advice to somebody who lacks what the keep chain of another clone holds.
+/// The advice to a user who lacks what the keep chain of another clone holds.
 pub fn how_to_fetch() -> String {
     let refspec = layout::fetch_refspec(layout::KEEP_REF, "origin");
     format!("to have what other clones keep, run git fetch origin {refspec}")

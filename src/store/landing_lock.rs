@@ -2,7 +2,7 @@
 //!
 //! A branch is written by git, too, so the age of its `.lock` file proves nothing: a hook may take its
 //! time. A landing therefore notes which file it holds, by device, inode and time, in the file that it has
-//! locked; once nobody holds that one, a file of which this is still true was left by a killed landing.
+//! locked; once that one is free, a file of which this is still true was left by a killed landing.
 
 use super::lock::{self, Guard};
 use super::{fsx, layout};
@@ -57,7 +57,7 @@ impl LandingLock {
     }
 }
 
-/// The ref whose lock file a killed landing left. Writes nothing; `None` also while somebody lands.
+/// The ref whose lock file a killed landing left. Writes nothing; `None` also during a landing.
 ///
 /// # Errors
 /// `io`.
@@ -70,7 +70,7 @@ pub fn left_over(repo: &Repo) -> Result<Option<String>> {
     Ok((is_left && is_free(repo)).then_some(refname))
 }
 
-/// The worktrees whose index a killed landing left locked. Writes nothing; none also while somebody lands.
+/// The worktrees whose index a killed landing left locked. Writes nothing; none also during a landing.
 ///
 /// # Errors
 /// `io`.
@@ -82,7 +82,7 @@ pub fn left_indexes(repo: &Repo) -> Result<Vec<Checkout>> {
     Ok(left)
 }
 
-/// Whether nobody lands: whoever still holds the lock is at work.
+/// Whether no landing is under way: the holder of the lock is at work.
 fn is_free(repo: &Repo) -> bool {
     lock::hold_for(repo.common_dir(), layout::LANDING_LOCK, Duration::ZERO).is_ok()
 }

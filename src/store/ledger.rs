@@ -23,7 +23,7 @@ use chrono::{DateTime, Utc};
 /// The ledger's ref as a chain.
 pub(super) const CHAIN: Chain = Chain::Notes(layout::LEDGER_REF);
 
-/// The longest name of whoever says something, in bytes.
+/// The longest name of an event's author, in bytes.
 const ACTOR_LIMIT: usize = 64;
 
 /// The ledger of one repository.
@@ -57,7 +57,7 @@ impl<'r> Ledger<'r> {
     }
 
     /// Adds the event that `decide` gives for the agent as it is while the ledger is locked, so that
-    /// nobody changes it between the question and the answer. `decide` may be called more than once.
+    /// it does not change between the question and the answer. `decide` may be called more than once.
     ///
     /// # Errors
     /// As [`Ledger::append`], and what `decide` fails with; nothing is written then.

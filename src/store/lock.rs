@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// How long a lock is waited for. An append takes milliseconds; whoever waits this long waits for a
+/// How long a lock is waited for. An append takes milliseconds; a process that waits this long waits for a
 /// stopped process.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -36,7 +36,7 @@ impl Guard {
     }
 }
 
-/// Whether anybody holds the lock `name`; nothing is made for asking.
+/// Whether a process holds the lock `name`; nothing is made for asking.
 ///
 /// # Errors
 /// `io`.
@@ -54,7 +54,7 @@ pub fn is_held(common_dir: &Path, name: &str) -> Result<bool> {
     }
 }
 
-/// Calls `then` on a thread of its own as soon as nobody holds the lock `name`; at once where there is no
+/// Calls `then` on a thread of its own as soon as the lock `name` is free; at once where there is no
 /// such lock. The process may end before.
 ///
 /// # Errors
@@ -72,7 +72,7 @@ pub fn when_free(
     };
     let start = std::thread::Builder::new().name("lock".into());
     let started = start.spawn(move || {
-        // A lock that cannot be waited for is as good as free: whoever asked looks again.
+        // A lock that cannot be waited for is as good as free: the caller looks again.
         drop(file.map(|file| file.lock_shared().map(|()| file)));
         then();
     });
@@ -108,7 +108,7 @@ pub fn hold_for(common_dir: &Path, name: &str, patience: Duration) -> Result<Gua
     }
 }
 
-/// Takes a lock unless somebody holds it; `None` then.
+/// Takes a lock unless it is held; `None` then.
 ///
 /// # Errors
 /// `repo-read-only` or `io` when the file cannot be made or locked.
@@ -135,7 +135,7 @@ fn open(path: &Path) -> std::io::Result<File> {
 }
 
 /// Waits in the kernel's queue. A blocking lock cannot be given a time limit, so a thread blocks: when
-/// nobody receives any more, the file that it sends is dropped, and the lock with it.
+/// the receiver is gone, the file that it sends is dropped, and the lock with it.
 fn wait(file: File, path: PathBuf, patience: Duration) -> Result<Guard> {
     let (sender, receiver) = mpsc::sync_channel(1);
     std::thread::Builder::new()

@@ -52,7 +52,7 @@ pub(super) fn readable_tip(repo: &Repo, chain: Chain, tip: Tip) -> Result<Option
 
 /// The commit that a writer of ours was about to publish when it was killed: libgit2 notes a move in the reflog
 /// before it makes it. Who cannot tell that from a move that a power loss took back must not drop it, so the
-/// ledger goes on from there, and what was half done is done. Receipts are different: to whoever was killed
+/// ledger goes on from there, and what was half done is done. Receipts are different: to a process that was killed
 /// while a message was handed out, it has to be handed out again.
 pub(super) fn finished(repo: &Repo, chain: Chain, tip: Option<Commit>) -> Result<Option<Commit>> {
     let from = tip.as_ref().map_or(Oid::ZERO, |tip| tip.oid);
@@ -200,7 +200,7 @@ fn is_ours(commit: &Commit) -> bool {
 
 pub(super) fn is_whole(repo: &Repo, chain: Chain, commit: &Commit) -> bool {
     match chain {
-        // What is missing further down is passed over by whoever reads a mailbox.
+        // What is missing further down is passed over by readers of a mailbox.
         Chain::Keep(_) | Chain::Mail(_) => true,
         Chain::Notes(_) => notes::all(repo, commit.tree)
             .is_ok_and(|notes| notes.iter().all(|(_, blob)| repo.read_blob(*blob).is_ok())),

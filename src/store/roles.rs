@@ -2,7 +2,7 @@
 //!
 //! They are read from the base commit's objects and never from a worktree, so that no agent can widen
 //! the role it was given. A file that cannot be used is an invalid role, not an error: it stops the
-//! tasks that name it and nobody else, which matters where `roles/` is some other tool's directory.
+//! tasks that name it and no others, which matters where `roles/` is some other tool's directory.
 //!
 //! Git's configuration may adjust a role on top of that, within the bounds that `settings` sets.
 

@@ -1,7 +1,7 @@
 //! The rosters of a project, read from the base commit.
 //!
 //! Never from a worktree: what one agent can change must not become the persona of another. A file that
-//! is not committed therefore does not count; whoever wants it says so with `--agent-manifest`.
+//! is not committed therefore does not count; to use it, pass `--agent-manifest`.
 
 use crate::domain::oid::Oid;
 use crate::domain::persona::{Persona, Roster};

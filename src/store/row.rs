@@ -1,7 +1,7 @@
 //! The row of an agent: its lines, in the order in which they happened as far as that can be told.
 //!
 //! The order is that of the stamps, which is that of the bytes, with one exception. A line names the line before it by
-//! its digest, and lines that were there although they are dated later ([`Event::ahead`]). Whoever names a line has seen
+//! its digest, and lines that were there although they are dated later ([`Event::ahead`]). An event that names a line has seen
 //! it, so a line comes after every line that it names, whatever their stamps say. A line that is dated in the year 9999
 //! is therefore the last one only until the next is written. The order depends on the lines alone: two clones with the
 //! same lines read the same row, whatever their clocks say.

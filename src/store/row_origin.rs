@@ -1,8 +1,8 @@
 //! How an agent began, where its row says it more than once.
 //!
-//! Rows travel, and anybody who can push the ledger can add lines to one. What the spawn commit says cannot be added to:
+//! Rows travel, and any clone that can push the ledger can add lines to one. What the spawn commit says cannot be added to:
 //! the agent's id is made from it. It names role, fingerprint, base and the digest of the policy. Of several `spawning`
-//! and `spawned` events those that fit it are believed, and they come first, because nobody could know of the agent before
+//! and `spawned` events those that fit it are believed, and they come first, because the agent was unknown before
 //! they were written. The others are left out of the fold and counted; they stay in the row.
 //!
 //! Where nothing fits, or the spawn commit is not here or says nothing of the policy, the row is folded as it stands, and

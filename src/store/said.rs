@@ -1,4 +1,4 @@
-//! What somebody said at greater length than a line of the ledger holds: all of it is a blob, which the
+//! A text that is longer than a line of the ledger holds: all of it is a blob, which the
 //! event names and the keep chain holds.
 
 use super::ledger::actor;

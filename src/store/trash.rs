@@ -18,7 +18,7 @@ pub fn remove(common_dir: &Path, directory: &Path) -> Result<()> {
     }
 }
 
-/// Renames a directory into the trash and gives its name there, for whoever has the time to delete it.
+/// Renames a directory into the trash and gives its name there, to be deleted later.
 /// `None` when it is gone at once.
 ///
 /// # Errors
@@ -56,7 +56,7 @@ pub fn empty(common_dir: &Path, names: &[String]) {
     }
 }
 
-/// What has lain in the trash since before that moment, in seconds since the epoch: whoever was deleting
+/// What has lain in the trash since before that moment, in seconds since the epoch: the process that was deleting
 /// it is gone.
 pub fn left_behind(common_dir: &Path, before: i64) -> Vec<String> {
     use std::os::unix::fs::MetadataExt;

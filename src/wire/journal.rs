@@ -1,4 +1,4 @@
-//! The note that a spawn leaves for whoever finds it half done.
+//! The note by which a half-made spawn is found.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! The JSON Schema (draft 2020-12) of every answer, made from one table, `schema/answers.txt`.
 //!
-//! A schema says what is there now. It does not forbid more: keys are only ever added, and whoever
+//! A schema says what is there now. It does not forbid more: keys are only ever added, and a program that
 //! validates with it must not break on that. The tests do forbid more, so that no answer has a key that the
 //! table lacks.
 //!

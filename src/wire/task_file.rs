@@ -30,7 +30,7 @@ use std::io;
 use std::path::Path;
 use toml::de::DeValue;
 
-/// The keys that are handed to the agent and to nobody else.
+/// The keys that are handed to the agent alone.
 const CONFIDENTIAL: [&str; 2] = ["briefing", "system_prompt"];
 
 /// The most bytes of a task file. A reader may stop after one more.
@@ -126,7 +126,7 @@ pub fn unreadable(path: &Path, cause: &io::Error) -> Error {
     }
 }
 
-/// Where a broken file mentions a briefing, nobody can tell how far it reaches.
+/// Where a broken file mentions a briefing, how far it reaches is unknown.
 fn hide_lost_briefing(source: &mut Source) {
     if let Some(start) = source.text().find("briefing") {
         source.hide(start..source.text().len());

@@ -2,7 +2,7 @@
 //!
 //! Derived deserialisers stop at the first mistake. This reader walks the tree that the parser recovers
 //! even from a broken file: each key is asked for by section and type, mistakes pile up as
-//! [`Problem`]s, and at the end [`Reader::finish`] adds the keys that nobody knows.
+//! [`Problem`]s, and at the end [`Reader::finish`] adds the unknown keys.
 //!
 //! Invariant: one mistake is one problem. Values on a line that is no TOML are passed over, and
 //! nothing is called missing from a file that is broken.

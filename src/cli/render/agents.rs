@@ -12,12 +12,12 @@ use crate::ops::tree::{Node, TreeReport};
 use anstyle::Style;
 use serde_json::{Value, json};
 
-pub(super) const NOBODY: &str = "(no agents)\n";
+pub(super) const NO_AGENTS: &str = "(no agents)\n";
 
 impl Answer for TreeReport {
     fn text(&self) -> String {
         if self.agents.is_empty() {
-            return NOBODY.to_owned();
+            return NO_AGENTS.to_owned();
         }
         // Whether the ancestor at each depth has a sibling below, so that its line goes on.
         let mut open: Vec<bool> = Vec::new();

@@ -1,6 +1,6 @@
 //! How a list of agents looks.
 
-use super::agents::{NOBODY, handle, state, state_style};
+use super::agents::{NO_AGENTS, handle, state, state_style};
 use super::table::{Cell, Table, age};
 use crate::cli::style::{BAD, BOLD, DIM, GOOD, WARN};
 use crate::cli::terminal::width;
@@ -78,7 +78,7 @@ impl Listing {
 
     pub(in crate::cli) fn text(&self) -> String {
         if self.table.is_empty() {
-            return NOBODY.to_owned();
+            return NO_AGENTS.to_owned();
         }
         self.table.render()
     }

@@ -1,4 +1,4 @@
-//! How messages look. What somebody else wrote is shown without its control characters.
+//! How messages look. Text of other senders is shown without its control characters.
 
 use super::table::{Cell, Table, cut};
 use crate::cli::style::{BAD, BOLD, DIM, WARN, paint};

@@ -77,7 +77,7 @@ impl OverlapReport {
             } else {
                 "agents overlap"
             };
-            text.push_str(&format!("{others} more {noun} with nobody\n"));
+            text.push_str(&format!("{others} more {noun} with no other\n"));
         }
         text.push('\n');
         let mut pairs: Vec<&PairReport> = self.pairs.iter().collect();

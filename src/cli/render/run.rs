@@ -67,7 +67,7 @@ impl Answer for RunReport {
     }
 }
 
-/// What the sandbox enforced; nothing where nobody wanted one.
+/// What the sandbox enforced; nothing where none was requested.
 fn sandbox(report: &SandboxReport) -> String {
     match (report.enforced, &report.why) {
         (Some("off"), _) => String::new(),

@@ -1,4 +1,4 @@
-//! How runs look that somebody else waits for.
+//! How the runs of other processes are shown.
 
 use super::run::ending;
 use super::table::{Cell, Table, age};

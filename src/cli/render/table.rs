@@ -33,7 +33,7 @@ impl Cell {
 
     pub(super) fn painted(style: anstyle::Style, text: impl Into<String>) -> Cell {
         let mut text = text.into();
-        // What somebody else wrote must not move the cursor.
+        // Foreign text must not move the cursor.
         if text.contains(char::is_control) {
             text = text.replace(char::is_control, "\u{fffd}");
         }

@@ -27,7 +27,7 @@ pub(super) fn start(ctx: &Ctx, ui: &Ui, quiet: bool) -> Result<Exit> {
     let echo = ui.echo()?;
     for (stream, bytes) in [(echo.err, &over.err), (echo.out, &over.out)] {
         if let Some(mut stream) = stream.filter(|_| !quiet || over.failed.is_some()) {
-            // The run goes on, whoever reads.
+            // The run goes on, whether or not its output is read.
             let _ = stream.write_all(bytes);
         }
     }
@@ -56,7 +56,7 @@ fn supervised(ctx: &Ctx, args: RunArgs, begun: &mut dyn FnMut(&StartReport)) -> 
     Ok(super::one(ctx, args, echo)?.exit_code)
 }
 
-/// From here on nobody listens: whoever started us has read the answer to its end.
+/// From here on there is no reader: the caller has read the answer to its end.
 fn begun(ui: &mut Ui, report: &StartReport) {
     if ui.format() == Format::Text {
         report.warnings.iter().for_each(|text| ui.warn(text));

@@ -83,7 +83,7 @@ impl<'a> Board<'a> {
         }
         self.drawn = lines.len();
         if let Some(out) = &mut self.out {
-            // Without a terminal there is nobody to see it.
+            // Without a terminal it cannot be seen.
             let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
         }
     }

@@ -3,7 +3,7 @@
 use super::target::at_least_one;
 use crate::error::{Code, Error, Result};
 
-/// How many run at the same time when nobody says.
+/// How many run at the same time by default.
 const JOBS: usize = 4;
 
 /// How the caller takes part in a run.

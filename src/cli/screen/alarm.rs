@@ -16,7 +16,7 @@ pub(in crate::cli) enum Wake {
     Time,
     /// The terminal may have another size.
     Resized,
-    /// The user wants no more, or somebody else ends us.
+    /// The user interrupted, or another process ends this one.
     Ended,
 }
 

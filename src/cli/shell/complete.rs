@@ -21,7 +21,7 @@ pub(in crate::cli) struct CompleteArgs {
 const AGENT: &str = "AGENT";
 
 /// Prints a candidate a line, with a tab and its meaning where there is one. What goes wrong is nothing to
-/// say in the middle of somebody's typing.
+/// say while the user types.
 pub(in crate::cli) fn run(ui: &mut Ui, args: CompleteArgs) -> Result<Exit> {
     let mut words = vec![OsString::from("git-agent")];
     words.extend(args.words);

@@ -54,7 +54,7 @@ impl State {
             .find(|state| state.as_str() == word)
     }
 
-    /// Whether the agent is neither landed nor discarded, so that its work is still somebody's concern.
+    /// Whether the agent is neither landed nor discarded, so that its work is still open.
     pub fn is_open(self) -> bool {
         !matches!(self, State::Merged | State::Discarded)
     }

@@ -166,7 +166,7 @@ fn lives_fold_to_states() {
     check("failed rejected discarded", Discarded, false, 0);
     check("discarded", Discarded, false, 0);
     check("done merged discarded", Merged, false, 0);
-    // A new run or a tip that nobody judged re-opens; committing what was judged does not.
+    // A new run or an unjudged tip re-opens; committing what was judged does not.
     check("unaccepted started", Running, false, 0);
     check("accepted commit-other", Running, false, 0);
     check("accepted commit-judged merged", Merged, false, 0);
@@ -212,7 +212,7 @@ fn what_two_settled_without_knowing_of_each_other_is_settled() {
     check_fork("accepted done", Done, false, 0);
     check_fork("done accepted", Done, false, 0);
     let doubted = check_fork("accepted failed", Failed, false, 0);
-    assert_eq!(doubted.verdict, None, "a verdict that somebody contradicts");
+    assert_eq!(doubted.verdict, None, "a contradicted verdict");
     check_fork("failed failed done", Done, false, 0);
     check_fork("discarded discarded", Discarded, false, 0);
     check_fork("done started", Running, false, 0);

@@ -1,4 +1,4 @@
-//! What is shown of a text that somebody else wrote: bounded, and harmless to a terminal.
+//! What is shown of foreign text: bounded, and harmless to a terminal.
 
 use crate::domain::secret;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthChar;
 /// A line wider than this many columns is cut around the caret.
 const LINE_WIDTH: usize = 120;
 
-/// A message longer than this many characters quotes more than anybody reads.
+/// A message longer than this many characters quotes more than is useful.
 const MESSAGE_LENGTH: usize = 300;
 
 /// A line as it is shown, cut to [`LINE_WIDTH`], and the carets below the given bytes of it.

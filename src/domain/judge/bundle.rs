@@ -3,7 +3,7 @@
 use crate::domain::evidence::{Artefact, ArtefactProblem, Contract, Says};
 use crate::domain::finding::{Finding, FindingCode as Code};
 
-/// What is wrong with the bundle. One that nobody requires is not looked at.
+/// What is wrong with the bundle. One that is not required is not looked at.
 pub(super) fn judge(contract: &Contract, bundle: &[Artefact]) -> Vec<Finding> {
     if !contract.bundle_required {
         return Vec::new();

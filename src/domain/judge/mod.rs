@@ -1,4 +1,4 @@
-//! The judge: a contract and the evidence in, findings out. Nothing is believed and nothing is read;
+//! The judge: a contract and the evidence in, findings out. It trusts nothing and reads nothing;
 //! the same evidence always gives the same findings in the same order.
 
 mod bundle;
@@ -114,7 +114,7 @@ fn worktree(facts: &WorktreeFacts) -> Vec<Finding> {
         Finding::new(
             Code::WorktreeHooks,
             problem.clone(),
-            "leave hooks and configuration alone; whoever spawned the agent runs git agent hooks repair",
+            "leave hooks and configuration alone; the orchestrator runs git agent hooks repair",
         )
     }));
     findings.extend(facts.nested.iter().map(|path| {
@@ -142,10 +142,7 @@ fn worktree(facts: &WorktreeFacts) -> Vec<Finding> {
     findings.extend(facts.unreadable.iter().map(|path| {
         Finding::new(
             Code::WorktreeUnreadable,
-            format!(
-                "{} cannot be read, so nobody knows what is in it",
-                Quoted(path)
-            ),
+            format!("{} cannot be read, so its content is unknown", Quoted(path)),
             "run chmod u+rwx on the directory",
         )
         .on(path)

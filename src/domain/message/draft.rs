@@ -1,4 +1,4 @@
-//! A message as somebody asks for it, and the rules that make it one that can be sent. Everything that is
+//! A message as it was requested, and the rules that make it one that can be sent. Everything that is
 //! wrong with it is said at once.
 
 use super::{EVERYBODY, Kind, MessageId, Name, PAYLOAD_LIMIT, Payload, Priority, Receivers, USER};
@@ -17,11 +17,11 @@ pub struct Draft<'a> {
     pub priority: Option<&'a str>,
     /// Who sends it.
     pub from: &'a str,
-    /// For whom it is: names, or `all` alone. Empty for nobody in particular.
+    /// For whom it is: names, or `all` alone. Empty for no reader in particular.
     pub to: Vec<&'a str>,
     /// The id of the message that it answers.
     pub re: Option<&'a str>,
-    /// What it says; `None` when that could not be read, and so nobody knows what it lacks.
+    /// What it says; `None` when that could not be read, and so what it lacks is unknown.
     pub payload: Option<Payload>,
 }
 
@@ -119,7 +119,7 @@ impl Draft<'_> {
         }
     }
 
-    /// `None` when nobody or somebody impossible is named. Who needs a receiver is told so by
+    /// `None` when no receiver or an impossible one is named. Who needs a receiver is told so by
     /// [`Draft::missing`].
     fn receivers(&self, kind: Option<Kind>, problems: &mut Vec<String>) -> Option<Receivers> {
         if self.to.is_empty() && kind == Some(Kind::Escalate) {

@@ -11,7 +11,7 @@ pub enum Handing {
     AwaitAck,
 }
 
-/// How long messages are kept. One that somebody has yet to read is kept whatever this says.
+/// How long messages are kept. An unread one is kept regardless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     /// A reader with more messages than this that are not archived has those archived, the oldest first,

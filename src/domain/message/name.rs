@@ -36,7 +36,7 @@ impl Name {
             Err(format!("the name `{text}` begins or ends with a space"))
         } else if text == EVERYBODY {
             Err(format!(
-                "`{EVERYBODY}` stands for everybody and names nobody"
+                "`{EVERYBODY}` stands for all readers and names none"
             ))
         } else {
             Ok(Name(text.to_owned()))

@@ -1,4 +1,4 @@
-//! What a worktree holds that no commit of it does, for whoever looks at many of them.
+//! What a worktree holds that no commit of it does, for a look at many worktrees.
 //!
 //! One walk compares every file with what the index remembers of it, as git does, and notes the names that
 //! the index does not know. Nearly always that leaves a handful of paths, and git, which knows its filters
@@ -25,7 +25,7 @@ use std::path::Path;
 /// So many paths are named to git; beyond that it is asked about all.
 const MOST_PATHS: usize = 200;
 
-/// Whoever looks at many worktrees looks at several at once, so each is walked over by one thread.
+/// A look at many worktrees works on several at once, so each is walked over by one thread.
 const THREADS: usize = 1;
 
 /// A worktree to look at.

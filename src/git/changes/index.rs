@@ -183,7 +183,7 @@ impl Index {
         match self.bytes[previous].cmp(bytes) {
             // The other stages of a path in conflict.
             Ordering::Equal if unmerged => {}
-            // Whoever wrote this hides something from a reader that trusts the order.
+            // The writer of this hides something from a reader that trusts the order.
             Ordering::Equal | Ordering::Greater => return None,
             Ordering::Less if intends => {}
             Ordering::Less => self.entries.push(Entry {

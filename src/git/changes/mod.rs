@@ -6,7 +6,7 @@
 //!   extension already names (libgit2 compares all entries: 29 ms against 5 at 15,000 files);
 //! - `status`: the user's `git status`, because only that git knows its filters, its ignore rules and
 //!   its file system monitor;
-//! - `glance`: the same, for whoever looks at many worktrees again and again: what the index proves unchanged
+//! - `glance`: the same, for repeated looks at many worktrees: what the index proves unchanged
 //!   is passed over, and git is asked about the rest alone;
 //! - `history`: commits, one by one.
 //!

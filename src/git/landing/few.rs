@@ -7,7 +7,7 @@
 //! Git writes every file (`git checkout-index`), so filters, line ends, modes and symlinks are git's, and it
 //! overwrites nothing: a file that appeared meanwhile makes it refuse. What goes was looked at right before, and
 //! is reached through directories alone, never through a symlink. Until the rename, the index says what it said,
-//! so whoever is killed has left files that are missing or new; the next attempt takes both for what they are.
+//! so a kill leaves files that are missing or new; the next attempt takes both for what they are.
 
 use super::lock::IndexLock;
 use super::look::{Above, Look, Place, Seen};
@@ -22,7 +22,7 @@ use std::path::Path;
 
 impl Checkout {
     /// Moves index and files; `false` where nothing has moved and git has to try, or to say what is in the way.
-    /// `scratch` is a name on the same file system that nobody uses.
+    /// `scratch` is a name on the same file system that is not in use.
     ///
     /// # Errors
     /// `lock-timeout`, `git-missing`, `io`.

@@ -1,8 +1,8 @@
-//! Holding a worktree's index as git does: by an `index.lock` beside it, made so that it exists already for
-//! nobody else.
+//! Holding a worktree's index as git does: by an `index.lock` beside it, created only
+//! where there is none.
 //!
 //! Git writes the new index into that file. Ours says only whose it is, and the new index comes from elsewhere:
-//! so a lock that a killed landing left is told from one of git's, and whoever lands next may clear it.
+//! so a lock that a killed landing left is told from one of git's, and the next landing may clear it.
 
 use super::{ATTEMPTS, Checkout, PAUSE};
 use crate::error::{IoContext, Result};
@@ -36,8 +36,8 @@ impl Repo {
 }
 
 impl Checkout {
-    /// Waits while somebody else has the index, and clears what a killed landing left, which the caller's lock
-    /// for landings proves. `None` where the file system has no links. `scratch` is a name on it that nobody uses.
+    /// Waits while another process has the index, and clears what a killed landing left, which the caller's lock
+    /// for landings proves. `None` where the file system has no links. `scratch` is an unused name on it.
     ///
     /// # Errors
     /// `lock-timeout`, `io`.
@@ -68,7 +68,7 @@ impl Checkout {
         fs::read(self.lock_path()).is_ok_and(|text| text == MARK)
     }
 
-    /// Removes the lock that a killed landing left, for whoever keeps other landings away; `false` where there
+    /// Removes the lock that a killed landing left, for a caller that keeps other landings away; `false` where there
     /// is none.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Looking at exactly the paths of a landing, to tell whether it would touch anybody's work.
+//! Looking at exactly the paths of a landing, to tell whether it would overwrite uncommitted work.
 //!
 //! The rules are those of `git read-tree -m -u` for two trees ("Two Tree Merge" in its manual), read strictly:
 //! the index holds the old content and the file is that by all of its stat data, or the index holds the new
@@ -36,9 +36,9 @@ pub(super) enum Place {
     Old,
     /// The new content, of which the index does not know yet.
     New,
-    /// The index says what it should: its file is nobody's business, as with git.
+    /// The index says what it should: its file does not matter, as with git.
     Settled,
-    /// Something whose content nobody has looked at.
+    /// Something whose content was not looked at.
     Unknown,
 }
 
@@ -206,8 +206,8 @@ impl Checkout {
 
     /// Lets git look into the files whose stat data differ from a copy of the index, and note what it finds.
     pub(super) fn refresh_copy(&self, copy: &Path) -> Result<bool> {
-        // Only an index that is later than the files proves what it remembers of them, and whoever lands again
-        // right after a kill, or moves files back, is faster than that.
+        // Only an index that is later than the files proves what it remembers of them, and landing again
+        // right after a kill, or moving files back, is faster than that.
         std::thread::sleep(TICK * 2);
         let mut command = self.git();
         command
@@ -219,7 +219,7 @@ impl Checkout {
         Ok(output.status.code().is_some_and(|code| code <= 1))
     }
 
-    /// Whether something about this worktree, or whoever watches its index, is for git alone to know.
+    /// Whether something about this worktree, or a monitor of its index, is for git alone to know.
     pub(super) fn is_special(&self) -> Result<bool> {
         let own = Repo::open_git_dir(&self.git_dir)?;
         for key in SPECIAL {
@@ -249,7 +249,7 @@ pub(super) enum Above<'p> {
     Missing,
 }
 
-/// `None` when nobody can tell, `Some(None)` when nothing is there.
+/// `None` when that is unknown, `Some(None)` when nothing is there.
 pub(super) fn stat_at(directory: &OwnedFd, name: &[u8]) -> Option<Option<Stat>> {
     match statat(
         directory,

@@ -46,7 +46,7 @@ impl Checkout {
         None
     }
 
-    /// The refusal that names those of the paths that somebody changed, also where git was told to pass
+    /// The refusal that names those of the paths with uncommitted changes, also where git was told to pass
     /// over them.
     pub(super) fn dirty(&self, paths: &BTreeSet<Vec<u8>>, said: &str) -> Result<Error> {
         let hidden: BTreeSet<_> = self.passed_over()?.into_iter().collect();

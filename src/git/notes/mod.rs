@@ -22,7 +22,7 @@ struct Level {
     notes: Vec<(Oid, Oid)>,
     /// The two digits of a fan-out directory as a byte, and its tree.
     directories: Vec<(u8, Oid)>,
-    /// Everything that is no note. It is somebody's and stays.
+    /// Everything that is no note. It belongs to other tools and stays.
     others: Vec<tree::Entry>,
 }
 

@@ -2,12 +2,12 @@
 //!
 //! The proof that a source's file is right is its hash. Git's own proof, that the file's stat equals
 //! its index entry, says only that the file was clean under the attributes of then, by an index
-//! that whoever owns the worktree can write. The hash needs neither trust nor a second look at the
+//! that the worktree's owner can write. The hash needs neither trust nor a second look at the
 //! file: what is hashed is what is written. It costs one SHA-1 over every byte and saves reading the
 //! source's index.
 //!
 //! A file above [`BUFFER`] is cloned first where the file system can share its blocks, and the clone
-//! is hashed: nobody else writes to it.
+//! is hashed: no other process writes to it.
 
 use super::attributes::Form;
 use super::destination::Destination;
@@ -145,7 +145,7 @@ impl<'a, Objects: Find + FindHeader> Writer<'a, Objects> {
     }
 
     fn copy_large(&mut self, entry: &Entry, path: &BStr, mut from: File) -> Result<Option<Stat>> {
-        // The size is looked up first, so that nobody can make us read an endless file.
+        // The size is looked up first, so that no file is read without end.
         let size = match self.objects.try_header(&entry.id) {
             Ok(Some(header)) => header.size,
             _ => return Ok(None),

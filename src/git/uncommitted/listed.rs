@@ -75,7 +75,7 @@ impl Listed {
         Ok(())
     }
 
-    /// Whether a path is in a directory that could not be looked into, so that nobody knows what became of it.
+    /// Whether a path is in a directory that could not be looked into, so that what became of it is unknown.
     pub(super) fn is_hidden_by_directory(&self, path: &[u8]) -> bool {
         self.unreadable
             .iter()

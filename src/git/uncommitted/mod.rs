@@ -36,7 +36,7 @@ const SETTINGS: &[&str] = &[
     "core.trustctime=true",
     "core.ignoreStat=false",
     "core.safecrlf=false",
-    // Nobody else reads the copy, and a hash over all of it takes as long as the rest.
+    // No other program reads the copy, and a hash over all of it takes as long as the rest.
     "index.skipHash=true",
 ];
 
@@ -117,7 +117,7 @@ fn finish(source: &Source<'_>, Look { listed, staged }: Look) -> Result<Uncommit
     })
 }
 
-/// Writes the tree that adding these paths to the index as it is would make, for whoever has asked
+/// Writes the tree that adding these paths to the index as it is would make, for a caller that has asked
 /// `git status` already and believes it. Only these files are looked at; no rule is.
 ///
 /// # Errors
@@ -131,7 +131,7 @@ pub fn tree_with(source: &Source<'_>, paths: &[Vec<u8>]) -> Result<Oid> {
     write_tree(source)
 }
 
-/// The trees of a worktree, for whoever keeps all of it.
+/// The trees of a worktree, for a caller that keeps all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trees {
     /// The tree of the index as it is; absent while paths are unmerged.

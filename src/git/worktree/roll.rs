@@ -1,4 +1,4 @@
-//! The linked worktrees, kept by whoever looks at them again and again: a file that is still the one that was
+//! The linked worktrees, kept between repeated looks: a file that is still the one that was
 //! read is not read again.
 
 use super::{Worktree, read_admin_dir};

@@ -38,7 +38,7 @@ impl Json {
     pub(super) fn unwrapped(self) -> Json {
         let mut value = self;
         // Each round strips one layer of quoting; a text of n bytes has fewer than n layers, and
-        // nobody quotes more than once or twice on purpose.
+        // no host quotes more than once or twice on purpose.
         for _ in 0..4 {
             let Json::Text(text) = &value else { break };
             if !text.trim_start().starts_with(['{', '[', '"']) {

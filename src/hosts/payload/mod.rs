@@ -7,7 +7,7 @@
 //! at, because the caller denies that and allows what is merely unknown.
 //!
 //! Most payloads do not say which host sent them, so the names of every host's events and tools count,
-//! whoever sends them. A host whose shape is its own is asked for it ([`Host::sent`], [`Host::unfold`]).
+//! whichever host sends them. A host whose shape is its own is asked for it ([`Host::sent`], [`Host::unfold`]).
 //!
 //! Nothing here looks at a file, and nothing panics, whatever the bytes. The keys per host are listed
 //! in `docs/hosts.md`.

@@ -170,7 +170,7 @@ impl Document {
     }
 
     /// Adds the template's keys beside `hooks` that are missing, and renews those that mark a file
-    /// as ours. A value that somebody else chose stays.
+    /// as ours. A value that the user chose stays.
     fn add_other_keys(&self, template: &Document) {
         for (index, wanted) in template.top.properties().into_iter().enumerate() {
             let (Some(name), Some(value)) = (wanted.decoded_name(), wanted.value()) else {

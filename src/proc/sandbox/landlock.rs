@@ -1,7 +1,7 @@
 //! Landlock: a process gives up rights, for itself and for all that it will ever start.
 //!
 //! Each [`Level`] is pinned to one version of the kernel's interface, and all that the version has is
-//! demanded, nothing is best effort: a right that a newer kernel adds changes nothing here until somebody
+//! demanded, nothing is best effort: a right that a newer kernel adds changes nothing here until a developer
 //! looked at it. Below version 3 a process could truncate every file it can open, so that counts as
 //! nothing. TCP (version 4) and pathname sockets (version 9) are left alone.
 

@@ -66,7 +66,7 @@ pub fn keep(order: &Order) -> Result<u8> {
     let outcome = watch.until_nothing_is_left(&signals);
     note(outcome).map_err(|error| Error::io("could not note how a command ended", error))?;
     if let Some(scratch) = &order.scratch {
-        // What it left there is nobody's work.
+        // What it left there is no work.
         let _ = std::fs::remove_dir_all(scratch);
     }
     Ok(outcome.code)
@@ -156,8 +156,8 @@ impl Watch {
         }
     }
 
-    /// Somebody wants it over: the command is told in the same words. It is told once, because one interrupt
-    /// comes twice to whoever was started as `git agent`: from the terminal, and from git.
+    /// The end was requested: the command is told in the same words. It is told once, because one interrupt
+    /// comes twice to a process that was started as `git agent`: from the terminal, and from git.
     fn asked(&mut self, signal: Signal) {
         if signal == AT_ONCE && matches!(self.phase, Phase::Working | Phase::Ending) {
             if self.phase == Phase::Working {

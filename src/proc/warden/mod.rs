@@ -48,7 +48,7 @@ pub struct Charge<'a> {
     pub stderr: Stdio,
 }
 
-/// A warden at work. Whoever drops it without waiting leaves it to itself.
+/// A warden at work. Dropped without waiting, it is left to itself.
 #[derive(Debug)]
 pub struct Warden<'a> {
     child: Child,
@@ -100,7 +100,7 @@ pub fn start<'a>(charge: Charge<'a>, interrupts: Option<&Interrupts>) -> Result<
         .map_err(fail)?;
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     if let (Some(interrupts), Some(pid)) = (interrupts, pid) {
-        // Nobody has waited for it yet, so the number is still its own.
+        // It was not waited for yet, so the number is still its own.
         let handle = pidfd_open(pid, PidfdFlags::empty());
         interrupts.tell(handle.map_err(|error| fail(error.into()))?);
     }
@@ -135,7 +135,7 @@ pub fn ask_to_end(slate: &Path, at_once: bool) -> std::io::Result<()> {
     let slate = std::fs::metadata(slate)?;
     let signal = if at_once { keep::AT_ONCE } else { Signal::TERM };
     for process in Process::all()? {
-        // The files of a process of somebody else cannot be seen.
+        // The files of another user's process cannot be seen.
         let input = std::fs::metadata(process.file("fd/0"));
         if input.is_ok_and(|file| (file.dev(), file.ino()) == (slate.dev(), slate.ino())) {
             process.signal(signal);

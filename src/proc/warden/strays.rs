@@ -1,6 +1,6 @@
 //! What a command leaves behind when it killed its warden.
 //!
-//! Nobody adopted it then, so only its environment tells whose it was: the place for temporary files that
+//! No process adopted it then, so only its environment tells whose it was: the place for temporary files that
 //! was made for this one run. A process that changed its environment is not found.
 
 use super::process::Process;
@@ -32,7 +32,7 @@ pub(super) fn end(scratch: &Path) {
     }
 }
 
-/// Whether a process was started with this variable. Nobody but its owner may see that.
+/// Whether a process was started with this variable. Only its owner may see that.
 fn has(process: &Process, variable: &[u8]) -> bool {
     let environment = fs::read(process.file("environ")).unwrap_or_default();
     environment

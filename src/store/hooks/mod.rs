@@ -10,7 +10,7 @@
 //! - [`Route::Directory`]: `core.hooksPath` names the directory. It hides the repository's hooks, so
 //!   there is a shim for each of them, and our hook runs what it hid ([`chain`]).
 //!
-//! A hook is fast feedback. Whoever may write the common dir can take it away; `verify` is what judges.
+//! A hook is fast feedback. A process that can write the common dir can remove it; `verify` is what judges.
 
 pub mod chain;
 pub mod inspect;

@@ -183,7 +183,7 @@ fn begin(
         let Some(envelope) = envelope else {
             return Step::On;
         };
-        // Nobody wrote to an agent that was not there, unless by a name that was known before.
+        // No message went to an agent that was not there, unless by a name that was known before.
         let is_older = reader.since.is_some_and(|since| envelope.at.time() < since);
         if is_older && !reader.was_expected {
             return Step::Stop;

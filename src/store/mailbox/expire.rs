@@ -116,7 +116,7 @@ pub fn plan(
 /// Archives and deletes what was planned.
 ///
 /// # Errors
-/// `lost-race` when somebody else rewrote the chain meanwhile; `lock-timeout`, `disk-full`,
+/// `lost-race` when another process rewrote the chain meanwhile; `lock-timeout`, `disk-full`,
 /// `repo-read-only`, `repo-corrupt`.
 pub fn execute(mailbox: &Mailbox<'_>, expiry: &Expiry, now: DateTime<Utc>) -> Result<()> {
     let repo = mailbox.repo;
@@ -247,7 +247,7 @@ impl Readers {
                 Some(reader) => Some((*reader).clone()),
                 None => named_by(mailbox, key, &known)?,
             };
-            // Whoever is unknown here, another clone knows.
+            // A reader that is unknown here may be known to another clone.
             if let Some(reader) = reader {
                 let name = reader.name.to_string();
                 let entry = readers.by_name.entry(name);
@@ -258,7 +258,7 @@ impl Readers {
         Ok(readers)
     }
 
-    /// Since when nobody has to read a message any more; `None` while somebody has.
+    /// Since when a message has no reader left; `None` while it has one.
     fn settled(&self, envelope: &Envelope) -> Option<Stamp> {
         let id = &envelope.id;
         let archived = |name: &str| self.by_name.get(name)?.1.archived.get(id).copied();
@@ -288,7 +288,7 @@ impl Readers {
                     .filter(|name| *name != from)
                     .map(archived)
                     .collect();
-                // What nobody has read is unread, even when nobody is left to read it.
+                // A message without a receipt is unread, even when no reader is left.
                 times?.into_iter().max()
             }
         }

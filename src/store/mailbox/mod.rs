@@ -84,7 +84,7 @@ impl Nonce {
     }
 }
 
-/// Which open messages somebody wants.
+/// Which open messages are wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// Only those of this type.
@@ -187,7 +187,7 @@ impl<'r> Mailbox<'r> {
         Ok(open)
     }
 
-    /// Takes messages out of a reader's hands, so that nobody else is handed them.
+    /// Takes messages out of a reader's hands, so that no other process is handed them.
     ///
     /// # Errors
     /// As [`Mailbox::post`].

@@ -1,4 +1,4 @@
-//! Somebody for whom messages are.
+//! A reader of messages.
 
 use super::chain;
 use crate::domain::agent::Agent;
@@ -22,7 +22,7 @@ pub struct Reader {
     pub(super) key: Oid,
     /// Everything that a message may call it.
     pub(super) names: Vec<String>,
-    /// Since when it is there; somebody who is no agent always was.
+    /// Since when it is there; a reader that is no agent always was.
     pub(super) since: Option<DateTime<Utc>>,
     /// Whether messages may have been written to one of its names before it was there.
     pub(super) was_expected: bool,
@@ -51,7 +51,7 @@ impl Reader {
         })
     }
 
-    /// Somebody who is no agent: a person, an outside tool.
+    /// No agent: a person, an outside tool.
     ///
     /// # Errors
     /// `git-failed` when libgit2 cannot hash.

@@ -196,7 +196,7 @@ pub(super) fn record(
     Ok(())
 }
 
-/// The commit of somebody who is no agent must outlive `git gc`; an agent's is kept since its spawn.
+/// The commit of a reader that is no agent must outlive `git gc`; an agent's is kept since its spawn.
 fn keep_stand_in(repo: &Repo, reader: &Reader, now: DateTime<Utc>) -> Result<()> {
     if reader.since.is_some() {
         return Ok(());

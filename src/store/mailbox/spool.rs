@@ -5,7 +5,7 @@
 //!    └─ renamed ─> <id8>/posting/<file>    out of its reach; posted; removed
 //! ```
 //!
-//! What is found in `posting` when nobody is posting was perhaps posted before its poster died; the
+//! What is found in `posting` when no process is posting was perhaps posted before its poster died; the
 //! message's nonce, made of the agent and the content of the file, tells.
 
 use super::walk::Step;
@@ -32,13 +32,13 @@ pub struct Taken {
     pub name: String,
     /// Its content, or why it has none.
     pub content: std::result::Result<Vec<u8>, String>,
-    /// Whether it may have been posted by somebody who died before it could be removed.
+    /// Whether it may have been posted by a process that died before it could be removed.
     pub is_doubtful: bool,
     path: PathBuf,
 }
 
 impl Taken {
-    /// What tells this message from every other, whoever posts it and however often that is tried.
+    /// What tells this message from every other, however often posting is tried.
     pub fn nonce(&self, id: AgentId) -> Nonce {
         let mut hash = Sha256::new();
         hash.update(id.to_string());

@@ -1,7 +1,7 @@
 //! Uniting the histories of two clones: keep chain, ledger, mailbox and receipts with the copies that were
 //! fetched from a remote.
 //!
-//! Nothing is dropped, and two clones that unite the same two histories make the same commit, whoever
+//! Nothing is dropped, and two clones that unite the same two histories make the same commit, whichever
 //! does it first. One history that goes on from the other needs no commit of its own.
 
 use super::{MAIL, Mailbox, RECEIPTS};

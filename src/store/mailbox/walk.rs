@@ -166,7 +166,7 @@ impl Mailbox<'_> {
             .remove(&root)
             .and_then(|message| message.letter.re)
         {
-            // Whoever answers is younger; anything else is a forgery that could go round in a ring.
+            // An answer is younger; anything else is a forgery that could go round in a ring.
             if above >= root {
                 break;
             }

@@ -1,8 +1,8 @@
 //! Waiting for mail.
 //!
 //! Every writer of ours opens the lock file of the mailbox and closes it when its ref has moved, and the
-//! file is never removed: the kernel tells of the closing, so nobody has to look again and again. A ref that
-//! somebody else moves (a fetch) is noticed by a slow look, and so is everything where the kernel
+//! file is never removed: the kernel tells of the closing, so no polling is needed. A ref that
+//! another process moves (a fetch) is noticed by a slow look, and so is everything where the kernel
 //! tells nothing.
 
 use crate::store::{fsx, layout};

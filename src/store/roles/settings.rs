@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A section becomes a draft that extends the role it names. It has no `relaxes`, so it can rename and
-//! narrow and never loosen, whoever wrote it. A section for a role that the base commit does not have
+//! narrow and never loosen. A section for a role that the base commit does not have
 //! says nothing: one user configuration serves many repositories.
 
 use crate::domain::event::Isolation;

@@ -5,7 +5,7 @@ use crate::domain::message::{EVERYBODY, Payload};
 use crate::domain::secret::redact;
 use serde_json::{Map, Value};
 
-/// One part of a payload as somebody gave it.
+/// One part of a payload as the caller gave it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part<'a> {
     /// `key=value`: one field that is a text.

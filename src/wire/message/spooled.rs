@@ -1,6 +1,6 @@
-//! A message that waits in a spool until somebody who may write refs posts it: `git-agent.spooled/1`.
+//! A message that waits in a spool until a process that may write refs posts it: `git-agent.spooled/1`.
 //!
-//! Whoever wrote it is not believed: the sender is decided by whose spool it lies in, and everything
+//! Its writer is not trusted: the sender is decided by whose spool it lies in, and everything
 //! else is checked again when it is posted.
 
 use super::lossless::losses;

@@ -116,7 +116,7 @@ fn piece(html: &mut Html, span: &Span, axis: &Axis) {
     let width = if is_end { END } else { (to - from).max(LEAST) };
     // Nothing is drawn beyond the end of the axis.
     let x = coordinate(from.min(WIDTH - width));
-    // A moment, work, and work that waits for somebody to decide.
+    // A moment, work, and work that waits for a decision.
     let (y, height) = match span.state {
         _ if is_end => ("0", HEIGHT),
         "spawning" | "running" => ("3", "8"),

@@ -93,7 +93,7 @@ fn ahead(standing: &Standing) -> String {
     }
 }
 
-/// A fact in a cell: a dash where it does not apply, a question mark where nobody knows.
+/// A fact in a cell: a dash where it does not apply, a question mark where it is unknown.
 fn told<T>(fact: &Fact<T>, known: impl Fn(&T) -> String) -> String {
     match fact {
         Fact::NotApplicable => "–".to_owned(),

@@ -1,4 +1,4 @@
-//! Writing HTML so that it is well-formed by construction: elements are closed by whoever opened them, and
+//! Writing HTML so that it is well-formed by construction: the code that opens an element closes it, and
 //! everything that is not a constant of this program is escaped.
 
 /// Attributes of an element: constant names, any values.
