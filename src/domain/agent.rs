@@ -71,6 +71,8 @@ pub struct Agent {
     pub policy: Option<Oid>,
     /// SHA-256 of its `spec.md`, in hex; absent while half made.
     pub spec_sha: Option<String>,
+    /// The blob that says what its worktree held before it began; absent where that was nothing.
+    pub baseline: Option<Oid>,
     /// The verdict that still stands; a re-opening voids it.
     pub verdict: Option<Verified>,
     /// The commit it landed as, and where.
@@ -171,6 +173,7 @@ impl Agent {
             pid: None,
             policy: None,
             spec_sha: None,
+            baseline: None,
             verdict: None,
             landed: None,
             run: None,
@@ -310,6 +313,7 @@ impl Agent {
             What::Spawned(facts) => {
                 self.policy = Some(facts.policy);
                 self.spec_sha = Some(facts.spec_sha.clone());
+                self.baseline = facts.baseline;
             }
             What::Verified(verdict) => self.verdict = Some(verdict.clone()),
             What::Merged { commit, into } => self.landed = Some((*commit, into.clone())),

@@ -274,6 +274,8 @@ pub struct Spawned {
     pub policy: Oid,
     /// SHA-256 of the `spec.md` that was written, in hex.
     pub spec_sha: String,
+    /// The blob that says what the worktree held before the agent began; absent where that was nothing.
+    pub baseline: Option<Oid>,
 }
 
 /// The facts known when a run begins.

@@ -2,6 +2,7 @@
 //! this layer decides is decided from its arguments alone, so every rule has a table of cases.
 
 pub mod agent;
+pub mod baseline;
 pub mod bundle;
 pub mod change;
 pub mod diagnosis;

@@ -5,13 +5,20 @@ use crate::domain::oid::Oid;
 use crate::error::Result;
 use std::path::Path;
 
+/// A hook that was run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HookRun {
+    /// What it said if it failed.
+    pub complaint: Option<String>,
+}
+
 impl Repo {
     /// Runs `post-checkout` in a new worktree with the arguments of `git worktree add`: the zero oid,
-    /// the commit, and 1. Gives what the hook said if it failed; git ignores that failure too.
+    /// the commit, and 1; `None` where there is certainly no such hook. Git ignores its failure too.
     ///
     /// # Errors
     /// `git-missing`, `io`.
-    pub fn run_post_checkout(&self, worktree: &Path, commit: Oid) -> Result<Option<String>> {
+    pub fn run_post_checkout(&self, worktree: &Path, commit: Oid) -> Result<Option<HookRun>> {
         if !self.may_have_hook("post-checkout")? {
             return Ok(None);
         }
@@ -27,15 +34,15 @@ impl Repo {
             "1",
         ];
         let output = command::output(worktree, arguments)?;
-        if output.status.success() {
-            return Ok(None);
-        }
         let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        Ok(Some(if said.is_empty() {
-            output.status.to_string()
+        let complaint = if output.status.success() {
+            None
+        } else if said.is_empty() {
+            Some(output.status.to_string())
         } else {
-            said
-        }))
+            Some(said)
+        };
+        Ok(Some(HookRun { complaint }))
     }
 
     /// Whether a hook of that name can exist at all, so that the usual case starts no process.

@@ -12,6 +12,7 @@ pub mod command;
 pub mod commit;
 pub mod config;
 pub mod config_file;
+mod differences;
 pub mod hooks;
 pub mod identity;
 pub mod ignore;

@@ -2,6 +2,7 @@
 
 use super::landing::{Checkout, FEW};
 use super::{Repo, command, commit};
+use crate::domain::baseline::Content;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use std::collections::HashMap;
@@ -50,29 +51,39 @@ impl Checkout {
     /// # Errors
     /// `git-failed` while another process has the index; `repo-corrupt` when a tree is missing.
     pub fn stage_from(&self, repo: &Repo, tree: Oid, paths: &[Vec<u8>]) -> Result<()> {
-        let mut directories: HashMap<&[u8], Files> = HashMap::new();
-        let mut lines = Vec::new();
-        for path in paths {
-            let (directory, name) = match path.iter().rposition(|&byte| byte == b'/') {
-                Some(slash) => (&path[..slash], &path[slash + 1..]),
-                None => (&b""[..], path.as_slice()),
-            };
-            let files = match directories.entry(directory) {
-                Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(new) => new.insert(files(repo, tree, directory)?),
-            };
-            let (mode, oid) = files.get(name).copied().unwrap_or((0, Oid::ZERO));
+        let contents = contents(repo, tree, paths)?;
+        let line = |(path, content): (&Vec<u8>, Option<Content>)| {
+            let (mode, oid) = content.unwrap_or((0, Oid::ZERO));
             let line = format!("{mode:o} {oid}\t");
-            lines.push([line.as_bytes(), path].concat());
-        }
+            [line.as_bytes(), path].concat()
+        };
+        let lines: Vec<_> = paths.iter().zip(contents).map(line).collect();
         let mut update = self.git();
         update.args(["update-index", "-z", "--index-info"]);
         commit::feed(update, &lines)
     }
 }
 
+/// What a tree holds at each of these paths that is no directory, if anything.
+pub(super) fn contents(repo: &Repo, tree: Oid, paths: &[Vec<u8>]) -> Result<Vec<Option<Content>>> {
+    let mut directories: HashMap<&[u8], Files> = HashMap::new();
+    let mut contents = Vec::with_capacity(paths.len());
+    for path in paths {
+        let (directory, name) = match path.iter().rposition(|&byte| byte == b'/') {
+            Some(slash) => (&path[..slash], &path[slash + 1..]),
+            None => (&b""[..], path.as_slice()),
+        };
+        let files = match directories.entry(directory) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(files(repo, tree, directory)?),
+        };
+        contents.push(files.get(name).copied());
+    }
+    Ok(contents)
+}
+
 /// What a directory of a tree holds that is no directory, by name.
-type Files = HashMap<Vec<u8>, (u32, Oid)>;
+type Files = HashMap<Vec<u8>, Content>;
 
 /// Those of the directory at a path, which may not be there.
 fn files(repo: &Repo, tree: Oid, directory: &[u8]) -> Result<Files> {

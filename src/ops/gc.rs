@@ -17,13 +17,12 @@ use crate::error::{Error, Result};
 use crate::git::refs::Tip;
 use crate::ops::Ctx;
 use crate::ops::decide::require_orchestrator;
-use crate::ops::discard::{self, Around, DiscardOptions, DiscardPlan};
+use crate::ops::discard::{self, Around, DiscardOptions, DiscardPlan, NotKept};
 use crate::ops::expire::{self, ExpiryPlan, SalvageItem};
 use crate::ops::spawn;
 use crate::store::ledger::Ledger;
 use crate::store::place::RecordedPlaces;
 use crate::store::{agent_branch, briefing, journal::Journal, layout, trash};
-use crate::wire::path_text::PathText;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -92,9 +91,9 @@ pub struct GcItem {
     pub action: &'static str,
     /// Why, in words.
     pub why: String,
-    /// Ignored files and directories that are not kept, as `git status --ignored` names them.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub ignored: Vec<PathText>,
+    /// The files that are not kept.
+    #[serde(flatten)]
+    pub not_kept: NotKept,
 }
 
 /// Looks at every agent that has something left; writes nothing but objects.
@@ -135,7 +134,7 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
             state: agent.state.as_str(),
             action: "keep",
             why: String::new(),
-            ignored: Vec::new(),
+            not_kept: NotKept::default(),
         };
         let removal = match judged {
             Err(doubt) => {
@@ -181,8 +180,8 @@ impl GcPlan {
     pub fn report(&self, ctx: &Ctx) -> GcReport {
         let mut report = self.outline();
         for (item, (_, removal)) in report.agents.iter_mut().zip(&self.items) {
-            match removal.as_ref().map(|removal| removal.ignored(ctx)) {
-                Some(Ok(ignored)) => item.ignored = ignored,
+            match removal.as_ref().map(|removal| removal.not_kept(ctx)) {
+                Some(Ok(not_kept)) => item.not_kept = not_kept,
                 Some(Err(refusal)) => item.keep_for(&refusal),
                 None => {}
             }
@@ -222,7 +221,7 @@ pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
         match discard::execute_among(ctx, removal, &mut around) {
             Ok(removed) => {
                 item.action = "removed";
-                item.ignored = removed.ignored;
+                item.not_kept = removed.not_kept;
                 report.doomed.extend(removed.trash);
             }
             Err(refusal) => item.keep_for(&refusal),

@@ -107,7 +107,7 @@ impl Live {
     pub(super) fn tree(&self, ctx: &Ctx) -> Result<Oid> {
         let tip = self.require_tip(ctx)?;
         let uncommitted = match &self.place {
-            Some(place) => uncommitted_tree(ctx, tip, place, self.bundle_dir())?,
+            Some(place) => uncommitted_tree(ctx, &self.agent, tip, place, self.bundle_dir())?,
             None => None,
         };
         match uncommitted {

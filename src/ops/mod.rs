@@ -3,6 +3,7 @@
 
 pub mod agent_report;
 pub mod archive;
+mod baseline;
 pub mod check;
 pub mod commit;
 pub mod ctx;

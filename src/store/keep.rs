@@ -13,7 +13,9 @@ use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
-use crate::git::objects::{Commit, Identity};
+use crate::git::identity::Identities;
+use crate::git::objects::{Commit, Identity, NewCommit};
+use crate::git::tree::{Entry, FILE};
 use chrono::{DateTime, Utc};
 use std::collections::{HashMap, HashSet};
 
@@ -49,6 +51,26 @@ pub fn keep(repo: &Repo, commits: &[Oid], why: &str, now: DateTime<Utc>) -> Resu
             chain::commit(repo, tree, &parents, &who, &subject)
         },
     )
+}
+
+/// Writes a commit without parents that holds a JSON document, for [`keep`] to keep; `what` names it in one word.
+///
+/// # Errors
+/// `disk-full`, `repo-read-only`.
+pub(super) fn holder(repo: &Repo, what: &str, document: Oid, who: &Identities) -> Result<Oid> {
+    let entry = Entry {
+        mode: FILE,
+        name: format!("{what}.json").into(),
+        oid: document,
+    };
+    repo.write_commit(&NewCommit {
+        tree: repo.write_tree(vec![entry])?,
+        parents: &[],
+        author: &who.author,
+        committer: &who.committer,
+        header: None,
+        message: &format!("agent: {what}\n\nGit-Agent: 1\n"),
+    })
 }
 
 /// The link below which are the links of two chains, which is one of their tips where that has the other. Two

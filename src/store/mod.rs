@@ -6,6 +6,7 @@
 
 pub mod agent_branch;
 mod audit;
+pub mod baseline;
 pub mod briefing;
 mod cache;
 pub mod chain;

@@ -11,8 +11,6 @@ use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::identity::Identities;
-use crate::git::objects::NewCommit;
-use crate::git::tree::{Entry, FILE};
 use crate::wire::policy::Policy;
 
 /// Where a policy went.
@@ -30,19 +28,7 @@ pub struct StoredPolicy {
 /// Those of [`Repo::write_blob`].
 pub fn write(repo: &Repo, policy: &Policy, who: &Identities) -> Result<StoredPolicy> {
     let blob = repo.write_blob(&policy.to_bytes())?;
-    let entry = Entry {
-        mode: FILE,
-        name: "policy.json".into(),
-        oid: blob,
-    };
-    let commit = repo.write_commit(&NewCommit {
-        tree: repo.write_tree(vec![entry])?,
-        parents: &[],
-        author: &who.author,
-        committer: &who.committer,
-        header: None,
-        message: "agent: policy\n\nGit-Agent: 1\n",
-    })?;
+    let commit = keep::holder(repo, "policy", blob, who)?;
     Ok(StoredPolicy { blob, commit })
 }
 

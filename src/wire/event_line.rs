@@ -157,6 +157,7 @@ fn facts(what: &What) -> Value {
         What::Spawned(facts) => json!({
             "policy": facts.policy.to_hex(),
             "spec_sha": facts.spec_sha,
+            "baseline": facts.baseline.map(Oid::to_hex),
         }),
         What::Started(facts) => json!({
             "run": facts.run,
@@ -238,6 +239,7 @@ fn parse_facts(kind: &str, d: &Fact<'_>) -> Option<What> {
         "spawned" => What::Spawned(Spawned {
             policy: oid("policy")?,
             spec_sha: text("spec_sha")?,
+            baseline: oid("baseline"),
         }),
         "started" => What::Started(Started {
             run: run(),

@@ -2,6 +2,7 @@
 //! else. No file is opened here. Values go to and come from `domain`, which knows the rules, so that a
 //! change of one cannot silently change the other.
 
+pub mod baseline;
 pub mod event_line;
 pub mod journal;
 pub mod message;

@@ -14,6 +14,7 @@ fn spawned() -> What {
     What::Spawned(Spawned {
         policy: oid(7),
         spec_sha: "00".into(),
+        baseline: None,
     })
 }
 

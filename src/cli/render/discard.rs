@@ -3,7 +3,7 @@
 use crate::cli::style::{BOLD, HINT, paint};
 use crate::cli::ui::Answer;
 use crate::domain::path::Quoted;
-use crate::ops::discard::DiscardReport;
+use crate::ops::discard::{DiscardReport, NotKept};
 use crate::ops::rescue::RescueReport;
 use crate::wire::path_text::PathText;
 use serde_json::{Value, json};
@@ -31,11 +31,8 @@ impl Answer for DiscardReport {
                 text.push_str(&format!("  kept {what} as {}\n", &oid[..7]));
             }
         }
-        if !self.ignored.is_empty() {
-            text.push_str(&format!(
-                "  not kept, because ignored: {} (--with-ignored keeps them)\n",
-                first_of(&self.ignored)
-            ));
+        for line in not_kept(&self.not_kept, "") {
+            text.push_str(&format!("  {line}"));
         }
         if !self.dry_run {
             text.push_str(&format!(
@@ -56,8 +53,21 @@ impl Answer for DiscardReport {
     }
 }
 
+/// What is not kept `of` an agent and why, a line for each reason.
+pub(super) fn not_kept(not_kept: &NotKept, of: &str) -> impl Iterator<Item = String> {
+    let reasons = [
+        ("because ignored", &not_kept.ignored),
+        ("because [setup] made it", &not_kept.setup),
+    ];
+    let reasons = reasons.into_iter().filter(|(_, paths)| !paths.is_empty());
+    reasons.map(move |(why, paths)| {
+        let paths = first_of(paths);
+        format!("not kept{of}, {why}: {paths} (--with-ignored keeps them)\n")
+    })
+}
+
 /// The first few of many paths, and how many more there are.
-pub(super) fn first_of(paths: &[PathText]) -> String {
+fn first_of(paths: &[PathText]) -> String {
     const NAMED: usize = 5;
     let name = |path: &PathText| Quoted(&path.to_bytes()).to_string();
     let named: Vec<_> = paths.iter().take(NAMED).map(name).collect();

@@ -1,6 +1,6 @@
 //! How a sweep looks.
 
-use super::discard::first_of;
+use super::discard::not_kept;
 use super::table::{Cell, Table};
 use crate::cli::style::{BOLD, HINT, paint};
 use crate::cli::terminal::width;
@@ -26,11 +26,10 @@ impl Answer for GcReport {
             }
             text.push_str(&table.render());
         }
-        for agent in self.agents.iter().filter(|agent| !agent.ignored.is_empty()) {
-            text.push_str(&format!(
-                "not kept of {}, because ignored: {} (--with-ignored keeps them)\n",
-                agent.short_id,
-                first_of(&agent.ignored)
+        for agent in &self.agents {
+            text.extend(not_kept(
+                &agent.not_kept,
+                &format!(" of {}", agent.short_id),
             ));
         }
         let salvage = self.salvage.as_deref().unwrap_or_default();

@@ -94,6 +94,11 @@ impl VerifyReport {
             Some(1) => facts.push_str(", 1 ignored path"),
             Some(count) => facts.push_str(&format!(", {count} ignored paths")),
         }
+        match self.setup_paths {
+            None | Some(0) => {}
+            Some(1) => facts.push_str(", 1 path as setup left it"),
+            Some(count) => facts.push_str(&format!(", {count} paths as setup left them")),
+        }
         facts
     }
 }

@@ -42,6 +42,7 @@ fn what(word: &str) -> What {
         "spawned" => What::Spawned(Spawned {
             policy: OTHER,
             spec_sha: "00".into(),
+            baseline: None,
         }),
         "started" => What::Started(Started {
             command: text(),

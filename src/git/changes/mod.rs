@@ -38,11 +38,8 @@ pub use status::worktree_changes;
 pub(in crate::git) use walk::{Suspects, Walk};
 
 use super::tree;
+pub(in crate::git) use crate::domain::baseline::Content;
 use crate::domain::change::ChangeKind;
-use crate::domain::oid::Oid;
-
-/// What a path holds on one side of a comparison.
-pub(in crate::git) type Content = (u32, Oid);
 
 /// How one file became another; `None` when it did not.
 fn kind_of(old: Option<Content>, new: Option<Content>) -> Option<ChangeKind> {

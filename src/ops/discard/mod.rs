@@ -41,7 +41,7 @@ mod salvage;
 pub(in crate::ops) use gate::Around;
 pub use remove::execute;
 pub(in crate::ops) use remove::execute_among;
-pub use report::DiscardReport;
+pub use report::{DiscardReport, NotKept};
 
 use crate::domain::agent::{Agent, Move, State};
 use crate::domain::oid::Oid;
@@ -53,7 +53,6 @@ use crate::ops::{Ctx, lookup};
 use crate::proc::background;
 use crate::store::ledger::Ledger;
 use crate::store::{layout, trash};
-use crate::wire::path_text::PathText;
 use gate::Site;
 
 /// The steps, in order, under the names given to [`crate::ops::ctx::Seams::reached`].
@@ -92,13 +91,12 @@ impl DiscardPlan {
         self.site.branch.is_none() && self.site.place.is_none()
     }
 
-    /// What would not be kept because it is ignored.
+    /// The files that would not be kept.
     ///
     /// # Errors
     /// Those of reading the worktree.
-    pub fn ignored(&self, ctx: &Ctx) -> Result<Vec<PathText>> {
-        let found = salvage::ignored(ctx, &self.agent, &self.site, self.options)?;
-        Ok(report::texts(&found))
+    pub fn not_kept(&self, ctx: &Ctx) -> Result<NotKept> {
+        salvage::not_kept(ctx, &self.agent, &self.site, self.options)
     }
 }
 

@@ -33,17 +33,36 @@ pub struct DiscardReport {
     /// The commit that holds the bundle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bundle_oid: Option<String>,
-    /// Ignored files and directories that are not kept, as `git status --ignored` names them.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub ignored: Vec<PathText>,
+    /// The files that are not kept.
+    #[serde(flatten)]
+    pub not_kept: NotKept,
     /// Names in the trash that are still to be deleted.
     #[serde(skip)]
     pub trash: Vec<String>,
 }
 
-pub(super) fn texts(paths: &[Vec<u8>]) -> Vec<PathText> {
-    let paths = paths.iter().map(Vec::as_slice);
-    paths.map(PathText::from).collect()
+/// The files of a worktree that go with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct NotKept {
+    /// Ignored files and directories, as `git status --ignored` names them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ignored: Vec<PathText>,
+    /// Files that are as `[setup]` left them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub setup: Vec<PathText>,
+}
+
+impl NotKept {
+    pub(super) fn new(ignored: &[Vec<u8>], setup: &[Vec<u8>]) -> NotKept {
+        let texts = |paths: &[Vec<u8>]| {
+            let paths = paths.iter().map(Vec::as_slice);
+            paths.map(PathText::from).collect()
+        };
+        NotKept {
+            ignored: texts(ignored),
+            setup: texts(setup),
+        }
+    }
 }
 
 impl DiscardReport {
@@ -54,7 +73,7 @@ impl DiscardReport {
     pub fn planned(ctx: &Ctx, plan: &DiscardPlan) -> Result<DiscardReport> {
         let mut report = DiscardReport::new(ctx, &plan.agent, &plan.site)?;
         report.dry_run = true;
-        report.ignored = plan.ignored(ctx)?;
+        report.not_kept = plan.not_kept(ctx)?;
         Ok(report)
     }
 
@@ -68,7 +87,7 @@ impl DiscardReport {
             tip_oid: site.branch.as_ref().map(|(_, tip)| tip.to_hex()),
             salvage_oid: None,
             bundle_oid: None,
-            ignored: Vec::new(),
+            not_kept: NotKept::default(),
             trash: Vec::new(),
         })
     }
@@ -76,7 +95,7 @@ impl DiscardReport {
     pub(super) fn found(&mut self, salvage: &Salvage) {
         self.salvage_oid = salvage.work.map(|oid| oid.to_hex());
         self.bundle_oid = salvage.bundle.map(|oid| oid.to_hex());
-        self.ignored = texts(&salvage.ignored);
+        self.not_kept = salvage.not_kept.clone();
     }
 
     pub(super) fn settled(&mut self, ctx: &Ctx, agent: Option<Agent>) -> Result<()> {

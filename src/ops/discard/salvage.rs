@@ -3,6 +3,7 @@
 use super::gate::{Place, Site};
 use super::protection::refused;
 use super::reading::{Reading, bundle_dir, real_directory};
+use super::report::NotKept;
 use super::{DiscardOptions, tip_of};
 use crate::domain::agent::Agent;
 use crate::domain::event::What;
@@ -10,8 +11,8 @@ use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::objects::Commit;
 use crate::git::salvage::{beside, unkeepable, write_bundle, write_work};
-use crate::git::uncommitted;
-use crate::ops::{Ctx, lookup};
+use crate::git::uncommitted::{self, Trees};
+use crate::ops::{Ctx, baseline, lookup};
 use crate::store::ledger::Ledger;
 use crate::store::{keep, layout};
 
@@ -24,24 +25,32 @@ pub(super) struct Salvage {
     pub bundle: Option<Oid>,
     /// Commits that only reflogs and the like still name.
     pub leftovers: Vec<Oid>,
-    /// What is not in it because it is ignored, as git names it.
-    pub ignored: Vec<Vec<u8>>,
+    /// The files that are not in it.
+    pub not_kept: NotKept,
 }
 
-/// What of a site would not be kept because it is ignored; writes nothing that stays.
-pub(super) fn ignored(
+/// The files of a site that would not be kept; writes nothing that stays.
+pub(super) fn not_kept(
     ctx: &Ctx,
     agent: &Agent,
     site: &Site,
     options: DiscardOptions,
-) -> Result<Vec<Vec<u8>>> {
+) -> Result<NotKept> {
     let Some(place) = site.place.as_ref().filter(|place| place.files.is_some()) else {
-        return Ok(Vec::new());
+        return Ok(NotKept::default());
     };
     let reading = Reading::begin(ctx, agent, place, options)?;
     let source = reading.source(place, tip_of(agent, site));
-    uncommitted::copy_index(&source)?;
-    Ok(beside(&source, reading.bundle(&source))?.ignored)
+    let mut setup = Vec::new();
+    if agent.baseline.is_some() {
+        let tip = ctx.repo.read_commit(source.tip)?;
+        let mut found = uncommitted::write_trees(&source)?;
+        setup = leave_out_setup(ctx, agent, options, &tip, &mut found);
+    } else {
+        uncommitted::copy_index(&source)?;
+    }
+    let ignored = beside(&source, reading.bundle(&source))?.ignored;
+    Ok(NotKept::new(&ignored, &setup))
 }
 
 impl Salvage {
@@ -67,7 +76,7 @@ impl Salvage {
                 .repo
                 .leftover_commits(&place.admin_dir, branch, tip.oid)?;
             let reading = Reading::begin(ctx, agent, place, options)?;
-            (salvage.work, salvage.ignored) = work(ctx, agent, place, &tip, &reading)?;
+            (salvage.work, salvage.not_kept) = work(ctx, agent, place, options, &tip, &reading)?;
         } else {
             salvage.leftovers = of_branch(ctx, site)?;
         }
@@ -123,14 +132,15 @@ fn of_branch(ctx: &Ctx, site: &Site) -> Result<Vec<Oid>> {
     ctx.repo.leftover_commits(&nothing, Some(name), *tip)
 }
 
-/// The commit of what nobody committed, and what is not in it because it is ignored.
+/// The commit of what nobody committed, and the files that are not in it.
 fn work(
     ctx: &Ctx,
     agent: &Agent,
     place: &Place,
+    options: DiscardOptions,
     tip: &Commit,
     reading: &Reading,
-) -> Result<(Option<Oid>, Vec<Vec<u8>>)> {
+) -> Result<(Option<Oid>, NotKept)> {
     let source = reading.source(place, tip.oid);
     let mut found = uncommitted::write_trees(&source)?;
     if !found.unmerged.is_empty() {
@@ -143,17 +153,44 @@ fn work(
         // Somebody removed the files. What is staged is in the index, and nowhere else.
         let staged = found.staged.unwrap_or(tip.tree);
         if let Some(known) = salvaged_as(ctx, agent, staged)? {
-            return Ok((Some(known), Vec::new()));
+            return Ok((Some(known), NotKept::default()));
         }
         found.tree = staged;
-        return Ok((write_work(&ctx.repo, tip, &found, &whose)?, Vec::new()));
+        let work = write_work(&ctx.repo, tip, &found, &whose)?;
+        return Ok((work, NotKept::default()));
     }
     let beside = beside(&source, reading.bundle(&source))?;
     if !beside.missed.is_empty() {
         return Err(unkeepable(&beside.missed));
     }
+    let setup = leave_out_setup(ctx, agent, options, tip, &mut found);
     let work = write_work(&ctx.repo, tip, &found, &whose)?;
-    Ok((work, beside.ignored))
+    Ok((work, NotKept::new(&beside.ignored, &setup)))
+}
+
+/// Takes what is as setup left it out of the work, unless everything is wanted; gives the paths. Where that cannot be
+/// told, all of it is kept.
+fn leave_out_setup(
+    ctx: &Ctx,
+    agent: &Agent,
+    options: DiscardOptions,
+    tip: &Commit,
+    found: &mut Trees,
+) -> Vec<Vec<u8>> {
+    if options.with_ignored || agent.baseline.is_none() {
+        return Vec::new();
+    }
+    let staged = found.staged.unwrap_or(tip.tree);
+    let staged = ctx.repo.tree_changes(&[tip.tree], staged);
+    let rest = staged
+        .and_then(|staged| baseline::without(&ctx.repo, agent, tip.tree, found.tree, &staged));
+    match rest {
+        Ok(Some(rest)) => {
+            found.tree = rest.tree;
+            rest.left_out
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// The salvage in the agent's row that holds this tree, as its worktree or as its index.

@@ -70,15 +70,20 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
 
 /// A commit that holds what bound the agent, as far as it is still there.
 fn policy_commit(ctx: &Ctx, agent: &Agent) -> Result<Option<Oid>> {
-    let Some(blob) = agent.policy.filter(|blob| ctx.repo.has_object(*blob)) else {
+    let named = [
+        ("policy.json", agent.policy),
+        ("baseline.json", agent.baseline),
+    ];
+    let here = |(name, oid): (&str, Option<Oid>)| {
+        let oid = oid.filter(|oid| ctx.repo.has_object(*oid))?;
+        let (mode, name) = (FILE, name.into());
+        Some(Entry { mode, name, oid })
+    };
+    let entries: Vec<_> = named.into_iter().filter_map(here).collect();
+    if entries.is_empty() {
         return Ok(None);
-    };
-    let entry = Entry {
-        mode: FILE,
-        name: "policy.json".into(),
-        oid: blob,
-    };
-    let tree = ctx.repo.write_tree(vec![entry])?;
+    }
+    let tree = ctx.repo.write_tree(entries)?;
     let who = chain::identity(&ctx.repo, ctx.now());
     chain::commit(&ctx.repo, tree, &[], &who, "agent: policy").map(Some)
 }

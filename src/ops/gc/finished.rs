@@ -4,6 +4,7 @@ use super::GcOptions;
 use crate::domain::agent::{Agent, State};
 use crate::error::Result;
 use crate::git::changes::{Glance, glance};
+use crate::ops::verify::{WorktreePlace, without_baseline};
 use crate::ops::{Ctx, lookup};
 use crate::store::{layout, policy};
 
@@ -45,10 +46,15 @@ fn is_clean(ctx: &Ctx, agent: &Agent) -> Result<bool> {
     };
     let policy = policy::if_here(&ctx.repo, agent)?;
     let bundle_dir = policy.and_then(|policy| policy.bundle_dir);
+    let place = WorktreePlace {
+        admin_dir: ctx.repo.admin_dir(&layout::worktree_name(agent.id)),
+        path: top,
+    };
     let changes = glance(&Glance {
-        top: &top,
-        admin_dir: &ctx.repo.admin_dir(&layout::worktree_name(agent.id)),
+        top: &place.path,
+        admin_dir: &place.admin_dir,
         rules: &ctx.ignore_rules()?.without(bundle_dir.as_deref()),
     })?;
+    let changes = without_baseline(ctx, agent, &place, bundle_dir.as_deref(), changes)?;
     Ok(changes.is_empty())
 }

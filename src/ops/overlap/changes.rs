@@ -5,6 +5,7 @@ use crate::domain::change::{Change, ChangeKind};
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::changes::{Glance, glance};
+use crate::ops::verify::without_baseline;
 use crate::ops::{Ctx, parallel};
 use std::collections::BTreeSet;
 
@@ -47,6 +48,10 @@ pub(super) fn gather(ctx: &Ctx, scene: &mut Scene) -> Result<()> {
             scene.problems.push((index, problem));
             continue;
         }
+        let uncommitted = uncommitted.and_then(|changes| match &live.place {
+            Some(place) => without_baseline(ctx, &live.agent, place, live.bundle_dir(), changes),
+            None => Ok(changes),
+        });
         match uncommitted {
             Ok(uncommitted) => {
                 let committed = live.committed(&ctx.repo)?;

@@ -140,11 +140,18 @@ fn build(ctx: &Ctx, plan: &SpawnPlan) -> Result<Built> {
     built.files = files::write(ctx, plan, &texts)?;
     ctx.reached("files");
 
-    if let Some(worktree) = &plan.worktree {
+    let mut baseline = None;
+    if let (Some(worktree), Some(branch)) = (&plan.worktree, &built.branch) {
         built.warnings.extend(setup::set_up(ctx, plan, worktree)?);
-        if plan.hooks
-            && let Some(said) = repo.run_post_checkout(worktree, spawn_commit)?
-        {
+        let hook = if plan.hooks {
+            repo.run_post_checkout(worktree, spawn_commit)?
+        } else {
+            None
+        };
+        if setup::has_work(plan) || hook.is_some() {
+            baseline = setup::record(ctx, plan, worktree, branch)?;
+        }
+        if let Some(said) = hook.and_then(|hook| hook.complaint) {
             built
                 .warnings
                 .push(format!("the post-checkout hook failed: {said}"));
@@ -160,6 +167,7 @@ fn build(ctx: &Ctx, plan: &SpawnPlan) -> Result<Built> {
     let spawned = What::Spawned(Spawned {
         policy: policy.blob,
         spec_sha: texts.spec_sha,
+        baseline,
     });
     ledger.append(spawn_commit, &plan.actor, spawned, ctx.now())?;
     ctx.reached("spawned");

@@ -2,12 +2,17 @@
 //! declared ready.
 
 use super::contract::SpawnPlan;
+use crate::domain::baseline::Baseline;
+use crate::domain::oid::Oid;
 use crate::domain::path::RepoPath;
 use crate::domain::scope::Scope;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::command;
+use crate::git::landing::linked_at;
 use crate::ops::Ctx;
+use crate::ops::verify::{WorktreePlace, whole_tree};
 use crate::proc::{self, End, Job};
+use crate::store::{baseline, layout};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -38,6 +43,41 @@ pub(super) fn set_up(ctx: &Ctx, plan: &SpawnPlan, worktree: &Path) -> Result<Vec
         run(ctx, text, worktree)?;
     }
     Ok(warnings)
+}
+
+/// Whether the plan has anything to set up.
+pub(super) fn has_work(plan: &SpawnPlan) -> bool {
+    !plan.task.setup_copy.is_empty() || !plan.task.setup_run.is_empty()
+}
+
+/// Records what the worktree of a new agent holds that its branch does not, so that it is no work of the agent's; gives
+/// the blob, if there is anything. What the commands staged is staged no longer: what is staged is work.
+///
+/// # Errors
+/// Those of git, the file system and the keep chain.
+pub(super) fn record(
+    ctx: &Ctx,
+    plan: &SpawnPlan,
+    worktree: &Path,
+    branch: &str,
+) -> Result<Option<Oid>> {
+    let repo = &ctx.repo;
+    let name = layout::worktree_name(plan.id);
+    let tip = repo.tip(branch)?.oid().unwrap_or(plan.spawn_commit);
+    let before = repo.read_commit(tip)?.tree;
+    let checkout = linked_at(repo, &name, worktree);
+    if checkout.staged_tree(repo).ok() != Some(before) {
+        checkout.stage(before)?;
+    }
+    let place = WorktreePlace {
+        path: worktree.to_owned(),
+        admin_dir: checkout.git_dir,
+    };
+    let Some(tree) = whole_tree(ctx, tip, &place, Some(&plan.bundle_dir))? else {
+        return Ok(None);
+    };
+    let found = Baseline::of(repo.differences(before, tree)?);
+    baseline::keep(repo, plan.id, &found, &plan.identities, ctx.now()).map(Some)
 }
 
 /// Copies the ignored files of the main worktree that match, and symlinks that stay inside; nothing that is there

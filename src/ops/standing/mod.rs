@@ -132,12 +132,18 @@ fn changes(
     top: &Path,
     fence: Option<&Fence<'_>>,
 ) -> Result<Vec<Change>> {
-    let policy = fence.map(Fence::policy);
-    glance(&Glance {
+    let ctx = common.ctx;
+    let bundle_dir = fence.and_then(|fence| fence.policy().bundle_dir.as_deref());
+    let place = verify::WorktreePlace {
+        admin_dir: ctx.repo.admin_dir(&layout::worktree_name(agent.id)),
+        path: top.to_owned(),
+    };
+    let changes = glance(&Glance {
         top,
-        admin_dir: &common.ctx.repo.admin_dir(&layout::worktree_name(agent.id)),
-        rules: &common.rules(policy.and_then(|policy| policy.bundle_dir.as_deref()))?,
-    })
+        admin_dir: &place.admin_dir,
+        rules: &common.rules(bundle_dir)?,
+    })?;
+    verify::without_baseline(ctx, agent, &place, bundle_dir, changes)
 }
 
 /// What every fact about an open agent is made of.

@@ -27,7 +27,9 @@ mod work;
 pub(in crate::ops) use bundle::{artefacts, with_bundle_commit};
 pub(in crate::ops) use commands::Place;
 pub(in crate::ops) use subject::{Place as WorktreePlace, base_of, tip_of};
-pub(in crate::ops) use uncommitted::{tree_with, uncommitted_tree, work_to_commit};
+pub(in crate::ops) use uncommitted::{
+    tree_with, uncommitted_tree, whole_tree, without_baseline, work_to_commit,
+};
 pub(in crate::ops) use work::{UNFINISHED, simulated, tree_to_judge};
 
 pub use report::{
@@ -114,6 +116,7 @@ fn judged(ctx: &Ctx, options: &VerifyOptions, subject: Subject) -> Result<Verify
     Ok(VerifyReport {
         // No part of the verdict, so not of what is cached either.
         ignored_paths: case.work.ignored,
+        setup_paths: case.work.from_setup,
         ..report
     })
 }

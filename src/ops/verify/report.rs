@@ -44,6 +44,10 @@ pub struct VerifyReport {
     /// land nor are they judged. Absent where no worktree was looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ignored_paths: Option<usize>,
+    /// How many paths that git would add are as `[setup]` left them: they neither land nor are they judged. Absent
+    /// where setup left none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup_paths: Option<usize>,
     /// How it would land; absent for an agent without a branch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub merge: Option<MergeReport>,
@@ -158,6 +162,7 @@ impl VerifyReport {
             policy: case.policy.to_hex(),
             uncommitted: ctx.repo.tree_changes(&[work.tip_tree], work.tree)?.len(),
             ignored_paths: None,
+            setup_paths: None,
             merge: landing.map(merge),
             commands: commands(&evidence.commands),
             findings: findings.iter().map(finding).collect(),

@@ -1,15 +1,17 @@
 //! What nobody has committed, as the tree that committing it would make.
 
 use super::subject::{Place, tip_of};
+use crate::domain::agent::Agent;
 use crate::domain::change::{Change, ChangeKind};
 use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
 use crate::git::changes::Staging;
 use crate::git::uncommitted::{self, Uncommitted};
-use crate::ops::Ctx;
 use crate::ops::check::Fence;
-use crate::store::{fsx, layout};
+use crate::ops::{Ctx, baseline};
+use crate::store::{self, fsx, layout};
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -22,27 +24,64 @@ impl Drop for Temporary {
     }
 }
 
-/// What committing everything in an agent's worktree on top of `tip` would make, as `verify` judges it.
-fn uncommitted(
-    ctx: &Ctx,
-    tip: Oid,
-    place: &Place,
-    bundle_dir: Option<&str>,
-) -> Result<Uncommitted> {
-    place.undisturbed(|| Ok(snapshot(ctx, tip, place, bundle_dir, false)?.1))
+/// What is in a worktree and in no commit.
+pub(super) struct Snapshot {
+    /// What is staged, whatever the files say.
+    pub staged: Vec<Change>,
+    /// What committing the rest as well would make, without what was there before the agent.
+    pub found: Uncommitted,
+    /// The paths that are as setup left them; `None` where setup left none.
+    pub from_setup: Option<Vec<Vec<u8>>>,
 }
 
-/// The tree of that; `None` when there is nothing to commit.
+/// The tree that committing everything in an agent's worktree on top of `tip` would make, as `verify` judges it; `None`
+/// when there is nothing to commit.
 ///
 /// # Errors
-/// As [`uncommitted`].
+/// `lost-race` when the worktree goes away; those of git and the file system.
 pub(in crate::ops) fn uncommitted_tree(
     ctx: &Ctx,
+    agent: &Agent,
     tip: Oid,
     place: &Place,
     bundle_dir: Option<&str>,
 ) -> Result<Option<Oid>> {
-    Ok(uncommitted(ctx, tip, place, bundle_dir)?.tree)
+    Ok(uncommitted(ctx, agent, tip, place, bundle_dir)?.tree)
+}
+
+fn uncommitted(
+    ctx: &Ctx,
+    agent: &Agent,
+    tip: Oid,
+    place: &Place,
+    bundle_dir: Option<&str>,
+) -> Result<Uncommitted> {
+    place.undisturbed(|| Ok(snapshot(ctx, agent, tip, place, bundle_dir, false)?.found))
+}
+
+/// Takes what was there before the agent out of the changes that a quick look at its worktree found.
+///
+/// # Errors
+/// As [`uncommitted_tree`].
+pub(in crate::ops) fn without_baseline(
+    ctx: &Ctx,
+    agent: &Agent,
+    place: &Place,
+    bundle_dir: Option<&str>,
+    mut changes: Vec<Change>,
+) -> Result<Vec<Change>> {
+    let Some(known) = store::baseline::of_agent(&ctx.repo, agent)? else {
+        return Ok(changes);
+    };
+    if changes.iter().any(|change| known.is_at(&change.path)) {
+        let tip = tip_of(ctx, agent)?;
+        let before = ctx.repo.read_commit(tip)?.tree;
+        let tree = uncommitted_tree(ctx, agent, tip, place, bundle_dir)?;
+        let work = ctx.repo.tree_changes(&[before], tree.unwrap_or(before))?;
+        let work: HashSet<&[u8]> = work.iter().map(|change| change.path.as_slice()).collect();
+        changes.retain(|change| !known.is_at(&change.path) || work.contains(&*change.path));
+    }
+    Ok(changes)
 }
 
 /// What `commit` would find changed in an agent's worktree that has nothing staged, and the tree that holds it.
@@ -60,7 +99,7 @@ pub(in crate::ops) fn work_to_commit(
     };
     let tip = tip_of(ctx, agent)?;
     let before = ctx.repo.read_commit(tip)?.tree;
-    let found = uncommitted(ctx, tip, &place, bundle)?;
+    let found = uncommitted(ctx, agent, tip, &place, bundle)?;
     let tree = found.tree.unwrap_or(before);
     let mut changes = ctx.repo.tree_changes(&[before], tree)?;
     let nested = [found.nested, found.unreadable].concat().into_iter();
@@ -97,12 +136,51 @@ pub(in crate::ops) fn tree_with(
     uncommitted::tree_with(&source, paths)
 }
 
-/// What is staged, and what committing everything on top of `tip` would make; with `names_ignored`, what would be
-/// left out of that because it is ignored.
+/// Looks at an agent's worktree. With `names_ignored` the answer names what git ignores there.
 ///
 /// # Errors
 /// Those of git and the file system.
 pub(super) fn snapshot(
+    ctx: &Ctx,
+    agent: &Agent,
+    tip: Oid,
+    place: &Place,
+    bundle_dir: Option<&str>,
+    names_ignored: bool,
+) -> Result<Snapshot> {
+    let (staged, mut found) = look(ctx, tip, place, bundle_dir, names_ignored)?;
+    let mut from_setup = None;
+    if agent.baseline.is_some() {
+        let before = ctx.repo.read_commit(tip)?.tree;
+        let tree = found.tree.unwrap_or(before);
+        if let Some(rest) = baseline::without(&ctx.repo, agent, before, tree, &staged)? {
+            let is_work = |tree: &Oid| *tree != before || !staged.is_empty();
+            found.tree = Some(rest.tree).filter(is_work);
+            from_setup = Some(rest.left_out);
+        }
+    }
+    Ok(Snapshot {
+        staged,
+        found,
+        from_setup,
+    })
+}
+
+/// The tree that committing everything in a worktree on top of `tip` would make, whoever brought it there; `None` when
+/// there is nothing to commit.
+///
+/// # Errors
+/// Those of git and the file system.
+pub(in crate::ops) fn whole_tree(
+    ctx: &Ctx,
+    tip: Oid,
+    place: &Place,
+    bundle_dir: Option<&str>,
+) -> Result<Option<Oid>> {
+    Ok(look(ctx, tip, place, bundle_dir, false)?.1.tree)
+}
+
+fn look(
     ctx: &Ctx,
     tip: Oid,
     place: &Place,

@@ -1,7 +1,7 @@
 //! The agent's work as trees: what its tip holds, and what committing the rest would make of it.
 
 use super::subject::{Place, Subject, tip_of};
-use super::uncommitted::{snapshot, uncommitted_tree};
+use super::uncommitted::{Snapshot, snapshot, uncommitted_tree};
 use crate::domain::agent::Agent;
 use crate::domain::change::Change;
 use crate::domain::evidence::WorktreeFacts;
@@ -37,6 +37,8 @@ pub(super) struct Work {
     pub tree: Oid,
     /// How many paths of the worktree are left out of that because they are ignored.
     pub ignored: Option<usize>,
+    /// How many are left out because they are as setup left them; `None` where setup left none.
+    pub from_setup: Option<usize>,
     /// The state of the worktree.
     pub worktree: Option<WorktreeFacts>,
 }
@@ -50,18 +52,24 @@ impl Work {
                 staged: Vec::new(),
                 tree: tip_tree,
                 ignored: None,
+                from_setup: None,
                 worktree: None,
             });
         };
         let bundle = policy.bundle_dir.as_deref();
         place.undisturbed(|| {
-            let (staged, uncommitted) = snapshot(ctx, subject.tip, place, bundle, true)?;
+            let Snapshot {
+                staged,
+                found,
+                from_setup,
+            } = snapshot(ctx, &subject.agent, subject.tip, place, bundle, true)?;
             Ok(Work {
                 tip_tree,
                 staged,
-                tree: uncommitted.tree.unwrap_or(tip_tree),
-                ignored: Some(uncommitted.ignored.len()),
-                worktree: Some(facts(ctx, subject, place, uncommitted)?),
+                tree: found.tree.unwrap_or(tip_tree),
+                ignored: Some(found.ignored.len()),
+                from_setup: from_setup.map(|paths| paths.len()),
+                worktree: Some(facts(ctx, subject, place, found)?),
             })
         })
     }
@@ -87,7 +95,7 @@ pub(in crate::ops) fn tree_to_judge(
         admin_dir: ctx.repo.admin_dir(&layout::worktree_name(agent.id)),
         path: worktree.to_owned(),
     };
-    match uncommitted_tree(ctx, tip, &place, policy.bundle_dir.as_deref())? {
+    match uncommitted_tree(ctx, agent, tip, &place, policy.bundle_dir.as_deref())? {
         Some(tree) => Ok(tree),
         None => Ok(ctx.repo.read_commit(tip)?.tree),
     }
