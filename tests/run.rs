@@ -65,7 +65,13 @@ fn run_json(repo: &TestRepo, target: &str, options: &[&str], script: &str) -> Va
     assert!(output.stderr.is_empty(), "{}", describe(&output));
     let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
     let code = output.status.code().expect("a status");
-    assert_eq!(report["exit_code"], code, "{report}");
+    let is_rejected = report["status"] == "rejected";
+    let expected = if is_rejected {
+        1.into()
+    } else {
+        report["exit_code"].clone()
+    };
+    assert_eq!(expected, code, "{report}");
     report
 }
 
@@ -119,13 +125,14 @@ fn a_task_becomes_an_agent_that_works_and_is_judged() {
 }
 
 #[test]
-fn rejected_work_is_told_of_and_the_status_stays_the_commands_own() {
+fn rejected_work_is_told_of_and_is_no_success() {
     let (repo, id) = spawned(TASK);
     let report = run_json(&repo, &id, &[], "echo x > out-of-scope");
     assert_eq!(
         [&report["status"], &report["verdict"]],
-        ["success", "reject"]
+        ["rejected", "reject"]
     );
+    assert_eq!(report["exit_code"], 0, "the command's own");
     assert_eq!(repo.agent_json(&["show", &id])["state"], "failed");
 }
 
@@ -136,7 +143,7 @@ fn a_command_that_fails_leaves_everything_as_it_is() {
     assert_eq!(report["status"], "failed");
     assert!(report.get("verdict").is_none(), "{report}");
     let agent = repo.agent_json(&["show", &id]);
-    assert_eq!(agent["state"], "running");
+    assert_eq!(agent["state"], "failed");
     let path = repo.agent_json(&["path", &id]);
     let worktree = Path::new(path["worktree_abspath"].as_str().expect("a path"));
     assert_eq!(read(worktree.join("src/half.rs")), "half\n");

@@ -12,14 +12,8 @@ pub(super) struct RejectArgs {
     #[command(flatten)]
     agent: AgentArg,
     /// Why it is turned down
-    #[arg(
-        long,
-        short = 'm',
-        value_name = "TEXT",
-        value_parser = some_words,
-        default_value = "rejected at merge ceremony"
-    )]
-    reason: String,
+    #[arg(long, short = 'm', value_name = "TEXT", value_parser = some_words)]
+    reason: Option<String>,
 }
 
 /// Put the decision about finished work off
@@ -28,22 +22,18 @@ pub(super) struct DeferArgs {
     #[command(flatten)]
     agent: AgentArg,
     /// Why it is put off
-    #[arg(
-        long,
-        short = 'm',
-        value_name = "TEXT",
-        value_parser = some_words,
-        default_value = "deferred at merge ceremony"
-    )]
-    reason: String,
+    #[arg(long, short = 'm', value_name = "TEXT", value_parser = some_words)]
+    reason: Option<String>,
 }
 
 pub(super) fn run_reject(ctx: &Ctx, ui: &mut Ui, args: &RejectArgs) -> Result<Exit> {
-    ui.answer(&decide::reject(ctx, &args.agent.agent, &args.reason)?)?;
+    let reason = args.reason.as_deref().unwrap_or_default();
+    ui.answer(&decide::reject(ctx, &args.agent.agent, reason)?)?;
     Ok(Exit::Yes)
 }
 
 pub(super) fn run_defer(ctx: &Ctx, ui: &mut Ui, args: &DeferArgs) -> Result<Exit> {
-    ui.answer(&decide::defer(ctx, &args.agent.agent, &args.reason)?)?;
+    let reason = args.reason.as_deref().unwrap_or_default();
+    ui.answer(&decide::defer(ctx, &args.agent.agent, reason)?)?;
     Ok(Exit::Yes)
 }

@@ -1,6 +1,6 @@
 //! `git agent diff`
 
-use super::show::AgentArg;
+use super::show::OwnAgentArg;
 use super::ui::{Format, Ui};
 use crate::error::{Exit, Result};
 use crate::ops::Ctx;
@@ -10,7 +10,7 @@ use crate::ops::diff::{self, Detail};
 #[derive(Debug, clap::Args)]
 pub(super) struct DiffArgs {
     #[command(flatten)]
-    agent: AgentArg,
+    agent: OwnAgentArg,
     /// Show how many lines of which files instead of the lines
     #[arg(long, conflicts_with = "name_only")]
     stat: bool,
@@ -23,7 +23,7 @@ pub(super) struct DiffArgs {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &DiffArgs) -> Result<Exit> {
-    let report = diff::diff(ctx, &args.agent.agent)?;
+    let report = diff::diff(ctx, &args.agent.or_current(ctx)?)?;
     if ui.format() != Format::Text {
         ui.answer(&report)?;
         return Ok(Exit::Yes);

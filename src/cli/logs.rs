@@ -1,6 +1,6 @@
 //! `git agent logs`
 
-use super::show::AgentArg;
+use super::show::OwnAgentArg;
 use super::ui::{Format, Ui};
 use crate::error::{Error, Exit, Result};
 use crate::ops::Ctx;
@@ -11,7 +11,7 @@ use std::io::ErrorKind;
 #[derive(Debug, clap::Args)]
 pub(super) struct LogsArgs {
     #[command(flatten)]
-    agent: AgentArg,
+    agent: OwnAgentArg,
     /// Go on until the run is over
     #[arg(long, short)]
     follow: bool,
@@ -25,7 +25,7 @@ pub(super) struct LogsArgs {
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: LogsArgs) -> Result<Exit> {
     let options = LogOptions {
-        agent: args.agent.agent,
+        agent: args.agent.or_current(ctx)?,
         run: args.run,
         stderr: args.stderr,
         follow: args.follow,

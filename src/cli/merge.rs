@@ -7,6 +7,9 @@ use crate::ops::merge::{self, MergeOptions, Method, Order};
 
 /// Land an agent's work, exactly as it was judged
 ///
+/// With --all the status is 1 when an agent that is done was refused, and when nothing landed while an agent is running or
+/// failed.
+///
 /// No hook of the repository runs (pre-commit, commit-msg, pre-merge-commit, post-merge and the like): a hook could
 /// change what was judged. `git agent commit` runs pre-commit and commit-msg as git does, the task's [checks]
 /// commands run on the merged tree, and pre-push and server-side hooks see the branch as ever.
@@ -55,6 +58,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: MergeArgs) -> Result<Exit> {
     let options = MergeOptions {
         method: method(&args),
         into: args.into,
+        dry_run: args.dry_run,
         message: (!args.message.is_empty()).then(|| args.message.join("\n\n")),
         order: match args.order {
             OrderArg::Spawned => Order::Spawned,
@@ -62,7 +66,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: MergeArgs) -> Result<Exit> {
         },
     };
     let Some(agent) = args.agent else {
-        return run_all(ctx, ui, &options, args.dry_run);
+        return run_all(ctx, ui, &options);
     };
     let report = match args.dry_run {
         true => merge::plan(ctx, &agent, &options)?.report(),
@@ -72,13 +76,14 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: MergeArgs) -> Result<Exit> {
     Ok(Exit::Yes)
 }
 
-fn run_all(ctx: &Ctx, ui: &mut Ui, options: &MergeOptions, dry_run: bool) -> Result<Exit> {
-    let report = merge::all(ctx, options, dry_run)?;
+fn run_all(ctx: &Ctx, ui: &mut Ui, options: &MergeOptions) -> Result<Exit> {
+    let report = merge::all(ctx, options)?;
     ui.answer(&report)?;
-    Ok(match report.is_clean() {
-        true => Exit::Yes,
-        false => Exit::No,
-    })
+    if report.is_success() {
+        Ok(Exit::Yes)
+    } else {
+        Ok(Exit::No)
+    }
 }
 
 fn method(args: &MergeArgs) -> Option<Method> {

@@ -1,6 +1,6 @@
 //! `git agent done` and `git agent fail`
 
-use super::show::AgentArg;
+use super::show::OwnAgentArg;
 use super::ui::Ui;
 use super::words::some_words;
 use crate::error::{Exit, Result};
@@ -10,7 +10,7 @@ use crate::ops::{Ctx, settle};
 #[derive(Debug, clap::Args)]
 pub(super) struct DoneArgs {
     #[command(flatten)]
-    agent: AgentArg,
+    agent: OwnAgentArg,
     /// What was achieved
     #[arg(long, short = 'm', default_value = "", hide_default_value = true)]
     summary: String,
@@ -20,18 +20,20 @@ pub(super) struct DoneArgs {
 #[derive(Debug, clap::Args)]
 pub(super) struct FailArgs {
     #[command(flatten)]
-    agent: AgentArg,
+    agent: OwnAgentArg,
     /// Why it failed
     #[arg(long, short = 'm', value_parser = some_words)]
     reason: String,
 }
 
 pub(super) fn run_done(ctx: &Ctx, ui: &mut Ui, args: &DoneArgs) -> Result<Exit> {
-    ui.answer(&settle::done(ctx, &args.agent.agent, &args.summary)?)?;
+    let who = args.agent.or_current(ctx)?;
+    ui.answer(&settle::done(ctx, &who, &args.summary)?)?;
     Ok(Exit::Yes)
 }
 
 pub(super) fn run_fail(ctx: &Ctx, ui: &mut Ui, args: &FailArgs) -> Result<Exit> {
-    ui.answer(&settle::fail(ctx, &args.agent.agent, &args.reason)?)?;
+    let who = args.agent.or_current(ctx)?;
+    ui.answer(&settle::fail(ctx, &who, &args.reason)?)?;
     Ok(Exit::Yes)
 }

@@ -11,6 +11,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Judge an agent's work: bundle, scope, provenance, merge, check commands, ledger
+///
+/// The verdict is recorded and makes the agent done or failed. An agent that verifies its own work gets the answer, and
+/// nothing is recorded.
 #[derive(Debug, clap::Args)]
 #[command(arg = with_sarif())]
 pub(super) struct VerifyArgs {
@@ -46,6 +49,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: VerifyArgs) -> Result<Exit> {
         ci: args.ci,
         no_commands: args.no_commands,
         limit: args.timeout,
+        ..VerifyOptions::default()
     };
     let report = verify::verify(ctx, &options)?;
     if ui.format() == Format::Text

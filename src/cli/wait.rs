@@ -10,9 +10,11 @@ use std::time::Duration;
 /// Wait until runs are over, and end as they did
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Ends with the status of the run; of several, with that of the first that failed; with 124 when the time was up first.")]
+Ends with the status of the run, which is 1 where its work was rejected; of several, with that of the first that failed; with \
+124 when the time was up first.")]
 pub(super) struct WaitArgs {
-    /// Agents to wait for; every one that is at work when none is named
+    /// Agents to wait for; when none is named, every run that goes on, and every one in the background that has ended and that
+    /// no `wait` or `stop` has told of
     #[arg(value_name = "AGENT")]
     agents: Vec<String>,
     /// Wait for the first that is over, and no longer

@@ -7,6 +7,9 @@
 //!                     a new tip re-opens
 //! ```
 //!
+//! A declaration, a verdict or the end of a run makes an agent done or failed, so an agent whose last run has
+//! ended is not running. One that was spawned and never run by us is: a host or a person works in it.
+//!
 //! `deferred` is a mark on done and failed. The fold is total: whatever lines a row holds, it gives an
 //! agent, and an order that cannot have happened (an edited note, two clones that decided what does not go
 //! together) gives an agent that says so in [`Agent::irregular`]. What landed, landed: `merged` wins over
@@ -22,7 +25,7 @@ mod state;
 
 pub use state::{Move, State};
 
-use super::event::{Base, Event, Isolation, Spawned, Spawning, Verified, What};
+use super::event::{Base, Event, Exited, Isolation, Spawned, Spawning, Verified, What};
 use super::id::{AgentId, AgentName};
 use super::oid::Oid;
 use super::run::Run;
@@ -42,6 +45,8 @@ pub struct Agent {
     pub spawn_commit: Oid,
     /// Where it stands.
     pub state: State,
+    /// Whether that state is what somebody declared, rather than a verdict or the end of a run.
+    pub declared: bool,
     /// Whether the decision about it was put off.
     pub deferred: bool,
     /// Its alias.
@@ -79,7 +84,7 @@ pub struct Agent {
     pub landed: Option<(Oid, String)>,
     /// Its last run.
     pub run: Option<Run>,
-    /// The last summary, reason or remark that came with a change of state.
+    /// The last summary or reason that came with a change of state; absent where that gave none.
     pub summary: Option<String>,
     /// The time of its first event.
     pub started: DateTime<Utc>,
@@ -111,9 +116,9 @@ impl Agent {
         }
         agent.apply(first, time, true, None);
         // Where the agent stood when an event was first followed by another.
-        let mut forks: HashMap<&str, State> = HashMap::new();
+        let mut forks: HashMap<&str, (State, bool)> = HashMap::new();
         for (event, time) in own {
-            let before = agent.state;
+            let before = (agent.state, agent.declared);
             let fork = match event
                 .previous
                 .as_deref()
@@ -136,7 +141,7 @@ impl Agent {
     /// # Errors
     /// `agent-state`, naming the agent, its state and the move.
     pub fn may(&self, step: Move) -> Result<()> {
-        if self.state.after(step).is_some() {
+        if self.state.after(step, self.declared).is_some() {
             return Ok(());
         }
         Err(Error::new(
@@ -159,6 +164,7 @@ impl Agent {
             id,
             spawn_commit,
             state: State::Spawning,
+            declared: false,
             deferred: false,
             name: None,
             parent: None,
@@ -191,7 +197,13 @@ impl Agent {
     }
 
     /// `fork` is where the agent stood when the event before this one was first followed by another.
-    fn apply(&mut self, event: &Event, time: DateTime<Utc>, first: bool, fork: Option<State>) {
+    fn apply(
+        &mut self,
+        event: &Event,
+        time: DateTime<Utc>,
+        first: bool,
+        fork: Option<(State, bool)>,
+    ) {
         self.updated = self.updated.max(time);
         if event.at.time() > time {
             self.irregular.push(format!(
@@ -200,7 +212,10 @@ impl Agent {
                 event.at.time().format("%Y-%m-%d")
             ));
         }
-        self.ran(event, time);
+        if let Some(exited) = self.ran(event, time) {
+            self.run_ended(exited);
+            return;
+        }
         let Some(step) = self.step(&event.what) else {
             if let (What::Spawning(facts), true) = (&event.what, self.role.is_none()) {
                 self.born(facts);
@@ -210,7 +225,7 @@ impl Agent {
             }
             return;
         };
-        let mut next = self.state.after(step);
+        let mut next = self.state.after(step, self.declared);
         if next.is_none() {
             next = fork.and_then(|fork| self.state.after_fork(fork, step));
             if next == Some(self.state) {
@@ -231,17 +246,57 @@ impl Agent {
         if next.is_some() || step == Move::Ready {
             self.learn(&event.what);
         }
-        let Some(state) = next else {
-            return;
-        };
+        if let Some(state) = next {
+            self.enter(state, step);
+        }
+    }
+
+    /// Takes a legal step, once what came with it is known.
+    fn enter(&mut self, state: State, step: Move) {
+        // The reason of a failure goes with it.
+        let is_mended = matches!(step, Move::Start | Move::Reopen | Move::Accept);
+        if is_mended && self.state == State::Failed {
+            self.summary = None;
+        }
+        let is_declaration = matches!(step, Move::Done | Move::Fail);
+        self.declared = is_declaration || (self.declared && state == self.state);
         self.state = state;
         // Judging the same work again decides nothing.
         let is_judged = matches!(step, Move::Accept | Move::Reject);
         self.deferred = step == Move::Defer || (self.deferred && is_judged);
-        // A declared failure counts beside a verdict: it may know what the judge cannot.
-        if matches!(step, Move::Start | Move::Reopen | Move::Fail) {
+        // A verdict is void once the work goes on, or once something says the opposite of it: judging the same
+        // work again must then be able to move the agent.
+        let is_void = match step {
+            Move::Start | Move::Reopen | Move::Fail | Move::RunFailed => true,
+            Move::Done => self.verdict.as_ref().is_some_and(|it| !it.accepted),
+            _ => false,
+        };
+        if is_void {
             self.verdict = None;
         }
+    }
+
+    /// Takes the end of the last run. What was declared, judged or decided meanwhile stands, but for work that
+    /// counted as done and whose run failed.
+    fn run_ended(&mut self, exited: &Exited) {
+        let step = match exited.is_success() {
+            true => Move::RunSucceeded,
+            false => Move::RunFailed,
+        };
+        let Some(state) = self.state.after(step, self.declared) else {
+            return;
+        };
+        if step == Move::RunFailed {
+            self.summary = self.run.as_ref().map(|run| run.failure(exited));
+        }
+        self.enter(state, step);
+    }
+
+    /// The agent as it will be once the end of its last run is recorded; the run itself stays without an end. For
+    /// readers that find the supervisor of a run dead and must not write.
+    pub fn with_run_ended(mut self, exited: &Exited) -> Agent {
+        self.run_ended(exited);
+        self
     }
 
     /// Whether this is what was said before about what binds the agent.
@@ -278,8 +333,9 @@ impl Agent {
         })
     }
 
-    /// Runs are facts of the outside world too: they are told whatever state the agent is in.
-    fn ran(&mut self, event: &Event, time: DateTime<Utc>) {
+    /// Runs are facts of the outside world too: they are told whatever state the agent is in. Gives how the last
+    /// run ended, where this event says that.
+    fn ran<'e>(&mut self, event: &'e Event, time: DateTime<Utc>) -> Option<&'e Exited> {
         match (&event.what, &mut self.run) {
             (What::Started(started), run) => {
                 *run = Some(Run {
@@ -287,11 +343,13 @@ impl Agent {
                     began: time,
                     end: None,
                 });
+                None
             }
-            (What::Exited(exited), Some(run)) if run.end.is_none() => {
+            (What::Exited(exited), Some(run)) if run.is_ended_by(exited) => {
                 run.end = Some((exited.clone(), time));
+                Some(exited)
             }
-            _ => {}
+            _ => None,
         }
     }
 
@@ -320,7 +378,9 @@ impl Agent {
             What::Done { summary: text, .. }
             | What::Failed { reason: text, .. }
             | What::Rejected { reason: text, .. }
-            | What::Deferred { reason: text, .. } => self.summary = Some(text.clone()),
+            | What::Deferred { reason: text, .. } => {
+                self.summary = Some(text.clone()).filter(|text| !text.is_empty());
+            }
             _ => {}
         }
     }

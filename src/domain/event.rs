@@ -306,6 +306,13 @@ pub struct Exited {
     pub log_bytes: Option<u64>,
 }
 
+impl Exited {
+    /// Whether the command did what it was asked to. Rows of old do not say what ended it.
+    pub fn is_success(&self) -> bool {
+        self.code == 0 && matches!(self.ended, Some(Ending::Exit) | None)
+    }
+}
+
 /// What a verdict was about and how it came out. Any later commit on either side voids it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {

@@ -3,6 +3,7 @@
 use super::event::{Event, Exited, Started, What};
 use super::shell;
 use chrono::{DateTime, Utc};
+use std::time::Duration;
 
 /// How long a command may run when neither the caller nor the task says otherwise, in seconds.
 pub const DEFAULT_LIMIT: u64 = 300;
@@ -127,6 +128,35 @@ impl Run {
             }
         }
         found
+    }
+
+    /// Whether this is how the run ended: it has no end yet, and no other run is named.
+    pub fn is_ended_by(&self, exited: &Exited) -> bool {
+        let is_same = match (self.started.run, exited.run) {
+            (Some(own), Some(named)) => own == named,
+            _ => true,
+        };
+        self.end.is_none() && is_same
+    }
+
+    /// What became of a run that ended like this, in words for a run that did not succeed: `run 2 ended with
+    /// status 7`.
+    pub fn failure(&self, exited: &Exited) -> String {
+        let number = self.number();
+        match (exited.ended.unwrap_or(Ending::Exit), self.started.limit_ms) {
+            (Ending::Exit, _) => format!("run {number} ended with status {}", exited.code),
+            (Ending::Signal, _) => {
+                let signal = exited.code.saturating_sub(128);
+                format!("run {number} was ended by signal {signal}")
+            }
+            (Ending::Timeout, Some(limit)) => {
+                let limit = Duration::from_millis(limit).as_secs_f64();
+                format!("run {number} exceeded its time limit of {limit} s")
+            }
+            (Ending::Timeout, None) => format!("run {number} exceeded its time limit"),
+            (Ending::Stopped, _) => format!("run {number} was stopped"),
+            (Ending::Lost, _) => format!("run {number} ended when its supervisor was killed"),
+        }
     }
 
     /// Its number among the runs of its agent; rows of old have none.

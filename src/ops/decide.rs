@@ -14,7 +14,7 @@ use crate::store::ledger::Ledger;
 use crate::store::{layout, lock};
 use std::fs;
 
-/// Turns finished work down.
+/// Turns finished work down; an empty reason is none.
 ///
 /// # Errors
 /// `agent-unknown`; `agent-state` when it is neither done nor failed; `orchestrator-only`.
@@ -27,12 +27,12 @@ pub fn reject(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
     let id = agent.id.to_string();
     let whole = None;
     let what = What::Rejected { reason, whole };
-    let report = settle::record(ctx, &id, Move::TurnDown, what)?;
+    let report = settle::move_agent(ctx, &id, Move::TurnDown, what)?;
     unlock(ctx, &agent);
     Ok(report)
 }
 
-/// Puts the decision about finished work off.
+/// Puts the decision about finished work off; an empty reason is none.
 ///
 /// # Errors
 /// As [`reject`].
@@ -41,7 +41,7 @@ pub fn defer(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
     let _landings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
     let reason = reason.to_owned();
     let whole = None;
-    settle::record(ctx, who, Move::Defer, What::Deferred { reason, whole })
+    settle::move_agent(ctx, who, Move::Defer, What::Deferred { reason, whole })
 }
 
 /// Refuses to say how an agent's work ended from inside another agent.
@@ -49,10 +49,10 @@ pub fn defer(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
 /// # Errors
 /// As [`require_orchestrator`].
 pub(super) fn require_own(ctx: &Ctx, agent: &Agent) -> Result<()> {
-    match Home::find(&ctx.env, &[&ctx.env.directory]) {
-        Ok(Some(home)) if home.agent.id == agent.id => Ok(()),
-        _ => require_orchestrator(ctx),
+    if Home::is_of(&ctx.env, agent) {
+        return Ok(());
     }
+    require_orchestrator(ctx)
 }
 
 /// Refuses decisions from inside an agent: nobody lands, commits or removes its own work, or another's.

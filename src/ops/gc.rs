@@ -15,12 +15,11 @@ use crate::domain::agent::{Agent, State};
 use crate::domain::id::AgentId;
 use crate::error::{Error, Result};
 use crate::git::refs::Tip;
-use crate::ops::Ctx;
 use crate::ops::decide::require_orchestrator;
 use crate::ops::discard::{self, Around, DiscardOptions, DiscardPlan, NotKept};
 use crate::ops::expire::{self, ExpiryPlan, SalvageItem};
 use crate::ops::spawn;
-use crate::store::ledger::Ledger;
+use crate::ops::{Ctx, lookup};
 use crate::store::place::RecordedPlaces;
 use crate::store::{agent_branch, briefing, journal::Journal, layout, trash};
 use serde::Serialize;
@@ -101,7 +100,7 @@ pub struct GcItem {
 /// # Errors
 /// Those of the ledger and of git.
 pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
-    let mut agents = Ledger::new(&ctx.repo).agents()?;
+    let mut agents = lookup::agents(ctx)?;
     agents.sort_by_key(|agent| (agent.started, agent.id));
     let around = Around::read(ctx)?;
     let removal = DiscardOptions {

@@ -12,8 +12,10 @@
 use super::lookup;
 use super::real_path::real_path;
 use crate::domain::agent::Agent;
+use crate::domain::id::AgentId;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Repo;
+use crate::ops::Ctx;
 use crate::ops::ctx::Env;
 use crate::store::ledger::Ledger;
 use crate::store::{layout, policy};
@@ -53,6 +55,12 @@ impl Home {
             }
         }
         Ok(None)
+    }
+
+    /// Whether this process works for that agent. Where that cannot be told, it does not.
+    pub(super) fn is_of(env: &Env, agent: &Agent) -> bool {
+        let home = Home::find(env, &[&env.directory]);
+        home.is_ok_and(|home| home.is_some_and(|home| home.agent.id == agent.id))
     }
 
     /// The agent whose worktree a path is in; the path need not exist.
@@ -138,6 +146,22 @@ impl Home {
     pub fn state(&self) -> PathBuf {
         layout::agent_dir(self.repo.common_dir(), self.agent.id)
     }
+}
+
+/// The agent that this process works for.
+///
+/// # Errors
+/// `usage` where it works for none; those of [`Home::find`].
+pub fn require_current(ctx: &Ctx) -> Result<AgentId> {
+    let home = Home::find(&ctx.env, &[&ctx.env.directory])?;
+    let id = home.map(|home| home.agent.id);
+    id.ok_or_else(|| {
+        Error::new(
+            Code::Usage,
+            "no agent is named, and this is no agent's worktree",
+        )
+        .hint("to see the agents there are, run git agent list --all")
+    })
 }
 
 /// The `<id8>` of the admin directory that a `.git` file names, when it is called as ours are.

@@ -1,6 +1,6 @@
 //! Agents as their work stands now: where it is, what it is compared with and where it would land.
 
-use crate::domain::agent::{Agent, State};
+use crate::domain::agent::Agent;
 use crate::domain::change::Change;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
@@ -28,7 +28,7 @@ pub(super) struct Live {
 
 /// Whether an agent's work may still land, so that it can be in somebody's way.
 pub(super) fn is_live(agent: &Agent) -> bool {
-    matches!(agent.state, State::Running | State::Done | State::Failed)
+    agent.state.is_live()
 }
 
 /// As [`Live::fork`], of an agent with this tip and the branch to land on there.

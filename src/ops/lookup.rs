@@ -1,4 +1,4 @@
-//! The agent that somebody means, and where it works.
+//! Agents as they stand: all of them, or the one that is meant, and where it works.
 
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::Isolation;
@@ -6,6 +6,7 @@ use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Repo;
 use crate::ops::Ctx;
 use crate::ops::agent_report::clone_id;
+use crate::ops::run::record;
 use crate::store::layout;
 use crate::store::ledger::Ledger;
 use crate::store::place::{RecordedPlaces, is_of_this_clone};
@@ -24,8 +25,29 @@ pub(in crate::ops) fn worktree(repo: &Repo, agent: &Agent) -> Option<PathBuf> {
     }
 }
 
-/// The agent that goes by an id, a name, a branch or a path.
+/// Every agent as it stands, oldest first.
+///
+/// # Errors
+/// Those of the ledger.
+pub(in crate::ops) fn agents(ctx: &Ctx) -> Result<Vec<Agent>> {
+    let agents = Ledger::new(&ctx.repo).agents()?.into_iter();
+    let common_dir = ctx.repo.common_dir();
+    Ok(agents
+        .map(|agent| record::as_it_stands(common_dir, agent))
+        .collect())
+}
+
+/// The agent that goes by an id, a name, a branch or a path, as it stands.
+///
+/// # Errors
+/// `agent-unknown`, `agent-ambiguous`, and those of the ledger.
 pub(in crate::ops) fn agent(ctx: &Ctx, ledger: &Ledger<'_>, who: &str) -> Result<Agent> {
+    let agent = recorded(ctx, ledger, who)?;
+    Ok(record::as_it_stands(ctx.repo.common_dir(), agent))
+}
+
+/// As [`agent`], as the ledger has it.
+fn recorded(ctx: &Ctx, ledger: &Ledger<'_>, who: &str) -> Result<Agent> {
     let looks_like_path = who.contains('/') || who.starts_with('.');
     let path = ctx.absolute(Path::new(who));
     if looks_like_path && path.is_dir() {

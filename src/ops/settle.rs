@@ -5,6 +5,7 @@ use super::decide::require_own;
 use crate::domain::agent::Move;
 use crate::domain::event::What;
 use crate::error::Result;
+use crate::ops::run::record;
 use crate::ops::{Ctx, lookup};
 use crate::store::ledger::Ledger;
 use crate::store::said;
@@ -23,8 +24,8 @@ pub struct MoveReport {
 /// Declares an agent's work finished.
 ///
 /// # Errors
-/// `agent-unknown`, `agent-state` when it is not running, `orchestrator-only` from inside another agent, and
-/// those of the ledger.
+/// `agent-unknown`; `agent-state` when that was declared already, or the decision about it has been taken;
+/// `orchestrator-only` from inside another agent, and those of the ledger.
 pub fn done(ctx: &Ctx, who: &str, summary: &str) -> Result<MoveReport> {
     let summary = summary.to_owned();
     let whole = None;
@@ -44,13 +45,13 @@ pub fn fail(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
 fn declare(ctx: &Ctx, who: &str, step: Move, what: What) -> Result<MoveReport> {
     let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), who)?;
     require_own(ctx, &agent)?;
-    record(ctx, &agent.id.to_string(), step, what)
+    move_agent(ctx, &agent.id.to_string(), step, what)
 }
 
-/// Moves an agent and records what moved it.
-pub(super) fn record(ctx: &Ctx, who: &str, step: Move, what: What) -> Result<MoveReport> {
+/// Moves an agent and records what moved it, after the end of its last run where that is not recorded yet.
+pub(super) fn move_agent(ctx: &Ctx, who: &str, step: Move, what: What) -> Result<MoveReport> {
     let ledger = Ledger::new(&ctx.repo);
-    let agent = lookup::agent(ctx, &ledger, who)?;
+    let agent = record::at_rest(ctx, lookup::agent(ctx, &ledger, who)?)?;
     agent.may(step)?;
     let by = ctx.actor()?;
     let what = said::keep_whole(&ctx.repo, &agent, &by, what, ctx.now())?;

@@ -51,7 +51,7 @@ pub fn tree(ctx: &Ctx, who: Option<&str>) -> Result<TreeReport> {
     let root = who
         .map(|who| lookup::agent(ctx, &ledger, who))
         .transpose()?;
-    let mut agents = ledger.agents()?;
+    let mut agents = lookup::agents(ctx)?;
     agents.sort_by_key(|agent| (agent.started, agent.id));
     let known: BTreeSet<AgentId> = agents.iter().map(|agent| agent.id).collect();
     let mut children = Children::new();

@@ -5,8 +5,8 @@ use super::ledger::{Ledger, body_of};
 use super::place::{self, RecordedPlaces};
 use super::row::Row;
 use super::row_origin;
-use crate::domain::agent::Agent;
-use crate::domain::id::AgentId;
+use crate::domain::agent::{Agent, State};
+use crate::domain::id::{AgentId, AgentName};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::notes;
@@ -24,17 +24,17 @@ const LISTED: usize = 8;
 impl Ledger<'_> {
     /// The agent that goes by `who`: a prefix of its id or of its spawn commit (four hex digits or
     /// more, hyphens allowed), its alias, its branch (short or full), or the absolute path of its
-    /// worktree.
+    /// worktree. A name that several agents have means the live one, and where none is live the newest.
     ///
     /// # Errors
-    /// `agent-unknown`; `agent-ambiguous`, also where an id begins as another agent's alias reads;
-    /// `repo-corrupt`.
+    /// `agent-unknown`; `agent-ambiguous` for the name of several live agents, also where an id begins as
+    /// another agent's alias reads; `repo-corrupt`.
     pub fn find(&self, who: &str) -> Result<Agent> {
         let mut found = self.with_prefix(who)?;
         // To look for names takes every row. No id of four billion begins by chance as an alias of eight digits
         // reads, and spawn gives none that one begins with already.
         if found.is_empty() || who.len() < SHORT_ID {
-            let mut named = self.agents_named(who)?;
+            let mut named = meant(self.agents_named(who)?);
             named.retain(|agent| found.iter().all(|other| other.id != agent.id));
             found.extend(named);
         }
@@ -55,6 +55,16 @@ impl Ledger<'_> {
     /// `repo-corrupt`.
     pub fn is_prefix_taken(&self, digits: &str) -> Result<bool> {
         Ok(!self.with_prefix(digits)?.is_empty())
+    }
+
+    /// The live agents with this alias, oldest first.
+    ///
+    /// # Errors
+    /// `repo-corrupt`.
+    pub fn live_with_alias(&self, alias: &AgentName) -> Result<Vec<Agent>> {
+        let mut agents = self.agents_mentioning(alias.as_str())?;
+        agents.retain(|agent| agent.name.as_ref() == Some(alias) && agent.state.is_live());
+        Ok(agents)
     }
 
     /// The youngest agent that was given a branch of this full name.
@@ -127,6 +137,20 @@ impl Ledger<'_> {
             None => Ok(agents),
         }
     }
+}
+
+/// Which of the agents that go by one name, oldest first, it means: those that are live, else those that are being
+/// made, else the newest.
+fn meant(mut agents: Vec<Agent>) -> Vec<Agent> {
+    let is_being_made = |agent: &Agent| agent.state == State::Spawning;
+    if agents.iter().any(|agent| agent.state.is_live()) {
+        agents.retain(|agent| agent.state.is_live());
+    } else if agents.iter().any(is_being_made) {
+        agents.retain(is_being_made);
+    } else {
+        agents.drain(..agents.len().saturating_sub(1));
+    }
+    agents
 }
 
 fn nibble(digit: char) -> Option<u8> {

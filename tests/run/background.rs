@@ -117,7 +117,7 @@ fn its_answer_is_for_people_too() {
     insta::assert_snapshot!(waited, @r"
     run 1 of <id8> ended with status 0, verdict reject
     ------- stderr -------
-    [exit status: 0]
+    [exit status: 1]
     ");
     let quiet = run(&repo, &id, &["--background", "--quiet"], "true");
     assert_eq!(describe(&quiet), "------- stderr -------\n[exit status: 0]");
@@ -129,7 +129,7 @@ fn waiting_ends_as_the_run_did_or_when_the_time_is_up() {
     let repo = TestRepo::with_commit();
     let task = repo.task_file(TASK);
     let id = |answer: &Value| answer["agent_id"].as_str().expect("an id").to_owned();
-    let slow = id(&start(&repo, &task, GATED));
+    let slow = id(&start(&repo, &task, &format!("{GATED} {WORKS}")));
     let quick = id(&start(&repo, &task, "exit 7"));
     let (first, code) = ask(&repo, &["wait", "--any", &slow, &quick]);
     assert_eq!(
@@ -156,7 +156,7 @@ fn no_time_to_wait_is_one_look_and_each_run_is_told_of_once() {
     let repo = TestRepo::with_commit();
     let task = repo.task_file(TASK);
     let id = |answer: &Value| answer["agent_id"].as_str().expect("an id").to_owned();
-    let slow = id(&start(&repo, &task, GATED));
+    let slow = id(&start(&repo, &task, &format!("{GATED} {WORKS}")));
     let (look, code) = ask(&repo, &["wait", "--timeout=0s", &slow, &slow[..8]]);
     assert_eq!(code, 124);
     assert_eq!(look["runs"].as_array().expect("a list").len(), 1);
@@ -262,9 +262,10 @@ fn many_at_once_leave_nothing_behind() {
     let repo = TestRepo::with_commit();
     let task = repo.task_file(TASK);
     let barrier = Barrier::new(CROWD);
+    let script = format!("{GATED} {WORKS}");
     let begun: Vec<Output> = std::thread::scope(|scope| {
         let start = || {
-            let mut run = command(&repo, &task, &["--background", "--format=json"], GATED);
+            let mut run = command(&repo, &task, &["--background", "--format=json"], &script);
             barrier.wait();
             run.output().expect("starts")
         };
@@ -283,7 +284,7 @@ fn many_at_once_leave_nothing_behind() {
     go(&repo);
     let (wait, _) = ask(&repo, &["wait"]);
     let ended = wait["runs"].as_array().expect("a list");
-    // Those that were over before are not waited for.
+    assert_eq!(ended.len(), CROWD);
     assert!(ended.iter().all(|run| run["ended"] == "exit"), "{wait}");
     for row in rows {
         let id = row["agent_id"].as_str().expect("an id");

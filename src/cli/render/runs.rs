@@ -116,9 +116,9 @@ fn line(waited: &Waited) -> String {
         ),
     };
     let end = match row.status {
-        "success" => paint(GOOD, &end),
-        "failed" => paint(BAD, &end),
-        _ => end,
+        "running" => end,
+        _ if waited.exit_status() == 0 => paint(GOOD, &end),
+        _ => paint(BAD, &end),
     };
     let report = waited.report.as_ref();
     let verdict = report.and_then(|report| report["verdict"].as_str());

@@ -53,7 +53,7 @@ fn supervised(ctx: &Ctx, args: RunArgs, begun: &mut dyn FnMut(&StartReport)) -> 
         begun: Some(Box::new(begun)),
         ..Echo::default()
     };
-    Ok(super::one(ctx, args, echo)?.exit_code)
+    Ok(super::one(ctx, args, echo)?.exit_status())
 }
 
 /// From here on there is no reader: the caller has read the answer to its end.

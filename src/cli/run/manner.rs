@@ -11,7 +11,7 @@ const JOBS: usize = 4;
 pub(super) struct Manner {
     /// Come back as soon as the command works; wait, logs and stop are for later
     #[arg(long, short, conflicts_with = "jobs")]
-    background: bool,
+    pub(super) background: bool,
     /// How many to run at the same time when there are several
     #[arg(long, short, value_name = "N", value_parser = at_least_one)]
     jobs: Option<usize>,

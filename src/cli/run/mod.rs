@@ -64,6 +64,7 @@ impl RunArgs {
             sandbox: self.sandbox,
             allow_write: self.allow_write,
             no_verify: self.no_verify,
+            background: self.manner.background,
             ..RunOptions::default()
         };
         require_one_input(self.targets.iter().map(AsRef::as_ref))?;
@@ -102,7 +103,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs) -> Result<Exit> {
     } else if !spoken {
         ui.answer(&report)?;
     }
-    Ok(Exit::Child(report.exit_code))
+    Ok(Exit::Child(report.exit_status()))
 }
 
 fn one(ctx: &Ctx, args: RunArgs, echo: Echo<'_>) -> Result<RunReport> {

@@ -9,9 +9,9 @@ pub enum State {
     Spawning,
     /// Ready, or at work.
     Running,
-    /// Finished, by declaration or by an accepting verdict.
+    /// Finished: by declaration, by an accepting verdict, or because its last run succeeded.
     Done,
-    /// Given up, by declaration or by a rejecting verdict.
+    /// Failed: by declaration, by a rejecting verdict, or because its last run did not succeed.
     Failed,
     /// Landed.
     Merged,
@@ -59,14 +59,25 @@ impl State {
         !matches!(self, State::Merged | State::Discarded)
     }
 
-    /// The state that `step` leads to from here; `None` when it is not legal here.
-    pub(super) fn after(self, step: Move) -> Option<State> {
+    /// Whether the agent's work may still land.
+    pub fn is_live(self) -> bool {
+        matches!(self, State::Running | State::Done | State::Failed)
+    }
+
+    /// The state that `step` leads to from here; `None` when it is not legal here. A declaration may follow a
+    /// verdict or the end of a run, but not another declaration: `declared` says whether this state is one.
+    pub(super) fn after(self, step: Move, declared: bool) -> Option<State> {
         use State::{Discarded, Done, Failed, Merged, Rejected, Running, Spawning};
+        if declared && matches!(step, Move::Done | Move::Fail) {
+            return None;
+        }
         match (self, step) {
             (Spawning, Move::Ready) => Some(Running),
             (Running | Done | Failed, Move::Start | Move::Reopen) => Some(Running),
-            (Running, Move::Done) | (Running | Done | Failed, Move::Accept) => Some(Done),
-            (Running, Move::Fail) | (Running | Done | Failed, Move::Reject) => Some(Failed),
+            (Running | Done | Failed, Move::Done | Move::Accept) => Some(Done),
+            (Running | Done | Failed, Move::Fail | Move::Reject) => Some(Failed),
+            (Running, Move::RunSucceeded) => Some(Done),
+            (Running | Done, Move::RunFailed) => Some(Failed),
             (Done | Failed, Move::Merge) => Some(Merged),
             (Done | Failed, Move::TurnDown) => Some(Rejected),
             (Done, Move::Defer) => Some(Done),
@@ -80,8 +91,8 @@ impl State {
 
     /// The state that `step` leads to from here where it is not legal, but was in `fork`, where those who took it
     /// and those who came here parted; `None` when the two do not go together.
-    pub(super) fn after_fork(self, fork: State, step: Move) -> Option<State> {
-        let then = fork.after(step)?;
+    pub(super) fn after_fork(self, fork: (State, bool), step: Move) -> Option<State> {
+        let then = fork.0.after(step, fork.1)?;
         let is_settling = matches!(step, Move::Done | Move::Fail);
         let is_settled = matches!(self, State::Done | State::Failed);
         match then == self {
@@ -104,6 +115,10 @@ pub enum Move {
     Ready,
     /// A run began.
     Start,
+    /// The last run ended with status 0.
+    RunSucceeded,
+    /// The last run ended in any other way.
+    RunFailed,
     /// The tip is no longer the one that was judged.
     Reopen,
     /// Declared finished.
@@ -130,6 +145,7 @@ impl Move {
         match self {
             Move::Ready => "made ready",
             Move::Start => "started",
+            Move::RunSucceeded | Move::RunFailed => "told of the end of a run",
             Move::Reopen => "re-opened",
             Move::Done => "declared done",
             Move::Fail => "declared failed",

@@ -50,6 +50,10 @@ fn what(word: &str) -> What {
             ..Started::default()
         }),
         "exited" => What::Exited(Exited::default()),
+        "broke" => What::Exited(Exited {
+            code: 7,
+            ..Exited::default()
+        }),
         "commit-judged" => What::Committed {
             commit: OTHER,
             tree: TREE,
@@ -88,11 +92,12 @@ fn what(word: &str) -> What {
     }
 }
 
-const WORDS: [&str; 18] = [
+const WORDS: [&str; 19] = [
     "spawning",
     "spawned",
     "started",
     "exited",
+    "broke",
     "commit-judged",
     "commit-other",
     "accepted",
@@ -149,12 +154,7 @@ fn check(words: &str, state: State, deferred: bool, irregular: usize) {
 fn lives_fold_to_states() {
     use State::{Discarded, Done, Failed, Merged, Running};
     check("", Running, false, 0);
-    check(
-        "started exited noted levitated salvaged rescued",
-        Running,
-        false,
-        0,
-    );
+    check("noted levitated salvaged rescued", Running, false, 0);
     check("done", Done, false, 0);
     check("failed", Failed, false, 0);
     check("started exited accepted", Done, false, 0);
@@ -172,6 +172,85 @@ fn lives_fold_to_states() {
     check("accepted commit-other", Running, false, 0);
     check("accepted commit-judged merged", Merged, false, 0);
     check("done commit-other", Done, false, 0);
+}
+
+#[test]
+fn the_end_of_the_last_run_settles_an_agent() {
+    use State::{Discarded, Done, Failed, Merged, Rejected, Running};
+    check("started", Running, false, 0);
+    check("started exited", Done, false, 0);
+    check("started broke", Failed, false, 0);
+    check("started broke started", Running, false, 0);
+    check("started broke started exited", Done, false, 0);
+    check("started broke accepted", Done, false, 0);
+    check("started exited unaccepted", Failed, false, 0);
+    // What was declared during the run stands, but for work whose run failed after all.
+    check("started done exited", Done, false, 0);
+    check("started failed exited", Failed, false, 0);
+    check("started done broke", Failed, false, 0);
+    check("started accepted broke accepted", Done, false, 0);
+    // The end of a run that is none, or no longer matters, moves nothing.
+    check("exited", Running, false, 0);
+    check("broke", Running, false, 0);
+    check("started discarded broke", Discarded, false, 0);
+    check("started done merged broke", Merged, false, 0);
+    check("started done rejected broke", Rejected, false, 0);
+}
+
+#[test]
+fn a_failure_says_why_until_it_is_mended() {
+    let summary = |words: &str| {
+        let spawn = ["spawning", "spawned"];
+        let agent = fold(spawn.into_iter().chain(words.split_whitespace())).expect("a row");
+        agent.summary.unwrap_or_default()
+    };
+    assert_eq!(summary("started broke"), "run 1 ended with status 7");
+    assert_eq!(summary("started broke rejected"), "rejected");
+    assert_eq!(summary("started broke started"), "");
+    assert_eq!(summary("started broke accepted"), "");
+    assert_eq!(summary("started failed broke"), "failed");
+}
+
+#[test]
+fn a_declaration_overrules_a_verdict_and_a_run_but_no_declaration() {
+    use State::{Done, Failed};
+    check("accepted done", Done, false, 0);
+    check("accepted failed", Failed, false, 0);
+    check("unaccepted done unaccepted", Failed, false, 0);
+    check("started exited done", Done, false, 0);
+    check("started broke done", Done, false, 0);
+    check("done accepted done", Done, false, 1);
+    check("done unaccepted done", Done, false, 0);
+    check("failed accepted failed", Failed, false, 0);
+    let words = ["spawning", "spawned", "unaccepted", "done"];
+    let agent = fold(words).expect("a row");
+    assert_eq!(agent.verdict, None, "the next verdict is told of again");
+    let words = ["spawning", "spawned", "accepted", "done"];
+    let agent = fold(words).expect("a row");
+    assert!(agent.verdict.is_some(), "it says the same");
+}
+
+#[test]
+fn only_the_last_run_ends_an_agent() {
+    let numbered = |what: What, run: u32| match what {
+        What::Started(facts) => What::Started(Started {
+            run: Some(run),
+            ..facts
+        }),
+        What::Exited(facts) => What::Exited(Exited {
+            run: Some(run),
+            ..facts
+        }),
+        what => what,
+    };
+    let words = ["spawning", "spawned", "started", "started", "broke"];
+    let mut events = events(words);
+    for (event, run) in events.iter_mut().zip([0, 0, 1, 2, 1]) {
+        event.what = numbered(event.what.clone(), run);
+    }
+    let agent = Agent::fold(SPAWN, &events).expect("a row");
+    assert_eq!(agent.state, State::Running);
+    assert_eq!(agent.run.expect("a run").end, None);
 }
 
 #[test]

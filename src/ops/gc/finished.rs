@@ -4,6 +4,7 @@ use super::GcOptions;
 use crate::domain::agent::{Agent, State};
 use crate::error::Result;
 use crate::git::changes::{Glance, glance};
+use crate::ops::run::record;
 use crate::ops::verify::{WorktreePlace, without_baseline};
 use crate::ops::{Ctx, lookup};
 use crate::store::{layout, policy};
@@ -15,6 +16,13 @@ pub(super) fn why(
     landed: bool,
     options: GcOptions,
 ) -> Result<Result<String, String>> {
+    if record::unrecorded_end(ctx.repo.common_dir(), agent).is_some() {
+        // Its command may have led git to settings of its own, which are put back when the end is recorded.
+        return Ok(Err(format!(
+            "its last run died; to record that, run git agent wait {}",
+            agent.id.short()
+        )));
+    }
     Ok(match agent.state {
         State::Merged => Ok("it was merged".to_owned()),
         State::Discarded => Ok("it was discarded and left something behind".to_owned()),

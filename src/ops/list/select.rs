@@ -48,7 +48,7 @@ pub(super) fn select(ctx: &Ctx, options: &ListOptions) -> Result<Vec<Agent>> {
         Some(who) => Some(lookup::agent(ctx, &ledger, who)?.id),
         None => None,
     };
-    let mut agents = ledger.agents()?;
+    let mut agents = lookup::agents(ctx)?;
     agents.retain(|agent| {
         let state = match options.state {
             Some(state) => agent.state == state,

@@ -8,8 +8,8 @@ use crate::domain::event::Isolation;
 use crate::error::{Code, Error, Exit, Result};
 use crate::ops::Ctx;
 use crate::ops::decide::require_orchestrator;
-use crate::ops::overlap;
-use crate::store::ledger::Ledger;
+use crate::ops::run::record;
+use crate::ops::{lookup, overlap};
 use serde::Serialize;
 
 /// How often an agent is tried when somebody else moves a branch meanwhile. Of those who land at the same
@@ -49,23 +49,28 @@ pub struct Decision {
 }
 
 impl AllReport {
-    /// Whether nobody who was up for landing was refused.
-    pub fn is_clean(&self) -> bool {
-        let refused =
-            |one: &Decision| matches!(one.verdict.as_str(), "reject-bundle" | "not-merged");
-        !self.agents.iter().any(refused)
+    /// Whether the round did what it was for: no agent that was done was refused, and something landed unless
+    /// nothing was left to land. Agents that are running or failed have work to land; a rejected or deferred one
+    /// has been decided about.
+    pub fn is_success(&self) -> bool {
+        let any = |verdicts: &[&str]| {
+            let mut agents = self.agents.iter();
+            agents.any(|one| verdicts.contains(&one.verdict.as_str()))
+        };
+        let landed = any(&["merged", "already-merged", "planned"]);
+        !any(&["reject-bundle", "not-merged"]) && (landed || !any(&["running", "failed"]))
     }
 }
 
-/// Lands every agent that is done and not deferred, or with `dry_run` says what each would do against
+/// Lands every agent that is done and not deferred, or for a dry run says what each would do against
 /// the target as it is.
 ///
 /// # Errors
 /// `orchestrator-only`; what is no matter of one agent's work: git, the file system, the ledger. What
 /// has landed until then has landed.
-pub fn all(ctx: &Ctx, options: &MergeOptions, dry_run: bool) -> Result<AllReport> {
+pub fn all(ctx: &Ctx, options: &MergeOptions) -> Result<AllReport> {
     require_orchestrator(ctx)?;
-    let mut agents = Ledger::new(&ctx.repo).agents()?;
+    let mut agents = lookup::agents(ctx)?;
     agents.retain(|agent| agent.state.is_open() && agent.state != State::Spawning);
     agents.sort_by_key(|agent| (agent.started, agent.spawn_commit));
     if options.order == Order::Best {
@@ -76,10 +81,13 @@ pub fn all(ctx: &Ctx, options: &MergeOptions, dry_run: bool) -> Result<AllReport
     }
     let decisions = agents.iter().map(|agent| {
         let up = agent.state == State::Done && !agent.deferred;
-        match up && agent.isolation != Some(Isolation::Shared) {
-            true => attempt(ctx, agent, options, dry_run),
-            false => Ok(left_alone(agent)),
+        if up && agent.isolation != Some(Isolation::Shared) {
+            return attempt(ctx, agent, options);
         }
+        if !options.dry_run {
+            record::at_rest(ctx, agent.clone())?;
+        }
+        Ok(left_alone(agent))
     });
     let decisions = decisions.collect::<Result<Vec<_>>>()?;
     Ok(AllReport {
@@ -104,10 +112,10 @@ pub fn land(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<LandingRepor
     execute(ctx, &plan(ctx, who, options)?)
 }
 
-fn attempt(ctx: &Ctx, agent: &Agent, options: &MergeOptions, dry_run: bool) -> Result<Decision> {
+fn attempt(ctx: &Ctx, agent: &Agent, options: &MergeOptions) -> Result<Decision> {
     let who = agent.id.to_string();
     let name = name_of(agent);
-    let landed = match dry_run {
+    let landed = match options.dry_run {
         true => plan(ctx, &who, options).map(|plan| plan.report()),
         false => land(ctx, &who, options),
     };

@@ -79,6 +79,8 @@ pub struct MergeOptions {
     pub into: Option<String>,
     /// The order, where several land.
     pub order: Order,
+    /// Only say what would land; no verdict is recorded then.
+    pub dry_run: bool,
     /// The message of the landing commit, in place of the one made from the agent's summary.
     pub message: Option<String>,
 }

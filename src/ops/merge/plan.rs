@@ -8,7 +8,7 @@ use crate::error::{Code, Error, Result};
 use crate::git::landing::Checkout;
 use crate::git::trailer;
 use crate::ops::decide::require_orchestrator;
-use crate::ops::verify::{self, VerifyOptions, VerifyReport};
+use crate::ops::verify::{self, Recording, VerifyOptions, VerifyReport};
 use crate::ops::{Ctx, lookup};
 use crate::store::agent_branch;
 use crate::store::landing_lock::LandingLock;
@@ -64,16 +64,19 @@ pub fn plan(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<MergePlan> {
             format!("agent {short} is shared and has no branch to merge"),
         ));
     }
-    // Judging decides whether a running one is done.
-    agent
-        .may(Move::Accept)
-        .or_else(|_| agent.may(Move::Merge))?;
+    require_landable(&agent)?;
     let target = target(&agent, options)?;
     let verdict = verify::verify(
         ctx,
         &VerifyOptions {
             agent: Some(agent.id.to_string()),
             base: Some(target.clone()),
+            // Work that cannot land yet goes on as if nothing had been asked.
+            recording: if options.dry_run {
+                Recording::Never
+            } else {
+                Recording::WhereItLands
+            },
             ..VerifyOptions::default()
         },
     )
@@ -82,7 +85,7 @@ pub fn plan(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<MergePlan> {
         return Err(not_accepted(&agent, &verdict));
     }
     let agent = ledger.agent(agent.spawn_commit)?.unwrap_or(agent);
-    agent.may(Move::Merge)?;
+    require_landable(&agent)?;
     let merge = verdict.merge.as_ref();
     let state = merge.map_or("", |merge| merge.state.as_str());
     if state == "nothing" {
@@ -174,14 +177,15 @@ impl MergePlan {
     }
 }
 
+/// Judging decides whether a running one is done.
+fn require_landable(agent: &Agent) -> Result<()> {
+    agent.may(Move::Accept).or_else(|_| agent.may(Move::Merge))
+}
+
 /// Why judging failed: whoever removed the agent meanwhile took away what was to be judged.
 fn overtaken(ledger: &Ledger<'_>, agent: &Agent, error: Error) -> Error {
     let now = ledger.agent(agent.spawn_commit).ok().flatten();
-    let refused = now.and_then(|now| {
-        now.may(Move::Accept)
-            .or_else(|_| now.may(Move::Merge))
-            .err()
-    });
+    let refused = now.and_then(|now| require_landable(&now).err());
     refused.unwrap_or(error)
 }
 

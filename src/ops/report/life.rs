@@ -1,7 +1,7 @@
 //! One agent's life, told from its events.
 
 use crate::domain::agent::{Agent, State};
-use crate::domain::event::{Event, What};
+use crate::domain::event::{Event, Exited, What};
 use crate::domain::finding::FindingCode;
 use crate::domain::run::Ending;
 use crate::git::Repo;
@@ -81,8 +81,14 @@ pub struct Run {
     pub duration_ms: Option<i64>,
 }
 
-/// The states that an agent was in. The last one of an open agent goes on until `until`.
-pub(super) fn spans(agent: &Agent, events: &[Event], until: DateTime<Utc>) -> Vec<Span> {
+/// The states that an agent was in; `lost` is the end of its last run, where the ledger has none because the
+/// supervisor was killed. The last state of an open agent goes on until `until`.
+pub(super) fn spans(
+    agent: &Agent,
+    events: &[Event],
+    lost: Option<&(Exited, DateTime<Utc>)>,
+    until: DateTime<Utc>,
+) -> Vec<Span> {
     let mut changes: Vec<(State, DateTime<Utc>)> = Vec::new();
     for (index, event) in events.iter().enumerate() {
         let Some(then) = Agent::fold(agent.spawn_commit, &events[..=index]) else {
@@ -91,6 +97,14 @@ pub(super) fn spans(agent: &Agent, events: &[Event], until: DateTime<Utc>) -> Ve
         if changes.last().is_none_or(|(state, _)| *state != then.state) {
             changes.push((then.state, event.at.time()));
         }
+    }
+    if let Some((_, time)) = lost
+        && changes
+            .last()
+            .is_some_and(|(state, _)| *state != agent.state)
+    {
+        let last = events.last().map_or(*time, |event| event.at.time());
+        changes.push((agent.state, last.max(*time)));
     }
     let ends = changes.iter().skip(1).map(|(_, begin)| *begin);
     let last = changes.last().map(|(state, begin)| match state {
@@ -152,7 +166,8 @@ pub(super) fn landed(repo: &Repo, agent: &Agent, events: &[Event]) -> Option<Lan
     })
 }
 
-pub(super) fn runs(events: &[Event]) -> Vec<Run> {
+/// The runs of an agent; `lost` is as in [`spans`].
+pub(super) fn runs(events: &[Event], lost: Option<&(Exited, DateTime<Utc>)>) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     let mut begun: Option<DateTime<Utc>> = None;
     for event in events {
@@ -170,13 +185,20 @@ pub(super) fn runs(events: &[Event]) -> Vec<Run> {
                 });
             }
             (What::Exited(facts), Some(run)) if run.ended_at.is_none() => {
-                run.ended_at = Some(rfc3339(time));
-                run.ended = facts.ended.map(Ending::as_str);
-                run.exit_code = Some(facts.code);
-                run.duration_ms = begun.map(|begun| (time - begun).num_milliseconds());
+                end(run, begun, facts, time);
             }
             _ => {}
         }
     }
+    if let (Some((facts, time)), Some(run)) = (lost, runs.last_mut()) {
+        end(run, begun, facts, *time);
+    }
     runs
+}
+
+fn end(run: &mut Run, begun: Option<DateTime<Utc>>, facts: &Exited, time: DateTime<Utc>) {
+    run.ended_at = Some(rfc3339(time));
+    run.ended = facts.ended.map(Ending::as_str);
+    run.exit_code = Some(facts.code);
+    run.duration_ms = begun.map(|begun| (time - begun).num_milliseconds());
 }

@@ -20,8 +20,10 @@ use super::overlap::{OverlapOptions, OverlapReport, overlap};
 use super::standing::{Crowd, Fact, Places, Standing, survey};
 use super::tree::tree;
 use crate::domain::agent::{Agent, State};
+use crate::domain::event::Exited;
 use crate::error::Result;
-use crate::ops::Ctx;
+use crate::ops::run::record;
+use crate::ops::{Ctx, lookup};
 use crate::store::ledger::Ledger;
 use crate::store::mailbox::{Mailbox, Reader, Tally};
 use chrono::{DateTime, Utc};
@@ -108,21 +110,27 @@ pub struct ReportedAgent {
 /// Those of the ledger and of listing worktrees.
 pub fn report(ctx: &Ctx) -> Result<FleetReport> {
     let ledger = Ledger::new(&ctx.repo);
-    let mut agents = ledger.agents()?;
+    let mut agents = lookup::agents(ctx)?;
     agents.sort_by_key(|agent| (agent.started, agent.id));
-    let until = agents.iter().map(|agent| agent.updated).max();
+    let lost: Vec<Option<Lost>> = agents
+        .iter()
+        .map(|agent| record::unrecorded_end(ctx.repo.common_dir(), agent))
+        .collect();
+    let times = lost.iter().flatten().map(|(_, time)| *time);
+    let until = agents.iter().map(|agent| agent.updated).chain(times).max();
     let gather = Gather {
         ctx,
         ledger: &ledger,
         reporter: Reporter::new(ctx)?,
         until: until.unwrap_or_default(),
         mail: mail(ctx, &agents)?,
+        lost,
     };
     let places = Places::load(&ctx.repo)?;
     let wanted: Vec<&Agent> = agents.iter().collect();
     let mut reported = Vec::with_capacity(agents.len());
     survey(ctx, &wanted, &places, |index, standing| {
-        reported.push(gather.agent(wanted[index], gather.mail[index], standing)?);
+        reported.push(gather.agent(wanted[index], index, standing)?);
         Ok(())
     })?;
     Crowd::fill(&mut reported, |agent| &mut agent.standing);
@@ -152,19 +160,25 @@ struct Gather<'a> {
     until: DateTime<Utc>,
     /// For each agent, in order.
     mail: Vec<MailTally>,
+    /// For each agent, in order: the end of its last run, where the ledger has none.
+    lost: Vec<Option<Lost>>,
 }
 
+/// How a run ended whose supervisor was killed, and when.
+type Lost = (Exited, DateTime<Utc>);
+
 impl Gather<'_> {
-    fn agent(&self, agent: &Agent, mail: MailTally, standing: Standing) -> Result<ReportedAgent> {
+    fn agent(&self, agent: &Agent, index: usize, standing: Standing) -> Result<ReportedAgent> {
         let events = self.ledger.events(agent.spawn_commit)?;
+        let lost = self.lost[index].as_ref();
         Ok(ReportedAgent {
             agent: self.reporter.agent(agent),
             standing,
-            spans: life::spans(agent, &events, self.until),
+            spans: life::spans(agent, &events, lost, self.until),
             verdicts: life::verdicts(&events),
             landed: life::landed(&self.ctx.repo, agent, &events),
-            runs: life::runs(&events),
-            mail,
+            runs: life::runs(&events, lost),
+            mail: self.mail[index],
             events: { events.iter() }
                 .map(|event| event_report::event(&self.ctx.repo, event))
                 .collect(),

@@ -110,7 +110,7 @@ pub fn execute_all(
                 Err(RecvTimeoutError::Disconnected) => return told,
             };
             match &piece {
-                News::Ended(_, Ok(report)) if report.status == "success" => succeeded += 1,
+                News::Ended(_, Ok(report)) if report.exit_status() == 0 => succeeded += 1,
                 News::Ended(..) => failed += 1,
                 News::Begun(..) | News::Tick => {}
             }

@@ -13,7 +13,7 @@ use crate::domain::run::{Outcome, Run};
 use crate::error::{Error, Result};
 use crate::ops::Ctx;
 use crate::ops::spawn::{self, SpawnReport};
-use crate::ops::verify::{self, VerifyOptions, VerifyReport};
+use crate::ops::verify::{self, Recording, VerifyOptions, VerifyReport};
 use crate::proc::AGENT_VARIABLES;
 use crate::proc::capture::capture;
 use crate::proc::signals::Interrupts;
@@ -153,6 +153,9 @@ fn watch(
     ctx.reached("prepared");
     warden::blank(lock.file())?;
     let interrupts = Interrupts::hold()?;
+    if plan.options.background {
+        record::leave_uncollected(ctx.repo.common_dir(), agent, stage.number)?;
+    }
     let run = started(ctx, plan, agent, stage)?;
     ctx.reached("started");
     let (started, clock) = (ctx.now(), Instant::now());
@@ -217,6 +220,8 @@ fn is_judged(ctx: &Ctx, plan: &RunPlan, agent: &Agent) -> Result<bool> {
 fn judge(ctx: &Ctx, agent: &Agent) -> Result<VerifyReport> {
     let options = VerifyOptions {
         agent: Some(agent.id.to_string()),
+        // The command is over: this is our verdict, wherever we were started.
+        recording: Recording::Always,
         ..VerifyOptions::default()
     };
     verify::verify(ctx, &options)

@@ -47,6 +47,7 @@ pub use enclosure::SandboxReport;
 pub use execute::{Begun, Echo, execute};
 pub use outline::RunOutline;
 pub use report::RunReport;
+pub(in crate::ops) use report::SUCCESS;
 pub use start_report::StartReport;
 
 pub use crate::proc::background::{HandedOver, detach, hand_over};
@@ -109,6 +110,8 @@ pub struct RunOptions {
     pub allow_write: Vec<PathBuf>,
     /// Leaves the verdict out.
     pub no_verify: bool,
+    /// It goes on without the caller, who hears from `wait` how it ended.
+    pub background: bool,
     /// The agent host to start by its recipe; the command is then its last arguments.
     pub host: Option<&'static dyn Host>,
     /// What the agent is told besides its task.

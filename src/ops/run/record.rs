@@ -11,12 +11,17 @@ use crate::proc::warden;
 use crate::store::ledger::Ledger;
 use crate::store::lock::{self, Guard};
 use crate::store::{fsx, layout};
+use chrono::{DateTime, Utc};
 use serde_json::Value;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long somebody who only asks whether an agent is at work may keep us waiting.
 const PATIENCE: Duration = Duration::from_millis(250);
+
+/// The ending of the empty file that stands beside the logs of a run in the background until its end is told of.
+const UNCOLLECTED: &str = "uncollected";
 
 /// Whether a run goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +50,40 @@ pub(in crate::ops) fn pulse(common_dir: &Path, agent: &Agent, run: &Run) -> Resu
     match lock::is_held(common_dir, &layout::live_lock(agent.id))? {
         true => Ok(Pulse::Alive),
         false => Ok(Pulse::Dead),
+    }
+}
+
+/// How the last run of an agent ended, as far as its traces tell, where its supervisor was killed and the ledger has
+/// no end of it: that, and when the last trace was left. `None` for every other agent.
+pub(in crate::ops) fn unrecorded_end(
+    common_dir: &Path,
+    agent: &Agent,
+) -> Option<(Exited, DateTime<Utc>)> {
+    let run = agent.run.as_ref()?;
+    // A lock that cannot be looked at may be held.
+    if pulse(common_dir, agent, run).ok()? != Pulse::Dead {
+        return None;
+    }
+    let lock = layout::agents_dir(common_dir).join(layout::live_lock(agent.id));
+    let noted = File::open(&lock).ok().and_then(|file| warden::noted(&file));
+    let traces = ["out", "err"].map(|stream| log(common_dir, agent, run.number(), stream));
+    let times = traces.iter().chain([&lock]).filter_map(|path| {
+        let modified = fs::metadata(path).ok()?.modified().ok()?;
+        Some(DateTime::<Utc>::from(modified))
+    });
+    let last = times.fold(run.began, DateTime::max);
+    Some((
+        end_of(run.number(), noted.unwrap_or(Outcome::LOST), None),
+        last,
+    ))
+}
+
+/// An agent as it stands, for readers, which write nothing: where the end of its last run is not recorded, as it
+/// will be once it is.
+pub(in crate::ops) fn as_it_stands(common_dir: &Path, agent: Agent) -> Agent {
+    match unrecorded_end(common_dir, &agent) {
+        Some((exited, _)) => agent.with_run_ended(&exited),
+        None => agent,
     }
 }
 
@@ -78,6 +117,24 @@ pub(super) fn keep_report(
 ) -> Result<()> {
     let path = log(common_dir, agent, number, "json");
     fsx::write_private(&path, report.to_string().as_bytes())
+}
+
+/// Notes that the caller of a run did not stay to hear how it ends.
+///
+/// # Errors
+/// Those of [`fsx::write_private`].
+pub(super) fn leave_uncollected(common_dir: &Path, agent: &Agent, number: u32) -> Result<()> {
+    fsx::write_private(&log(common_dir, agent, number, UNCOLLECTED), b"")
+}
+
+/// Whether nothing has told yet how a run in the background ended.
+pub(in crate::ops) fn is_uncollected(common_dir: &Path, agent: &Agent, run: &Run) -> bool {
+    log(common_dir, agent, run.number(), UNCOLLECTED).exists()
+}
+
+/// Notes that the caller hears how a run ended. Where that fails it is told of once more.
+pub(in crate::ops) fn collect(common_dir: &Path, agent: &Agent, run: &Run) {
+    let _ = fs::remove_file(log(common_dir, agent, run.number(), UNCOLLECTED));
 }
 
 /// What a run answered; `None` when it did not come to that.
@@ -135,8 +192,8 @@ pub(in crate::ops) fn bury(ctx: &Ctx, agent: &Agent) -> Result<Option<Buried>> {
     }
 }
 
-/// An agent whose worktree is about to be read, after [`bury`] where its last run is dead: the command may have
-/// led git to settings of its own there.
+/// An agent that is about to be decided about, or whose worktree is about to be read, after [`bury`] where its last
+/// run is dead: the command may have led git to settings of its own there.
 ///
 /// # Errors
 /// As [`bury`].
@@ -144,6 +201,10 @@ pub(in crate::ops) fn at_rest(ctx: &Ctx, agent: Agent) -> Result<Agent> {
     let Some(run) = &agent.run else {
         return Ok(agent);
     };
+    // A command that verifies its own work may not open the lock for writing, and nothing of its run is left behind.
+    if is_at_work(ctx.repo.common_dir(), &agent, run)? {
+        return Ok(agent);
+    }
     let is_left = publish::run_repo(ctx, &agent).is_some_and(|run_repo| run_repo.exists());
     let is_dead = pulse(ctx.repo.common_dir(), &agent, run)? == Pulse::Dead;
     if !(is_dead || is_left) || bury(ctx, &agent)?.is_none() {
@@ -188,13 +249,17 @@ pub(super) fn exited(
     outcome: Outcome,
     log_bytes: Option<u64>,
 ) -> Result<()> {
-    let what = What::Exited(Exited {
+    let what = What::Exited(end_of(number, outcome, log_bytes));
+    let ledger = Ledger::new(&ctx.repo);
+    ledger.append(agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
+    Ok(())
+}
+
+fn end_of(number: u32, outcome: Outcome, log_bytes: Option<u64>) -> Exited {
+    Exited {
         run: Some(number),
         code: outcome.code,
         ended: Some(outcome.ending),
         log_bytes,
-    });
-    let ledger = Ledger::new(&ctx.repo);
-    ledger.append(agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
-    Ok(())
+    }
 }

@@ -19,6 +19,8 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::time::Duration;
 
+/// The `status` of a run whose command and work are as they should be.
+pub(in crate::ops) const SUCCESS: &str = "success";
 /// How many words of the end of the standard output are given back.
 const SUMMARY_WORDS: usize = 500;
 /// Where they are looked for: this many bytes at its end.
@@ -50,7 +52,8 @@ impl Ended {
 pub struct RunReport {
     /// The format's name and version.
     pub schema: &'static str,
-    /// `success` for a command that ended with status 0, else `failed`.
+    /// `success` for a command that ended with status 0 and whose work was not rejected, `rejected` where it was,
+    /// else `failed`, also where judging failed.
     pub status: &'static str,
     /// The agent's id.
     pub agent_id: String,
@@ -127,7 +130,7 @@ impl RunReport {
         RunReport {
             schema: "git-agent.run/1",
             status: if ended.is_success() {
-                "success"
+                SUCCESS
             } else {
                 "failed"
             },
@@ -156,6 +159,14 @@ impl RunReport {
         }
     }
 
+    /// The status to end with: that of the command, and 1 where that is 0 and the run was no success.
+    pub fn exit_status(&self) -> u8 {
+        match self.exit_code {
+            0 => u8::from(self.status != SUCCESS),
+            code => code,
+        }
+    }
+
     /// Adds what became of the answer that was asked for.
     pub(super) fn answered(&mut self, output: &Output) {
         let path = output.path().to_string_lossy().into_owned();
@@ -175,10 +186,14 @@ impl RunReport {
     pub(super) fn judged(&mut self, verified: Result<VerifyReport>) {
         match verified {
             Ok(report) => {
+                if !report.is_accepted() {
+                    self.status = "rejected";
+                }
                 self.verdict = Some(Some(report.verdict.clone()));
                 self.verify = Some(report);
             }
             Err(error) => {
+                self.status = "failed";
                 self.verdict = Some(None);
                 self.warnings
                     .push(format!("the work could not be judged: {error}"));

@@ -14,21 +14,29 @@ pub(super) struct Named {
     pub run: Run,
 }
 
-/// The last runs of these agents, in their order and each once; of all that somebody is at work for when none is named.
+/// The last runs of these agents, in their order and each once.
 ///
 /// # Errors
 /// `agent-unknown`, `agent-ambiguous`; `agent-state` for an agent without a run in this clone.
 pub(super) fn last_runs(ctx: &Ctx, who: &[String]) -> Result<Vec<Named>> {
-    match who {
-        [] => at_work(ctx),
-        who => {
-            let runs = who.iter().map(|who| last_run(ctx, who));
-            let mut runs = runs.collect::<Result<Vec<_>>>()?;
-            let mut seen = BTreeSet::new();
-            runs.retain(|one| seen.insert(one.agent.id));
-            Ok(runs)
-        }
-    }
+    let runs = who.iter().map(|who| last_run(ctx, who));
+    let mut runs = runs.collect::<Result<Vec<_>>>()?;
+    let mut seen = BTreeSet::new();
+    runs.retain(|one| seen.insert(one.agent.id));
+    Ok(runs)
+}
+
+/// Every run that a process of ours is at work for, and every last run of an agent in the background whose end
+/// nothing has told of yet; oldest first.
+///
+/// # Errors
+/// Those of the ledger; `io`.
+pub(super) fn uncollected(ctx: &Ctx) -> Result<Vec<Named>> {
+    let common_dir = ctx.repo.common_dir();
+    all(ctx, |agent, run| {
+        let is_live = agent.state.is_open() && record::is_at_work(common_dir, agent, run)?;
+        Ok(is_live || record::is_uncollected(common_dir, agent, run))
+    })
 }
 
 /// The last run of an agent.
@@ -59,12 +67,19 @@ pub(super) fn last_run(ctx: &Ctx, who: &str) -> Result<Named> {
 /// # Errors
 /// Those of the ledger; `io`.
 pub(super) fn at_work(ctx: &Ctx) -> Result<Vec<Named>> {
+    all(ctx, |agent, run| {
+        let is_open = agent.state.is_open();
+        Ok(is_open && record::is_at_work(ctx.repo.common_dir(), agent, run)?)
+    })
+}
+
+/// The last runs that `is_wanted`, oldest first.
+fn all(ctx: &Ctx, is_wanted: impl Fn(&Agent, &Run) -> Result<bool>) -> Result<Vec<Named>> {
     let mut found = Vec::new();
     for agent in Ledger::new(&ctx.repo).agents()? {
-        let Some(run) = agent.run.clone().filter(|_| agent.state.is_open()) else {
-            continue;
-        };
-        if record::is_at_work(ctx.repo.common_dir(), &agent, &run)? {
+        if let Some(run) = agent.run.clone()
+            && is_wanted(&agent, &run)?
+        {
             found.push(Named { agent, run });
         }
     }

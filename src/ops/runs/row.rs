@@ -1,10 +1,11 @@
 //! One run as the ledger tells it: the keys of `git-agent.run/1` that are known of every run.
 
 use crate::domain::agent::Agent;
+use crate::domain::event::Exited;
 use crate::domain::run::{Ending, Run};
 use crate::ops::Ctx;
 use crate::ops::agent_report::rfc3339;
-use crate::ops::run::record;
+use crate::ops::run::{SUCCESS, record};
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Serialize;
 
@@ -70,14 +71,12 @@ impl RunRow {
         };
         let end = run.end.as_ref();
         let facts = end.map(|(facts, _)| facts);
-        let succeeded = facts.is_some_and(|facts| {
-            facts.code == 0 && matches!(facts.ended, Some(Ending::Exit) | None)
-        });
+        let succeeded = facts.is_some_and(Exited::is_success);
         RunRow {
             schema: "git-agent.run/1",
             status: match (works, succeeded) {
                 (true, _) => "running",
-                (false, true) => "success",
+                (false, true) => SUCCESS,
                 (false, false) => "failed",
             },
             agent_id: agent.id.to_string(),

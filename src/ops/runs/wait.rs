@@ -5,7 +5,7 @@ use super::row::RunRow;
 use crate::domain::run::{Outcome, Run};
 use crate::error::Result;
 use crate::ops::Ctx;
-use crate::ops::run::record;
+use crate::ops::run::{SUCCESS, record};
 use crate::store::ledger::Ledger;
 use crate::store::{layout, lock};
 use serde::Serialize;
@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 /// What is waited for.
 #[derive(Clone, Debug, Default)]
 pub struct WaitOptions {
-    /// The agents; whoever is at work when none is named.
+    /// The agents; when none is named, every run that goes on, and every one in the background whose end no `wait`
+    /// or `stop` has told of.
     pub agents: Vec<String>,
     /// Only for the first that is over.
     pub any: bool,
@@ -44,6 +45,21 @@ pub struct Waited {
     pub report: Option<Value>,
 }
 
+impl Waited {
+    /// The status that `run` ended with, or would have in the foreground: the command's, and 1 where that is 0 and
+    /// the run was no success.
+    pub fn exit_status(&self) -> u8 {
+        let told = self
+            .report
+            .as_ref()
+            .and_then(|report| report["status"].as_str());
+        match (self.row.exit_code, told) {
+            (Some(0), Some(status)) => u8::from(status != SUCCESS),
+            (code, _) => code.unwrap_or(0),
+        }
+    }
+}
+
 impl Serialize for Waited {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.report {
@@ -59,7 +75,7 @@ impl WaitReport {
         if self.timed_out {
             return Outcome::TIMEOUT.code;
         }
-        let codes = self.runs.iter().filter_map(|one| one.row.exit_code);
+        let codes = self.runs.iter().map(Waited::exit_status);
         codes.into_iter().find(|code| *code != 0).unwrap_or(0)
     }
 }
@@ -70,22 +86,23 @@ impl WaitReport {
 /// `agent-unknown`, `agent-ambiguous`; `agent-state` for an agent without a run in this clone; those of the
 /// ledger; `io`.
 pub fn wait(ctx: &Ctx, options: &WaitOptions) -> Result<WaitReport> {
-    let runs = named::last_runs(ctx, &options.agents)?;
+    let runs = if options.agents.is_empty() {
+        named::uncollected(ctx)?
+    } else {
+        named::last_runs(ctx, &options.agents)?
+    };
     let enough = if options.any {
         runs.len().min(1)
     } else {
         runs.len()
     };
-    // Whoever only looks must not depend on how soon a thread tells.
     let is_glance = options.limit == Some(Duration::ZERO);
-    let mut done = match is_glance {
-        true => over_already(ctx, &runs)?,
-        false => Vec::new(),
-    };
+    // What is over already must not depend on how soon a thread tells.
+    let mut done = over_already(ctx, &runs)?;
     if options.any {
         done.truncate(1);
     }
-    let over = watch(ctx, &runs)?;
+    let over = watch(ctx, &runs, &done)?;
     let begin = Instant::now();
     while done.len() < enough && !is_glance {
         let index = match options.limit {
@@ -112,7 +129,7 @@ pub fn wait(ctx: &Ctx, options: &WaitOptions) -> Result<WaitReport> {
     })
 }
 
-/// The indices of the runs that nobody is at work for.
+/// The indices of the runs that no process is at work for, in the order in which they ended.
 fn over_already(ctx: &Ctx, runs: &[Named]) -> Result<Vec<usize>> {
     let mut over = Vec::new();
     for (index, one) in runs.iter().enumerate() {
@@ -120,13 +137,19 @@ fn over_already(ctx: &Ctx, runs: &[Named]) -> Result<Vec<usize>> {
             over.push(index);
         }
     }
+    // The end of a dead run is recorded last, when it is told of.
+    over.sort_by_key(|index| {
+        let end = runs[*index].run.end.as_ref();
+        (end.is_none(), end.map(|(_, time)| *time))
+    });
     Ok(over)
 }
 
-/// Tells the index of every run as soon as nobody is at work for it.
-fn watch(ctx: &Ctx, runs: &[Named]) -> Result<Receiver<usize>> {
+/// Tells the index of every run that is not `done` as soon as no process is at work for it.
+fn watch(ctx: &Ctx, runs: &[Named], done: &[usize]) -> Result<Receiver<usize>> {
     let (send, over) = mpsc::channel();
-    for (index, one) in runs.iter().enumerate() {
+    let left = runs.iter().enumerate();
+    for (index, one) in left.filter(|(index, _)| !done.contains(index)) {
         let send = send.clone();
         let name = layout::live_lock(one.agent.id);
         lock::when_free(ctx.repo.common_dir(), &name, move || {
@@ -148,8 +171,11 @@ pub(super) fn waited(ctx: &Ctx, one: &Named, is_over: bool) -> Result<Waited> {
     let events = Ledger::new(&ctx.repo).events(one.agent.spawn_commit)?;
     let run = Run::find(&events, one.run.number());
     let run = run.as_ref().unwrap_or(&one.run);
+    let common_dir = ctx.repo.common_dir();
+    let report = record::load_report(common_dir, &one.agent, one.run.number())?;
+    record::collect(common_dir, &one.agent, run);
     Ok(Waited {
         row: RunRow::of(ctx, &one.agent, run, false),
-        report: record::load_report(ctx.repo.common_dir(), &one.agent, one.run.number())?,
+        report,
     })
 }

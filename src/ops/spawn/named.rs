@@ -82,7 +82,7 @@ pub(super) fn look_up(
     })
 }
 
-/// The name that the agent gets, where one was asked for.
+/// The name that the agent gets, where one was asked for. That a live agent has it already is a warning.
 ///
 /// # Errors
 /// `usage` for one that breaks a rule, `agent-ambiguous` for one that would reach another agent.
@@ -90,6 +90,7 @@ pub(super) fn alias(
     ledger: &Ledger<'_>,
     options: &SpawnOptions,
     task: &Task,
+    warnings: &mut Vec<String>,
 ) -> Result<Option<AgentName>> {
     let name = match &options.name {
         Some(name) => Some(parse_name(name)?),
@@ -97,6 +98,14 @@ pub(super) fn alias(
     };
     if let Some(name) = &name {
         require_no_id(ledger, name)?;
+        if let Some(other) = ledger.live_with_alias(name)?.last() {
+            warnings.push(format!(
+                "agent {} is {} and has the name `{name}` too, so the name is ambiguous; to name one of them, use \
+                 its id",
+                other.id.short(),
+                other.state
+            ));
+        }
     }
     Ok(name)
 }

@@ -61,7 +61,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         scope::effective_denylist(task.denylist.as_deref(), &role, options.no_default_deny);
     warnings.extend(unmatched_globs(ctx, tree, &task, &denylist)?);
 
-    let name = named::alias(&ledger, options, &task)?;
+    let name = named::alias(&ledger, options, &task, &mut warnings)?;
     let description = describe(&task);
     let slug = Slug::from_text(name.as_ref().map_or(&task.text, |name| name.as_str()));
     let isolated = role.isolation == Isolation::Worktree;

@@ -74,6 +74,22 @@ pub struct VerifyOptions {
     pub no_commands: bool,
     /// How long one command may take; [`COMMAND_LIMIT`] when absent.
     pub limit: Option<Duration>,
+    /// Which verdicts are recorded.
+    pub recording: Recording,
+}
+
+/// Which verdicts become events, and so move the agent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Recording {
+    /// Every one, but for those of an agent on its own work: judging itself early must not fail it.
+    #[default]
+    ByOthers,
+    /// Every one.
+    Always,
+    /// Of an agent that is neither done nor failed only a verdict by which its work can land.
+    WhereItLands,
+    /// None.
+    Never,
 }
 
 impl VerifyOptions {
@@ -112,7 +128,7 @@ pub fn verify(ctx: &Ctx, options: &VerifyOptions) -> Result<VerifyReport> {
 fn judged(ctx: &Ctx, options: &VerifyOptions, subject: Subject) -> Result<VerifyReport> {
     let case = gather(ctx, subject)?;
     let report = decide(ctx, options, &case)?;
-    record::record(ctx, &case, &report)?;
+    record::record(ctx, options.recording, &case, &report)?;
     Ok(VerifyReport {
         // No part of the verdict, so not of what is cached either.
         ignored_paths: case.work.ignored,

@@ -1,18 +1,33 @@
 //! What is kept of a verdict.
 
-use super::{Case, VerifyReport, bundle};
-use crate::domain::agent::Move;
+use super::{Case, Recording, VerifyReport, bundle};
+use crate::domain::agent::{Move, State};
 use crate::domain::event::What;
 use crate::error::{Code, Result};
 use crate::ops::Ctx;
+use crate::ops::home::Home;
 use crate::store::agent_branch;
 use crate::store::ledger::Ledger;
 
 /// Keeps the bundle and adds the verdict to the agent's row, unless it says so already, is about
-/// another commit than the branch's, or accepts what was only half judged.
-pub(super) fn record(ctx: &Ctx, case: &Case<'_>, report: &VerifyReport) -> Result<()> {
+/// another commit than the branch's, or accepts what was only half judged. `recording` may ask for less.
+pub(super) fn record(
+    ctx: &Ctx,
+    recording: Recording,
+    case: &Case<'_>,
+    report: &VerifyReport,
+) -> Result<()> {
     let subject = &case.subject;
     let agent = &subject.agent;
+    let is_wanted = match recording {
+        Recording::Always => true,
+        Recording::ByOthers => !Home::is_of(&ctx.env, agent),
+        Recording::WhereItLands => agent.state != State::Running || report.can_land(),
+        Recording::Never => false,
+    };
+    if !is_wanted {
+        return Ok(());
+    }
     if let Some(tree) = case.bundle.tree {
         bundle::keep(ctx, subject, tree)?;
     }

@@ -174,6 +174,12 @@ impl VerifyReport {
         self.verdict == ACCEPT
     }
 
+    /// Whether there is work that may land, or has landed.
+    pub(super) fn can_land(&self) -> bool {
+        let is_empty = { self.merge.as_ref() }.is_some_and(|merge| merge.state == "nothing");
+        self.is_accepted() && !is_empty
+    }
+
     /// Whether a part was left out that could have rejected it.
     pub fn is_partial(&self) -> bool {
         let skipped = FindingCode::CommandsSkipped.name();
