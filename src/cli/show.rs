@@ -7,8 +7,8 @@ use crate::ops::{Ctx, home, message, show};
 /// Show one agent: its state, its scope and what happened to it; or a message and its conversation
 #[derive(Debug, clap::Args)]
 pub(super) struct ShowArgs {
-    /// Agent: its id or a prefix of 4 digits or more, its name, its branch or its worktree; or MSG-…; without one, the
-    /// agent whose worktree this is
+    /// Agent: its id or a prefix of 4 digits or more, its name, its branch, its worktree, or the commit that its work
+    /// landed as; or MSG-…; without one, the agent whose worktree this is
     #[arg(value_name = "AGENT")]
     who: Option<String>,
     /// Print the call for a host's agent tool: type, description, prompt, isolation

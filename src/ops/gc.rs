@@ -10,6 +10,7 @@
 
 mod finished;
 mod landed;
+mod landing;
 
 use crate::domain::agent::{Agent, State};
 use crate::domain::id::AgentId;
@@ -22,6 +23,7 @@ use crate::ops::spawn;
 use crate::ops::{Ctx, lookup};
 use crate::store::place::RecordedPlaces;
 use crate::store::{agent_branch, briefing, journal::Journal, layout, trash};
+use landing::Targets;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -90,6 +92,12 @@ pub struct GcItem {
     pub action: &'static str,
     /// Why, in words.
     pub why: String,
+    /// The commit that brought its work, where no row says so yet; it is recorded before the agent is removed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub landed_as: Option<String>,
+    /// The branch that this commit is on, full name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub landed_into: Option<String>,
     /// The files that are not kept.
     #[serde(flatten)]
     pub not_kept: NotKept,
@@ -117,6 +125,7 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
     let in_question = agents.iter().filter(|agent| is_in_question(agent));
     let mut landed = landed::landed(ctx, in_question);
     let places = RecordedPlaces::new(&ctx.repo)?;
+    let mut targets = Targets::default();
     let mut items = Vec::new();
     for agent in agents {
         if !has_something(ctx, &places, &agent)? {
@@ -124,6 +133,7 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
         }
         // An agent that cannot be judged is one more that is kept.
         let landed = landed.remove(&agent.id).unwrap_or(Ok(false));
+        let has_landed = *landed.as_ref().unwrap_or(&false);
         let judged = landed
             .and_then(|landed| finished::why(ctx, &agent, landed, options))
             .unwrap_or_else(|error| Err(format!("it cannot be judged: {error}")));
@@ -133,6 +143,8 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
             state: agent.state.as_str(),
             action: "keep",
             why: String::new(),
+            landed_as: None,
+            landed_into: None,
             not_kept: NotKept::default(),
         };
         let removal = match judged {
@@ -143,6 +155,10 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
             Ok(reason) => match discard::plan_for(ctx, agent, removal, &around) {
                 Ok(plan) => {
                     (item.action, item.why) = ("remove", reason);
+                    if has_landed {
+                        // Where it cannot be found, the agent is removed without one.
+                        item.tell_landing(targets.landing(ctx, plan.agent()).unwrap_or(None));
+                    }
                     Some(plan)
                 }
                 Err(refusal) => {
@@ -217,7 +233,8 @@ pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
     let removals = plan.items.into_iter().map(|(_, removal)| removal);
     for (item, removal) in report.agents.iter_mut().zip(removals) {
         let Some(removal) = removal else { continue };
-        match discard::execute_among(ctx, removal, &mut around) {
+        let recorded = item.record_landing(ctx, removal.agent());
+        match recorded.and_then(|()| discard::execute_among(ctx, removal, &mut around)) {
             Ok(removed) => {
                 item.action = "removed";
                 item.not_kept = removed.not_kept;

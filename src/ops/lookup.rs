@@ -7,6 +7,7 @@ use crate::git::Repo;
 use crate::ops::Ctx;
 use crate::ops::agent_report::clone_id;
 use crate::ops::run::record;
+use crate::store::find::ambiguous;
 use crate::store::layout;
 use crate::store::ledger::Ledger;
 use crate::store::place::{RecordedPlaces, is_of_this_clone};
@@ -65,6 +66,23 @@ fn recorded(ctx: &Ctx, ledger: &Ledger<'_>, who: &str) -> Result<Agent> {
         };
     }
     ledger.find(who)
+}
+
+/// As [`agent`], and for a revision that goes by no agent's name the agent whose work that commit brought.
+pub(in crate::ops) fn agent_or_landed(ctx: &Ctx, ledger: &Ledger<'_>, who: &str) -> Result<Agent> {
+    let unknown = match agent(ctx, ledger, who) {
+        Err(error) if error.code() == Code::AgentUnknown => error,
+        answer => return answer,
+    };
+    let Ok(resolved) = ctx.repo.resolve_commit(who) else {
+        return Err(unknown);
+    };
+    let mut landed = ledger.landed_as(resolved.commit)?;
+    match landed.len() {
+        0 => Err(unknown),
+        1 => Ok(landed.remove(0)),
+        _ => Err(ambiguous(who, &landed)),
+    }
 }
 
 /// The error for an agent whose branch is neither here nor among the copies that were fetched, with the way to have

@@ -75,13 +75,13 @@ pub struct PathReport {
     pub worktree_abspath: String,
 }
 
-/// One agent with its scope and its events.
+/// One agent with its scope and its events. `who` may also be a revision: the agent whose work that commit brought.
 ///
 /// # Errors
 /// `agent-unknown`, `agent-ambiguous`, and those of the ledger.
 pub fn show(ctx: &Ctx, who: &str) -> Result<ShowReport> {
     let ledger = Ledger::new(&ctx.repo);
-    let agent = lookup::agent(ctx, &ledger, who)?;
+    let agent = lookup::agent_or_landed(ctx, &ledger, who)?;
     let policy = policy::if_here(&ctx.repo, &agent)?;
     let told = |select: fn(&Policy) -> &Vec<String>| {
         agent.policy.map(|_| policy.as_ref().map(select).cloned())
@@ -106,7 +106,7 @@ pub fn show(ctx: &Ctx, who: &str) -> Result<ShowReport> {
 /// As [`show`].
 pub fn log(ctx: &Ctx, who: &str) -> Result<LogReport> {
     let ledger = Ledger::new(&ctx.repo);
-    let agent = lookup::agent(ctx, &ledger, who)?;
+    let agent = lookup::agent_or_landed(ctx, &ledger, who)?;
     Ok(LogReport {
         schema: "git-agent.log/1",
         agent_id: agent.id.to_string(),

@@ -45,7 +45,7 @@ impl Ledger<'_> {
                 format!("no agent goes by `{who}`, be it as id, name, branch or worktree"),
             )
             .hint("to see the agents there are, run git agent list --all")),
-            count => Err(ambiguous(who, count, &found)),
+            _ => Err(ambiguous(who, &found)),
         }
     }
 
@@ -82,7 +82,7 @@ impl Ledger<'_> {
         Ok(agents)
     }
 
-    fn with_prefix(&self, who: &str) -> Result<Vec<Agent>> {
+    pub(super) fn with_prefix(&self, who: &str) -> Result<Vec<Agent>> {
         let digits = who.replace('-', "").to_ascii_lowercase();
         let nibbles: Option<Vec<u8>> = digits.chars().map(nibble).collect();
         let Some(nibbles) = nibbles.filter(|nibbles| nibbles.len() >= SHORTEST_PREFIX) else {
@@ -159,7 +159,9 @@ fn nibble(digit: char) -> Option<u8> {
         .and_then(|value| u8::try_from(value).ok())
 }
 
-fn ambiguous(who: &str, count: usize, found: &[Agent]) -> Error {
+/// The error for a name that several agents go by.
+pub fn ambiguous(who: &str, found: &[Agent]) -> Error {
+    let count = found.len();
     let listed: Vec<_> = found
         .iter()
         .take(LISTED)

@@ -526,3 +526,127 @@ fn j10_a_worktree_that_was_removed_is_made_again_by_what_the_hints_say() {
     follow(&here.path(), &command_of(&report));
     assert_eq!(codes_of_doctor(&doctor(&here, &[])), [""; 0]);
 }
+
+/// An agent whose work is done and whose branch alone tells of it, and what it did.
+fn finished(here: &TestRepo, file: &str) -> (String, String) {
+    let agent = here.spawn_task(&format!("{TASK}[bundle]\nrequired = false\n"), &[]);
+    let (id, branch) = (text(&agent, "agent_id"), text(&agent, "branch"));
+    let worktree = PathBuf::from(text(&agent, "worktree_abspath"));
+    std::fs::write(worktree.join(file), "new\n").expect("written");
+    here.agent_json(&["commit", &id, "-m", "new"]);
+    here.agent_json(&["done", &id]);
+    (id, branch)
+}
+
+/// Squashes as a forge does: on a target that has gone on, with a message of its own; then the target goes on.
+fn squashed_by_a_forge(here: &TestRepo, branch: &str) -> String {
+    here.write("README.md", "# Other\n");
+    here.commit_all("other work");
+    here.git(["merge", "--quiet", "--squash", branch]);
+    here.git(["commit", "--quiet", "-m", "Add a thing (#12)"]);
+    let squash = here.git(["rev-parse", "HEAD"]);
+    here.write("README.md", "# More\n");
+    here.commit_all("later work");
+    squash
+}
+
+fn noted(here: &TestRepo, commit: &str) -> String {
+    here.git(["notes", "--ref=agents", "show", commit])
+}
+
+#[test]
+fn j6_a_landed_commit_shows_the_agent() {
+    let here = TestRepo::with_commit();
+    for (file, method) in [
+        ("src/a.rs", "--no-ff"),
+        ("src/b.rs", "--squash"),
+        ("src/c.rs", "--ff-only"),
+    ] {
+        let (id, _) = finished(&here, file);
+        let landed = here.agent_json(&["merge", &id, method]);
+        let commit = text(&landed, "commit");
+        for who in [commit.as_str(), &commit[..10], "main"] {
+            let shown = here.agent_json(&["show", who]);
+            assert_eq!(shown["agent_id"], *id, "{method} {who}");
+        }
+        let log = here.agent_json(&["log", &commit]);
+        assert_eq!(log["agent_id"], *id);
+    }
+    here.commit_all("by hand");
+    refused(&here.agent(&["show", "main"]), "agent-unknown", 2);
+}
+
+#[test]
+fn j6_a_squash_by_a_forge_is_found_recorded_and_shown() {
+    let here = TestRepo::with_commit();
+    let (id, branch) = finished(&here, "src/new.rs");
+    let squash = squashed_by_a_forge(&here, &branch);
+    assert_eq!(here.agent_json(&["show", &squash])["agent_id"], *id);
+    assert_eq!(here.agent_json(&["show", &squash])["state"], "done");
+    let planned = here.agent_json(&["gc"]);
+    let item = &planned["agents"][0];
+    assert_eq!(item["landed_as"], *squash, "{planned:#}");
+    assert_eq!(item["landed_into"], "refs/heads/main");
+    let why = text(item, "why");
+    assert!(
+        why.ends_with(&format!("landed as {}", &squash[..7])),
+        "{why}"
+    );
+
+    let swept = here.agent_json(&["gc", "--yes"]);
+    assert_eq!(swept["agents"][0]["action"], "removed");
+    let shown = here.agent_json(&["show", &squash]);
+    assert_eq!(
+        (&shown["agent_id"], &shown["state"]),
+        (&id.clone().into(), &"merged".into())
+    );
+    assert!(noted(&here, &squash).contains(&id));
+    assert!(here.git(["branch", "--list", &branch]).is_empty());
+}
+
+#[test]
+fn j6_a_merge_after_a_forge_records_the_commit_that_brought_the_work() {
+    let here = TestRepo::with_commit();
+    let (id, branch) = finished(&here, "src/new.rs");
+    let squash = squashed_by_a_forge(&here, &branch);
+    let landed = here.agent_json(&["merge", &id]);
+    assert_eq!(landed["verdict"], "already-merged");
+    assert_eq!(landed["commit"], *squash);
+    assert!(noted(&here, &squash).contains(&id));
+
+    // A forge's merge commit, without a trailer.
+    let (id, branch) = finished(&here, "src/other.rs");
+    here.git([
+        "merge",
+        "--quiet",
+        "--no-ff",
+        "-m",
+        "Merge pull request #13",
+        &branch,
+    ]);
+    let merge = here.git(["rev-parse", "HEAD"]);
+    assert_eq!(here.agent_json(&["show", &merge])["agent_id"], *id);
+    here.write("README.md", "# Still more\n");
+    here.commit_all("later work");
+    assert_eq!(here.agent_json(&["merge", &id])["commit"], *merge);
+
+    // The change as it is, where merging it again would conflict with what came after.
+    let (id, branch) = finished(&here, "src/lib.rs");
+    let squash = squashed_by_a_forge(&here, &branch);
+    here.write("src/lib.rs", "newer\n");
+    here.commit_all("newer");
+    assert_eq!(here.agent_json(&["show", &squash])["agent_id"], *id);
+    assert_eq!(here.agent_json(&["merge", &id])["commit"], *squash);
+}
+
+#[test]
+fn j6_a_squash_that_was_edited_is_found_by_its_trailer() {
+    let here = TestRepo::with_commit();
+    let (id, branch) = finished(&here, "src/new.rs");
+    here.git(["merge", "--quiet", "--squash", &branch]);
+    here.write("src/new.rs", "new, and edited\n");
+    here.git(["add", "--all"]);
+    let message = format!("Add a thing (#14)\n\n* new\n\nAgent-Id: {id}\n\n* more\n");
+    here.git(["commit", "--quiet", "-m", &message]);
+    assert_eq!(here.agent_json(&["show", "HEAD"])["agent_id"], *id);
+}

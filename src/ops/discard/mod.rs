@@ -86,6 +86,11 @@ pub struct DiscardPlan {
 }
 
 impl DiscardPlan {
+    /// The agent as it was when the plan was made.
+    pub(in crate::ops) fn agent(&self) -> &Agent {
+        &self.agent
+    }
+
     /// Whether there is neither worktree, admin directory nor branch any more.
     pub fn is_empty(&self) -> bool {
         self.site.branch.is_none() && self.site.place.is_none()

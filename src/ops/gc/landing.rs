@@ -1,0 +1,76 @@
+//! The landings of others that `gc` finds and records: work that a forge squashed, or a person merged by hand.
+
+use super::GcItem;
+use crate::domain::agent::{Agent, Move};
+use crate::domain::event::What;
+use crate::domain::oid::Oid;
+use crate::error::{Error, Result};
+use crate::git::refs::Tip;
+use crate::ops::Ctx;
+use crate::store::agent_branch;
+use crate::store::landing_commit::{Line, Work};
+use crate::store::ledger::Ledger;
+use std::collections::{BTreeSet, HashMap};
+
+/// The branches that work lands on, each read once.
+#[derive(Default)]
+pub(super) struct Targets(HashMap<String, Line>);
+
+impl Targets {
+    /// The commit that brought an agent's work to the branch it started from, and that branch; `None` where no single
+    /// commit did.
+    pub(super) fn landing(&mut self, ctx: &Ctx, agent: &Agent) -> Result<Option<(Oid, String)>> {
+        let (repo, base) = (&ctx.repo, agent.base.as_ref());
+        let Some((start, into)) = base.and_then(|base| Some((base.oid, base.refname.clone()?)))
+        else {
+            return Ok(None);
+        };
+        let tips = (agent_branch::local(repo, agent)?, repo.tip(&into)?);
+        let (Tip::At(tip), Tip::At(target)) = tips else {
+            return Ok(None);
+        };
+        if !self.0.contains_key(&into) {
+            let line = Line::read(repo, target, BTreeSet::new())?;
+            self.0.insert(into.clone(), line);
+        }
+        let agent = agent.id;
+        let brought = self.0[&into].brought(repo, Work { agent, tip, start })?;
+        Ok(brought.map(|commit| (commit, into)))
+    }
+}
+
+impl GcItem {
+    /// Says as which commit the work landed.
+    pub(super) fn tell_landing(&mut self, landing: Option<(Oid, String)>) {
+        if let Some((commit, into)) = landing {
+            self.why = format!("{}, landed as {}", self.why, commit.short());
+            self.landed_as = Some(commit.to_hex());
+            self.landed_into = Some(into);
+        }
+    }
+
+    /// Records the landing in the agent's row and points to the agent from the commit, before the branch goes that tells
+    /// of it.
+    ///
+    /// # Errors
+    /// Those of the ledger; `agent-state` when somebody decided about the agent meanwhile.
+    pub(super) fn record_landing(&self, ctx: &Ctx, agent: &Agent) -> Result<()> {
+        let (Some(commit), Some(into)) = (&self.landed_as, &self.landed_into) else {
+            return Ok(());
+        };
+        let commit = Oid::from_hex(commit).ok_or_else(|| Error::bug("a plan names objects"))?;
+        let what = What::Merged {
+            commit,
+            into: into.clone(),
+        };
+        let (ledger, by) = (Ledger::new(&ctx.repo), ctx.actor()?);
+        if commit != agent.spawn_commit {
+            ledger.point_from(commit, agent.id, &by, what.clone(), ctx.now())?;
+        }
+        ledger.append_if(agent.spawn_commit, &by, ctx.now(), |row| {
+            row.unwrap_or(agent).may(Move::Merge)?;
+            Ok(what.clone())
+        })?;
+        Ok(())
+    }
+}

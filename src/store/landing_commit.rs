@@ -1,0 +1,268 @@
+//! Which commit brought an agent's work to a branch, also where a forge squashed it, and whose work a commit brought.
+//!
+//! A landing is looked for along the first parents of the branch. It is, in this order: the commit with which the branch
+//! came to hold the agent's tip; the newest one that makes the change which merging the work in its place would have made;
+//! the newest one whose message names the agent.
+
+use super::agent_branch;
+use super::ledger::{Ledger, body_of};
+use crate::domain::agent::Agent;
+use crate::domain::event::{Event, What};
+use crate::domain::id::AgentId;
+use crate::domain::oid::Oid;
+use crate::error::Result;
+use crate::git::Repo;
+use crate::git::notes::lines;
+use crate::git::objects::Commit;
+use crate::wire::event_line;
+use std::cell::OnceCell;
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+/// How many of a branch's newest commits are looked at.
+const DEPTH: usize = 1000;
+/// How many commits are compared with what merging the work there would make: each takes a child process.
+const COMPARED: usize = 32;
+/// How many agents, those with the newest events, are asked whether a commit holds their work.
+const ASKED: usize = 2000;
+
+/// The trailer of an agent's commits. A squash by a forge repeats it anywhere in its message.
+const TRAILER: &str = "Agent-Id";
+/// The trailer of spawn commits.
+const NONCE: &str = "Agent-Nonce";
+
+type Paths = BTreeSet<Vec<u8>>;
+
+/// Committed work of an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// Whose it is.
+    pub agent: AgentId,
+    /// The commit that holds all of it.
+    pub tip: Oid,
+    /// The commit that the agent was spawned from.
+    pub start: Oid,
+}
+
+/// The newest commits of a branch along first parents, newest first.
+pub struct Line(Vec<Step>);
+
+/// One commit of a branch and the one before it.
+struct Step {
+    commit: Commit,
+    before: Commit,
+    paths: OnceCell<Paths>,
+}
+
+impl Line {
+    /// Reads the branch with that tip back to the oldest of `starts`.
+    ///
+    /// # Errors
+    /// `repo-corrupt`.
+    pub fn read(repo: &Repo, tip: Oid, mut starts: BTreeSet<Oid>) -> Result<Line> {
+        let mut steps = Vec::new();
+        let mut commit = repo.read_commit(tip)?;
+        while steps.len() < DEPTH {
+            if starts.remove(&commit.oid) && starts.is_empty() {
+                break;
+            }
+            // A shallow clone ends somewhere.
+            let parent = commit.parents.first().copied();
+            let Some(parent) = parent.filter(|oid| repo.has_object(*oid)) else {
+                break;
+            };
+            let before = repo.read_commit(parent)?;
+            steps.push(Step {
+                commit,
+                before: before.clone(),
+                paths: OnceCell::new(),
+            });
+            commit = before;
+        }
+        Ok(Line(steps))
+    }
+
+    /// The commit that brought the work; `None` where no single one of them did.
+    ///
+    /// # Errors
+    /// `repo-corrupt`, `git-failed`.
+    pub fn brought(&self, repo: &Repo, work: Work) -> Result<Option<Oid>> {
+        let holds = |step: &Step| {
+            let base = repo.merge_base(work.tip, step.commit.oid);
+            base.is_ok_and(|base| base == Some(work.tip))
+        };
+        let holding = self.0.partition_point(holds);
+        if holding > 0 && (holding < self.0.len() || !is_in(repo, work.tip, &self.0[holding - 1])) {
+            return Ok(Some(self.0[holding - 1].commit.oid));
+        }
+        let touched = paths(repo, work.start, work.tip)?;
+        let mut compared = 0;
+        for step in &self.0 {
+            if compared < COMPARED && step.touches_only(repo, &touched)? {
+                compared += 1;
+                if step.lands(repo, work.tip)? {
+                    return Ok(Some(step.commit.oid));
+                }
+            }
+        }
+        let named = self
+            .0
+            .iter()
+            .find(|step| names(&step.commit).contains(&work.agent));
+        Ok(named.map(|step| step.commit.oid))
+    }
+}
+
+impl Step {
+    /// Of a commit with one parent.
+    fn of(repo: &Repo, commit: Commit) -> Result<Option<Step>> {
+        let [parent] = commit.parents[..] else {
+            return Ok(None);
+        };
+        if !repo.has_object(parent) {
+            return Ok(None);
+        }
+        let before = repo.read_commit(parent)?;
+        Ok(Some(Step {
+            commit,
+            before,
+            paths: OnceCell::new(),
+        }))
+    }
+
+    /// Whether it is no merge, and changes something of those paths and nothing besides.
+    fn touches_only(&self, repo: &Repo, touched: &Paths) -> Result<bool> {
+        if self.commit.parents.len() > 1 || self.commit.tree == self.before.tree {
+            return Ok(false);
+        }
+        if self.paths.get().is_none() {
+            let changes = repo.tree_changes(&[self.before.tree], self.commit.tree)?;
+            let paths = changes.into_iter().map(|change| change.path).collect();
+            // Nothing else fills it.
+            let _ = self.paths.set(paths);
+        }
+        Ok(self.paths.get().is_some_and(|own| own.is_subset(touched)))
+    }
+
+    /// Whether it makes the change that merging `tip` in its place would have made, or the one that `tip` holds.
+    fn lands(&self, repo: &Repo, tip: Oid) -> Result<bool> {
+        let Some(fork) = repo.merge_base(self.before.oid, tip)? else {
+            return Ok(false);
+        };
+        let (old, new) = (repo.read_commit(fork)?.tree, repo.read_commit(tip)?.tree);
+        if repo.patch_id(old, new)? == repo.patch_id(self.before.tree, self.commit.tree)? {
+            return Ok(true);
+        }
+        let merged = repo.merge(self.before.oid, tip)?.result.clean();
+        Ok(merged == Some(self.commit.tree))
+    }
+}
+
+/// Whether what stood before a commit holds the tip already.
+fn is_in(repo: &Repo, tip: Oid, step: &Step) -> bool {
+    let base = repo.merge_base(tip, step.before.oid);
+    base.is_ok_and(|base| base == Some(tip))
+}
+
+fn paths(repo: &Repo, start: Oid, tip: Oid) -> Result<Paths> {
+    let (old, new) = (repo.read_commit(start)?.tree, repo.read_commit(tip)?.tree);
+    let changes = repo.tree_changes(&[old], new)?;
+    Ok(changes.into_iter().map(|change| change.path).collect())
+}
+
+/// The agents that a message names.
+fn names(commit: &Commit) -> BTreeSet<AgentId> {
+    let lines = commit
+        .message
+        .lines()
+        .filter_map(|line| line.split_once(':'));
+    let named = lines.filter(|(key, _)| key.trim().eq_ignore_ascii_case(TRAILER));
+    named
+        .filter_map(|(_, id)| AgentId::parse(id.trim()))
+        .collect()
+}
+
+impl Ledger<'_> {
+    /// The agents whose work a commit brought to the branch it is on: those that rows or the message name, else those
+    /// whose work is what the commit brings.
+    ///
+    /// # Errors
+    /// `repo-corrupt`, `git-failed`.
+    pub fn landed_as(&self, commit: Oid) -> Result<Vec<Agent>> {
+        let mut agents = self.agents_mentioning(&commit.to_hex())?;
+        let is_it = |agent: &Agent| agent.landed.as_ref().is_some_and(|(oid, _)| *oid == commit);
+        agents.retain(is_it);
+        if !agents.is_empty() {
+            return Ok(agents);
+        }
+        let commit = self.repo().read_commit(commit)?;
+        let mut ids = self.pointed_at(commit.oid)?;
+        ids.extend(names(&commit));
+        for id in ids {
+            agents.extend(self.with_prefix(&id.hex())?);
+        }
+        if agents.is_empty() {
+            agents = self.brought_by(commit)?;
+        }
+        Ok(agents)
+    }
+
+    /// The agents that the note on a landed commit names.
+    fn pointed_at(&self, commit: Oid) -> Result<BTreeSet<AgentId>> {
+        let body = self.read(|tree| body_of(self.repo(), tree, commit))?;
+        let body = body.unwrap_or_default();
+        let events = lines::split(&body).filter_map(event_line::decode);
+        let is_pointer =
+            |event: &Event| matches!(event.what, What::Merged { commit: to, .. } if to == commit);
+        Ok(events.filter(is_pointer).map(|event| event.agent).collect())
+    }
+
+    /// The agents whose work a commit brings, as the objects tell it.
+    fn brought_by(&self, commit: Commit) -> Result<Vec<Agent>> {
+        let repo = self.repo();
+        let mut found = Vec::new();
+        if let [first, second] = commit.parents[..] {
+            for oid in repo.commits_between(&[first], second)? {
+                if repo.read_commit(oid)?.trailer(NONCE).is_some() {
+                    found.extend(self.agent(oid)?);
+                }
+            }
+            return Ok(found);
+        }
+        let Some(step) = Step::of(repo, commit)? else {
+            return Ok(found);
+        };
+        let mut open = self.select(|key, events| {
+            let agent = Agent::fold(key, events)?;
+            let tip = events.iter().rev().find_map(|event| last_tip(&event.what));
+            agent.landed.is_none().then_some((agent, tip))
+        })?;
+        open.sort_by_key(|(agent, _)| Reverse(agent.updated));
+        for (agent, tip) in open.into_iter().take(ASKED) {
+            let branch = agent_branch::local_or_fetched(repo, &agent)?;
+            let tip = branch.map(|(_, tip)| tip).or(tip);
+            let start = agent.base.as_ref().map(|base| base.oid);
+            let (Some(tip), Some(start)) = (tip, start) else {
+                continue;
+            };
+            let is_here = repo.has_object(tip) && repo.has_object(start);
+            if is_here
+                && step.touches_only(repo, &paths(repo, start, tip)?)?
+                && step.lands(repo, tip)?
+            {
+                found.push(agent);
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// The tip that an event names.
+fn last_tip(what: &What) -> Option<Oid> {
+    match what {
+        What::Discarded { tip } => *tip,
+        What::Committed { commit, .. } => Some(*commit),
+        What::Verified(verdict) => Some(verdict.tip),
+        _ => None,
+    }
+}
