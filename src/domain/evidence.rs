@@ -29,16 +29,32 @@ pub struct Evidence {
     pub touches: Vec<Touch>,
     /// The tracked spellings of the base, where a path was added that may collide with one.
     pub tracked: CaseIndex,
-    /// The six files as they were found, in order.
+    /// The six files as they were found, in order; empty where the bundle is out of reach.
     pub bundle: Vec<Artefact>,
+    /// Whether the bundle is where this clone cannot see it.
+    pub bundle_out_of_reach: bool,
     /// The worktree; `None` when there is none here, or it was not looked at.
     pub worktree: Option<WorktreeFacts>,
-    /// Whether a commit was named to be judged, so that no worktree was looked for.
-    pub commit_named: bool,
+    /// Why there is no worktree, where there is none.
+    pub no_worktree: NoWorktree,
     /// How the work would land; absent for an agent without a branch.
     pub landing: Option<Landing>,
     /// The check commands.
     pub commands: Commands,
+}
+
+/// Why no worktree was looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NoWorktree {
+    /// The agent was spawned in this clone, and its worktree is gone.
+    #[default]
+    Gone,
+    /// The agent lives in another clone.
+    Elsewhere,
+    /// A commit was named, so none was looked for.
+    CommitNamed,
+    /// Only what the branch holds is to be judged.
+    BranchOnly,
 }
 
 /// What is wrong with a row of the ledger.

@@ -62,6 +62,7 @@ codes! {
     BundleUnreadable, "bundle.unreadable", Error, "An artefact file could not be read.";
     BundleSpecChanged, "bundle.spec-changed", Error, "The specification is not the one that spawn wrote.";
     BundleNotDone, "bundle.not-done", Error, "progress.json is not an object whose status is \"done\".";
+    BundleNotJudged, "bundle.not-judged", Note, "The six files are not in this clone, so they were not judged here.";
     ScopeDenylist, "scope.denylist", Error, "The work changes a path that a glob of the denylist matches.";
     ScopeNotInWhitelist, "scope.not-in-whitelist", Error, "The work changes a path that no glob of the whitelist matches.";
     ScopeNever, "scope.never", Error, "The work changes a path that no scope can allow, such as one in a git directory.";
@@ -81,6 +82,7 @@ codes! {
     WorktreeSubmodule, "worktree.submodule", Error, "A submodule holds files that are in no commit of it.";
     WorktreeUnreadable, "worktree.unreadable", Error, "A directory that cannot be read hides its files.";
     WorktreeGone, "worktree.gone", Note, "There is no worktree here, or it was not read, so only committed work was judged.";
+    WorktreeNotJudged, "worktree.not-judged", Note, "The worktree is in another clone, so it was not judged here.";
     MergeConflict, "merge.conflict", Error, "The work conflicts with the base branch as it is now.";
     MergeUnrelated, "merge.unrelated", Error, "The branch and the base branch have no common ancestor.";
     MergeBaseGone, "merge.base-gone", Error, "The base branch does not exist any more.";

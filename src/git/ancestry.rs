@@ -106,7 +106,8 @@ impl Repo {
         let mut line = Vec::new();
         let mut next = tip;
         while next != base {
-            let parents = self.written_parents(next).ok()?;
+            // As its own bytes name them: grafts hide nothing here.
+            let parents = self.read_raw_commit(next).ok()?.parents();
             let [parent] = parents[..] else {
                 return None;
             };

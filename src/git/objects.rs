@@ -153,20 +153,6 @@ impl Repo {
         })
     }
 
-    /// The parents that a commit's own bytes name, whatever grafts and shallow files say of it.
-    ///
-    /// # Errors
-    /// As [`Repo::read_commit`].
-    pub fn written_parents(&self, oid: Oid) -> Result<Vec<Oid>> {
-        let data = self.read_object(oid, git2::ObjectType::Commit)?;
-        let lines = data.split(|&byte| byte == b'\n').skip(1);
-        let parent = |line: &[u8]| {
-            let hex = std::str::from_utf8(line.strip_prefix(b"parent ")?).ok()?;
-            Oid::from_hex(hex)
-        };
-        Ok(lines.map_while(parent).collect())
-    }
-
     /// Writes a blob.
     ///
     /// # Errors

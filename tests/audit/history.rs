@@ -393,3 +393,88 @@ fn f4_checks_run_once_for_a_commit_and_again_without_the_key_that_sealed_them() 
     assert_eq!(agent.verify(&[]), first);
     assert_eq!(ran(), 2, "a seal that cannot be checked counts for nothing");
 }
+
+/// A clone with the rows of an agent that is at work in another one, and has neither finished nor been judged.
+fn clone_of_one_at_work() -> (Agent, PathBuf) {
+    let repo = TestRepo::with_commit();
+    let report = repo.spawn();
+    let agent = Agent::told_of(repo, &report);
+    agent.write("src/two.rs", "");
+    agent.commit("two");
+    let path = clone_of(&agent, "clone", &[]);
+    (agent, path)
+}
+
+fn state_of(clone: &Path, id: &str) -> Value {
+    answer(clone, &["show", id])["state"].clone()
+}
+
+#[test]
+fn j4_a_clone_that_cannot_see_worktree_and_bundle_says_so_and_records_nothing() {
+    let (agent, path) = clone_of_one_at_work();
+    let judged = report(&run_in(&path, &agent.id, &["--format=json"]));
+    assert_eq!(judged["verdict"], "accept", "{judged}");
+    assert_eq!(
+        codes(&judged),
+        ["bundle.not-judged", "worktree.not-judged"],
+        "{judged}"
+    );
+    let text = describe(&run_in(&path, &agent.id, &[]));
+    assert!(!text.contains("artefacts present"), "{text}");
+    assert!(!text.contains("MISSING"), "{text}");
+    // A verdict on half of it lets nothing land.
+    let merged = run(&path, &["merge", &agent.id]);
+    refused(&merged, "not-accepted", 3);
+    let said = String::from_utf8_lossy(&merged.stderr).into_owned();
+    assert!(said.contains("bundle.not-judged"), "{said}");
+    // Nor is what rejects recorded.
+    agent.write("docs/a.md", "");
+    agent.commit("out of scope");
+    git_in(&path, ["fetch", "--quiet", "origin"]);
+    let refs = crate::support::snapshot(&path.join(".git/refs"));
+    let judged = report(&run_in(&path, &agent.id, &["--format=json"]));
+    assert_eq!(judged["verdict"], "reject", "{judged}");
+    assert_eq!(refs, crate::support::snapshot(&path.join(".git/refs")));
+    assert!(!path.join(".git/agents/clone-id").exists());
+
+    let here = agent.repo.path();
+    let from = path.to_str().expect("UTF-8");
+    let notes = "+refs/notes/agents:refs/notes/origin/agents";
+    git_in(&here, ["fetch", "--quiet", from, notes]);
+    answer(&here, &["unite"]);
+    assert_eq!(state_of(&here, &agent.id), "running");
+}
+
+#[test]
+fn j4_a_kept_bundle_is_judged_in_another_clone() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "");
+    agent.commit("two");
+    agent.verify(&[]);
+    let path = clone_of(&agent, "clone", &[]);
+    let judged = report(&run_in(&path, &agent.id, &["--format=json"]));
+    assert_eq!(codes(&judged), ["worktree.not-judged"], "{judged}");
+    assert_eq!(judged["verdict"], "accept");
+}
+
+#[test]
+fn j4_a_worktree_that_vanished_where_it_was_made_is_gone() {
+    let repo = TestRepo::with_commit();
+    let report = repo.spawn();
+    let agent = Agent::told_of(repo, &report);
+    agent.write("src/two.rs", "");
+    agent.commit("two");
+    std::fs::remove_dir_all(&agent.worktree).expect("removed");
+    let gone = |agent: &Agent| {
+        let codes = agent.codes();
+        assert_eq!(codes.len(), 7, "{codes:?}");
+        assert_eq!(codes[0], "bundle.missing");
+        assert_eq!(codes[6], "worktree.gone");
+    };
+    gone(&agent);
+    assert_eq!(state_of(&agent.repo.path(), &agent.id), "failed");
+    let place = agent.worktree.to_str().expect("UTF-8");
+    agent.repo.git(["worktree", "unlock", place]);
+    agent.repo.git(["worktree", "prune"]);
+    gone(&agent);
+}

@@ -1,13 +1,21 @@
 //! The six files.
 
-use crate::domain::evidence::{Artefact, ArtefactProblem, Contract, Says};
+use crate::domain::evidence::{Artefact, ArtefactProblem, Contract, Evidence, Says};
 use crate::domain::finding::{Finding, FindingCode as Code};
 
 /// What is wrong with the bundle. One that is not required is not looked at.
-pub(super) fn judge(contract: &Contract, bundle: &[Artefact]) -> Vec<Finding> {
+pub(super) fn judge(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
     if !contract.bundle_required {
         return Vec::new();
     }
+    if evidence.bundle_out_of_reach {
+        return vec![Finding::new(
+            Code::BundleNotJudged,
+            "the bundle is not in this clone and was not judged here",
+            "run verify in the clone that the agent was spawned in",
+        )];
+    }
+    let bundle = &evidence.bundle;
     bundle
         .iter()
         .filter_map(|artefact| problem(contract, artefact))

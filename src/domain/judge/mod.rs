@@ -7,20 +7,21 @@ mod scope;
 mod tests;
 
 use super::evidence::{
-    CommandEnd, Commands, Contract, Evidence, History, Landing, LedgerFacts, Outcome, WorktreeFacts,
+    CommandEnd, Commands, Contract, Evidence, History, Landing, LedgerFacts, NoWorktree, Outcome,
+    WorktreeFacts,
 };
 use super::finding::{Finding, FindingCode as Code};
 use super::path::Quoted;
 
 /// Everything that is wrong with the work, check by check; notes included.
 pub fn judge(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
-    let mut findings = bundle::judge(contract, &evidence.bundle);
+    let mut findings = bundle::judge(contract, evidence);
     findings.extend(scope::judge(contract, evidence));
     if let Some(history) = &evidence.history {
         findings.extend(provenance(history));
         findings.extend(match &evidence.worktree {
             Some(facts) => worktree(facts),
-            None => vec![no_worktree(evidence.commit_named)],
+            None => no_worktree(evidence.no_worktree),
         });
     }
     findings.extend(evidence.landing.iter().flat_map(landing));
@@ -65,18 +66,27 @@ fn provenance(history: &History) -> Vec<Finding> {
     findings
 }
 
-fn no_worktree(commit_named: bool) -> Finding {
-    let (message, fix) = match commit_named {
-        true => (
+fn no_worktree(why: NoWorktree) -> Vec<Finding> {
+    let (code, message, fix) = match why {
+        // That is what was asked for.
+        NoWorktree::BranchOnly => return Vec::new(),
+        NoWorktree::CommitNamed => (
+            Code::WorktreeGone,
             "a commit was named, so no worktree was looked at and only committed work was judged",
             "to judge uncommitted work as well, run verify without --tip and --ci",
         ),
-        false => (
+        NoWorktree::Gone => (
+            Code::WorktreeGone,
             "there is no worktree here, so only committed work was judged",
             "to judge uncommitted work as well, run verify where the worktree is",
         ),
+        NoWorktree::Elsewhere => (
+            Code::WorktreeNotJudged,
+            "the worktree is in another clone and was not judged here; nothing was recorded",
+            "to judge uncommitted work as well, run verify in the clone that the agent was spawned in",
+        ),
     };
-    Finding::new(Code::WorktreeGone, message, fix)
+    vec![Finding::new(code, message, fix)]
 }
 
 fn worktree(facts: &WorktreeFacts) -> Vec<Finding> {

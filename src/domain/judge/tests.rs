@@ -210,6 +210,29 @@ fn provenance_worktree_and_ledger_have_their_codes() {
 }
 
 #[test]
+fn what_was_not_seen_is_told_apart_from_what_is_gone() {
+    for (why, codes) in [
+        (NoWorktree::Gone, &["worktree.gone"][..]),
+        (NoWorktree::CommitNamed, &["worktree.gone"]),
+        (NoWorktree::Elsewhere, &["worktree.not-judged"]),
+        (NoWorktree::BranchOnly, &[]),
+    ] {
+        let spoil = |evidence: &mut Evidence| {
+            evidence.worktree = None;
+            evidence.no_worktree = why;
+        };
+        check(spoil, codes);
+    }
+    check(
+        |evidence| {
+            evidence.bundle.clear();
+            evidence.bundle_out_of_reach = true;
+        },
+        &["bundle.not-judged"],
+    );
+}
+
+#[test]
 fn landing_rejects_only_what_cannot_land() {
     let conflict = Conflict {
         path: b"src/lib.rs".to_vec(),

@@ -8,7 +8,7 @@ use crate::error::{Code, Error, Result};
 use crate::git::landing::Checkout;
 use crate::git::trailer;
 use crate::ops::decide::require_orchestrator;
-use crate::ops::verify::{self, Recording, VerifyOptions, VerifyReport};
+use crate::ops::verify::{self, FindingReport, Recording, VerifyOptions, VerifyReport};
 use crate::ops::{Ctx, lookup};
 use crate::store::agent_branch;
 use crate::store::landing_lock::LandingLock;
@@ -230,8 +230,9 @@ fn method(ctx: &Ctx, options: &MergeOptions) -> Result<Method> {
 
 fn not_accepted(agent: &Agent, verdict: &VerifyReport) -> Error {
     let short = agent.id.short();
-    let rejecting = verdict.findings.iter().filter(|f| f.severity == "error");
-    let lines: Vec<_> = rejecting
+    // One that accepts only half was judged: its notes say what was left out.
+    let telling = |f: &&FindingReport| f.severity == "error" || verdict.is_accepted();
+    let lines: Vec<_> = { verdict.findings.iter().filter(telling) }
         .map(|finding| format!("  {} {}", finding.code, finding.message))
         .collect();
     Error::new(

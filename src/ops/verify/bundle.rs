@@ -3,7 +3,7 @@
 use super::subject::Subject;
 use crate::domain::agent::Agent;
 use crate::domain::bundle::{FILES, PROGRESS, SPEC};
-use crate::domain::evidence::{Artefact, ArtefactProblem, Says};
+use crate::domain::evidence::{Artefact, ArtefactProblem, NoWorktree, Says};
 use crate::domain::hex::hex;
 use crate::domain::oid::Oid;
 use crate::error::Result;
@@ -29,6 +29,8 @@ const LONGEST: u64 = 4 << 20;
 pub(super) struct Bundle {
     pub artefacts: Vec<Artefact>,
     pub tree: Option<Oid>,
+    /// Whether it is where this clone cannot see it.
+    pub is_out_of_reach: bool,
 }
 
 /// Reads the bundle where the agent wrote it; without a worktree here, from the tree that the last
@@ -36,6 +38,16 @@ pub(super) struct Bundle {
 pub(super) fn read(ctx: &Ctx, subject: &Subject, policy: &Policy) -> Result<Bundle> {
     let worktree = subject.worktree.as_ref().map(|place| place.path.as_path());
     let artefacts = artefacts(ctx, &subject.agent, worktree, policy)?;
+    // One that the agent did not write is missing; one that nobody looked at in its place is not judged.
+    let is_unseen = artefacts
+        .iter()
+        .all(|one| one.text == Err(ArtefactProblem::Missing));
+    if worktree.is_none() && is_unseen && subject.no_worktree != NoWorktree::Gone {
+        return Ok(Bundle {
+            is_out_of_reach: true,
+            ..Bundle::default()
+        });
+    }
     let entries: Vec<Entry> = artefacts
         .iter()
         .filter_map(|artefact| Some((artefact.name, artefact.text.as_ref().ok()?)))
@@ -51,7 +63,11 @@ pub(super) fn read(ctx: &Ctx, subject: &Subject, policy: &Policy) -> Result<Bund
         true => None,
         false => Some(ctx.repo.write_tree(entries)?),
     };
-    Ok(Bundle { artefacts, tree })
+    Ok(Bundle {
+        artefacts,
+        tree,
+        is_out_of_reach: false,
+    })
 }
 
 /// The six files as they are, or as they were kept; nothing is written.

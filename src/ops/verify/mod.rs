@@ -38,7 +38,7 @@ pub use report::{
 
 use crate::domain::change::Change;
 use crate::domain::event::Verified;
-use crate::domain::evidence::{Commands, Contract, Evidence, LedgerFacts};
+use crate::domain::evidence::{Commands, Contract, Evidence, LedgerFacts, NoWorktree};
 use crate::domain::finding::Finding;
 use crate::domain::judge::judge;
 use crate::domain::oid::Oid;
@@ -93,9 +93,13 @@ pub enum Recording {
 }
 
 impl VerifyOptions {
-    /// Whether a commit is to be judged and not a worktree.
-    fn names_commit(&self) -> bool {
-        self.tip.is_some() || self.ci
+    /// Why no worktree is looked for; `None` where one is.
+    fn no_worktree(&self) -> Option<NoWorktree> {
+        match (self.ci, &self.tip) {
+            (true, _) => Some(NoWorktree::BranchOnly),
+            (false, Some(_)) => Some(NoWorktree::CommitNamed),
+            (false, None) => None,
+        }
     }
 }
 
@@ -128,7 +132,10 @@ pub fn verify(ctx: &Ctx, options: &VerifyOptions) -> Result<VerifyReport> {
 fn judged(ctx: &Ctx, options: &VerifyOptions, subject: Subject) -> Result<VerifyReport> {
     let case = gather(ctx, subject)?;
     let report = decide(ctx, options, &case)?;
-    record::record(ctx, options.recording, &case, &report)?;
+    // The clone that an agent was spawned in says how it stands.
+    if !options.ci && !case.subject.is_foreign {
+        record::record(ctx, options.recording, &case, &report)?;
+    }
     Ok(VerifyReport {
         // No part of the verdict, so not of what is cached either.
         ignored_paths: case.work.ignored,
@@ -209,8 +216,9 @@ fn decide(ctx: &Ctx, options: &VerifyOptions, case: &Case<'_>) -> Result<VerifyR
     let mut evidence = Evidence {
         ledger: case.ledger.clone(),
         bundle: case.bundle.artefacts.clone(),
+        bundle_out_of_reach: case.bundle.is_out_of_reach,
         worktree: work.worktree.clone(),
-        commit_named: options.names_commit(),
+        no_worktree: subject.no_worktree,
         ..Evidence::default()
     };
     if subject.has_branch() {

@@ -182,13 +182,17 @@ impl VerifyReport {
 
     /// Whether a part was left out that could have rejected it.
     pub fn is_partial(&self) -> bool {
-        let skipped = FindingCode::CommandsSkipped.name();
-        self.findings.iter().any(|finding| finding.code == skipped)
+        let left_out = [FindingCode::CommandsSkipped, FindingCode::BundleNotJudged];
+        let left_out = left_out.map(FindingCode::name);
+        { self.findings.iter() }.any(|finding| left_out.contains(&finding.code.as_str()))
     }
 
     /// The names of the six files that are missing or of no use.
     pub fn missing_artefacts(&self) -> Vec<String> {
-        let of_bundle = |finding: &&FindingReport| finding.code.starts_with("bundle.");
+        let error = Severity::Error.as_str();
+        let of_bundle = |finding: &&FindingReport| {
+            finding.code.starts_with("bundle.") && finding.severity == error
+        };
         let lines = self.findings.iter().filter(of_bundle);
         lines.map(|finding| finding.message.clone()).collect()
     }

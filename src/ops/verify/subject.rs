@@ -3,13 +3,14 @@
 use super::VerifyOptions;
 use crate::domain::agent::Agent;
 use crate::domain::event::Isolation;
+use crate::domain::evidence::NoWorktree;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::shallow::incomplete;
 use crate::ops::run::record;
 use crate::ops::{Ctx, lookup};
 use crate::store::ledger::Ledger;
-use crate::store::place::RecordedPlaces;
+use crate::store::place::{RecordedPlaces, is_of_this_clone};
 use crate::store::{agent_branch, keep, layout, spawn_commit};
 use std::path::{Path, PathBuf};
 
@@ -30,6 +31,10 @@ pub(super) struct Subject {
     pub base: Option<Oid>,
     /// The worktree, when it is here and is to be judged.
     pub worktree: Option<Place>,
+    /// Why there is none, when there is none.
+    pub no_worktree: NoWorktree,
+    /// Whether the agent lives in another clone, which alone knows its worktree and its bundle.
+    pub is_foreign: bool,
 }
 
 /// A worktree and its admin directory.
@@ -96,6 +101,11 @@ impl Subject {
             Some(_) => None,
             None => place_of(ctx, &agent, options.worktree.as_deref())?,
         };
+        let is_foreign = is_foreign(ctx, &ledger, &agent)?;
+        let absent = match is_foreign {
+            true => NoWorktree::Elsewhere,
+            false => NoWorktree::Gone,
+        };
         Ok(Subject {
             agent,
             altered,
@@ -103,6 +113,8 @@ impl Subject {
             base_ref,
             base,
             worktree,
+            no_worktree: options.no_worktree().unwrap_or(absent),
+            is_foreign,
         })
     }
 
@@ -110,6 +122,14 @@ impl Subject {
     pub(super) fn has_branch(&self) -> bool {
         self.agent.isolation != Some(Isolation::Shared)
     }
+}
+
+/// Whether an agent was spawned in another clone: nothing of it but its row and its branch is here.
+fn is_foreign(ctx: &Ctx, ledger: &Ledger<'_>, agent: &Agent) -> Result<bool> {
+    let common = ctx.repo.common_dir();
+    let admin_dir = ctx.repo.admin_dir(&layout::worktree_name(agent.id));
+    let is_here = is_of_this_clone(common, ledger.clone_number()?, agent) || admin_dir.exists();
+    Ok(!is_here)
 }
 
 /// The commit that is judged unless another is named.
