@@ -138,7 +138,10 @@ fn what_takes_one_of_a_few_words_offers_them() {
             "discarded done failed merged rejected running spawning",
         ),
         (&["list", "--sort"], "activity age name state"),
-        (&["run", "--host"], "aider claude codex gemini shell"),
+        (
+            &["run", "--host"],
+            "aider claude codex copilot gemini opencode shell",
+        ),
         (&["run", "--sandbox"], sandbox),
         (&["send", "--type"], types),
         (&["receive", "--type"], types),

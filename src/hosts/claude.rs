@@ -6,10 +6,10 @@
 use super::Host;
 use super::command::{Line, Needs};
 use super::home::{Ground, Preparation, hooks};
-use super::output::text;
+use super::output::{Tokens, Told, text};
 use super::payload::{EventNames, Moment, ToolKind, ToolNames};
 use super::settings::Registration;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Where it keeps worktrees, below the root of a project. It is the default place of ours as well, because a
 /// host that confines itself to the project can reach it.
@@ -71,8 +71,32 @@ impl Host for Claude {
         Ok(())
     }
 
-    fn last_words(&self, output: &str) -> Option<String> {
-        text(&serde_json::from_str(output.trim()).ok()?, "/result")
+    fn told(&self, out: &str, _err: &str) -> Told {
+        let result: Value = serde_json::from_str(out.trim()).unwrap_or_default();
+        // A session that ended otherwise has a list of errors and no result.
+        let errors = result.get("errors").and_then(Value::as_array);
+        let errors: Vec<_> = errors
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        let failed = (!errors.is_empty()).then(|| errors.join("\n"));
+        let mut tokens = Tokens::default();
+        let models = result.get("modelUsage").and_then(Value::as_object);
+        for (_, used) in models.into_iter().flatten() {
+            let input = [
+                "/inputTokens",
+                "/cacheReadInputTokens",
+                "/cacheCreationInputTokens",
+            ];
+            tokens.add(used, &input, &["/outputTokens"]);
+        }
+        Told {
+            words: text(&result, "/result").or(failed),
+            session: text(&result, "/session_id"),
+            cost_usd: result.get("total_cost_usd").and_then(Value::as_f64),
+            tokens: tokens.some(),
+        }
     }
 
     fn registration(&self) -> Option<Registration> {
@@ -99,9 +123,8 @@ impl Host for Claude {
         if ground.fenced {
             settings["sandbox"] = json!({ "enabled": false });
         }
-        made.files
-            .push((ground.hooks.to_owned(), settings.to_string()));
-        made.options = vec!["--settings".into(), ground.hooks.into()];
+        let settings = made.keep(ground, "settings.json", settings.to_string());
+        made.options = vec!["--settings".into(), settings.into()];
         if ground.fenced {
             let home = ground.scratch.join("claude");
             let own = ground.own(HOME, ".claude");
@@ -189,8 +212,26 @@ mod tests {
     }
 
     #[test]
-    fn the_last_words_are_its_result() {
-        let output = "{\"type\":\"result\",\"is_error\":false,\"result\":\"Done.\\n\"}\n";
-        assert_eq!(Claude.last_words(output).as_deref(), Some("Done."));
+    fn its_result_and_its_errors_are_told() {
+        let result = r#"{"type":"result","is_error":false,"result":"Done.\n","session_id":"s","total_cost_usd":0.25,
+            "modelUsage":{"large":{"inputTokens":1,"cacheReadInputTokens":2,"outputTokens":4},
+            "small":{"inputTokens":8,"cacheCreationInputTokens":16,"outputTokens":32}}}"#;
+        let expected = Told {
+            words: Some("Done.".into()),
+            session: Some("s".into()),
+            cost_usd: Some(0.25),
+            tokens: Some(Tokens {
+                input: 27,
+                output: 36,
+            }),
+        };
+        assert_eq!(Claude.told(result, ""), expected);
+        let errors = r#"{"type":"result","subtype":"error_max_turns","is_error":true,
+            "errors":["Reached maximum number of turns (2)"]}"#;
+        let words = Claude.told(errors, "").words;
+        assert_eq!(
+            words.as_deref(),
+            Some("Reached maximum number of turns (2)")
+        );
     }
 }

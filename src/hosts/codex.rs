@@ -6,7 +6,7 @@
 use super::Host;
 use super::command::{Line, Needs};
 use super::home::{Ground, Preparation, hooks};
-use super::output::text;
+use super::output::{Tokens, Told, json_lines, text};
 use super::payload::{ToolKind, ToolNames};
 use super::settings::Registration;
 use serde_json::{Value, json};
@@ -54,8 +54,18 @@ impl Host for Codex {
         Ok(())
     }
 
-    fn last_words(&self, output: &str) -> Option<String> {
-        output.lines().rev().find_map(message)
+    fn told(&self, out: &str, _err: &str) -> Told {
+        let mut tokens = Tokens::default();
+        for turn in json_lines(out) {
+            let input = ["/usage/input_tokens"];
+            tokens.add(&turn, &input, &["/usage/output_tokens"]);
+        }
+        Told {
+            words: json_lines(out).rev().find_map(|event| last_words(&event)),
+            session: json_lines(out).find_map(|event| text(&event, "/thread_id")),
+            cost_usd: None,
+            tokens: tokens.some(),
+        }
     }
 
     fn registration(&self) -> Option<Registration> {
@@ -122,12 +132,14 @@ fn toml(value: &Value) -> String {
     }
 }
 
-/// The text of one line of output, when it is a finished message of the agent.
-fn message(line: &str) -> Option<String> {
-    let event: Value = serde_json::from_str(line).ok()?;
-    let is_message =
-        event.get("type")? == "item.completed" && event.pointer("/item/type")? == "agent_message";
-    text(&event, "/item/text").filter(|_| is_message)
+/// What an event says when it is a finished message of the agent, or the failure of its turn.
+fn last_words(event: &Value) -> Option<String> {
+    let kind = |pointer: &str| event.pointer(pointer).and_then(Value::as_str);
+    match (kind("/type")?, kind("/item/type")) {
+        ("item.completed", Some("agent_message")) => text(event, "/item/text"),
+        ("turn.failed", _) => text(event, "/error/message"),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -151,12 +163,26 @@ mod tests {
     }
 
     #[test]
-    fn the_last_words_are_the_last_message() {
-        let output = "{\"type\":\"thread.started\"}\n\
-             {\"type\":\"item.completed\",\"item\":{\"type\":\"agent_message\",\"text\":\"First.\"}}\n\
-             {\"type\":\"item.completed\",\"item\":{\"type\":\"agent_message\",\"text\":\"Done.\"}}\n\
-             {\"type\":\"item.completed\",\"item\":{\"type\":\"reasoning\",\"text\":\"Hm.\"}}\n\
-             {\"type\":\"turn.completed\"}\n";
-        assert_eq!(Codex.last_words(output).as_deref(), Some("Done."));
+    fn its_last_message_or_failure_is_told() {
+        let messages = r#"{"type":"thread.started","thread_id":"t"}
+            {"type":"item.completed","item":{"type":"agent_message","text":"First."}}
+            {"type":"item.completed","item":{"type":"agent_message","text":"Done."}}
+            {"type":"item.completed","item":{"type":"reasoning","text":"Hm."}}
+            {"type":"turn.completed","usage":{"input_tokens":80,"cached_input_tokens":8,"output_tokens":40}}"#;
+        let expected = Told {
+            words: Some("Done.".into()),
+            session: Some("t".into()),
+            cost_usd: None,
+            tokens: Some(Tokens {
+                input: 80,
+                output: 40,
+            }),
+        };
+        assert_eq!(Codex.told(messages, ""), expected);
+        let failed = r#"{"type":"item.completed","item":{"type":"error","message":"a notice"}}
+            {"type":"error","message":"Reconnecting... 1/1"}
+            {"type":"turn.failed","error":{"message":"unexpected status 401 Unauthorized"}}"#;
+        let words = Codex.told(failed, "").words;
+        assert_eq!(words.as_deref(), Some("unexpected status 401 Unauthorized"));
     }
 }

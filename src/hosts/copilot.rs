@@ -5,16 +5,99 @@
 //! in its own shape the model sees the reason only if it is JSON on standard output.
 
 use super::Host;
+use super::command::{Line, Needs};
+use super::home::{Ground, Preparation, hooks};
+use super::output::{Told, json_lines, text};
 use super::payload::{EventNames, Json, Moment, ToolKind, ToolNames};
 use super::settings::Registration;
 use crate::domain::tool_call::HookEvent;
-use serde_json::json;
+use serde_json::{Value, json};
+
+/// Where it keeps configuration and state, in place of `~/.copilot`.
+const HOME: &str = "COPILOT_HOME";
+
+/// Where it unpacks itself, in `copilot/pkg`, and keeps the number of the device.
+const CACHE: &str = "XDG_CACHE_HOME";
+
+/// What a user's session has in its directory, and an agent's may read: settings, login, instructions, and
+/// what extends the program.
+const CONFIGURATION: [&str; 8] = [
+    "agents",
+    "config.json",
+    "copilot-instructions.md",
+    "installed-plugins",
+    "instructions",
+    "mcp-config.json",
+    "settings.json",
+    "skills",
+];
 
 pub(super) struct Copilot;
 
 impl Host for Copilot {
     fn name(&self) -> &'static str {
         "copilot"
+    }
+
+    fn program(&self) -> Option<&'static str> {
+        Some("copilot")
+    }
+
+    fn arguments(&self, needs: &Needs<'_>, line: &mut Line) -> Result<(), String> {
+        line.add(["--output-format", "json", "--no-ask-user"]);
+        // Without a terminal it asks nobody: what is not allowed is denied.
+        if needs.fenced {
+            line.add(["--allow-all-tools"]);
+        } else if needs.edits {
+            line.add(["--allow-tool=write"]);
+        }
+        if !needs.edits {
+            line.add(["--deny-tool=write"]);
+        }
+        line.option("--model", needs.model);
+        line.lacks("max_iterations", needs.max_iterations);
+        line.add(needs.extra);
+        Ok(())
+    }
+
+    /// Our hooks are a plugin, which needs no trusted folder.
+    fn prepare(&self, ground: &Ground<'_>) -> Preparation {
+        let mut made = Preparation::default();
+        let plugin = json!({
+            "name": "git-agent",
+            "version": "1.0.0",
+            "description": "Keeps an agent in its scope",
+            "hooks": "hooks.json",
+        });
+        made.keep(ground, "plugin.json", plugin.to_string());
+        let settings = hooks(self.registration(), ground.program);
+        made.keep(ground, "hooks.json", settings.to_string());
+        made.options = vec!["--plugin-dir".into(), ground.hooks.into()];
+        if ground.fenced {
+            let home = ground.scratch.join("copilot");
+            let own = ground.own(HOME, ".copilot");
+            made.link_in(&home, own.as_deref(), &CONFIGURATION);
+            made.variables.push((HOME, home.into()));
+            let cache = ground.scratch.join("cache");
+            let own = ground.own(CACHE, ".cache").map(|own| own.join("copilot"));
+            made.directories.push(cache.clone());
+            made.link_in(&cache.join("copilot"), own.as_deref(), &["pkg"]);
+            made.variables.push((CACHE, cache.into()));
+        }
+        made
+    }
+
+    fn home_variables(&self) -> &'static [&'static str] {
+        &[HOME, CACHE]
+    }
+
+    fn told(&self, out: &str, _err: &str) -> Told {
+        let session = |event: Value| text(&event, "/sessionId");
+        Told {
+            words: json_lines(out).rev().find_map(|event| last_words(&event)),
+            session: json_lines(out).rev().find_map(session),
+            ..Told::default()
+        }
     }
 
     fn registration(&self) -> Option<Registration> {
@@ -61,5 +144,47 @@ impl Host for Copilot {
             }
             _ => String::new(),
         }
+    }
+}
+
+/// What an event says when it is a message of the agent with words in it, or the failure of the session.
+fn last_words(event: &Value) -> Option<String> {
+    match event.get("type")?.as_str()? {
+        "assistant.message" => text(event, "/data/content").filter(|words| !words.is_empty()),
+        "session.error" => text(event, "/data/message"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hosts::command::build;
+    use crate::hosts::command::tests::{PLAIN, READING, check, full};
+
+    #[test]
+    fn the_command_line_says_what_the_agent_needs() {
+        let always = "copilot --output-format json --no-ask-user";
+        check(&Copilot, &PLAIN, &format!("{always} --allow-tool=write"));
+        let extra = ["--no-color".into()];
+        let fenced = format!("{always} --allow-all-tools --model m --no-color");
+        check(&Copilot, &full(&extra), &fenced);
+        check(&Copilot, &READING, &format!("{always} --deny-tool=write"));
+        let command = build(&Copilot, &full(&[])).expect("a command line");
+        assert_eq!(command.without_flag, ["max_iterations"]);
+    }
+
+    #[test]
+    fn its_last_message_or_failure_is_told() {
+        let messages = r#"{"type":"assistant.message","data":{"content":"Done."}}
+            {"type":"assistant.message","data":{"content":"","toolRequests":[]}}
+            {"type":"result","sessionId":"s","usage":{"premiumRequests":0}}"#;
+        let told = Copilot.told(messages, "");
+        assert_eq!(told.words.as_deref(), Some("Done."));
+        assert_eq!(told.session.as_deref(), Some("s"));
+        let failed = r#"{"type":"session.error","data":{"message":"Authentication failed"}}
+            {"type":"result","sessionId":"s"}"#;
+        let words = Copilot.told(failed, "").words;
+        assert_eq!(words.as_deref(), Some("Authentication failed"));
     }
 }

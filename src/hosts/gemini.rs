@@ -6,10 +6,10 @@
 use super::Host;
 use super::command::{Line, Needs};
 use super::home::{Ground, Preparation, hooks};
-use super::output::text;
+use super::output::{Tokens, Told, first_object, text};
 use super::payload::{EventNames, Moment, ToolKind, ToolNames};
 use super::settings::Registration;
-use serde_json::{Deserializer, Value};
+use serde_json::Value;
 
 /// Where its directory is, in place of the user's home.
 const HOME: &str = "GEMINI_CLI_HOME";
@@ -61,11 +61,22 @@ impl Host for Gemini {
         Ok(())
     }
 
-    /// It may write notes of its own before the object.
-    fn last_words(&self, output: &str) -> Option<String> {
-        let start = output.find('{')?;
-        let mut values = Deserializer::from_str(&output[start..]).into_iter::<Value>();
-        text(&values.next()?.ok()?, "/response")
+    /// It may write notes of its own before the object, and of a failure tells at the end of standard error.
+    fn told(&self, out: &str, err: &str) -> Told {
+        let failed = || first_object(err.get(err.rfind("\n{")?..)?);
+        let result = first_object(out).or_else(failed).unwrap_or_default();
+        let mut tokens = Tokens::default();
+        let models = result.pointer("/stats/models").and_then(Value::as_object);
+        for (_, used) in models.into_iter().flatten() {
+            let output = ["/tokens/candidates", "/tokens/thoughts"];
+            tokens.add(used, &["/tokens/prompt"], &output);
+        }
+        Told {
+            words: text(&result, "/response").or_else(|| text(&result, "/error/message")),
+            session: text(&result, "/session_id"),
+            cost_usd: None,
+            tokens: tokens.some(),
+        }
     }
 
     fn registration(&self) -> Option<Registration> {
@@ -87,9 +98,8 @@ impl Host for Gemini {
     fn prepare(&self, ground: &Ground<'_>) -> Preparation {
         let mut made = Preparation::default();
         let settings = hooks(self.registration(), ground.program);
-        made.files
-            .push((ground.hooks.to_owned(), settings.to_string()));
-        made.variables.push((SYSTEM_SETTINGS, ground.hooks.into()));
+        let settings = made.keep(ground, "settings.json", settings.to_string());
+        made.variables.push((SYSTEM_SETTINGS, settings.into()));
         if ground.fenced {
             let home = ground.scratch.join("gemini");
             let own = ground.own(HOME, "").map(|own| own.join(DIRECTORY));
@@ -159,8 +169,21 @@ mod tests {
     }
 
     #[test]
-    fn the_last_words_are_its_response() {
-        let output = "Loaded cached credentials.\n{\n \"response\": \"Done.\", \"stats\": {}\n}\n";
-        assert_eq!(Gemini.last_words(output).as_deref(), Some("Done."));
+    fn its_response_or_failure_is_told() {
+        let response = "Loaded cached credentials.\n{\n \"session_id\": \"s\", \"response\": \"Done.\", \"stats\": {\"models\": \
+            {\"m\": {\"tokens\": {\"prompt\": 50, \"cached\": 5, \"candidates\": 25, \"thoughts\": 2}}}}\n}\n";
+        let expected = Told {
+            words: Some("Done.".into()),
+            session: Some("s".into()),
+            cost_usd: None,
+            tokens: Some(Tokens {
+                input: 50,
+                output: 27,
+            }),
+        };
+        assert_eq!(Gemini.told(response, ""), expected);
+        let failed = "at f (file.js:1) {\n  status: 401\n}\n{\n  \"session_id\": \"s\",\n  \"error\": {\n    \
+            \"message\": \"no key\",\n    \"code\": 401\n  }\n}\n";
+        assert_eq!(Gemini.told("", failed).words.as_deref(), Some("no key"));
     }
 }

@@ -20,7 +20,7 @@ const CALL: &str = "git-agent hook ";
 pub struct Ground<'a> {
     /// A directory of this run alone that the agent can write; absolute.
     pub scratch: &'a Path,
-    /// A file for our hooks that the agent cannot write; absolute, not there yet.
+    /// A directory for our hooks that the agent cannot write; absolute, not there yet.
     pub hooks: &'a Path,
     /// The agent's spool, which it must be able to write.
     pub spool: &'a Path,
@@ -61,6 +61,16 @@ pub struct Preparation {
 }
 
 impl Preparation {
+    /// Adds a file with our hooks, and gives its place.
+    pub(super) fn keep(&mut self, ground: &Ground<'_>, name: &str, text: String) -> PathBuf {
+        let path = ground.hooks.join(name);
+        if !self.directories.iter().any(|made| made == ground.hooks) {
+            self.directories.push(ground.hooks.to_owned());
+        }
+        self.files.push((path.clone(), text));
+        path
+    }
+
     /// Adds a directory of this run, and links to those entries of the user's that are there.
     pub(super) fn link_in(&mut self, directory: &Path, user: Option<&Path>, names: &[&str]) {
         self.directories.push(directory.to_owned());
@@ -98,6 +108,9 @@ fn name_program(value: &mut Value, program: &str) {
                 .for_each(|item| name_program(item, program));
         }
         Value::Object(members) => {
+            if let Some(Value::String(exec)) = members.get_mut("exec") {
+                *exec = program.to_owned();
+            }
             members
                 .iter_mut()
                 .for_each(|(_, member)| name_program(member, program));
@@ -115,7 +128,7 @@ pub(super) mod tests {
     pub(in crate::hosts) fn prepared(host: &dyn crate::hosts::Host, fenced: bool) -> Preparation {
         host.prepare(&Ground {
             scratch: Path::new("/s"),
-            hooks: Path::new("/kept/hooks"),
+            hooks: Path::new("/kept"),
             spool: Path::new("/spool"),
             program: "/opt/my bin/git-agent",
             fenced,
@@ -131,7 +144,7 @@ pub(super) mod tests {
             let links = made.links.iter().chain(&made.copies);
             let ours = (made.directories.iter()).chain(made.files.iter().map(|(path, _)| path));
             for path in ours {
-                let kept = path.starts_with("/s") || path == Path::new("/kept/hooks");
+                let kept = path.starts_with("/s") || path.starts_with("/kept");
                 assert!(kept, "{host:?} {}", path.display());
             }
             for (one, other) in links {
@@ -148,7 +161,8 @@ pub(super) mod tests {
     fn without_a_fence_a_host_keeps_its_home() {
         for host in HOSTS {
             let made = prepared(host, false);
-            assert!(made.directories.is_empty(), "{host:?}");
+            let ours = |path: &PathBuf| path.starts_with("/kept");
+            assert!(made.directories.iter().all(ours), "{host:?}");
             assert_eq!(made.links, [], "{host:?}");
         }
     }

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! run --host   Needs -> command::build -> HostCommand;  Ground -> Host::prepare -> Preparation;
-//!              its output -> Host::last_words
+//!              its output -> Host::told -> Told
 //! init         Registration + the file that is there -> settings::merge -> the file to write
 //! hook         bytes -> payload::read -> Payload (the sender, a ToolCall);  HookAnswer -> Host::denial
 //! ```
@@ -16,7 +16,7 @@
 
 pub mod command;
 pub mod home;
-mod output;
+pub mod output;
 pub mod payload;
 pub mod settings;
 
@@ -48,6 +48,7 @@ pub use claude::WORKTREE_DIR;
 use crate::domain::tool_call::HookEvent;
 use command::{Line, Needs};
 use home::{Ground, Preparation};
+use output::Told;
 use payload::{EventNames, Json, ToolNames};
 use settings::Registration;
 use std::fmt;
@@ -81,10 +82,9 @@ pub trait Host: Sync {
         &[]
     }
 
-    /// The agent's last message in the host's standard output; `None` when the output has none that we can
-    /// find, so that its end has to do.
-    fn last_words(&self, _output: &str) -> Option<String> {
-        None
+    /// What it told on standard output and standard error when it was started by our recipe.
+    fn told(&self, _out: &str, _err: &str) -> Told {
+        Told::default()
     }
 
     /// The file in which it learns about our hooks; `None` where `init` cannot register with it.

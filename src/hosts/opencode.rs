@@ -3,14 +3,87 @@
 //! It has plugins in place of hooks: ours is a TypeScript file that asks `git-agent hook pre-tool`.
 
 use super::Host;
+use super::command::{Line, Needs};
+use super::home::{Ground, Preparation};
+use super::output::{Tokens, Told, json_lines, text};
 use super::payload::{EventNames, Moment, ToolKind, ToolNames};
 use super::settings::Registration;
+use serde_json::{Value, json};
+
+/// Where it keeps sessions and the login, state, and what it downloaded, each with the user's own below the
+/// home. Its configuration has a place of its own, and stays there.
+const HOMES: [(&str, &str); 3] = [
+    ("XDG_DATA_HOME", ".local/share"),
+    ("XDG_STATE_HOME", ".local/state"),
+    ("XDG_CACHE_HOME", ".cache"),
+];
+
+/// How our plugin names the program that it asks.
+const PROGRAM: &str = "spawnSync(\"git-agent\"";
 
 pub(super) struct Opencode;
 
 impl Host for Opencode {
     fn name(&self) -> &'static str {
         "opencode"
+    }
+
+    fn program(&self) -> Option<&'static str> {
+        Some("opencode")
+    }
+
+    fn arguments(&self, needs: &Needs<'_>, line: &mut Line) -> Result<(), String> {
+        line.add(["run", "--format", "json"]);
+        if !needs.edits {
+            line.add(["--agent", "plan"]);
+        }
+        line.option("--model", needs.model);
+        line.lacks("max_iterations", needs.max_iterations);
+        line.add(needs.extra);
+        Ok(())
+    }
+
+    fn prepare(&self, ground: &Ground<'_>) -> Preparation {
+        let mut made = Preparation::default();
+        let template = self.registration().map_or("", |known| known.template);
+        let program = format!("spawnSync({}", json!(ground.program));
+        let plugin = made.keep(ground, "git-agent.ts", template.replace(PROGRAM, &program));
+        let plugin = json!({ "plugin": [format!("file://{}", plugin.display())] });
+        made.variables
+            .push(("OPENCODE_CONFIG_CONTENT", plugin.to_string().into()));
+        if ground.fenced {
+            for (variable, below_home) in HOMES {
+                let home = ground.scratch.join(variable);
+                let own = ground.own(variable, below_home);
+                made.directories.push(home.clone());
+                let own = own.map(|own| own.join("opencode"));
+                made.link_in(&home.join("opencode"), own.as_deref(), &["auth.json"]);
+                made.variables.push((variable, home.into()));
+            }
+        }
+        made
+    }
+
+    fn home_variables(&self) -> &'static [&'static str] {
+        &["XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"]
+    }
+
+    fn told(&self, out: &str, _err: &str) -> Told {
+        let mut told = Told::default();
+        let mut tokens = Tokens::default();
+        for event in json_lines(out) {
+            told.session = text(&event, "/sessionID").or(told.session);
+            let failed = || text(&event, "/error/data/message");
+            told.words = text(&event, "/part/text").or_else(failed).or(told.words);
+            if let Some(cost) = event.pointer("/part/cost").and_then(Value::as_f64) {
+                told.cost_usd = Some(told.cost_usd.unwrap_or_default() + cost);
+            }
+            let input = ["/input", "/cache/read", "/cache/write"];
+            let step = event.pointer("/part/tokens").unwrap_or(&Value::Null);
+            tokens.add(step, &input, &["/output", "/reasoning"]);
+        }
+        told.tokens = tokens.some();
+        told
     }
 
     fn registration(&self) -> Option<Registration> {
@@ -39,5 +112,56 @@ impl Host for Opencode {
             (ToolKind::Spawner, &["task"]),
             (ToolKind::Reader, &["read", "list", "glob", "grep"]),
         ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hosts::command::build;
+    use crate::hosts::command::tests::{PLAIN, READING, check, full};
+    use crate::hosts::home::tests::prepared;
+
+    #[test]
+    fn the_command_line_says_what_the_agent_needs() {
+        check(&Opencode, &PLAIN, "opencode run --format json");
+        let extra = ["--variant".into(), "high".into()];
+        let with_model = "opencode run --format json --model m --variant high";
+        check(&Opencode, &full(&extra), with_model);
+        let planning = "opencode run --format json --agent plan";
+        check(&Opencode, &READING, planning);
+        let command = build(&Opencode, &full(&[])).expect("a command line");
+        assert_eq!(command.without_flag, ["max_iterations"]);
+    }
+
+    #[test]
+    fn the_plugin_asks_this_program() {
+        let made = prepared(&Opencode, true);
+        let (_, plugin) = made.files.first().expect("a plugin");
+        assert!(
+            plugin.contains(r#"spawnSync("/opt/my bin/git-agent", ["hook""#),
+            "{plugin}"
+        );
+    }
+
+    #[test]
+    fn its_last_text_or_failure_is_told_and_its_steps_are_added_up() {
+        let steps = r#"{"type":"step_finish","sessionID":"s","part":{"cost":0.25,"tokens":{"input":10,"output":5,
+            "reasoning":1,"cache":{"write":2,"read":3}}}}
+            {"type":"text","sessionID":"s","part":{"type":"text","text":"Done."}}
+            {"type":"step_finish","sessionID":"s","part":{"cost":0.5,"tokens":{"input":10,"output":5}}}"#;
+        let steps = steps.replace(",\n            \"reasoning", ",\"reasoning");
+        let expected = Told {
+            words: Some("Done.".into()),
+            session: Some("s".into()),
+            cost_usd: Some(0.75),
+            tokens: Some(Tokens {
+                input: 25,
+                output: 11,
+            }),
+        };
+        assert_eq!(Opencode.told(&steps, ""), expected);
+        let failed = r#"{"type":"error","sessionID":"s","error":{"name":"APIError","data":{"message":"no key"}}}"#;
+        assert_eq!(Opencode.told(failed, "").words.as_deref(), Some("no key"));
     }
 }

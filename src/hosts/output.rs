@@ -1,21 +1,77 @@
-//! Reading what a host prints.
+//! What a host prints about its session, and reading it.
 
-use serde_json::Value;
+use serde_json::{Deserializer, Value};
+
+/// What a host told when it ended, as far as it did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Told {
+    /// The agent's last message, or what ended the session in its place.
+    pub words: Option<String>,
+    /// By what the host continues the session.
+    pub session: Option<String>,
+    /// What the session cost, in US dollars.
+    pub cost_usd: Option<f64>,
+    /// The tokens that the models were given and gave.
+    pub tokens: Option<Tokens>,
+}
+
+/// Tokens of a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tokens {
+    /// Given, those from a cache included.
+    pub input: u64,
+    /// Given back, those of reasoning included.
+    pub output: u64,
+}
+
+impl Tokens {
+    /// Adds the numbers under these keys of an object; a missing one counts as none.
+    pub(super) fn add(&mut self, object: &Value, input: &[&str], output: &[&str]) {
+        let sum = |keys: &[&str]| -> u64 {
+            let numbers = keys.iter().filter_map(|key| object.pointer(key)?.as_u64());
+            numbers.fold(0, u64::saturating_add)
+        };
+        self.input = self.input.saturating_add(sum(input));
+        self.output = self.output.saturating_add(sum(output));
+    }
+
+    /// Nothing where the host told of no tokens.
+    pub(super) fn some(self) -> Option<Tokens> {
+        (self != Tokens::default()).then_some(self)
+    }
+}
 
 /// The text at a JSON pointer, trimmed.
 pub(super) fn text(value: &Value, pointer: &str) -> Option<String> {
     Some(value.pointer(pointer)?.as_str()?.trim().to_owned())
 }
 
+/// The first JSON value in a text, from a `{` on.
+pub(super) fn first_object(text: &str) -> Option<Value> {
+    let start = text.find('{')?;
+    Deserializer::from_str(&text[start..])
+        .into_iter()
+        .next()?
+        .ok()
+}
+
+/// The lines that are JSON.
+pub(super) fn json_lines(text: &str) -> impl DoubleEndedIterator<Item = Value> {
+    text.lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+}
+
 #[cfg(test)]
 mod tests {
+    use super::Told;
     use crate::hosts::HOSTS;
 
     #[test]
-    fn output_of_another_form_has_no_last_words() {
+    fn output_of_another_form_tells_nothing() {
         for host in HOSTS {
             for output in ["", "{", "[]", "{\"result\": 3}", "{\"error\":{}}", "plain"] {
-                assert_eq!(host.last_words(output), None, "{host:?} {output}");
+                let told = host.told(output, output);
+                assert_eq!(told, Told::default(), "{host:?} {output}");
             }
         }
     }

@@ -14,7 +14,7 @@
 //!   +<shape>                                        all keys of a shape, and of a shape only
 //! ```
 //!
-//! A kind is `text`, `whole` (a number from 0), `integer`, `flag`, `oid`, `uuid`, `time`, `path`, `any`,
+//! A kind is `text`, `whole` (a whole number from 0), `number` (any from 0), `integer`, `flag`, `oid`, `uuid`, `time`, `path`, `any`,
 //! `null`, `@<shape or answer>`, `[<kind>]`, any other word for itself (`~` for a space), or several with `|`.
 
 use serde_json::{Map, Value, json};
@@ -189,6 +189,7 @@ impl Writer<'_> {
             "text" => json!({ "type": "string" }),
             "whole" => json!({ "type": "integer", "minimum": 0 }),
             "integer" => json!({ "type": "integer" }),
+            "number" => json!({ "type": "number", "minimum": 0 }),
             "flag" => json!({ "type": "boolean" }),
             "oid" => json!({ "type": "string", "pattern": "^[0-9a-f]{40}$" }),
             "uuid" => json!({ "type": "string", "format": "uuid" }),

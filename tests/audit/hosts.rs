@@ -151,6 +151,13 @@ impl Started {
 
     /// What the host wrote to its standard output.
     fn run(&self, host: &str, arguments: &[&str]) -> String {
+        let report = self.report(host, arguments);
+        assert_eq!(report["status"], "success", "{report}");
+        let log = report["stdout_path"].as_str().expect("a log");
+        fs::read_to_string(log).expect("readable")
+    }
+
+    fn report(&self, host: &str, arguments: &[&str]) -> Value {
         let task = self.repo.task_file(TASK);
         let path = std::env::var("PATH").expect("a path");
         let output = agent_command(&self.repo.path())
@@ -160,10 +167,7 @@ impl Started {
             .args(arguments)
             .output()
             .expect("git-agent starts");
-        assert!(output.status.success(), "{}", describe(&output));
-        let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
-        let log = report["stdout_path"].as_str().expect("a log");
-        fs::read_to_string(log).expect("readable")
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", describe(&output)))
     }
 
     fn read(&self, path: &str) -> String {
@@ -296,4 +300,70 @@ fn h14_without_a_fence_a_host_keeps_its_home_and_gets_the_hooks() {
     // Its own sandbox stays on, and has to leave the spool open.
     let roots = format!("<sandbox_workspace_write.writable_roots=[\"{spool}\"]>");
     assert!(said.contains(&roots), "{roots} is not in {said}");
+}
+
+#[test]
+fn h1_copilot_and_opencode_have_homes_behind_the_fence_and_our_hooks() {
+    if level().is_none() {
+        return;
+    }
+    let script = r#"
+        cat "$COPILOT_HOME/config.json"
+        echo state > "$COPILOT_HOME/state" && mkdir "$XDG_CACHE_HOME/copilot/logs" && echo 'state is written'
+        cat "$2/plugin.json" "$2/hooks.json"
+    "#;
+    let started = Started::new(
+        "copilot",
+        script,
+        &[(".copilot/config.json", "{\"theirs\": 1}\n")],
+    );
+    let said = started.run("copilot", &[]);
+    for expected in [
+        "{\"theirs\": 1}\nstate is written\n",
+        "\"hooks\":\"hooks.json\"",
+        &format!("\"exec\":\"{PROGRAM}\""),
+    ] {
+        assert!(said.contains(expected), "{expected} is not in {said}");
+    }
+    let script = r#"
+        cat "$XDG_DATA_HOME/opencode/auth.json"
+        for home in "$XDG_DATA_HOME" "$XDG_STATE_HOME" "$XDG_CACHE_HOME"; do echo x > "$home/opencode/state"; done
+        echo "$PWD is $(pwd -P)"
+        cat "$(echo "$OPENCODE_CONFIG_CONTENT" | sed 's#.*file://##; s#"\]}##')"
+    "#;
+    let started = Started::new(
+        "opencode",
+        script,
+        &[(".local/share/opencode/auth.json", "{\"theirs\": 1}\n")],
+    );
+    let said = started.run("opencode", &[]);
+    assert!(said.starts_with("{\"theirs\": 1}\n"), "{said}");
+    assert!(
+        said.contains(&format!("spawnSync(\"{PROGRAM}\", [\"hook\"")),
+        "{said}"
+    );
+    let place = said.lines().nth(1).expect("where it runs");
+    let (stated, real) = place.split_once(" is ").expect("two places");
+    assert_eq!(stated, real, "the stated directory is where it runs");
+    assert!(!started.home.join(".local/state").exists());
+}
+
+#[test]
+fn h17_what_ended_a_session_is_its_summary_and_h22_what_it_cost_is_told() {
+    let result = r#"{"type":"result","subtype":"error_max_turns","is_error":true,"session_id":"5b1c","total_cost_usd":0.25,
+        "modelUsage":{"m":{"inputTokens":20,"outputTokens":10}},"errors":["Reached maximum number of turns (2)"]}"#;
+    let script = format!("cat <<'END'\n{result}\nEND\nexit 1\n");
+    let report = Started::new("claude", &script, &[]).report("claude", &[]);
+    assert_eq!(report["summary"], "Reached maximum number of turns (2)");
+    assert_eq!(report["session_id"], "5b1c");
+    assert_eq!(report["cost_usd"], 0.25);
+    assert_eq!(report["input_tokens"], 20);
+    assert_eq!(report["output_tokens"], 10);
+    let script = "printf 'at f (file.js:1)\\n{\\n  \"error\": {\"message\": \"no key\"}\\n}\\n' >&2; exit 1\n";
+    let report = Started::new("gemini", script, &[]).report("gemini", &[]);
+    assert_eq!(report["summary"], "no key");
+    let script = "echo 'cannot start' >&2; exit 1\n";
+    let report = Started::new("codex", script, &[]).report("codex", &[]);
+    assert_eq!(report["summary"], "cannot start");
+    assert!(report.get("session_id").is_none(), "{report}");
 }

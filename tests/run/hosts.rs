@@ -70,7 +70,7 @@ fn claude_gets_its_flags_and_the_prompt_and_is_quoted() {
     let report = stage.run(&["--host=claude"]);
     insta::assert_snapshot!(heard(&stage, &report), @r"
     <--settings>
-    <REPO/.git/agents/ID8/run/1.hooks>
+    <REPO/.git/agents/ID8/run/1.hooks/settings.json>
     <-p>
     <--output-format>
     <json>

@@ -8,6 +8,7 @@ use crate::domain::agent::Agent;
 use crate::domain::run::{Ending, Outcome};
 use crate::error::Result;
 use crate::hosts::Host;
+use crate::hosts::output::Told;
 use crate::ops::agent_report::rfc3339;
 use crate::ops::spawn::SpawnReport;
 use crate::ops::verify::VerifyReport;
@@ -48,7 +49,7 @@ impl Ended {
 }
 
 /// The answer of `run`. Absent means not applicable, null that it could not be determined.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunReport {
     /// The format's name and version.
     pub schema: &'static str,
@@ -91,8 +92,21 @@ pub struct RunReport {
     /// The file of the agent's answer, absolute; absent when none was asked for, null when none was written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_file: Option<Option<String>>,
-    /// The last message of a host that we know, else the end of the standard output; at most 500 words.
+    /// The last message of a host that we know, else the end of the standard output, of a host's standard error where
+    /// that is empty; at most 500 words.
     pub summary: String,
+    /// By what the host continues the session; absent where it told none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// What the session cost, in US dollars; absent where the host told nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+    /// How many tokens the models were given, those from a cache included; absent where the host told nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_tokens: Option<u64>,
+    /// How many tokens the models gave, those of reasoning included; absent where the host told nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_tokens: Option<u64>,
     /// `accept` or `reject`; absent when nothing was judged, null when judging failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Option<String>>,
@@ -115,6 +129,7 @@ impl RunReport {
         spawn: Option<SpawnReport>,
     ) -> RunReport {
         let outcome = ended.outcome;
+        let told = told(plan.commission.host, stage);
         let mut warnings = spawn
             .as_ref()
             .map_or(Vec::new(), |spawn| spawn.warnings.clone());
@@ -151,7 +166,11 @@ impl RunReport {
             cut_bytes: ended.out.cut + ended.err.cut,
             sandbox: ended.sandbox.clone(),
             output_file: None,
-            summary: summary(plan.commission.host, &stage.stdout),
+            summary: summary(told.words, plan.commission.host, stage),
+            session_id: told.session,
+            cost_usd: told.cost_usd,
+            input_tokens: told.tokens.map(|tokens| tokens.input),
+            output_tokens: told.tokens.map(|tokens| tokens.output),
             verdict: None,
             verify: None,
             spawn,
@@ -202,9 +221,23 @@ impl RunReport {
     }
 }
 
-fn summary(host: Option<&dyn Host>, log: &Path) -> String {
-    let of_host = host.and_then(|host| host.last_words(&end_of(log, HOST_BYTES)));
-    last_words(&of_host.unwrap_or_else(|| end_of(log, SUMMARY_BYTES)))
+fn told(host: Option<&dyn Host>, stage: &Stage) -> Told {
+    let read = |host: &dyn Host| {
+        let [out, err] = [&stage.stdout, &stage.stderr].map(|log| end_of(log, HOST_BYTES));
+        host.told(&out, &err)
+    };
+    host.map(read).unwrap_or_default()
+}
+
+/// The host's last message, else the end of its standard output, else of its standard error. Of a command of the
+/// caller's, the end of its standard output.
+fn summary(words: Option<String>, host: Option<&dyn Host>, stage: &Stage) -> String {
+    let out = || end_of(&stage.stdout, SUMMARY_BYTES);
+    let mut text = last_words(&words.unwrap_or_else(out));
+    if text.is_empty() && host.is_some() {
+        text = last_words(&end_of(&stage.stderr, SUMMARY_BYTES));
+    }
+    text
 }
 
 /// The end of a log as text; nothing where it cannot be read, which a warning tells.

@@ -102,6 +102,8 @@ fn variables(
         ("GIT_AGENT_WORKTREE", path(directory)),
         ("GIT_AGENT_SPOOL", path(spool)),
         ("TMPDIR", path(scratch)),
+        // Some programs believe it before they ask the system where they are.
+        ("PWD", path(directory)),
         // Nobody is there to answer a question or to close an editor.
         ("GIT_TERMINAL_PROMPT", "0".into()),
         ("GIT_EDITOR", "true".into()),
