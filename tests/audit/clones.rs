@@ -485,7 +485,7 @@ fn j10_a_branch_in_another_clone_is_fetched_by_what_the_hint_says() {
     let id = text(&agent, "agent_id");
     follow(
         &clones.here.path(),
-        &advised(&clones.here.agent(&["diff", &id])).replace("origin", "there"),
+        &advised(&clones.here.agent(&["diff", &id])),
     );
     let output = clones.here.agent(&["diff", &id]);
     refused(&output, "branch-gone", 4);

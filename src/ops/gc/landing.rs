@@ -53,7 +53,7 @@ impl GcItem {
     /// of it.
     ///
     /// # Errors
-    /// Those of the ledger; `agent-state` when somebody decided about the agent meanwhile.
+    /// Those of the ledger; `agent-state` when the agent's state changed meanwhile.
     pub(super) fn record_landing(&self, ctx: &Ctx, agent: &Agent) -> Result<()> {
         let (Some(commit), Some(into)) = (&self.landed_as, &self.landed_into) else {
             return Ok(());

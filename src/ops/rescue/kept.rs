@@ -60,12 +60,12 @@ impl Kept {
     }
 
     /// What to tell somebody who gets less than was kept.
-    pub(super) fn warnings(&self, agent: &Agent) -> Vec<String> {
+    pub(super) fn warnings(&self, ctx: &Ctx, agent: &Agent) -> Vec<String> {
         let absent = self.absent.iter().map(|commit| {
             format!(
                 "commit {commit}, which was kept of agent {}, is not in this clone; {}",
                 agent.id.short(),
-                keep::how_to_fetch()
+                keep::how_to_fetch(&ctx.repo)
             )
         });
         absent.collect()

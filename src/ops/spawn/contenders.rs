@@ -31,6 +31,8 @@ pub(super) struct Contenders {
     meeting: Vec<String>,
     /// Those that work for another clone, and nobody here can say what they may touch.
     unknown: Vec<String>,
+    /// How to fetch what tells their scopes.
+    to_know: String,
 }
 
 /// Finds the live agents, and those being spawned, that may touch what the plan's may. `under_way` has to be
@@ -86,6 +88,7 @@ pub(super) fn contenders(
             .map(|(id, name)| known_as(*id, name.as_ref()))
             .collect(),
         unknown,
+        to_know: keep::how_to_fetch(&ctx.repo),
     })
 }
 
@@ -127,7 +130,7 @@ impl Contenders {
             warnings.push(format!(
                 "the scope may meet that of {}, which is not in this clone; {}",
                 listed(&self.unknown),
-                keep::how_to_fetch()
+                self.to_know
             ));
         }
         warnings
@@ -149,7 +152,7 @@ impl Contenders {
                 "the scope may meet that of {}, which is not in this clone",
                 listed(unknown)
             ))
-            .map_err(|error: Error| error.hint(keep::how_to_fetch())),
+            .map_err(|error: Error| error.hint(self.to_know.clone())),
             (meeting, _) => refused(format!("the scope meets that of {}", listed(meeting))),
         }
     }

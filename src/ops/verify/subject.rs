@@ -235,7 +235,7 @@ fn agent_of(ctx: &Ctx, ledger: &Ledger<'_>, tip: Oid) -> Result<Agent> {
         format!("no commit before {tip} names an agent of the ledger"),
     )
     .hint("to fetch the ledger, run git fetch origin refs/notes/agents:refs/notes/agents")
-    .hint(keep::how_to_fetch()))
+    .hint(keep::how_to_fetch(&ctx.repo)))
 }
 
 /// What tells a spawn commit from every other, and what a rebase takes along.
