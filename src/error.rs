@@ -99,7 +99,7 @@ codes! {
     OutputOutside, "output-outside", Usage, "An output file would be outside of the output directory.";
     OutputExists, "output-exists", Refused, "The output file exists already.";
     RoleNotSpawnable, "role-not-spawnable", Usage, "The role exists but may not be given to an agent.";
-    AgentUnknown, "agent-unknown", Usage, "No agent goes by that id, name, branch or path.";
+    AgentUnknown, "agent-unknown", Usage, "No agent goes by that id, name, branch or path, or a commit is on no agent's branch.";
     AgentAmbiguous, "agent-ambiguous", Usage, "More than one agent goes by that prefix or name.";
     AgentState, "agent-state", Refused, "The agent is not in a state that allows this.";
     MessageInvalid, "message-invalid", Usage, "A message breaks one or more rules; all of them are listed.";

@@ -29,7 +29,7 @@ pub(super) struct VerifyArgs {
     /// Judge this revision instead of the branch and what is not committed; needs no worktree
     #[arg(long, value_name = "REV", conflicts_with = "worktree")]
     tip: Option<String>,
-    /// Find the agent by the trailers of --tip, or of HEAD
+    /// Find the agent by the spawn commit on the branch of --tip, or of HEAD
     #[arg(long, conflicts_with = "worktree")]
     ci: bool,
     /// Leave the check commands out; an accepting verdict is then not recorded

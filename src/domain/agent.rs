@@ -22,6 +22,7 @@
 //! agent, the same twice changes nothing, and of `done` and `failed` the later one stands.
 
 mod state;
+mod without_row;
 
 pub use state::{Move, State};
 

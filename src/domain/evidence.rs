@@ -37,6 +37,8 @@ pub struct Evidence {
     pub worktree: Option<WorktreeFacts>,
     /// Why there is no worktree, where there is none.
     pub no_worktree: NoWorktree,
+    /// The merge commit that was named, if only its second parent, the agent's branch, is judged.
+    pub merge_commit: Option<Oid>,
     /// How the work would land; absent for an agent without a branch.
     pub landing: Option<Landing>,
     /// The check commands.
@@ -64,10 +66,24 @@ pub struct LedgerFacts {
     pub irregular: Vec<String>,
     /// The same where it does not: two who did not know of each other settled it differently.
     pub disorder: Vec<String>,
+    /// Whether there is a row.
+    pub row: Row,
     /// What it says about what binds the agent that the spawn commit denies, one sentence each.
     pub altered: Vec<String>,
     /// How many lines name a line before them that was changed or removed.
     pub broken_links: usize,
+}
+
+/// Whether the ledger knows the agent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Row {
+    /// It has a row for the agent.
+    #[default]
+    Present,
+    /// It has rows, and none for this agent.
+    Missing,
+    /// This clone has no ledger.
+    NoLedger,
 }
 
 /// Where the commits of the branch come from.
@@ -179,6 +195,11 @@ pub struct Landing {
 pub enum Outcome {
     /// The base branch does not exist.
     BaseGone,
+    /// The base branch is not in this clone.
+    OutOfReach {
+        /// The tree that was judged.
+        tree: Oid,
+    },
     /// There is no common ancestor.
     Unrelated,
     /// The agent changed nothing.
@@ -215,7 +236,10 @@ impl Outcome {
             | Outcome::Landed { tree, .. }
             | Outcome::FastForward { tree }
             | Outcome::Clean { tree } => Some(*tree),
-            Outcome::BaseGone | Outcome::Unrelated | Outcome::Conflicts(_) => None,
+            Outcome::BaseGone
+            | Outcome::OutOfReach { .. }
+            | Outcome::Unrelated
+            | Outcome::Conflicts(_) => None,
         }
     }
 
@@ -223,6 +247,7 @@ impl Outcome {
     pub fn as_str(&self) -> &'static str {
         match self {
             Outcome::BaseGone => "base-gone",
+            Outcome::OutOfReach { .. } => "not-judged",
             Outcome::Unrelated => "unrelated",
             Outcome::Nothing { .. } => "nothing",
             Outcome::Landed { .. } => "merged",

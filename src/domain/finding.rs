@@ -73,6 +73,7 @@ codes! {
     ProvenanceSpawnCommit, "provenance.spawn-commit", Error, "The branch contains neither the spawn commit nor a rebased copy of it.";
     ProvenanceBaseRewritten, "provenance.base-rewritten", Error, "The commit the agent started from is not in the base branch.";
     ProvenanceForeign, "provenance.foreign-commit", Error, "The branch contains a commit that is neither the agent's nor the base branch's.";
+    ProvenanceMergeCommit, "provenance.merge-commit", Note, "The commit merges the agent's branch into the base branch, so the agent's branch was judged.";
     WorktreeInProgress, "worktree.in-progress", Error, "A merge, rebase or similar operation is unfinished.";
     WorktreeUnmerged, "worktree.unmerged", Error, "The index has unmerged paths.";
     WorktreeHead, "worktree.head", Error, "HEAD is not on the agent's branch.";
@@ -86,10 +87,13 @@ codes! {
     MergeConflict, "merge.conflict", Error, "The work conflicts with the base branch as it is now.";
     MergeUnrelated, "merge.unrelated", Error, "The branch and the base branch have no common ancestor.";
     MergeBaseGone, "merge.base-gone", Error, "The base branch does not exist any more.";
+    MergeNotJudged, "merge.not-judged", Note, "The base branch is not in this clone, so how the work would land was not judged.";
     MergeApproximate, "merge.approximate", Note, "This git is too old to merge without a worktree, so libgit2 answered.";
     CommandFailed, "commands.failed", Error, "A check command failed in the merged tree.";
     CommandTimedOut, "commands.timed-out", Error, "A check command took too long.";
     CommandsSkipped, "commands.skipped", Note, "The check commands were not run.";
+    LedgerNotJudged, "ledger.not-judged", Note, "There is no ledger in this clone, so only the policy in the spawn commit was used.";
+    LedgerMissing, "ledger.missing", Error, "The ledger has no row for the agent.";
     LedgerIrregular, "ledger.irregular", Error, "The agent's row does not say how the agent began, or says it twice.";
     LedgerDisorder, "ledger.disorder", Note, "The agent's row holds events in an order that cannot have happened.";
     LedgerPolicy, "ledger.policy", Error, "The agent's row names another policy, base, role or isolation than its spawn commit.";

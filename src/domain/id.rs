@@ -36,6 +36,14 @@ impl AgentId {
         self.0.as_bytes()[0] >> 4 == 0xa
     }
 
+    /// The first hex digits of the id, which are those of the spawn commit too; the next digit is the version of the
+    /// UUID.
+    pub fn digits_of_spawn_commit(self) -> String {
+        let mut digits = self.hex();
+        digits.truncate(12);
+        digits
+    }
+
     /// All 32 hex digits without hyphens.
     pub fn hex(self) -> String {
         self.0.simple().to_string()

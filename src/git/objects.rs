@@ -82,6 +82,16 @@ impl NewCommit<'_> {
     }
 }
 
+/// The name that a blob with this content has.
+///
+/// # Errors
+/// `git-failed` when libgit2 cannot hash.
+pub fn blob_name(content: &[u8]) -> Result<Oid> {
+    git2::Oid::hash_object(git2::ObjectType::Blob, content)
+        .map(from_git2)
+        .map_err(|error| failed("could not name a blob", error))
+}
+
 /// A commit as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Commit {
@@ -198,6 +208,17 @@ impl Repo {
             .collect();
         let text = [tree, parents.as_bytes(), rest].concat();
         self.write_object(git2::ObjectType::Commit, &text)
+    }
+
+    /// The only object whose name begins with these hex digits; `None` where there is none or several.
+    pub fn object_with_prefix(&self, digits: &str) -> Option<Oid> {
+        let mut bytes = [b'0'; 40];
+        bytes
+            .get_mut(..digits.len())?
+            .copy_from_slice(digits.as_bytes());
+        let short = git2::Oid::from_str(std::str::from_utf8(&bytes).ok()?).ok()?;
+        let odb = self.inner.odb().ok()?;
+        odb.exists_prefix(short, digits.len()).ok().map(from_git2)
     }
 
     /// Whether the object is in the repository.

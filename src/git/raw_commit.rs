@@ -9,6 +9,7 @@ use super::Repo;
 use super::objects::last_trailer;
 use crate::domain::oid::Oid;
 use crate::error::Result;
+use std::borrow::Cow;
 
 /// A commit object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,11 +31,20 @@ impl RawCommit {
         find(&self.bytes, name)
     }
 
+    /// The first line of its message; bytes that are not UTF-8 are replaced.
+    pub fn subject(&self) -> String {
+        let message = self.message();
+        message.lines().next().unwrap_or_default().to_owned()
+    }
+
     /// The value of the last trailer of that name, such as `Agent-Nonce`.
     pub fn trailer(&self, name: &str) -> Option<String> {
-        let end = self.bytes.windows(2).position(|pair| pair == b"\n\n")?;
-        let message = String::from_utf8_lossy(&self.bytes[end..]);
-        last_trailer(&message, name).map(str::to_owned)
+        last_trailer(&self.message(), name).map(str::to_owned)
+    }
+
+    fn message(&self) -> Cow<'_, str> {
+        let end = self.bytes.windows(2).position(|pair| pair == b"\n\n");
+        String::from_utf8_lossy(end.map_or(&[], |end| &self.bytes[end + 2..]))
     }
 }
 
@@ -105,8 +115,9 @@ mod tests {
             bytes: text.into_bytes(),
         };
         let parents = commit.parents().into_iter().map(Oid::to_hex);
-        assert_eq!(parents.collect::<Vec<_>>(), [one, two]);
+        assert_eq!(parents.collect::<Vec<_>>(), [one.as_str(), &two]);
         assert_eq!(commit.trailer("key").as_deref(), Some("yes"));
         assert_eq!(commit.trailer("author a"), None);
+        assert_eq!(commit.subject(), format!("parent {one}"));
     }
 }

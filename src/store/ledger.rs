@@ -112,6 +112,14 @@ impl<'r> Ledger<'r> {
         Ok(row_origin::fold(self.repo, spawn_commit, &row))
     }
 
+    /// Whether this clone has a ledger at all.
+    ///
+    /// # Errors
+    /// As [`Ledger::events`].
+    pub fn is_begun(&self) -> Result<bool> {
+        Ok(chain::tip(self.repo, CHAIN)?.is_some())
+    }
+
     /// Whether anything was written in the second of that moment or later.
     ///
     /// # Errors

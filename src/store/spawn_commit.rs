@@ -4,15 +4,18 @@
 use super::policy;
 use crate::domain::agent::Agent;
 use crate::domain::event::{Base, Isolation};
-use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
+use crate::git::objects::blob_name;
 use crate::git::raw_commit::RawCommit;
 use crate::wire::policy::{HEADER, Policy};
 
 /// The trailer with the random number that tells two spawns apart, and that a rebase takes along.
 pub const NONCE: &str = "Agent-Nonce";
+
+/// How the message of a spawn commit begins, also after a rebase.
+pub const SPAWN_SUBJECT: &str = "agent: spawn ";
 
 /// A commit that makes an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,9 +61,18 @@ impl SpawnCommit {
         }
     }
 
-    /// The agent's id.
-    pub fn id(&self) -> AgentId {
-        AgentId::from_spawn_commit(self.oid)
+    /// The agent, where no ledger tells more of it.
+    ///
+    /// # Errors
+    /// `git-failed` when libgit2 cannot hash.
+    pub fn agent(&self) -> Result<Agent> {
+        Ok(Agent::without_row(
+            self.oid,
+            self.terms.role.clone(),
+            Isolation::parse(&self.terms.isolation),
+            self.base(),
+            blob_name(&self.terms.to_bytes())?,
+        ))
     }
 }
 

@@ -65,7 +65,7 @@ impl Answer for VerifyReport {
 }
 
 impl VerifyReport {
-    /// Whether the six files had to be there and none of them has a finding.
+    /// Whether the six files had to be there and no finding is about them.
     fn has_bundle(&self) -> bool {
         let of_bundle = |finding: &FindingReport| finding.code.starts_with("bundle.");
         self.bundle_required && !self.findings.iter().any(of_bundle)

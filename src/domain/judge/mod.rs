@@ -8,9 +8,10 @@ mod tests;
 
 use super::evidence::{
     CommandEnd, Commands, Contract, Evidence, History, Landing, LedgerFacts, NoWorktree, Outcome,
-    WorktreeFacts,
+    Row, WorktreeFacts,
 };
 use super::finding::{Finding, FindingCode as Code};
+use super::oid::Oid;
 use super::path::Quoted;
 
 /// Everything that is wrong with the work, check by check; notes included.
@@ -19,6 +20,7 @@ pub fn judge(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
     findings.extend(scope::judge(contract, evidence));
     if let Some(history) = &evidence.history {
         findings.extend(provenance(history));
+        findings.extend(evidence.merge_commit.map(merge_commit));
         findings.extend(match &evidence.worktree {
             Some(facts) => worktree(facts),
             None => no_worktree(evidence.no_worktree),
@@ -64,6 +66,18 @@ fn provenance(history: &History) -> Vec<Finding> {
         .at(Some(*commit))
     }));
     findings
+}
+
+fn merge_commit(commit: Oid) -> Finding {
+    Finding::new(
+        Code::ProvenanceMergeCommit,
+        format!(
+            "commit {} merges the agent's branch into the base and changes nothing, so the branch was judged",
+            commit.short()
+        ),
+        "nothing to do; to name the branch itself, pass --tip <branch>",
+    )
+    .at(Some(commit))
 }
 
 fn no_worktree(why: NoWorktree) -> Vec<Finding> {
@@ -168,6 +182,13 @@ fn landing(landing: &Landing) -> Vec<Finding> {
             format!("{branch} does not exist any more"),
             "name the branch to land on with --base <branch>",
         )],
+        Outcome::OutOfReach { .. } => vec![Finding::new(
+            Code::MergeNotJudged,
+            format!(
+                "{branch} is not in this clone, so how the work would land on it was not judged"
+            ),
+            "fetch the branch, or name the commit to land on with --base <commit>",
+        )],
         Outcome::Unrelated => vec![Finding::new(
             Code::MergeUnrelated,
             format!("the agent's branch and {branch} have no common ancestor"),
@@ -240,14 +261,32 @@ fn commands(commands: &Commands) -> Vec<Finding> {
     }
 }
 
+fn row(row: Row) -> Option<Finding> {
+    let fix =
+        "to judge by the ledger too, run git fetch origin refs/notes/agents:refs/notes/agents";
+    match row {
+        Row::Present => None,
+        Row::Missing => Some(Finding::new(
+            Code::LedgerMissing,
+            "the ledger of this clone has no row for the agent, so whether it was spawned is not known",
+            fix,
+        )),
+        Row::NoLedger => Some(Finding::new(
+            Code::LedgerNotJudged,
+            "there is no ledger here, so the work was judged by the policy in its spawn commit alone",
+            fix,
+        )),
+    }
+}
+
 fn ledger(facts: &LedgerFacts) -> Vec<Finding> {
     let look =
         "read the row with git agent log, and see git log refs/notes/agents for who wrote it";
-    let mut findings: Vec<Finding> = facts
-        .irregular
-        .iter()
-        .map(|sentence| Finding::new(Code::LedgerIrregular, sentence.clone(), look))
-        .collect();
+    let mut findings = Vec::from_iter(row(facts.row));
+    findings.extend(
+        { facts.irregular.iter() }
+            .map(|sentence| Finding::new(Code::LedgerIrregular, sentence.clone(), look)),
+    );
     findings.extend(
         { facts.disorder.iter() }
             .map(|sentence| Finding::new(Code::LedgerDisorder, sentence.clone(), look)),

@@ -18,6 +18,7 @@ use crate::git::walk::Visitor;
 use crate::git::{branch, objects::NewCommit};
 use crate::ops::{Ctx, recursion};
 use crate::store::ledger::Ledger;
+use crate::store::spawn_commit::SPAWN_SUBJECT;
 use crate::wire::policy::{self, Policy};
 use chrono::{DateTime, Utc};
 use std::ops::ControlFlow;
@@ -241,7 +242,7 @@ fn spawn_message(slug: &Slug, task: &Task, dna: &Dna, terms: &Policy, nonce: [u8
     let nonce = hex(&nonce);
     let (role, base, digest) = (&terms.role, &terms.base_oid, terms.digest());
     format!(
-        "agent: spawn {slug}\n\n{first_line}\n\nAgent-Role: {role}\nAgent-Dna: {dna}\nAgent-Base: {base}\nAgent-Nonce: {nonce}\n{}: {digest}\n",
+        "{SPAWN_SUBJECT}{slug}\n\n{first_line}\n\nAgent-Role: {role}\nAgent-Dna: {dna}\nAgent-Base: {base}\nAgent-Nonce: {nonce}\n{}: {digest}\n",
         policy::TRAILER
     )
 }

@@ -28,8 +28,12 @@ pub(super) fn run(
 ) -> Result<Commands> {
     let checks = &case.fence.policy().checks;
     let outcome = evidence.landing.as_ref().map(|landing| &landing.outcome);
-    let (false, Some(Outcome::Clean { tree } | Outcome::FastForward { tree })) =
-        (checks.is_empty(), outcome)
+    let (
+        false,
+        Some(
+            Outcome::Clean { tree } | Outcome::FastForward { tree } | Outcome::OutOfReach { tree },
+        ),
+    ) = (checks.is_empty(), outcome)
     else {
         return Ok(Commands::None);
     };

@@ -11,6 +11,7 @@ use crate::git::ancestry::{Divergence, Lineage};
 use crate::git::merge::MergeResult;
 use crate::git::objects::Commit;
 use crate::ops::Ctx;
+use crate::store::spawn_commit::{NONCE, SPAWN_SUBJECT};
 use std::collections::{HashMap, HashSet};
 
 /// Which commits are the agent's and which are not. `started` is the commit it was spawned from.
@@ -29,12 +30,21 @@ pub(super) fn provenance(
     let nonce = nonce_of(ctx, subject.agent.spawn_commit);
     let is_spawn = |lineage: &&Lineage| {
         let same_nonce = || {
-            let own = commits.get(&lineage.oid)?.trailer("Agent-Nonce")?;
+            let own = commits.get(&lineage.oid)?.trailer(NONCE)?;
             (Some(own) == nonce.as_deref()).then_some(())
         };
         lineage.oid == subject.agent.spawn_commit || same_nonce().is_some()
     };
-    let spawn = divergence.ahead.iter().find(is_spawn);
+    let mut spawn = divergence.ahead.iter().find(is_spawn);
+    let original = subject.agent.spawn_commit;
+    if let (Some(found), Some(base)) = (spawn, subject.base)
+        && found.oid != original
+        && repo.has_object(original)
+        && repo.is_ancestor(original, base)?
+    {
+        // A rebase of what has landed already does not make the agent's work new.
+        spawn = None;
+    }
     let origin = match spawn {
         Some(spawn) => spawn.parents.first().copied(),
         None => Some(started),
@@ -51,13 +61,19 @@ pub(super) fn provenance(
         _ => None,
     };
     let Some(spawn) = spawn else {
+        let has_spawn_commit = repo.is_ancestor(subject.agent.spawn_commit, subject.tip)?;
+        let mut foreign = Vec::new();
+        if has_spawn_commit {
+            // The agent's work has landed with its spawn commit; anyone may have built on it since.
+            foreign.extend(divergence.ahead.iter().map(|lineage| lineage.oid));
+        }
         return Ok(History {
-            has_spawn_commit: repo.is_ancestor(subject.agent.spawn_commit, subject.tip)?,
+            has_spawn_commit,
             lost_base,
-            foreign: Vec::new(),
+            foreign,
         });
     };
-    let own = first_parents(subject.tip, spawn.oid, divergence);
+    let own = own_line(subject.tip, spawn.oid, divergence, &commits);
     let id = subject.agent.id.to_string();
     let foreign = |lineage: &&Lineage| {
         let trailer = commits[&lineage.oid].trailer("Agent-Id");
@@ -75,18 +91,34 @@ pub(super) fn provenance(
     })
 }
 
-/// The commits on the branch itself, from its tip down to where it began.
-fn first_parents(tip: Oid, begin: Oid, divergence: &Divergence) -> HashSet<Oid> {
+/// The commits on the agent's branch itself: from the spawn commit `begin` up to the tip, or up to where another agent's
+/// branch begins. If the line of first parents does not lead to `begin`, that commit alone.
+fn own_line(
+    tip: Oid,
+    begin: Oid,
+    divergence: &Divergence,
+    commits: &HashMap<Oid, Commit>,
+) -> HashSet<Oid> {
     let first: HashMap<Oid, Option<Oid>> = divergence
         .ahead
         .iter()
         .map(|lineage| (lineage.oid, lineage.parents.first().copied()))
         .collect();
-    let below = |commit: &Oid| match *commit == begin {
-        true => None,
-        false => first.get(commit).copied().flatten(),
-    };
-    std::iter::successors(Some(tip), below).collect()
+    let mut own = HashSet::new();
+    let mut next = Some(tip);
+    while let Some(oid) = next.filter(|oid| *oid != begin && first.contains_key(oid)) {
+        own.insert(oid);
+        let commit = &commits[&oid];
+        if commit.trailer(NONCE).is_some() && commit.message.starts_with(SPAWN_SUBJECT) {
+            own.clear();
+        }
+        next = first[&oid];
+    }
+    if next != Some(begin) {
+        own.clear();
+    }
+    own.insert(begin);
+    own
 }
 
 /// Every change of every commit, then what is staged, then what is not. What a merge brings is not the

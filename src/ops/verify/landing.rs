@@ -31,6 +31,9 @@ pub(super) fn work_out(
         approximate: false,
     };
     let Some(base) = subject.base else {
+        if subject.base_out_of_reach {
+            landing.outcome = Outcome::OutOfReach { tree: work.tree };
+        }
         return Ok(landing);
     };
     let base_tree = repo.read_commit(base)?.tree;

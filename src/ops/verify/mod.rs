@@ -18,6 +18,7 @@ mod commands;
 mod facts;
 mod history;
 mod landing;
+mod origin;
 mod record;
 mod report;
 mod subject;
@@ -68,7 +69,7 @@ pub struct VerifyOptions {
     pub base: Option<String>,
     /// The revision to judge instead of the branch and its worktree.
     pub tip: Option<String>,
-    /// Find the agent by the trailers of `tip`, or of HEAD.
+    /// Find the agent by the spawn commit on the branch of `tip`, or of HEAD.
     pub ci: bool,
     /// Leave the check commands out.
     pub no_commands: bool,
@@ -181,6 +182,7 @@ fn ledger_facts(ctx: &Ctx, subject: &Subject) -> Result<LedgerFacts> {
     Ok(LedgerFacts {
         irregular,
         disorder,
+        row: subject.row,
         altered: subject.altered.clone(),
         broken_links: links.removed,
     })
@@ -219,13 +221,11 @@ fn decide(ctx: &Ctx, options: &VerifyOptions, case: &Case<'_>) -> Result<VerifyR
         bundle_out_of_reach: case.bundle.is_out_of_reach,
         worktree: work.worktree.clone(),
         no_worktree: subject.no_worktree,
+        merge_commit: subject.merge_commit,
         ..Evidence::default()
     };
     if subject.has_branch() {
-        let against = subject.base.unwrap_or(case.started);
-        let divergence = ctx
-            .repo
-            .divergence(against, subject.tip, Some(case.started))?;
+        let divergence = subject.divergence(&ctx.repo, case.started)?;
         evidence.history = Some(history::provenance(
             ctx,
             subject,

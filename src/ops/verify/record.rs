@@ -3,6 +3,7 @@
 use super::{Case, Recording, VerifyReport, bundle};
 use crate::domain::agent::{Move, State};
 use crate::domain::event::What;
+use crate::domain::evidence::Row;
 use crate::error::{Code, Result};
 use crate::ops::Ctx;
 use crate::ops::home::Home;
@@ -25,7 +26,8 @@ pub(super) fn record(
         Recording::WhereItLands => agent.state != State::Running || report.can_land(),
         Recording::Never => false,
     };
-    if !is_wanted {
+    // A row begins with its spawn, in the clone that spawns.
+    if !is_wanted || subject.row != Row::Present {
         return Ok(());
     }
     if let Some(tree) = case.bundle.tree {

@@ -70,7 +70,8 @@ pub struct BaseTip {
 /// How work would land.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MergeReport {
-    /// `fast-forward`, `clean`, `nothing`, `merged`, `conflicts`, `unrelated` or `base-gone`.
+    /// `fast-forward`, `clean`, `nothing`, `merged`, `conflicts`, `unrelated`, `base-gone`, or `not-judged` where the
+    /// base branch is not in this clone.
     pub state: String,
     /// For `merged`: `ancestor`, `tree` or `patch-id`.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,21 +1,21 @@
 //! What is judged: which agent, which commit, against which branch, and where its files are.
 
 use super::VerifyOptions;
+use super::origin::{Origin, Question};
 use crate::domain::agent::Agent;
 use crate::domain::event::Isolation;
-use crate::domain::evidence::NoWorktree;
+use crate::domain::evidence::{NoWorktree, Row};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
-use crate::git::shallow::incomplete;
+use crate::git::Repo;
+use crate::git::ancestry::Divergence;
 use crate::ops::run::record;
 use crate::ops::{Ctx, lookup};
 use crate::store::ledger::Ledger;
 use crate::store::place::{RecordedPlaces, is_of_this_clone};
-use crate::store::{agent_branch, keep, layout, spawn_commit};
+use crate::store::{agent_branch, layout};
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
-
-/// How far back the branch is searched for trailers that name its agent.
-const TRAILER_DEPTH: usize = 1000;
 
 /// One agent's work at one moment.
 pub(super) struct Subject {
@@ -29,12 +29,20 @@ pub(super) struct Subject {
     pub base_ref: Option<String>,
     /// Its tip now; `None` when the branch is gone.
     pub base: Option<Oid>,
+    /// Whether the branch to land on may exist, and is not in this clone.
+    pub base_out_of_reach: bool,
     /// The worktree, when it is here and is to be judged.
     pub worktree: Option<Place>,
     /// Why there is none, when there is none.
     pub no_worktree: NoWorktree,
     /// Whether the agent lives in another clone, which alone knows its worktree and its bundle.
     pub is_foreign: bool,
+    /// Whether the ledger knows the agent.
+    pub row: Row,
+    /// The merge commit that was named, where `tip` is its second parent.
+    pub merge_commit: Option<Oid>,
+    /// What base and tip do not share, where that is known already.
+    divergence: Option<Divergence>,
 }
 
 /// A worktree and its admin directory.
@@ -69,7 +77,6 @@ impl Place {
 
 impl Subject {
     pub(super) fn resolve(ctx: &Ctx, options: &VerifyOptions) -> Result<Subject> {
-        let ledger = Ledger::new(&ctx.repo);
         let revision = match (&options.tip, options.ci) {
             (Some(tip), _) => Some(tip.as_str()),
             (None, true) => Some("HEAD"),
@@ -79,43 +86,66 @@ impl Subject {
             .map(|revision| ctx.repo.resolve_commit(revision))
             .transpose()?
             .map(|resolved| resolved.commit);
-        let agent = match (&options.agent, given) {
-            (Some(who), _) => lookup::agent(ctx, &ledger, who)?,
-            (None, Some(tip)) => agent_of(ctx, &ledger, tip)?,
+        let question = Question::new(ctx, options);
+        let origin = match (&options.agent, given) {
+            (Some(who), Some(tip)) => question.of_agent(who, tip)?,
+            (None, Some(tip)) => question.of_commit(tip)?,
+            (Some(who), None) => {
+                let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), who)?;
+                let agent = record::at_rest(ctx, agent)?;
+                let tip = tip_of(ctx, &agent)?;
+                Origin::of_row(ctx, agent, tip)?
+            }
             (None, None) => {
                 return Err(Error::new(Code::Usage, "no agent is named")
-                    .hint("to find it by the branch's trailers, pass --ci"));
+                    .hint("to find it by the branch's spawn commit, pass --ci"));
             }
         };
-        let agent = match given {
-            Some(_) => agent,
-            None => record::at_rest(ctx, agent)?,
-        };
-        let (agent, altered) = spawn_commit::bound(&ctx.repo, agent)?;
-        let tip = match given {
-            Some(tip) => tip,
-            None => tip_of(ctx, &agent)?,
-        };
+        let agent = origin.agent;
+        if given.is_some() && agent.isolation == Some(Isolation::Shared) {
+            return Err(without_branch(&agent));
+        }
         let (base_ref, base) = base_of(ctx, &agent, options.base.as_deref())?;
         let worktree = match given {
             Some(_) => None,
             None => place_of(ctx, &agent, options.worktree.as_deref())?,
         };
-        let is_foreign = is_foreign(ctx, &ledger, &agent)?;
+        let is_foreign = is_foreign(ctx, &Ledger::new(&ctx.repo), &agent)?;
         let absent = match is_foreign {
             true => NoWorktree::Elsewhere,
             false => NoWorktree::Gone,
         };
+        let is_elsewhere = options.ci || origin.row != Row::Present;
         Ok(Subject {
             agent,
-            altered,
-            tip,
+            altered: origin.altered,
+            tip: origin.tip,
             base_ref,
             base,
+            base_out_of_reach: base.is_none() && is_elsewhere,
             worktree,
             no_worktree: options.no_worktree().unwrap_or(absent),
             is_foreign,
+            row: origin.row,
+            merge_commit: origin.merge_commit,
+            divergence: origin.divergence,
         })
+    }
+
+    /// What the base and the tip do not share, all that `started` holds left out.
+    ///
+    /// # Errors
+    /// As [`Repo::divergence`].
+    pub(super) fn divergence(&self, repo: &Repo, started: Oid) -> Result<Cow<'_, Divergence>> {
+        let hidden = self.agent.base.as_ref().map(|base| base.oid);
+        if let Some(known) = &self.divergence
+            && hidden == Some(started)
+        {
+            return Ok(Cow::Borrowed(known));
+        }
+        let against = self.base.unwrap_or(started);
+        let divergence = repo.divergence(against, self.tip, Some(started))?;
+        Ok(Cow::Owned(divergence))
     }
 
     /// Whether there is a branch to land.
@@ -203,39 +233,13 @@ fn resolved(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// The agent that a branch says it belongs to: the nearest `Agent-Id`, or the spawn commit itself, or
-/// the agent whose spawn commit has the nonce of a rebased one.
-fn agent_of(ctx: &Ctx, ledger: &Ledger<'_>, tip: Oid) -> Result<Agent> {
-    let ends = ctx.repo.shallow_ends()?;
-    let mut next = Some(tip);
-    for _ in 0..TRAILER_DEPTH {
-        let Some(oid) = next.filter(|oid| ctx.repo.has_object(*oid)) else {
-            break;
-        };
-        let commit = ctx.repo.read_commit(oid)?;
-        if let Some(id) = commit.trailer("Agent-Id") {
-            return ledger.find(id);
-        }
-        if let Some(nonce) = commit.trailer("Agent-Nonce") {
-            if let Some(agent) = ledger.agent(oid)? {
-                return Ok(agent);
-            }
-            let twin = |agent: &Agent| nonce_of(ctx, agent.spawn_commit).as_deref() == Some(nonce);
-            if let Some(agent) = ledger.agents()?.into_iter().find(twin) {
-                return Ok(agent);
-            }
-        }
-        if ends.contains(&oid) {
-            return Err(incomplete("the commit that names the agent"));
-        }
-        next = commit.parents.first().copied();
-    }
-    Err(Error::new(
-        Code::AgentUnknown,
-        format!("no commit before {tip} names an agent of the ledger"),
+fn without_branch(agent: &Agent) -> Error {
+    let id = agent.id.short();
+    Error::new(
+        Code::Usage,
+        format!("agent {id} has no branch, so no commit holds its work"),
     )
-    .hint("to fetch the ledger, run git fetch origin refs/notes/agents:refs/notes/agents")
-    .hint(keep::how_to_fetch(&ctx.repo)))
+    .hint(format!("to judge what it wrote, run git agent verify {id}"))
 }
 
 /// What tells a spawn commit from every other, and what a rebase takes along.
