@@ -248,27 +248,45 @@ fn j8_the_list_says_which_rows_are_another_clones() {
 #[test]
 fn j8_a_branch_that_was_fetched_is_listed_judged_and_landed() {
     let clones = Clones::new();
-    let task = format!("{TASK}[bundle]\nrequired = false\n");
-    let agent = {
-        let path = clones.here.task_file(&task);
-        clones.there_json(&["spawn", &path])
-    };
+    let agent = clones.spawn_there(&[]);
     let (id, branch) = (text(&agent, "agent_id"), text(&agent, "branch"));
     let worktree = PathBuf::from(text(&agent, "worktree_abspath"));
     std::fs::write(worktree.join("src/new.rs"), "new\n").expect("written");
+    for name in ["plan.md", "chatlog.md", "handoffs.md", "review.md"] {
+        std::fs::write(worktree.join(".agent").join(name), "written\n").expect("written");
+    }
+    let progress = worktree.join(".agent/progress.json");
+    std::fs::write(progress, "{\"status\": \"done\"}\n").expect("written");
     clones.there_json(&["commit", &id, "-m", "new"]);
     clones.there_json(&["verify", &id]);
     clones.unite();
     clones.here.git(["fetch", "--quiet", "there"]);
     let tip = clones.here.git(["rev-parse", &format!("there/{branch}")]);
     let list = clones.here.agent_json(&["list"]);
-    assert_eq!(list["agents"][0]["tip_oid"], *tip);
-    assert_eq!(list["agents"][0]["ahead"], 2);
-    // What binds the agent is where its ledger's owner kept it.
-    let keep = "+refs/agents/keep*:refs/agents/remote/there/keep*";
-    clones.here.git(["fetch", "--quiet", "there", keep]);
+    let row = &list["agents"][0];
+    assert_eq!(row["tip_oid"], *tip);
+    assert_eq!((&row["ahead"], &row["state"]), (&2.into(), &"done".into()));
+    // What the other clone recorded stands; what only it can see is not told.
+    assert_eq!(row["verdict"], "accepted");
+    assert_eq!(
+        (&row["bundle"], &row["dirty"]),
+        (&Value::Null, &Value::Null)
+    );
+
+    // The bundle that was judged there is kept there.
+    let refused_here = clones.here.agent(&["merge", &id]);
+    refused(&refused_here, "not-accepted", 3);
     let verdict = clones.here.agent_json(&["verify", &id]);
     assert_eq!(verdict["tip"], *tip);
+    let findings = verdict["findings"].as_array().expect("findings").iter();
+    let fixes = findings.filter(|finding| finding["code"] == "bundle.not-judged");
+    let fix: Vec<_> = fixes.map(|finding| text(finding, "fix")).collect();
+    let (_, command) = fix[0].split_once(": ").expect("a command");
+    follow(&clones.here.path(), &command.replace("<remote>", "there"));
+    assert_eq!(
+        clones.here.agent_json(&["list"])["agents"][0]["bundle"]["good"],
+        6
+    );
     let landed = clones.here.agent_json(&["merge", &id]);
     assert_eq!(clones.here.git(["show", "main:src/new.rs"]), "new");
     assert_eq!(landed["tip"], *tip);

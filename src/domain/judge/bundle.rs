@@ -12,7 +12,8 @@ pub(super) fn judge(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
         return vec![Finding::new(
             Code::BundleNotJudged,
             "the bundle is not in this clone and was not judged here",
-            "run verify in the clone that the agent was spawned in",
+            "run verify in the clone that the agent was spawned in, then fetch what it keeps: \
+             git fetch <remote> '+refs/agents/keep*:refs/agents/remote/<remote>/keep*'",
         )];
     }
     let bundle = &evidence.bundle;

@@ -4,6 +4,7 @@ use super::{Fact, Look};
 use crate::domain::bundle::FILES;
 use crate::domain::evidence::{Artefact, Contract, Evidence};
 use crate::domain::judge::judge;
+use crate::domain::oid::Oid;
 use crate::ops::verify;
 use serde::Serialize;
 
@@ -37,7 +38,9 @@ pub(super) fn count(look: &Look<'_>, artefacts: Option<&[Artefact]>) -> Fact<Bun
         .verdict
         .as_ref()
         .and_then(|verdict| verdict.bundle);
-    if policy.bundle_dir.is_some() && look.worktree.is_none() && kept.is_none() {
+    let is_here = |tree: Oid| look.ctx.repo.is_at_hand(tree);
+    let is_unseen = kept.is_none_or(|tree| look.is_elsewhere() && !is_here(tree));
+    if policy.bundle_dir.is_some() && look.worktree.is_none() && is_unseen {
         return Fact::Unknown;
     }
     let contract = Contract {

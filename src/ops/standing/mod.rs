@@ -34,7 +34,7 @@ use crate::domain::event::Isolation;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::changes::{Glance, glance};
-use crate::ops::Ctx;
+use crate::ops::{Ctx, lookup};
 use crate::store::layout;
 use chrono::{DateTime, Utc};
 use common::Common;
@@ -220,6 +220,11 @@ impl<'a> Look<'a> {
         };
         standing.active = Fact::Known(rfc3339(self.last_seen()));
         standing.touched = overlap::touched(self);
+    }
+
+    /// Whether its worktree is in another clone.
+    fn is_elsewhere(&self) -> bool {
+        self.worktree.is_none() && !lookup::is_local(self.ctx, self.agent)
     }
 
     /// How many commits the target has that the branch has not.

@@ -23,7 +23,8 @@ pub(super) fn recorded(agent: &Agent) -> &'static str {
     }
 }
 
-/// The verdict, `stale` when anything that it names has changed; `None` when that cannot be told.
+/// The verdict, `stale` when anything that it names has changed; `None` when that cannot be told. What is in the
+/// worktree of another clone is left to that clone.
 pub(super) fn now(look: &Look<'_>, artefacts: Option<&[Artefact]>) -> Option<&'static str> {
     let Some(verdict) = &look.agent.verdict else {
         return Some(NONE);
@@ -36,7 +37,7 @@ pub(super) fn now(look: &Look<'_>, artefacts: Option<&[Artefact]>) -> Option<&'s
     let moved = verdict.tip != tip
         || verdict.base != target
         || look.agent.policy != Some(verdict.policy)
-        || !is_bundle(&look.ctx.repo, verdict, artefacts?);
+        || !(look.is_elsewhere() || is_bundle(&look.ctx.repo, verdict, artefacts?));
     if moved || !is_tree(look, verdict, tip)? {
         return Some(STALE);
     }
