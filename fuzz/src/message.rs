@@ -19,6 +19,11 @@ pub fn run(data: &[u8]) {
             assert_eq!(spooled::read(&written), Ok(Content::Message(spooled)));
         }
         Ok(Content::Receipt(_)) => {}
+        Ok(Content::Declaration(what)) => {
+            let declared = spooled::Declared::new(&what).expect("a declaration");
+            let read = spooled::read(&declared.to_bytes());
+            assert_eq!(read, Ok(Content::Declaration(what)));
+        }
         Err(why) => assert!(!why.is_empty()),
     }
     draft(&text);

@@ -441,22 +441,44 @@ fn h18_an_agent_that_judges_itself_early_goes_on() {
 
 #[test]
 fn h18_an_agent_may_judge_itself_within_its_run() {
-    let repo = TestRepo::with_commit();
-    let id = spawned(&repo, &[]);
-    let script = format!(
-        "\"$PROGRAM\" verify \"$GIT_AGENT_ID\" > \"$BESIDE/said\" 2>&1; echo $? > \"$BESIDE/status\"; {WORKS}"
-    );
-    let output = run(&repo, &id, &[], &script);
-    assert!(output.status.success(), "{}", describe(&output));
-    let read = |name: &str| std::fs::read_to_string(beside(&repo).join(name)).expect("written");
-    assert_eq!(read("status"), "1\n", "{}", read("said"));
-    assert!(read("said").contains("bundle."), "{}", read("said"));
-    let log = kinds(&repo, &id);
-    assert_eq!(
-        log,
-        ["spawning", "spawned", "started", "exited", "verified"]
-    );
-    assert_eq!(state(&repo, &id), "done");
+    let ask = |words: &str| {
+        format!("\"$PROGRAM\" {words} >> \"$BESIDE/said\" 2>&1; echo $? >> \"$BESIDE/status\";")
+    };
+    let verify = ask("verify \"$GIT_AGENT_ID\"");
+    let cases = [
+        (
+            ask("done --summary='lib: add two'"),
+            "done",
+            "verified",
+            "done",
+        ),
+        (
+            ask("fail --reason='no idea'") + "exit 7;",
+            "failed",
+            "exited",
+            "failed",
+        ),
+    ];
+    for (declare, event, last, expected) in cases {
+        let repo = TestRepo::with_commit();
+        let id = spawned(&repo, &[]);
+        let output = run(
+            &repo,
+            &id,
+            &[],
+            &format!("{verify} {WORKS} {verify} {declare}"),
+        );
+        let read = |name: &str| std::fs::read_to_string(beside(&repo).join(name)).expect("written");
+        let said = format!("{}{}", read("said"), describe(&output));
+        assert_eq!(read("status"), "1\n0\n0\n", "{said}");
+        let log = kinds(&repo, &id);
+        let told = ["spawning", "spawned", "started", event, "exited"];
+        assert_eq!(log[..5], told, "{said}");
+        assert_eq!(log.last().expect("one"), last);
+        let by = &repo.agent_json(&["log", &id])["events"][3]["by"];
+        assert_eq!(by, id.as_str());
+        assert_eq!(state(&repo, &id), expected, "{said}");
+    }
 }
 
 #[test]

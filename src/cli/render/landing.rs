@@ -12,6 +12,12 @@ use serde_json::{Value, json};
 impl Answer for MoveReport {
     fn text(&self) -> String {
         let agent = &self.agent;
+        if self.status.is_some() {
+            return format!(
+                "left in the spool of {}; it is recorded when that is collected\n",
+                handle(agent)
+            );
+        }
         let state = paint(state_style(agent.state), &state(agent));
         format!("{} is {state}\n", handle(agent))
     }

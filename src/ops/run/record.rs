@@ -7,6 +7,7 @@ use crate::domain::event::{Exited, What};
 use crate::domain::run::{Outcome, Run};
 use crate::error::{Code, Error, Result};
 use crate::ops::Ctx;
+use crate::ops::send::post_spool;
 use crate::proc::warden;
 use crate::store::ledger::Ledger;
 use crate::store::lock::{self, Guard};
@@ -228,6 +229,8 @@ pub(super) fn bury_locked(ctx: &Ctx, agent: &Agent, guard: &Guard) -> Result<Opt
         return Ok(None);
     };
     let restored = settle(ctx, agent)?;
+    // What the command declared came before its end. What cannot be posted now stays in the spool.
+    let _ = post_spool(ctx, agent);
     let outcome = warden::noted(guard.file()).unwrap_or(Outcome::LOST);
     exited(ctx, agent, run.number(), outcome, None)?;
     Ok(Some(Buried { outcome, restored }))

@@ -10,8 +10,8 @@ mod said;
 mod spool;
 
 pub use report::SendReport;
-pub(in crate::ops) use spool::leave_receipt;
 pub use spool::{SPOOL_STEPS, post_spool, sweep_spools, uncollected};
+pub(in crate::ops) use spool::{leave_declaration, leave_receipt};
 
 use super::mail::{Whom, own, whom};
 use crate::domain::hex::hex;

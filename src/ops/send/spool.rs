@@ -1,17 +1,18 @@
 //! Posting what agents left in their spools.
 
-use super::resolve;
+use super::{own_spool, resolve};
 use crate::domain::agent::Agent;
+use crate::domain::event::What;
 use crate::domain::hex::hex;
 use crate::domain::message::{Draft, Kind, Letter, MessageId};
 use crate::error::{Code, Result};
-use crate::ops::Ctx;
+use crate::ops::{Ctx, settle};
 use crate::store::ledger::Ledger;
 use crate::store::mailbox::spool::{self as mailbox_spool, Taken};
 use crate::store::mailbox::{Mailbox, Nonce, Reader};
 use crate::store::{layout, lock};
 use crate::wire::message::payload;
-use crate::wire::message::spooled::{self, Content, Received, Spooled};
+use crate::wire::message::spooled::{self, Content, Declared, Received, Spooled};
 use std::path::Path;
 
 /// What a note about a message that could not be posted comes from.
@@ -30,6 +31,21 @@ pub(super) fn leave(ctx: &Ctx, spool: &Path, nonce: &str, content: &[u8]) -> Res
 pub(in crate::ops) fn leave_receipt(ctx: &Ctx, spool: &Path, ids: &[MessageId]) -> Result<()> {
     let nonce = hex(&ctx.nonce()?);
     leave(ctx, spool, &nonce, &Received::new(ids).to_bytes())
+}
+
+/// Leaves word in the spool of the agent that this process works for how its work ended, where it may not write that
+/// down itself; `false` where there is no spool.
+///
+/// # Errors
+/// `disk-full`, `repo-read-only`, `io`.
+pub(in crate::ops) fn leave_declaration(ctx: &Ctx, what: &What) -> Result<bool> {
+    let spool = ctx.env.spool.clone().or_else(|| own_spool(ctx));
+    let (Some(spool), Some(declared)) = (spool, Declared::new(what)) else {
+        return Ok(false);
+    };
+    let nonce = hex(&ctx.nonce()?);
+    leave(ctx, &spool, &nonce, &declared.to_bytes())?;
+    Ok(true)
 }
 
 /// What [`post_spool`] goes through for one message.
@@ -110,6 +126,15 @@ fn post(ctx: &Ctx, agent: &Agent, taken: &Taken, nonce: Nonce) -> Result<bool> {
                 Err(error) => return Err(error),
             }
         }
+        Ok(Content::Declaration(what)) => match settle::post_declaration(ctx, agent, what) {
+            Ok(()) => return Ok(true),
+            // It was recorded before its poster died.
+            Err(error) if error.code() == Code::AgentState && taken.is_doubtful => {
+                return Ok(false);
+            }
+            Err(error) if error.code() == Code::AgentState => Err(error.to_string()),
+            Err(error) => return Err(error),
+        },
         Ok(Content::Message(message)) => match checked(agent, &message) {
             Ok(letter) => match resolve(ctx, letter) {
                 Ok(plan) => Ok(plan.letter),

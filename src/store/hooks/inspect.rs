@@ -148,21 +148,31 @@ fn route(site: &Site<'_>, problems: &mut Vec<Problem>) -> Result<Option<Route>> 
         problems.push(Problem::Unusable(why));
         return Ok(None);
     }
+    // A fenced command sees our directory through a link, and the settings name where that leads.
+    let directory = site.directory();
+    let places = [
+        directory.canonicalize().unwrap_or(directory.clone()),
+        directory,
+    ];
     let named = site.setting(HOOKS_PATH)?;
-    if named.as_deref().map(Path::new) == Some(&site.directory()) {
+    if named
+        .as_deref()
+        .is_some_and(|named| places.iter().any(|place| place == Path::new(named)))
+    {
         return Ok(Some(Route::Directory));
     }
     let mut found = 0;
     for event in EVENTS {
+        let commands = places.iter().map(|place| shim::quote(&place.join(event)));
         let expected = [
-            ("command", Some(shim::quote(&site.directory().join(event)))),
-            ("event", Some(event.to_owned())),
-            ("enabled", None),
+            ("command", commands.collect()),
+            ("event", vec![event.to_owned()]),
+            ("enabled", Vec::new()),
         ];
         for (name, expected) in expected {
             let key = shim::key(event, name);
             match site.setting(&key)? {
-                value if value == expected => found += usize::from(value.is_some()),
+                Some(value) if expected.contains(&value) => found += 1,
                 Some(value) => problems.push(Problem::LedAway { key, value }),
                 None => {}
             }

@@ -1,10 +1,12 @@
-//! A message that waits in a spool until a process that may write refs posts it: `git-agent.spooled/1`.
+//! What waits in a spool until a process that may write refs posts it: a message (`git-agent.spooled/1`), a receipt, or
+//! how the agent says that its work ended.
 //!
 //! Its writer is not trusted: the sender is decided by whose spool it lies in, and everything
 //! else is checked again when it is posted.
 
 use super::lossless::losses;
 use super::payload;
+use crate::domain::event::What;
 use crate::domain::message::{Letter, MessageId, Name, Receivers};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -108,6 +110,56 @@ impl Received {
     }
 }
 
+/// The schema's name and version of declarations in a spool.
+pub const DECLARATION_SCHEMA: &str = "git-agent.declared/1";
+
+/// That the agent declares how its work ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Declared {
+    /// [`DECLARATION_SCHEMA`].
+    pub schema: String,
+    /// `done` or `failed`.
+    pub state: String,
+    /// The summary or the reason.
+    pub text: String,
+}
+
+impl Declared {
+    /// A declaration for the spool; `None` for an event that is none.
+    pub fn new(what: &What) -> Option<Declared> {
+        let (What::Done { summary: text, .. } | What::Failed { reason: text, .. }) = what else {
+            return None;
+        };
+        Some(Declared {
+            schema: DECLARATION_SCHEMA.to_owned(),
+            state: what.kind().to_owned(),
+            text: text.clone(),
+        })
+    }
+
+    /// The content of the file.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    fn event(self) -> Result<What, String> {
+        let (text, whole) = (self.text, None);
+        match self.state.as_str() {
+            "done" => Ok(What::Done {
+                summary: text,
+                whole,
+            }),
+            "failed" if !text.trim().is_empty() => Ok(What::Failed {
+                reason: text,
+                whole,
+            }),
+            "failed" => Err("it gives no reason for a failure".to_owned()),
+            _ => Err("it declares no state that there is".to_owned()),
+        }
+    }
+}
+
 /// What a file in a spool holds.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
@@ -115,6 +167,8 @@ pub enum Content {
     Message(Spooled),
     /// A receipt.
     Receipt(Vec<MessageId>),
+    /// The event by which the agent declares how its work ended.
+    Declaration(What),
 }
 
 /// Reads a file of a spool.
@@ -144,6 +198,10 @@ pub fn read(bytes: &[u8]) -> Result<Content, String> {
             ids.map(Content::Receipt)
                 .ok_or_else(|| "it names what is no message".to_owned())
         }
+        DECLARATION_SCHEMA => {
+            let declared: Declared = serde_json::from_slice(bytes).map_err(wrong)?;
+            declared.event().map(Content::Declaration)
+        }
         _ => Err("it is of another version".to_owned()),
     }
 }
@@ -151,6 +209,30 @@ pub fn read(bytes: &[u8]) -> Result<Content, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn declarations_survive_being_left() {
+        let done = What::Done {
+            summary: "all of it".into(),
+            whole: None,
+        };
+        let failed = What::Failed {
+            reason: "no idea".into(),
+            whole: None,
+        };
+        for what in [done, failed] {
+            let bytes = Declared::new(&what).expect("one").to_bytes();
+            assert_eq!(read(&bytes), Ok(Content::Declaration(what)));
+        }
+        let noted = What::Noted { text: "x".into() };
+        assert_eq!(Declared::new(&noted), None);
+        for (state, text) in [("merged", "x"), ("failed", " ")] {
+            let file = format!(
+                r#"{{"schema": "{DECLARATION_SCHEMA}", "state": "{state}", "text": "{text}"}}"#
+            );
+            assert!(read(file.as_bytes()).is_err(), "{file}");
+        }
+    }
 
     #[test]
     fn a_message_that_would_change_when_it_is_read_is_none() {
