@@ -61,6 +61,7 @@
 //! | `config` | `extensions.worktreeConfig`, switched on once as git does it |
 //! | `config.worktree` | `core.bare` and `core.worktree` where `config` had them, moved as git does it |
 //! | `agents/clone-id` | four hex digits that tell clones apart in time stamps |
+//! | `agents/closed` | the agents that this clone has merged, rejected or discarded itself, one a line |
 //! | `agents/ledger.lock` | an OS lock, never removed |
 //! | `agents/spawn.lock` | an OS lock, never removed |
 //! | `agents/mail.lock` | an OS lock, never removed; its closing tells waiting receivers of mail |

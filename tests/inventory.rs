@@ -10,6 +10,7 @@ use walkdir::WalkDir;
 const NOT_ALWAYS: &[&str] = &[
     "refs/heads/rescued/<slug>",
     "config.worktree",
+    "agents/closed",
     "agents/landing.lock",
     "agents/spawning/<id8>",
     "agents/tmp/<file>",

@@ -48,6 +48,8 @@ pub struct Agent {
     pub state: State,
     /// Whether that state is what somebody declared, rather than a verdict or the end of a run.
     pub declared: bool,
+    /// What its row says although this clone does not believe it: [`State::Merged`] or [`State::Discarded`].
+    pub claimed: Option<State>,
     /// Whether the decision about it was put off.
     pub deferred: bool,
     /// Its alias.
@@ -166,6 +168,7 @@ impl Agent {
             spawn_commit,
             state: State::Spawning,
             declared: false,
+            claimed: None,
             deferred: false,
             name: None,
             parent: None,

@@ -6,6 +6,7 @@ use super::refs::Tip;
 use super::repo::failed;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
+use std::collections::HashSet;
 
 /// The longest full ref name we make; file systems end at 255 bytes for a part of it.
 const LONGEST_NAME: usize = 255;
@@ -76,6 +77,18 @@ impl Repo {
         let mut names: Vec<String> = names.map(str::to_owned).collect();
         names.sort_by_key(|name| name != "origin");
         Ok(names)
+    }
+
+    /// The full names of the local branches.
+    ///
+    /// # Errors
+    /// `git-failed` when the refs cannot be listed.
+    pub fn local_branches(&self) -> Result<HashSet<String>> {
+        let what = "could not list the branches";
+        let mut refs =
+            { self.inner.references_glob("refs/heads/*") }.map_err(|error| failed(what, error))?;
+        let names = refs.names().filter_map(|name| name.ok().map(str::to_owned));
+        Ok(names.collect())
     }
 
     /// The copies of a branch that were fetched from remotes, that of `origin` first: each one's full name and where

@@ -1,6 +1,6 @@
 //! One agent as `list`, `show` and `tree` answer it.
 
-use crate::domain::agent::Agent;
+use crate::domain::agent::{Agent, State};
 use crate::domain::event::Isolation;
 use crate::domain::run::{Ending, Run};
 use crate::domain::stamp::is_ahead;
@@ -25,6 +25,9 @@ pub struct AgentReport {
     pub name: Option<String>,
     /// `spawning`, `running`, `done`, `failed`, `merged`, `rejected` or `discarded`.
     pub state: &'static str,
+    /// `merged` or `discarded`, where the row says so and nothing in this clone proves it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub claimed_state: Option<&'static str>,
     /// Whether a decision was put off.
     pub deferred: bool,
     /// The role's name.
@@ -128,6 +131,7 @@ impl Reporter {
             short_id: agent.id.short(),
             name: agent.name.as_ref().map(ToString::to_string),
             state: agent.state.as_str(),
+            claimed_state: agent.claimed.map(State::as_str),
             deferred: agent.deferred,
             role: agent.role.clone(),
             isolation: agent.isolation.map(Isolation::as_str),

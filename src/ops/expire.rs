@@ -13,12 +13,14 @@ use crate::domain::agent::{Agent, State};
 use crate::domain::event::What;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
+use crate::store::closed::Closed;
 use crate::store::keep::{self, Passing};
 use crate::store::ledger::Ledger;
-use crate::store::{layout, lock};
+use crate::store::{layout, lock, place};
 use chrono::{DateTime, SecondsFormat};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
 use std::time::Duration;
 
 /// The steps, in order, under the names given to [`crate::ops::ctx::Seams::reached`].
@@ -68,6 +70,11 @@ pub(super) fn plan(ctx: &Ctx, agents: &[Agent], age: Duration) -> Result<ExpiryP
     let (old, young): (Vec<Passing>, Vec<_>) = keep::passing(&ctx.repo)?
         .into_iter()
         .partition(|link| link.seconds <= limit);
+    let ours = Ours {
+        common_dir: ctx.repo.common_dir(),
+        closed: Ledger::new(&ctx.repo).closed_here()?,
+        clone: Ledger::new(&ctx.repo).clone_number()?,
+    };
     let known: HashMap<_, _> = agents.iter().map(|agent| (agent.id, agent)).collect();
     let mut by_agent: BTreeMap<_, Vec<Passing>> = BTreeMap::new();
     for link in old {
@@ -84,8 +91,9 @@ pub(super) fn plan(ctx: &Ctx, agents: &[Agent], age: Duration) -> Result<ExpiryP
         let mut commits: Vec<Oid> = named.filter(|oid| !still_kept.contains(oid)).collect();
         commits.sort_unstable();
         commits.dedup();
-        let item = item(agent, &links, &commits);
-        let doomed = is_over(agent.state).then(|| Doomed {
+        let is_over = is_over(agent.state) && ours.knows(agent);
+        let item = item(agent, &links, &commits, is_over);
+        let doomed = is_over.then(|| Doomed {
             spawn_commit: agent.spawn_commit,
             links: links.iter().map(|link| link.link).collect(),
             commits,
@@ -168,15 +176,34 @@ fn is_over(state: State) -> bool {
     matches!(state, State::Merged | State::Discarded)
 }
 
-fn item(agent: &Agent, links: &[Passing], commits: &[Oid]) -> SalvageItem {
+/// What this clone knows about its own agents.
+struct Ours<'c> {
+    common_dir: &'c Path,
+    closed: Closed,
+    clone: Option<u16>,
+}
+
+impl Ours<'_> {
+    /// Whether an agent whose row says so is over: of those that were spawned here only one that was closed here. What was
+    /// kept is the only copy, and a row that was fetched must not let go of it.
+    fn knows(&self, agent: &Agent) -> bool {
+        !place::is_of_this_clone(self.common_dir, self.clone, agent) || self.closed.names(agent.id)
+    }
+}
+
+fn item(agent: &Agent, links: &[Passing], commits: &[Oid], is_doomed: bool) -> SalvageItem {
     let seconds = links.iter().map(|link| link.seconds).max().unwrap_or(0);
     let kept = DateTime::from_timestamp(seconds, 0).unwrap_or_default();
-    let (action, why) = match is_over(agent.state) {
-        true => (
-            "expire",
-            format!("it was {} and kept until now", agent.state),
-        ),
-        false => ("keep", format!("it is {}", agent.state)),
+    let state = agent.state;
+    let (action, why) = if is_doomed {
+        ("expire", format!("it was {state} and kept until now"))
+    } else if is_over(state) {
+        (
+            "keep",
+            format!("its row says {state}, which was not done in this clone"),
+        )
+    } else {
+        ("keep", format!("it is {state}"))
     };
     SalvageItem {
         agent_id: agent.id.to_string(),

@@ -1,6 +1,7 @@
 //! `gc`: discards the agents that are provably finished, and sweeps what killed processes left.
 //!
-//! Finished is an agent that was merged or discarded and left something behind; one that is done or
+//! Finished is an agent that was discarded in this clone and left something behind; one that was merged, where the branch
+//! that it was merged into holds what its branch holds; one that is done or
 //! failed, whose committed work the base branch has already (`landed`), and whose worktree is clean;
 //! and, with `--older-than`, one that was rejected so long ago. Everything else is kept and the reason
 //! said. Each removal is a whole [`discard`] with its own second look, so nothing that it removes is lost.
@@ -9,7 +10,6 @@
 //! same places.
 
 mod finished;
-mod landed;
 mod landing;
 
 use crate::domain::agent::{Agent, State};
@@ -21,8 +21,9 @@ use crate::ops::discard::{self, Around, DiscardOptions, DiscardPlan, NotKept};
 use crate::ops::expire::{self, ExpiryPlan, SalvageItem};
 use crate::ops::spawn;
 use crate::ops::{Ctx, lookup};
+use crate::store::ledger::Ledger;
 use crate::store::place::RecordedPlaces;
-use crate::store::{agent_branch, briefing, journal::Journal, layout, trash};
+use crate::store::{agent_branch, briefing, journal::Journal, landed, layout, trash};
 use landing::Targets;
 use serde::Serialize;
 use std::time::Duration;
@@ -123,7 +124,8 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
     let told = over.filter(|agent| briefing::is_here(ctx.repo.common_dir(), agent.id));
     let told = told.map(|agent| agent.id).collect();
     let in_question = agents.iter().filter(|agent| is_in_question(agent));
-    let mut landed = landed::landed(ctx, in_question);
+    let closed = Ledger::new(&ctx.repo).closed_here()?;
+    let mut landed = landed::on_their_bases(&ctx.repo, in_question);
     let places = RecordedPlaces::new(&ctx.repo)?;
     let mut targets = Targets::default();
     let mut items = Vec::new();
@@ -135,7 +137,7 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
         let landed = landed.remove(&agent.id).unwrap_or(Ok(false));
         let has_landed = *landed.as_ref().unwrap_or(&false);
         let judged = landed
-            .and_then(|landed| finished::why(ctx, &agent, landed, options))
+            .and_then(|landed| finished::why(ctx, &agent, landed, &closed, options))
             .unwrap_or_else(|error| Err(format!("it cannot be judged: {error}")));
         let mut item = GcItem {
             agent_id: agent.id.to_string(),

@@ -54,6 +54,18 @@ pub fn local_or_fetched(repo: &Repo, agent: &Agent) -> Result<Option<(String, Oi
     Ok(None)
 }
 
+/// Where the local branch of an agent is; `None` unless its history holds the agent's spawn commit.
+///
+/// # Errors
+/// `git-failed`.
+pub(super) fn held(repo: &Repo, agent: &Agent) -> Result<Option<Oid>> {
+    let Some(branch) = &agent.branch else {
+        return Ok(None);
+    };
+    let tip = repo.tip(branch)?.oid();
+    Ok(tip.filter(|tip| holds(repo, *tip, agent)))
+}
+
 /// Of several agents whose rows claim one branch, those whose spawn commit it holds.
 ///
 /// # Errors

@@ -5,9 +5,10 @@
 //! the cached one by structure and only the changed notes are read. A file that is missing, cut short,
 //! of another version or of an unknown tree is made again; it is never repaired.
 
+use super::belief::Belief;
 use super::ledger::{Ledger, united};
 use super::row::Row;
-use super::{fsx, layout, row_origin};
+use super::{fsx, layout};
 use crate::domain::agent::Agent;
 use crate::domain::event::Event;
 use crate::domain::id::AgentId;
@@ -43,15 +44,16 @@ impl Ledger<'_> {
     pub(super) fn agents_mentioning(&self, text: &str) -> Result<Vec<Agent>> {
         let escaped = serde_json::to_string(text).unwrap_or_default();
         let needle = escaped.trim_matches('"').as_bytes();
+        let belief = Belief::new(self.repo);
         let found = self.read(|tree| {
             let mut agents = Vec::new();
             self.each_body(tree, |key, body| {
                 if contains(body, needle) {
                     let row = Row::read(body, AgentId::from_spawn_commit(key));
-                    agents.extend(row_origin::fold(self.repo, key, &row));
+                    agents.extend(belief.fold(key, &row).transpose());
                 }
             })?;
-            Ok(agents)
+            agents.into_iter().collect::<Result<Vec<Agent>>>()
         })?;
         let mut agents = found.unwrap_or_default();
         // An agent is 700 bytes wide: better sort something smaller.

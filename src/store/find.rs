@@ -1,10 +1,10 @@
 //! Finding an agent by whatever a person calls it.
 
 use super::agent_branch;
+use super::belief::Belief;
 use super::ledger::{Ledger, body_of};
 use super::place::{self, RecordedPlaces};
 use super::row::Row;
-use super::row_origin;
 use crate::domain::agent::{Agent, State};
 use crate::domain::id::{AgentId, AgentName};
 use crate::domain::oid::Oid;
@@ -89,6 +89,7 @@ impl Ledger<'_> {
             return Ok(Vec::new());
         };
         let shared = &nibbles[..nibbles.len().min(SHARED_DIGITS)];
+        let belief = Belief::new(self.repo);
         let agents = self.read(|tree| {
             let mut keys: Vec<Oid> = notes::with_prefix(self.repo, tree, shared)?
                 .into_iter()
@@ -103,7 +104,7 @@ impl Ledger<'_> {
             let agents = keys.into_iter().map(|key| {
                 let body = body_of(self.repo, tree, key)?;
                 let row = Row::read(&body, AgentId::from_spawn_commit(key));
-                Ok(row_origin::fold(self.repo, key, &row))
+                belief.fold(key, &row)
             });
             agents.filter_map(Result::transpose).collect()
         })?;

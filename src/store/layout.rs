@@ -132,6 +132,11 @@ pub fn clone_id(common_dir: &Path) -> PathBuf {
     agents_dir(common_dir).join("clone-id")
 }
 
+/// The agents that this clone has merged, rejected or discarded itself, one a line.
+pub fn closed(common_dir: &Path) -> PathBuf {
+    agents_dir(common_dir).join("closed")
+}
+
 /// The journals of spawns under way.
 pub fn journals_dir(common_dir: &Path) -> PathBuf {
     agents_dir(common_dir).join("spawning")

@@ -5,10 +5,11 @@
 //! row of an agent is the note on its own spawn commit; a copy that a rebase made, or the pointer on
 //! a landed commit, is not a second row.
 
+use super::belief::Belief;
 use super::chain::{self, Chain};
 use super::row::Row;
-use super::{clone_id, layout, lock, maintenance, recovery, row_origin};
-use crate::domain::agent::Agent;
+use super::{clone_id, closed, layout, lock, maintenance, recovery};
+use crate::domain::agent::{Agent, State};
 use crate::domain::event::{Event, What};
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
@@ -70,7 +71,8 @@ impl<'r> Ledger<'r> {
     ) -> Result<Event> {
         let id = AgentId::from_spawn_commit(spawn_commit);
         self.write(spawn_commit, id, by, now, |row| {
-            decide(row_origin::fold(self.repo, spawn_commit, row).as_ref())
+            let agent = Belief::new(self.repo).fold(spawn_commit, row)?;
+            decide(agent.as_ref())
         })
     }
 
@@ -109,7 +111,7 @@ impl<'r> Ledger<'r> {
         let body = self.read(|tree| body_of(self.repo, tree, spawn_commit))?;
         let body = body.unwrap_or_default();
         let row = Row::read(&body, id);
-        Ok(row_origin::fold(self.repo, spawn_commit, &row))
+        Belief::new(self.repo).fold(spawn_commit, &row)
     }
 
     /// Whether this clone has a ledger at all.
@@ -179,6 +181,15 @@ impl<'r> Ledger<'r> {
                 let old = body_of(repo, tree, key)?;
                 let row = Row::read(&old, agent);
                 let event = row.next(now, clone, (agent, actor(by)), decide(&row)?);
+                let over = match event.what {
+                    What::Merged { .. } => Some(State::Merged),
+                    What::Rejected { .. } => Some(State::Rejected),
+                    What::Discarded { .. } => Some(State::Discarded),
+                    _ => None,
+                };
+                if let Some(state) = over {
+                    closed::note(repo.common_dir(), agent, state)?;
+                }
                 let line = event_line::encode(&event)?;
                 let blob = repo.write_blob(&lines::union([old.as_slice(), line.as_bytes()]))?;
                 let tree = fanout::put(repo, tree, Batch::from([(key, Put::Replace(blob))]))?;

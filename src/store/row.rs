@@ -6,6 +6,7 @@
 //! is therefore the last one only until the next is written. The order depends on the lines alone: two clones with the
 //! same lines read the same row, whatever their clocks say.
 
+use crate::domain::agent::State;
 use crate::domain::event::{Event, What};
 use crate::domain::id::AgentId;
 use crate::domain::stamp::Stamp;
@@ -88,6 +89,21 @@ impl<'b> Row<'b> {
         let digests = later.map(|index| self.digest(index));
         let unnamed = digests.filter(|digest| !named.contains(digest.as_str()));
         unnamed.take(NAMED).collect()
+    }
+
+    /// The row without the events that say one of these states, which are not believed.
+    pub(super) fn without(&self, denied: &[State]) -> Row<'b> {
+        let is_denied = |event: &Event| match event.what {
+            What::Merged { .. } => denied.contains(&State::Merged),
+            What::Discarded { .. } => denied.contains(&State::Discarded),
+            _ => false,
+        };
+        let pairs = self.lines.iter().zip(&self.events);
+        let (lines, events) = pairs
+            .filter(|(_, event)| !is_denied(event))
+            .map(|(line, event)| (*line, event.clone()))
+            .unzip();
+        Row { lines, events }
     }
 
     /// Puts lines and events into another order.

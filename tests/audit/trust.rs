@@ -2,6 +2,8 @@
 
 /// What an agent was told leaves the disk with the agent.
 mod briefing;
+/// That an agent is over is proved before anything is removed.
+mod claims;
 /// Clocks that are ahead, beginnings that were made up, rows without measure.
 mod rows;
 

@@ -1,7 +1,7 @@
 //! How agents look: in a table, alone, as a tree.
 
 use super::table::{Cell, Table};
-use crate::cli::style::{BAD, BOLD, DIM, GOOD, WARN, paint};
+use crate::cli::style::{BAD, BOLD, DIM, GOOD, HINT, WARN, paint};
 use crate::cli::terminal::width;
 use crate::cli::ui::Answer;
 use crate::ops::agent_report::AgentReport;
@@ -95,6 +95,15 @@ impl Answer for ShowReport {
         }
         for problem in &agent.irregular {
             text.push_str(&format!("{} {problem}\n", paint(WARN, "irregular:")));
+        }
+        if let Some(claimed) = agent.claimed_state {
+            let short = &agent.short_id;
+            let how = if claimed == "merged" {
+                "if it landed elsewhere, git fetch brings the proof; to see who wrote the row, run git agent log"
+            } else {
+                "to remove it here as well, run git agent discard"
+            };
+            text.push_str(&format!("{} {how} {short}\n", paint(HINT, "hint:")));
         }
         text.push('\n');
         text.push_str(&history(&self.events));
@@ -217,6 +226,9 @@ pub(super) fn handle_of(short_id: &str, name: Option<&str>) -> String {
 }
 
 pub(super) fn state(agent: &AgentReport) -> String {
+    if let Some(claimed) = agent.claimed_state {
+        return format!("{} (claimed {claimed})", agent.state);
+    }
     let run = agent.run.as_ref().map(|run| run.state);
     match (agent.deferred, run) {
         (true, _) => format!("{} (deferred)", agent.state),

@@ -115,7 +115,16 @@ fn unproven(ctx: &Ctx, agents: &[Agent]) -> Result<Option<Finding>> {
             claims.entry(into).or_default().push((agent, *commit));
         }
     }
+    // Of an agent that has a worktree or a branch here, the work itself was looked for already, and not found.
     let mut unproven = Vec::new();
+    for agent in { agents.iter() }.filter(|agent| agent.claimed == Some(State::Merged)) {
+        let events = Ledger::new(&ctx.repo).events(agent.spawn_commit)?;
+        let claimed = events.iter().rev().find_map(|event| match event.what {
+            What::Merged { commit, .. } => Some(commit),
+            _ => None,
+        });
+        unproven.extend(claimed.map(|commit| (agent, commit)));
+    }
     for (into, claims) in claims {
         let local = ctx.repo.tip(into)?.oid();
         let fetched = ctx.repo.fetched_branches(into)?;

@@ -7,15 +7,23 @@ use crate::git::changes::{Glance, glance};
 use crate::ops::run::record;
 use crate::ops::verify::{WorktreePlace, without_baseline};
 use crate::ops::{Ctx, lookup};
-use crate::store::{layout, policy};
+use crate::store::closed::Closed;
+use crate::store::{agent_branch, landed, layout, policy};
 
-/// Why an agent is finished, or else why it is kept.
+/// Why an agent is finished, or else why it is kept. `closed` is what this clone has merged or discarded itself.
 pub(super) fn why(
     ctx: &Ctx,
     agent: &Agent,
     landed: bool,
+    closed: &Closed,
     options: GcOptions,
 ) -> Result<Result<String, String>> {
+    if let Some(claimed) = agent.claimed {
+        return Ok(Err(format!(
+            "it is {}; its row says {claimed}, which nothing here proves",
+            agent.state
+        )));
+    }
     if record::unrecorded_end(ctx.repo.common_dir(), agent).is_some() {
         // Its command may have led git to settings of its own, which are put back when the end is recorded.
         return Ok(Err(format!(
@@ -24,10 +32,18 @@ pub(super) fn why(
         )));
     }
     Ok(match agent.state {
-        State::Merged => Ok("it was merged".to_owned()),
-        State::Discarded => Ok("it was discarded and left something behind".to_owned()),
+        State::Merged | State::Discarded if closed.says(agent.id, State::Discarded) => {
+            Ok("it was discarded and left something behind".to_owned())
+        }
+        State::Merged => is_over(ctx, agent, closed)?,
+        State::Discarded => {
+            Err("its row says discarded, which was not done in this clone".to_owned())
+        }
         State::Spawning => Err("it is being made".to_owned()),
         State::Running => Err("it is running".to_owned()),
+        State::Rejected if !closed.says(agent.id, State::Rejected) => {
+            Err("it was rejected, which was not done in this clone".to_owned())
+        }
         State::Rejected => {
             let age = (ctx.now() - agent.updated).to_std().unwrap_or_default();
             match options.older_than {
@@ -43,6 +59,22 @@ pub(super) fn why(
             true => Ok("the base branch has all of its work".to_owned()),
             false => Err(format!("it is {} and has not landed", agent.state)),
         },
+    })
+}
+
+/// What objects say about an agent whose row says that it was merged.
+fn is_over(ctx: &Ctx, agent: &Agent, closed: &Closed) -> Result<Result<String, String>> {
+    let is_ours = closed.says(agent.id, State::Merged);
+    let tip = agent_branch::local(&ctx.repo, agent)?.oid();
+    Ok(if !landed::as_claimed(&ctx.repo, agent, tip, !is_ours)? {
+        let into = agent.landed.as_ref().map_or("the target", |(_, into)| into);
+        Err(format!(
+            "it was merged, and {into} does not hold what its branch holds now"
+        ))
+    } else if is_ours || is_clean(ctx, agent)? {
+        Ok("it was merged".to_owned())
+    } else {
+        Err("it was merged elsewhere, and its worktree holds uncommitted work".to_owned())
     })
 }
 

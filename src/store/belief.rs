@@ -1,0 +1,135 @@
+//! What of a row is believed in this clone: that an agent is over, only where nothing here says otherwise.
+//!
+//! Rows travel, and `merged` and `discarded` are claims that anybody can write who may push the ledger. Where an agent
+//! has neither a worktree nor a branch in this clone, nothing can be lost by a claim, and it stands. Where it has, the
+//! claim counts if this clone made it ([`super::closed`]), or if objects prove the landing ([`super::landed`]); otherwise
+//! the agent is what its other events say, and [`Agent::claimed`] names what its row says.
+
+use super::closed::Closed;
+use super::ledger::Ledger;
+use super::row::Row;
+use super::{agent_branch, landed, layout, row_origin};
+use crate::domain::agent::{Agent, State};
+use crate::domain::oid::Oid;
+use crate::error::Result;
+use crate::git::Repo;
+use std::cell::OnceCell;
+use std::collections::HashSet;
+use std::fs;
+
+/// What is known of this clone, read when it is first asked for.
+pub(super) struct Belief<'r> {
+    repo: &'r Repo,
+    closed: OnceCell<Closed>,
+    /// The names of the admin directories of linked worktrees.
+    linked: OnceCell<HashSet<String>>,
+    /// The full names of local branches.
+    branches: OnceCell<HashSet<String>>,
+}
+
+impl<'r> Belief<'r> {
+    /// Nothing is read yet.
+    pub(super) fn new(repo: &'r Repo) -> Belief<'r> {
+        Belief {
+            repo,
+            closed: OnceCell::new(),
+            linked: OnceCell::new(),
+            branches: OnceCell::new(),
+        }
+    }
+
+    /// The agent that a row makes here; `None` where no event is its own.
+    ///
+    /// # Errors
+    /// `io`, `git-failed`.
+    pub(super) fn fold(&self, spawn_commit: Oid, row: &Row<'_>) -> Result<Option<Agent>> {
+        let Some(mut agent) = row_origin::fold(self.repo, spawn_commit, row) else {
+            return Ok(None);
+        };
+        let mut denied = Vec::new();
+        // A row may claim both.
+        while !agent.state.is_open() && self.is_denied(&agent)? {
+            denied.push(agent.state);
+            let rest = row.without(&denied);
+            match row_origin::fold(self.repo, spawn_commit, &rest) {
+                Some(rest) => agent = rest,
+                None => break,
+            }
+        }
+        agent.claimed = denied.first().copied();
+        agent.irregular.extend(denied.into_iter().map(doubt));
+        Ok(Some(agent))
+    }
+
+    /// Whether what this clone has denies that an agent is over.
+    fn is_denied(&self, agent: &Agent) -> Result<bool> {
+        if self.closed()?.names(agent.id) || !self.is_here(agent)? {
+            return Ok(false);
+        }
+        // A landing that cannot be examined is one that is not proved.
+        let is_proved = agent.state == State::Merged
+            && agent_branch::held(self.repo, agent)
+                .and_then(|tip| landed::as_claimed(self.repo, agent, tip, true))
+                .unwrap_or(false);
+        Ok(!is_proved)
+    }
+
+    /// Whether the agent has a worktree or a branch in this clone.
+    fn is_here(&self, agent: &Agent) -> Result<bool> {
+        if self.linked()?.contains(&layout::worktree_name(agent.id)) {
+            return Ok(true);
+        }
+        match &agent.branch {
+            Some(branch) if self.branches()?.contains(branch) => {
+                Ok(agent_branch::held(self.repo, agent)?.is_some())
+            }
+            _ => Ok(false),
+        }
+    }
+
+    fn closed(&self) -> Result<&Closed> {
+        load(&self.closed, || Closed::load(self.repo.common_dir()))
+    }
+
+    fn linked(&self) -> Result<&HashSet<String>> {
+        load(&self.linked, || {
+            let entries = fs::read_dir(self.repo.common_dir().join("worktrees"));
+            let entries = entries.into_iter().flatten().flatten();
+            let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+            Ok(names.collect())
+        })
+    }
+
+    fn branches(&self) -> Result<&HashSet<String>> {
+        load(&self.branches, || self.repo.local_branches())
+    }
+}
+
+impl Ledger<'_> {
+    /// What this clone has merged or discarded itself.
+    ///
+    /// # Errors
+    /// `io`.
+    pub fn closed_here(&self) -> Result<Closed> {
+        Closed::load(self.repo.common_dir())
+    }
+}
+
+/// Why a claim is not believed, in words.
+fn doubt(claimed: State) -> String {
+    let why = if claimed == State::Merged {
+        "the branch it started from does not hold its work here"
+    } else {
+        "this clone, where it has a worktree or a branch, has not discarded it"
+    };
+    format!("its row says `{claimed}`, and {why}")
+}
+
+/// What is read once; a failure is not remembered.
+fn load<T>(cell: &OnceCell<T>, read: impl FnOnce() -> Result<T>) -> Result<&T> {
+    if let Some(known) = cell.get() {
+        return Ok(known);
+    }
+    let read = read()?;
+    Ok(cell.get_or_init(|| read))
+}
