@@ -23,6 +23,8 @@ const NOT_ALWAYS: &[&str] = &[
     "agents/<id8>/run-repo/<file>",
     "agents/<id8>/run-repo.pointer",
     "agents/<id8>/run-repo.tip",
+    "<tmp>/git-agent-verify-<random>/<file>",
+    "<tmp>/git-agent-checks-<random>/<file>",
     "agents/<id8>/posting/<file>",
     "agents/<id8>/posting.lock",
     "<root>/.claude/worktrees/.agent-<id8>.leaving/<file>",

@@ -41,6 +41,7 @@ impl Repo {
             .env("GIT_NO_REPLACE_OBJECTS", "1")
             .env("GIT_GRAFT_FILE", "/dev/null")
             .env("LC_ALL", "C");
+        self.redirect_objects(&mut command);
         command
     }
 

@@ -32,6 +32,7 @@ pub mod refs;
 pub mod repo;
 pub mod restage;
 pub mod salvage;
+mod scratch_objects;
 pub mod shallow;
 mod sharing;
 pub mod show;

@@ -1,6 +1,7 @@
 //! A repository that this program can work in, known by its common dir.
 
 use super::open;
+use super::scratch_objects::ScratchObjects;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use std::path::{Path, PathBuf};
@@ -11,6 +12,8 @@ use std::path::{Path, PathBuf};
 pub struct Repo {
     pub(in crate::git) inner: git2::Repository,
     common_dir: PathBuf,
+    /// Where objects are written, when that is not the repository.
+    pub(in crate::git) scratch_objects: Option<ScratchObjects>,
 }
 
 /// What a revision named.
@@ -31,7 +34,11 @@ impl Repo {
                 source,
             )
         })?;
-        Ok(Repo { inner, common_dir })
+        Ok(Repo {
+            inner,
+            common_dir,
+            scratch_objects: None,
+        })
     }
 
     /// The directory shared by all worktrees (`git rev-parse --git-common-dir`), absolute and free

@@ -131,6 +131,15 @@ impl Ctx {
         Ctx { repo, env, seams }
     }
 
+    /// The same surroundings, in which objects are written below a directory of the caller's and nothing else is.
+    ///
+    /// # Errors
+    /// Those of [`Repo::with_scratch_objects`].
+    pub fn with_scratch_objects(&self, directory: &Path) -> Result<Ctx> {
+        let repo = self.repo.with_scratch_objects(directory)?;
+        Ok(Ctx::new(repo, self.env.clone(), self.seams.clone()))
+    }
+
     /// What another thread needs to make the same surroundings its own.
     pub fn seed(&self) -> Seed {
         Seed {

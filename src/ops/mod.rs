@@ -38,6 +38,7 @@ pub mod retention;
 pub mod roles;
 pub mod run;
 pub mod runs;
+mod scratch;
 pub mod send;
 pub mod settle;
 pub mod show;

@@ -96,7 +96,7 @@ impl Ledger<'_> {
         let changed = self.bodies(tree, keys)?;
         let known = cached.as_ref().map_or(0, |cached| cached.count);
         // Writing pays off only when enough has changed.
-        if changed.len() > 32 + (known + changed.len()) / 64 {
+        if !self.repo.is_scratch() && changed.len() > 32 + (known + changed.len()) / 64 {
             let directory = layout::cache_dir(self.repo.common_dir());
             // Without a cache everything works, only slower.
             let _ = fsx::create_dir(&directory).and_then(|()| {

@@ -478,3 +478,137 @@ fn j4_a_worktree_that_vanished_where_it_was_made_is_gone() {
     agent.repo.git(["worktree", "prune"]);
     gone(&agent);
 }
+
+/// Runs `verify --ci` in a clone, with a place for temporary files that must be empty afterwards.
+fn verify_ci(clone: &Path, arguments: &[&str]) -> Value {
+    let temporary = clone.with_extension("tmp");
+    std::fs::create_dir_all(&temporary).expect("made");
+    let output = agent_command(clone)
+        .env("TMPDIR", &temporary)
+        .args(["verify", "--ci", "--format=json"])
+        .args(arguments)
+        .output()
+        .expect("git-agent starts");
+    let left = std::fs::read_dir(&temporary).expect("there").count();
+    assert_eq!(left, 0, "temporary files are left");
+    report(&output)
+}
+
+#[test]
+fn j3_ci_leaves_every_byte_as_it_was() {
+    let task = crate::support::agent::TASK;
+    // They see the merge, the history and the refs, and may write what they like.
+    let checks = r#"[checks]
+commands = ["test -f src/two.rs && test -f NOTES.md && git log --format=%s HEAD | grep -q moves",
+  "git rev-parse --verify --quiet refs/remotes/origin/main || git rev-parse --verify main", "git status --porcelain | (! grep .)",
+  "touch made && git add made && git commit --quiet -m made && git branch --force made"]
+"#;
+    let agent = Agent::of_task(&format!("{task}{checks}"));
+    agent.write("src/two.rs", "");
+    agent.commit("two");
+    agent.repo.write("NOTES.md", "moved\n");
+    agent.repo.commit_all("main moves");
+    assert_eq!(agent.verify(&[])["verdict"], "accept");
+    let tip = agent.git(&["rev-parse", "HEAD"]);
+    let base = agent.repo.git(["rev-parse", "main"]);
+    for (name, options) in [
+        ("whole", &[][..]),
+        ("bare", &["--bare"]),
+        ("partial", &["--filter=blob:none", "--no-checkout"]),
+    ] {
+        let path = clone_of(&agent, name, options);
+        let before = crate::support::snapshot(&path);
+        for _ in 0..2 {
+            let judged = verify_ci(&path, &["--tip", &tip, "--base", &base]);
+            assert_eq!(judged["verdict"], "accept", "{judged}");
+            assert_eq!(judged["merge"]["state"], "clean", "{judged}");
+            assert_eq!(judged["commands"].as_array().map(Vec::len), Some(4));
+            assert_eq!(codes(&judged), [""; 0], "{judged}");
+        }
+        let after = crate::support::snapshot(&path);
+        crate::support::assert_unchanged(&before, &after, name);
+    }
+    // Nor does it write where the agent lives, or record what rejects.
+    let here = agent.repo.path();
+    let before = crate::support::snapshot(&here.join(".git"));
+    verify_ci(&here, &["--tip", &tip]);
+    agent.write("docs/out.md", "");
+    let out = agent.commit("out of scope");
+    let between = crate::support::snapshot(&here.join(".git"));
+    assert_ne!(before, between);
+    assert_eq!(verify_ci(&here, &["--tip", &out])["verdict"], "reject");
+    let after = crate::support::snapshot(&here.join(".git"));
+    crate::support::assert_unchanged(&between, &after, "verify --ci");
+}
+
+/// The command of docs/ci.md that fetches what a build machine needs.
+fn documented_fetch() -> &'static str {
+    let page = include_str!("../../docs/ci.md");
+    let mut lines = page.lines().map(str::trim);
+    let line = lines.find_map(|line| line.strip_prefix("run: git fetch "));
+    line.expect("a command that fetches")
+}
+
+#[test]
+fn j3_the_documented_commands_work_the_tenth_time_in_a_kept_clone() {
+    let agent = Agent::new();
+    let here = agent.repo.path();
+    let remote = here.with_file_name("remote.git");
+    let remote = remote.to_str().expect("UTF-8");
+    agent
+        .repo
+        .git(["init", "--quiet", "--bare", "-b", "main", remote]);
+    let push = |refspecs: &[&str]| {
+        let words = ["push", "--quiet", "--no-verify", remote];
+        git_in(&here, [&words[..], refspecs].concat());
+    };
+    let own = agent.branch.as_str();
+    let all = [
+        "+refs/heads/*:refs/heads/*",
+        "+refs/notes/agents",
+        "refs/agents/keep",
+    ];
+    let kept = here.with_file_name("kept");
+    for round in 0..10 {
+        agent.write("src/two.rs", format!("// {round}\n"));
+        agent.git(&["add", "src"]);
+        // Each time another commit in the place of the one before.
+        let amend: &[&str] = if round == 0 { &[] } else { &["--amend"] };
+        let words = ["commit", "--quiet", "--no-verify", "-m", "two"];
+        agent.git(&[&words[..], amend].concat());
+        agent.verify(&[]);
+        // Others work meanwhile.
+        agent.repo.spawn();
+        if round % 3 == 2 {
+            // The ledger on the remote is rewritten: the same rows without their history.
+            let words = ["commit-tree", "-m", "rewritten", "refs/notes/agents^{tree}"];
+            let rewritten = agent.repo.git(words);
+            push(&[&format!("+{rewritten}:refs/notes/agents")]);
+        } else {
+            push(&all[1..2]);
+        }
+        push(&[all[0], all[2]]);
+        if round == 0 {
+            let to = kept.to_str().expect("UTF-8");
+            git_in(&here, ["clone", "--quiet", remote, to]);
+        }
+        let line = format!(
+            "git fetch --quiet --prune origin && git fetch --quiet {}",
+            documented_fetch()
+        );
+        let fetched = crate::support::isolated("sh", &kept)
+            .args(["-c", &line])
+            .output();
+        let fetched = fetched.expect("sh starts");
+        assert!(fetched.status.success(), "{round}: {}", describe(&fetched));
+        let tip = git_in(&kept, ["rev-parse", &format!("origin/{own}")]);
+        let words = ["--tip", &tip, "--base", "origin/main"];
+        let before = crate::support::snapshot(&kept.join(".git"));
+        let judged = verify_ci(&kept, &words);
+        assert_eq!(judged["verdict"], "accept", "{round}: {judged}");
+        assert_eq!(judged["tip"], tip.as_str());
+        assert_eq!(codes(&judged), [""; 0], "{round}: {judged}");
+        let after = crate::support::snapshot(&kept.join(".git"));
+        crate::support::assert_unchanged(&before, &after, "verify --ci");
+    }
+}

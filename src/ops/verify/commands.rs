@@ -13,8 +13,8 @@ use crate::git::worktree::{NewWorktree, belongs_to};
 use crate::git::{Repo, populate};
 use crate::hosts::WORKTREE_DIR;
 use crate::ops::Ctx;
+use crate::ops::scratch::Scratch;
 use crate::proc::{self, End, Job};
-use crate::store::facts::Facts;
 use crate::store::{fsx, layout, lock, trash};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -40,25 +40,46 @@ pub(super) fn run(
     if options.no_commands {
         return Ok(Commands::Skipped);
     }
-    let common = ctx.repo.common_dir();
     let base = case.subject.base.unwrap_or(case.started);
     let commit = simulated(&ctx.repo, *tree, &[base, case.subject.tip])?;
-    let known = Facts::open(common);
+    let known = case.facts(ctx);
     if facts::succeed(known.as_ref(), commit, checks) {
         return Ok(Commands::Ran(
             checks.iter().map(|one| success(one)).collect(),
         ));
     }
-    let id = case.subject.agent.id;
-    let short = id.short();
-    fsx::create_dir(&layout::agent_dir(common, id))?;
-    let _alone = lock::hold(common, &layout::verify_lock(&short))?;
-    let stage = Stage::build(ctx, Place::of(ctx, &short)?, commit)?;
+    let runs = if ctx.repo.is_scratch() || case.subject.is_foreign {
+        // Nothing of this agent is here, and nothing of it is to be left.
+        let scratch = Scratch::make(ctx, "checks")?;
+        let directory = scratch.path().join("merged");
+        ctx.repo.check_out_apart(&directory, commit)?;
+        run_in(ctx, options, checks, &directory)?
+    } else {
+        let common = ctx.repo.common_dir();
+        let id = case.subject.agent.id;
+        let short = id.short();
+        fsx::create_dir(&layout::agent_dir(common, id))?;
+        let _alone = lock::hold(common, &layout::verify_lock(&short))?;
+        let stage = Stage::build(ctx, Place::of(ctx, &short)?, commit)?;
+        run_in(ctx, options, checks, &stage.place.path)?
+    };
+    if runs.iter().all(|run| run.end == CommandEnd::Status(0)) {
+        facts::remember_success(known.as_ref(), commit, checks);
+    }
+    Ok(Commands::Ran(runs))
+}
+
+/// Runs commands in a directory, one after the other, until one fails.
+fn run_in(
+    ctx: &Ctx,
+    options: &VerifyOptions,
+    checks: &[String],
+    directory: &Path,
+) -> Result<Vec<CommandRun>> {
     let limit = options.limit.unwrap_or(COMMAND_LIMIT);
     let program = ctx.env.require_program()?;
     let mut runs = Vec::new();
     for script in checks {
-        let directory = &stage.place.path;
         let finished = proc::run(&Job {
             program,
             script,
@@ -75,11 +96,10 @@ pub(super) fn run(
             output: finished.output,
         });
         if end != CommandEnd::Status(0) {
-            return Ok(Commands::Ran(runs));
+            break;
         }
     }
-    facts::remember_success(known.as_ref(), commit, checks);
-    Ok(Commands::Ran(runs))
+    Ok(runs)
 }
 
 fn success(command: &str) -> CommandRun {

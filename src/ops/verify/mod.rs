@@ -47,6 +47,7 @@ use crate::error::{Error, Result};
 use crate::git::shallow::absent;
 use crate::ops::Ctx;
 use crate::ops::check::Fence;
+use crate::ops::scratch::Scratch;
 use crate::store::facts::Facts;
 use crate::store::ledger::Ledger;
 use bundle::Bundle;
@@ -69,7 +70,7 @@ pub struct VerifyOptions {
     pub base: Option<String>,
     /// The revision to judge instead of the branch and its worktree.
     pub tip: Option<String>,
-    /// Find the agent by the spawn commit on the branch of `tip`, or of HEAD.
+    /// Find the agent by the spawn commit on the branch of `tip`, or of HEAD, and write nothing.
     pub ci: bool,
     /// Leave the check commands out.
     pub no_commands: bool,
@@ -121,6 +122,16 @@ struct Case<'r> {
 /// `agent-unknown`, `agent-state` for one that is half made; `branch-gone`, `worktree-foreign`,
 /// `base-not-commit`, `history-incomplete`, `repo-corrupt`; those of git and the file system.
 pub fn verify(ctx: &Ctx, options: &VerifyOptions) -> Result<VerifyReport> {
+    if options.ci {
+        // What git is asked about exists for as long as this takes, and not in the repository.
+        let scratch = Scratch::make(ctx, "verify")?;
+        let apart = ctx.with_scratch_objects(scratch.path())?;
+        return verify_in(&apart, options);
+    }
+    verify_in(ctx, options)
+}
+
+fn verify_in(ctx: &Ctx, options: &VerifyOptions) -> Result<VerifyReport> {
     let subject = Subject::resolve(ctx, options)?;
     judged(ctx, options, subject).map_err(|error| {
         if error.is_absence() {
@@ -203,6 +214,14 @@ impl Case<'_> {
         }
     }
 
+    /// What is remembered here; `None` where nothing may be written, and for an agent of another clone.
+    fn facts(&self, ctx: &Ctx) -> Option<Facts> {
+        if ctx.repo.is_scratch() || self.subject.is_foreign {
+            return None;
+        }
+        Facts::open(ctx.repo.common_dir())
+    }
+
     fn contract(&self) -> Contract {
         let policy = self.fence.policy();
         Contract {
@@ -241,7 +260,7 @@ fn decide(ctx: &Ctx, options: &VerifyOptions, case: &Case<'_>) -> Result<VerifyR
         evidence.tracked = case.fence.tracked_near(&changes)?;
         let touched = !evidence.touches.is_empty();
         let merge = |ours, theirs| {
-            let known = Facts::open(ctx.repo.common_dir());
+            let known = case.facts(ctx);
             facts::merge(known.as_ref(), &case.fence, &ctx.repo, ours, theirs)
         };
         let landing = landing::work_out(&ctx.repo, subject, work, &divergence, touched, merge)?;

@@ -111,9 +111,10 @@ impl Subject {
             None => place_of(ctx, &agent, options.worktree.as_deref())?,
         };
         let is_foreign = is_foreign(ctx, &Ledger::new(&ctx.repo), &agent)?;
-        let absent = match is_foreign {
-            true => NoWorktree::Elsewhere,
-            false => NoWorktree::Gone,
+        let absent = if is_foreign {
+            NoWorktree::Elsewhere
+        } else {
+            NoWorktree::Gone
         };
         let is_elsewhere = options.ci || origin.row != Row::Present;
         Ok(Subject {
