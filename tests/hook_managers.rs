@@ -4,15 +4,20 @@
 use std::path::Path;
 use std::process::Command;
 
-#[track_caller]
 fn check(manager: &str) {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hook_managers.sh");
-    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hook-managers");
+    run_script("hook_managers.sh", "hook-managers", manager);
+}
+
+/// Runs a script of this directory with our program, a directory for what it installs, and the name of what it is to
+/// install. It may skip, and says so.
+#[track_caller]
+pub fn run_script(script: &str, cache: &str, subject: &str) {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let output = Command::new("sh")
-        .arg(script)
+        .arg(tests.join(script))
         .arg(env!("CARGO_BIN_EXE_git-agent"))
-        .arg(cache)
-        .arg(manager)
+        .arg(Path::new(env!("CARGO_TARGET_TMPDIR")).join(cache))
+        .arg(subject)
         .output()
         .expect("sh starts");
     let said = String::from_utf8_lossy(&output.stdout);

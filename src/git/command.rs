@@ -2,9 +2,15 @@
 
 use crate::error::{Code, Error, Result};
 use std::ffi::OsStr;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+/// After this time a git that reads what an agent wrote is suspected to wait for something that never comes.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What `git rev-parse --local-env-vars` lists: variables that tie a process to one repository. A
 /// child that works in another worktree must not inherit them.
@@ -105,6 +111,61 @@ pub(in crate::git) fn start(mut command: Command) -> Result<Running> {
 }
 
 impl Running {
+    /// Waits for the end and gives the output. Where that takes long, `is_blocked` says, again and again, whether the
+    /// end will never come: then the git is killed, and the answer is `None`.
+    ///
+    /// # Errors
+    /// As [`run`].
+    pub(in crate::git) fn successful_unless(
+        mut self,
+        is_blocked: impl Fn() -> bool,
+    ) -> Result<Option<Output>> {
+        let pipes: [Option<Box<dyn Read + Send>>; 2] = [
+            self.child.stdout.take().map(|pipe| Box::new(pipe) as _),
+            self.child.stderr.take().map(|pipe| Box::new(pipe) as _),
+        ];
+        let finished = thread::scope(|scope| {
+            let (open, ended) = mpsc::channel::<()>();
+            let readers = pipes.map(|pipe| {
+                let open = open.clone();
+                scope.spawn(move || -> std::io::Result<Vec<u8>> {
+                    let _open = open;
+                    let mut bytes = Vec::new();
+                    if let Some(mut pipe) = pipe {
+                        pipe.read_to_end(&mut bytes)?;
+                    }
+                    Ok(bytes)
+                })
+            });
+            drop(open);
+            let mut patience = PATIENCE;
+            let mut is_killed = false;
+            while ended.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
+                if is_blocked() {
+                    self.child.kill()?;
+                    is_killed = true;
+                    break;
+                }
+                patience *= 2;
+            }
+            let [stdout, stderr] = readers.map(|reader| match reader.join() {
+                Ok(bytes) => bytes,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            let output = Output {
+                status: self.child.wait()?,
+                stdout: stdout?,
+                stderr: stderr?,
+            };
+            Ok((!is_killed).then_some(output))
+        });
+        let finished: std::io::Result<_> = finished;
+        match finished.map_err(|error| not_started(&self.command, error))? {
+            Some(output) if !output.status.success() => Err(refused(&self.command, &output)),
+            output => Ok(output),
+        }
+    }
+
     /// Waits for the end and gives the standard output.
     ///
     /// # Errors

@@ -9,8 +9,13 @@ use super::Repo;
 use super::repo::failed;
 use crate::error::Result;
 use std::ffi::OsString;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use walkdir::WalkDir;
+
+/// The name of the files that hold rules.
+const FILE_NAME: &str = ".gitignore";
 
 /// Decides which untracked files of a worktree count as work.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +86,18 @@ pub fn pattern(directory: &str) -> String {
         pattern.push(character);
     }
     pattern + "/"
+}
+
+/// A file of rules in a worktree that keeps git waiting for ever: a FIFO or a device, which an agent can put there.
+pub(in crate::git) fn blocking_file(top: &Path) -> Option<PathBuf> {
+    let entries = WalkDir::new(top).into_iter().flatten();
+    let mut files = entries.filter(|entry| entry.file_name() == FILE_NAME);
+    let blocks = |entry: &walkdir::DirEntry| {
+        // Before 2.32 git follows symlinks here.
+        let metadata = fs::metadata(entry.path());
+        metadata.is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
+    };
+    files.find(blocks).map(walkdir::DirEntry::into_path)
 }
 
 impl Repo {

@@ -167,7 +167,7 @@ fn worktree(facts: &WorktreeFacts) -> Vec<Finding> {
         Finding::new(
             Code::WorktreeUnreadable,
             format!("{} cannot be read, so its content is unknown", Quoted(path)),
-            "run chmod u+rwx on the directory",
+            "run chmod u+rwx on the directory, or remove what is no regular file",
         )
         .on(path)
     }));

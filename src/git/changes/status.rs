@@ -3,6 +3,7 @@
 use crate::domain::change::{Change, ChangeKind};
 use crate::error::{Code, Error, Result};
 use crate::git::command;
+use crate::git::ignore::blocking_file;
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
@@ -32,9 +33,20 @@ pub(super) fn status(top: &Path, mut git: Command, paths: &[Vec<u8>]) -> Result<
     ]);
     git.env("GIT_LITERAL_PATHSPECS", "1");
     git.args(paths.iter().map(|path| OsStr::from_bytes(path)));
-    let output = command::successful(git)?;
+    let asked = command::start(git)?;
+    let output = asked.successful_unless(|| blocking_file(top).is_some())?;
+    let output = output.ok_or_else(|| {
+        let shown = top.display();
+        Error::new(
+            Code::Io,
+            format!("git waits for a .gitignore in {shown} that is no regular file"),
+        )
+        .hint(format!(
+            "to see which one, run find {shown} -name .gitignore ! -type f"
+        ))
+    })?;
     let mut changes = Vec::new();
-    for record in command::names(&output) {
+    for record in command::names(&output.stdout) {
         let (kind, path) = read(record).ok_or_else(|| {
             let text = String::from_utf8_lossy(record).into_owned();
             Error::new(Code::GitFailed, "git status gave a line that is none").because(text)

@@ -2,8 +2,9 @@
 
 use super::update::is_beyond_symlink;
 use super::{Source, git};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::git::command::{self, Running};
+use crate::git::ignore::{Rules, blocking_file};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs;
@@ -64,9 +65,17 @@ impl Listed {
     ) -> Result<()> {
         // The two tours go on side by side.
         let asked = source.names_ignored.then(|| ask_ignored(source, names));
-        let output = untracked(source, names)?;
+        let output = match untracked(source, source.rules, names)? {
+            Some(output) => output,
+            None => {
+                // Nothing is ignored then: what is taken for work is at least not lost.
+                self.unreadable.extend(blocking_rules(source));
+                let rules = source.rules.clone().with_ignored();
+                untracked(source, &rules, names)?.ok_or_else(|| Error::bug("no rules were read"))?
+            }
+        };
         if let Some(asked) = asked {
-            self.ignored = collapsed(source, &asked?.successful()?);
+            self.ignored = read_ignored(source, asked?)?;
         }
         self.read(source, &output.stdout);
         // Git passes over such a directory and says so beside its answer.
@@ -125,12 +134,24 @@ pub fn ignored(source: &Source<'_>) -> Result<Vec<Vec<u8>>> {
     if !source.rules.leave_out() {
         return Ok(Vec::new());
     }
-    let output = ask_ignored(source, None)?.successful()?;
-    Ok(collapsed(source, &output))
+    read_ignored(source, ask_ignored(source, None)?)
+}
+
+/// Nothing where a file of rules cannot be read.
+fn read_ignored(source: &Source<'_>, asked: Running) -> Result<Vec<Vec<u8>>> {
+    let output = asked.successful_unless(|| blocking_file(source.worktree).is_some())?;
+    Ok(output.map_or_else(Vec::new, |output| collapsed(source, &output.stdout)))
+}
+
+/// The file of rules that cannot be read, as a directory whose content is unknown: with a slash at its end.
+fn blocking_rules(source: &Source<'_>) -> Option<Vec<u8>> {
+    let file = blocking_file(source.worktree)?;
+    let inside = file.strip_prefix(source.worktree).ok()?;
+    Some([inside.as_os_str().as_bytes(), b"/"].concat())
 }
 
 fn ask_ignored(source: &Source<'_>, names: Option<&[Vec<u8>]>) -> Result<Running> {
-    let mut command = ls_files(source);
+    let mut command = ls_files(source, source.rules);
     command.args(["--ignored", "--directory"]);
     command::start(within(command, names))
 }
@@ -145,23 +166,24 @@ fn collapsed(source: &Source<'_>, output: &[u8]) -> Vec<Vec<u8>> {
     paths.into_iter().map(<[u8]>::to_vec).collect()
 }
 
-fn untracked(source: &Source<'_>, names: Option<&[Vec<u8>]>) -> Result<Output> {
-    let mut command = ls_files(source);
+/// What git lists; `None` where a file of rules keeps it waiting.
+fn untracked(
+    source: &Source<'_>,
+    rules: &Rules,
+    names: Option<&[Vec<u8>]>,
+) -> Result<Option<Output>> {
+    let mut command = ls_files(source, rules);
     command.arg("-v");
-    let mut command = within(command, names);
-    let output = command::finish(&mut command)?;
-    match output.status.success() {
-        true => Ok(output),
-        false => Err(command::refused(&command, &output)),
-    }
+    let asked = command::start(within(command, names))?;
+    asked.successful_unless(|| blocking_file(source.worktree).is_some())
 }
 
 /// A `git ls-files` that names untracked files.
-fn ls_files(source: &Source<'_>) -> Command {
+fn ls_files(source: &Source<'_>, rules: &Rules) -> Command {
     let mut command = git(source);
     command.env("GIT_LITERAL_PATHSPECS", "1");
     command.args(["ls-files", "-z", "--others"]);
-    source.rules.apply(&mut command);
+    rules.apply(&mut command);
     command
 }
 
