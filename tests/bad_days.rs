@@ -196,14 +196,10 @@ fn dates_are_read_as_git_reads_them() {
         ("2026-01-02T03:04:05 -0930", "2026-01-02 03:04:05 -0930"),
         ("1600000000 +0545", "2020-09-13 18:11:40 +0545"),
     ] {
-        assert!(spawn(date).output().expect("starts").status.success());
-        let newest = repo.git([
-            "for-each-ref",
-            "--sort=-version:refname",
-            "refs/heads/agent",
-        ]);
-        let newest = newest.lines().next().expect("a branch").to_owned();
-        let said = repo.git(["log", "-1", "--format=%ci", &newest[..40]]);
+        let output = spawn(date).arg("--format=json").output().expect("starts");
+        let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let branch = report["branch"].as_str().expect("a branch");
+        let said = repo.git(["log", "-1", "--format=%ci", branch]);
         assert_eq!(said, read);
     }
     assert!(spawn("").output().expect("starts").status.success());

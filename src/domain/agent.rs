@@ -46,7 +46,7 @@ pub struct Agent {
     pub spawn_commit: Oid,
     /// Where it stands.
     pub state: State,
-    /// Whether that state is what somebody declared, rather than a verdict or the end of a run.
+    /// Whether that state is what was declared, rather than a verdict or the end of a run.
     pub declared: bool,
     /// What its row says although this clone does not believe it: [`State::Merged`] or [`State::Discarded`].
     pub claimed: Option<State>,

@@ -1,7 +1,7 @@
 //! A repository that is read and not written: what git has to be asked about goes to an object directory of
 //! its own.
 //!
-//! git answers some questions only about objects that exist: the tree of a merge, a commit that nobody made. They
+//! git answers some questions only about objects that exist: the tree of a merge, a commit that does not exist. They
 //! are written below a directory that the caller deletes, which has the repository's objects as its alternate.
 //! Objects that a partial clone fetches meanwhile go there, too.
 

@@ -45,7 +45,7 @@ impl Host for Copilot {
 
     fn arguments(&self, needs: &Needs<'_>, line: &mut Line) -> Result<(), String> {
         line.add(["--output-format", "json", "--no-ask-user"]);
-        // Without a terminal it asks nobody: what is not allowed is denied.
+        // Without a terminal it cannot ask: what is not allowed is denied.
         if needs.fenced {
             line.add(["--allow-all-tools"]);
         } else if needs.edits {

@@ -86,7 +86,7 @@ pub struct AgentReport {
 pub struct LastRun {
     /// Its number among the runs of its agent.
     pub run: u32,
-    /// `running`, `exited`, or `dead` for one whose end nobody could record.
+    /// `running`, `exited`, or `dead` for one whose end was not recorded.
     pub state: &'static str,
     /// Its command, shortened.
     pub command: String,

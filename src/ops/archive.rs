@@ -1,4 +1,4 @@
-//! `archive` and `ack`: what somebody is done with.
+//! `archive` and `ack`: messages that their reader is done with.
 
 use super::mail::{MessageReport, Standing, reader_of};
 use super::message;
@@ -48,7 +48,7 @@ pub struct AckReport {
     pub already: Vec<String>,
 }
 
-/// What somebody is done with, at most `limit` messages. What expired is not among them.
+/// What a reader is done with, at most `limit` messages. What expired is not among them.
 ///
 /// # Errors
 /// `message-invalid`, `agent-ambiguous`, `repo-corrupt`.
@@ -74,7 +74,7 @@ pub fn archive(ctx: &Ctx, agent: Option<&str>, limit: usize) -> Result<ArchiveRe
     })
 }
 
-/// Says that somebody is done with messages that were handed out, or were never asked for.
+/// Notes that a reader is done with messages that were handed out, or were never asked for.
 ///
 /// # Errors
 /// `message-unknown` when one of them is not for that reader; those of [`archive`] and of writing.

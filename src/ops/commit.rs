@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Git itself commits, in the agent's worktree and with the repository's hooks. Work that was not staged
-//! is staged first: whoever is killed in between finds it staged and commits it by running this again.
+//! is staged first: after a kill in between it is found staged, and running this again commits it.
 //! Deliberately absent: judging what an agent hides from git, which `verify` does.
 
 use super::decide::require_orchestrator;
@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 
 /// The steps of committing work that was not staged, in order, under the names given to
 /// [`crate::ops::ctx::Seams::reached`]. A kill after the second leaves a tip that the row does not name, like
-/// one that the agent made itself: whoever lands it judges it first.
+/// one that the agent made itself: landing judges it first.
 pub const STEPS: [&str; 3] = ["staged", "committed", "recorded"];
 
 /// What was committed: `git-agent.commit/1`.

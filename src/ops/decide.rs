@@ -55,7 +55,7 @@ pub(super) fn require_own(ctx: &Ctx, agent: &Agent) -> Result<()> {
     require_orchestrator(ctx)
 }
 
-/// Refuses decisions from inside an agent: nobody lands, commits or removes its own work, or another's.
+/// Refuses decisions from inside an agent: no agent lands, commits or removes work, its own or another's.
 ///
 /// # Errors
 /// `orchestrator-only`, also when it cannot be read whose worktree this is.
@@ -75,7 +75,7 @@ pub(super) fn require_orchestrator(ctx: &Ctx) -> Result<()> {
 }
 
 /// Takes our lock off the worktree of an agent that is decided about. That it stays locked where this
-/// fails harms nobody.
+/// fails does no harm.
 pub(super) fn unlock(ctx: &Ctx, agent: &Agent) {
     let admin = ctx.repo.admin_dir(&layout::worktree_name(agent.id));
     let locked = admin.join("locked");

@@ -45,7 +45,7 @@ pub struct ChangeReport {
 /// what binds it is not here; those of git.
 pub fn diff(ctx: &Ctx, who: &str) -> Result<DiffReport> {
     let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), who)?;
-    // Without it nobody can tell the bundle from the work.
+    // Without it the bundle cannot be told from the work.
     policy::of_agent(&ctx.repo, &agent)?;
     let live = Live::look_up(ctx, agent)?;
     let tip = live.require_tip(ctx)?;

@@ -78,7 +78,7 @@ pub(super) fn plan(ctx: &Ctx, agents: &[Agent], age: Duration) -> Result<ExpiryP
     let known: HashMap<_, _> = agents.iter().map(|agent| (agent.id, agent)).collect();
     let mut by_agent: BTreeMap<_, Vec<Passing>> = BTreeMap::new();
     for link in old {
-        // Without its row nobody can say whether an agent is over.
+        // Without its row it is unknown whether an agent is over.
         if let Some(agent) = known.get(&link.agent) {
             let key = (agent.started, agent.id);
             by_agent.entry(key).or_default().push(link);

@@ -26,7 +26,7 @@ pub(super) struct Live {
     pub place: Option<WorktreePlace>,
 }
 
-/// Whether an agent's work may still land, so that it can be in somebody's way.
+/// Whether an agent's work may still land, so that it can overlap with another.
 pub(super) fn is_live(agent: &Agent) -> bool {
     agent.state.is_live()
 }

@@ -1,7 +1,7 @@
 //! Who an agent is told to be: a profile, an agent type of a roster, or both.
 //!
 //! Rosters come from the base commit. The one exception is a file outside of the repository that the
-//! caller names: it is the caller's own. A file in an agent's worktree is nobody's roster.
+//! caller names: it is the caller's own. A file in an agent's worktree is never a roster.
 
 use super::ctx::Ctx;
 use super::home::Home;

@@ -1,7 +1,7 @@
-//! `receive` and `inbox`: what there is for somebody, handed out or only looked at.
+//! `receive` and `inbox`: the messages of a reader, handed out or only listed.
 //!
-//! `receive` marks and archives in one commit, and then answers. Whoever dies in between finds the messages
-//! in the archive; whoever cannot live with that asks for `--ack later`, is handed the same messages
+//! `receive` marks and archives in one commit, and then answers. After a kill in between the messages are
+//! in the archive; to avoid that, ask for `--ack later`, is handed the same messages
 //! again until they are acknowledged, and must bear to see one twice.
 
 use super::mail::{MessageReport, Standing, reader_of};
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// What is received, and how.
 #[derive(Clone, Debug, Default)]
 pub struct ReceiveOptions {
-    /// Whose messages; our own where nobody is named.
+    /// Whose messages; our own where none is named.
     pub agent: Option<String>,
     /// Only those of this type.
     pub kind: Option<Kind>,
@@ -86,7 +86,7 @@ pub fn receive(ctx: &Ctx, options: &ReceiveOptions, patience: Patience) -> Resul
     }
 }
 
-/// Everything that somebody has not archived, as it stands.
+/// Everything that a reader has not archived, as it stands.
 ///
 /// # Errors
 /// As [`receive`].
@@ -180,7 +180,7 @@ fn report(
     })
 }
 
-/// Posts what agents without a supervisor left behind. Whoever receives need not be able to: what stays is
+/// Posts what agents without a supervisor left behind. The receiver need not be able to: what stays is
 /// for the next one, and for `doctor`.
 fn sweep(ctx: &Ctx) {
     drop(sweep_spools(ctx));

@@ -1,4 +1,4 @@
-//! `archive --expire`: what nobody needs any more.
+//! `archive --expire`: deleting what is not needed any more.
 
 use crate::domain::message::{MessageId, Retention};
 use crate::error::Result;

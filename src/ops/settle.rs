@@ -1,4 +1,4 @@
-//! `done` and `fail`: somebody declares how an agent's work ended.
+//! `done` and `fail`: a declaration of how an agent's work ended.
 
 use super::agent_report::{AgentReport, Reporter};
 use super::decide::require_own;

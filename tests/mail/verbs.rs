@@ -78,7 +78,7 @@ fn a_message_is_sent_and_received() {
     To: pm
     Priority: high
     ------- stderr -------
-    warning: no agent goes by `pm`; whoever receives by that name will find the message
+    warning: no agent goes by `pm`; a reader that receives by that name will find the message
     [exit status: 0]
     ");
     insta::assert_snapshot!(said(&repo, &["receive", "--agent=pm"]), @r#"

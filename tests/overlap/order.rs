@@ -48,7 +48,7 @@ fn an_order_lands_the_most_and_says_why() {
     insta::assert_snapshot!(steps.join("\n"), @r"
     left clean: goes before what it conflicts with
     right clean: goes before what it conflicts with
-    alone clean: conflicts with nobody
+    alone clean: conflicts with no other
     hub conflicts: waits for what it conflicts with
     late conflicts: conflicts with main as it is
     ");

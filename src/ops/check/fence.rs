@@ -40,7 +40,7 @@ pub fn agent_here(repo: &Repo) -> Result<Option<Agent>> {
     let unknown = || {
         Error::new(
             Code::AgentUnknown,
-            format!("this is the worktree of agent {digits}, and the ledger has no row for it, so nobody knows its scope"),
+            format!("this is the worktree of agent {digits}, and the ledger has no row for it, so its scope is unknown"),
         )
         .hint("to see what became of the ledger, run git log -g refs/notes/agents")
     };

@@ -38,12 +38,12 @@ pub enum Subject {
     Worktree,
     /// Every commit of `A..B`, each one by itself.
     Range(String),
-    /// Paths that somebody asks about: absolute, or relative to the current directory.
+    /// Paths that were asked about: absolute, or relative to the current directory.
     Paths(Vec<Vec<u8>>),
 }
 
 /// Judges for the agent that goes by `who`, or for the one whose worktree this is. Outside every
-/// agent's worktree nobody is judged, and everything is in scope.
+/// agent's worktree nothing is judged, and everything is in scope.
 ///
 /// # Errors
 /// `agent-unknown` also for a worktree that is an agent's and has no row; `agent-state` for an agent
@@ -121,7 +121,7 @@ fn open_elsewhere(ctx: &Ctx, agent: &Agent, subject: &Subject) -> Result<Option<
     }
 }
 
-/// What is staged, and what `verify` would judge that is not. Whoever has no worktree of its own is asked about
+/// What is staged, and what `verify` would judge that is not. A shared agent, which has no worktree, is asked about
 /// this one, as git sees it.
 fn worktree_work(ctx: &Ctx, repo: &Repo, fence: &Fence<'_>) -> Result<Vec<Change>> {
     let top = require_top(repo)?;

@@ -20,7 +20,7 @@ pub struct CheckReport {
     pub checked: usize,
     /// What the agent was not allowed to do.
     pub violations: Vec<ViolationReport>,
-    /// The globs it may touch; absent where nobody is judged.
+    /// The globs it may touch; absent outside of agents.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub whitelist: Option<Vec<String>>,
 }
@@ -49,7 +49,7 @@ pub struct ViolationReport {
 }
 
 impl CheckReport {
-    /// Nobody is judged.
+    /// Outside of agents nothing is judged.
     pub(super) fn of_nobody() -> CheckReport {
         CheckReport {
             schema: "git-agent.check/1",

@@ -28,7 +28,7 @@ pub struct Env {
     pub staging: Staging,
     /// This program's own file, for hooks to run.
     pub program: Option<PathBuf>,
-    /// `TMPDIR`, where it is set: files there are nobody's work.
+    /// `TMPDIR`, where it is set: files there are no work.
     pub temporary: Option<PathBuf>,
     /// `GIT_AGENT_DEPTH`: how many agents this process is inside of.
     pub depth: u32,

@@ -8,7 +8,7 @@
 //! 2. `salvaged`: the row names them.
 //! 3. `aside`: the worktree bears a hidden name beside its own.
 //! 4. `proven`: the salvage was made again from there, and kept too where it differed.
-//! 5. `trashed`: the worktree is in the trash, where somebody else deletes it.
+//! 5. `trashed`: the worktree is in the trash, where another process deletes it.
 //! 6. `unlinked`: the admin directory is, too.
 //! 7. `discarded`: the row says so and names the tip; before the branch goes, so that no moment
 //!    exists in which the tip has no name.
@@ -16,7 +16,7 @@
 //!    configuration.
 //!
 //! Why nothing is lost: until step 5 every file is on disk. What step 5 takes is what step 4 read, and
-//! between the two nobody can open anything by the path that the agent was given, because it does not
+//! between the two no process can open anything by the path that the agent was given, because it does not
 //! exist; only a process that stands inside or holds a file open still could write, and of those, ours
 //! hold `live.lock` and are refused. A file that git does not see at all is found by walking the disk
 //! ([`crate::git::salvage::beside`]) and is a refusal. Line ends and filters are stored as committing
@@ -105,7 +105,7 @@ impl DiscardPlan {
     }
 }
 
-/// Looks at what there is to remove. Writes nothing but the end of a run that nobody could record.
+/// Looks at what there is to remove. Writes nothing but the end of a crashed run.
 ///
 /// # Errors
 /// `agent-unknown`; `agent-state` for one that is being made; `worktree-foreign`, and `discard-refused`
@@ -115,7 +115,7 @@ pub fn plan(ctx: &Ctx, who: &str, options: DiscardOptions) -> Result<DiscardPlan
     let around = Around::read(ctx)?;
     let agent = record::at_rest(ctx, lookup::agent(ctx, &ledger, who)?)?;
     let plan = plan_for(ctx, agent, options, &around)?;
-    // Last: whoever stands in the very worktree is told so.
+    // Last: a caller in this very worktree is told so.
     require_orchestrator(ctx)?;
     Ok(DiscardPlan { around, ..plan })
 }
@@ -170,7 +170,7 @@ fn require_not_alive_elsewhere(ctx: &Ctx, agent: &Agent) -> Result<()> {
     )))
 }
 
-/// Deletes what discards left in the trash, in a process of its own, so that nobody waits for it. Where none
+/// Deletes what discards left in the trash, in a process of its own, so that the caller does not wait for it. Where none
 /// can be started it stays there for `gc`.
 pub fn sweep_later(ctx: &Ctx, trash: &[String]) {
     if let (Some(program), false) = (&ctx.env.program, trash.is_empty()) {

@@ -10,7 +10,7 @@ use crate::store::layout;
 use std::fs;
 use std::path::Path;
 
-/// Checks that nobody wants the worktree where it is.
+/// Checks that the worktree is not locked, in use or protected.
 pub(super) fn require_unprotected(
     ctx: &Ctx,
     agent: &Agent,

@@ -98,7 +98,7 @@ fn put_aside(place: &mut Place) -> Result<()> {
     Ok(())
 }
 
-/// Takes the salvage again where nobody can reach the files by their path, and keeps what is new in it.
+/// Takes the salvage again where no process can reach the files by their path, and keeps what is new in it.
 fn prove(
     ctx: &Ctx,
     agent: &Agent,
@@ -114,12 +114,12 @@ fn prove(
     Ok(again)
 }
 
-/// Gives a worktree that cannot go its name back, so that whoever works in it finds it, and gives the reason.
+/// Gives a worktree that cannot go its name back, so that processes in it find it, and gives the reason.
 fn put_back(ctx: &Ctx, site: &Site, refusal: Error) -> Error {
     let Some(place) = &site.place else {
         return refusal;
     };
-    // Files over somebody else's would be a loss; a rename replaces nothing but an empty directory.
+    // Overwriting other files would be a loss; a rename replaces nothing but an empty directory.
     let moved = match &place.files {
         Some(files) if *files != place.path => fs::rename(files, &place.path),
         _ => Ok(()),

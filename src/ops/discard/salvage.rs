@@ -132,7 +132,7 @@ fn of_branch(ctx: &Ctx, site: &Site) -> Result<Vec<Oid>> {
     ctx.repo.leftover_commits(&nothing, Some(name), *tip)
 }
 
-/// The commit of what nobody committed, and the files that are not in it.
+/// The commit of the uncommitted work, and the files that are not in it.
 fn work(
     ctx: &Ctx,
     agent: &Agent,
@@ -150,7 +150,7 @@ fn work(
     }
     let whose = format!("Agent-Id: {}", agent.id);
     if place.files.is_none() {
-        // Somebody removed the files. What is staged is in the index, and nowhere else.
+        // The files were removed. What is staged is in the index, and nowhere else.
         let staged = found.staged.unwrap_or(tip.tree);
         if let Some(known) = salvaged_as(ctx, agent, staged)? {
             return Ok((Some(known), NotKept::default()));

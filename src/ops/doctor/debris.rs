@@ -1,5 +1,5 @@
 //! What killed processes left in `trash/` and `tmp/`, or half written beside what it was to become:
-//! nothing of it is anybody's work. What goes to the trash was salvaged before, what is half made has not
+//! nothing of it is work. What goes to the trash was salvaged before, what is half made has not
 //! been handed to an agent, and what replaces a file is not that file yet.
 
 use super::Finding;
@@ -48,7 +48,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         for path in half_written(ctx, &directory) {
             let what = format!("{} was never finished", path.display());
             found.push(Finding::curable(Sign::Debris, what, move |ctx| {
-                // Held by whoever restores a worktree.
+                // Held by a process that restores a worktree.
                 let _spawns = lock::hold(ctx.repo.common_dir(), layout::SPAWN_LOCK)?;
                 remove(ctx, &[path])
             }));
@@ -86,7 +86,7 @@ fn remove(ctx: &Ctx, entries: &[PathBuf]) -> Result<String> {
         match fs::symlink_metadata(path) {
             Ok(metadata) if metadata.is_dir() => trash::remove(ctx.repo.common_dir(), path)?,
             Ok(_) => fs::remove_file(path).at("could not remove", path)?,
-            // Whoever put it there has removed it.
+            // Its owner has removed it.
             Err(_) => {}
         }
     }

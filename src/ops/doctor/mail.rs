@@ -1,4 +1,4 @@
-//! The mailbox: its refs, and what waits in spools without anybody to collect it.
+//! The mailbox: its refs, and what waits in spools without a process to collect it.
 
 use super::Finding;
 use super::survey::Survey;

@@ -115,7 +115,7 @@ const FAMILIES: &[Family] = &[
     },
     Family {
         name: "mail",
-        what: "the refs of mailbox and receipts, spools that nobody collects",
+        what: "the refs of mailbox and receipts, uncollected spools",
         look: mail::look,
     },
     Family {
@@ -186,7 +186,7 @@ pub fn doctor(ctx: &Ctx, fix: bool, shell: &[ShellFile]) -> Result<DoctorReport>
             break;
         }
     }
-    // A cure that had to give way to somebody at work has cured nothing.
+    // A cure that gave way to a process at work has cured nothing.
     cured.retain(|(diagnosis, _)| {
         findings
             .iter()

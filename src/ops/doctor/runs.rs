@@ -1,4 +1,4 @@
-//! Runs whose end nobody could record, because whoever watched over them was killed.
+//! Runs whose end was not recorded, because their supervisor was killed.
 
 use super::Finding;
 use super::survey::Survey;

@@ -61,7 +61,7 @@ fn abandoned(ctx: &Ctx) -> Result<Vec<Finding>> {
     Ok(findings.collect())
 }
 
-/// A row that nobody is completing. Its worktree may be in use all the same: a power loss can take back
+/// A row that no process is completing. Its worktree may be in use all the same: a power loss can take back
 /// the event that said it was ready.
 fn unfinished(ctx: &Ctx, agent: &Agent) -> Finding {
     let short = agent.id.short();
@@ -88,7 +88,7 @@ fn unfinished(ctx: &Ctx, agent: &Agent) -> Finding {
             Some(row) => row
                 .may(Move::Discard)
                 .map(|()| What::Discarded { tip: None }),
-            None => Err(Error::new(Code::LostRace, "somebody else completed it")),
+            None => Err(Error::new(Code::LostRace, "another process completed it")),
         })?;
         Ok("its row says discarded; a branch of it stays".to_owned())
     })
@@ -167,7 +167,7 @@ fn has_journal(ctx: &Ctx, name: &str) -> bool {
         .exists()
 }
 
-/// Whether a row is still half made while no journal says that somebody is at it. The journal is asked
+/// Whether a row is still half made while no journal names a process that makes it. The journal is asked
 /// first: one that is gone has left its last word in the row.
 fn is_left(ctx: &Ctx, agent: &Agent) -> Result<bool> {
     let journals = layout::journals_dir(ctx.repo.common_dir());

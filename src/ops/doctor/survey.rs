@@ -50,7 +50,7 @@ impl Survey {
         self.agents.as_deref().unwrap_or_default()
     }
 
-    /// The agents whose worktrees somebody may be at work in.
+    /// The agents whose worktrees may be in use.
     pub(super) fn live(&self) -> impl Iterator<Item = &Agent> {
         self.rows().iter().filter(|agent| {
             agent.state.is_open()

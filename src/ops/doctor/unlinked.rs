@@ -1,5 +1,5 @@
 //! Worktrees of agents whose admin directory is gone, as after `rm -r .git/worktrees/agent-…`: git knows
-//! nothing of them any more, and the files in them are nobody's.
+//! nothing of them any more, and the files in them belong to no agent.
 //!
 //! The cure makes the admin directory anew, with an index that says what the branch's tip says; no file of the
 //! worktree is touched, so whatever was written is modified or untracked again. What was only staged went with the
@@ -54,7 +54,7 @@ fn finding(ctx: &Ctx, agent: &Agent, path: PathBuf, admin: PathBuf) -> Finding {
     }
 }
 
-/// Where the agent's branch is, unless it is nowhere or somebody has checked it out, which one worktree may.
+/// Where the agent's branch is, unless it is gone or checked out in another worktree.
 fn free_tip(ctx: &Ctx, agent: &Agent) -> Option<Oid> {
     let branch = agent.branch.as_deref()?;
     let is_free = ctx.repo.checkouts(branch).is_ok_and(|all| all.is_empty());

@@ -1,4 +1,4 @@
-//! Worktrees in which check commands ran, left by a `verify` that was killed. Nobody works in one: it is
+//! Worktrees in which check commands ran, left by a `verify` that was killed. None is worked in: it is
 //! ours by its name, its lock and its `.git` file, and goes unless its HEAD has moved since.
 
 use super::Finding;
@@ -52,7 +52,7 @@ fn candidates(ctx: &Ctx, survey: &Survey) -> Result<BTreeSet<String>> {
         .collect())
 }
 
-/// Whether what is there is ours: by its lock, or by leading to an admin directory that somebody removed.
+/// Whether what is there is ours: by its lock, or by leading to an admin directory that was removed.
 fn is_left(ctx: &Ctx, place: &Place) -> Result<bool> {
     let is_orphan = || !place.admin_dir.exists() && belongs_to(&place.path, &place.admin_dir);
     let is_there = place.admin_dir.exists() || place.path.join(".git").exists();
@@ -76,7 +76,7 @@ fn clear(ctx: &Ctx, short: &str) -> Result<String> {
     let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
     let place = Place::of(ctx, short)?;
     if !is_left(ctx, &place)? || place.has_moved() {
-        return Ok("somebody else has taken care of it".to_owned());
+        return Ok("another process has removed it".to_owned());
     }
     place.remove(common)?;
     Ok("removed it".to_owned())

@@ -4,7 +4,7 @@
 //! would do: what was staged comes back, and nothing is taken away. Pruning the admin directory
 //! instead would lose the index. The directory is filled beside its place and renamed there, so that no
 //! kill leaves one in which every file seems to be deleted. One that an interrupted discard has put aside gets
-//! its name back. Both wait for nobody who works for the agent, and a discard is such a one.
+//! its name back. Both give up where a process works for the agent, such as a discard.
 
 use super::survey::Survey;
 use super::{Finding, unlinked};
@@ -22,7 +22,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub(super) const TAKEN_CARE_OF: &str = "somebody else has taken care of it";
+pub(super) const TAKEN_CARE_OF: &str = "another process has removed it";
 
 pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
     let mut found = Vec::new();
@@ -120,7 +120,7 @@ fn unknown(survey: &Survey) -> impl Iterator<Item = Finding> {
     })
 }
 
-/// Keeps everybody of ours away who works for the agent, and fails at once where somebody does.
+/// Keeps other processes of ours away from the agent, and fails at once where one works for it.
 pub(super) fn alone(ctx: &Ctx, id: AgentId) -> Result<lock::Guard> {
     let common = ctx.repo.common_dir();
     fsx::create_dir(&layout::agent_dir(common, id))?;
@@ -159,7 +159,7 @@ fn restore(ctx: &Ctx, id: AgentId, path: &Path, admin: &Path) -> Result<String> 
     let half_made = fsx::unique_name(path);
     fsx::create_dir(&half_made)?;
     let filled = fill(&half_made, admin).and_then(|()| {
-        // A rename would replace an empty directory, which is in nobody's way.
+        // A rename would replace an empty directory, which is not in the way.
         fs::rename(&half_made, path).at("could not restore", path)
     });
     if let Err(error) = filled {

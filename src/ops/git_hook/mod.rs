@@ -90,14 +90,14 @@ fn judge(ctx: &Ctx, short_id: &str, call: &Call<'_>, input: &[u8]) -> Result<()>
             format!("agent {short_id} does not push"),
         )
         .hint(format!(
-            "whoever spawned it lands its work: git agent verify {short_id} && git agent merge {short_id}"
+            "the orchestrator lands its work: git agent verify {short_id} && git agent merge {short_id}"
         ))),
         _ => Ok(()),
     }
 }
 
 /// The agent whose worktree this is, by the first digits of its id. A worktree may bear such a name and
-/// be somebody else's; ours has files in the common dir.
+/// be another tool's; ours has files in the common dir.
 fn current_agent(ctx: &Ctx) -> Option<String> {
     let name = ctx.repo.current_worktree_name()?;
     let short_id = layout::agent_of_worktree(&name)?;

@@ -2,7 +2,7 @@
 //! and when it wants a worktree.
 //!
 //! Flow: payload -> [`ToolCall`] -> [`Home`](super::home::Home) of the agent ->
-//! [`HookAnswer`](crate::domain::tool_call::HookAnswer). A call that changes no file and starts nobody is allowed before
+//! [`HookAnswer`](crate::domain::tool_call::HookAnswer). A call that changes no file and starts no agent is allowed before
 //! anything is looked at. Without an agent the answer is silence: the same registration serves a
 //! person's own session in the main worktree.
 //!

@@ -14,7 +14,7 @@ const LISTED: usize = 20;
 /// Judges a tool call by its intent, whatever event it came with. Inside an agent every file that it
 /// would change must be in scope, an unreadable call is denied, and so is starting agents, unless the
 /// policy allows that, and entering another worktree. Elsewhere only files in some agent's worktree
-/// are judged: whoever writes there is bound by that agent's scope.
+/// are judged: a write there is bound by that agent's scope.
 ///
 /// # Errors
 /// Whatever stood in the way of knowing the agent or its scope; see [`refusal`].
@@ -70,7 +70,7 @@ fn inside(fence: &mut Fence, cwd: &Path, intent: &Intent) -> Result<HookAnswer> 
     let reason = match intent {
         Intent::SpawnsAgent { .. } if !fence.home.policy.may_spawn => format!(
             "agent {agent} may not start agents: its role, {}, does not allow it. Do the work yourself, or write \
-             into handoffs.md what somebody else has to do.",
+             into handoffs.md what is left for others to do.",
             fence.home.policy.role
         ),
         Intent::EntersWorktree => format!(

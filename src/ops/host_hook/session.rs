@@ -51,7 +51,7 @@ pub fn session_start(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
 }
 
 /// How many messages wait for the agent, and the next one; nothing when there is none. Only looked at: a
-/// session may be gone before anybody reads what it was told.
+/// session may be gone before the result is read.
 fn mail(home: &Home) -> Result<String> {
     let mailbox = Mailbox::new(&home.repo);
     let open = mailbox.open(&Reader::agent(&home.agent)?)?;
@@ -74,8 +74,8 @@ fn mail(home: &Home) -> Result<String> {
     ))
 }
 
-/// Sends an agent back once when its bundle is not complete. Whoever was sent back before may end, and
-/// so may whoever sent something that is no stop event: an agent that can never end is worse than
+/// Sends an agent back once when its bundle is not complete. An agent that was sent back before may end, and
+/// so may a call that is no stop event: an agent that can never end is worse than
 /// one that ends too early.
 ///
 /// # Errors

@@ -138,7 +138,7 @@ fn plain_worktree(ctx: &Ctx, name: &str) -> Result<PathBuf> {
     if added.is_ok() && made.is_ok() {
         return Ok(path);
     }
-    // An admin directory that could not be added is somebody else's, and so is a directory that was
+    // An admin directory that could not be added belongs to another process, and so is a directory that was
     // there before.
     let common = ctx.repo.common_dir();
     let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;

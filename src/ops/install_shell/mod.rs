@@ -90,7 +90,7 @@ impl ShellPlan {
 /// Looks at what is there; writes nothing.
 ///
 /// # Errors
-/// `usage` when nobody says where the user's files belong; `io`.
+/// `usage` when the place of the user's files is unknown; `io`.
 pub fn plan(env: &Env, files: Vec<ShellFile>, options: &ShellOptions) -> Result<ShellPlan> {
     let share = match &options.prefix {
         Some(prefix) => {

@@ -46,7 +46,7 @@ pub enum FileAction {
     Updated,
     /// It is as it should be.
     Unchanged,
-    /// Somebody else wrote it, and it stays as it is.
+    /// Written by another program; it stays as it is.
     Foreign,
 }
 

@@ -1,4 +1,4 @@
-//! What the verbs of the messenger share: who somebody is, and how a message is answered.
+//! What the verbs of the messenger share: who a name stands for, and how a message is answered.
 
 mod names;
 mod report;

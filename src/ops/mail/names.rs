@@ -9,7 +9,7 @@ use crate::ops::{Ctx, lookup};
 use crate::store::ledger::Ledger;
 use crate::store::mailbox::Reader;
 
-/// Somebody that a name stands for.
+/// What a name stands for.
 #[derive(Clone, Debug)]
 pub enum Whom {
     /// An agent.
@@ -42,7 +42,7 @@ impl Whom {
     }
 }
 
-/// Whom a name stands for: an agent where the ledger knows one by it, else nobody that we know.
+/// Whom a name stands for: an agent where the ledger knows one by it, else a reader outside of the ledger.
 ///
 /// # Errors
 /// `agent-ambiguous`, and those of the ledger.

@@ -82,7 +82,7 @@ pub struct MessageReport {
     pub priority: &'static str,
     /// When it was sent, RFC 3339.
     pub created: String,
-    /// `pending`, `read` or `archived`; absent where nobody in particular asks.
+    /// `pending`, `read` or `archived`; absent where no reader asks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<Standing>,
     /// The message that it answers.

@@ -12,7 +12,7 @@ use crate::ops::run::record;
 use crate::ops::{lookup, overlap};
 use serde::Serialize;
 
-/// How often an agent is tried when somebody else moves a branch meanwhile. Of those who land at the same
+/// How often an agent is tried when another process moves a branch meanwhile. Of those who land at the same
 /// moment one gets through each time, so as many as this do all.
 const ATTEMPTS: usize = 10;
 
@@ -75,7 +75,7 @@ pub fn all(ctx: &Ctx, options: &MergeOptions) -> Result<AllReport> {
     agents.sort_by_key(|agent| (agent.started, agent.spawn_commit));
     if options.order == Order::Best {
         let order = overlap::order_of(ctx)?;
-        // Whoever has no place in it keeps the one among the others, at the end.
+        // An agent without a place in it keeps the one among the others, at the end.
         let place = |agent: &Agent| order.iter().position(|id| *id == agent.id.to_string());
         agents.sort_by_key(|agent| place(agent).unwrap_or(usize::MAX));
     }
@@ -97,10 +97,10 @@ pub fn all(ctx: &Ctx, options: &MergeOptions) -> Result<AllReport> {
     })
 }
 
-/// Lands one agent, and judges it anew where somebody else moved a branch after it was judged.
+/// Lands one agent, and judges it anew where another process moved a branch after it was judged.
 ///
 /// # Errors
-/// As [`plan`] and [`execute`]; `lost-race` when somebody else was quicker every time.
+/// As [`plan`] and [`execute`]; `lost-race` when another process was quicker every time.
 pub fn land(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<LandingReport> {
     for _ in 1..ATTEMPTS {
         // What judging fails with stays: a worktree that goes away meanwhile is not to be judged without it.

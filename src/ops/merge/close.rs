@@ -6,7 +6,7 @@ use crate::store::{briefing, layout};
 use serde::Serialize;
 use std::path::Path;
 
-/// The close of a round of landings: there when somebody is still at work, or did not land.
+/// The close of a round of landings: there when an agent is still at work, or did not land.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CloseReport {
     /// Who is still at work; the round is not over before they are.
@@ -17,7 +17,7 @@ pub struct CloseReport {
     pub deferred: Vec<String>,
     /// Who failed, or was refused in this round.
     pub not_landed: Vec<String>,
-    /// What has to be decided, once nobody is at work; absent where all who finished have landed.
+    /// What has to be decided, once no agent is at work; absent where all who finished have landed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
     /// The ways to answer it.

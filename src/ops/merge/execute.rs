@@ -77,7 +77,7 @@ pub fn execute(ctx: &Ctx, plan: &MergePlan) -> Result<LandingReport> {
     Ok(report)
 }
 
-/// Makes the judged work that nobody committed the next commit of the agent's branch, and gives the tip
+/// Makes the judged uncommitted work the next commit of the agent's branch, and gives the tip
 /// that lands. The index goes first: seen from it, a branch that lags behind has everything staged, which
 /// is judged the same.
 fn commit_the_rest(

@@ -85,7 +85,7 @@ pub struct MergeOptions {
     pub message: Option<String>,
 }
 
-/// A name that nobody uses, on the file system of the indexes.
+/// An unused name on the file system of the indexes.
 fn scratch(repo: &Repo) -> Result<PathBuf> {
     let directory = layout::tmp_dir(repo.common_dir());
     fsx::create_dir(&directory)?;

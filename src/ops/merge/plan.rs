@@ -182,7 +182,7 @@ fn require_landable(agent: &Agent) -> Result<()> {
     agent.may(Move::Accept).or_else(|_| agent.may(Move::Merge))
 }
 
-/// Why judging failed: whoever removed the agent meanwhile took away what was to be judged.
+/// Why judging failed: a concurrent removal of the agent took away what was to be judged.
 fn overtaken(ledger: &Ledger<'_>, agent: &Agent, error: Error) -> Error {
     let now = ledger.agent(agent.spawn_commit).ok().flatten();
     let refused = now.and_then(|now| require_landable(&now).err());

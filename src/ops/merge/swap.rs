@@ -10,7 +10,7 @@ use crate::store::layout;
 use crate::store::lock::PATIENCE;
 use std::time::Duration;
 
-/// How long to wait between looks at a ref that somebody else has locked.
+/// How long to wait between looks at a ref that another process has locked.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Moves a branch from one commit to another, doing `first` under its lock. Waits for others who have it,

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::store::ledger::Ledger;
 use crate::store::said;
 
-/// What whoever declared it done said, else its task, in one line; and what was said beyond that line.
+/// The summary it was declared done with, else its task, in one line; and the rest of the summary.
 pub(super) fn of(ledger: &Ledger<'_>, agent: &Agent) -> Result<(String, String)> {
     let events = ledger.events(agent.spawn_commit)?;
     let last = events.iter().rev().find_map(|event| match &event.what {

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Cheapest first: only pairs whose changes are near each other are merged. Nothing here decides
-//! anything: what lands is judged by `verify` and `merge`. Objects are written for work that nobody has
+//! anything: what lands is judged by `verify` and `merge`. Objects are written for work that is not
 //! committed, and merges are remembered in the disposable cache.
 //!
 //! Deliberately absent: agents that may change nothing have no scope here, and what one agent did to the
@@ -132,7 +132,7 @@ impl Scene {
     }
 }
 
-/// Why nobody can say what an agent may touch; `None` where it is known.
+/// Why it is unknown what an agent may touch; `None` where it is known.
 fn why_unknown(ctx: &Ctx, live: &Live) -> Option<&'static str> {
     match (&live.policy, live.agent.policy) {
         (Some(_), _) => None,
@@ -148,7 +148,10 @@ fn require_live(agent: &Agent) -> Result<()> {
     let short = agent.id.short();
     Err(Error::new(
         Code::AgentState,
-        format!("agent {short} is {} and in nobody's way", agent.state),
+        format!(
+            "agent {short} is {}; only live agents can overlap",
+            agent.state
+        ),
     )
     .hint(format!("to see its history, run git agent log {short}")))
 }

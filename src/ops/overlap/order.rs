@@ -151,7 +151,7 @@ fn step(scene: &Scene, index: usize, target: &str, outcome: Outcome) -> Step {
 
 fn why(is_first: bool, outcome: &Outcome, is_contested: bool) -> String {
     let why = match (is_first, is_contested, outcome.is_clean()) {
-        (true, false, true) => "conflicts with nobody",
+        (true, false, true) => "conflicts with no other",
         (true, true, true) => "goes before what it conflicts with",
         (true, _, false) => "conflicts with what lands before it, taken together",
         (false, _, true) => "merges after all with what it conflicts with",

@@ -128,7 +128,7 @@ impl Named {
 impl OverlapReport {
     /// Whether some pair overlaps in the most telling of the things that were compared: a merge that
     /// conflicts, else the same path touched, else a path that both may touch. Or, in a landing order,
-    /// whether somebody cannot land.
+    /// whether an agent cannot land.
     pub fn has_collision(&self) -> bool {
         let stuck = |step: &Step| step.state != "clean";
         if self

@@ -71,7 +71,7 @@ pub struct Run {
     pub command: String,
     /// When it began, RFC 3339.
     pub started: String,
-    /// When it ended; null while it runs, or when nobody was left to say.
+    /// When it ended; null while it runs, or when its end was not recorded.
     pub ended_at: Option<String>,
     /// What ended it: `exit`, `signal`, `timeout`, `stopped` or `lost`; null in rows of old.
     pub ended: Option<&'static str>,

@@ -18,7 +18,7 @@ pub(super) struct Kept {
     pub commit: Option<Oid>,
     /// The commit that holds the bundle.
     pub bundle: Option<Oid>,
-    /// What is not here though nobody let go of it, as in a clone that did not fetch the keep chain.
+    /// What is missing here and was never let go of, as in a clone that did not fetch the keep chain.
     pub absent: Vec<Oid>,
     /// When the newest was let go of that is not here because of that.
     pub expired: Option<DateTime<Utc>>,
@@ -59,7 +59,7 @@ impl Kept {
         Ok(kept)
     }
 
-    /// What to tell somebody who gets less than was kept.
+    /// What to tell a caller that gets less than was kept.
     pub(super) fn warnings(&self, ctx: &Ctx, agent: &Agent) -> Vec<String> {
         let absent = self.absent.iter().map(|commit| {
             format!(

@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often somebody who draws is told that time has passed.
+/// How often a live display is told that time has passed.
 const TICK: Duration = Duration::from_millis(500);
 
 /// The same command for many.
@@ -72,7 +72,7 @@ pub fn execute_all(
     let workers = batch.jobs.clamp(1, count.max(1));
     let queue = Mutex::new(batch.targets.into_iter().enumerate());
     let next = || {
-        // Taking from it is one step, so it is whole whoever panicked.
+        // Taking from it is one step, so a panic leaves it whole.
         let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
         queue.next().filter(|_| interrupts.received().is_none())
     };
@@ -85,7 +85,7 @@ pub fn execute_all(
             scope.spawn(move || {
                 while let Some((index, target)) = next() {
                     let begun = |start: &StartReport| {
-                        // Whoever listens does so until all is over.
+                        // The listener stays until all is over.
                         let _ = sender.send(News::Begun(index, Box::new(start.clone())));
                     };
                     let work = |target| {

@@ -20,8 +20,8 @@
 //! 7. `verified`: a command that succeeded was judged.
 //!
 //! When we are killed, the warden hears of it and ends the command with all that it started; until then
-//! the lock stays taken. A row that says `started` and not `exited` while nobody holds the lock is
-//! therefore a dead run; the next run, `doctor --fix` or whoever else is about to read the worktree
+//! the lock stays taken. A row that says `started` and not `exited` while the lock is free is
+//! therefore a dead run; the next run, `doctor --fix` or any other command that is about to read the worktree
 //! completes it from the warden's note and the kept seal (`record::at_rest`).
 //! A run that fails takes nothing back: worktree and row stay as they are.
 

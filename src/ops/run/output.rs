@@ -1,12 +1,12 @@
 //! The file that an agent's answer goes to.
 //!
 //! It is below the output directory: `agent.outputDir`, by default `output` in the agent's bundle, which it
-//! may always write, which is never committed, and which a discard keeps. Whoever else writes there
+//! may always write, which is never committed, and which a discard keeps. Another writer there
 //! could have put a symbolic link in the way, so every directory below the trusted one is opened without
 //! following any, missing ones are made the same way, and nothing is handed to the agent but a path that
 //! was walked like this just before it starts.
 //!
-//! Agents at work at the same time may want the same name. Whoever makes the file has it: an empty one is made
+//! Agents at work at the same time may want the same name. The one that makes the file has it: an empty one is made
 //! just before the agent starts, which fails where there is one, and goes again where nothing was written.
 
 mod directory;
@@ -54,7 +54,7 @@ enum Taken {
     Refuse,
     /// The answer may replace it.
     Overwrite,
-    /// The next name is tried: nobody asked for this one.
+    /// The next name is tried: this one was not requested.
     Number,
 }
 
@@ -120,7 +120,7 @@ impl Output {
     }
 
     /// Makes the directories and takes possession of the file, under the next name that is free where
-    /// nobody asked for this one.
+    /// this one was not requested.
     ///
     /// # Errors
     /// As [`Output::plan`].
@@ -173,7 +173,7 @@ impl Output {
         Ok(now.is_some_and(|stat| is_regular(&stat) && Some(mark(&stat)) != self.before))
     }
 
-    /// Gives the name free again where nobody wrote anything: removes the file if it is the empty one that
+    /// Gives the name free again where nothing was written: removes the file if it is the empty one that
     /// was made for this answer. Where that cannot be told, it stays.
     pub fn release(&mut self) {
         if !std::mem::take(&mut self.claimed) {

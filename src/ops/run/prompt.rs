@@ -141,7 +141,7 @@ impl Assignment {
         .prompt()
     }
 
-    /// Refuses a prompt that is nobody else's business for a command line, where everybody sees it.
+    /// Refuses to put a confidential prompt on a command line, which all users can read.
     ///
     /// # Errors
     /// `prompt-exposed`.

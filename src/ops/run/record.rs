@@ -18,7 +18,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long somebody who only asks whether an agent is at work may keep us waiting.
+/// How long a process that only asks whether an agent is at work may keep us waiting.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 /// The ending of the empty file that stands beside the logs of a run in the background until its end is told of.
@@ -29,11 +29,11 @@ const UNCOLLECTED: &str = "uncollected";
 pub(in crate::ops) enum Pulse {
     /// Its end is recorded.
     Over,
-    /// Somebody holds the agent's lock.
+    /// A process holds the agent's lock.
     Alive,
     /// It is another clone's, and nothing more is known.
     Elsewhere,
-    /// Nobody does: whoever should have recorded its end was killed.
+    /// No process does: its supervisor was killed.
     Dead,
 }
 
@@ -215,7 +215,7 @@ pub(in crate::ops) fn at_rest(ctx: &Ctx, agent: Agent) -> Result<Agent> {
     Ok(row.unwrap_or(agent))
 }
 
-/// As [`bury`], for whoever holds the lock.
+/// As [`bury`], for the holder of the lock.
 pub(super) fn bury_locked(ctx: &Ctx, agent: &Agent, guard: &Guard) -> Result<Option<Buried>> {
     let common = ctx.repo.common_dir();
     let row = Ledger::new(&ctx.repo).agent(agent.spawn_commit)?;

@@ -64,7 +64,7 @@ pub struct RunReport {
     pub command: String,
     /// The status as a shell gives it: 128 + n for signal n, 124 when the time was up.
     pub exit_code: u8,
-    /// What ended it: `exit`, `signal`, `timeout`, `stopped`, or `lost` when nobody knows.
+    /// What ended it: `exit`, `signal`, `timeout`, `stopped`, or `lost` when that is unknown.
     pub ended: &'static str,
     /// Whether its time was up.
     pub timed_out: bool,

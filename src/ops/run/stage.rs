@@ -15,7 +15,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use words::Placeholder;
 
-/// Where temporary files go when nobody says otherwise.
+/// Where temporary files go by default.
 const TEMPORARY: &str = "/tmp";
 
 /// A prepared run.
@@ -104,7 +104,7 @@ fn variables(
         ("TMPDIR", path(scratch)),
         // Some programs believe it before they ask the system where they are.
         ("PWD", path(directory)),
-        // Nobody is there to answer a question or to close an editor.
+        // There is no user to answer a question or to close an editor.
         ("GIT_TERMINAL_PROMPT", "0".into()),
         ("GIT_EDITOR", "true".into()),
     ];

@@ -77,7 +77,7 @@ pub(super) fn require_filled(command: &[OsString], task: &Task) -> Result<()> {
 }
 
 /// The command with every placeholder filled. What is filled in is not looked at again: a prompt may
-/// speak of `{id}`. Other braces are nobody's business.
+/// speak of `{id}`. Other braces stay as they are.
 ///
 /// # Errors
 /// `usage` when a word becomes longer than the system takes.

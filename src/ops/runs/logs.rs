@@ -70,7 +70,7 @@ pub fn logs(
         let (send, over) = mpsc::channel();
         let name = layout::live_lock(last.agent.id);
         lock::when_free(common, &name, move || {
-            // Nobody receives any more when the reader has enough.
+            // The receiver is gone when the reader has enough.
             let _ = send.send(());
         })?;
         let mut goes_on = true;

@@ -15,7 +15,7 @@ pub struct PsReport {
     pub runs: Vec<RunRow>,
 }
 
-/// Looks for runs that somebody is at work for.
+/// Looks for runs that are at work.
 ///
 /// # Errors
 /// Those of the ledger; `io`.

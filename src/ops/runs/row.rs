@@ -62,7 +62,7 @@ pub struct Fenced {
 }
 
 impl RunRow {
-    /// What is known of a run; the caller knows whether somebody is at work for it.
+    /// What is known of a run; the caller knows whether a process is at work for it.
     pub(in crate::ops) fn of(ctx: &Ctx, agent: &Agent, run: &Run, works: bool) -> RunRow {
         let common = ctx.repo.common_dir();
         let path = |stream| {

@@ -62,7 +62,7 @@ fn until_over(ctx: &Ctx, one: &Named, at_once: bool) -> Result<()> {
         let row = Ledger::new(&ctx.repo).agent(one.agent.spawn_commit)?;
         let last = row.and_then(|row| row.run).map(|run| run.number());
         if last != Some(one.run.number()) {
-            // Somebody started another, which nobody asked to end.
+            // Another was started, which was not to be ended.
             return Ok(());
         }
         ask(ctx, one, at_once)?;

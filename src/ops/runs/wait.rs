@@ -80,7 +80,7 @@ impl WaitReport {
     }
 }
 
-/// Waits until nobody is at work for the runs any more, and records the end of those that were killed.
+/// Waits until no process is at work for the runs any more, and records the end of those that were killed.
 ///
 /// # Errors
 /// `agent-unknown`, `agent-ambiguous`; `agent-state` for an agent without a run in this clone; those of the
@@ -153,7 +153,7 @@ fn watch(ctx: &Ctx, runs: &[Named], done: &[usize]) -> Result<Receiver<usize>> {
         let send = send.clone();
         let name = layout::live_lock(one.agent.id);
         lock::when_free(ctx.repo.common_dir(), &name, move || {
-            // Nobody receives any more when the time is up.
+            // The receiver is gone when the time is up.
             let _ = send.send(index);
         })?;
     }

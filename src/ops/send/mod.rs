@@ -34,7 +34,7 @@ pub struct SendOptions {
     pub kind: String,
     /// The word for its priority; the type's own where there is none.
     pub priority: Option<String>,
-    /// Who sends it; we ourselves where nobody is named.
+    /// Who sends it; the caller where none is named.
     pub from: Option<String>,
     /// For whom it is: names, several in one separated by commas, or `all`.
     pub to: Vec<String>,
@@ -157,7 +157,7 @@ fn resolve(ctx: &Ctx, mut letter: Letter) -> Result<SendPlan> {
                     ));
                 }
                 Whom::Stranger(name) if name.as_str() != USER => warnings.push(format!(
-                    "no agent goes by `{name}`; whoever receives by that name will find the message"
+                    "no agent goes by `{name}`; a reader that receives by that name will find the message"
                 )),
                 _ => {}
             }

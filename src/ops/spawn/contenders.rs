@@ -29,7 +29,7 @@ pub(super) fn journal_scope(plan: &SpawnPlan) -> Option<JournalScope> {
 pub(super) struct Contenders {
     /// Those whose scopes meet the plan's, spawns under way among them.
     meeting: Vec<String>,
-    /// Those that work for another clone, and nobody here can say what they may touch.
+    /// Those that work for another clone, so what they may touch is unknown here.
     unknown: Vec<String>,
     /// How to fetch what tells their scopes.
     to_know: String,
@@ -117,7 +117,7 @@ pub fn foresee(ctx: &Ctx, plan: &mut SpawnPlan) -> Result<()> {
 }
 
 impl Contenders {
-    /// What to tell somebody who spawns all the same; nothing when nobody is in the way.
+    /// What to tell a caller that spawns all the same; nothing when no agent overlaps.
     pub(super) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if !self.meeting.is_empty() {
@@ -136,7 +136,7 @@ impl Contenders {
         warnings
     }
 
-    /// Refuses an exclusive spawn that somebody is in the way of, or may be.
+    /// Refuses an exclusive spawn that overlaps a live agent, or may.
     ///
     /// # Errors
     /// `scope-overlap`, naming them.

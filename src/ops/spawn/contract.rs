@@ -93,7 +93,7 @@ pub struct SpawnPlan {
     pub actor: String,
     /// Whether hooks run.
     pub hooks: bool,
-    /// Whether nobody else may be allowed to touch the same.
+    /// Whether no other agent may be allowed to touch the same.
     pub exclusive: bool,
     /// What the caller should know, though nothing stands in the way.
     pub warnings: Vec<String>,
@@ -144,7 +144,7 @@ impl SpawnPlan {
             bundle_directory: bundle,
             bundle_required: self.terms.bundle_required,
             character: &self.character,
-            // `run` decides on the place of the answer; whoever starts the agent otherwise reads what it says.
+            // `run` decides on the place of the answer; otherwise the process that starts the agent reads what it says.
             output_file: None,
         }
     }

@@ -199,7 +199,7 @@ fn claim_branch(ctx: &Ctx, plan: &SpawnPlan) -> Result<Option<String>> {
         if !ctx.repo.create_branch(&name, commit, who, &reason)? {
             continue;
         }
-        // Asked only now: whoever had the name and gave it back has left its row before.
+        // Asked only now: an agent that had the name and gave it back has left its row before.
         if !ledger.changed_since(plan.planned)? || ledger.last_with_branch(&name)?.is_none() {
             return Ok(Some(name));
         }

@@ -15,7 +15,7 @@
 //! 9. `locked`: the worktree has its git hooks, and its lock now names the agent.
 //! 10. `spawned`: the ledger says the agent is ready. From here on it is never undone.
 //!
-//! An error undoes the steps, newest first (`undo`). After a kill the journal is left with nobody
+//! An error undoes the steps, newest first (`undo`). After a kill the journal is left with no process
 //! holding its lock; the next spawn finds it and does the same. What a kill can leave therefore is: the
 //! journal, a branch at the spawn commit, a row that is still `spawning`, a temporary or complete admin
 //! directory locked as `initializing`, and a partly filled worktree. None of it blocks another spawn. The

@@ -27,7 +27,7 @@ pub(super) struct Found {
     pub parent: Option<AgentId>,
 }
 
-/// Looks everything up. What the task file names and nobody has becomes one more problem of the file, so that
+/// Looks everything up. What the task file names and does not exist becomes one more problem of the file, so that
 /// all of them are told at once.
 ///
 /// # Errors

@@ -150,7 +150,7 @@ pub(super) fn require_free_for_bundle(ctx: &Ctx, mut tree: Oid, bundle: &str) ->
 }
 
 /// The directories that `info/exclude` keeps out of everybody's `git status`: where worktrees are by default,
-/// and the bundle's, unless somebody has files of that name in the main worktree. A warning then.
+/// and the bundle's, unless files of that name are in the main worktree. A warning then.
 pub(super) fn hidden<'p>(ctx: &Ctx, bundle: &'p str) -> Result<(Vec<&'p str>, Option<String>)> {
     let root = ctx.repo.main_worktree()?;
     let is_there = root.is_some_and(|root| fs::symlink_metadata(root.join(bundle)).is_ok());

@@ -24,7 +24,7 @@ use chrono::{DateTime, Utc};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-/// Said where git knows nobody.
+/// The warning where git has no identity.
 const STAND_IN: &str = "\
 git knows no identity here, so git-agent <git-agent@localhost> stands in; to set yours, run \
 git config --global user.name \"Your Name\" and git config --global user.email you@example.com";

@@ -1,4 +1,4 @@
-//! Takes a half-made agent apart: after an error, and for whoever was killed.
+//! Takes a half-made agent apart: after an error, and after a kill.
 
 use crate::domain::agent::State;
 use crate::domain::event::What;
@@ -90,7 +90,7 @@ pub(super) fn undo(ctx: &Ctx, record: &SpawnJournal, reason: &str) -> Result<()>
     Ok(())
 }
 
-/// Removes the worktree, its admin directory and what belongs to the agent, while nobody makes another.
+/// Removes the worktree, its admin directory and what belongs to the agent, while no other is being made.
 fn remove_places(ctx: &Ctx, worktree: Option<&str>, admin: &Path, id: AgentId) -> Result<()> {
     let common = ctx.repo.common_dir();
     let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;

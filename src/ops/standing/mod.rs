@@ -78,7 +78,7 @@ pub struct Standing {
     #[serde(skip_serializing_if = "Fact::is_absent")]
     pub verdict_findings: Fact<Vec<String>>,
     /// With how many live agents it shares touched paths, of those that were looked at together; absent for
-    /// nobody.
+    /// none.
     #[serde(skip_serializing_if = "Fact::is_absent")]
     pub overlap: Fact<OverlapCount>,
     /// When it last did something that shows: an event, a commit, a file; RFC 3339.

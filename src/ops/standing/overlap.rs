@@ -72,7 +72,7 @@ impl Crowd {
         }
     }
 
-    /// Counts for each, in the order in which they were added: not applicable for who meets nobody.
+    /// Counts for each, in the order in which they were added: not applicable for an agent without overlap.
     pub(in crate::ops) fn count(&self) -> Vec<Fact<OverlapCount>> {
         let mut owners: HashMap<&[u8], Vec<usize>> = HashMap::new();
         for (index, touched) in self.0.iter().enumerate() {
@@ -80,7 +80,7 @@ impl Crowd {
                 owners.entry(path).or_default().push(index);
             }
         }
-        // For each agent the last one that was found to meet it, so that nobody is counted twice.
+        // For each agent the last one that was found to meet it, so that none is counted twice.
         let mut met_by = vec![usize::MAX; self.0.len()];
         let count = |(index, touched): (usize, &Touched)| {
             let Fact::Known(touched) = touched else {
@@ -134,15 +134,15 @@ mod tests {
             });
         }
         let count = |agents, paths| Fact::Known(OverlapCount { agents, paths });
-        let nobody = Fact::NotApplicable;
+        let no_one = Fact::NotApplicable;
         let expected = [
             count(2, 3),
             count(1, 2),
             count(1, 1),
-            nobody,
-            nobody,
+            no_one,
+            no_one,
             Fact::Unknown,
-            nobody,
+            no_one,
         ];
         assert_eq!(crowd.count(), expected);
     }

@@ -59,7 +59,7 @@ pub(in crate::ops) fn survey(
         let own = match seed.open() {
             Ok(own) => own,
             Err(error) => {
-                // Nobody listens any more only when another error came first.
+                // The receiver is gone only when another error came first.
                 let _ = sender.send(Err(error));
                 return;
             }
@@ -82,7 +82,7 @@ pub(in crate::ops) fn survey(
         // The threads' own senders are left, so that waiting ends with the last of them.
         drop(sender);
         let handed_on = in_order(receiver, &mut on);
-        // After an error nobody needs to look at the rest.
+        // After an error the rest is not needed.
         next.store(agents.len(), Ordering::Relaxed);
         handed_on
     })

@@ -38,7 +38,7 @@ pub(super) struct Bundle {
 pub(super) fn read(ctx: &Ctx, subject: &Subject, policy: &Policy) -> Result<Bundle> {
     let worktree = subject.worktree.as_ref().map(|place| place.path.as_path());
     let artefacts = artefacts(ctx, &subject.agent, worktree, policy)?;
-    // One that the agent did not write is missing; one that nobody looked at in its place is not judged.
+    // One that the agent did not write is missing; one that was not looked at in its place is not judged.
     let is_unseen = artefacts
         .iter()
         .all(|one| one.text == Err(ArtefactProblem::Missing));

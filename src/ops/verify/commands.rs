@@ -2,7 +2,7 @@
 //!
 //! The worktree stands beside those of the agents, not in the git dir, where test runners look for no
 //! tests. An OS lock per agent keeps every other verify away from its place, so what a verify made and is
-//! still there was left by a killed one and is removed first. Anything else there is somebody's, and stays.
+//! still there was left by a killed one and is removed first. Anything else there stays.
 
 use super::work::simulated;
 use super::{COMMAND_LIMIT, Case, VerifyOptions, facts};
@@ -131,7 +131,7 @@ impl Place {
     }
 
     /// Whether nothing is there but what a verify made: an admin directory with our lock, and the directory
-    /// that it and nobody else claims. One that was killed early left a directory that holds no more than the
+    /// that it alone claims. One that was killed early left a directory that holds no more than the
     /// way to an admin directory that never was.
     pub(in crate::ops) fn is_ours(&self, repo: &Repo) -> bool {
         let is_linked = belongs_to(&self.path, &self.admin_dir);
@@ -145,7 +145,7 @@ impl Place {
         }
     }
 
-    /// Whether its HEAD is not where the verify put it: somebody worked there since.
+    /// Whether its HEAD is not where the verify put it: the worktree was used since.
     pub(in crate::ops) fn has_moved(&self) -> bool {
         let head = fs::read_to_string(self.admin_dir.join("HEAD")).unwrap_or_default();
         let log = fs::read_to_string(self.admin_dir.join("logs/HEAD")).unwrap_or_default();

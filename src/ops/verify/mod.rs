@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Nothing is believed: what binds is the policy that the `spawned` event names, and what is judged are
-//! objects. Work that nobody has committed is judged as the commit that committing it would make. The
+//! objects. Uncommitted work is judged as the commit that committing it would make. The
 //! answer is made of oids alone, so the same state gives the same answer. It is worked out each time; what is
 //! remembered are facts about objects (`facts`). Nothing in the worktree is changed and no hook runs.
 //!
@@ -268,7 +268,7 @@ fn decide(ctx: &Ctx, options: &VerifyOptions, case: &Case<'_>) -> Result<VerifyR
     }
     let contract = case.contract();
     let mut findings = judge(&contract, &evidence);
-    // Nobody's commands are run on work that must not land anyway.
+    // No commands are run on work that must not land anyway.
     if !findings.iter().any(Finding::rejects) {
         evidence.commands = commands::run(ctx, options, case, &evidence)?;
         if evidence.commands != Commands::None {

@@ -52,7 +52,7 @@ pub(in crate::ops) struct Place {
 }
 
 impl Place {
-    /// Gives what `read` found, if the worktree is still there. To whoever reads one that a `discard` puts
+    /// Gives what `read` found, if the worktree is still there. To a process that reads one that a `discard` puts
     /// aside meanwhile, its files look deleted, or git fails in ways that say nothing about it.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! What nobody has committed, as the tree that committing it would make.
+//! Uncommitted work as the tree that committing it would make.
 
 use super::subject::{Place, tip_of};
 use crate::domain::agent::Agent;
@@ -166,7 +166,7 @@ pub(super) fn snapshot(
     })
 }
 
-/// The tree that committing everything in a worktree on top of `tip` would make, whoever brought it there; `None` when
+/// The tree that committing everything in a worktree on top of `tip` would make, however it came there; `None` when
 /// there is nothing to commit.
 ///
 /// # Errors
