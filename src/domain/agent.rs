@@ -12,11 +12,9 @@
 //!
 //! `deferred` is a mark on done and failed. The fold is total: whatever lines a row holds, it gives an
 //! agent, and an order that cannot have happened (an edited note, two clones that decided what does not go
-//! together) gives an agent that says so in [`Agent::irregular`]. What landed, landed: `merged` wins over
-//! everything.
+//! together) gives an agent that says so in [`Agent::irregular`]. `merged` wins over everything.
 //!
-//! An event may come before one with a lower stamp, whose writer had seen it: its clock was ahead. It counts as having
-//! happened no later than that one.
+//! An event before one with a lower stamp, whose writer had seen it, counts as having happened no later than that one.
 //!
 //! Events that follow the same one were written by two who did not know of each other. Where they settle the
 //! agent, the same twice changes nothing, and of `done` and `failed` the later one stands.
