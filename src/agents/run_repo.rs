@@ -17,7 +17,7 @@
 //! makes or clones in its tests would inherit them, and agent hosts scrub them.
 //!
 //! What a kill leaves: a run repository without a process that holds the agent's lock. The next command that looks
-//! publishes it ([`RunRepo::left`]).
+//! publishes it ([`RunRepo::exists`]).
 
 mod left;
 

@@ -13,16 +13,16 @@
 //!    may write is known ([`fence`]).
 //! 3. `started`: the row says so. From here on requests to end this process end the command first.
 //! 4. `launched`: the command works below a warden, which holds the lock as well. What it leaves in its
-//!    spool is posted as it comes.
-//! 5. `ended`: nothing of the command is left, and the outcome is noted in the lock's file. What leads git to
-//!    its settings is put back ([`seal`]) before git looks at the worktree.
+//!    spool is posted as it comes, and what it commits is published.
+//! 5. `ended`: nothing of the command is left, and the outcome is noted in the lock's file. What it did in its own
+//!    repository is published ([`mod@publish`]) before git looks at the worktree; [`FENCED_STEPS`] are part of this.
 //! 6. `exited`: the row says so.
 //! 7. `verified`: a command that succeeded was judged.
 //!
 //! When we are killed, the warden hears of it and ends the command with all that it started; until then
 //! the lock stays taken. A row that says `started` and not `exited` while the lock is free is
 //! therefore a dead run; the next run, `doctor --fix` or any other command that is about to read the worktree
-//! completes it from the warden's note and the kept seal (`record::at_rest`).
+//! completes it from the warden's note and the run repository (`record::at_rest`).
 //! A run that fails takes nothing back: worktree and row stay as they are.
 
 pub mod batch;
