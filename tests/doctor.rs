@@ -311,7 +311,7 @@ fn what_an_older_git_is_spared_is_said() {
     let said = findings.iter().find(|one| one["code"] == "git.falls-back");
     let said = said.expect("information")["what"].as_str().expect("a text");
     assert!(
-        said.contains("before 2.54") && said.contains("before 2.41"),
+        said.contains("before 2.54") && said.contains("before 2.43"),
         "{said}"
     );
 }

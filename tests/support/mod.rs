@@ -5,7 +5,7 @@ pub mod agent;
 pub mod death;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -105,7 +105,7 @@ pub fn isolated(program: impl AsRef<OsStr>, directory: &Path) -> Command {
     command
         .current_dir(directory)
         .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("PATH", path_without_ours())
         .env("HOME", directory)
         .env("LC_ALL", "C")
         .env("GIT_CONFIG_NOSYSTEM", "1")
@@ -117,10 +117,22 @@ pub fn isolated(program: impl AsRef<OsStr>, directory: &Path) -> Command {
     command
 }
 
-/// Every path below a directory with its content, to see that nothing changed.
+/// The machine's `PATH` without the places where a git-agent is installed: the tests bring their own.
+fn path_without_ours() -> OsString {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let others = std::env::split_paths(&path).filter(|place| !place.join("git-agent").exists());
+    std::env::join_paths(others).expect("was joined before")
+}
+
+/// Every path below a directory with its content, to see that nothing changed. What is removed while it is read,
+/// as a trash is in the background, is not in it.
 pub fn snapshot(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let gone = |error: &walkdir::Error| {
+        error.io_error().map(std::io::Error::kind) == Some(std::io::ErrorKind::NotFound)
+    };
     walkdir::WalkDir::new(directory)
         .into_iter()
+        .filter(|entry| !entry.as_ref().is_err_and(gone))
         .map(|entry| entry.expect("readable").into_path())
         .map(|path| {
             let content = std::fs::read(&path).unwrap_or_default();

@@ -159,7 +159,11 @@ fn ask_ignored(source: &Source<'_>, names: Option<&[Vec<u8>]>) -> Result<Running
 fn collapsed(source: &Source<'_>, output: &[u8]) -> Vec<Vec<u8>> {
     let besides = source.rules.never().map(|name| format!("{name}/"));
     let mut paths: Vec<&[u8]> = command::names(output).collect();
-    paths.retain(|path| besides.as_ref().is_none_or(|name| name.as_bytes() != *path));
+    // Where git tracks a file of the bundle it names the others one by one.
+    paths.retain(|path| {
+        let name = besides.as_ref().map(String::as_bytes);
+        name.is_none_or(|name| !path.starts_with(name))
+    });
     paths.sort_unstable();
     // Git names what is in a directory as well where a rule inside it hides it.
     paths.dedup_by(|path, above| above.ends_with(b"/") && path.starts_with(above));

@@ -14,10 +14,11 @@ const OLDEST: Version = Version {
     minor: 38,
 };
 
-/// The first git that reads attributes from a commit, and so knows merge drivers without a worktree.
+/// The first git that reads attributes from a commit, and so knows merge drivers without a worktree. 2.41 and 2.42
+/// know the setting too, but their `git merge-tree` crashes with it.
 const ATTRIBUTE_SOURCE: Version = Version {
     major: 2,
-    minor: 41,
+    minor: 43,
 };
 
 /// The command that brings pages and completions up to date.
