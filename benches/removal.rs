@@ -19,9 +19,12 @@
 
 mod support;
 
+use git_agent::agents::ctx::Ctx;
+use git_agent::agents::ctx::Env;
+use git_agent::agents::ctx::Seams;
 use git_agent::git::Repo;
-use git_agent::ops::ctx::{Ctx, Env, Seams};
-use git_agent::ops::discard::{self, DiscardOptions};
+use git_agent::ops::discard;
+use git_agent::ops::discard::DiscardOptions;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};

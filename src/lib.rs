@@ -25,16 +25,16 @@
 //! spawn   task.toml -> TaskDraft -> Task (+ Role) -> SpawnPlan -> worktree + branch + row -> SpawnReport
 //! run     task.toml | id -> RunPlan (Commission: prompt, answer, command) -> Stage -> warden -> Outcome -> verify -> RunReport
 //! wait    id -> live.lock -> events + <n>.json -> WaitReport
-//! hook    payload of a host -> ToolCall -> Home of the agent -> Fence -> HookAnswer
+//! hook    payload of a host -> ToolCall -> CurrentAgent -> ScopeGuard -> HookAnswer
 //! verify  id -> events -> Subject + Work + Bundle -> Evidence -> judge() -> [Finding] -> VerifyReport -> event
 //! doctor  Survey -> families of checks -> [Diagnosis] (-> cures, and again) -> DoctorReport
-//! list    refs/notes/agents -> [Event] -> fold -> [Agent] -> survey (branch, worktree, bundle) -> [Standing] -> table
+//! list    refs/notes/agents -> [Event] -> fold -> [Agent] -> survey (branch, worktree, bundle) -> [WorkStatus] -> table
 //! report  the same, and each life -> FleetReport -> page
 //! overlap [Agent] -> [Live] -> territories, changed paths, merges of near pairs (-> order) -> OverlapReport
 //! discard id -> Site -> Salvage -> keep -> aside -> Salvage again -> trash -> event -> no branch
 //! send    words -> Draft -> Letter -> commit on refs/agents/mail | file in a spool -> post_spool
 //! receive cursor + new commits + receipts -> [Open] -> receipt -> ReceiveReport
-//! check   policy -> Fence; index | worktree | commits | paths -> [Change] -> [Violation] -> CheckReport
+//! check   policy -> ScopeGuard; index | worktree | commits | paths -> [Change] -> [Violation] -> CheckReport
 //! ```
 //!
 //! # What we write

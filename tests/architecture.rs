@@ -1,6 +1,7 @@
 //! The rules of the house: which layer may know which, which door each effect goes through, and how
 //! large a room may grow. A rule that only a document states does not hold.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -15,7 +16,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("hosts", &["proc", "wire", "domain", "error"]),
     (
         "agents",
-        &["store", "proc", "git", "wire", "domain", "error"],
+        &["hosts", "store", "proc", "git", "wire", "domain", "error"],
     ),
     (
         "ops",
@@ -23,7 +24,10 @@ const LAYERS: &[(&str, &[&str])] = &[
             "agents", "hosts", "store", "proc", "git", "wire", "domain", "error",
         ],
     ),
-    ("cli", &["ops", "hosts", "wire", "domain", "error"]),
+    (
+        "cli",
+        &["ops", "agents", "hosts", "wire", "domain", "error"],
+    ),
 ];
 
 /// Words that may appear only below the given places.
@@ -32,9 +36,9 @@ const DOORS: &[(&str, &[&str])] = &[
     ("gix::", &["git/populate"]),
     ("gix_", &["git/populate"]),
     ("Command::new", &["git/command.rs", "proc/"]),
-    ("std::env", &["ops/ctx/env.rs", "main.rs"]),
-    ("SystemTime::now", &["ops/ctx.rs"]),
-    ("Utc::now", &["ops/ctx.rs"]),
+    ("std::env", &["agents/ctx/env.rs", "main.rs"]),
+    ("SystemTime::now", &["agents/ctx.rs"]),
+    ("Utc::now", &["agents/ctx.rs"]),
     ("println!", &[]),
     ("eprintln!", &[]),
     ("io::stdout", &["cli/ui.rs"]),
@@ -98,6 +102,62 @@ fn report(broken: &[String]) {
     assert!(broken.is_empty(), "\n{}\n", broken.join("\n"));
 }
 
+/// The paths of a `use` tree: `a::{b, c::{d, e}}` is `a::b`, `a::c::d` and `a::c::e`.
+fn paths_of(tree: &str) -> Vec<String> {
+    let Some((before, inside)) = tree.split_once('{') else {
+        return vec![tree.trim().to_owned()];
+    };
+    let inside = inside.rsplit_once('}').expect("a closing brace").0;
+    let mut depth = 0;
+    let parts = inside.split(|c: char| {
+        depth += i32::from(c == '{') - i32::from(c == '}');
+        c == ',' && depth == 0
+    });
+    parts
+        .filter(|part| !part.trim().is_empty())
+        .flat_map(paths_of)
+        .map(|path| format!("{}{path}", before.trim()))
+        .collect()
+}
+
+/// Every path from the crate's root that a file names, in `use` declarations and elsewhere.
+fn crate_paths(file: &File) -> Vec<String> {
+    let lines: Vec<&str> = code_lines(file).map(|(_, line)| line.trim()).collect();
+    let code = lines.join(" ");
+    let mut paths = Vec::new();
+    for found in code.split("crate::").skip(1) {
+        let end = found.find(';').unwrap_or(found.len());
+        let brace = found[..end].find("::{");
+        let plain = found
+            .find(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != ':')
+            .unwrap_or(found.len());
+        match brace {
+            Some(brace) if brace + 2 == plain => paths.extend(paths_of(&found[..end])),
+            _ if found.starts_with('{') => paths.extend(paths_of(&found[..end])),
+            _ => paths.push(found[..plain].trim_end_matches(':').to_owned()),
+        }
+    }
+    paths
+}
+
+#[test]
+fn a_use_tree_is_read_with_its_braces() {
+    let file = File {
+        name: String::new(),
+        code: "use crate::{ops::run, wire};\nuse crate::ops::{Ctx, a::{b, c}};\nlet x = crate::git::y(z);"
+            .to_owned(),
+    };
+    let expected = [
+        "ops::run",
+        "wire",
+        "ops::Ctx",
+        "ops::a::b",
+        "ops::a::c",
+        "git::y",
+    ];
+    assert_eq!(crate_paths(&file), expected);
+}
+
 #[test]
 fn arrows_between_layers_point_down() {
     let mut broken = Vec::new();
@@ -106,20 +166,147 @@ fn arrows_between_layers_point_down() {
         let Some((_, below)) = LAYERS.iter().find(|(name, _)| *name == layer) else {
             continue;
         };
-        for (number, line) in code_lines(&file) {
-            for used in line.split("crate::").skip(1) {
-                let used: String = used
-                    .chars()
-                    .take_while(|c| c.is_ascii_alphanumeric() || *c == '_')
-                    .collect();
-                let is_layer = LAYERS.iter().any(|(name, _)| *name == used);
-                if is_layer && used != layer && !below.contains(&used.as_str()) {
-                    broken.push(format!("src/{}:{number}: {layer} names {used}", file.name));
-                }
+        for path in crate_paths(&file) {
+            let used = path.split("::").next().unwrap_or_default();
+            let is_layer = LAYERS.iter().any(|(name, _)| *name == used);
+            if is_layer && used != layer && !below.contains(&used) {
+                broken.push(format!("src/{}: {layer} names {path}", file.name));
             }
         }
     }
     report(&broken);
+}
+
+/// The rooms of a layer and the rooms of the same layer that each names.
+fn arrows_within(layer: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let inside = format!("{layer}/");
+    let files: Vec<File> = files()
+        .into_iter()
+        .filter(|file| file.name.starts_with(&inside) && file.name != format!("{layer}/mod.rs"))
+        .collect();
+    let room_of = |file: &File| {
+        let name = &file.name[inside.len()..];
+        name.split(['/', '.']).next().unwrap_or_default().to_owned()
+    };
+    let mut arrows: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for file in &files {
+        arrows.entry(room_of(file)).or_default();
+    }
+    let rooms: BTreeSet<String> = arrows.keys().cloned().collect();
+    let prefix = format!("{layer}::");
+    for file in &files {
+        let own = room_of(file);
+        let used = crate_paths(file).into_iter().filter_map(|path| {
+            let room = path.strip_prefix(&prefix)?.split("::").next()?.to_owned();
+            (rooms.contains(&room) && room != own).then_some(room)
+        });
+        arrows.entry(own.clone()).or_default().extend(used);
+    }
+    arrows
+}
+
+/// The floor of each room: one above the highest room that it names. Panics on a circle.
+fn floors(arrows: &BTreeMap<String, BTreeSet<String>>) -> BTreeMap<String, usize> {
+    let mut floors: BTreeMap<String, usize> = BTreeMap::new();
+    while floors.len() < arrows.len() {
+        let ready: Vec<(String, usize)> = arrows
+            .iter()
+            .filter(|(room, _)| !floors.contains_key(*room))
+            .filter_map(|(room, used)| {
+                let below: Option<Vec<usize>> =
+                    used.iter().map(|room| floors.get(room).copied()).collect();
+                let highest = below?.into_iter().max().unwrap_or(0);
+                Some((room.clone(), highest + 1))
+            })
+            .collect();
+        let open = arrows.keys().filter(|room| !floors.contains_key(*room));
+        assert!(
+            !ready.is_empty(),
+            "these rooms name each other in a circle: {:?}",
+            open.collect::<Vec<_>>()
+        );
+        floors.extend(ready);
+    }
+    floors
+}
+
+/// The most floors that the verbs may have above each other.
+const FLOORS: usize = 6;
+
+/// Which verb may name another verb.
+const VERBS_OF_VERBS: &[(&str, &[&str])] = &[
+    ("run", &["spawn", "verify"]),
+    ("merge", &["verify"]),
+    ("gc", &["discard"]),
+    // Merging everything goes in the order that `overlap` finds.
+    ("merge", &["overlap"]),
+    // The page is made of what those two answer.
+    ("report", &["overlap", "tree"]),
+    // What those two wrote is looked at and repaired.
+    ("doctor", &["hooks", "install_shell"]),
+];
+
+/// Rooms of `ops` that are no verbs: parts of answers that several verbs give.
+const SHARED_ANSWERS: &[&str] = &["agent_report", "event_report", "mail", "run_row", "status"];
+
+#[test]
+fn verbs_stand_on_few_floors_and_name_few_verbs() {
+    let arrows = arrows_within("ops");
+    let highest = floors(&arrows).into_values().max().unwrap_or(0);
+    assert!(highest <= FLOORS, "{highest} floors, {FLOORS} allowed");
+    let mut broken = Vec::new();
+    for (verb, used) in &arrows {
+        for other in used {
+            let other = other.as_str();
+            let allowed = VERBS_OF_VERBS
+                .iter()
+                .any(|(name, allowed)| name == verb && allowed.contains(&other));
+            if !allowed && !SHARED_ANSWERS.contains(&other) {
+                broken.push(format!("ops/{verb} names the verb {other}"));
+            }
+        }
+    }
+    report(&broken);
+}
+
+#[test]
+fn what_verbs_share_names_no_verb() {
+    floors(&arrows_within("agents"));
+}
+
+/// How many type names stand for more than one type. It may only become less.
+const AMBIGUOUS_NAMES: usize = 58;
+
+#[test]
+fn a_type_name_means_one_type() {
+    let mut types: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for file in files() {
+        for (_, line) in code_lines(&file) {
+            let mut words = line
+                .split_whitespace()
+                .skip_while(|word| word.starts_with("pub"));
+            let kind = words.next().unwrap_or_default();
+            if line.starts_with(char::is_whitespace) || !["struct", "enum", "trait"].contains(&kind)
+            {
+                continue;
+            }
+            let name = words.next().unwrap_or_default();
+            let name = name
+                .split(|c: char| !c.is_alphanumeric())
+                .next()
+                .unwrap_or_default();
+            types
+                .entry(name.to_owned())
+                .or_default()
+                .push(file.name.clone());
+        }
+    }
+    types.retain(|_, files| files.len() > 1);
+    assert_eq!(
+        types.len(),
+        AMBIGUOUS_NAMES,
+        "names of more than one type; where there are fewer now, lower the number: {types:#?}"
+    );
 }
 
 #[test]

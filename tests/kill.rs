@@ -4,8 +4,12 @@
 use crate::support::agent::{SHARED_TASK, TASK};
 use crate::support::death::{self, Order, ctx, ctx_with, steps_of};
 use crate::support::{TestRepo, git_in};
-use git_agent::ops::ctx::{Ctx, Seams};
-use git_agent::ops::spawn::{self, STEPS, SpawnOptions};
+use git_agent::agents::ctx::Ctx;
+use git_agent::agents::ctx::Seams;
+use git_agent::agents::half_made;
+use git_agent::ops::spawn;
+use git_agent::ops::spawn::STEPS;
+use git_agent::ops::spawn::SpawnOptions;
 use git_agent::wire::task_file;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,7 +23,7 @@ fn child() {
 }
 
 fn spawn_with(ctx: &Ctx, task: &str) {
-    spawn::sweep(ctx).expect("swept");
+    half_made::sweep(ctx).expect("swept");
     let draft = task_file::parse("task.toml", task.as_bytes());
     let plan = spawn::plan(ctx, draft, &SpawnOptions::default()).expect("a plan");
     spawn::execute(ctx, plan).expect("an agent");

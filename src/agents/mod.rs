@@ -1,4 +1,29 @@
-//! What verbs share about agents: where one works, and how places that it can write are read.
+//! What verbs share about agents: which one is meant and which one asks, its worktree, its work, whether it is alive,
+//! what it may touch, and how places that it can write are read.
 
+pub mod assignment;
+pub mod authority;
+pub mod baseline;
+pub mod bundle;
+pub mod check_worktree;
+pub mod crash_recovery;
+pub mod ctx;
+pub mod current;
+pub mod half_made;
+pub mod hooks;
+pub mod liveness;
+mod located;
+pub mod lookup;
+pub mod moves;
+pub mod names;
+pub mod parallel;
+pub mod persona;
+pub mod publish;
+pub mod real_path;
 pub mod run_repo;
+pub mod scope_guard;
+pub mod scratch;
+pub mod spool;
 pub mod untrusted;
+pub mod work;
+pub mod worktree;

@@ -2,10 +2,12 @@
 
 use super::receive::ReaderArg;
 use super::ui::Ui;
+use crate::agents::ctx::Ctx;
 use crate::domain::message::Retention;
 use crate::domain::task::parse_duration;
 use crate::error::{Code, Error, Exit, Result};
-use crate::ops::{Ctx, archive, retention};
+use crate::ops::archive;
+use crate::ops::retention;
 use chrono::TimeDelta;
 use std::time::Duration;
 

@@ -1,9 +1,10 @@
 //! `git agent check`
 
 use super::ui::Ui;
+use crate::agents::ctx::Ctx;
 use crate::error::{Code, Error, Exit, Result};
-use crate::ops::Ctx;
-use crate::ops::check::{self, Subject};
+use crate::ops::check;
+use crate::ops::check::Subject;
 use crate::wire::path_list;
 use std::ffi::OsString;
 use std::io::Read;

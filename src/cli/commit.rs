@@ -2,8 +2,9 @@
 
 use super::show::AgentArg;
 use super::ui::Ui;
+use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::ops::{Ctx, commit};
+use crate::ops::commit;
 
 /// Commit an agent's work: what is staged, else all that is modified or untracked
 #[derive(Debug, clap::Args)]

@@ -3,8 +3,9 @@
 use super::show::AgentArg;
 use super::ui::Ui;
 use super::words::some_words;
+use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::ops::{Ctx, decide};
+use crate::ops::close;
 
 /// Turn finished work down; its branch and worktree stay
 #[derive(Debug, clap::Args)]
@@ -28,12 +29,12 @@ pub(super) struct DeferArgs {
 
 pub(super) fn run_reject(ctx: &Ctx, ui: &mut Ui, args: &RejectArgs) -> Result<Exit> {
     let reason = args.reason.as_deref().unwrap_or_default();
-    ui.answer(&decide::reject(ctx, &args.agent.agent, reason)?)?;
+    ui.answer(&close::reject(ctx, &args.agent.agent, reason)?)?;
     Ok(Exit::Yes)
 }
 
 pub(super) fn run_defer(ctx: &Ctx, ui: &mut Ui, args: &DeferArgs) -> Result<Exit> {
     let reason = args.reason.as_deref().unwrap_or_default();
-    ui.answer(&decide::defer(ctx, &args.agent.agent, reason)?)?;
+    ui.answer(&close::defer(ctx, &args.agent.agent, reason)?)?;
     Ok(Exit::Yes)
 }

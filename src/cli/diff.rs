@@ -2,9 +2,10 @@
 
 use super::show::OwnAgentArg;
 use super::ui::{Format, Ui};
+use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::ops::Ctx;
-use crate::ops::diff::{self, Detail};
+use crate::ops::diff;
+use crate::ops::diff::Detail;
 
 /// Show what an agent changed since its base, committed or not
 #[derive(Debug, clap::Args)]

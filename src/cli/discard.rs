@@ -2,9 +2,11 @@
 
 use super::show::AgentArg;
 use super::ui::Ui;
+use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::ops::Ctx;
-use crate::ops::discard::{self, DiscardOptions, DiscardReport};
+use crate::ops::discard;
+use crate::ops::discard::DiscardOptions;
+use crate::ops::discard::DiscardReport;
 
 /// Remove an agent's worktree and branch; everything in them but ignored files is kept for `rescue`
 #[derive(Debug, clap::Args)]

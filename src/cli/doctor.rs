@@ -2,8 +2,9 @@
 
 use super::shell;
 use super::ui::Ui;
+use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::ops::{Ctx, doctor};
+use crate::ops::doctor;
 
 /// Find what is not as it should be, and put it right; status 1 when something is left
 #[derive(Debug, clap::Args)]

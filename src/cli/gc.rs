@@ -1,10 +1,12 @@
 //! `git agent gc`
 
 use super::ui::Ui;
+use crate::agents::ctx::Ctx;
 use crate::domain::task::parse_duration;
 use crate::error::{Exit, Result};
-use crate::ops::gc::{self, GcOptions};
-use crate::ops::{Ctx, discard};
+use crate::ops::discard;
+use crate::ops::gc;
+use crate::ops::gc::GcOptions;
 use std::time::Duration;
 
 /// Discard the agents that are provably finished; without --yes only say which

@@ -2,8 +2,9 @@
 
 use super::host_hook::{self, HostHook};
 use super::ui::Ui;
+use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::ops::{Ctx, git_hook};
+use crate::ops::git_hook;
 use clap::Subcommand;
 use std::ffi::OsString;
 

@@ -1,8 +1,9 @@
 //! `git agent hooks`
 
 use super::ui::Ui;
+use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::ops::{Ctx, hooks};
+use crate::ops::hooks;
 use clap::Subcommand;
 
 /// Look after the git hooks of agents' worktrees

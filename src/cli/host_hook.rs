@@ -1,10 +1,10 @@
 //! `git agent hook pre-tool` and its sisters, which agent hosts call.
 
 use super::ui::Ui;
+use crate::agents::ctx::Env;
 use crate::domain::tool_call::HookAnswer;
 use crate::error::{Exit, Result};
 use crate::hosts::payload::{self, LONGEST_PAYLOAD, Payload};
-use crate::ops::ctx::Env;
 use crate::ops::host_hook;
 use std::io::Read;
 

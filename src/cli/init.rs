@@ -2,11 +2,12 @@
 
 use super::ui::Ui;
 use super::words::one_of;
+use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::hosts;
 use crate::hosts::settings::Registration;
-use crate::ops::Ctx;
-use crate::ops::init::{self, InitOptions};
+use crate::ops::init;
+use crate::ops::init::InitOptions;
 
 /// Register the scope fence with agent hosts, in their settings files in this worktree
 #[derive(Debug, clap::Args)]

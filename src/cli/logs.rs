@@ -2,9 +2,10 @@
 
 use super::show::OwnAgentArg;
 use super::ui::{Format, Ui};
+use crate::agents::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
-use crate::ops::Ctx;
-use crate::ops::runs::logs::{self, LogOptions};
+use crate::ops::runs::logs;
+use crate::ops::runs::logs::LogOptions;
 use std::io::ErrorKind;
 
 /// Print what a run wrote to its standard output

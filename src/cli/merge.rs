@@ -1,9 +1,12 @@
 //! `git agent merge`
 
 use super::ui::Ui;
+use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::ops::Ctx;
-use crate::ops::merge::{self, MergeOptions, Method, Order};
+use crate::ops::merge;
+use crate::ops::merge::MergeOptions;
+use crate::ops::merge::Method;
+use crate::ops::merge::Order;
 
 /// Land an agent's work, exactly as it was judged
 ///

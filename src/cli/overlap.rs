@@ -1,9 +1,10 @@
 //! `git agent overlap`
 
 use super::ui::Ui;
+use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::ops::Ctx;
-use crate::ops::overlap::{self, OverlapOptions};
+use crate::ops::overlap;
+use crate::ops::overlap::OverlapOptions;
 
 /// Show which live agents get in each other's way: their scopes, their changes, their merges
 #[derive(Debug, clap::Args)]

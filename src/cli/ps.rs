@@ -1,8 +1,8 @@
 //! `git agent ps`
 
 use super::ui::Ui;
+use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::ops::Ctx;
 use crate::ops::runs::ps;
 
 /// List the runs that go on

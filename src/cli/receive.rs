@@ -3,11 +3,13 @@
 use super::terminal;
 use super::ui::Ui;
 use super::words::one_of;
+use crate::agents::ctx::Ctx;
 use crate::domain::message::{Handing, Kind};
 use crate::domain::task::parse_duration;
 use crate::error::{Code, Error, Exit, Result};
-use crate::ops::Ctx;
-use crate::ops::receive::{self, Patience, ReceiveOptions};
+use crate::ops::receive;
+use crate::ops::receive::Patience;
+use crate::ops::receive::ReceiveOptions;
 use std::time::Duration;
 
 /// Receive messages: they are marked as read and archived, then shown

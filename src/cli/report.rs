@@ -2,8 +2,9 @@
 
 use super::render::html;
 use super::ui::Ui;
+use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::ops::{Ctx, report};
+use crate::ops::report;
 use std::path::PathBuf;
 
 /// Report on all agents: lives, verdicts, what landed; as a page with --html

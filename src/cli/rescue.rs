@@ -2,9 +2,10 @@
 
 use super::show::AgentArg;
 use super::ui::{Format, Ui};
+use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::ops::Ctx;
-use crate::ops::rescue::{self, Destination};
+use crate::ops::rescue;
+use crate::ops::rescue::Destination;
 use std::path::PathBuf;
 
 /// Give back what a discard kept: as a branch, or as files

@@ -1,8 +1,9 @@
 //! `git agent roles`
 
 use super::ui::Ui;
+use crate::agents::ctx::Ctx;
 use crate::error::{Code, Exit, Result};
-use crate::ops::{Ctx, roles};
+use crate::ops::roles;
 
 /// List the roles a task can name: the built-in ones and those of the base commit
 #[derive(Debug, clap::Args)]

@@ -2,10 +2,11 @@
 
 use super::ui::Ui;
 use super::words::{any, one_of};
+use crate::agents::ctx::Ctx;
 use crate::domain::message::{Kind, Priority};
 use crate::error::{Exit, Result};
-use crate::ops::Ctx;
-use crate::ops::send::{self, SendOptions};
+use crate::ops::send;
+use crate::ops::send::SendOptions;
 
 /// Send a message to agents or people
 ///

@@ -3,8 +3,9 @@
 use super::show::OwnAgentArg;
 use super::ui::Ui;
 use super::words::some_words;
+use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::ops::{Ctx, settle};
+use crate::ops::close;
 
 /// Declare an agent's work finished
 #[derive(Debug, clap::Args)]
@@ -28,12 +29,12 @@ pub(super) struct FailArgs {
 
 pub(super) fn run_done(ctx: &Ctx, ui: &mut Ui, args: &DoneArgs) -> Result<Exit> {
     let who = args.agent.or_current(ctx)?;
-    ui.answer(&settle::done(ctx, &who, &args.summary)?)?;
+    ui.answer(&close::done(ctx, &who, &args.summary)?)?;
     Ok(Exit::Yes)
 }
 
 pub(super) fn run_fail(ctx: &Ctx, ui: &mut Ui, args: &FailArgs) -> Result<Exit> {
     let who = args.agent.or_current(ctx)?;
-    ui.answer(&settle::fail(ctx, &who, &args.reason)?)?;
+    ui.answer(&close::fail(ctx, &who, &args.reason)?)?;
     Ok(Exit::Yes)
 }

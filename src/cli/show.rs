@@ -1,8 +1,11 @@
 //! `git agent show`, `log` and `path`
 
 use super::ui::Ui;
+use crate::agents::ctx::Ctx;
+use crate::agents::current;
 use crate::error::{Exit, Result};
-use crate::ops::{Ctx, home, message, show};
+use crate::ops::mail::conversation;
+use crate::ops::show;
 
 /// Show one agent: its state, its scope and what happened to it; or a message and its conversation
 #[derive(Debug, clap::Args)]
@@ -52,7 +55,7 @@ impl OwnAgentArg {
 fn or_current(ctx: &Ctx, named: Option<&str>) -> Result<String> {
     match named {
         Some(named) => Ok(named.to_owned()),
-        None => Ok(home::require_current(ctx)?.to_string()),
+        None => Ok(current::require_current(ctx)?.to_string()),
     }
 }
 
@@ -68,8 +71,8 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &ShowArgs) -> Result<Exit> {
     let who = or_current(ctx, args.who.as_deref())?;
     if args.invocation {
         ui.answer(&show::invocation(ctx, &who)?)?;
-    } else if message::is_id(&who) {
-        ui.answer(&message::show(ctx, &who)?)?;
+    } else if conversation::is_id(&who) {
+        ui.answer(&conversation::show(ctx, &who)?)?;
     } else {
         ui.answer(&show::show(ctx, &who)?)?;
     }

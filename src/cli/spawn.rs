@@ -1,10 +1,12 @@
 //! `git agent spawn`
 
 use super::ui::{Format, Ui};
+use crate::agents::ctx::Ctx;
+use crate::agents::half_made;
 use crate::domain::task::TaskDraft;
 use crate::error::{Code, Error, Exit, Result};
-use crate::ops::Ctx;
-use crate::ops::spawn::{self, SpawnOptions};
+use crate::ops::spawn;
+use crate::ops::spawn::SpawnOptions;
 use crate::wire::task_file;
 use std::io::Read;
 use std::path::PathBuf;
@@ -79,7 +81,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs) -> Result<Exit> {
         }
         return Ok(Exit::Yes);
     }
-    spawn::sweep(ctx)?;
+    half_made::sweep(ctx)?;
     let mut exit = Exit::Yes;
     spawn::execute_all(ctx, plans, args.jobs, &mut |result| {
         match result {

@@ -1,8 +1,8 @@
 //! `git agent stop`
 
 use super::ui::Ui;
+use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::ops::Ctx;
 use crate::ops::runs::stop;
 
 /// End runs with everything that their commands started, and wait until that is recorded

@@ -1,8 +1,9 @@
 //! `git agent tree`
 
 use super::ui::Ui;
+use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::ops::{Ctx, tree};
+use crate::ops::tree;
 
 /// Show which agent asked for which
 #[derive(Debug, clap::Args)]

@@ -2,8 +2,9 @@
 
 use super::ui::Ui;
 use super::words::some_words;
+use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::ops::{Ctx, unite};
+use crate::ops::unite;
 
 /// Unite ledger, mailbox and what is kept with the copies fetched from a remote; no network is used
 #[derive(Debug, clap::Args)]

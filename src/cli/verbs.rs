@@ -7,8 +7,9 @@ use super::{
     merge, overlap, ps, receive, report, rescue, roles, run, schema, send, settle, shell, show,
     spawn, stop, tree, unite, verify, wait,
 };
+use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::ops::{self, Ctx};
+use crate::ops;
 use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]

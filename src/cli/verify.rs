@@ -3,10 +3,11 @@
 use super::format::with_sarif;
 use super::render::verify::artefacts_missing;
 use super::ui::{Format, Ui};
+use crate::agents::ctx::Ctx;
 use crate::domain::task::parse_duration;
 use crate::error::{Exit, Result};
-use crate::ops::Ctx;
-use crate::ops::verify::{self, VerifyOptions};
+use crate::ops::verify;
+use crate::ops::verify::VerifyOptions;
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -1,10 +1,11 @@
 //! `git agent wait`
 
 use super::ui::Ui;
+use crate::agents::ctx::Ctx;
 use crate::domain::task::parse_duration;
 use crate::error::{Exit, Result};
-use crate::ops::Ctx;
-use crate::ops::runs::wait::{self, WaitOptions};
+use crate::ops::runs::wait;
+use crate::ops::runs::wait::WaitOptions;
 use std::time::Duration;
 
 /// Wait until runs are over, and end as they did

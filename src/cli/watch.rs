@@ -3,9 +3,10 @@
 use super::screen::{Screen, Wake};
 use super::terminal::height;
 use super::ui::{Answer, Format, Ui};
+use crate::agents::ctx::Ctx;
 use crate::error::{Code, Error, Exit, Result};
-use crate::ops::Ctx;
-use crate::ops::list::{ListOptions, Watch};
+use crate::ops::list::ListOptions;
+use crate::ops::list::Watch;
 use std::time::Duration;
 
 pub(super) fn run(

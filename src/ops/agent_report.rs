@@ -1,12 +1,13 @@
 //! One agent as `list`, `show` and `tree` answer it.
 
+use crate::agents::ctx::Ctx;
+use crate::agents::liveness::{self, Liveness};
+use crate::agents::lookup::clone_id;
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::Isolation;
 use crate::domain::run::{Ending, Run};
 use crate::domain::stamp::is_ahead;
 use crate::error::Result;
-use crate::ops::Ctx;
-use crate::ops::run::record::{self, Pulse};
 use crate::store::ledger::Ledger;
 use crate::store::place::{RecordedPlaces, is_of_this_clone};
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -183,14 +184,14 @@ impl Reporter {
 
     fn last_run(&self, agent: &Agent, run: &Run) -> LastRun {
         // A lock that cannot be looked at may be held.
-        let pulse = record::pulse(&self.common_dir, agent, run).unwrap_or(Pulse::Alive);
+        let pulse = liveness::of_run(&self.common_dir, agent, run).unwrap_or(Liveness::Alive);
         let end = run.end.as_ref();
         LastRun {
             run: run.number(),
             state: match pulse {
-                Pulse::Over => "exited",
-                Pulse::Alive | Pulse::Elsewhere => "running",
-                Pulse::Dead => "dead",
+                Liveness::Over => "exited",
+                Liveness::Alive | Liveness::Elsewhere => "running",
+                Liveness::Dead => "dead",
             },
             command: run.started.command.clone(),
             started: rfc3339(run.began),
@@ -203,11 +204,6 @@ impl Reporter {
 
 pub(super) fn short_branch(full: &str) -> String {
     full.strip_prefix("refs/heads/").unwrap_or(full).to_owned()
-}
-
-/// The four hex digits of the clone that an agent was spawned in.
-pub(super) fn clone_id(agent: &Agent) -> String {
-    format!("{:04x}", agent.clone)
 }
 
 pub(super) fn rfc3339(time: DateTime<Utc>) -> String {

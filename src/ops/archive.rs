@@ -1,11 +1,13 @@
 //! `archive` and `ack`: messages that their reader is done with.
 
-use super::mail::{MessageReport, Standing, reader_of};
-use super::message;
-use super::send::leave_receipt;
+use crate::agents::ctx::Ctx;
+use crate::agents::names::reader_of;
+use crate::agents::spool::leave_receipt;
 use crate::domain::message::MessageId;
 use crate::error::Result;
-use crate::ops::Ctx;
+use crate::ops::mail::MessageReport;
+use crate::ops::mail::Standing;
+use crate::ops::mail::conversation;
 use crate::store::mailbox::Mailbox;
 use chrono::SecondsFormat;
 use serde::Serialize;
@@ -82,7 +84,7 @@ pub fn acknowledge(ctx: &Ctx, agent: Option<&str>, ids: &[String]) -> Result<Ack
     let (reader, _) = reader_of(ctx, agent)?;
     let mut wanted: Vec<MessageId> = Vec::new();
     for id in ids {
-        let id = message::find(ctx, id)?;
+        let id = conversation::find(ctx, id)?;
         if !wanted.contains(&id) {
             wanted.push(id);
         }

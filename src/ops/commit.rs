@@ -1,14 +1,20 @@
 //! `commit`: the orchestrator commits an agent's work, as far as it is in scope.
 //!
 //! ```text
-//! staged by the agent? those paths : everything that verify would judge -> Fence -> git commit
+//! staged by the agent? those paths : everything that verify would judge -> ScopeGuard -> git commit
 //! ```
 //!
 //! Git itself commits, in the agent's worktree and with the repository's hooks. Work that was not staged
 //! is staged first: after a kill in between it is found staged, and running this again commits it.
 //! Deliberately absent: judging what an agent hides from git, which `verify` does.
 
-use super::decide::require_orchestrator;
+use crate::agents::authority::require_orchestrator;
+use crate::agents::crash_recovery;
+use crate::agents::ctx::Ctx;
+use crate::agents::lookup;
+use crate::agents::scope_guard::ScopeGuard;
+use crate::agents::work;
+use crate::agents::worktree;
 use crate::domain::agent::Move;
 use crate::domain::change::Change;
 use crate::domain::event::What;
@@ -20,9 +26,6 @@ use crate::git::changes::Staging;
 use crate::git::landing::{self, Checkout};
 use crate::git::trailer;
 use crate::git::worktree::belongs_to;
-use crate::ops::check::Fence;
-use crate::ops::run::record;
-use crate::ops::{Ctx, lookup, verify};
 use crate::store::ledger::Ledger;
 use crate::store::{fsx, layout};
 use crate::wire::path_text::PathText;
@@ -31,7 +34,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The steps of committing work that was not staged, in order, under the names given to
-/// [`crate::ops::ctx::Seams::reached`]. A kill after the second leaves a tip that the row does not name, like
+/// [`crate::agents::ctx::Seams::reached`]. A kill after the second leaves a tip that the row does not name, like
 /// one that the agent made itself: landing judges it first.
 pub const STEPS: [&str; 3] = ["staged", "committed", "recorded"];
 
@@ -63,7 +66,7 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
         return Err(Error::new(Code::Usage, "the message is empty"));
     }
     let ledger = Ledger::new(&ctx.repo);
-    let agent = record::at_rest(ctx, lookup::agent(ctx, &ledger, who)?)?;
+    let agent = crash_recovery::at_rest(ctx, lookup::agent(ctx, &ledger, who)?)?;
     if !agent.state.is_open() {
         return Err(Error::new(
             Code::AgentState,
@@ -79,7 +82,7 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
         )));
     }
     agent.may(Move::Reopen)?;
-    let fence = Fence::around(&ctx.repo, agent)?;
+    let fence = ScopeGuard::around(&ctx.repo, agent)?;
     let agent = fence.agent();
     let place = place_of(ctx, &fence)?;
     let repo = Repo::open_git_dir(&place.git_dir)?;
@@ -87,7 +90,7 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
     let is_staged = !staged.is_empty();
     let (changes, work) = match is_staged {
         true => (staged, None),
-        false => verify::work_to_commit(ctx, &fence, &place.top, &place.git_dir)
+        false => work::uncommitted::work_to_commit(ctx, &fence, &place.top, &place.git_dir)
             .map(|(changes, tree)| (changes, Some(tree)))?,
     };
     let (inside, outside) = divide(&fence, changes)?;
@@ -149,9 +152,9 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
 }
 
 /// The agent's worktree, on the agent's branch and in the middle of nothing.
-fn place_of(ctx: &Ctx, fence: &Fence<'_>) -> Result<Checkout> {
+fn place_of(ctx: &Ctx, fence: &ScopeGuard<'_>) -> Result<Checkout> {
     let agent = fence.agent();
-    let (Some(top), Some(branch)) = (lookup::worktree(&ctx.repo, agent), &agent.branch) else {
+    let (Some(top), Some(branch)) = (worktree::find(&ctx.repo, agent), &agent.branch) else {
         return Err(Error::new(
             Code::AgentState,
             format!("agent {} is shared and has nothing to commit", agent.id),
@@ -171,7 +174,7 @@ fn place_of(ctx: &Ctx, fence: &Fence<'_>) -> Result<Checkout> {
         .hint("to see where the worktrees are, run git worktree list"));
     }
     if !place.git_dir.is_dir() {
-        return Err(lookup::unlinked(&top, &place.git_dir, Code::AgentState));
+        return Err(worktree::unlinked(&top, &place.git_dir, Code::AgentState));
     }
     if place.is_busy() {
         return Err(place.busy());
@@ -193,14 +196,14 @@ fn place_of(ctx: &Ctx, fence: &Fence<'_>) -> Result<Checkout> {
 type Paths = Vec<Vec<u8>>;
 
 /// The paths that may be committed, and those that may not.
-fn divide(fence: &Fence<'_>, changes: Vec<Change>) -> Result<(Paths, Paths)> {
+fn divide(fence: &ScopeGuard<'_>, changes: Vec<Change>) -> Result<(Paths, Paths)> {
     let violations = fence.judge(&changes, BundleRule::NeverCommitted)?;
     let refused = |path: &[u8]| violations.iter().any(|violation| violation.path == path);
     let paths = changes.into_iter().map(|change| change.path);
     Ok(paths.partition(|path| !refused(path)))
 }
 
-fn out_of_scope(fence: &Fence<'_>, paths: &[Vec<u8>]) -> Error {
+fn out_of_scope(fence: &ScopeGuard<'_>, paths: &[Vec<u8>]) -> Error {
     let short = fence.agent().id.short();
     let lines: Vec<_> = paths
         .iter()

@@ -1,10 +1,11 @@
 //! `diff`: what an agent changed since its base, committed or not.
 
-use super::live::Live;
+use crate::agents::ctx::Ctx;
+use crate::agents::lookup;
+use crate::agents::work::Work;
 use crate::domain::oid::Oid;
 use crate::error::{Error, Result};
 pub use crate::git::show::Detail;
-use crate::ops::{Ctx, lookup};
 use crate::store::ledger::Ledger;
 use crate::store::policy;
 use crate::wire::path_text::PathText;
@@ -47,7 +48,7 @@ pub fn diff(ctx: &Ctx, who: &str) -> Result<DiffReport> {
     let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), who)?;
     // Without it the bundle cannot be told from the work.
     policy::of_agent(&ctx.repo, &agent)?;
-    let live = Live::look_up(ctx, agent)?;
+    let live = Work::look_up(ctx, agent)?;
     let tip = live.require_tip(ctx)?;
     let base = live.fork(&ctx.repo)?;
     let tree = live.tree(ctx)?;

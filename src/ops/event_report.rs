@@ -1,10 +1,11 @@
 //! One event as `show` and `log` answer it.
 
-use super::agent_report::{rfc3339, short_branch};
 use crate::domain::event::{Event, What};
 use crate::domain::oid::Oid;
 use crate::domain::run::Ending;
 use crate::git::Repo;
+use crate::ops::agent_report::rfc3339;
+use crate::ops::agent_report::short_branch;
 use crate::store::said;
 use serde::Serialize;
 

@@ -9,18 +9,25 @@
 //! Deliberately absent: an agent whose commits landed one by one on a base that was then changed in the
 //! same places.
 
+pub mod expire;
 mod finished;
 mod landing;
 
+use crate::agents::authority::require_orchestrator;
+use crate::agents::ctx::Ctx;
+use crate::agents::half_made;
+use crate::agents::lookup;
 use crate::domain::agent::{Agent, State};
 use crate::domain::id::AgentId;
 use crate::error::{Error, Result};
 use crate::git::refs::Tip;
-use crate::ops::decide::require_orchestrator;
-use crate::ops::discard::{self, Around, DiscardOptions, DiscardPlan, NotKept};
-use crate::ops::expire::{self, ExpiryPlan, SalvageItem};
-use crate::ops::spawn;
-use crate::ops::{Ctx, lookup};
+use crate::ops::discard;
+use crate::ops::discard::Around;
+use crate::ops::discard::DiscardOptions;
+use crate::ops::discard::DiscardPlan;
+use crate::ops::discard::NotKept;
+use crate::ops::gc::expire::ExpiryPlan;
+use crate::ops::gc::expire::SalvageItem;
 use crate::store::ledger::Ledger;
 use crate::store::place::RecordedPlaces;
 use crate::store::{agent_branch, briefing, journal::Journal, landed, layout, trash};
@@ -229,7 +236,7 @@ pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
     require_orchestrator(ctx)?;
     let mut report = plan.outline();
     report.dry_run = false;
-    spawn::sweep(ctx)?;
+    half_made::sweep(ctx)?;
     report.doomed = plan.trash;
     let mut around = plan.around;
     let removals = plan.items.into_iter().map(|(_, removal)| removal);

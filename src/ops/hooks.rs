@@ -1,16 +1,14 @@
 //! `hooks`: whether the git hooks of agents' worktrees are as they should be, and putting them right.
 
+use crate::agents::ctx::Ctx;
+use crate::agents::hooks::{inspection, install, linked_worktree, this_git};
+use crate::agents::lookup;
 use crate::domain::agent::{Agent, State};
-use crate::domain::id::AgentId;
 use crate::error::{Code, Error, Result};
-use crate::git::version::{self, Version};
-use crate::ops::{Ctx, lookup};
-use crate::store::hooks::inspect::{Inspection, inspect};
-use crate::store::hooks::{self, Route, Site};
+use crate::store::hooks::{self, Route};
+use crate::store::layout;
 use crate::store::ledger::Ledger;
-use crate::store::{layout, lock};
 use serde::Serialize;
-use std::path::{Path, PathBuf};
 
 /// The answer of `hooks`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -54,37 +52,6 @@ impl HooksReport {
     }
 }
 
-/// Puts the hooks of a new worktree in place, by the route that this git follows.
-///
-/// # Errors
-/// Those of [`hooks::install`], `lock-timeout`.
-pub(super) fn install(
-    ctx: &Ctx,
-    agent: AgentId,
-    worktree: &Path,
-    git: Option<Version>,
-) -> Result<()> {
-    let _spawns = lock::hold(ctx.repo.common_dir(), layout::SPAWN_LOCK)?;
-    // Not found by its path, the program is looked for on PATH.
-    let program = ctx.env.program.as_deref().unwrap_or(Path::new("git-agent"));
-    hooks::install(
-        &site(ctx, &agent.short(), worktree),
-        program,
-        Route::for_git(git),
-    )
-}
-
-/// Looks at the hooks of one agent's worktree; `None` when it has none here.
-///
-/// # Errors
-/// `git-failed` when a configuration file cannot be read.
-pub fn inspection(ctx: &Ctx, agent: &Agent, git: Option<Version>) -> Result<Option<Inspection>> {
-    match worktree(ctx, agent) {
-        Some(worktree) => inspect(&site(ctx, &agent.id.short(), &worktree), git).map(Some),
-        None => Ok(None),
-    }
-}
-
 /// Looks at the hooks of one agent, or of all that have a worktree here.
 ///
 /// # Errors
@@ -124,7 +91,7 @@ pub fn status(ctx: &Ctx, who: Option<&str>) -> Result<HooksReport> {
 pub fn repair(ctx: &Ctx, who: Option<&str>) -> Result<HooksReport> {
     let git = this_git(ctx);
     for agent in chosen(ctx, who)? {
-        if let Some(worktree) = worktree(ctx, &agent) {
+        if let Some(worktree) = linked_worktree(ctx, &agent) {
             install(ctx, agent.id, &worktree, git)?;
         }
     }
@@ -135,38 +102,17 @@ fn chosen(ctx: &Ctx, who: Option<&str>) -> Result<Vec<Agent>> {
     let ledger = Ledger::new(&ctx.repo);
     let Some(who) = who else {
         let mut agents = ledger.agents()?;
-        agents.retain(|agent| agent.state != State::Spawning && worktree(ctx, agent).is_some());
+        agents.retain(|agent| {
+            agent.state != State::Spawning && linked_worktree(ctx, agent).is_some()
+        });
         return Ok(agents);
     };
     let agent = lookup::agent(ctx, &ledger, who)?;
-    if worktree(ctx, &agent).is_none() {
+    if linked_worktree(ctx, &agent).is_none() {
         return Err(Error::new(
             Code::AgentState,
             format!("agent {} has no worktree here", agent.id.short()),
         ));
     }
     Ok(vec![agent])
-}
-
-/// The agent's worktree while git knows it.
-fn worktree(ctx: &Ctx, agent: &Agent) -> Option<PathBuf> {
-    let admin = ctx.repo.admin_dir(&layout::worktree_name(agent.id));
-    if admin.is_dir() {
-        lookup::worktree(&ctx.repo, agent)
-    } else {
-        None
-    }
-}
-
-fn site<'a>(ctx: &'a Ctx, short_id: &'a str, worktree: &'a Path) -> Site<'a> {
-    Site {
-        repo: &ctx.repo,
-        short_id,
-        worktree,
-        home: ctx.env.home.as_deref(),
-    }
-}
-
-fn this_git(ctx: &Ctx) -> Option<Version> {
-    version::ask(&ctx.env.directory).ok()?.answer()
 }

@@ -4,11 +4,14 @@
 //! in the archive; to avoid that, ask for `--ack later`, is handed the same messages
 //! again until they are acknowledged, and must bear to see one twice.
 
-use super::mail::{MessageReport, Standing, reader_of};
-use super::send::{leave_receipt, sweep_spools};
+use crate::agents::ctx::Ctx;
+use crate::agents::names::reader_of;
+use crate::agents::spool::leave_receipt;
+use crate::agents::spool::sweep_spools;
 use crate::domain::message::{Handing, Kind};
 use crate::error::Result;
-use crate::ops::Ctx;
+use crate::ops::mail::MessageReport;
+use crate::ops::mail::Standing;
 use crate::store::mailbox::watch::Watch;
 use crate::store::mailbox::{Mailbox, Open, Reader, Wanted};
 use serde::Serialize;

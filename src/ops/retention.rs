@@ -1,8 +1,8 @@
 //! `archive --expire`: deleting what is not needed any more.
 
+use crate::agents::ctx::Ctx;
 use crate::domain::message::{MessageId, Retention};
 use crate::error::Result;
-use crate::ops::Ctx;
 use crate::store::ledger::Ledger;
 use crate::store::mailbox::Mailbox;
 use crate::store::mailbox::expire::{self, Expiry};

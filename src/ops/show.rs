@@ -1,13 +1,20 @@
 //! `show`, `log` and `path`: one agent.
 
-use super::agent_report::{AgentReport, Reporter, clone_id};
-use super::event_report::{self, EventReport};
+use crate::agents::assignment::Assignment;
+use crate::agents::assignment::PromptWish;
+use crate::agents::ctx::Ctx;
+use crate::agents::lookup;
+use crate::agents::lookup::clone_id;
+use crate::agents::worktree;
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::{Isolation, What};
 use crate::error::{Code, Error, IoContext, Result};
-use crate::ops::run::prompt::{Assignment, PromptWish};
-use crate::ops::standing::{self, Standing};
-use crate::ops::{Ctx, lookup};
+use crate::ops::agent_report::AgentReport;
+use crate::ops::agent_report::Reporter;
+use crate::ops::event_report;
+use crate::ops::event_report::EventReport;
+use crate::ops::status;
+use crate::ops::status::WorkStatus;
 use crate::store::ledger::Ledger;
 use crate::store::{briefing, layout, policy, said};
 use crate::wire::policy::Policy;
@@ -25,7 +32,7 @@ pub struct ShowReport {
     pub agent: AgentReport,
     /// Where its work stands.
     #[serde(flatten)]
-    pub standing: Standing,
+    pub standing: WorkStatus,
     /// The globs it may touch; absent while it is being made, null where what binds it is not in this clone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub whitelist: Option<Option<Vec<String>>>,
@@ -86,12 +93,12 @@ pub fn show(ctx: &Ctx, who: &str) -> Result<ShowReport> {
     let told = |select: fn(&Policy) -> &Vec<String>| {
         agent.policy.map(|_| policy.as_ref().map(select).cloned())
     };
-    let place = lookup::worktree(&ctx.repo, &agent);
+    let place = worktree::find(&ctx.repo, &agent);
     let mut report = Reporter::new(ctx)?.agent_at(&agent, place.as_deref());
     report.summary = summary(&ledger, &agent)?;
     Ok(ShowReport {
         schema: "git-agent.show/1",
-        standing: standing::of(ctx, &agent)?,
+        standing: status::of(ctx, &agent)?,
         agent: report,
         whitelist: told(|policy| &policy.whitelist),
         denylist: told(|policy| &policy.denylist),
@@ -179,7 +186,7 @@ pub fn path(ctx: &Ctx, who: &str) -> Result<PathReport> {
             format!("agent {} is shared and has no worktree", agent.id),
         ));
     }
-    let worktree = lookup::worktree(&ctx.repo, &agent);
+    let worktree = worktree::find(&ctx.repo, &agent);
     let Some(worktree) = worktree.as_ref().filter(|worktree| worktree.is_dir()) else {
         return Err(not_there(ctx, &agent, worktree.as_deref()));
     };

@@ -3,11 +3,13 @@
 //! Where there are more than fit, the ones that fit are those nearest to a root, found level by level; they are
 //! drawn as a tree all the same.
 
-use super::agent_report::{AgentReport, Reporter};
+use crate::agents::ctx::Ctx;
+use crate::agents::lookup;
 use crate::domain::agent::Agent;
 use crate::domain::id::AgentId;
 use crate::error::Result;
-use crate::ops::{Ctx, lookup};
+use crate::ops::agent_report::AgentReport;
+use crate::ops::agent_report::Reporter;
 use crate::store::ledger::Ledger;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

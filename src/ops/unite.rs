@@ -1,7 +1,7 @@
 //! `unite`: keep chain, ledger, mailbox and receipts with the copies that were fetched from a remote.
 
+use crate::agents::ctx::Ctx;
 use crate::error::{Code, Error, Result};
-use crate::ops::Ctx;
 use crate::store::layout;
 use crate::store::mailbox::unite;
 use serde::Serialize;

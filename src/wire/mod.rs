@@ -3,6 +3,7 @@
 //! change of one cannot silently change the other.
 
 pub mod baseline;
+pub mod conflict_report;
 pub mod event_line;
 pub mod journal;
 pub mod message;

@@ -1,8 +1,9 @@
 use super::{Agent, agent};
+use git_agent::agents::ctx::Env;
 use git_agent::domain::tool_call::HookAnswer;
 use git_agent::hosts::payload;
-use git_agent::ops::ctx::Env;
-use git_agent::ops::host_hook::{pre_tool, refusal};
+use git_agent::ops::host_hook::pre_tool;
+use git_agent::ops::host_hook::refusal;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};

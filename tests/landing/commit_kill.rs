@@ -3,7 +3,8 @@
 use super::{answer, require_sound, run, state};
 use crate::support::death::{self, Order, Reached, die_at, steps_of};
 use crate::verify::{Agent, refused};
-use git_agent::ops::commit::{STEPS, commit};
+use git_agent::ops::commit::STEPS;
+use git_agent::ops::commit::commit;
 use std::path::Path;
 
 /// Not a test: the process that dies. It does nothing unless a step is named.

@@ -6,7 +6,10 @@ use crate::support::agent::{TASK, agent_command, describe};
 use crate::support::death::{self, Order, steps_of, unwatched};
 use crate::verify::{Agent, refused};
 use git_agent::error::Code;
-use git_agent::ops::merge::{self, MergeOptions, Method, STEPS};
+use git_agent::ops::merge;
+use git_agent::ops::merge::MergeOptions;
+use git_agent::ops::merge::Method;
+use git_agent::ops::merge::STEPS;
 use std::path::Path;
 use std::sync::Arc;
 

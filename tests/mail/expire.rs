@@ -2,7 +2,8 @@ use super::{ctx_at, fsck, hand_out, open, post, receive};
 use crate::support::TestRepo;
 use crate::support::agent::TASK;
 use git_agent::domain::message::{Handing, Retention};
-use git_agent::ops::retention::{self, ExpireReport};
+use git_agent::ops::retention;
+use git_agent::ops::retention::ExpireReport;
 
 const DAY: i64 = 86_400;
 

@@ -4,11 +4,16 @@ use super::spool::{fenced, inbox, send_spooled};
 use super::{fsck, open, post, receive};
 use crate::support::TestRepo;
 use crate::support::death::{self, Order, Reached, unwatched};
+use git_agent::agents::ctx::Ctx;
+use git_agent::agents::spool;
+use git_agent::agents::spool::SPOOL_STEPS;
 use git_agent::domain::message::{Handing, Retention};
-use git_agent::ops::ctx::Ctx;
-use git_agent::ops::receive::{Patience, ReceiveOptions};
-use git_agent::ops::send::{SPOOL_STEPS, SendOptions};
-use git_agent::ops::{receive as receiving, retention, send};
+use git_agent::ops::receive as receiving;
+use git_agent::ops::receive::Patience;
+use git_agent::ops::receive::ReceiveOptions;
+use git_agent::ops::retention;
+use git_agent::ops::send;
+use git_agent::ops::send::SendOptions;
 use git_agent::store::ledger::Ledger;
 use git_agent::store::mailbox::{POST_STEPS, RECEIVE_STEPS, expire as expiring};
 use std::path::Path;
@@ -29,7 +34,7 @@ fn obey(directory: &Path, order: &str, reached: Reached) {
         ("expire", _) => expire_all(&ctx),
         (_, agent) => {
             let agent = Ledger::new(&ctx.repo).find(agent).expect("the agent");
-            send::post_spool(&ctx, &agent).expect("posted");
+            spool::post_spool(&ctx, &agent).expect("posted");
         }
     }
 }

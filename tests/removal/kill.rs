@@ -5,7 +5,9 @@ use crate::support::death::{self, Order, Reached, steps_of};
 use crate::support::git_in;
 use crate::verify::Agent;
 use git_agent::error::{Code, Result};
-use git_agent::ops::discard::{self, DiscardOptions, STEPS};
+use git_agent::ops::discard;
+use git_agent::ops::discard::DiscardOptions;
+use git_agent::ops::discard::STEPS;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

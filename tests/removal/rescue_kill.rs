@@ -4,7 +4,9 @@ use super::{WRITTEN, assert_kept, busy, discarded};
 use crate::support::TestRepo;
 use crate::support::death::{self, Order, Reached, steps_of};
 use crate::verify::Agent;
-use git_agent::ops::rescue::{self, Destination, STEPS};
+use git_agent::ops::rescue;
+use git_agent::ops::rescue::Destination;
+use git_agent::ops::rescue::STEPS;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 

@@ -5,8 +5,15 @@ use super::{beside, events, run_json, spawned};
 use crate::support::TestRepo;
 use crate::support::agent::TASK;
 use crate::support::death::{self, Order, Reached, steps_of};
-use git_agent::ops::ctx::{Ctx, Env, Seams};
-use git_agent::ops::run::{self, Echo, FENCED_STEPS, RunOptions, STEPS, Target};
+use git_agent::agents::ctx::Ctx;
+use git_agent::agents::ctx::Env;
+use git_agent::agents::ctx::Seams;
+use git_agent::ops::run;
+use git_agent::ops::run::Echo;
+use git_agent::ops::run::FENCED_STEPS;
+use git_agent::ops::run::RunOptions;
+use git_agent::ops::run::STEPS;
+use git_agent::ops::run::Target;
 use serde_json::Value;
 use std::path::Path;
 

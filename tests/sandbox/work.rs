@@ -1,8 +1,8 @@
 use super::Fenced;
 use crate::support::agent::describe;
 use crate::verify::refused;
+use git_agent::agents::publish::Published;
 use git_agent::domain::sandbox::{Level, Mode};
-use git_agent::ops::run::publish::Published;
 use git_agent::proc::sandbox::Outcome;
 use std::fs;
 

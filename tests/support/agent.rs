@@ -2,9 +2,9 @@
 
 use super::death::ctx_with;
 use super::{TestRepo, isolated};
+use git_agent::agents::ctx::Seams;
 use git_agent::domain::id::AgentId;
 use git_agent::domain::oid::Oid;
-use git_agent::ops::ctx::Seams;
 use git_agent::store::keep;
 use git_agent::store::ledger::Ledger;
 use serde_json::Value;

@@ -3,8 +3,10 @@
 //! the step is complete.
 
 use super::isolated;
+use git_agent::agents::ctx::Ctx;
+use git_agent::agents::ctx::Env;
+use git_agent::agents::ctx::Seams;
 use git_agent::git::Repo;
-use git_agent::ops::ctx::{Ctx, Env, Seams};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};

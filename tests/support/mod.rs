@@ -117,10 +117,12 @@ pub fn isolated(program: impl AsRef<OsStr>, directory: &Path) -> Command {
     command
 }
 
-/// The machine's `PATH` without the places where a git-agent is installed: the tests bring their own.
+/// The machine's `PATH` without the places where a git-agent is installed, as long as git is not there too: the
+/// tests bring their own.
 fn path_without_ours() -> OsString {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let others = std::env::split_paths(&path).filter(|place| !place.join("git-agent").exists());
+    let others = std::env::split_paths(&path)
+        .filter(|place| !place.join("git-agent").exists() || place.join("git").exists());
     std::env::join_paths(others).expect("was joined before")
 }
 

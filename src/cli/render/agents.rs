@@ -6,9 +6,14 @@ use crate::cli::terminal::width;
 use crate::cli::ui::Answer;
 use crate::ops::agent_report::AgentReport;
 use crate::ops::event_report::EventReport;
-use crate::ops::show::{Invocation, LogReport, PathReport, ShowReport};
-use crate::ops::standing::{Fact, Standing};
-use crate::ops::tree::{Node, TreeReport};
+use crate::ops::show::Invocation;
+use crate::ops::show::LogReport;
+use crate::ops::show::PathReport;
+use crate::ops::show::ShowReport;
+use crate::ops::status::Fact;
+use crate::ops::status::WorkStatus;
+use crate::ops::tree::Node;
+use crate::ops::tree::TreeReport;
 use anstyle::Style;
 use serde_json::{Value, json};
 
@@ -149,16 +154,16 @@ impl Answer for PathReport {
     }
 }
 
-fn ahead(standing: &Standing) -> Option<String> {
+fn ahead(standing: &WorkStatus) -> Option<String> {
     let (ahead, behind) = (standing.ahead.known()?, standing.behind.known()?);
     Some(format!("{ahead} to land, {behind} behind"))
 }
 
-fn dirty(standing: &Standing) -> Option<String> {
+fn dirty(standing: &WorkStatus) -> Option<String> {
     counted(&standing.dirty, "nothing", "not committed")
 }
 
-fn scope(standing: &Standing) -> Option<String> {
+fn scope(standing: &WorkStatus) -> Option<String> {
     counted(&standing.out_of_scope, "ok", "out of scope")
 }
 
@@ -172,12 +177,12 @@ fn counted(fact: &Fact<usize>, none: &str, some: &str) -> Option<String> {
     })
 }
 
-fn bundle(standing: &Standing) -> Option<String> {
+fn bundle(standing: &WorkStatus) -> Option<String> {
     let bundle = standing.bundle.known()?;
     Some(format!("{} of {} files", bundle.good, bundle.of))
 }
 
-fn verdict(standing: &Standing) -> Option<String> {
+fn verdict(standing: &WorkStatus) -> Option<String> {
     let verdict = standing.verdict.known().filter(|word| **word != "none")?;
     let codes = standing.verdict_findings.known();
     Some(match codes {

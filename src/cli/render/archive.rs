@@ -2,7 +2,8 @@
 
 use super::mail::block;
 use crate::cli::ui::Answer;
-use crate::ops::archive::{AckReport, ArchiveReport};
+use crate::ops::archive::AckReport;
+use crate::ops::archive::ArchiveReport;
 use crate::ops::retention::ExpireReport;
 use crate::ops::unite::UniteReport;
 use serde_json::{Value, json};

@@ -3,7 +3,8 @@
 use crate::cli::style::{BOLD, HINT, paint};
 use crate::cli::ui::Answer;
 use crate::domain::path::Quoted;
-use crate::ops::discard::{DiscardReport, NotKept};
+use crate::ops::discard::DiscardReport;
+use crate::ops::discard::NotKept;
 use crate::ops::rescue::RescueReport;
 use crate::wire::path_text::PathText;
 use serde_json::{Value, json};

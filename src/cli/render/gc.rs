@@ -6,7 +6,8 @@ use crate::cli::style::{BOLD, HINT, paint};
 use crate::cli::terminal::width;
 use crate::cli::ui::Answer;
 use crate::domain::task::duration_text;
-use crate::ops::gc::{GcOptions, GcReport};
+use crate::ops::gc::GcOptions;
+use crate::ops::gc::GcReport;
 use serde_json::{Value, json};
 
 impl Answer for GcReport {

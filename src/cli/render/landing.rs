@@ -4,9 +4,12 @@ use super::agents::{handle, handle_of, state, state_style};
 use crate::cli::style::{BAD, BOLD, DIM, GOOD, WARN, paint};
 use crate::cli::ui::Answer;
 use crate::domain::path::Quoted;
+use crate::ops::close::MoveReport;
 use crate::ops::commit::CommitReport;
-use crate::ops::merge::{AllReport, CloseReport, Decision, LandingReport};
-use crate::ops::settle::MoveReport;
+use crate::ops::merge::AllReport;
+use crate::ops::merge::CloseReport;
+use crate::ops::merge::Decision;
+use crate::ops::merge::LandingReport;
 use serde_json::{Value, json};
 
 impl Answer for MoveReport {

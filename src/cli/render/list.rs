@@ -5,8 +5,12 @@ use super::table::{Cell, Table, age};
 use crate::cli::style::{BAD, BOLD, DIM, GOOD, WARN};
 use crate::cli::terminal::width;
 use crate::cli::ui::Answer;
-use crate::ops::list::{ListReport, ListedAgent};
-use crate::ops::standing::{BundleCount, Fact, OverlapCount, Standing};
+use crate::ops::list::ListReport;
+use crate::ops::list::ListedAgent;
+use crate::ops::status::BundleCount;
+use crate::ops::status::Fact;
+use crate::ops::status::OverlapCount;
+use crate::ops::status::WorkStatus;
 use serde_json::{Value, json};
 
 const TITLES: &[&str] = &[
@@ -137,7 +141,7 @@ impl Look {
     }
 
     /// `+2 -1`: two commits to land, one that the target has gained.
-    fn ahead(&self, standing: &Standing) -> Cell {
+    fn ahead(&self, standing: &WorkStatus) -> Cell {
         match (&standing.ahead, &standing.behind) {
             (Fact::Known(ahead), Fact::Known(0)) => Cell::plain(format!("+{ahead}")),
             (Fact::Known(ahead), Fact::Known(behind)) => Cell::plain(format!("+{ahead} -{behind}")),

@@ -5,8 +5,9 @@ use crate::cli::style::{BAD, BOLD, DIM, WARN, paint};
 use crate::cli::terminal::width;
 use crate::cli::ui::Answer;
 use crate::domain::message::{Handing, plain};
-use crate::ops::mail::{MessageReport, Standing};
-use crate::ops::message::ConversationReport;
+use crate::ops::mail::MessageReport;
+use crate::ops::mail::Standing;
+use crate::ops::mail::conversation::ConversationReport;
 use crate::ops::receive::ReceiveReport;
 use crate::ops::send::SendReport;
 use anstyle::Style;
@@ -30,7 +31,7 @@ impl Answer for SendReport {
         let lines = [
             ("ID", self.message_id.clone()),
             ("Type", Some(self.kind.to_owned())),
-            ("From", Some(crate::ops::mail::handle(&self.from))),
+            ("From", Some(crate::agents::names::handle(&self.from))),
             ("To", Some(self.to.text())),
             ("Priority", Some(self.priority.to_owned())),
         ];

@@ -1,7 +1,8 @@
 //! How a report looks outside of a page.
 
 use crate::cli::ui::Answer;
-use crate::ops::report::{FleetReport, SavedReport};
+use crate::ops::report::FleetReport;
+use crate::ops::report::SavedReport;
 use serde_json::{Value, json};
 
 impl Answer for FleetReport {

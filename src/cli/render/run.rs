@@ -2,7 +2,9 @@
 
 use crate::cli::style::{BAD, BOLD, DIM, GOOD, paint};
 use crate::cli::ui::Answer;
-use crate::ops::run::{RunOutline, RunReport, SandboxReport};
+use crate::ops::run::RunOutline;
+use crate::ops::run::RunReport;
+use crate::ops::run::SandboxReport;
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -6,11 +6,12 @@ use crate::cli::style::{BAD, BOLD, DIM, GOOD, paint};
 use crate::cli::terminal::width;
 use crate::cli::ui::Answer;
 use crate::ops::run::StartReport;
+use crate::ops::run_row::RunRow;
 use crate::ops::runs::logs::LogsReport;
 use crate::ops::runs::ps::PsReport;
-use crate::ops::runs::row::RunRow;
 use crate::ops::runs::stop::StopReport;
-use crate::ops::runs::wait::{WaitReport, Waited};
+use crate::ops::runs::wait::WaitReport;
+use crate::ops::runs::wait::Waited;
 use serde_json::{Value, json};
 
 impl Answer for StartReport {

@@ -2,7 +2,9 @@
 
 use crate::cli::style::{BOLD, HINT, WARN, paint};
 use crate::cli::ui::Answer;
-use crate::ops::install_shell::{FileAction, PartReport, ShellReport};
+use crate::ops::install_shell::FileAction;
+use crate::ops::install_shell::PartReport;
+use crate::ops::install_shell::ShellReport;
 use serde_json::{Value, json};
 
 impl Answer for ShellReport {

@@ -2,7 +2,8 @@
 
 use crate::cli::style::{BOLD, DIM, paint};
 use crate::cli::ui::Answer;
-use crate::ops::spawn::{SpawnPlan, SpawnReport};
+use crate::ops::spawn::SpawnPlan;
+use crate::ops::spawn::SpawnReport;
 use serde_json::{Value, json};
 
 impl Answer for SpawnReport {

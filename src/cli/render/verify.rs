@@ -3,7 +3,10 @@
 use crate::cli::style::{BAD, BOLD, DIM, GOOD, HINT, WARN, paint};
 use crate::cli::ui::Answer;
 use crate::domain::bundle;
-use crate::ops::verify::{CommandReport, FindingReport, MergeReport, VerifyReport};
+use crate::ops::verify::CommandReport;
+use crate::ops::verify::FindingReport;
+use crate::ops::verify::MergeReport;
+use crate::ops::verify::VerifyReport;
 use crate::wire::sarif::{self, SarifResult};
 use serde_json::{Value, json};
 

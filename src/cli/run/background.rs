@@ -1,12 +1,15 @@
 //! `git agent run --background`, and `git agent supervise`, which is that run. Not for people.
 
 use super::RunArgs;
+use crate::agents::ctx::Ctx;
 use crate::cli::Cli;
 use crate::cli::ui::{Format, Ui};
 use crate::cli::verbs::Command;
 use crate::error::{Error, Exit, Result};
-use crate::ops::Ctx;
-use crate::ops::run::{Echo, StartReport, detach, hand_over};
+use crate::ops::run::Echo;
+use crate::ops::run::StartReport;
+use crate::ops::run::detach;
+use crate::ops::run::hand_over;
 use clap::Parser;
 use std::ffi::OsString;
 use std::io::Write;

@@ -2,17 +2,18 @@
 
 use super::board::Board;
 use super::target::Asked;
+use crate::agents::ctx::Ctx;
+use crate::agents::half_made;
 use crate::cli::render::batch::{BatchAnswer, ended, row};
 use crate::cli::terminal::is_watched;
 use crate::cli::ui::{Format, Ui};
 use crate::error::{Exit, Result};
-use crate::ops::Ctx;
-use crate::ops::run::batch::{self, News};
-use crate::ops::spawn;
+use crate::ops::run::batch;
+use crate::ops::run::batch::News;
 
 /// Runs a batch, and tells of every run as it ends: to people in a line, to machines in one JSON object.
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, asked: Asked, jobs: usize, quiet: bool) -> Result<Exit> {
-    spawn::sweep(ctx)?;
+    half_made::sweep(ctx)?;
     let batch = asked.batch(ctx, jobs);
     let names = asked.targets;
     let format = match ui.format() {

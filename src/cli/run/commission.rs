@@ -1,13 +1,13 @@
 //! What `git agent run` tells an agent besides its task.
 
+use crate::agents::assignment::PromptWish;
+use crate::agents::ctx::Ctx;
+use crate::agents::persona::CharacterWish;
 use crate::cli::words::one_of;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::hosts::{self, Host};
-use crate::ops::Ctx;
-use crate::ops::persona::CharacterWish;
 use crate::ops::run::RunOptions;
 use crate::ops::run::output::OutputWish;
-use crate::ops::run::prompt::PromptWish;
 use crate::wire::task_file::MAX_BYTES;
 use std::io::Read;
 use std::path::{Path, PathBuf};

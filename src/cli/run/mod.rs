@@ -14,11 +14,14 @@ pub(super) use target::{at_least_one, require_one_input};
 
 use super::ui::{Format, Ui};
 use super::words::one_of;
+use crate::agents::ctx::Ctx;
+use crate::agents::half_made;
 use crate::domain::sandbox::Mode;
 use crate::error::{Exit, Result};
-use crate::ops::Ctx;
-use crate::ops::run::{self, Echo, RunOptions, RunReport};
-use crate::ops::spawn;
+use crate::ops::run;
+use crate::ops::run::Echo;
+use crate::ops::run::RunOptions;
+use crate::ops::run::RunReport;
 use commission::CommissionArgs;
 use manner::{Manner, Way};
 use std::ffi::OsString;
@@ -109,6 +112,6 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs) -> Result<Exit> {
 fn one(ctx: &Ctx, args: RunArgs, echo: Echo<'_>) -> Result<RunReport> {
     let asked = args.read(ctx)?;
     let plan = asked.plan(ctx, &asked.targets[0])?;
-    spawn::sweep(ctx)?;
+    half_made::sweep(ctx)?;
     run::execute(ctx, plan, echo)
 }

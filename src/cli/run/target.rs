@@ -1,12 +1,15 @@
 //! What a `run` is asked for.
 
+use crate::agents::ctx::Ctx;
 use crate::cli::spawn::read_task;
 use crate::cli::ui::{Format, Ui};
 use crate::domain::task::parse_duration;
 use crate::error::{Code, Error, Exit, Result};
-use crate::ops::Ctx;
+use crate::ops::run;
+use crate::ops::run::RunOptions;
+use crate::ops::run::RunPlan;
+use crate::ops::run::Target;
 use crate::ops::run::batch::Batch;
-use crate::ops::run::{self, RunOptions, RunPlan, Target};
 use std::ffi::OsString;
 use std::num::ParseIntError;
 use std::path::Path;

@@ -1,8 +1,10 @@
 //! `git agent warden` and `git agent launch`: this program between `run` and a command. Not for people.
 
+use crate::agents::ctx::Env;
 use crate::error::{Error, Exit, Result};
-use crate::ops::ctx::Env;
-use crate::ops::run::{Order, keep, launch};
+use crate::ops::run::Order;
+use crate::ops::run::keep;
+use crate::ops::run::launch;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;

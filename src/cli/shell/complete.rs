@@ -1,10 +1,11 @@
 //! `git agent complete`: what the completions of all shells ask.
 
+use crate::agents::ctx::Ctx;
 use crate::cli::Cli;
 use crate::cli::ui::Ui;
 use crate::error::{Exit, Result};
-use crate::ops::Ctx;
-use crate::ops::list::{self, ListOptions};
+use crate::ops::list;
+use crate::ops::list::ListOptions;
 use clap::{Arg, Command, CommandFactory};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate, complete};
 use std::ffi::OsString;

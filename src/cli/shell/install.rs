@@ -1,10 +1,12 @@
 //! `git agent install-shell`
 
 use super::files;
+use crate::agents::ctx::Env;
 use crate::cli::ui::Ui;
 use crate::error::{Exit, Result};
-use crate::ops::ctx::Env;
-use crate::ops::install_shell::{self, Part, ShellOptions};
+use crate::ops::install_shell;
+use crate::ops::install_shell::Part;
+use crate::ops::install_shell::ShellOptions;
 use std::path::PathBuf;
 
 /// Install man pages and completions for this user: git agent --help, git agent <TAB>

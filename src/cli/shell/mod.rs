@@ -8,7 +8,8 @@ pub(super) mod install;
 
 use crate::cli::Cli;
 use crate::error::{Error, Result};
-use crate::ops::install_shell::{Part, ShellFile};
+use crate::ops::install_shell::Part;
+use crate::ops::install_shell::ShellFile;
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 

@@ -1,13 +1,13 @@
 //! What to do about a violation, as a command to run.
 
-use super::Subject;
+use crate::agents::ctx::Ctx;
 use crate::domain::agent::Agent;
 use crate::domain::change::ChangeKind;
 use crate::domain::oid::Oid;
 use crate::domain::shell;
 use crate::domain::violation::Violation;
 use crate::git::Repo;
-use crate::ops::Ctx;
+use crate::ops::check::Subject;
 use std::os::unix::ffi::OsStrExt;
 
 /// Knows where the caller stands and what was judged.

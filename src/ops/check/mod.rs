@@ -1,20 +1,22 @@
 //! `check`: is what an agent did, or is about to do, inside its scope?
 //!
 //! ```text
-//! who and where -> Agent -> Fence (policy of the ledger) + changes -> [Violation] -> CheckReport
+//! who and where -> Agent -> ScopeGuard (policy of the ledger) + changes -> [Violation] -> CheckReport
 //! ```
 //!
 //! What binds is the policy that the `spawned` event names; nothing in a worktree is asked. Deliberately
 //! absent: what an agent can hide from git, which `verify` looks for.
 
-mod fence;
 mod fix;
-mod place;
 mod report;
 
-pub use fence::{Fence, Scopes, agent_here};
 pub use report::{CheckReport, ViolationReport};
 
+use crate::agents::ctx::Ctx;
+use crate::agents::lookup;
+use crate::agents::scope_guard::{ScopeGuard, agent_here};
+use crate::agents::work;
+use crate::agents::worktree;
 use crate::domain::agent::Agent;
 use crate::domain::change::{Change, ChangeKind};
 use crate::domain::event::Isolation;
@@ -23,7 +25,6 @@ use crate::domain::violation::{BundleRule, Violation};
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::changes::{Staging, worktree_changes};
-use crate::ops::{Ctx, lookup, verify};
 use crate::store::layout;
 use crate::store::ledger::Ledger;
 use fix::Fixer;
@@ -47,7 +48,7 @@ pub enum Subject {
 ///
 /// # Errors
 /// `agent-unknown` also for a worktree that is an agent's and has no row; `agent-state` for an agent
-/// without policy or worktree; `usage` for what is no range; those of [`Fence::around`] and of git.
+/// without policy or worktree; `usage` for what is no range; those of [`ScopeGuard::around`] and of git.
 pub fn check(ctx: &Ctx, who: Option<&str>, subject: &Subject) -> Result<CheckReport> {
     let agent = match who {
         Some(who) => Some(lookup::agent(ctx, &Ledger::new(&ctx.repo), who)?),
@@ -56,7 +57,7 @@ pub fn check(ctx: &Ctx, who: Option<&str>, subject: &Subject) -> Result<CheckRep
     let Some(agent) = agent else {
         return Ok(CheckReport::of_nobody());
     };
-    let fence = Fence::around(&ctx.repo, agent)?;
+    let fence = ScopeGuard::around(&ctx.repo, agent)?;
     let elsewhere = open_elsewhere(ctx, fence.agent(), subject)?;
     let repo = elsewhere.as_ref().unwrap_or(&ctx.repo);
     let mut report = CheckReport::new(&fence);
@@ -101,7 +102,7 @@ fn open_elsewhere(ctx: &Ctx, agent: &Agent, subject: &Subject) -> Result<Option<
     if agent.isolation != Some(Isolation::Worktree) {
         return Ok(None);
     }
-    let path = lookup::worktree(&ctx.repo, agent);
+    let path = worktree::find(&ctx.repo, agent);
     if here == Some(layout::worktree_name(agent.id)) || matches!(subject, Subject::Paths(_)) {
         return Ok(None);
     }
@@ -123,13 +124,13 @@ fn open_elsewhere(ctx: &Ctx, agent: &Agent, subject: &Subject) -> Result<Option<
 
 /// What is staged, and what `verify` would judge that is not. A shared agent, which has no worktree, is asked about
 /// this one, as git sees it.
-fn worktree_work(ctx: &Ctx, repo: &Repo, fence: &Fence<'_>) -> Result<Vec<Change>> {
+fn worktree_work(ctx: &Ctx, repo: &Repo, fence: &ScopeGuard<'_>) -> Result<Vec<Change>> {
     let top = require_top(repo)?;
     if fence.agent().branch.is_none() {
         return worktree_changes(top);
     }
     let staged = repo.staged_changes(&Staging::default())?;
-    let (mut changes, _) = verify::work_to_commit(ctx, fence, top, repo.git_dir())?;
+    let (mut changes, _) = work::uncommitted::work_to_commit(ctx, fence, top, repo.git_dir())?;
     for change in &mut changes {
         let is_staged = staged
             .binary_search_by(|one| one.path.cmp(&change.path))
@@ -148,7 +149,7 @@ fn worktree_work(ctx: &Ctx, repo: &Repo, fence: &Fence<'_>) -> Result<Vec<Change
 /// The directories that a path may be below: the worktree where the caller stands, and for one who
 /// names the agent, that agent's.
 fn tops(ctx: &Ctx, agent: &Agent, named: bool) -> Vec<PathBuf> {
-    let own = lookup::worktree(&ctx.repo, agent).filter(|_| named);
+    let own = worktree::find(&ctx.repo, agent).filter(|_| named);
     own.into_iter()
         .chain(ctx.repo.workdir().map(Path::to_owned))
         .map(|top| std::fs::canonicalize(&top).unwrap_or(top))

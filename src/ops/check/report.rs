@@ -1,8 +1,8 @@
 //! The answer of `check`.
 
-use super::Violation;
-use super::fence::Fence;
-use super::fix::Fixer;
+use crate::agents::scope_guard::ScopeGuard;
+use crate::ops::check::Violation;
+use crate::ops::check::fix::Fixer;
 use crate::wire::path_text::PathText;
 use serde::Serialize;
 
@@ -62,7 +62,7 @@ impl CheckReport {
     }
 
     /// Nothing is judged yet.
-    pub(super) fn new(fence: &Fence<'_>) -> CheckReport {
+    pub(super) fn new(fence: &ScopeGuard<'_>) -> CheckReport {
         CheckReport {
             agent_id: Some(fence.agent().id.to_string()),
             whitelist: Some(fence.policy().whitelist.clone()),

@@ -1,13 +1,15 @@
 //! What there is of an agent in this clone, and the proof that it is the agent's.
 
-use super::protection::{refused, require_unprotected};
+use crate::agents::ctx::Ctx;
+use crate::agents::worktree;
 use crate::domain::agent::Agent;
 use crate::domain::event::Isolation;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::refs::Tip;
 use crate::git::worktree::{Roll, belongs_to};
-use crate::ops::{Ctx, lookup};
+use crate::ops::discard::protection::refused;
+use crate::ops::discard::protection::require_unprotected;
 use crate::store::place::RecordedPlaces;
 use crate::store::{agent_branch, layout};
 use std::fs;
@@ -142,7 +144,7 @@ fn place_of(ctx: &Ctx, agent: &Agent, worktrees: &Roll) -> Result<Option<Place>>
         return Ok(None);
     }
     if !place.admin_dir.is_dir() {
-        return Err(lookup::unlinked(
+        return Err(worktree::unlinked(
             &place.path,
             &place.admin_dir,
             Code::DiscardRefused,

@@ -43,19 +43,21 @@ pub use remove::execute;
 pub(in crate::ops) use remove::execute_among;
 pub use report::{DiscardReport, NotKept};
 
+use crate::agents::authority::require_orchestrator;
+use crate::agents::crash_recovery;
+use crate::agents::ctx::Ctx;
+use crate::agents::lookup;
+use crate::agents::lookup::clone_id;
 use crate::domain::agent::{Agent, Move, State};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
-use crate::ops::agent_report::{clone_id, rfc3339};
-use crate::ops::decide::require_orchestrator;
-use crate::ops::run::record;
-use crate::ops::{Ctx, lookup};
+use crate::ops::agent_report::rfc3339;
 use crate::proc::background;
 use crate::store::ledger::Ledger;
 use crate::store::{layout, trash};
 use gate::Site;
 
-/// The steps, in order, under the names given to [`crate::ops::ctx::Seams::reached`].
+/// The steps, in order, under the names given to [`crate::agents::ctx::Seams::reached`].
 pub const STEPS: [&str; 8] = [
     "kept",
     "salvaged",
@@ -113,7 +115,7 @@ impl DiscardPlan {
 pub fn plan(ctx: &Ctx, who: &str, options: DiscardOptions) -> Result<DiscardPlan> {
     let ledger = Ledger::new(&ctx.repo);
     let around = Around::read(ctx)?;
-    let agent = record::at_rest(ctx, lookup::agent(ctx, &ledger, who)?)?;
+    let agent = crash_recovery::at_rest(ctx, lookup::agent(ctx, &ledger, who)?)?;
     let plan = plan_for(ctx, agent, options, &around)?;
     // Last: a caller in this very worktree is told so.
     require_orchestrator(ctx)?;

@@ -1,11 +1,11 @@
 //! Every reason not to remove a worktree that is the agent's.
 
-use super::gate::Place;
+use crate::agents::ctx::Ctx;
+use crate::agents::worktree::UNFINISHED;
 use crate::domain::agent::Agent;
 use crate::error::{Code, Error, Result};
 use crate::git::worktree::Roll;
-use crate::ops::Ctx;
-use crate::ops::verify::UNFINISHED;
+use crate::ops::discard::gate::Place;
 use crate::store::layout;
 use std::fs;
 use std::path::Path;

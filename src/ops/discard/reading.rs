@@ -1,14 +1,14 @@
 //! What it takes to read the worktree of an agent that is to go.
 
-use super::DiscardOptions;
-use super::gate::Place;
+use crate::agents::ctx::Ctx;
 use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
 use crate::git::ignore::Rules;
 use crate::git::uncommitted::Source;
-use crate::ops::Ctx;
+use crate::ops::discard::DiscardOptions;
+use crate::ops::discard::gate::Place;
 use crate::store::{fsx, layout, policy};
 use std::fs;
 use std::path::{Path, PathBuf};

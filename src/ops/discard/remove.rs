@@ -1,15 +1,21 @@
 //! The steps of a discard.
 
-use super::gate::{Place, Site};
-use super::protection::refused;
-use super::salvage::Salvage;
-use super::{Around, DiscardOptions, DiscardPlan, DiscardReport, plan_for, tip_of};
+use crate::agents::ctx::Ctx;
 use crate::domain::agent::{Agent, Move, State};
 use crate::domain::event::What;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::command;
-use crate::ops::Ctx;
+use crate::ops::discard::Around;
+use crate::ops::discard::DiscardOptions;
+use crate::ops::discard::DiscardPlan;
+use crate::ops::discard::DiscardReport;
+use crate::ops::discard::gate::Place;
+use crate::ops::discard::gate::Site;
+use crate::ops::discard::plan_for;
+use crate::ops::discard::protection::refused;
+use crate::ops::discard::salvage::Salvage;
+use crate::ops::discard::tip_of;
 use crate::store::ledger::Ledger;
 use crate::store::{briefing, fsx, layout, lock, trash};
 use std::fs;

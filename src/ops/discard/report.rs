@@ -1,12 +1,13 @@
 //! What a discard answers.
 
-use super::DiscardPlan;
-use super::gate::Site;
-use super::salvage::Salvage;
+use crate::agents::ctx::Ctx;
 use crate::domain::agent::Agent;
 use crate::error::Result;
-use crate::ops::Ctx;
-use crate::ops::agent_report::{AgentReport, Reporter};
+use crate::ops::agent_report::AgentReport;
+use crate::ops::agent_report::Reporter;
+use crate::ops::discard::DiscardPlan;
+use crate::ops::discard::gate::Site;
+use crate::ops::discard::salvage::Salvage;
 use crate::wire::path_text::PathText;
 use serde::Serialize;
 

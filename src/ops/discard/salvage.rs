@@ -1,10 +1,8 @@
 //! Takes everything of a site that no ref will name any more, and keeps it.
 
-use super::gate::{Place, Site};
-use super::protection::refused;
-use super::reading::{Reading, bundle_dir, real_directory};
-use super::report::NotKept;
-use super::{DiscardOptions, tip_of};
+use crate::agents::baseline;
+use crate::agents::ctx::Ctx;
+use crate::agents::lookup;
 use crate::domain::agent::Agent;
 use crate::domain::event::What;
 use crate::domain::oid::Oid;
@@ -12,7 +10,15 @@ use crate::error::Result;
 use crate::git::objects::Commit;
 use crate::git::salvage::{beside, unkeepable, write_bundle, write_work};
 use crate::git::uncommitted::{self, Trees};
-use crate::ops::{Ctx, baseline, lookup};
+use crate::ops::discard::DiscardOptions;
+use crate::ops::discard::gate::Place;
+use crate::ops::discard::gate::Site;
+use crate::ops::discard::protection::refused;
+use crate::ops::discard::reading::Reading;
+use crate::ops::discard::reading::bundle_dir;
+use crate::ops::discard::reading::real_directory;
+use crate::ops::discard::report::NotKept;
+use crate::ops::discard::tip_of;
 use crate::store::ledger::Ledger;
 use crate::store::{keep, layout};
 

@@ -1,8 +1,7 @@
 //! Branches of agents without a row, and rows without their branch. Which of the two is wrong only a
 //! person knows, so both are reported and neither is changed.
 
-use super::Finding;
-use super::survey::Survey;
+use crate::agents::ctx::Ctx;
 use crate::domain::agent::Agent;
 use crate::domain::diagnosis::Sign;
 use crate::domain::id::AgentId;
@@ -11,7 +10,8 @@ use crate::error::Result;
 use crate::git::command;
 use crate::git::objects::Commit;
 use crate::git::refs::Tip;
-use crate::ops::Ctx;
+use crate::ops::doctor::Finding;
+use crate::ops::doctor::survey::Survey;
 use crate::store::ledger::Ledger;
 use crate::store::{agent_branch, layout};
 use std::collections::HashSet;

@@ -2,11 +2,11 @@
 //! nothing of it is work. What goes to the trash was salvaged before, what is half made has not
 //! been handed to an agent, and what replaces a file is not that file yet.
 
-use super::Finding;
-use super::survey::Survey;
+use crate::agents::ctx::Ctx;
 use crate::domain::diagnosis::Sign;
 use crate::error::{IoContext, Result};
-use crate::ops::Ctx;
+use crate::ops::doctor::Finding;
+use crate::ops::doctor::survey::Survey;
 use crate::store::{briefing, fsx, layout, lock, trash};
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,10 +1,12 @@
 //! The git hooks of the worktrees that agents may be at work in.
 
-use super::Finding;
-use super::survey::Survey;
+use crate::agents::ctx::Ctx;
+use crate::agents::hooks::inspection;
 use crate::domain::diagnosis::Sign;
 use crate::error::Result;
-use crate::ops::{Ctx, hooks};
+use crate::ops::doctor::Finding;
+use crate::ops::doctor::survey::Survey;
+use crate::ops::hooks;
 
 pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
     let mut found = Vec::new();
@@ -15,7 +17,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         if !is_there {
             continue;
         }
-        let Some(seen) = hooks::inspection(ctx, agent, survey.git)? else {
+        let Some(seen) = inspection(ctx, agent, survey.git)? else {
             continue;
         };
         if seen.problems.is_empty() {

@@ -1,13 +1,14 @@
 //! The keep chain: its ref, and the spawn commits and the work that it must hold.
 
-use super::survey::Survey;
-use super::{Finding, kept};
+use crate::agents::ctx::Ctx;
 use crate::domain::agent::Agent;
 use crate::domain::diagnosis::Sign;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::tree::{Entry, FILE};
-use crate::ops::Ctx;
+use crate::ops::doctor::Finding;
+use crate::ops::doctor::kept;
+use crate::ops::doctor::survey::Survey;
 use crate::store::chain::{self, Chain};
 use crate::store::repair::{self, Condition};
 use crate::store::{keep, layout};

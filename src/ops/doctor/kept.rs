@@ -4,15 +4,15 @@
 //! the history that a squash left behind. Commits that only a reflog named when their agent was discarded stand
 //! in no row.
 
-use super::Finding;
+use crate::agents::bundle::with_bundle_commit;
+use crate::agents::ctx::Ctx;
 use crate::domain::diagnosis::Sign;
 use crate::domain::event::{Event, What};
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
-use crate::ops::Ctx;
-use crate::ops::verify::with_bundle_commit;
+use crate::ops::doctor::Finding;
 use crate::store::ledger::Ledger;
 use crate::store::{keep, layout};
 use std::collections::HashSet;

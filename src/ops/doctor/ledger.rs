@@ -1,14 +1,15 @@
 //! The ledger as a whole: its ref, what foreign writers dropped, the commits that its rows are on.
 
-use super::survey::Survey;
-use super::{DOCTOR, Finding};
+use crate::agents::ctx::Ctx;
 use crate::domain::agent::{Agent, State};
 use crate::domain::diagnosis::Sign;
 use crate::domain::event::What;
 use crate::domain::oid::Oid;
 use crate::domain::stamp::is_ahead;
 use crate::error::Result;
-use crate::ops::Ctx;
+use crate::ops::doctor::DOCTOR;
+use crate::ops::doctor::Finding;
+use crate::ops::doctor::survey::Survey;
 use crate::store::chain::Chain;
 use crate::store::ledger::Ledger;
 use crate::store::repair::{self, Condition};

@@ -4,11 +4,11 @@
 //! whose hooks may take their time while its lock is held: that one is cleared where a killed landing of
 //! ours said that it held it, and is for a person to clear otherwise.
 
-use super::Finding;
-use super::survey::Survey;
+use crate::agents::ctx::Ctx;
 use crate::domain::diagnosis::Sign;
 use crate::error::Result;
-use crate::ops::Ctx;
+use crate::ops::doctor::Finding;
+use crate::ops::doctor::survey::Survey;
 use crate::store::chain::Chain;
 use crate::store::landing_lock::{self, LandingLock};
 use crate::store::mailbox::{MAIL, RECEIPTS};

@@ -1,11 +1,12 @@
 //! The mailbox: its refs, and what waits in spools without a process to collect it.
 
-use super::Finding;
-use super::survey::Survey;
+use crate::agents::ctx::Ctx;
+use crate::agents::spool::sweep_spools;
+use crate::agents::spool::uncollected;
 use crate::domain::diagnosis::Sign;
 use crate::error::Result;
-use crate::ops::Ctx;
-use crate::ops::send::{sweep_spools, uncollected};
+use crate::ops::doctor::Finding;
+use crate::ops::doctor::survey::Survey;
 use crate::store::mailbox::{MAIL, RECEIPTS};
 use crate::store::repair::{self, Condition};
 

@@ -30,10 +30,10 @@ mod unlinked;
 mod verify;
 mod worktrees;
 
+use crate::agents::authority::require_orchestrator;
+use crate::agents::ctx::Ctx;
 use crate::domain::diagnosis::{Diagnosis, Sign};
 use crate::error::Result;
-use crate::ops::Ctx;
-use crate::ops::decide::require_orchestrator;
 use crate::ops::install_shell::ShellFile;
 pub use ledger::overwritten as overwritten_ledger;
 pub use report::{CuredReport, DoctorReport, FamilyReport, FindingReport};

@@ -1,12 +1,13 @@
 //! The programs around us: git itself, man, and the user's shell.
 
-use super::Finding;
-use super::survey::Survey;
+use crate::agents::ctx::Ctx;
 use crate::domain::diagnosis::Sign;
 use crate::error::Result;
 use crate::git::version::Version;
-use crate::ops::Ctx;
-use crate::ops::install_shell::{self, Page};
+use crate::ops::doctor::Finding;
+use crate::ops::doctor::survey::Survey;
+use crate::ops::install_shell;
+use crate::ops::install_shell::Page;
 
 /// The first git with `merge-tree --write-tree`, which decides whether work merges.
 const OLDEST: Version = Version {

@@ -1,7 +1,8 @@
 //! What `doctor` answers.
 
-use super::{FAMILIES, Finding};
 use crate::domain::diagnosis::Diagnosis;
+use crate::ops::doctor::FAMILIES;
+use crate::ops::doctor::Finding;
 use serde::Serialize;
 use std::collections::HashMap;
 

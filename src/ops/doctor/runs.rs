@@ -1,13 +1,15 @@
 //! Runs whose end was not recorded, because their supervisor was killed.
 
-use super::Finding;
-use super::survey::Survey;
+use crate::agents::crash_recovery;
+use crate::agents::ctx::Ctx;
+use crate::agents::liveness;
+use crate::agents::liveness::Liveness;
+use crate::agents::publish;
 use crate::domain::agent::Agent;
 use crate::domain::diagnosis::Sign;
 use crate::error::Result;
-use crate::ops::Ctx;
-use crate::ops::run::publish;
-use crate::ops::run::record::{self, Pulse};
+use crate::ops::doctor::Finding;
+use crate::ops::doctor::survey::Survey;
 use crate::store::{layout, lock};
 
 pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
@@ -15,7 +17,9 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
     for agent in survey.rows() {
         let common = ctx.repo.common_dir();
         let dead = match &agent.run {
-            Some(run) if record::pulse(common, agent, run)? == Pulse::Dead => Some(run.number()),
+            Some(run) if liveness::of_run(common, agent, run)? == Liveness::Dead => {
+                Some(run.number())
+            }
             _ => None,
         };
         let short = agent.id.short();
@@ -28,7 +32,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         };
         let agent = agent.clone();
         found.push(Finding::curable(Sign::RunDead, what, move |ctx| {
-            Ok(match record::bury(ctx, &agent)? {
+            Ok(match crash_recovery::record_crashed_run(ctx, &agent)? {
                 Some(buried) => {
                     let aside = buried.restored.iter().map(|path| {
                         format!(", and put back {}, which it had changed", path.display())

@@ -1,14 +1,14 @@
 //! Settings that other programs leave behind and that turn a repository with worktrees against its
 //! user. A setting is taken away only where it cannot be meant, and never one of the user's own file.
 
-use super::Finding;
-use super::survey::Survey;
+use crate::agents::ctx::Ctx;
 use crate::domain::diagnosis::Sign;
 use crate::error::Result;
 use crate::git::Repo;
 use crate::git::config_file::ConfigFile;
 use crate::hosts::WORKTREE_DIR;
-use crate::ops::Ctx;
+use crate::ops::doctor::Finding;
+use crate::ops::doctor::survey::Survey;
 use crate::store::{layout, lock};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,15 +1,16 @@
 //! Spawns that stopped half way: with their journal, which says everything that is to be undone, and
 //! without it, where only what is provably empty is taken away.
 
-use super::Finding;
-use super::survey::Survey;
+use crate::agents::ctx::Ctx;
+use crate::agents::half_made::boot_id;
+use crate::agents::half_made::sweep;
 use crate::domain::agent::{Agent, Move, State};
 use crate::domain::diagnosis::Sign;
 use crate::domain::event::What;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::worktree::{Worktree, belongs_to, set_lock};
-use crate::ops::Ctx;
-use crate::ops::spawn::{boot_id, sweep};
+use crate::ops::doctor::Finding;
+use crate::ops::doctor::survey::Survey;
 use crate::store::journal::Journal;
 use crate::store::ledger::Ledger;
 use crate::store::place::RecordedPlaces;

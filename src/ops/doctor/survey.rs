@@ -1,10 +1,10 @@
 //! What several families look at, read once.
 
+use crate::agents::ctx::Ctx;
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::Isolation;
 use crate::git::version::{self, Version};
 use crate::git::worktree::Worktree;
-use crate::ops::Ctx;
 use crate::ops::install_shell::ShellFile;
 use crate::store::layout;
 use crate::store::ledger::Ledger;

@@ -5,15 +5,17 @@
 //! worktree is touched, so whatever was written is modified or untracked again. What was only staged went with the
 //! old index. The git hooks that were set there are put back by their own family.
 
-use super::worktrees::{TAKEN_CARE_OF, alone};
-use super::{Finding, survey::Survey};
+use crate::agents::ctx::Ctx;
 use crate::domain::agent::{Agent, State};
 use crate::domain::diagnosis::Sign;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::command;
 use crate::git::worktree::{NewWorktree, belongs_to};
-use crate::ops::Ctx;
+use crate::ops::doctor::Finding;
+use crate::ops::doctor::survey::Survey;
+use crate::ops::doctor::worktrees::TAKEN_CARE_OF;
+use crate::ops::doctor::worktrees::alone;
 use crate::store::{agent_branch, fsx, layout, lock};
 use std::path::{Path, PathBuf};
 

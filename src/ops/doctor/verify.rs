@@ -1,15 +1,15 @@
 //! Worktrees in which check commands ran, left by a `verify` that was killed. None is worked in: it is
 //! ours by its name, its lock and its `.git` file, and goes unless its HEAD has moved since.
 
-use super::Finding;
-use super::survey::Survey;
+use crate::agents::check_worktree::CheckWorktree;
+use crate::agents::ctx::Ctx;
 use crate::domain::diagnosis::Sign;
 use crate::domain::shell;
 use crate::error::Result;
 use crate::git::worktree::belongs_to;
 use crate::hosts::WORKTREE_DIR;
-use crate::ops::Ctx;
-use crate::ops::verify::Place;
+use crate::ops::doctor::Finding;
+use crate::ops::doctor::survey::Survey;
 use crate::store::{layout, lock};
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,7 +18,7 @@ use std::time::Duration;
 pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
     let mut found = Vec::new();
     for short in candidates(ctx, survey)? {
-        let place = Place::of(ctx, &short)?;
+        let place = CheckWorktree::of(ctx, &short)?;
         let is_left = is_left(ctx, &place)? && alone(ctx, &short).is_ok();
         if !is_left {
             continue;
@@ -53,7 +53,7 @@ fn candidates(ctx: &Ctx, survey: &Survey) -> Result<BTreeSet<String>> {
 }
 
 /// Whether what is there is ours: by its lock, or by leading to an admin directory that was removed.
-fn is_left(ctx: &Ctx, place: &Place) -> Result<bool> {
+fn is_left(ctx: &Ctx, place: &CheckWorktree) -> Result<bool> {
     let is_orphan = || !place.admin_dir.exists() && belongs_to(&place.path, &place.admin_dir);
     let is_there = place.admin_dir.exists() || place.path.join(".git").exists();
     Ok(is_orphan() || (is_there && place.is_ours(&ctx.repo)))
@@ -74,7 +74,7 @@ fn clear(ctx: &Ctx, short: &str) -> Result<String> {
     let _alone = alone(ctx, short)?;
     let common = ctx.repo.common_dir();
     let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
-    let place = Place::of(ctx, short)?;
+    let place = CheckWorktree::of(ctx, short)?;
     if !is_left(ctx, &place)? || place.has_moved() {
         return Ok("another process has removed it".to_owned());
     }

@@ -6,8 +6,7 @@
 //! kill leaves one in which every file seems to be deleted. One that an interrupted discard has put aside gets
 //! its name back. Both give up where a process works for the agent, such as a discard.
 
-use super::survey::Survey;
-use super::{Finding, unlinked};
+use crate::agents::ctx::Ctx;
 use crate::domain::agent::Agent;
 use crate::domain::diagnosis::Sign;
 use crate::domain::id::AgentId;
@@ -16,7 +15,9 @@ use crate::error::{Code, Error, IoContext, Result};
 use crate::git::command;
 use crate::git::refs::Tip;
 use crate::git::worktree::belongs_to;
-use crate::ops::Ctx;
+use crate::ops::doctor::Finding;
+use crate::ops::doctor::survey::Survey;
+use crate::ops::doctor::unlinked;
 use crate::store::{agent_branch, fsx, layout, lock, trash};
 use std::fs;
 use std::path::{Path, PathBuf};

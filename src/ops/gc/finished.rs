@@ -1,12 +1,14 @@
 //! Which agents are provably finished.
 
-use super::GcOptions;
+use crate::agents::ctx::Ctx;
+use crate::agents::liveness;
+use crate::agents::work::uncommitted::without_baseline;
+use crate::agents::worktree;
+use crate::agents::worktree::AgentWorktree;
 use crate::domain::agent::{Agent, State};
 use crate::error::Result;
 use crate::git::changes::{Glance, glance};
-use crate::ops::run::record;
-use crate::ops::verify::{WorktreePlace, without_baseline};
-use crate::ops::{Ctx, lookup};
+use crate::ops::gc::GcOptions;
 use crate::store::closed::Closed;
 use crate::store::{agent_branch, landed, layout, policy};
 
@@ -24,7 +26,7 @@ pub(super) fn why(
             agent.state
         )));
     }
-    if record::unrecorded_end(ctx.repo.common_dir(), agent).is_some() {
+    if liveness::unrecorded_end(ctx.repo.common_dir(), agent).is_some() {
         // Its command may have led git to settings of its own, which are put back when the end is recorded.
         return Ok(Err(format!(
             "its last run died; to record that, run git agent wait {}",
@@ -80,13 +82,13 @@ fn is_over(ctx: &Ctx, agent: &Agent, closed: &Closed) -> Result<Result<String, S
 
 /// Whether nothing in the worktree is uncommitted.
 fn is_clean(ctx: &Ctx, agent: &Agent) -> Result<bool> {
-    let worktree = lookup::worktree(&ctx.repo, agent);
+    let worktree = worktree::find(&ctx.repo, agent);
     let Some(top) = worktree.filter(|worktree| worktree.exists()) else {
         return Ok(true);
     };
     let policy = policy::if_here(&ctx.repo, agent)?;
     let bundle_dir = policy.and_then(|policy| policy.bundle_dir);
-    let place = WorktreePlace {
+    let place = AgentWorktree {
         admin_dir: ctx.repo.admin_dir(&layout::worktree_name(agent.id)),
         path: top,
     };

@@ -1,12 +1,12 @@
 //! The landings of others that `gc` finds and records: work that a forge squashed, or a person merged by hand.
 
-use super::GcItem;
+use crate::agents::ctx::Ctx;
 use crate::domain::agent::{Agent, Move};
 use crate::domain::event::What;
 use crate::domain::oid::Oid;
 use crate::error::{Error, Result};
 use crate::git::refs::Tip;
-use crate::ops::Ctx;
+use crate::ops::gc::GcItem;
 use crate::store::agent_branch;
 use crate::store::landing_commit::{Line, Work};
 use crate::store::ledger::Ledger;

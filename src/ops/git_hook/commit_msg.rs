@@ -1,9 +1,9 @@
 //! `commit-msg`: every commit of an agent says whose it is.
 
+use crate::agents::ctx::Ctx;
 use crate::domain::agent::Agent;
 use crate::error::{Error, IoContext, Result};
 use crate::git::trailer;
-use crate::ops::Ctx;
 use std::ffi::OsString;
 use std::path::Path;
 

@@ -1,12 +1,12 @@
 //! How a hook says what is out of an agent's scope.
 
+use crate::agents::ctx::Ctx;
+use crate::agents::scope_guard::ScopeGuard;
 use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
 use crate::domain::path::Quoted;
 use crate::domain::violation::{BundleRule, Violation};
 use crate::error::{Code, Error, Result};
-use crate::ops::Ctx;
-use crate::ops::check::Fence;
 
 /// How many paths one message names.
 const NAMED: usize = 20;
@@ -14,9 +14,9 @@ const NAMED: usize = 20;
 /// Checks what the next commit would hold.
 ///
 /// # Errors
-/// `hook-refused`, naming the paths; those of [`Fence::around`] and of reading the index.
+/// `hook-refused`, naming the paths; those of [`ScopeGuard::around`] and of reading the index.
 pub(super) fn require_staged_in_scope(ctx: &Ctx, agent: Agent) -> Result<()> {
-    let fence = Fence::around(&ctx.repo, agent)?;
+    let fence = ScopeGuard::around(&ctx.repo, agent)?;
     let changes = ctx.repo.staged_changes(&ctx.env.staging)?;
     let violations = fence.judge(&changes, BundleRule::NeverCommitted)?;
     require_none(fence.agent(), "staged", &violations)
@@ -37,7 +37,7 @@ pub(super) fn require_commits_in_scope(
     if commits.is_empty() {
         return Ok(());
     }
-    let fence = Fence::around(&ctx.repo, agent)?;
+    let fence = ScopeGuard::around(&ctx.repo, agent)?;
     for commit in commits {
         let changes = ctx.repo.commit_changes(commit)?;
         let violations = fence.judge(&changes, BundleRule::NeverCommitted)?;

@@ -4,9 +4,9 @@
 //! common dir first, which a fence refuses. Git goes on without deleting it, and the pick of a rebase
 //! then looks unfinished: the next commit would take its author, and amending would be refused.
 
+use crate::agents::ctx::Ctx;
 use crate::domain::ref_update::RefUpdate;
 use crate::error::{IoContext, Result};
-use crate::ops::Ctx;
 use std::fs;
 use std::io::ErrorKind;
 

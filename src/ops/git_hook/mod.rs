@@ -14,9 +14,10 @@ mod fence;
 mod leftovers;
 mod transaction;
 
+use crate::agents::ctx::Ctx;
+use crate::agents::scope_guard;
 use crate::domain::agent::Agent;
 use crate::error::{Code, Error, Exit, Result};
-use crate::ops::{Ctx, check};
 use crate::proc::relay;
 use crate::store::hooks::{Site, chain};
 use crate::store::layout;
@@ -106,6 +107,6 @@ fn current_agent(ctx: &Ctx) -> Option<String> {
 }
 
 fn require_agent(ctx: &Ctx) -> Result<Agent> {
-    check::agent_here(&ctx.repo)?
+    scope_guard::agent_here(&ctx.repo)?
         .ok_or_else(|| Error::bug("a hook judges in an agent's worktree alone"))
 }

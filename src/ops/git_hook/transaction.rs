@@ -1,13 +1,14 @@
 //! `reference-transaction`: the hook that `--no-verify` does not skip, and that rebase, revert and
 //! `update-ref` run too.
 
-use super::{fence, require_agent};
+use crate::agents::ctx::Ctx;
 use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
 use crate::domain::ref_update::{Owner, RefUpdate, Target};
 use crate::error::{Code, Error, Result};
 use crate::git::refs::Tip;
-use crate::ops::Ctx;
+use crate::ops::git_hook::fence;
+use crate::ops::git_hook::require_agent;
 
 /// Judges a transaction that is prepared: `input` is what git wrote to the hook.
 ///

@@ -1,7 +1,7 @@
 //! What an agent host is told before a tool runs, when a session starts, when an agent wants to end,
 //! and when it wants a worktree.
 //!
-//! Flow: payload -> [`ToolCall`] -> [`Home`](super::home::Home) of the agent ->
+//! Flow: payload -> [`ToolCall`] -> [`CurrentAgent`](crate::agents::current::CurrentAgent) of the agent ->
 //! [`HookAnswer`](crate::domain::tool_call::HookAnswer). A call that changes no file and starts no agent is allowed before
 //! anything is looked at. Without an agent the answer is silence: the same registration serves a
 //! person's own session in the main worktree.
@@ -10,7 +10,7 @@
 //! and `verify` see that.
 
 mod bundle;
-mod fence;
+mod call_guard;
 mod pre_tool;
 mod session;
 mod twins;
@@ -20,7 +20,7 @@ pub use pre_tool::{pre_tool, refusal};
 pub use session::{session_start, stop};
 pub use worktree::{worktree_create, worktree_remove};
 
-use super::ctx::Env;
+use crate::agents::ctx::Env;
 use crate::domain::tool_call::ToolCall;
 use std::path::{Path, PathBuf};
 

@@ -1,11 +1,13 @@
 //! Before a tool runs.
 
-use super::fence::{Fence, places};
-use super::{directory_of, whereabouts};
+use crate::agents::ctx::Env;
+use crate::agents::current::CurrentAgent;
 use crate::domain::tool_call::{HookAnswer, Intent, ToolCall, TouchedPath};
 use crate::error::{Error, Result};
-use crate::ops::ctx::Env;
-use crate::ops::home::Home;
+use crate::ops::host_hook::call_guard::CallGuard;
+use crate::ops::host_hook::call_guard::places;
+use crate::ops::host_hook::directory_of;
+use crate::ops::host_hook::whereabouts;
 use std::path::Path;
 
 /// How many offending paths a reason lists.
@@ -23,8 +25,8 @@ pub fn pre_tool(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
         return Ok(HookAnswer::Allow);
     }
     let cwd = directory_of(env, call);
-    match Home::find(env, &whereabouts(env, &cwd))? {
-        Some(home) => inside(&mut Fence::new(home, env)?, &cwd, &call.intent),
+    match CurrentAgent::find(env, &whereabouts(env, &cwd))? {
+        Some(home) => inside(&mut CallGuard::new(home, env)?, &cwd, &call.intent),
         None => outside(env, &cwd, call),
     }
 }
@@ -65,7 +67,7 @@ fn touched(intent: &Intent) -> &[TouchedPath] {
     }
 }
 
-fn inside(fence: &mut Fence, cwd: &Path, intent: &Intent) -> Result<HookAnswer> {
+fn inside(fence: &mut CallGuard, cwd: &Path, intent: &Intent) -> Result<HookAnswer> {
     let agent = fence.home.agent.id.short();
     let reason = match intent {
         Intent::SpawnsAgent { .. } if !fence.home.policy.may_spawn => format!(
@@ -98,7 +100,7 @@ fn inside(fence: &mut Fence, cwd: &Path, intent: &Intent) -> Result<HookAnswer> 
 /// A call from outside of every agent, which may still write into an agent's worktree: a host's
 /// subagent often keeps the directory of the session that started it.
 fn outside(env: &Env, cwd: &Path, call: &ToolCall) -> Result<HookAnswer> {
-    let mut fences: Vec<Fence> = Vec::new();
+    let mut fences: Vec<CallGuard> = Vec::new();
     for touched in touched(&call.intent) {
         for place in places(cwd, touched).unwrap_or_default() {
             if fences
@@ -107,8 +109,8 @@ fn outside(env: &Env, cwd: &Path, call: &ToolCall) -> Result<HookAnswer> {
             {
                 continue;
             }
-            if let Some(home) = Home::around(&place)? {
-                fences.push(Fence::new(home, env)?);
+            if let Some(home) = CurrentAgent::around(&place)? {
+                fences.push(CallGuard::new(home, env)?);
             }
         }
     }
@@ -131,7 +133,7 @@ fn outside(env: &Env, cwd: &Path, call: &ToolCall) -> Result<HookAnswer> {
     Ok(HookAnswer::Allow)
 }
 
-fn out_of_scope(fence: &Fence, offences: &[(&TouchedPath, String)]) -> String {
+fn out_of_scope(fence: &CallGuard, offences: &[(&TouchedPath, String)]) -> String {
     let agent = fence.home.agent.id.short();
     let mut reason = format!("agent {agent} may not change:\n");
     for (touched, why) in offences.iter().take(LISTED) {

@@ -1,12 +1,14 @@
 //! When a session starts, and when an agent wants to end.
 
-use super::{bundle, directory_of, whereabouts};
+use crate::agents::ctx::Env;
+use crate::agents::current::CurrentAgent;
 use crate::domain::message::plain;
 use crate::domain::prompt;
 use crate::domain::tool_call::{HookAnswer, HookEvent, ToolCall};
 use crate::error::Result;
-use crate::ops::ctx::Env;
-use crate::ops::home::Home;
+use crate::ops::host_hook::bundle;
+use crate::ops::host_hook::directory_of;
+use crate::ops::host_hook::whereabouts;
 use crate::ops::mail::MessageReport;
 use crate::store::mailbox::{Mailbox, Reader};
 
@@ -17,7 +19,7 @@ const SUMMARY_LIMIT: usize = 500;
 /// there is mail for it: a session that was resumed or compacted may have lost its prompt. Silent outside of agents.
 ///
 /// # Errors
-/// Those of [`Home::find`].
+/// Those of [`CurrentAgent::find`].
 pub fn session_start(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
     let Some(home) = home_of(env, call)? else {
         return Ok(HookAnswer::Allow);
@@ -52,7 +54,7 @@ pub fn session_start(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
 
 /// How many messages wait for the agent, and the next one; nothing when there is none. Only looked at: a
 /// session may be gone before the result is read.
-fn mail(home: &Home) -> Result<String> {
+fn mail(home: &CurrentAgent) -> Result<String> {
     let mailbox = Mailbox::new(&home.repo);
     let open = mailbox.open(&Reader::agent(&home.agent)?)?;
     let Some(first) = open.first() else {
@@ -79,7 +81,7 @@ fn mail(home: &Home) -> Result<String> {
 /// one that ends too early.
 ///
 /// # Errors
-/// Those of [`Home::find`].
+/// Those of [`CurrentAgent::find`].
 pub fn stop(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
     if call.event != (HookEvent::Stop { again: false }) {
         return Ok(HookAnswer::Allow);
@@ -101,7 +103,7 @@ pub fn stop(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
     Ok(HookAnswer::Deny { reason })
 }
 
-fn home_of(env: &Env, call: &ToolCall) -> Result<Option<Home>> {
+fn home_of(env: &Env, call: &ToolCall) -> Result<Option<CurrentAgent>> {
     let directory = directory_of(env, call);
-    Home::find(env, &whereabouts(env, &directory))
+    CurrentAgent::find(env, &whereabouts(env, &directory))
 }

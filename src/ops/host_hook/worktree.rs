@@ -9,7 +9,12 @@
 //! Removing is left to `git worktree remove` and `git branch -d`, which refuse to lose anything: what
 //! is dirty, locked (every agent's worktree is) or not merged stays.
 
-use super::{directory_of, whereabouts};
+use crate::agents::authority;
+use crate::agents::ctx::Ctx;
+use crate::agents::ctx::Env;
+use crate::agents::ctx::Seams;
+use crate::agents::current::CurrentAgent;
+use crate::agents::worktree;
 use crate::domain::id::AgentName;
 use crate::domain::oid::Oid;
 use crate::domain::tool_call::{HookAnswer, HookEvent, ToolCall};
@@ -17,9 +22,8 @@ use crate::error::{Code, Error, IoContext, Result};
 use crate::git::worktree::{NewWorktree, belongs_to};
 use crate::git::{Repo, branch, command, populate};
 use crate::hosts::WORKTREE_DIR;
-use crate::ops::ctx::{Ctx, Env, Seams};
-use crate::ops::home::Home;
-use crate::ops::{lookup, recursion};
+use crate::ops::host_hook::directory_of;
+use crate::ops::host_hook::whereabouts;
 use crate::store::ledger::Ledger;
 use crate::store::{excludes, layout, lock, trash};
 use std::fs;
@@ -38,8 +42,8 @@ pub fn worktree_create(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
         ));
     };
     let directory = directory_of(env, call);
-    if let Some(home) = Home::find(env, &whereabouts(env, &directory))? {
-        recursion::require_may_spawn(&home)?;
+    if let Some(home) = CurrentAgent::find(env, &whereabouts(env, &directory))? {
+        authority::require_may_spawn(&home)?;
     }
     let ctx = Ctx::new(Repo::open(&directory)?, env.clone(), Seams::real());
     let path = match worktree_of_agent(&ctx.repo, name)? {
@@ -62,7 +66,7 @@ pub fn worktree_remove(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
     if !path.join(".git").exists() {
         return Ok(HookAnswer::Allow);
     }
-    if Home::around(&path)?.is_some() {
+    if CurrentAgent::around(&path)?.is_some() {
         return Ok(HookAnswer::Allow);
     }
     let repo = Repo::open(&path)?;
@@ -92,7 +96,7 @@ fn worktree_of_agent(repo: &Repo, name: &str) -> Result<Option<PathBuf>> {
         .name
         .as_ref()
         .is_some_and(|alias| alias.as_str() == name);
-    let path = lookup::worktree(repo, &agent);
+    let path = worktree::find(repo, &agent);
     Ok(path.filter(|path| (alias || agent.id.short() == id8) && path.join(".git").exists()))
 }
 

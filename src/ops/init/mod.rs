@@ -7,11 +7,11 @@ mod report;
 
 pub use report::{Action, HostReport, InitReport};
 
+use crate::agents::ctx::Ctx;
+use crate::agents::real_path::real_path;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::hosts;
 use crate::hosts::settings::{self, HostWorktrees, Registration, Removal};
-use crate::ops::Ctx;
-use crate::ops::real_path::real_path;
 use crate::store::{fsx, layout};
 use std::fs;
 use std::path::{Path, PathBuf};

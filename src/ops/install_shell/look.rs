@@ -1,8 +1,10 @@
 //! Where shells and man look, and what they find there.
 
-use super::{Part, ShellFile, place};
+use crate::agents::ctx::Env;
 use crate::error::Result;
-use crate::ops::ctx::Env;
+use crate::ops::install_shell::Part;
+use crate::ops::install_shell::ShellFile;
+use crate::ops::install_shell::place;
 use crate::proc::{self, End, Job};
 use crate::store::fsx;
 use std::path::{Path, PathBuf};

@@ -7,9 +7,9 @@
 mod look;
 mod report;
 
+use crate::agents::ctx::Env;
+use crate::agents::real_path::real_path;
 use crate::error::{Code, Error, Result};
-use crate::ops::ctx::Env;
-use crate::ops::real_path::real_path;
 use crate::store::fsx;
 pub(super) use look::{Page, find_page, installed};
 pub use report::{FileAction, FileReport, PartReport, ShellReport};

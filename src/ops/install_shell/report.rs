@@ -1,7 +1,9 @@
 //! The answer of `install-shell`.
 
-use super::{Part, ShellFile, look};
-use crate::ops::ctx::Env;
+use crate::agents::ctx::Env;
+use crate::ops::install_shell::Part;
+use crate::ops::install_shell::ShellFile;
+use crate::ops::install_shell::look;
 use serde::Serialize;
 use std::path::Path;
 

@@ -9,11 +9,17 @@ mod watch;
 pub use select::Sort;
 pub use watch::Watch;
 
-use super::agent_report::{AgentReport, Reporter};
-use super::standing::{Crowd, Fact, OverlapCount, Places, Standing, survey};
+use crate::agents::ctx::Ctx;
 use crate::domain::agent::{Agent, State};
 use crate::error::Result;
-use crate::ops::Ctx;
+use crate::ops::agent_report::AgentReport;
+use crate::ops::agent_report::Reporter;
+use crate::ops::status::Crowd;
+use crate::ops::status::Fact;
+use crate::ops::status::OverlapCount;
+use crate::ops::status::Places;
+use crate::ops::status::WorkStatus;
+use crate::ops::status::survey;
 use globset::GlobMatcher;
 use serde::Serialize;
 
@@ -57,7 +63,7 @@ pub struct ListedAgent {
     pub agent: AgentReport,
     /// What there is.
     #[serde(flatten)]
-    pub standing: Standing,
+    pub standing: WorkStatus,
 }
 
 /// All that are wanted.
@@ -112,7 +118,7 @@ pub fn each(
         return agents.iter().try_for_each(|agent| {
             on(ListedAgent {
                 agent: reporter.agent(agent),
-                standing: Standing::default(),
+                standing: WorkStatus::default(),
             })
         });
     }

@@ -1,9 +1,11 @@
 //! Which agents are listed, and in what order.
 
-use super::{ListOptions, ListedAgent};
+use crate::agents::ctx::Ctx;
+use crate::agents::lookup;
 use crate::domain::agent::Agent;
 use crate::error::Result;
-use crate::ops::{Ctx, lookup};
+use crate::ops::list::ListOptions;
+use crate::ops::list::ListedAgent;
 use crate::store::ledger::Ledger;
 use std::cmp::Reverse;
 

@@ -5,15 +5,24 @@
 //! these moved is looked at in full. Edits deep inside a worktree move none of them, so all agents are
 //! looked at in full as often as keeps that below a small share of the time.
 
-use super::{ListOptions, ListReport, ListedAgent, SCHEMA, Sort, select};
+use crate::agents::ctx::Ctx;
+use crate::agents::work;
 use crate::domain::agent::Agent;
 use crate::domain::bundle::FILES;
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::ops::agent_report::Reporter;
-use crate::ops::standing::{Crowd, Places, Standing, survey};
-use crate::ops::{Ctx, verify};
+use crate::ops::list::ListOptions;
+use crate::ops::list::ListReport;
+use crate::ops::list::ListedAgent;
+use crate::ops::list::SCHEMA;
+use crate::ops::list::Sort;
+use crate::ops::list::select;
+use crate::ops::status::Crowd;
+use crate::ops::status::Places;
+use crate::ops::status::WorkStatus;
+use crate::ops::status::survey;
 use crate::store::layout;
 use chrono::{DateTime, Utc};
 use std::collections::HashMap;
@@ -33,13 +42,13 @@ pub struct Watch<'c> {
     options: ListOptions,
     ledger: Option<Oid>,
     agents: Vec<Agent>,
-    known: HashMap<AgentId, (Pulse, Standing)>,
+    known: HashMap<AgentId, (Fingerprint, WorkStatus)>,
     thorough: Option<(Instant, Duration)>,
 }
 
 /// What moves when an agent does something that git or the bundle shows.
 #[derive(Clone, PartialEq, Eq)]
-struct Pulse {
+struct Fingerprint {
     updated: DateTime<Utc>,
     tip: Option<Oid>,
     target: Option<Oid>,
@@ -80,7 +89,7 @@ impl<'c> Watch<'c> {
                 agent: reporter.agent(agent),
                 standing: match self.known.get(&agent.id) {
                     Some((_, standing)) => standing.clone(),
-                    None => Standing::default(),
+                    None => WorkStatus::default(),
                 },
             })
             .collect();
@@ -101,20 +110,20 @@ impl<'c> Watch<'c> {
             .thorough
             .is_none_or(|(last, cost)| last.elapsed() >= cost * SHARE);
         let places = Places::load(&self.ctx.repo)?;
-        let pulses: Vec<Pulse> = self
+        let fingerprints: Vec<Fingerprint> = self
             .agents
             .iter()
-            .map(|agent| pulse(self.ctx, agent, places.of(agent)))
+            .map(|agent| fingerprint(self.ctx, agent, places.of(agent)))
             .collect();
-        let moved = |(agent, pulse): &(&Agent, &Pulse)| {
+        let moved = |(agent, fingerprint): &(&Agent, &Fingerprint)| {
             let known = self.known.get(&agent.id);
-            due || known.is_none_or(|(last, _)| last != *pulse)
+            due || known.is_none_or(|(last, _)| last != *fingerprint)
         };
-        let (wanted, pulses): (Vec<&Agent>, Vec<&Pulse>) =
-            self.agents.iter().zip(&pulses).filter(moved).unzip();
+        let (wanted, fingerprints): (Vec<&Agent>, Vec<&Fingerprint>) =
+            self.agents.iter().zip(&fingerprints).filter(moved).unzip();
         let mut found = Vec::with_capacity(wanted.len());
         survey(self.ctx, &wanted, &places, |index, standing| {
-            found.push((wanted[index].id, (pulses[index].clone(), standing)));
+            found.push((wanted[index].id, (fingerprints[index].clone(), standing)));
             Ok(())
         })?;
         self.known.extend(found);
@@ -125,9 +134,9 @@ impl<'c> Watch<'c> {
     }
 }
 
-fn pulse(ctx: &Ctx, agent: &Agent, worktree: Option<&Path>) -> Pulse {
-    let tip = verify::tip_of(ctx, agent).ok();
-    let target = verify::base_of(ctx, agent, None).ok();
+fn fingerprint(ctx: &Ctx, agent: &Agent, worktree: Option<&Path>) -> Fingerprint {
+    let tip = work::tip_of(ctx, agent).ok();
+    let target = work::base_of(ctx, agent, None).ok();
     let mut files = Vec::new();
     if let Some(top) = worktree {
         let admin = ctx.repo.admin_dir(&layout::worktree_name(agent.id));
@@ -136,7 +145,7 @@ fn pulse(ctx: &Ctx, agent: &Agent, worktree: Option<&Path>) -> Pulse {
         let bundle = top.join(BUNDLE);
         files.extend(FILES.map(|(name, _)| written(&bundle.join(name))));
     }
-    Pulse {
+    Fingerprint {
         updated: agent.updated,
         tip,
         target: target.and_then(|(_, tip)| tip),

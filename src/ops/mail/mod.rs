@@ -1,7 +1,6 @@
 //! What the verbs of the messenger share: who a name stands for, and how a message is answered.
 
-mod names;
+pub mod conversation;
 mod report;
 
-pub use names::{Whom, handle, own, reader_of, whom};
 pub use report::{MessageReport, ReceiversReport, Standing};

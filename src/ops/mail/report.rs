@@ -1,6 +1,6 @@
 //! A message as it is answered.
 
-use super::names::handle;
+use crate::agents::names::handle;
 use crate::domain::message::{Message, MessageId, Name, Receivers};
 use chrono::SecondsFormat;
 use serde::Serialize;

@@ -2,14 +2,20 @@
 //! them land, each judged against what the one before it left; one verdict for every agent, and what remains
 //! to be decided.
 
-use super::{CloseReport, LandingReport, MergeOptions, Order, execute, plan};
+use crate::agents::authority::require_orchestrator;
+use crate::agents::crash_recovery;
+use crate::agents::ctx::Ctx;
+use crate::agents::lookup;
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::Isolation;
 use crate::error::{Code, Error, Exit, Result};
-use crate::ops::Ctx;
-use crate::ops::decide::require_orchestrator;
-use crate::ops::run::record;
-use crate::ops::{lookup, overlap};
+use crate::ops::merge::CloseReport;
+use crate::ops::merge::LandingReport;
+use crate::ops::merge::MergeOptions;
+use crate::ops::merge::Order;
+use crate::ops::merge::execute;
+use crate::ops::merge::plan;
+use crate::ops::overlap;
 use serde::Serialize;
 
 /// How often an agent is tried when another process moves a branch meanwhile. Of those who land at the same
@@ -85,7 +91,7 @@ pub fn all(ctx: &Ctx, options: &MergeOptions) -> Result<AllReport> {
             return attempt(ctx, agent, options);
         }
         if !options.dry_run {
-            record::at_rest(ctx, agent.clone())?;
+            crash_recovery::at_rest(ctx, agent.clone())?;
         }
         Ok(left_alone(agent))
     });

@@ -1,7 +1,7 @@
 //! What is left to decide once every agent has its verdict.
 
-use super::Decision;
 use crate::domain::shell;
+use crate::ops::merge::Decision;
 use crate::store::{briefing, layout};
 use serde::Serialize;
 use std::path::Path;

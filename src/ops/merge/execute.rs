@@ -1,7 +1,7 @@
 //! The steps of a landing, in the order that makes every stop harmless.
 
-use super::swap::{moved, swap};
-use super::{LandingReport, MergePlan, Method, scratch};
+use crate::agents::ctx::Ctx;
+use crate::agents::worktree;
 use crate::domain::agent::Move;
 use crate::domain::event::What;
 use crate::domain::oid::Oid;
@@ -13,7 +13,12 @@ use crate::git::landing::{self, Checkout};
 use crate::git::objects::NewCommit;
 use crate::git::refs::Tip;
 use crate::git::worktree::belongs_to;
-use crate::ops::{Ctx, decide};
+use crate::ops::merge::LandingReport;
+use crate::ops::merge::MergePlan;
+use crate::ops::merge::Method;
+use crate::ops::merge::scratch;
+use crate::ops::merge::swap::moved;
+use crate::ops::merge::swap::swap;
 use crate::store::landing_lock::LandingLock;
 use crate::store::ledger::Ledger;
 use crate::store::{briefing, keep, layout};
@@ -72,7 +77,7 @@ pub fn execute(ctx: &Ctx, plan: &MergePlan) -> Result<LandingReport> {
     // No question of what is legal any more: it has landed.
     ledger.append(plan.agent.spawn_commit, &by, what, ctx.now())?;
     ctx.reached("merged");
-    decide::unlock(ctx, &plan.agent);
+    worktree::unlock(ctx, &plan.agent);
     report.commit = Some(commit.to_hex());
     Ok(report)
 }

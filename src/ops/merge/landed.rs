@@ -1,10 +1,10 @@
 //! Work that is on the target already: brought by a landing of ours that was killed, by hand, or by a forge.
 
-use super::MergePlan;
+use crate::agents::work::simulated;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
-use crate::ops::verify::simulated;
+use crate::ops::merge::MergePlan;
 use crate::store::landing_commit::{Line, Work};
 use std::collections::BTreeSet;
 

@@ -1,15 +1,25 @@
 //! What landing would do, as data; every refusal that can be known beforehand.
 
-use super::{LandingReport, MergeOptions, Method, landed, scratch, words};
+use crate::agents::authority::require_orchestrator;
+use crate::agents::ctx::Ctx;
+use crate::agents::lookup;
 use crate::domain::agent::{Agent, Move};
 use crate::domain::event::Isolation;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::landing::Checkout;
 use crate::git::trailer;
-use crate::ops::decide::require_orchestrator;
-use crate::ops::verify::{self, FindingReport, Recording, VerifyOptions, VerifyReport};
-use crate::ops::{Ctx, lookup};
+use crate::ops::merge::LandingReport;
+use crate::ops::merge::MergeOptions;
+use crate::ops::merge::Method;
+use crate::ops::merge::landed;
+use crate::ops::merge::scratch;
+use crate::ops::merge::words;
+use crate::ops::verify;
+use crate::ops::verify::FindingReport;
+use crate::ops::verify::Recording;
+use crate::ops::verify::VerifyOptions;
+use crate::ops::verify::VerifyReport;
 use crate::store::agent_branch;
 use crate::store::landing_lock::LandingLock;
 use crate::store::ledger::Ledger;

@@ -1,6 +1,6 @@
 //! The answer of `merge`: `git-agent.merge/1`.
 
-use super::MergePlan;
+use crate::ops::merge::MergePlan;
 use serde::Serialize;
 
 /// One landing, planned or done.

@@ -4,9 +4,9 @@
 //! oids say everything that a merge depends on but the user's settings, so an entry is never wrong for
 //! long; a file that cannot be read is as good as none.
 
-use super::merges::Outcome;
 use crate::domain::oid::Oid;
 use crate::git::Repo;
+use crate::ops::overlap::merges::Outcome;
 use crate::store::{fsx, layout};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

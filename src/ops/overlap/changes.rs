@@ -1,12 +1,13 @@
 //! What agents have touched since their bases.
 
-use super::Scene;
+use crate::agents::ctx::Ctx;
+use crate::agents::parallel;
+use crate::agents::work::uncommitted::without_baseline;
 use crate::domain::change::{Change, ChangeKind};
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::changes::{Glance, glance};
-use crate::ops::verify::without_baseline;
-use crate::ops::{Ctx, parallel};
+use crate::ops::overlap::Scene;
 use std::collections::BTreeSet;
 
 /// The paths that one agent touched.

@@ -1,12 +1,15 @@
 //! Which agents' work conflicts, tried out by git in the object database.
 
-use super::Scene;
-use super::cache::Cache;
+use crate::agents::ctx::Ctx;
+use crate::agents::parallel;
+use crate::agents::work::simulated;
+use crate::agents::work::uncommitted::tree_with;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::merge::{Merge, MergeResult};
-use crate::ops::verify::{ConflictReport, simulated, tree_with};
-use crate::ops::{Ctx, parallel};
+use crate::ops::overlap::Scene;
+use crate::ops::overlap::cache::Cache;
+use crate::wire::conflict_report::ConflictReport;
 use crate::wire::path_text::PathText;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};

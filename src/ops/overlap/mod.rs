@@ -1,7 +1,7 @@
 //! `overlap`: which live agents get in each other's way, before anything lands.
 //!
 //! ```text
-//! ledger -> [Live] -> scopes:  territories meet? which tracked paths?      (policies and one tree)
+//! ledger -> [Work] -> scopes:  territories meet? which tracked paths?      (policies and one tree)
 //!                  -> changes: the same paths since their bases?           (trees and `git status`)
 //!                  -> merge:   do the pairs that are near each other merge (git merge-tree, remembered)
 //!                  -> order:   the most that can land without a conflict, tried out step by step
@@ -26,10 +26,12 @@ pub use report::{
     ChangesReport, LiveAgent, MergeReport, Named, OverlapReport, PairReport, Problem, ScopesReport,
 };
 
-use super::live::{Live, is_live};
+use crate::agents::ctx::Ctx;
+use crate::agents::lookup;
+use crate::agents::work::Work;
+use crate::agents::work::is_live;
 use crate::domain::agent::Agent;
 use crate::error::{Code, Error, Result};
-use crate::ops::{Ctx, lookup};
 use crate::store::ledger::Ledger;
 use changes::Changes;
 use merges::Merges;
@@ -53,7 +55,7 @@ pub struct OverlapOptions {
 
 /// Everything that was looked at: the agents, and what was found out about them.
 struct Scene {
-    agents: Vec<Live>,
+    agents: Vec<Work>,
     /// The pairs that are asked about, each with the older agent first.
     pairs: Vec<(usize, usize)>,
     scopes: Option<Scopes>,
@@ -107,9 +109,9 @@ impl Scene {
             agents.retain(|agent| chosen.contains(&agent.spawn_commit));
         }
         agents.sort_by_key(|agent| (agent.started, agent.spawn_commit));
-        let agents: Vec<Live> = agents
+        let agents: Vec<Work> = agents
             .into_iter()
-            .map(|agent| Live::look_up(ctx, agent))
+            .map(|agent| Work::look_up(ctx, agent))
             .collect::<Result<_>>()?;
         let asked =
             |index: usize| chosen.is_empty() || chosen.contains(&agents[index].agent.spawn_commit);
@@ -133,7 +135,7 @@ impl Scene {
 }
 
 /// Why it is unknown what an agent may touch; `None` where it is known.
-fn why_unknown(ctx: &Ctx, live: &Live) -> Option<&'static str> {
+fn why_unknown(ctx: &Ctx, live: &Work) -> Option<&'static str> {
     match (&live.policy, live.agent.policy) {
         (Some(_), _) => None,
         (None, Some(blob)) if !ctx.repo.is_at_hand(blob) => Some("its scope is not in this clone"),

@@ -1,15 +1,18 @@
 //! A landing order for what is done, tried out step by step.
 
-use super::merges::Outcome;
-use super::report::Named;
-use super::{OverlapOptions, Scene, merges::Merges};
+use crate::agents::ctx::Ctx;
+use crate::agents::work::simulated;
 use crate::domain::agent::State;
 use crate::domain::landing_order::most_without_conflict;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::merge::MergeResult;
-use crate::ops::Ctx;
-use crate::ops::verify::{ConflictReport, simulated};
+use crate::ops::overlap::OverlapOptions;
+use crate::ops::overlap::Scene;
+use crate::ops::overlap::merges::Merges;
+use crate::ops::overlap::merges::Outcome;
+use crate::ops::overlap::report::Named;
+use crate::wire::conflict_report::ConflictReport;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

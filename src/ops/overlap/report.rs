@@ -1,10 +1,11 @@
 //! The answer of `overlap`: `git-agent.overlap/1`.
 
-use super::order::Step;
-use super::{OverlapOptions, Scene};
 use crate::domain::agent::Agent;
 use crate::domain::path::RepoPath;
-use crate::ops::verify::ConflictReport;
+use crate::ops::overlap::OverlapOptions;
+use crate::ops::overlap::Scene;
+use crate::ops::overlap::order::Step;
+use crate::wire::conflict_report::ConflictReport;
 use crate::wire::path_text::PathText;
 use serde::Serialize;
 

@@ -1,13 +1,13 @@
 //! What several agents may touch, whether or not they have.
 
-use super::Scene;
+use crate::agents::ctx::Ctx;
+use crate::agents::parallel;
 use crate::domain::oid::Oid;
 use crate::domain::path::RepoPath;
 use crate::domain::scope::{Meeting, Scope, Territory};
 use crate::error::{Code, Error, Result};
 use crate::git::walk::Visitor;
-use crate::ops::Ctx;
-use crate::ops::parallel;
+use crate::ops::overlap::Scene;
 use crate::wire::policy::Policy;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;

@@ -5,7 +5,8 @@ use crate::domain::event::{Event, Exited, What};
 use crate::domain::finding::FindingCode;
 use crate::domain::run::Ending;
 use crate::git::Repo;
-use crate::ops::agent_report::{rfc3339, short_branch};
+use crate::ops::agent_report::rfc3339;
+use crate::ops::agent_report::short_branch;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 

@@ -13,17 +13,27 @@ mod save;
 pub use life::{LandedCommit, Run, Span, VerdictReport};
 pub use save::{SavedReport, save};
 
-use super::agent_report::{AgentReport, Reporter, rfc3339};
-use super::event_report::{self, EventReport};
-use super::live::is_live;
-use super::overlap::{OverlapOptions, OverlapReport, overlap};
-use super::standing::{Crowd, Fact, Places, Standing, survey};
-use super::tree::tree;
+use crate::agents::ctx::Ctx;
+use crate::agents::liveness;
+use crate::agents::lookup;
+use crate::agents::work::is_live;
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::Exited;
 use crate::error::Result;
-use crate::ops::run::record;
-use crate::ops::{Ctx, lookup};
+use crate::ops::agent_report::AgentReport;
+use crate::ops::agent_report::Reporter;
+use crate::ops::agent_report::rfc3339;
+use crate::ops::event_report;
+use crate::ops::event_report::EventReport;
+use crate::ops::overlap::OverlapOptions;
+use crate::ops::overlap::OverlapReport;
+use crate::ops::overlap::overlap;
+use crate::ops::status::Crowd;
+use crate::ops::status::Fact;
+use crate::ops::status::Places;
+use crate::ops::status::WorkStatus;
+use crate::ops::status::survey;
+use crate::ops::tree::tree;
 use crate::store::ledger::Ledger;
 use crate::store::mailbox::{Mailbox, Reader, Tally};
 use chrono::{DateTime, Utc};
@@ -88,7 +98,7 @@ pub struct ReportedAgent {
     pub agent: AgentReport,
     /// Where its work stands.
     #[serde(flatten)]
-    pub standing: Standing,
+    pub standing: WorkStatus,
     /// The states it was in, one after the other.
     pub spans: Vec<Span>,
     /// Every verdict on its work, oldest first.
@@ -114,7 +124,7 @@ pub fn report(ctx: &Ctx) -> Result<FleetReport> {
     agents.sort_by_key(|agent| (agent.started, agent.id));
     let lost: Vec<Option<Lost>> = agents
         .iter()
-        .map(|agent| record::unrecorded_end(ctx.repo.common_dir(), agent))
+        .map(|agent| liveness::unrecorded_end(ctx.repo.common_dir(), agent))
         .collect();
     let times = lost.iter().flatten().map(|(_, time)| *time);
     let until = agents.iter().map(|agent| agent.updated).chain(times).max();
@@ -168,7 +178,7 @@ struct Gather<'a> {
 type Lost = (Exited, DateTime<Utc>);
 
 impl Gather<'_> {
-    fn agent(&self, agent: &Agent, index: usize, standing: Standing) -> Result<ReportedAgent> {
+    fn agent(&self, agent: &Agent, index: usize, standing: WorkStatus) -> Result<ReportedAgent> {
         let events = self.ledger.events(agent.spawn_commit)?;
         let lost = self.lost[index].as_ref();
         Ok(ReportedAgent {

@@ -1,9 +1,9 @@
 //! Where the page goes.
 
-use super::FleetReport;
+use crate::agents::ctx::Ctx;
+use crate::agents::real_path::real_path;
 use crate::error::{Code, Error, Result};
-use crate::ops::Ctx;
-use crate::ops::real_path::real_path;
+use crate::ops::report::FleetReport;
 use crate::store::fsx;
 use serde::Serialize;
 use std::path::Path;

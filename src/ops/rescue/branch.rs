@@ -1,10 +1,11 @@
 //! The branch on which kept work comes back.
 
-use super::{Destination, RescuePlan};
+use crate::agents::ctx::Ctx;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::branch::full_name;
-use crate::ops::Ctx;
+use crate::ops::rescue::Destination;
+use crate::ops::rescue::RescuePlan;
 
 /// How many numbered names a branch is tried under.
 const BRANCH_VARIANTS: usize = 1000;

@@ -1,10 +1,10 @@
 //! Kept work as files.
 
+use crate::agents::ctx::Ctx;
+use crate::agents::real_path::real_path;
 use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
-use crate::ops::Ctx;
-use crate::ops::real_path::real_path;
 use crate::store::{fsx, layout, policy};
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -1,12 +1,12 @@
 //! What a row says was kept, and what of that is here.
 
+use crate::agents::ctx::Ctx;
 use crate::domain::agent::Agent;
 use crate::domain::event::{Event, What};
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::objects::Commit;
 use crate::git::salvage::{BUNDLE, TRAILER, WORK};
-use crate::ops::Ctx;
 use crate::store::keep;
 use chrono::{DateTime, Utc};
 use std::collections::HashMap;

@@ -9,15 +9,17 @@ mod branch;
 mod files;
 mod kept;
 
-use super::agent_report::{AgentReport, Reporter};
-use super::decide::require_orchestrator;
-use super::real_path::real_path;
+use crate::agents::authority::require_orchestrator;
+use crate::agents::ctx::Ctx;
+use crate::agents::lookup;
+use crate::agents::real_path::real_path;
 use crate::domain::agent::Agent;
 use crate::domain::event::What;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::branch::full_name;
-use crate::ops::{Ctx, lookup};
+use crate::ops::agent_report::AgentReport;
+use crate::ops::agent_report::Reporter;
 use crate::store::keep;
 use crate::store::ledger::Ledger;
 use kept::Kept;
@@ -25,7 +27,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 
 /// The steps of a rescue to files, in order, under the names given to
-/// [`crate::ops::ctx::Seams::reached`]; one to a branch has no `filled`.
+/// [`crate::agents::ctx::Seams::reached`]; one to a branch has no `filled`.
 pub const STEPS: [&str; 3] = ["filled", "made", "told"];
 
 /// Where it goes.

@@ -1,8 +1,14 @@
 //! Several runs at once, each on a thread with a repository of its own.
 
-use super::{Echo, RunOptions, RunReport, StartReport, Target, execute, plan};
+use crate::agents::ctx::Ctx;
 use crate::error::Result;
-use crate::ops::Ctx;
+use crate::ops::run::Echo;
+use crate::ops::run::RunOptions;
+use crate::ops::run::RunReport;
+use crate::ops::run::StartReport;
+use crate::ops::run::Target;
+use crate::ops::run::execute;
+use crate::ops::run::plan;
 use crate::proc::signals::Interrupts;
 use serde::Serialize;
 use std::ffi::OsString;

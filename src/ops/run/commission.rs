@@ -1,8 +1,7 @@
 //! Everything that a run tells its agent: the prompt, the place of the answer, the command line.
 
-use super::RunOptions;
-use super::output::{Output, OutputWish};
-use super::prompt::Assignment;
+use crate::agents::assignment::{Assignment, Workplace};
+use crate::agents::ctx::Ctx;
 use crate::domain::agent::Agent;
 use crate::domain::id::AgentId;
 use crate::domain::task::Task;
@@ -10,22 +9,13 @@ use crate::domain::veil::Veil;
 use crate::error::{Code, Error, Result};
 use crate::hosts::Host;
 use crate::hosts::command::{self, Needs};
-use crate::ops::Ctx;
+use crate::ops::run::RunOptions;
+use crate::ops::run::output::Output;
+use crate::ops::run::output::OutputWish;
 use crate::ops::spawn::SpawnPlan;
 use crate::store::{layout, policy};
 use std::ffi::OsString;
 use std::path::PathBuf;
-
-/// Where an agent works.
-#[derive(Clone, Debug)]
-pub struct Place {
-    /// Its worktree, or for a shared agent the repository's root; absolute.
-    pub directory: PathBuf,
-    /// The directory of the six files, absolute.
-    pub bundle: PathBuf,
-    /// Whether they are required.
-    pub bundle_required: bool,
-}
 
 /// What the caller asked for, and what will come of it here.
 #[derive(Clone, Copy)]
@@ -41,7 +31,7 @@ pub(super) struct Commission {
     /// The agent.
     pub id: AgentId,
     /// Where it works.
-    pub place: Place,
+    pub place: Workplace,
     /// The program and its arguments, placeholders not filled in.
     pub command: Vec<OsString>,
     /// The host whose recipe made the command.
@@ -57,19 +47,26 @@ impl Commission {
     /// For an agent that is about to be made.
     ///
     /// # Errors
-    /// Those of [`Assignment::of_spawn`], [`Output::plan`] and of a command line that cannot be made.
+    /// Those of [`Assignment::new`], [`Output::plan`] and of a command line that cannot be made.
     pub(super) fn of_spawn(
         ctx: &Ctx,
         plan: &SpawnPlan,
         command: Vec<OsString>,
         wishes: Wishes<'_>,
     ) -> Result<Commission> {
-        let place = Place {
+        let place = Workplace {
             directory: plan.directory(ctx)?,
             bundle: plan.bundle_path(ctx),
             bundle_required: plan.terms.bundle_required,
         };
-        let assignment = Assignment::of_spawn(ctx, plan, &wishes.options.prompt)?;
+        let assignment = Assignment::new(
+            ctx,
+            plan.base.oid,
+            plan.task.clone(),
+            plan.role.clone(),
+            plan.denylist.clone(),
+            &wishes.options.prompt,
+        )?;
         Commission::new(ctx, (plan.id, place, assignment), command, wishes)
     }
 
@@ -86,7 +83,7 @@ impl Commission {
         let policy = policy::require(&ctx.repo, agent)?;
         let assignment = Assignment::recall(ctx, agent, &policy, &wishes.options.prompt)?;
         let own = layout::agent_dir(ctx.repo.common_dir(), agent.id).join("bundle");
-        let place = Place {
+        let place = Workplace {
             bundle: policy
                 .bundle_dir
                 .as_ref()
@@ -99,7 +96,7 @@ impl Commission {
 
     fn new(
         ctx: &Ctx,
-        (id, place, assignment): (AgentId, Place, Assignment),
+        (id, place, assignment): (AgentId, Workplace, Assignment),
         command: Vec<OsString>,
         wishes: Wishes<'_>,
     ) -> Result<Commission> {

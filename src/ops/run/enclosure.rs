@@ -1,15 +1,18 @@
 //! The sandbox of one run: put up before the command starts, taken down when nothing of it is left.
 
-use super::fence::{self, Request};
-use super::output::Output;
-use super::publish::{self, Published};
-use super::stage::Stage;
-use super::{RunPlan, record};
+use crate::agents::ctx::Ctx;
+use crate::agents::liveness;
+use crate::agents::publish;
+use crate::agents::publish::Published;
 use crate::agents::run_repo::RunRepo;
 use crate::domain::agent::Agent;
 use crate::domain::sandbox::{Enforcement, Level};
 use crate::error::{Code, Error, Result};
-use crate::ops::Ctx;
+use crate::ops::run::RunPlan;
+use crate::ops::run::fence;
+use crate::ops::run::fence::Request;
+use crate::ops::run::output::Output;
+use crate::ops::run::stage::Stage;
 use crate::proc::sandbox::{self, Outcome, Plan, read_report};
 use crate::store::policy;
 use crate::wire::path_text::PathText;
@@ -78,7 +81,7 @@ impl Enclosure {
             run_repo.set_up(&ctx.repo, tip)?;
             ctx.reached("run-repo");
         }
-        let report = record::log(ctx.repo.common_dir(), agent, stage.number, "fence");
+        let report = liveness::log(ctx.repo.common_dir(), agent, stage.number, "fence");
         let wrapped = Plan {
             fence: &bounds.fence,
             level,

@@ -1,19 +1,28 @@
 //! The steps of a run.
 
-use super::enclosure::warning;
-use super::post::Postman;
-use super::publish;
-use super::report::{Ended, RunReport};
-use super::stage::Stage;
-use super::start_report::StartReport;
-use super::{RunPlan, Worker, record, require_command};
+use crate::agents::crash_recovery;
+use crate::agents::ctx::Ctx;
+use crate::agents::liveness;
+use crate::agents::publish;
 use crate::domain::agent::{Agent, Move};
 use crate::domain::event::{Isolation, Started, What};
 use crate::domain::run::{Outcome, Run};
 use crate::error::{Error, Result};
-use crate::ops::Ctx;
-use crate::ops::spawn::{self, SpawnReport};
-use crate::ops::verify::{self, Recording, VerifyOptions, VerifyReport};
+use crate::ops::run::RunPlan;
+use crate::ops::run::Worker;
+use crate::ops::run::enclosure::warning;
+use crate::ops::run::post::Postman;
+use crate::ops::run::report::Ended;
+use crate::ops::run::report::RunReport;
+use crate::ops::run::require_command;
+use crate::ops::run::stage::Stage;
+use crate::ops::run::start_report::StartReport;
+use crate::ops::spawn;
+use crate::ops::spawn::SpawnReport;
+use crate::ops::verify;
+use crate::ops::verify::Recording;
+use crate::ops::verify::VerifyOptions;
+use crate::ops::verify::VerifyReport;
 use crate::proc::AGENT_VARIABLES;
 use crate::proc::capture::capture;
 use crate::proc::signals::Interrupts;
@@ -74,8 +83,8 @@ fn work(
     echo: Echo<'_>,
     made: Option<SpawnReport>,
 ) -> Result<RunReport> {
-    let lock = record::lock(ctx, agent)?;
-    let buried = record::bury_locked(ctx, agent, &lock)?;
+    let lock = liveness::lock(ctx, agent)?;
+    let buried = crash_recovery::record_crashed_run_locked(ctx, agent, &lock)?;
     let row = Ledger::new(&ctx.repo).agent(agent.spawn_commit)?;
     let agent = row.as_ref().unwrap_or(agent);
     ctx.reached("locked");
@@ -113,7 +122,7 @@ fn work(
     if ended.is_success() && is_judged(ctx, plan, agent)? {
         report.judged(judge(ctx, agent));
     }
-    let kept = record::keep_report(ctx.repo.common_dir(), agent, report.run, &json!(report));
+    let kept = liveness::keep_report(ctx.repo.common_dir(), agent, report.run, &json!(report));
     report
         .warnings
         .extend(kept.err().map(|error| error.to_string()));
@@ -154,7 +163,7 @@ fn watch(
     warden::blank(lock.file())?;
     let interrupts = Interrupts::hold()?;
     if plan.options.background {
-        record::leave_uncollected(ctx.repo.common_dir(), agent, stage.number)?;
+        liveness::leave_uncollected(ctx.repo.common_dir(), agent, stage.number)?;
     }
     let run = started(ctx, plan, agent, stage)?;
     ctx.reached("started");
@@ -173,7 +182,7 @@ fn watch(
     let (out, err) = (out.finish(), err.finish());
     let over = *outcome.as_ref().unwrap_or(&Outcome::LOST);
     let bytes = out.bytes + err.bytes;
-    record::exited(ctx, agent, stage.number, over, Some(bytes))?;
+    crash_recovery::exited(ctx, agent, stage.number, over, Some(bytes))?;
     ctx.reached("exited");
     outcome?;
     Ok(Ended {

@@ -18,12 +18,12 @@ mod strict;
 
 pub use crate::proc::sandbox::{Plan, enter};
 
+use crate::agents::ctx::Ctx;
 use crate::domain::agent::Agent;
 use crate::domain::event::Isolation;
 use crate::domain::sandbox::{Fence, Mode};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::worktree::leads_to;
-use crate::ops::Ctx;
 use crate::store::{fsx, layout};
 use crate::wire::policy::Policy;
 use std::fs;

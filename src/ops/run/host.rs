@@ -1,13 +1,14 @@
 //! What a host finds when it starts: its home for this run, our hooks, and this program on its path.
 
-use super::stage::Stage;
-use super::{RunPlan, record};
+use crate::agents::ctx::Ctx;
+use crate::agents::liveness;
 use crate::domain::agent::Agent;
 use crate::domain::sandbox::Enforcement;
 use crate::error::{IoContext, Result};
 use crate::hosts::Host;
 use crate::hosts::home::Ground;
-use crate::ops::Ctx;
+use crate::ops::run::RunPlan;
+use crate::ops::run::stage::Stage;
 use crate::store::fsx;
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, symlink};
@@ -30,7 +31,7 @@ pub(super) fn lay_out(
     spool: &Path,
 ) -> Result<()> {
     let program = ctx.env.require_program()?;
-    let hooks = record::log(ctx.repo.common_dir(), agent, stage.number, "hooks");
+    let hooks = liveness::log(ctx.repo.common_dir(), agent, stage.number, "hooks");
     let scratch = stage.scratch.path();
     let made = host.prepare(&Ground {
         scratch,

@@ -34,26 +34,25 @@ mod host;
 mod outline;
 pub mod output;
 mod post;
-pub mod prompt;
-pub mod publish;
-pub(in crate::ops) mod record;
 mod report;
 mod stage;
 mod start_report;
 mod words;
 
-pub use commission::Place;
 pub use enclosure::SandboxReport;
 pub use execute::{Begun, Echo, execute};
 pub use outline::RunOutline;
 pub use report::RunReport;
-pub(in crate::ops) use report::SUCCESS;
 pub use start_report::StartReport;
 
 pub use crate::proc::background::{HandedOver, detach, hand_over};
 pub use crate::proc::launch::launch;
 pub use crate::proc::warden::{Order, keep};
 
+use crate::agents::assignment::PromptWish;
+use crate::agents::authority;
+use crate::agents::ctx::Ctx;
+use crate::agents::lookup;
 use crate::domain::agent::{Agent, Move, State};
 use crate::domain::event::Isolation;
 use crate::domain::run::DEFAULT_LIMIT;
@@ -61,20 +60,20 @@ use crate::domain::sandbox::{Enforcement, Mode};
 use crate::domain::task::TaskDraft;
 use crate::error::{Code, Error, Result};
 use crate::hosts::Host;
-use crate::ops::spawn::{self, SpawnOptions, SpawnPlan};
-use crate::ops::{Ctx, lookup, recursion};
+use crate::ops::spawn;
+use crate::ops::spawn::SpawnOptions;
+use crate::ops::spawn::SpawnPlan;
 use crate::proc::launch::not_found;
 use crate::proc::sandbox;
 use crate::store::layout;
 use crate::store::ledger::Ledger;
 use commission::{Commission, Wishes};
 use output::OutputWish;
-use prompt::PromptWish;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The steps, in order, under the names given to [`crate::ops::ctx::Seams::reached`].
+/// The steps, in order, under the names given to [`crate::agents::ctx::Seams::reached`].
 pub const STEPS: [&str; 12] = [
     "locked",
     "run-repo",
@@ -166,7 +165,7 @@ pub fn plan(
             (Worker::New(Box::new(plan)), commission)
         }
         Target::Agent(who) => {
-            recursion::require_no_recursion(&ctx.env)?;
+            authority::require_no_recursion(&ctx.env)?;
             let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), &who)?;
             require_startable(&agent)?;
             let place = directory_of(ctx, &agent)?;

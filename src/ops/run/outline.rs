@@ -1,7 +1,9 @@
 //! What a run would do: `git-agent.run-plan/1`.
 
-use super::{RunPlan, Worker, words};
 use crate::domain::run::shell_line;
+use crate::ops::run::RunPlan;
+use crate::ops::run::Worker;
+use crate::ops::run::words;
 use serde::Serialize;
 
 /// The answer of `run --dry-run`. Absent means not applicable.

@@ -11,11 +11,11 @@
 
 mod directory;
 
-use super::Place;
+use crate::agents::assignment::Workplace;
+use crate::agents::ctx::Ctx;
 use crate::domain::output_file::{self, EXISTS, OutputProblem};
 use crate::domain::shell;
 use crate::error::{Code, Error, IoContext, Result};
-use crate::ops::Ctx;
 use directory::{Directory, is_link, unreachable};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, statat, unlinkat};
 use rustix::io::Errno;
@@ -66,7 +66,12 @@ impl Output {
     ///
     /// # Errors
     /// `output-outside`, `output-exists`, `path-invalid` for the setting, `io`.
-    pub fn plan(ctx: &Ctx, place: &Place, wish: &OutputWish, agent_type: &str) -> Result<Output> {
+    pub fn plan(
+        ctx: &Ctx,
+        place: &Workplace,
+        wish: &OutputWish,
+        agent_type: &str,
+    ) -> Result<Output> {
         let directory = Directory::of(ctx, place)?;
         match &wish.file {
             Some(name) if wish.allow_overwrite => Output::below(directory, name, Taken::Overwrite),

@@ -1,11 +1,11 @@
 //! Sending what an agent leaves in its spool, and publishing what it commits, while it works.
 
-use super::publish::publish;
+use crate::agents::ctx::Ctx;
+use crate::agents::publish::publish;
 use crate::agents::run_repo::RunRepo;
+use crate::agents::spool::post_spool;
 use crate::domain::agent::Agent;
 use crate::error::{IoContext, Result};
-use crate::ops::Ctx;
-use crate::ops::send::post_spool;
 use crate::store::layout;
 use crate::store::mailbox::spool;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};

@@ -1,15 +1,16 @@
 //! What a finished run answers: `git-agent.run/1`.
 
-use super::RunPlan;
-use super::enclosure::SandboxReport;
-use super::output::Output;
-use super::stage::Stage;
 use crate::domain::agent::Agent;
 use crate::domain::run::{Ending, Outcome};
 use crate::error::Result;
 use crate::hosts::Host;
 use crate::hosts::output::Told;
 use crate::ops::agent_report::rfc3339;
+use crate::ops::run::RunPlan;
+use crate::ops::run::enclosure::SandboxReport;
+use crate::ops::run::output::Output;
+use crate::ops::run::stage::Stage;
+use crate::ops::run_row::SUCCESS;
 use crate::ops::spawn::SpawnReport;
 use crate::ops::verify::VerifyReport;
 use crate::proc::capture::Logged;
@@ -20,8 +21,6 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::time::Duration;
 
-/// The `status` of a run whose command and work are as they should be.
-pub(in crate::ops) const SUCCESS: &str = "success";
 /// How many words of the end of the standard output are given back.
 const SUMMARY_WORDS: usize = 500;
 /// Where they are looked for: this many bytes at its end.

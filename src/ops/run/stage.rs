@@ -1,12 +1,15 @@
 //! Everything that a command finds when it starts.
 
-use super::enclosure::Enclosure;
-use super::{RunPlan, host, record, words};
+use crate::agents::ctx::Ctx;
+use crate::agents::liveness;
 use crate::domain::agent::Agent;
 use crate::domain::hex::hex;
 use crate::domain::run::{DEFAULT_ITERATIONS, describe_command};
 use crate::error::{IoContext, Result};
-use crate::ops::Ctx;
+use crate::ops::run::RunPlan;
+use crate::ops::run::enclosure::Enclosure;
+use crate::ops::run::host;
+use crate::ops::run::words;
 use crate::store::{briefing, fsx, layout};
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -74,8 +77,8 @@ impl Stage {
             description: describe_command(shown),
             variables: variables(ctx, agent, plan, &[&directory, &spool, scratch.path()]),
             input: (!named).then_some(prompt),
-            stdout: record::log(common, agent, number, "out"),
-            stderr: record::log(common, agent, number, "err"),
+            stdout: liveness::log(common, agent, number, "out"),
+            stderr: liveness::log(common, agent, number, "err"),
             command: filled,
             directory,
             scratch,

@@ -1,9 +1,9 @@
 //! What a run answers that the caller does not wait for.
 
+use crate::agents::ctx::Ctx;
 use crate::domain::agent::Agent;
 use crate::domain::run::Run;
-use crate::ops::Ctx;
-use crate::ops::runs::row::RunRow;
+use crate::ops::run_row::RunRow;
 use crate::ops::spawn::SpawnReport;
 use serde::Serialize;
 

@@ -1,10 +1,10 @@
 //! `logs`: what a run wrote to its streams.
 
-use super::named;
+use crate::agents::ctx::Ctx;
+use crate::agents::liveness;
 use crate::domain::agent::Agent;
 use crate::error::{Code, Error, IoContext, Result};
-use crate::ops::Ctx;
-use crate::ops::run::record;
+use crate::ops::runs::named;
 use crate::store::{layout, lock};
 use serde::Serialize;
 use std::fs::File;
@@ -62,7 +62,7 @@ pub fn logs(
         true => ("stderr", "err"),
         false => ("stdout", "out"),
     };
-    let path = record::log(common, &last.agent, number, ending);
+    let path = liveness::log(common, &last.agent, number, ending);
     let mut file = open(&path, &last.agent, number)?;
     let mut bytes = 0;
     let mut wants_more = copy(&mut file, &path, &mut bytes, take)?;

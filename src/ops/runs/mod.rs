@@ -7,6 +7,5 @@
 pub mod logs;
 mod named;
 pub mod ps;
-pub mod row;
 pub mod stop;
 pub mod wait;

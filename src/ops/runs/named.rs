@@ -1,10 +1,11 @@
 //! Runs by the agents that people name.
 
+use crate::agents::ctx::Ctx;
+use crate::agents::liveness;
+use crate::agents::lookup;
 use crate::domain::agent::Agent;
 use crate::domain::run::Run;
 use crate::error::{Code, Error, Result};
-use crate::ops::run::record;
-use crate::ops::{Ctx, lookup};
 use crate::store::ledger::Ledger;
 use std::collections::BTreeSet;
 
@@ -34,8 +35,8 @@ pub(super) fn last_runs(ctx: &Ctx, who: &[String]) -> Result<Vec<Named>> {
 pub(super) fn uncollected(ctx: &Ctx) -> Result<Vec<Named>> {
     let common_dir = ctx.repo.common_dir();
     all(ctx, |agent, run| {
-        let is_live = agent.state.is_open() && record::is_at_work(common_dir, agent, run)?;
-        Ok(is_live || record::is_uncollected(common_dir, agent, run))
+        let is_live = agent.state.is_open() && liveness::is_at_work(common_dir, agent, run)?;
+        Ok(is_live || liveness::is_uncollected(common_dir, agent, run))
     })
 }
 
@@ -46,7 +47,7 @@ pub(super) fn uncollected(ctx: &Ctx) -> Result<Vec<Named>> {
 pub(super) fn last_run(ctx: &Ctx, who: &str) -> Result<Named> {
     let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), who)?;
     match agent.run.clone() {
-        Some(run) if record::is_here(ctx.repo.common_dir(), &agent, &run) => {
+        Some(run) if liveness::is_here(ctx.repo.common_dir(), &agent, &run) => {
             Ok(Named { agent, run })
         }
         run => {
@@ -69,7 +70,7 @@ pub(super) fn last_run(ctx: &Ctx, who: &str) -> Result<Named> {
 pub(super) fn at_work(ctx: &Ctx) -> Result<Vec<Named>> {
     all(ctx, |agent, run| {
         let is_open = agent.state.is_open();
-        Ok(is_open && record::is_at_work(ctx.repo.common_dir(), agent, run)?)
+        Ok(is_open && liveness::is_at_work(ctx.repo.common_dir(), agent, run)?)
     })
 }
 

@@ -1,9 +1,9 @@
 //! `ps`: the runs that go on in this clone.
 
-use super::named;
-use super::row::RunRow;
+use crate::agents::ctx::Ctx;
 use crate::error::Result;
-use crate::ops::Ctx;
+use crate::ops::run_row::RunRow;
+use crate::ops::runs::named;
 use serde::Serialize;
 
 /// The answer of `ps`.

@@ -1,9 +1,11 @@
 //! `stop`: ends runs as their own time limit would.
 
-use super::named::{self, Named};
-use super::wait::{Waited, waited};
+use crate::agents::ctx::Ctx;
 use crate::error::{Error, Result};
-use crate::ops::Ctx;
+use crate::ops::runs::named;
+use crate::ops::runs::named::Named;
+use crate::ops::runs::wait::Waited;
+use crate::ops::runs::wait::waited;
 use crate::proc::warden;
 use crate::store::ledger::Ledger;
 use crate::store::{layout, lock};

@@ -1,11 +1,14 @@
 //! `wait`: until runs are over.
 
-use super::named::{self, Named};
-use super::row::RunRow;
+use crate::agents::crash_recovery;
+use crate::agents::ctx::Ctx;
+use crate::agents::liveness;
 use crate::domain::run::{Outcome, Run};
 use crate::error::Result;
-use crate::ops::Ctx;
-use crate::ops::run::{SUCCESS, record};
+use crate::ops::run_row::RunRow;
+use crate::ops::run_row::SUCCESS;
+use crate::ops::runs::named;
+use crate::ops::runs::named::Named;
 use crate::store::ledger::Ledger;
 use crate::store::{layout, lock};
 use serde::Serialize;
@@ -133,7 +136,7 @@ pub fn wait(ctx: &Ctx, options: &WaitOptions) -> Result<WaitReport> {
 fn over_already(ctx: &Ctx, runs: &[Named]) -> Result<Vec<usize>> {
     let mut over = Vec::new();
     for (index, one) in runs.iter().enumerate() {
-        if !record::is_at_work(ctx.repo.common_dir(), &one.agent, &one.run)? {
+        if !liveness::is_at_work(ctx.repo.common_dir(), &one.agent, &one.run)? {
             over.push(index);
         }
     }
@@ -167,13 +170,13 @@ pub(super) fn waited(ctx: &Ctx, one: &Named, is_over: bool) -> Result<Waited> {
             report: None,
         });
     }
-    record::bury(ctx, &one.agent)?;
+    crash_recovery::record_crashed_run(ctx, &one.agent)?;
     let events = Ledger::new(&ctx.repo).events(one.agent.spawn_commit)?;
     let run = Run::find(&events, one.run.number());
     let run = run.as_ref().unwrap_or(&one.run);
     let common_dir = ctx.repo.common_dir();
-    let report = record::load_report(common_dir, &one.agent, one.run.number())?;
-    record::collect(common_dir, &one.agent, run);
+    let report = liveness::load_report(common_dir, &one.agent, one.run.number())?;
+    liveness::collect(common_dir, &one.agent, run);
     Ok(Waited {
         row: RunRow::of(ctx, &one.agent, run, false),
         report,

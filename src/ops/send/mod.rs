@@ -7,25 +7,23 @@
 
 mod report;
 mod said;
-mod spool;
 
 pub use report::SendReport;
-pub use spool::{SPOOL_STEPS, post_spool, sweep_spools, uncollected};
-pub(in crate::ops) use spool::{leave_declaration, leave_receipt};
 
-use super::mail::{Whom, own, whom};
+use crate::agents::ctx::Ctx;
+use crate::agents::names::own;
+use crate::agents::names::resolve;
+use crate::agents::spool::{self, own_spool};
 use crate::domain::hex::hex;
 use crate::domain::message::draft::KEPT;
-use crate::domain::message::{Draft, EVERYBODY, Letter, MessageId, Name, Receivers, USER};
+use crate::domain::message::{Draft, EVERYBODY, Letter, MessageId};
 use crate::error::{Code, Error, Result};
-use crate::ops::Ctx;
-use crate::store::layout;
 use crate::store::mailbox::{Mailbox, Nonce};
 use crate::wire::message::payload::{self, Addressed};
 use crate::wire::message::spooled::Spooled;
 use said::said;
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// A message as it is asked for.
 #[derive(Clone, Debug, Default)]
@@ -88,7 +86,10 @@ pub fn plan(ctx: &Ctx, options: &SendOptions) -> Result<SendPlan> {
     }
     .check();
     match checked {
-        Ok(letter) if problems.is_empty() => resolve(ctx, letter),
+        Ok(letter) if problems.is_empty() => {
+            let (letter, warnings) = resolve(ctx, letter)?;
+            Ok(SendPlan { letter, warnings })
+        }
         checked => {
             problems.extend(checked.err().unwrap_or_default());
             Err(invalid(options, &problems))
@@ -137,50 +138,6 @@ pub fn execute(ctx: &Ctx, plan: SendPlan) -> Result<SendReport> {
     }
 }
 
-/// Puts the ids of agents in the place of their names, and looks whether the answered message is there.
-fn resolve(ctx: &Ctx, mut letter: Letter) -> Result<SendPlan> {
-    let mut warnings = Vec::new();
-    letter.from = whom(ctx, &letter.from)?.name()?;
-    if let Receivers::Named(names) = &letter.to {
-        let mut resolved: Vec<Name> = Vec::new();
-        for name in names {
-            let whom = whom(ctx, name)?;
-            match &whom {
-                Whom::Agent(agent) if !agent.state.is_open() => warnings.push(format!(
-                    "agent {} is {}; it may never read this",
-                    agent.id.short(),
-                    agent.state
-                )),
-                Whom::Stranger(name) if name.as_str().eq_ignore_ascii_case(EVERYBODY) => {
-                    warnings.push(format!(
-                        "`{name}` is taken for a name; did you mean `{EVERYBODY}`?"
-                    ));
-                }
-                Whom::Stranger(name) if name.as_str() != USER => warnings.push(format!(
-                    "no agent goes by `{name}`; a reader that receives by that name will find the message"
-                )),
-                _ => {}
-            }
-            let name = whom.name()?;
-            if !resolved.contains(&name) {
-                resolved.push(name);
-            }
-        }
-        letter.to = Receivers::Named(resolved);
-    }
-    if let Some(re) = &letter.re {
-        let known = Mailbox::new(&ctx.repo).messages(std::slice::from_ref(re))?;
-        if known.is_empty() {
-            return Err(Error::new(
-                Code::MessageUnknown,
-                format!("there is no message {re} to reply to"),
-            )
-            .hint("to see what there is, run git agent inbox"));
-        }
-    }
-    Ok(SendPlan { letter, warnings })
-}
-
 fn invalid(options: &SendOptions, problems: &[String]) -> Error {
     let [one] = problems else {
         let what = format!("the message breaks {} rules", problems.len());
@@ -209,13 +166,4 @@ fn leave(ctx: &Ctx, plan: &SendPlan, nonce: Nonce, spool: &Path) -> Result<SendR
     let content = Spooled::new(&plan.letter, &nonce).to_bytes();
     spool::leave(ctx, spool, &nonce, &content)?;
     Ok(SendReport::new(plan, None))
-}
-
-/// The spool of the agent that we are, where it has one.
-fn own_spool(ctx: &Ctx) -> Option<PathBuf> {
-    let Ok(Whom::Agent(agent)) = own(ctx) else {
-        return None;
-    };
-    let spool = layout::spool_dir(ctx.repo.common_dir(), agent.id);
-    spool.is_dir().then_some(spool)
 }

@@ -1,8 +1,8 @@
 //! The answer of `send`.
 
-use super::SendPlan;
 use crate::domain::message::{Message, MessageId};
 use crate::ops::mail::ReceiversReport;
+use crate::ops::send::SendPlan;
 use chrono::SecondsFormat;
 use serde::Serialize;
 

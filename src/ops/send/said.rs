@@ -1,8 +1,8 @@
 //! What a message is to say, put together from the parts that were given.
 
+use crate::agents::ctx::Ctx;
 use crate::domain::message::PAYLOAD_LIMIT;
 use crate::error::{IoContext, Result};
-use crate::ops::Ctx;
 use crate::wire::message::payload::{self, Part};
 use std::fs::File;
 use std::io::Read;

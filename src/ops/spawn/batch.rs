@@ -1,8 +1,10 @@
 //! Several spawns at once, each in a thread with a repository of its own.
 
-use super::{SpawnPlan, SpawnReport, execute};
+use crate::agents::ctx::Ctx;
 use crate::error::Result;
-use crate::ops::Ctx;
+use crate::ops::spawn::SpawnPlan;
+use crate::ops::spawn::SpawnReport;
+use crate::ops::spawn::execute;
 use std::sync::{Mutex, mpsc};
 use std::thread;
 

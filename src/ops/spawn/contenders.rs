@@ -1,12 +1,12 @@
 //! Who else may touch what a new agent may touch.
 
-use super::SpawnPlan;
+use crate::agents::ctx::Ctx;
+use crate::agents::work::is_live;
 use crate::domain::glob::Glob;
 use crate::domain::id::{AgentId, AgentName};
 use crate::domain::scope::{Meeting, Territory};
 use crate::error::{Code, Error, Result};
-use crate::ops::Ctx;
-use crate::ops::live::is_live;
+use crate::ops::spawn::SpawnPlan;
 use crate::store::ledger::Ledger;
 use crate::store::{keep, policy};
 use crate::wire::journal::{JournalScope, SpawnJournal};

@@ -1,5 +1,6 @@
 //! What a spawn is asked and what it has decided to do.
 
+use crate::agents::ctx::Ctx;
 use crate::domain::dna::Dna;
 use crate::domain::event::Base;
 use crate::domain::glob::Glob;
@@ -12,7 +13,6 @@ use crate::domain::task::Task;
 use crate::error::Result;
 use crate::git::identity::Identities;
 use crate::git::objects::NewCommit;
-use crate::ops::Ctx;
 use crate::ops::agent_report::short_branch;
 use crate::store::layout;
 use crate::wire::policy::{self, Policy};

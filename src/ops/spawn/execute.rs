@@ -1,17 +1,19 @@
 //! The steps of a spawn, in the order that makes every stop harmless.
 
-use super::contenders;
-use super::contract::SpawnPlan;
-use super::files;
-use super::place;
-use super::report::{Built, SpawnReport};
-use super::setup;
-use super::undo;
+use crate::agents::ctx::Ctx;
+use crate::agents::half_made;
+use crate::agents::hooks::install;
 use crate::domain::event::{Spawned, Spawning, What};
 use crate::error::{Code, Error, Result};
 use crate::git::worktree::{NewWorktree, set_lock};
 use crate::git::{populate, version};
-use crate::ops::{Ctx, hooks};
+use crate::ops::spawn::contenders;
+use crate::ops::spawn::contract::SpawnPlan;
+use crate::ops::spawn::files;
+use crate::ops::spawn::place;
+use crate::ops::spawn::report::Built;
+use crate::ops::spawn::report::SpawnReport;
+use crate::ops::spawn::setup;
 use crate::store::journal::Journal;
 use crate::store::ledger::Ledger;
 use crate::store::{excludes, keep, layout, lock, place as recorded, policy};
@@ -44,7 +46,7 @@ pub fn execute(ctx: &Ctx, mut plan: SpawnPlan) -> Result<SpawnReport> {
             journal.end()?;
             SpawnReport::new(ctx, plan, built, started.elapsed())
         }
-        Err(error) => match undo::undo(ctx, &record, &error.to_string()) {
+        Err(error) => match half_made::undo(ctx, &record, &error.to_string()) {
             Ok(()) => {
                 journal.end()?;
                 Err(error)
@@ -158,7 +160,7 @@ fn build(ctx: &Ctx, plan: &SpawnPlan) -> Result<Built> {
         }
         // After the repository's hook, which may install a hook manager: that belongs where it always goes.
         let git = git.and_then(version::Question::answer);
-        hooks::install(ctx, plan.id, worktree, git)?;
+        install(ctx, plan.id, worktree, git)?;
         let admin = repo.admin_dir(&layout::worktree_name(plan.id));
         set_lock(&admin, &layout::lock_reason(plan.id))?;
         ctx.reached("locked");
@@ -194,7 +196,7 @@ fn claim_branch(ctx: &Ctx, plan: &SpawnPlan) -> Result<Option<String>> {
     let reason = format!("agent: spawn {}", plan.id.short());
     let who = &plan.identities.committer;
     let ledger = Ledger::new(&ctx.repo);
-    for name in undo::branch_names(wanted) {
+    for name in half_made::branch_names(wanted) {
         let commit = plan.spawn_commit;
         if !ctx.repo.create_branch(&name, commit, who, &reason)? {
             continue;
@@ -227,7 +229,7 @@ fn make_worktree(ctx: &Ctx, plan: &SpawnPlan, path: &Path, branch: &str) -> Resu
             "initializing (git-agent {}, pid {}, boot {})",
             plan.id.short(),
             std::process::id(),
-            undo::boot_id()
+            half_made::boot_id()
         ),
         identity: &plan.identities.committer,
     })?;

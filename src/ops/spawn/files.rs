@@ -1,14 +1,14 @@
 //! The files an agent starts with: its specification, its prompt, a private copy of its task.
 
-use super::contract::SpawnPlan;
-use super::place::for_display;
+use crate::agents::ctx::Ctx;
+use crate::agents::real_path::for_display;
 use crate::domain::event::{Base, Isolation};
 use crate::domain::glob::Glob;
 use crate::domain::hex::hex;
 use crate::domain::role::Role;
 use crate::domain::task::Task;
 use crate::error::{IoContext, Result};
-use crate::ops::Ctx;
+use crate::ops::spawn::contract::SpawnPlan;
 use crate::store::{briefing, fsx, layout};
 use crate::wire::policy::{self, Policy};
 use sha2::{Digest, Sha256};

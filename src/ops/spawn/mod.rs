@@ -31,19 +31,15 @@ mod place;
 mod plan;
 mod report;
 mod setup;
-mod undo;
 
 pub use batch::execute_all;
 pub use contenders::foresee;
 pub use contract::{SpawnOptions, SpawnPlan};
 pub use execute::execute;
-pub(in crate::ops) use place::for_display;
 pub use plan::plan;
 pub use report::SpawnReport;
-pub(in crate::ops) use undo::boot_id;
-pub use undo::sweep;
 
-/// The steps, in order, under the names given to [`crate::ops::ctx::Seams::reached`].
+/// The steps, in order, under the names given to [`crate::agents::ctx::Seams::reached`].
 pub const STEPS: [&str; 10] = [
     "journal",
     "objects",

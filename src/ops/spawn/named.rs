@@ -1,7 +1,9 @@
 //! What a task names: base, parent and persona, which have to be there, and the agent itself, whose name may
 //! not be another's.
 
-use super::contract::SpawnOptions;
+use crate::agents::ctx::Ctx;
+use crate::agents::persona;
+use crate::agents::persona::CharacterWish;
 use crate::domain::event::Base;
 use crate::domain::id::{AgentId, AgentName};
 use crate::domain::persona::Character;
@@ -9,8 +11,7 @@ use crate::domain::role::RoleSet;
 use crate::domain::secret;
 use crate::domain::task::{Task, TaskDraft};
 use crate::error::{Code, Error, Result};
-use crate::ops::Ctx;
-use crate::ops::persona::{self, CharacterWish};
+use crate::ops::spawn::contract::SpawnOptions;
 use crate::store::ledger::Ledger;
 use crate::store::roles;
 

@@ -1,10 +1,10 @@
 //! Where a new worktree and its bundle go.
 
+use crate::agents::ctx::Ctx;
 use crate::domain::id::{AgentId, Slug};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::hosts::WORKTREE_DIR;
-use crate::ops::Ctx;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
@@ -181,15 +181,6 @@ pub(super) fn in_view(ctx: &Ctx, worktree: &Path) -> Result<Option<String>> {
         )),
     })
 }
-
-/// The path relative to the root when it is inside, else as it is; with `/`.
-pub(in crate::ops) fn for_display(root: &Path, path: &Path) -> String {
-    path.strip_prefix(root)
-        .unwrap_or(path)
-        .to_string_lossy()
-        .into_owned()
-}
-
 /// Follows symlinks in the part of the path that exists, so that what we record is where it is.
 fn resolve(path: &Path) -> Result<PathBuf> {
     let mut existing = path.to_owned();

@@ -1,8 +1,8 @@
 //! Everything a spawn decides, decided before anything is made.
 
-use super::contract::{SpawnOptions, SpawnPlan};
-use super::named::{self, Found};
-use super::{files, place};
+use crate::agents::authority;
+use crate::agents::ctx::Ctx;
+use crate::agents::real_path;
 use crate::domain::dna::Dna;
 use crate::domain::event::Isolation;
 use crate::domain::glob::Glob;
@@ -16,7 +16,12 @@ use crate::domain::task::{Task, TaskDraft, TaskOptions};
 use crate::error::{Code, Error, Result};
 use crate::git::walk::Visitor;
 use crate::git::{branch, objects::NewCommit};
-use crate::ops::{Ctx, recursion};
+use crate::ops::spawn::contract::SpawnOptions;
+use crate::ops::spawn::contract::SpawnPlan;
+use crate::ops::spawn::files;
+use crate::ops::spawn::named;
+use crate::ops::spawn::named::Found;
+use crate::ops::spawn::place;
 use crate::store::ledger::Ledger;
 use crate::store::spawn_commit::SPAWN_SUBJECT;
 use crate::wire::policy::{self, Policy};
@@ -34,7 +39,7 @@ git config --global user.name \"Your Name\" and git config --global user.email y
 /// # Errors
 /// Every refusal of a task, role, base, branch, name, parent or path, each with its own code.
 pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<SpawnPlan> {
-    let asker = recursion::require_no_recursion(&ctx.env)?;
+    let asker = authority::require_no_recursion(&ctx.env)?;
     let ledger = Ledger::new(&ctx.repo);
     let Found {
         base,
@@ -118,7 +123,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         branch = Some(full);
     }
     let root = ctx.repo.root()?;
-    let shown = |path: &PathBuf| place::for_display(&root, path);
+    let shown = |path: &PathBuf| real_path::for_display(&root, path);
     Ok(SpawnPlan {
         worktree_path: worktree.as_ref().map(shown),
         bundle_dir,

@@ -1,10 +1,10 @@
 //! What a finished spawn answers: `git-agent.spawn/1`, flat and stable.
 
-use super::contract::SpawnPlan;
-use super::files::AgentFiles;
+use crate::agents::ctx::Ctx;
 use crate::domain::shell;
 use crate::error::Result;
-use crate::ops::Ctx;
+use crate::ops::spawn::contract::SpawnPlan;
+use crate::ops::spawn::files::AgentFiles;
 use serde::Serialize;
 use std::time::Duration;
 

@@ -1,7 +1,9 @@
 //! `[setup]`: ignored files brought into the new worktree, and commands run in it, before the agent is
 //! declared ready.
 
-use super::contract::SpawnPlan;
+use crate::agents::ctx::Ctx;
+use crate::agents::work::uncommitted::whole_tree;
+use crate::agents::worktree::AgentWorktree;
 use crate::domain::baseline::Baseline;
 use crate::domain::oid::Oid;
 use crate::domain::path::RepoPath;
@@ -9,8 +11,7 @@ use crate::domain::scope::Scope;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::command;
 use crate::git::landing::linked_at;
-use crate::ops::Ctx;
-use crate::ops::verify::{WorktreePlace, whole_tree};
+use crate::ops::spawn::contract::SpawnPlan;
 use crate::proc::{self, End, Job};
 use crate::store::{baseline, layout};
 use std::ffi::OsStr;
@@ -69,7 +70,7 @@ pub(super) fn record(
     if checkout.staged_tree(repo).ok() != Some(before) {
         checkout.stage(before)?;
     }
-    let place = WorktreePlace {
+    let place = AgentWorktree {
         path: worktree.to_owned(),
         admin_dir: checkout.git_dir,
     };

@@ -4,15 +4,15 @@
 //! within the agent's scope. Of a merge that is not (git may move a new file along with a directory that the
 //! base renamed), and of one whose trees are gone, git is asked again.
 
-use super::report::ConflictReport;
+use crate::agents::scope_guard::ScopeGuard;
 use crate::domain::evidence::Conflict;
 use crate::domain::oid::Oid;
 use crate::domain::violation::BundleRule;
 use crate::error::Result;
 use crate::git::Repo;
 use crate::git::merge::{Merge, MergeResult};
-use crate::ops::check::Fence;
 use crate::store::facts::Facts;
+use crate::wire::conflict_report::ConflictReport;
 use serde::{Deserialize, Serialize};
 
 const MERGE: &str = "merge";
@@ -33,7 +33,7 @@ struct KeptMerge {
 /// As [`Repo::merge`].
 pub(super) fn merge(
     facts: Option<&Facts>,
-    fence: &Fence<'_>,
+    fence: &ScopeGuard<'_>,
     repo: &Repo,
     ours: Oid,
     theirs: Oid,
@@ -87,7 +87,7 @@ fn kept(merge: &Merge) -> Option<Vec<u8>> {
 }
 
 /// The merge that a file holds, unless it would bring what the agent may not touch.
-fn believable(bytes: &[u8], fence: &Fence<'_>, repo: &Repo, ours: Oid) -> Option<Merge> {
+fn believable(bytes: &[u8], fence: &ScopeGuard<'_>, repo: &Repo, ours: Oid) -> Option<Merge> {
     let kept: KeptMerge = serde_json::from_slice(bytes).ok()?;
     let tree = Oid::from_hex(&kept.tree)?;
     let result = if kept.conflicts.is_empty() {

@@ -1,7 +1,6 @@
 //! Where the commits come from, and every path that any of them touches.
 
-use super::subject::{Subject, nonce_of};
-use super::work::Work;
+use crate::agents::ctx::Ctx;
 use crate::domain::change::Change;
 use crate::domain::evidence::{History, Place, Touch};
 use crate::domain::oid::Oid;
@@ -10,7 +9,9 @@ use crate::git::Repo;
 use crate::git::ancestry::{Divergence, Lineage};
 use crate::git::merge::MergeResult;
 use crate::git::objects::Commit;
-use crate::ops::Ctx;
+use crate::ops::verify::subject::Subject;
+use crate::ops::verify::subject::nonce_of;
+use crate::ops::verify::work::Trees;
 use crate::store::spawn_commit::{NONCE, SPAWN_SUBJECT};
 use std::collections::{HashMap, HashSet};
 
@@ -123,7 +124,7 @@ fn own_line(
 
 /// Every change of every commit, then what is staged, then what is not. What a merge brings is not the
 /// agent's doing; what it adds to the merge that git would have made is.
-pub(super) fn touches(repo: &Repo, divergence: &Divergence, work: &Work) -> Result<Vec<Touch>> {
+pub(super) fn touches(repo: &Repo, divergence: &Divergence, work: &Trees) -> Result<Vec<Touch>> {
     let mut touches = Vec::new();
     let mut add = |place, changes: Vec<Change>| {
         touches.extend(changes.into_iter().map(|change| Touch { change, place }));

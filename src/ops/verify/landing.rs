@@ -1,13 +1,13 @@
 //! How the work would land on the base branch as it is now.
 
-use super::subject::Subject;
-use super::work::Work;
 use crate::domain::evidence::{Conflict, Landed, Landing, Outcome};
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
 use crate::git::ancestry::Divergence;
 use crate::git::merge::{Merge, MergeResult};
+use crate::ops::verify::subject::Subject;
+use crate::ops::verify::work::Trees;
 
 /// How many of the base's newest commits are searched for one that makes the same change.
 const SEARCHED: usize = 200;
@@ -17,7 +17,7 @@ const SEARCHED: usize = 200;
 pub(super) fn work_out(
     repo: &Repo,
     subject: &Subject,
-    work: &Work,
+    work: &Trees,
     divergence: &Divergence,
     touched: bool,
     merge: impl Fn(Oid, Oid) -> Result<Merge>,

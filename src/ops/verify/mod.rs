@@ -13,7 +13,6 @@
 //!
 //! Deliberately absent: landing, which is `merge`'s, and the state of the agent's hooks.
 
-mod bundle;
 mod commands;
 mod facts;
 mod history;
@@ -22,21 +21,14 @@ mod origin;
 mod record;
 mod report;
 mod subject;
-mod uncommitted;
 mod work;
 
-pub(in crate::ops) use bundle::{artefacts, with_bundle_commit};
-pub(in crate::ops) use commands::Place;
-pub(in crate::ops) use subject::{Place as WorktreePlace, base_of, tip_of};
-pub(in crate::ops) use uncommitted::{
-    tree_with, uncommitted_tree, whole_tree, without_baseline, work_to_commit,
-};
-pub(in crate::ops) use work::{UNFINISHED, simulated, tree_to_judge};
+pub use report::{BaseTip, CommandReport, FindingReport, MergeReport, VerifyReport};
 
-pub use report::{
-    BaseTip, CommandReport, ConflictReport, FindingReport, MergeReport, VerifyReport,
-};
-
+use crate::agents::bundle::{self, Bundle};
+use crate::agents::ctx::Ctx;
+use crate::agents::scope_guard::ScopeGuard;
+use crate::agents::scratch::Scratch;
 use crate::domain::change::Change;
 use crate::domain::event::Verified;
 use crate::domain::evidence::{Commands, Contract, Evidence, LedgerFacts, NoWorktree};
@@ -45,16 +37,12 @@ use crate::domain::judge::judge;
 use crate::domain::oid::Oid;
 use crate::error::{Error, Result};
 use crate::git::shallow::absent;
-use crate::ops::Ctx;
-use crate::ops::check::Fence;
-use crate::ops::scratch::Scratch;
 use crate::store::facts::Facts;
 use crate::store::ledger::Ledger;
-use bundle::Bundle;
 use std::path::PathBuf;
 use std::time::Duration;
 use subject::Subject;
-use work::Work;
+use work::Trees;
 
 /// How long one check command may take unless the caller says otherwise.
 pub const COMMAND_LIMIT: Duration = Duration::from_secs(600);
@@ -108,10 +96,10 @@ impl VerifyOptions {
 /// Everything that was gathered before anything is judged.
 struct Case<'r> {
     subject: Subject,
-    fence: Fence<'r>,
+    fence: ScopeGuard<'r>,
     policy: Oid,
     started: Oid,
-    work: Work,
+    work: Trees,
     bundle: Bundle,
     ledger: LedgerFacts,
 }
@@ -161,14 +149,14 @@ fn gather(ctx: &Ctx, subject: Subject) -> Result<Case<'_>> {
     if let Some(base) = &agent.base {
         ctx.repo.require_commit(base.oid)?;
     }
-    let fence = Fence::around(&ctx.repo, agent.clone())?;
+    let fence = ScopeGuard::around(&ctx.repo, agent.clone())?;
     let started = Oid::from_hex(&fence.policy().base_oid);
     let (Some(policy), Some(started)) = (agent.policy, started) else {
         return Err(Error::bug("a fence has a policy and a base"));
     };
     Ok(Case {
-        work: Work::gather(ctx, &subject, fence.policy())?,
-        bundle: bundle::read(ctx, &subject, fence.policy())?,
+        work: Trees::gather(ctx, &subject, fence.policy())?,
+        bundle: bundle::read(ctx, agent, subject.directory(), fence.policy())?,
         ledger: ledger_facts(ctx, &subject)?,
         subject,
         fence,

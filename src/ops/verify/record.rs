@@ -1,12 +1,15 @@
 //! What is kept of a verdict.
 
-use super::{Case, Recording, VerifyReport, bundle};
+use crate::agents::bundle;
+use crate::agents::ctx::Ctx;
+use crate::agents::current::CurrentAgent;
 use crate::domain::agent::{Move, State};
 use crate::domain::event::What;
 use crate::domain::evidence::Row;
 use crate::error::{Code, Result};
-use crate::ops::Ctx;
-use crate::ops::home::Home;
+use crate::ops::verify::Case;
+use crate::ops::verify::Recording;
+use crate::ops::verify::VerifyReport;
 use crate::store::agent_branch;
 use crate::store::ledger::Ledger;
 
@@ -22,7 +25,7 @@ pub(super) fn record(
     let agent = &subject.agent;
     let is_wanted = match recording {
         Recording::Always => true,
-        Recording::ByOthers => !Home::is_of(&ctx.env, agent),
+        Recording::ByOthers => !CurrentAgent::is_of(&ctx.env, agent),
         Recording::WhereItLands => agent.state != State::Running || report.can_land(),
         Recording::Never => false,
     };
@@ -31,7 +34,7 @@ pub(super) fn record(
         return Ok(());
     }
     if let Some(tree) = case.bundle.tree {
-        bundle::keep(ctx, subject, tree)?;
+        bundle::keep(ctx, &subject.agent, tree)?;
     }
     let verdict = case.verdict(report);
     let step = match verdict.accepted {

@@ -1,13 +1,14 @@
 //! The answer of `verify`: `git-agent.verify/1`.
 
-use super::Case;
-use crate::domain::evidence::{CommandEnd, Commands, Conflict, Evidence, Landing, Outcome};
+use crate::agents::ctx::Ctx;
+use crate::domain::evidence::{CommandEnd, Commands, Evidence, Landing, Outcome};
 use crate::domain::finding::{Finding, FindingCode, Severity};
 use crate::domain::oid::Oid;
 use crate::error::Result;
-use crate::ops::Ctx;
+use crate::ops::verify::Case;
+use crate::wire::conflict_report::ConflictReport;
 use crate::wire::path_text::PathText;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 const SCHEMA: &str = "git-agent.verify/1";
 const ACCEPT: &str = "accept";
@@ -84,24 +85,6 @@ pub struct MergeReport {
     pub fast_forward: bool,
     /// Where it conflicts.
     pub conflicts: Vec<ConflictReport>,
-}
-
-/// A path in conflict.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ConflictReport {
-    /// The path.
-    pub path: PathText,
-    /// git's names for what is wrong, such as `contents`.
-    pub kinds: Vec<String>,
-}
-
-impl From<&Conflict> for ConflictReport {
-    fn from(conflict: &Conflict) -> ConflictReport {
-        ConflictReport {
-            path: PathText::from(conflict.path.as_slice()),
-            kinds: conflict.kinds.clone(),
-        }
-    }
 }
 
 /// A check command that ran.

@@ -1,34 +1,25 @@
 //! The agent's work as trees: what its tip holds, and what committing the rest would make of it.
 
-use super::subject::{Place, Subject, tip_of};
-use super::uncommitted::{Snapshot, snapshot, uncommitted_tree};
-use crate::domain::agent::Agent;
+use crate::agents::ctx::Ctx;
+use crate::agents::hooks::inspection;
+use crate::agents::work::simulated;
+use crate::agents::work::uncommitted::Snapshot;
+use crate::agents::work::uncommitted::snapshot;
+use crate::agents::worktree::{AgentWorktree, UNFINISHED};
 use crate::domain::change::Change;
 use crate::domain::evidence::WorktreeFacts;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
-use crate::git::objects::{Identity, NewCommit};
 use crate::git::uncommitted::Uncommitted;
 use crate::git::worktree::belongs_to;
-use crate::ops::{Ctx, hooks};
-use crate::store::layout;
+use crate::ops::verify::subject::Subject;
 use crate::wire::policy::Policy;
 use std::fs;
 use std::path::Path;
 
-/// Files in an admin directory that stand for something unfinished, and git's command for it.
-pub(in crate::ops) const UNFINISHED: [(&str, &str); 6] = [
-    ("MERGE_HEAD", "merge"),
-    ("rebase-merge", "rebase"),
-    ("rebase-apply/rebasing", "rebase"),
-    ("rebase-apply/applying", "am"),
-    ("CHERRY_PICK_HEAD", "cherry-pick"),
-    ("REVERT_HEAD", "revert"),
-];
-
 /// What is judged, as trees.
-pub(super) struct Work {
+pub(super) struct Trees {
     /// The tip's tree.
     pub tip_tree: Oid,
     /// What is staged, whatever the files say.
@@ -43,11 +34,11 @@ pub(super) struct Work {
     pub worktree: Option<WorktreeFacts>,
 }
 
-impl Work {
-    pub(super) fn gather(ctx: &Ctx, subject: &Subject, policy: &Policy) -> Result<Work> {
+impl Trees {
+    pub(super) fn gather(ctx: &Ctx, subject: &Subject, policy: &Policy) -> Result<Trees> {
         let tip_tree = ctx.repo.read_commit(subject.tip)?.tree;
         let Some(place) = &subject.worktree else {
-            return Ok(Work {
+            return Ok(Trees {
                 tip_tree,
                 staged: Vec::new(),
                 tree: tip_tree,
@@ -63,7 +54,7 @@ impl Work {
                 found,
                 from_setup,
             } = snapshot(ctx, &subject.agent, subject.tip, place, bundle, true)?;
-            Ok(Work {
+            Ok(Trees {
                 tip_tree,
                 staged,
                 tree: found.tree.unwrap_or(tip_tree),
@@ -83,46 +74,10 @@ impl Work {
     }
 }
 
-/// The tree that would be judged now: the tip's, or the one that committing everything would make.
-pub(in crate::ops) fn tree_to_judge(
-    ctx: &Ctx,
-    agent: &Agent,
-    worktree: &Path,
-    policy: &Policy,
-) -> Result<Oid> {
-    let tip = tip_of(ctx, agent)?;
-    let place = Place {
-        admin_dir: ctx.repo.admin_dir(&layout::worktree_name(agent.id)),
-        path: worktree.to_owned(),
-    };
-    match uncommitted_tree(ctx, agent, tip, &place, policy.bundle_dir.as_deref())? {
-        Some(tree) => Ok(tree),
-        None => Ok(ctx.repo.read_commit(tip)?.tree),
-    }
-}
-
-/// A commit that no ref will ever name, only to ask git about it. It is as old as its youngest parent: a
-/// commit from the beginning of time would make git walk all of history for a merge base.
-pub(in crate::ops) fn simulated(repo: &Repo, tree: Oid, parents: &[Oid]) -> Result<Oid> {
-    let mut seconds = 0;
-    for parent in parents {
-        seconds = repo.read_commit(*parent)?.seconds.max(seconds);
-    }
-    let who = Identity::stand_in(seconds);
-    repo.write_commit(&NewCommit {
-        tree,
-        parents,
-        author: &who,
-        committer: &who,
-        header: None,
-        message: "agent: simulated\n",
-    })
-}
-
 fn facts(
     ctx: &Ctx,
     subject: &Subject,
-    place: &Place,
+    place: &AgentWorktree,
     uncommitted: Uncommitted,
 ) -> Result<WorktreeFacts> {
     let unfinished = |(file, _): &&(&str, &str)| exists(&place.admin_dir.join(file));
@@ -136,7 +91,7 @@ fn facts(
     let head = head.trim_end();
     let on = head.strip_prefix("ref: ").unwrap_or(head);
     // Which git runs here says nothing about what the agent did, so none is asked for its version.
-    let hooks = hooks::inspection(ctx, &subject.agent, None)?;
+    let hooks = inspection(ctx, &subject.agent, None)?;
     let hooks = hooks
         .map(|inspection| inspection.problems)
         .unwrap_or_default();

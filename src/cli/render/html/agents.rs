@@ -5,7 +5,9 @@ use super::table::{table, words};
 use super::writer::Html;
 use super::{minute, state};
 use crate::ops::agent_report::AgentReport;
-use crate::ops::report::{FleetReport, ReportedAgent, TreeEntry};
+use crate::ops::report::FleetReport;
+use crate::ops::report::ReportedAgent;
+use crate::ops::report::TreeEntry;
 use std::collections::BTreeMap;
 
 /// Whether any agent asked for another.

@@ -5,7 +5,8 @@ use super::table::{table, words};
 use super::writer::Html;
 use crate::cli::render::overlap::{Kind, LISTED_PAIRS, in_common, involved, meanings};
 use crate::ops::agent_report::AgentReport;
-use crate::ops::overlap::{OverlapReport, PairReport};
+use crate::ops::overlap::OverlapReport;
+use crate::ops::overlap::PairReport;
 use crate::ops::report::FleetReport;
 use std::collections::HashMap;
 

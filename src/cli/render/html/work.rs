@@ -4,8 +4,12 @@ use super::phrases::{duration, mail, name, short};
 use super::table::{numbers, table, words};
 use super::writer::Html;
 use super::{minute, state};
-use crate::ops::report::{FleetReport, ReportedAgent, Run, VerdictReport};
-use crate::ops::standing::{Fact, Standing};
+use crate::ops::report::FleetReport;
+use crate::ops::report::ReportedAgent;
+use crate::ops::report::Run;
+use crate::ops::report::VerdictReport;
+use crate::ops::status::Fact;
+use crate::ops::status::WorkStatus;
 use chrono::TimeDelta;
 
 /// States in which there is still something to do.
@@ -74,7 +78,7 @@ pub(super) fn in_progress(html: &mut Html, report: &FleetReport) {
     });
 }
 
-fn scope(html: &mut Html, standing: &Standing) {
+fn scope(html: &mut Html, standing: &WorkStatus) {
     match &standing.out_of_scope {
         Fact::Known(0) => html.text("ok"),
         Fact::Known(out) => {
@@ -85,7 +89,7 @@ fn scope(html: &mut Html, standing: &Standing) {
 }
 
 /// `+2 −1`: two commits to land, one that the target has gained.
-fn ahead(standing: &Standing) -> String {
+fn ahead(standing: &WorkStatus) -> String {
     match (&standing.ahead, &standing.behind) {
         (Fact::Known(ahead), Fact::Known(0)) => format!("+{ahead}"),
         (Fact::Known(ahead), Fact::Known(behind)) => format!("+{ahead} −{behind}"),

@@ -3,7 +3,8 @@
 use super::Kind;
 use crate::cli::render::table::cut;
 use crate::cli::style::{BOLD, DIM, paint};
-use crate::ops::overlap::{Named, PairReport};
+use crate::ops::overlap::Named;
+use crate::ops::overlap::PairReport;
 use std::collections::HashMap;
 
 /// How much of an alias stands in front of a row.

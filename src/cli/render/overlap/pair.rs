@@ -3,7 +3,7 @@
 use crate::cli::style::{BAD, WARN, paint};
 use crate::domain::path::Quoted;
 use crate::ops::overlap::PairReport;
-use crate::ops::verify::ConflictReport;
+use crate::wire::conflict_report::ConflictReport;
 use crate::wire::path_text::PathText;
 use anstyle::Style;
 

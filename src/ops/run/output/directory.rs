@@ -1,10 +1,10 @@
 //! Which directory answers go to, and how much of the way to it is trusted.
 
+use crate::agents::assignment::Workplace;
+use crate::agents::ctx::Ctx;
+use crate::agents::real_path::real_path;
 use crate::domain::output_file::OUTSIDE;
 use crate::error::{Code, Error, Result};
-use crate::ops::Ctx;
-use crate::ops::real_path::real_path;
-use crate::ops::run::Place;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, mkdirat, openat, statat};
 use rustix::io::Errno;
 use std::ffi::OsString;
@@ -25,7 +25,7 @@ pub(super) struct Directory {
 
 impl Directory {
     /// The directory that the setting names, else the one in the agent's bundle.
-    pub(super) fn of(ctx: &Ctx, place: &Place) -> Result<Directory> {
+    pub(super) fn of(ctx: &Ctx, place: &Workplace) -> Result<Directory> {
         let setting = ctx.repo.config_string("agent.outputDir")?;
         let Some(setting) = setting.filter(|setting| !setting.is_empty()) else {
             // A shared agent's bundle is among our own files, whose directory the agent cannot replace.

@@ -15,15 +15,16 @@
 
 mod nearest;
 
-use super::VerifyOptions;
-use super::subject::base_of;
+use crate::agents::ctx::Ctx;
+use crate::agents::lookup;
+use crate::agents::work::base_of;
 use crate::domain::agent::Agent;
 use crate::domain::evidence::Row;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::ancestry::Divergence;
-use crate::ops::{Ctx, lookup};
+use crate::ops::verify::VerifyOptions;
 use crate::store::ledger::Ledger;
 use crate::store::{keep, spawn_commit};
 use nearest::{Candidate, Nearest};

@@ -1,0 +1,217 @@
+//! What the agent of a run is told.
+//!
+//! The prompt is composed anew for every run, from the private copy of the task and the base commit, so
+//! that a run can add a persona, a briefing or an output file. The copy of the task is not believed: the
+//! fingerprint in the ledger must fit its text and scope.
+//!
+//! A briefing may hold credentials. The prompt therefore goes to a file that only its owner can read, and
+//! from there to standard input or into the hands of a host that is told the file's name. It never goes
+//! into a command line, which every process of the machine can read.
+
+use crate::agents::ctx::Ctx;
+use crate::agents::persona;
+use crate::agents::persona::CharacterWish;
+use crate::agents::real_path::for_display;
+use crate::domain::agent::Agent;
+use crate::domain::dna::Dna;
+use crate::domain::glob::Glob;
+use crate::domain::id::AgentId;
+use crate::domain::oid::Oid;
+use crate::domain::persona::Character;
+use crate::domain::prompt::Brief;
+use crate::domain::role::Role;
+use crate::domain::secret;
+use crate::domain::task::{Task, TaskOptions};
+use crate::error::{Code, Error, Result};
+use crate::store::{briefing, fsx, layout, roles};
+use crate::wire::policy::Policy;
+use crate::wire::task_file;
+use std::path::{Path, PathBuf};
+
+/// What stands for the prompt in a command line.
+const PROMPT: &str = "{prompt}";
+
+/// The longest argument that Linux hands to a program, in bytes (`MAX_ARG_STRLEN`).
+const LONGEST_ARGUMENT: usize = 128 * 1024 - 1;
+
+/// What a run asks for besides its task; each replaces what the task says.
+#[derive(Clone, Debug, Default)]
+pub struct PromptWish {
+    /// Who the agent is told to be.
+    pub character: CharacterWish,
+    /// Context for the agent; may hold credentials.
+    pub briefing: Option<String>,
+    /// Text on top of the role's own.
+    pub system_prompt: Option<String>,
+    /// The model.
+    pub model: Option<String>,
+    /// The most turns.
+    pub max_iterations: Option<u32>,
+}
+
+/// An agent's task with what a run adds to it.
+#[derive(Debug)]
+pub struct Assignment {
+    /// The task as it was spawned, with the run's wishes in place.
+    pub task: Task,
+    /// The role that binds.
+    pub role: Role,
+    /// Who the agent is told to be.
+    pub character: Character,
+    denylist: Vec<Glob>,
+}
+
+/// Where an agent works.
+#[derive(Clone, Debug)]
+pub struct Workplace {
+    /// Its worktree, or for a shared agent the repository's root; absolute.
+    pub directory: PathBuf,
+    /// The directory of the six files, absolute.
+    pub bundle: PathBuf,
+    /// Whether they are required.
+    pub bundle_required: bool,
+}
+
+impl Assignment {
+    /// The task of an agent that is about to be made, with what the run asks for.
+    ///
+    /// # Errors
+    /// Those of [`persona::resolve`].
+    pub fn new(
+        ctx: &Ctx,
+        base: Oid,
+        task: Task,
+        role: Role,
+        denylist: Vec<Glob>,
+        wish: &PromptWish,
+    ) -> Result<Assignment> {
+        let task = with_wishes(task, wish);
+        Ok(Assignment {
+            character: character(ctx, base, &task, wish)?,
+            task,
+            role,
+            denylist,
+        })
+    }
+
+    /// Recalls an agent's task and adds what the run asks for.
+    ///
+    /// # Errors
+    /// `agent-state` when the task is not in this clone or is not the one that was spawned, those of
+    /// [`TaskDraft::check`](crate::domain::task::TaskDraft::check) and of [`persona::resolve`].
+    pub fn recall(
+        ctx: &Ctx,
+        agent: &Agent,
+        policy: &Policy,
+        wish: &PromptWish,
+    ) -> Result<Assignment> {
+        let base = agent.base.as_ref().map(|base| base.oid);
+        let (Some(base), Some(dna)) = (base, &agent.dna) else {
+            return Err(unknown_task(agent, "the ledger does not say how it began"));
+        };
+        let roles = roles::load(&ctx.repo, base)?;
+        let path = layout::agent_dir(ctx.repo.common_dir(), agent.id).join(briefing::TASK);
+        let source = fsx::load_if_there(&path)?
+            .ok_or_else(|| unknown_task(agent, "its task is not in this clone"))?;
+        let draft = task_file::parse(&path.to_string_lossy(), &source);
+        let (task, _) = draft.check(&roles, TaskOptions::default())?;
+        let denylist = globs(&policy.denylist)?;
+        if Dna::of(&policy.role, &task.text, &task.whitelist, &denylist).as_str() != dna {
+            return Err(unknown_task(
+                agent,
+                "its task was changed after it was spawned",
+            ));
+        }
+        let mut role = roles.require(&policy.role)?.clone();
+        role.subagent_type.clone_from(&policy.subagent_type);
+        role.edits = policy.edits;
+        role.may_spawn = policy.may_spawn;
+        let task = with_wishes(task, wish);
+        Ok(Assignment {
+            character: character(ctx, base, &task, wish)?,
+            task,
+            role,
+            denylist,
+        })
+    }
+
+    /// The agent type for names and descriptions: the roster's, else the role's name.
+    pub fn agent_type(&self) -> &str {
+        let named = self.character.agent_type.as_deref();
+        named.unwrap_or(&self.role.name)
+    }
+
+    /// The prompt.
+    pub fn prompt(&self, id: AgentId, place: &Workplace, output: Option<&Path>) -> String {
+        let bundle = for_display(&place.directory, &place.bundle);
+        let output = output.map(|file| for_display(&place.directory, file));
+        Brief {
+            id,
+            role: &self.role,
+            task: &self.task,
+            denylist: &self.denylist,
+            directory: &place.directory.to_string_lossy(),
+            bundle_directory: &bundle,
+            bundle_required: place.bundle_required,
+            character: &self.character,
+            output_file: output.as_deref(),
+        }
+        .prompt()
+    }
+
+    /// Refuses to put a confidential prompt on a command line, which all users can read.
+    ///
+    /// # Errors
+    /// `prompt-exposed`.
+    pub fn require_private(&self, prompt: &str) -> Result<()> {
+        let why = if self.task.briefing.is_some() {
+            "holds a briefing".to_owned()
+        } else if let Some(found) = secret::find(prompt) {
+            format!("holds what looks like {}", found.kind)
+        } else if prompt.len() > LONGEST_ARGUMENT {
+            format!("is longer than {LONGEST_ARGUMENT} bytes")
+        } else {
+            return Ok(());
+        };
+        Err(Error::new(
+            Code::PromptExposed,
+            format!("the prompt {why}, so it cannot stand in a command line as {PROMPT}"),
+        )
+        .hint(
+            "leave it out to give the prompt on standard input, or name its file as {prompt_file}",
+        ))
+    }
+}
+
+fn with_wishes(task: Task, wish: &PromptWish) -> Task {
+    Task {
+        briefing: wish.briefing.clone().or(task.briefing),
+        system_prompt: wish.system_prompt.clone().or(task.system_prompt),
+        model: wish.model.clone().or(task.model),
+        max_iterations: wish.max_iterations.or(task.max_iterations),
+        ..task
+    }
+}
+
+/// The run's own wish for a persona replaces the task's.
+fn character(ctx: &Ctx, base: Oid, task: &Task, wish: &PromptWish) -> Result<Character> {
+    let mut wanted = wish.character.clone();
+    if wanted.agent_type.is_none() && wanted.profile.is_none() {
+        wanted.profile.clone_from(&task.profile);
+    }
+    persona::resolve(ctx, base, &wanted)
+}
+
+fn globs(texts: &[String]) -> Result<Vec<Glob>> {
+    let globs = texts.iter().map(|text| Glob::parse(text));
+    globs.collect::<Result<_, String>>().map_err(Error::bug)
+}
+
+fn unknown_task(agent: &Agent, why: &str) -> Error {
+    let id = agent.id.short();
+    Error::new(
+        Code::AgentState,
+        format!("agent {id} cannot be told its task: {why}"),
+    )
+    .hint("to start again, run git agent spawn <task.toml>")
+}

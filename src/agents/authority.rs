@@ -1,0 +1,73 @@
+//! Agents that would start agents.
+
+use crate::agents::ctx::Ctx;
+use crate::agents::ctx::Env;
+use crate::agents::current::CurrentAgent;
+use crate::domain::agent::Agent;
+use crate::domain::id::AgentId;
+use crate::error::{Code, Error, Result};
+
+/// Refuses a spawn from inside an agent whose policy does not allow it, be it told by the environment
+/// or by the directory. Gives the agent that asks, where one does: it is the parent of what it spawns.
+///
+/// # Errors
+/// `recursion-refused`, also when the agent or its policy cannot be read.
+pub fn require_no_recursion(env: &Env) -> Result<Option<AgentId>> {
+    match CurrentAgent::find(env, &[&env.directory]) {
+        Ok(None) => Ok(None),
+        Ok(Some(home)) => {
+            require_may_spawn(&home)?;
+            Ok(Some(home.agent.id))
+        }
+        Err(error) => Err(Error::new(
+            Code::RecursionRefused,
+            "this is inside an agent, and whether it may spawn agents cannot be read",
+        )
+        .because(error)),
+    }
+}
+
+/// Refuses what starts agents, unless the policy allows it.
+///
+/// # Errors
+/// `recursion-refused`.
+pub(crate) fn require_may_spawn(home: &CurrentAgent) -> Result<()> {
+    if home.policy.may_spawn {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::RecursionRefused,
+        format!("agent {} may not spawn agents", home.agent.id.short()),
+    )
+    .hint("to ask for help instead, write it into handoffs.md and finish"))
+}
+
+/// Refuses to say how an agent's work ended from inside another agent.
+///
+/// # Errors
+/// As [`require_orchestrator`].
+pub(crate) fn require_own(ctx: &Ctx, agent: &Agent) -> Result<()> {
+    if CurrentAgent::is_of(&ctx.env, agent) {
+        return Ok(());
+    }
+    require_orchestrator(ctx)
+}
+
+/// Refuses decisions from inside an agent: no agent lands, commits or removes work, its own or another's.
+///
+/// # Errors
+/// `orchestrator-only`, also when it cannot be read whose worktree this is.
+pub(crate) fn require_orchestrator(ctx: &Ctx) -> Result<()> {
+    let refused = |message: String| {
+        Error::new(Code::OrchestratorOnly, message)
+            .hint("to decide about an agent, leave its worktree: cd to the main one")
+    };
+    match CurrentAgent::find(&ctx.env, &[&ctx.env.directory]) {
+        Ok(None) => Ok(()),
+        Ok(Some(home)) => Err(refused(format!(
+            "this is inside agent {}, which does not decide about agents",
+            home.agent.id.short()
+        ))),
+        Err(error) => Err(refused("this is inside an agent".to_owned()).because(error)),
+    }
+}

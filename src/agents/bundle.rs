@@ -1,0 +1,206 @@
+//! The six files: read without being led astray or held up, and kept as a tree.
+
+use crate::agents::ctx::Ctx;
+use crate::domain::agent::Agent;
+use crate::domain::bundle::{FILES, PROGRESS, SPEC};
+use crate::domain::evidence::{Artefact, ArtefactProblem, NoWorktree, Says};
+use crate::domain::hex::hex;
+use crate::domain::oid::Oid;
+use crate::error::Result;
+use crate::git::Repo;
+use crate::git::objects::{Identity, NewCommit};
+use crate::git::tree::{Entry, FILE};
+use crate::store::{keep, layout};
+use crate::wire::policy::Policy;
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
+use sha2::{Digest, Sha256};
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+/// No artefact is longer, in bytes.
+const LONGEST: u64 = 4 << 20;
+
+/// The bundle as it was found, and the tree that keeps what could be read.
+#[derive(Default)]
+pub(crate) struct Bundle {
+    pub artefacts: Vec<Artefact>,
+    pub tree: Option<Oid>,
+    /// Whether it is where this clone cannot see it.
+    pub is_out_of_reach: bool,
+}
+
+/// Reads the bundle where the agent wrote it; without a worktree here, from the tree that the last
+/// verdict kept.
+pub(crate) fn read(
+    ctx: &Ctx,
+    agent: &Agent,
+    worktree: Result<&Path, NoWorktree>,
+    policy: &Policy,
+) -> Result<Bundle> {
+    let artefacts = artefacts(ctx, agent, worktree.ok(), policy)?;
+    // One that the agent did not write is missing; one that was not looked at in its place is not judged.
+    let is_unseen = artefacts
+        .iter()
+        .all(|one| one.text == Err(ArtefactProblem::Missing));
+    if is_unseen && worktree.is_err_and(|why| why != NoWorktree::Gone) {
+        return Ok(Bundle {
+            is_out_of_reach: true,
+            ..Bundle::default()
+        });
+    }
+    let entries: Vec<Entry> = artefacts
+        .iter()
+        .filter_map(|artefact| Some((artefact.name, artefact.text.as_ref().ok()?)))
+        .map(|(name, text)| {
+            Ok(Entry {
+                mode: FILE,
+                name: name.into(),
+                oid: ctx.repo.write_blob(text.as_bytes())?,
+            })
+        })
+        .collect::<Result<_>>()?;
+    let tree = match entries.is_empty() {
+        true => None,
+        false => Some(ctx.repo.write_tree(entries)?),
+    };
+    Ok(Bundle {
+        artefacts,
+        tree,
+        is_out_of_reach: false,
+    })
+}
+
+/// The six files as they are, or as they were kept; nothing is written.
+pub(crate) fn artefacts(
+    ctx: &Ctx,
+    agent: &Agent,
+    worktree: Option<&Path>,
+    policy: &Policy,
+) -> Result<Vec<Artefact>> {
+    match (worktree, &policy.bundle_dir) {
+        (Some(top), Some(directory)) => Ok(from_directory(top, directory)),
+        (None, None) => {
+            let own = layout::agent_dir(ctx.repo.common_dir(), agent.id);
+            Ok(from_directory(&own, "bundle"))
+        }
+        _ => from_kept(ctx, agent),
+    }
+}
+
+/// Puts a bundle's tree under the keep chain, unless the last verdict did.
+pub(crate) fn keep(ctx: &Ctx, agent: &Agent, tree: Oid) -> Result<()> {
+    let known = agent.verdict.as_ref();
+    if known.and_then(|verdict| verdict.bundle) == Some(tree) {
+        return Ok(());
+    }
+    let commit = with_bundle_commit(tree, |commit| ctx.repo.write_commit(commit))?;
+    let why = format!("bundle {}", agent.id);
+    keep::keep(&ctx.repo, &[commit], &why, ctx.now()).map(|_| ())
+}
+
+/// Hands on the commit that keeps a bundle: the same one for the same tree.
+pub(crate) fn with_bundle_commit<T>(tree: Oid, take: impl Fn(&NewCommit<'_>) -> T) -> T {
+    let who = Identity::stand_in(0);
+    take(&NewCommit {
+        tree,
+        parents: &[],
+        author: &who,
+        committer: &who,
+        header: None,
+        message: "agent: bundle\n\nGit-Agent: 1\n",
+    })
+}
+
+fn from_directory(top: &Path, directory: &str) -> Vec<Artefact> {
+    let opened = open_directory(top, directory);
+    let read = |name| match &opened {
+        Ok(directory) => read_file(directory, name),
+        Err(errno) => Err(problem(*errno)),
+    };
+    let artefact = |(name, _)| artefact(name, read(name));
+    FILES.into_iter().map(artefact).collect()
+}
+
+fn from_kept(ctx: &Ctx, agent: &Agent) -> Result<Vec<Artefact>> {
+    let kept = agent.verdict.as_ref();
+    let entries = match kept.and_then(|verdict| verdict.bundle) {
+        Some(tree) => match ctx.repo.read_tree(tree) {
+            Err(error) if error.is_absence() => Vec::new(),
+            entries => entries?,
+        },
+        None => Vec::new(),
+    };
+    let artefact = |(name, _): (&'static str, &str)| {
+        let entry = entries.iter().find(|entry| entry.name == name.as_bytes());
+        let bytes = entry.map_or(Err(ArtefactProblem::Missing), |entry| {
+            kept_file(&ctx.repo, entry)
+        });
+        artefact(name, bytes)
+    };
+    Ok(FILES.into_iter().map(artefact).collect())
+}
+
+fn kept_file(repo: &Repo, entry: &Entry) -> Result<Vec<u8>, ArtefactProblem> {
+    repo.read_blob(entry.oid)
+        .map_err(|_| ArtefactProblem::Unreadable)
+}
+
+fn artefact(name: &'static str, bytes: Result<Vec<u8>, ArtefactProblem>) -> Artefact {
+    let text =
+        bytes.and_then(|bytes| String::from_utf8(bytes).map_err(|_| ArtefactProblem::NotUtf8));
+    let said = text.as_deref().unwrap_or_default();
+    let says = match name {
+        SPEC => Says::Digest(hex(&Sha256::digest(said.as_bytes()))),
+        PROGRESS => Says::Status(status(said)),
+        _ => Says::Anything,
+    };
+    Artefact { name, text, says }
+}
+
+fn status(text: &str) -> Option<String> {
+    let value: serde_json::Value = serde_json::from_str(text).ok()?;
+    value.get("status")?.as_str().map(str::to_owned)
+}
+
+/// Opens a directory below `top` without following a symlink in any part of the way.
+fn open_directory(top: &Path, relative: &str) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let top = openat(CWD, top, flags, Mode::empty())?;
+    relative.split('/').try_fold(top, |directory, part| {
+        openat(&directory, part, flags | OFlags::NOFOLLOW, Mode::empty())
+    })
+}
+
+/// Reads a regular file. A FIFO is opened without waiting for its other end, a symlink not at all.
+fn read_file(directory: &OwnedFd, name: &str) -> Result<Vec<u8>, ArtefactProblem> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = openat(directory, name, flags, Mode::empty()).map_err(problem)?;
+    let file = File::from(file);
+    let metadata = file.metadata().map_err(|_| ArtefactProblem::Unreadable)?;
+    if !metadata.is_file() {
+        return Err(ArtefactProblem::NotFile);
+    }
+    if metadata.len() > LONGEST {
+        return Err(ArtefactProblem::TooLarge);
+    }
+    let mut bytes = Vec::new();
+    // It may grow while it is read.
+    let count = file.take(LONGEST + 1).read_to_end(&mut bytes);
+    match count {
+        Ok(count) if count as u64 > LONGEST => Err(ArtefactProblem::TooLarge),
+        Ok(_) => Ok(bytes),
+        Err(_) => Err(ArtefactProblem::Unreadable),
+    }
+}
+
+fn problem(errno: Errno) -> ArtefactProblem {
+    match errno {
+        Errno::NOENT => ArtefactProblem::Missing,
+        // A symlink, something else than a directory on the way, a socket.
+        Errno::LOOP | Errno::NOTDIR | Errno::NXIO => ArtefactProblem::NotFile,
+        _ => ArtefactProblem::Unreadable,
+    }
+}

@@ -1,0 +1,106 @@
+//! The end of a run whose supervisor was killed: published and recorded by the next command that looks.
+
+use crate::agents::ctx::Ctx;
+use crate::agents::liveness::{self, Liveness};
+use crate::agents::publish;
+use crate::agents::run_repo::RunRepo;
+use crate::agents::spool::post_spool;
+use crate::domain::agent::Agent;
+use crate::domain::event::What;
+use crate::domain::run::Outcome;
+use crate::error::{Code, Result};
+use crate::proc::warden;
+use crate::store::ledger::Ledger;
+use crate::store::lock::Guard;
+use std::path::PathBuf;
+
+/// A run that is dead no longer.
+#[derive(Debug)]
+pub(crate) struct CrashRecovery {
+    /// What is known of its end.
+    pub outcome: Outcome,
+    /// The files that its command had changed to lead git to other settings; they were put back.
+    pub restored: Vec<PathBuf>,
+}
+
+/// Does what the supervisor of a dead run could not do any more: puts back what leads git to its settings, and
+/// records the end. `None` when there is no such run, or when it turns out to be alive.
+///
+/// # Errors
+/// Those of the ledger and of the file system.
+pub(crate) fn record_crashed_run(ctx: &Ctx, agent: &Agent) -> Result<Option<CrashRecovery>> {
+    match liveness::lock(ctx, agent) {
+        Ok(guard) => record_crashed_run_locked(ctx, agent, &guard),
+        Err(error) if error.code() == Code::RunActive => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// An agent that is about to be decided about, or whose worktree is about to be read, after [`record_crashed_run`] where its last
+/// run is dead: the command may have led git to settings of its own there.
+///
+/// # Errors
+/// As [`record_crashed_run`].
+pub(crate) fn at_rest(ctx: &Ctx, agent: Agent) -> Result<Agent> {
+    let Some(run) = &agent.run else {
+        return Ok(agent);
+    };
+    // A command that verifies its own work may not open the lock for writing, and nothing of its run is left behind.
+    if liveness::is_at_work(ctx.repo.common_dir(), &agent, run)? {
+        return Ok(agent);
+    }
+    let is_left = publish::run_repo(ctx, &agent).is_some_and(|run_repo| run_repo.exists());
+    let is_dead = liveness::of_run(ctx.repo.common_dir(), &agent, run)? == Liveness::Dead;
+    if !(is_dead || is_left) || record_crashed_run(ctx, &agent)?.is_none() {
+        return Ok(agent);
+    }
+    let row = Ledger::new(&ctx.repo).agent(agent.spawn_commit)?;
+    Ok(row.unwrap_or(agent))
+}
+
+/// As [`record_crashed_run`], for the holder of the lock.
+pub(crate) fn record_crashed_run_locked(
+    ctx: &Ctx,
+    agent: &Agent,
+    guard: &Guard,
+) -> Result<Option<CrashRecovery>> {
+    let common = ctx.repo.common_dir();
+    let row = Ledger::new(&ctx.repo).agent(agent.spawn_commit)?;
+    let dead = row
+        .as_ref()
+        .and_then(|row| row.run.as_ref())
+        .filter(|run| run.end.is_none() && liveness::is_here(common, agent, run));
+    let Some(run) = dead else {
+        // One that ended in order, but could not be published then.
+        settle(ctx, agent)?;
+        return Ok(None);
+    };
+    let restored = settle(ctx, agent)?;
+    // What the command declared came before its end. What cannot be posted now stays in the spool.
+    let _ = post_spool(ctx, agent);
+    let outcome = warden::noted(guard.file()).unwrap_or(Outcome::LOST);
+    exited(ctx, agent, run.number(), outcome, None)?;
+    Ok(Some(CrashRecovery { outcome, restored }))
+}
+
+/// Publishes what a run left in its repository, if one is there, and gives the files that were put back.
+fn settle(ctx: &Ctx, agent: &Agent) -> Result<Vec<PathBuf>> {
+    match publish::run_repo(ctx, agent).filter(RunRepo::exists) {
+        Some(run_repo) => Ok(publish::finish(ctx, agent, &run_repo)?.restored),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// Adds the end of a run to the row.
+pub(crate) fn exited(
+    ctx: &Ctx,
+    agent: &Agent,
+    number: u32,
+    outcome: Outcome,
+    log_bytes: Option<u64>,
+) -> Result<()> {
+    let what = What::Exited(liveness::end_of(number, outcome, log_bytes));
+    let ledger = Ledger::new(&ctx.repo);
+    ledger.append(agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
+    Ok(())
+}

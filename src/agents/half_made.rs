@@ -1,0 +1,140 @@
+//! Takes a half-made agent apart: after an error, and after a kill.
+
+use crate::agents::ctx::Ctx;
+use crate::domain::agent::State;
+use crate::domain::event::What;
+use crate::domain::id::AgentId;
+use crate::domain::oid::Oid;
+use crate::error::{IoContext, Result};
+use crate::git::refs::Tip;
+use crate::git::worktree::{belongs_to, set_lock};
+use crate::store::journal::Journal;
+use crate::store::ledger::Ledger;
+use crate::store::{briefing, layout, lock, trash};
+use crate::wire::journal::SpawnJournal;
+use std::fs;
+use std::path::Path;
+
+/// How many numbered names a branch is tried under.
+const BRANCH_VARIANTS: usize = 1000;
+
+/// The names a branch is tried under, in order: `x`, `x-2`, `x-3` and so on.
+pub(crate) fn branch_names(wanted: &str) -> impl Iterator<Item = String> {
+    let numbered = (2..=BRANCH_VARIANTS).map(move |number| format!("{wanted}-{number}"));
+    std::iter::once(wanted.to_owned()).chain(numbered)
+}
+
+/// Which start of the machine this is: a pid means nothing after the next one.
+pub(crate) fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .map_or_else(|_| "unknown".to_owned(), |id| id.trim().to_owned())
+}
+
+/// Finishes or takes apart every spawn whose process is gone; gives how many there were.
+///
+/// # Errors
+/// Those of the steps; what could not be undone stays in its journal for the next time.
+pub fn sweep(ctx: &Ctx) -> Result<usize> {
+    let common = ctx.repo.common_dir();
+    if !Journal::any(common) {
+        return Ok(0);
+    }
+    let abandoned = {
+        let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
+        Journal::abandoned(common)?
+    };
+    let count = abandoned.len();
+    for (journal, record) in abandoned {
+        if let Some(record) = record {
+            undo(ctx, &record, "the spawn was interrupted")?;
+        }
+        journal.end()?;
+    }
+    Ok(count)
+}
+
+/// Takes apart what `record` names, newest first. Every step may find its work done already.
+pub(crate) fn undo(ctx: &Ctx, record: &SpawnJournal, reason: &str) -> Result<()> {
+    let (Some(id), Some(commit)) = (
+        AgentId::parse(&record.agent),
+        Oid::from_hex(&record.spawn_commit),
+    ) else {
+        return Ok(());
+    };
+    let ledger = Ledger::new(&ctx.repo);
+    let row = ledger.agent(commit)?;
+    let admin = ctx.repo.admin_dir(&layout::worktree_name(id));
+    if row.as_ref().is_some_and(|row| row.state != State::Spawning) {
+        // The last step was reached: the agent is ready and only its lock may still have to say so.
+        if admin.is_dir() {
+            set_lock(&admin, &layout::lock_reason(id))?;
+        }
+        return Ok(());
+    }
+    remove_places(ctx, record.worktree.as_deref(), &admin, id)?;
+    if let Some(wanted) = &record.branch {
+        for name in branch_names(wanted) {
+            // A name may be free and have been passed over, because a row has it.
+            if ctx.repo.tip(&name)? == Tip::At(commit) {
+                ctx.repo.delete_ref(&name, commit)?;
+                break;
+            }
+        }
+    }
+    if row.is_some() {
+        let text = ctx.public_text(reason, record.worktree.as_deref().map(Path::new))?;
+        let actor = ctx.actor()?;
+        ledger.append(commit, &actor, What::Noted { text }, ctx.now())?;
+        ledger.append(commit, &actor, What::Discarded { tip: None }, ctx.now())?;
+    }
+    Ok(())
+}
+
+/// Removes the worktree, its admin directory and what belongs to the agent, while no other is being made.
+fn remove_places(ctx: &Ctx, worktree: Option<&str>, admin: &Path, id: AgentId) -> Result<()> {
+    let common = ctx.repo.common_dir();
+    let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
+    if let Some(worktree) = worktree {
+        remove_worktree(&ctx.repo.root()?, common, Path::new(worktree), admin)?;
+    }
+    // Deleted first: what is moved to the trash may lie there for a while.
+    briefing::delete(common, id)?;
+    let scratch = layout::tmp_dir(common).join(layout::worktree_name(id));
+    for directory in [admin, &scratch, &layout::agent_dir(common, id)] {
+        if directory.exists() {
+            trash::remove(common, directory)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes a worktree that is provably the half-made one: its `.git` file names our admin directory, or
+/// it holds nothing yet but at most that file, still empty.
+fn remove_worktree(root: &Path, common: &Path, worktree: &Path, admin: &Path) -> Result<()> {
+    let Ok(metadata) = fs::symlink_metadata(worktree) else {
+        return Ok(());
+    };
+    if !metadata.is_dir() {
+        return Ok(());
+    }
+    let entries = fs::read_dir(worktree)
+        .at("could not list", worktree)?
+        .count();
+    let pointer = fs::metadata(worktree.join(".git"));
+    let barely_begun = match entries {
+        0 => true,
+        1 => pointer.is_ok_and(|pointer| pointer.is_file() && pointer.len() == 0),
+        _ => false,
+    };
+    if barely_begun || belongs_to(worktree, admin) {
+        trash::remove(common, worktree)?;
+        // Directories that were made for this worktree alone go too; others are not empty.
+        let parents = worktree.ancestors().skip(1);
+        for parent in parents.take_while(|parent| parent.starts_with(root) && *parent != root) {
+            if fs::remove_dir(parent).is_err() {
+                break;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,171 @@
+//! Runs in the ledger: how they are written down, and whether one that has no end yet is alive.
+
+use crate::agents::ctx::Ctx;
+use crate::domain::agent::Agent;
+use crate::domain::event::Exited;
+use crate::domain::run::{Outcome, Run};
+use crate::error::{Code, Error, Result};
+use crate::proc::warden;
+use crate::store::lock::{self, Guard};
+use crate::store::{fsx, layout};
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long a process that only asks whether an agent is at work may keep us waiting.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// The ending of the empty file that stands beside the logs of a run in the background until its end is told of.
+const UNCOLLECTED: &str = "uncollected";
+
+/// Whether a run goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Liveness {
+    /// Its end is recorded.
+    Over,
+    /// A process holds the agent's lock.
+    Alive,
+    /// It is another clone's, and nothing more is known.
+    Elsewhere,
+    /// No process does: its supervisor was killed.
+    Dead,
+}
+
+/// Whether a run goes on.
+///
+/// # Errors
+/// `io`.
+pub(crate) fn of_run(common_dir: &Path, agent: &Agent, run: &Run) -> Result<Liveness> {
+    if run.end.is_some() {
+        return Ok(Liveness::Over);
+    }
+    if !is_here(common_dir, agent, run) {
+        return Ok(Liveness::Elsewhere);
+    }
+    match lock::is_held(common_dir, &layout::live_lock(agent.id))? {
+        true => Ok(Liveness::Alive),
+        false => Ok(Liveness::Dead),
+    }
+}
+
+/// How the last run of an agent ended, as far as its traces tell, where its supervisor was killed and the ledger has
+/// no end of it: that, and when the last trace was left. `None` for every other agent.
+pub(crate) fn unrecorded_end(common_dir: &Path, agent: &Agent) -> Option<(Exited, DateTime<Utc>)> {
+    let run = agent.run.as_ref()?;
+    // A lock that cannot be looked at may be held.
+    if of_run(common_dir, agent, run).ok()? != Liveness::Dead {
+        return None;
+    }
+    let lock = layout::agents_dir(common_dir).join(layout::live_lock(agent.id));
+    let noted = File::open(&lock).ok().and_then(|file| warden::noted(&file));
+    let traces = ["out", "err"].map(|stream| log(common_dir, agent, run.number(), stream));
+    let times = traces.iter().chain([&lock]).filter_map(|path| {
+        let modified = fs::metadata(path).ok()?.modified().ok()?;
+        Some(DateTime::<Utc>::from(modified))
+    });
+    let last = times.fold(run.began, DateTime::max);
+    Some((
+        end_of(run.number(), noted.unwrap_or(Outcome::LOST), None),
+        last,
+    ))
+}
+
+/// An agent as it stands, for readers, which write nothing: where the end of its last run is not recorded, as it
+/// will be once it is.
+pub(crate) fn as_it_stands(common_dir: &Path, agent: Agent) -> Agent {
+    match unrecorded_end(common_dir, &agent) {
+        Some((exited, _)) => agent.with_run_ended(&exited),
+        None => agent,
+    }
+}
+
+/// Whether a process of ours is at work for an agent because of its last run: its command, or judging it.
+///
+/// # Errors
+/// `io`.
+pub(crate) fn is_at_work(common_dir: &Path, agent: &Agent, run: &Run) -> Result<bool> {
+    Ok(is_here(common_dir, agent, run) && lock::is_held(common_dir, &layout::live_lock(agent.id))?)
+}
+
+/// Whether a run was one of this clone's, which then has its logs.
+pub(crate) fn is_here(common_dir: &Path, agent: &Agent, run: &Run) -> bool {
+    log(common_dir, agent, run.number(), "out").exists()
+}
+
+/// The log of one stream of a run.
+pub(crate) fn log(common_dir: &Path, agent: &Agent, number: u32, stream: &str) -> PathBuf {
+    layout::runs_dir(common_dir, agent.id).join(format!("{number}.{stream}"))
+}
+
+/// Keeps what a run answered, for those who wait for it.
+///
+/// # Errors
+/// Those of [`fsx::write_private`].
+pub(crate) fn keep_report(
+    common_dir: &Path,
+    agent: &Agent,
+    number: u32,
+    report: &Value,
+) -> Result<()> {
+    let path = log(common_dir, agent, number, "json");
+    fsx::write_private(&path, report.to_string().as_bytes())
+}
+
+/// Notes that the caller of a run did not stay to hear how it ends.
+///
+/// # Errors
+/// Those of [`fsx::write_private`].
+pub(crate) fn leave_uncollected(common_dir: &Path, agent: &Agent, number: u32) -> Result<()> {
+    fsx::write_private(&log(common_dir, agent, number, UNCOLLECTED), b"")
+}
+
+/// Whether nothing has told yet how a run in the background ended.
+pub(crate) fn is_uncollected(common_dir: &Path, agent: &Agent, run: &Run) -> bool {
+    log(common_dir, agent, run.number(), UNCOLLECTED).exists()
+}
+
+/// Notes that the caller hears how a run ended. Where that fails it is told of once more.
+pub(crate) fn collect(common_dir: &Path, agent: &Agent, run: &Run) {
+    let _ = fs::remove_file(log(common_dir, agent, run.number(), UNCOLLECTED));
+}
+
+/// What a run answered; `None` when it did not come to that.
+///
+/// # Errors
+/// `io`.
+pub(crate) fn load_report(common_dir: &Path, agent: &Agent, number: u32) -> Result<Option<Value>> {
+    let bytes = fsx::load_if_there(&log(common_dir, agent, number, "json"))?;
+    Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+}
+
+/// Takes the lock that says a process of ours works for the agent.
+///
+/// # Errors
+/// `run-active` when one does.
+pub(crate) fn lock(ctx: &Ctx, agent: &Agent) -> Result<Guard> {
+    let common = ctx.repo.common_dir();
+    fsx::create_dir(&layout::agent_dir(common, agent.id))?;
+    lock::hold_for(common, &layout::live_lock(agent.id), PATIENCE).map_err(|error| {
+        let id = agent.id.short();
+        match error.code() {
+            Code::LockTimeout => Error::new(
+                Code::RunActive,
+                format!("a process is at work for agent {id}"),
+            )
+            .hint(format!("to see it, run git agent show {id}")),
+            _ => error,
+        }
+    })
+}
+
+/// The end of a run as a row has it.
+pub(crate) fn end_of(number: u32, outcome: Outcome, log_bytes: Option<u64>) -> Exited {
+    Exited {
+        run: Some(number),
+        code: outcome.code,
+        ended: Some(outcome.ending),
+        log_bytes,
+    }
+}

@@ -1,0 +1,112 @@
+//! Agents as they stand: all of them, or the one that is meant, and where it works.
+
+use crate::agents::ctx::Ctx;
+use crate::agents::liveness;
+use crate::domain::agent::{Agent, State};
+use crate::domain::event::Isolation;
+use crate::error::{Code, Error, IoContext, Result};
+use crate::store::find::ambiguous;
+use crate::store::layout;
+use crate::store::ledger::Ledger;
+use crate::store::place::is_of_this_clone;
+use std::fs;
+use std::path::Path;
+
+/// Every agent as it stands, oldest first.
+///
+/// # Errors
+/// Those of the ledger.
+pub(crate) fn agents(ctx: &Ctx) -> Result<Vec<Agent>> {
+    let agents = Ledger::new(&ctx.repo).agents()?.into_iter();
+    let common_dir = ctx.repo.common_dir();
+    Ok(agents
+        .map(|agent| liveness::as_it_stands(common_dir, agent))
+        .collect())
+}
+
+/// The agent that goes by an id, a name, a branch or a path, as it stands.
+///
+/// # Errors
+/// `agent-unknown`, `agent-ambiguous`, and those of the ledger.
+pub(crate) fn agent(ctx: &Ctx, ledger: &Ledger<'_>, who: &str) -> Result<Agent> {
+    let agent = recorded(ctx, ledger, who)?;
+    Ok(liveness::as_it_stands(ctx.repo.common_dir(), agent))
+}
+
+/// As [`agent`], as the ledger has it.
+fn recorded(ctx: &Ctx, ledger: &Ledger<'_>, who: &str) -> Result<Agent> {
+    let looks_like_path = who.contains('/') || who.starts_with('.');
+    let path = ctx.absolute(Path::new(who));
+    if looks_like_path && path.is_dir() {
+        let path = fs::canonicalize(&path).at("could not resolve", &path)?;
+        // One that was moved goes by the place it is at now.
+        let linked = ctx.repo.worktrees()?.into_iter().find(|w| w.path == path);
+        let own = linked
+            .as_ref()
+            .and_then(|w| layout::agent_of_worktree(&w.name));
+        let by_place = own.and_then(|id8| ledger.find(id8).ok());
+        let has_worktree = |agent: &Agent| agent.isolation == Some(Isolation::Worktree);
+        return match by_place.filter(has_worktree) {
+            Some(agent) => Ok(agent),
+            None => ledger.find(&path.to_string_lossy()),
+        };
+    }
+    ledger.find(who)
+}
+
+/// As [`agent`], and for a revision that goes by no agent's name the agent whose work that commit brought.
+pub(crate) fn agent_or_landed(ctx: &Ctx, ledger: &Ledger<'_>, who: &str) -> Result<Agent> {
+    let unknown = match agent(ctx, ledger, who) {
+        Err(error) if error.code() == Code::AgentUnknown => error,
+        answer => return answer,
+    };
+    let Ok(resolved) = ctx.repo.resolve_commit(who) else {
+        return Err(unknown);
+    };
+    let mut landed = ledger.landed_as(resolved.commit)?;
+    match landed.len() {
+        0 => Err(unknown),
+        1 => Ok(landed.remove(0)),
+        _ => Err(ambiguous(who, &landed)),
+    }
+}
+
+/// The error for an agent whose branch is neither here nor among the copies that were fetched, with the way to have
+/// it where there is one.
+pub(crate) fn branch_gone(ctx: &Ctx, agent: &Agent) -> Error {
+    let id = agent.id.short();
+    let branch = agent.branch.as_deref().unwrap_or_default();
+    let error = Error::new(
+        Code::BranchGone,
+        format!("the branch {branch} of agent {id} does not exist"),
+    );
+    let hint = match agent.state {
+        // Only a discard puts work away.
+        State::Discarded => format!("to get its work back, run git agent rescue {id}"),
+        State::Merged => format!("to see where its work landed, run git agent log {id}"),
+        State::Spawning => format!("to see how far it came, run git agent log {id}"),
+        _ if !is_local(ctx, agent) => match ctx.repo.remotes().unwrap_or_default().first() {
+            Some(remote) => {
+                let short = branch.trim_start_matches("refs/heads/");
+                format!(
+                    "it is in another clone, {}; to fetch it, run git fetch {remote} {branch}:refs/remotes/{remote}/{short}",
+                    clone_id(agent)
+                )
+            }
+            None => format!("to see in which clone it is, run git agent show {id}"),
+        },
+        _ => "to see how to make it again, run git agent doctor".to_owned(),
+    };
+    error.hint(hint)
+}
+
+/// Whether an agent was spawned in this clone.
+pub(crate) fn is_local(ctx: &Ctx, agent: &Agent) -> bool {
+    let clone = Ledger::new(&ctx.repo).clone_number().ok().flatten();
+    is_of_this_clone(ctx.repo.common_dir(), clone, agent)
+}
+
+/// The four hex digits of the clone that an agent was spawned in.
+pub(crate) fn clone_id(agent: &Agent) -> String {
+    format!("{:04x}", agent.clone)
+}

@@ -1,0 +1,230 @@
+//! An agent's fence: its policy, read once, ready to judge.
+
+use crate::agents::located;
+use crate::domain::agent::Agent;
+use crate::domain::change::{Change, ChangeKind};
+use crate::domain::event::Isolation;
+use crate::domain::oid::Oid;
+use crate::domain::path::RepoPath;
+use crate::domain::scope::{CaseIndex, Scope};
+use crate::domain::violation::{Boundary, BundleRule, Reason, Violation};
+use crate::error::{Code, Error, Result};
+use crate::git::Repo;
+use crate::git::changes::Spellings;
+use crate::store::ledger::Ledger;
+use crate::store::{layout, policy};
+use crate::wire::policy::{Policy, TRAILER};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// What binds one agent.
+pub struct ScopeGuard<'r> {
+    repo: &'r Repo,
+    agent: Agent,
+    policy: Policy,
+    boundary: Boundary,
+    /// What is tracked, for names that differ only by case. The base's, which no agent can change.
+    base_tree: Oid,
+}
+
+/// The agent whose worktree the repository was opened from; `None` outside every agent's worktree.
+///
+/// # Errors
+/// `agent-unknown` when the worktree is an agent's and the ledger has no row for it.
+pub fn agent_here(repo: &Repo) -> Result<Option<Agent>> {
+    let name = repo.current_worktree_name();
+    let Some(digits) = name.as_deref().and_then(layout::agent_of_worktree) else {
+        return Ok(None);
+    };
+    let unknown = || {
+        Error::new(
+            Code::AgentUnknown,
+            format!("this is the worktree of agent {digits}, and the ledger has no row for it, so its scope is unknown"),
+        )
+        .hint("to see what became of the ledger, run git log -g refs/notes/agents")
+    };
+    match Ledger::new(repo).find(digits) {
+        Ok(agent) if agent.id.short() == digits => Ok(Some(agent)),
+        Err(error) if error.code() != Code::AgentUnknown => Err(error),
+        _ => Err(unknown()),
+    }
+}
+
+impl<'r> ScopeGuard<'r> {
+    /// Reads the agent's policy.
+    ///
+    /// # Errors
+    /// `agent-state` while the agent is half made; `repo-corrupt` when its policy is missing or cannot
+    /// be understood.
+    pub fn around(repo: &'r Repo, agent: Agent) -> Result<ScopeGuard<'r>> {
+        ScopeGuard::among(repo, agent, &Scopes::default())
+    }
+
+    /// As [`ScopeGuard::around`], for one of many agents: a scope that several have is compiled once.
+    ///
+    /// # Errors
+    /// As [`ScopeGuard::around`].
+    pub fn among(repo: &'r Repo, agent: Agent, scopes: &Scopes) -> Result<ScopeGuard<'r>> {
+        let Some(blob) = agent.policy else {
+            return Err(Error::new(
+                Code::AgentState,
+                format!("agent {} is half made and has no policy yet", agent.id),
+            )
+            .hint(format!(
+                "to see how far it came, run git agent show {}",
+                agent.id.short()
+            )));
+        };
+        let broken = |why: String| {
+            Error::new(
+                Code::RepoCorrupt,
+                format!("the policy of agent {} cannot be used", agent.id),
+            )
+            .because(why)
+        };
+        let policy = policy::of_agent(repo, &agent)?
+            .ok_or_else(|| broken(format!("blob {blob} is no policy of a version we know")))?;
+        // A spawn commit of an earlier version carries no policy, but names the digest of one.
+        let spawn_commit = repo.read_commit(agent.spawn_commit)?;
+        if let Some(named) = spawn_commit.trailer(TRAILER)
+            && named != policy.digest()
+        {
+            return Err(
+                broken("its spawn commit was made for another policy".to_owned()).hint(format!(
+                    "to see who wrote what, run git log --patch {}",
+                    layout::LEDGER_REF
+                )),
+            );
+        }
+        let base = Oid::from_hex(&policy.base_oid)
+            .ok_or_else(|| broken(format!("`{}` is no commit", policy.base_oid)))?;
+        Ok(ScopeGuard {
+            boundary: boundary(&policy, scopes).map_err(broken)?,
+            base_tree: repo.read_commit(base)?.tree,
+            repo,
+            agent,
+            policy,
+        })
+    }
+
+    /// The agent.
+    pub fn agent(&self) -> &Agent {
+        &self.agent
+    }
+
+    /// What was decided when it was spawned.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// What it may touch.
+    pub fn boundary(&self) -> &Boundary {
+        &self.boundary
+    }
+
+    /// The changes that the agent was not allowed to make, in the order they are given.
+    ///
+    /// # Errors
+    /// `repo-corrupt` when the base's trees are missing.
+    pub fn judge(&self, changes: &[Change], bundle: BundleRule) -> Result<Vec<Violation>> {
+        let tracked = self.tracked_near(changes)?;
+        Ok(changes
+            .iter()
+            .filter_map(|change| self.boundary.violation(change, bundle, &tracked))
+            .collect())
+    }
+
+    /// Judges a path before it is written, by its text and by where symlinks lead; `None` when it may
+    /// be. `tops` are the worktrees it may be in, free of symlinks; a relative name starts from
+    /// `directory`.
+    ///
+    /// # Errors
+    /// As [`ScopeGuard::judge`].
+    pub fn judge_name(
+        &self,
+        tops: &[PathBuf],
+        directory: &Path,
+        name: &[u8],
+    ) -> Result<Option<Violation>> {
+        let (Some(spelled), Some(real)) = located::locate(tops, directory, name) else {
+            return Ok(Some(Violation {
+                path: name.to_owned(),
+                kind: ChangeKind::Named,
+                reason: Reason::Outside,
+            }));
+        };
+        let changes = [Change::named(spelled), Change::named(real)];
+        let [spelled, real] = &changes;
+        let mut violations = self.judge(&changes, BundleRule::Writable)?.into_iter();
+        Ok(violations.next().map(|violation| match violation {
+            violation if violation.path == spelled.path => violation,
+            violation => alias_of(&spelled.path, real, violation),
+        }))
+    }
+
+    /// The tracked paths that those which may be new could collide with where case is ignored.
+    ///
+    /// # Errors
+    /// `repo-corrupt` when the base's trees are missing.
+    pub fn tracked_near(&self, changes: &[Change]) -> Result<CaseIndex> {
+        let mut spellings = Spellings::new(self.repo, self.base_tree);
+        let mut tracked = Vec::new();
+        for change in changes {
+            let new = matches!(
+                change.kind,
+                ChangeKind::Added | ChangeKind::Untracked | ChangeKind::Named
+            );
+            // What the scope denies as it is spelled needs no second reason.
+            if let Ok(path) = RepoPath::parse(&change.path)
+                && new
+                && self.boundary.scope.decide(&path).is_allowed()
+            {
+                tracked.extend(spellings.near(&path)?);
+            }
+        }
+        Ok(CaseIndex::of(&tracked))
+    }
+}
+
+/// Scopes that were compiled before, by whitelist and denylist.
+#[derive(Default)]
+pub struct Scopes(RefCell<HashMap<[Vec<String>; 2], Scope>>);
+
+impl Scopes {
+    fn of(&self, policy: &Policy) -> Result<Scope, String> {
+        let globs = [policy.whitelist.clone(), policy.denylist.clone()];
+        if let Some(scope) = self.0.borrow().get(&globs) {
+            return Ok(scope.clone());
+        }
+        let scope = policy.scope()?;
+        self.0.borrow_mut().insert(globs, scope.clone());
+        Ok(scope)
+    }
+}
+
+fn boundary(policy: &Policy, scopes: &Scopes) -> Result<Boundary, String> {
+    let bundle = policy.bundle_dir.as_ref();
+    Ok(Boundary {
+        scope: scopes.of(policy)?,
+        edits: policy.edits,
+        bundle: bundle
+            .filter(|_| policy.isolation == Isolation::Worktree.as_str())
+            .map(|directory| RepoPath::parse(directory.as_bytes()))
+            .transpose()
+            .map_err(|problem| format!("the bundle's directory is none: {problem}"))?,
+    })
+}
+
+/// Tells of the file where a symlink leads, under the name that was given for it.
+fn alias_of(spelled: &[u8], real: &Change, violation: Violation) -> Violation {
+    let reason = match (violation.reason, RepoPath::parse(&real.path)) {
+        (Reason::Scope(denied), Ok(path)) => Reason::Alias { path, denied },
+        (reason, _) => reason,
+    };
+    Violation {
+        path: spelled.to_owned(),
+        kind: violation.kind,
+        reason,
+    }
+}

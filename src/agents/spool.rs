@@ -1,0 +1,201 @@
+//! Posting what agents left in their spools.
+
+use crate::agents::ctx::Ctx;
+use crate::agents::moves;
+use crate::agents::names::{Whom, own, resolve};
+use crate::domain::agent::Agent;
+use crate::domain::event::What;
+use crate::domain::hex::hex;
+use crate::domain::message::{Draft, Kind, Letter, MessageId};
+use crate::error::{Code, Result};
+use crate::store::ledger::Ledger;
+use crate::store::mailbox::spool::{self as mailbox_spool, Taken};
+use crate::store::mailbox::{Mailbox, Nonce, Reader};
+use crate::store::{layout, lock};
+use crate::wire::message::payload;
+use crate::wire::message::spooled::{self, Content, Declared, Received, Spooled};
+use std::path::{Path, PathBuf};
+
+/// What a note about a message that could not be posted comes from.
+const POSTER: &str = "git-agent";
+
+/// Leaves something in a spool, whole or not at all. The names sort in the order of leaving.
+pub(crate) fn leave(ctx: &Ctx, spool: &Path, nonce: &str, content: &[u8]) -> Result<()> {
+    let name = format!("{:020}-{nonce}.json", ctx.now().timestamp_micros());
+    mailbox_spool::leave(spool, &name, content)
+}
+
+/// Leaves word in a spool that the agent is done with messages, where it may not write that down itself.
+///
+/// # Errors
+/// `disk-full`, `repo-read-only`, `io`.
+pub(crate) fn leave_receipt(ctx: &Ctx, spool: &Path, ids: &[MessageId]) -> Result<()> {
+    let nonce = hex(&ctx.nonce()?);
+    leave(ctx, spool, &nonce, &Received::new(ids).to_bytes())
+}
+
+/// Leaves word in the spool of the agent that this process works for how its work ended, where it may not write that
+/// down itself; `false` where there is no spool.
+///
+/// # Errors
+/// `disk-full`, `repo-read-only`, `io`.
+pub(crate) fn leave_declaration(ctx: &Ctx, what: &What) -> Result<bool> {
+    let spool = ctx.env.spool.clone().or_else(|| own_spool(ctx));
+    let (Some(spool), Some(declared)) = (spool, Declared::new(what)) else {
+        return Ok(false);
+    };
+    let nonce = hex(&ctx.nonce()?);
+    leave(ctx, &spool, &nonce, &declared.to_bytes())?;
+    Ok(true)
+}
+
+/// What [`post_spool`] goes through for one message.
+pub const SPOOL_STEPS: &[&str] = &["spool-taken", "spooled-posted", "spool-cleared"];
+
+/// Posts everything that is in an agent's spool, each message once even if we are killed in between, and
+/// gives how many there were. The agent is the sender, whatever a message claims, and receipts are for
+/// its own messages. What is neither comes back to the agent as a note that names it. Nothing is done
+/// while another process posts.
+///
+/// # Errors
+/// `lock-timeout`, `disk-full`, `repo-read-only`, `repo-corrupt`; what was not posted stays.
+pub fn post_spool(ctx: &Ctx, agent: &Agent) -> Result<usize> {
+    let common = ctx.repo.common_dir();
+    let directory = layout::spool_dir(common, agent.id);
+    let Some(guard) = mailbox_spool::begin(common, agent.id)? else {
+        return Ok(0);
+    };
+    let taken = mailbox_spool::take(common, agent.id, &directory, &guard)?;
+    ctx.reached("spool-taken");
+    let mut posted = 0;
+    for taken in taken {
+        let nonce = taken.nonce(agent.id);
+        posted += usize::from(post(ctx, agent, &taken, nonce)?);
+        ctx.reached("spooled-posted");
+        taken.clear(common)?;
+        ctx.reached("spool-cleared");
+    }
+    Ok(posted)
+}
+
+/// The agents that left messages in their spools and that no process of ours works for; who has a
+/// supervisor is served by it.
+///
+/// # Errors
+/// Those of the ledger and of its locks.
+pub fn uncollected(ctx: &Ctx) -> Result<Vec<Agent>> {
+    let common = ctx.repo.common_dir();
+    let mut agents = Vec::new();
+    for short_id in mailbox_spool::waiting(common) {
+        match Ledger::new(&ctx.repo).find(&short_id) {
+            Ok(agent) if agent.id.short() == short_id => {
+                if lock::try_hold(common, &layout::live_lock(agent.id))?.is_some() {
+                    agents.push(agent);
+                }
+            }
+            // A directory that is no agent's.
+            Ok(_) => {}
+            Err(error) if error.code() == Code::AgentUnknown => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(agents)
+}
+
+/// Posts the spools of all agents without a supervisor, and gives how many messages there were.
+///
+/// # Errors
+/// As [`post_spool`].
+pub fn sweep_spools(ctx: &Ctx) -> Result<usize> {
+    let mut posted = 0;
+    for agent in uncollected(ctx)? {
+        posted += post_spool(ctx, &agent)?;
+    }
+    Ok(posted)
+}
+
+/// Posts one file; `false` when that was done before. A repository that cannot be read or written is no
+/// fault of the file's.
+fn post(ctx: &Ctx, agent: &Agent, taken: &Taken, nonce: Nonce) -> Result<bool> {
+    let mailbox = Mailbox::new(&ctx.repo);
+    let content = taken.content.as_ref().map_err(String::clone);
+    let letter = match content.and_then(|content| spooled::read(content)) {
+        Ok(Content::Receipt(ids)) => {
+            match mailbox.acknowledge(&Reader::agent(agent)?, &ids, ctx.now()) {
+                Ok(fresh) => return Ok(!fresh.is_empty()),
+                Err(error) if error.code() == Code::MessageUnknown => Err(error.to_string()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Content::Declaration(what)) => match moves::post_declaration(ctx, agent, what) {
+            Ok(()) => return Ok(true),
+            // It was recorded before its poster died.
+            Err(error) if error.code() == Code::AgentState && taken.is_doubtful => {
+                return Ok(false);
+            }
+            Err(error) if error.code() == Code::AgentState => Err(error.to_string()),
+            Err(error) => return Err(error),
+        },
+        Ok(Content::Message(message)) => match checked(agent, &message) {
+            Ok(letter) => match resolve(ctx, letter) {
+                Ok((letter, _)) => Ok(letter),
+                Err(error) => match error.code() {
+                    Code::MessageUnknown | Code::AgentAmbiguous => Err(error.to_string()),
+                    _ => return Err(error),
+                },
+            },
+            Err(reason) => Err(reason),
+        },
+        Err(reason) => Err(reason),
+    };
+    if taken.is_doubtful && mailbox_spool::is_posted(&ctx.repo, nonce, agent.started)? {
+        return Ok(false);
+    }
+    let letter = match letter {
+        Ok(letter) => letter,
+        Err(reason) => note(agent, &taken.name, &reason)?,
+    };
+    mailbox.post(letter, nonce, ctx.now())?;
+    Ok(true)
+}
+
+fn checked(agent: &Agent, spooled: &Spooled) -> std::result::Result<Letter, String> {
+    let from = agent.id.to_string();
+    let draft = Draft {
+        kind: &spooled.kind,
+        priority: Some(&spooled.priority),
+        from: &from,
+        to: spooled.to.iter().map(String::as_str).collect(),
+        re: spooled.re.as_deref(),
+        payload: Some(spooled.payload()?),
+    };
+    draft.check().map_err(|problems| problems.join("; "))
+}
+
+fn note(agent: &Agent, name: &str, reason: &str) -> Result<Letter> {
+    let shown: String = name.chars().take(100).collect();
+    let reason: String = reason.chars().take(1000).collect();
+    let text = format!(
+        "the message `{}` was not sent: {}",
+        shown.escape_debug(),
+        crate::domain::secret::redact(&reason)
+    );
+    let letter = Draft {
+        kind: Kind::Notify.as_str(),
+        from: POSTER,
+        to: vec![&agent.id.to_string()],
+        payload: payload::parse(&serde_json::json!({ "message": text }).to_string()).ok(),
+        ..Draft::default()
+    }
+    .check();
+    letter.map_err(|problems| crate::error::Error::bug(problems.join("; ")))
+}
+
+/// The spool of the agent that we are, where it has one.
+pub(crate) fn own_spool(ctx: &Ctx) -> Option<PathBuf> {
+    let Ok(Whom::Agent(agent)) = own(ctx) else {
+        return None;
+    };
+    let spool = layout::spool_dir(ctx.repo.common_dir(), agent.id);
+    spool.is_dir().then_some(spool)
+}

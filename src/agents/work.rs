@@ -1,0 +1,224 @@
+//! Agents as their work stands now: where it is, what it is compared with and where it would land.
+
+use crate::agents::ctx::Ctx;
+use crate::agents::lookup;
+use crate::agents::work::uncommitted::uncommitted_tree;
+use crate::agents::worktree::AgentWorktree;
+use crate::domain::agent::Agent;
+use crate::domain::change::Change;
+use crate::domain::oid::Oid;
+use crate::error::{Code, Error, Result};
+use crate::git::Repo;
+use crate::git::objects::{Identity, NewCommit};
+use crate::store::{agent_branch, layout, policy};
+use crate::wire::policy::Policy;
+use std::path::Path;
+
+pub(crate) mod uncommitted;
+
+/// One agent and where its work is.
+pub(crate) struct Work {
+    pub agent: Agent,
+    /// What binds it; absent where it is not here, or this version cannot read it.
+    pub policy: Option<Policy>,
+    /// The full name of the branch to land on.
+    pub target: Option<String>,
+    /// Where that is; absent when it is gone.
+    pub target_tip: Option<Oid>,
+    /// Its branch's tip, or that of the copy fetched from a remote; absent when neither is here, and for a shared
+    /// agent.
+    pub tip: Option<Oid>,
+    /// Its worktree, when that is here.
+    pub place: Option<AgentWorktree>,
+}
+
+/// Whether an agent's work may still land, so that it can overlap with another.
+pub(crate) fn is_live(agent: &Agent) -> bool {
+    agent.state.is_live()
+}
+
+/// As [`Work::fork`], of an agent with this tip and the branch to land on there.
+///
+/// # Errors
+/// As [`Work::fork`].
+pub(crate) fn fork(
+    repo: &Repo,
+    agent: &Agent,
+    target: Option<Oid>,
+    tip: Option<Oid>,
+) -> Result<Oid> {
+    let started = agent.base.as_ref().map(|base| base.oid);
+    let started = started.unwrap_or(agent.spawn_commit);
+    let (Some(target), Some(tip)) = (target, tip) else {
+        return Ok(started);
+    };
+    if target == started {
+        return Ok(started);
+    }
+    let fork = repo.merge_base(target, tip)?;
+    Ok(fork.filter(|fork| *fork != tip).unwrap_or(started))
+}
+
+impl Work {
+    /// Looks an agent up; `worktrees` are those of the repository.
+    ///
+    /// # Errors
+    /// `repo-corrupt`; those of reading a ref.
+    pub(crate) fn look_up(ctx: &Ctx, agent: Agent) -> Result<Work> {
+        let policy = policy::if_here(&ctx.repo, &agent)?;
+        let (target, target_tip) = base_of(ctx, &agent, None)?;
+        let tip = agent_branch::local_or_fetched(&ctx.repo, &agent)?.map(|(_, tip)| tip);
+        let name = layout::worktree_name(agent.id);
+        let here = { ctx.repo.worktree(&name) }.filter(|worktree| worktree.path.is_dir());
+        let place = here.map(|worktree| AgentWorktree {
+            path: worktree.path,
+            admin_dir: ctx.repo.admin_dir(&name),
+        });
+        Ok(Work {
+            policy,
+            target,
+            target_tip,
+            tip,
+            place: place.filter(|_| agent.branch.is_some()),
+            agent,
+        })
+    }
+
+    /// The commit that its work is compared with: where its branch left the one to land on, which moves
+    /// along when the agent merges that one; for work that has landed, where it started.
+    ///
+    /// # Errors
+    /// `git-failed` when history cannot be walked.
+    pub(crate) fn fork(&self, repo: &Repo) -> Result<Oid> {
+        fork(repo, &self.agent, self.target_tip, self.tip)
+    }
+
+    /// What it has committed.
+    ///
+    /// # Errors
+    /// `repo-corrupt`, `git-failed`.
+    pub(crate) fn committed(&self, repo: &Repo) -> Result<Vec<Change>> {
+        let Some(tip) = self.tip else {
+            return Ok(Vec::new());
+        };
+        let fork = repo.read_commit(self.fork(repo)?)?.tree;
+        let changes = repo.tree_changes(&[fork], repo.read_commit(tip)?.tree)?;
+        Ok(self.without_bundle(changes))
+    }
+
+    /// The tree of everything: its tip's, or the one that committing the rest would make.
+    ///
+    /// # Errors
+    /// `branch-gone`; those of git and the file system.
+    pub(crate) fn tree(&self, ctx: &Ctx) -> Result<Oid> {
+        let tip = self.require_tip(ctx)?;
+        let uncommitted = match &self.place {
+            Some(place) => uncommitted_tree(ctx, &self.agent, tip, place, self.bundle_dir())?,
+            None => None,
+        };
+        match uncommitted {
+            Some(tree) => Ok(tree),
+            None => Ok(ctx.repo.read_commit(tip)?.tree),
+        }
+    }
+
+    /// The branch's tip.
+    ///
+    /// # Errors
+    /// `agent-state` for a shared agent, `branch-gone`.
+    pub(crate) fn require_tip(&self, ctx: &Ctx) -> Result<Oid> {
+        let short = self.agent.id.short();
+        match (self.tip, &self.agent.branch) {
+            (Some(tip), _) => Ok(tip),
+            (None, None) => Err(Error::new(
+                Code::AgentState,
+                format!("agent {short} is shared and has no branch"),
+            )),
+            (None, Some(_)) => Err(lookup::branch_gone(ctx, &self.agent)),
+        }
+    }
+
+    /// Where its bundle is in its worktree, by its path from the top.
+    pub(crate) fn bundle_dir(&self) -> Option<&str> {
+        self.policy.as_ref()?.bundle_dir.as_deref()
+    }
+
+    /// The agent's own bundle is part of no commit.
+    pub(crate) fn without_bundle(&self, mut changes: Vec<Change>) -> Vec<Change> {
+        if let Some(bundle) = self.bundle_dir() {
+            let prefix = format!("{bundle}/").into_bytes();
+            changes.retain(|change| !change.path.starts_with(&prefix));
+        }
+        changes
+    }
+}
+
+/// The commit that is judged unless another is named.
+pub(crate) fn tip_of(ctx: &Ctx, agent: &Agent) -> Result<Oid> {
+    if agent.branch.is_none() {
+        return Ok(agent.spawn_commit);
+    }
+    let found = agent_branch::local_or_fetched(&ctx.repo, agent)?;
+    let tip = found.map(|(_, tip)| tip);
+    tip.ok_or_else(|| lookup::branch_gone(ctx, agent))
+}
+
+/// The branch to land on and where it is. A clone that never had the branch knows the remote's.
+pub(crate) fn base_of(
+    ctx: &Ctx,
+    agent: &Agent,
+    wanted: Option<&str>,
+) -> Result<(Option<String>, Option<Oid>)> {
+    if let Some(revision) = wanted {
+        let resolved = ctx.repo.resolve_commit(revision)?;
+        return Ok((resolved.refname, Some(resolved.commit)));
+    }
+    let base = agent.base.as_ref();
+    let Some(name) = base.and_then(|base| base.refname.clone()) else {
+        return Ok((None, base.map(|base| base.oid)));
+    };
+    if let Some(oid) = ctx.repo.tip(&name)?.oid() {
+        return Ok((Some(name), Some(oid)));
+    }
+    let remote = name.replacen("refs/heads/", "refs/remotes/origin/", 1);
+    match ctx.repo.tip(&remote)?.oid() {
+        Some(oid) => Ok((Some(remote), Some(oid))),
+        None => Ok((Some(name), None)),
+    }
+}
+
+/// The tree that would be judged now: the tip's, or the one that committing everything would make.
+pub(crate) fn tree_to_judge(
+    ctx: &Ctx,
+    agent: &Agent,
+    worktree: &Path,
+    policy: &Policy,
+) -> Result<Oid> {
+    let tip = tip_of(ctx, agent)?;
+    let place = AgentWorktree {
+        admin_dir: ctx.repo.admin_dir(&layout::worktree_name(agent.id)),
+        path: worktree.to_owned(),
+    };
+    match uncommitted_tree(ctx, agent, tip, &place, policy.bundle_dir.as_deref())? {
+        Some(tree) => Ok(tree),
+        None => Ok(ctx.repo.read_commit(tip)?.tree),
+    }
+}
+
+/// A commit that no ref will ever name, only to ask git about it. It is as old as its youngest parent: a
+/// commit from the beginning of time would make git walk all of history for a merge base.
+pub(crate) fn simulated(repo: &Repo, tree: Oid, parents: &[Oid]) -> Result<Oid> {
+    let mut seconds = 0;
+    for parent in parents {
+        seconds = repo.read_commit(*parent)?.seconds.max(seconds);
+    }
+    let who = Identity::stand_in(seconds);
+    repo.write_commit(&NewCommit {
+        tree,
+        parents,
+        author: &who,
+        committer: &who,
+        header: None,
+        message: "agent: simulated\n",
+    })
+}

@@ -1,0 +1,214 @@
+//! Uncommitted work as the tree that committing it would make.
+
+use crate::agents::baseline;
+use crate::agents::ctx::Ctx;
+use crate::agents::scope_guard::ScopeGuard;
+use crate::agents::work::tip_of;
+use crate::agents::worktree::AgentWorktree;
+use crate::domain::agent::Agent;
+use crate::domain::change::{Change, ChangeKind};
+use crate::domain::oid::Oid;
+use crate::error::{IoContext, Result};
+use crate::git::Repo;
+use crate::git::changes::Staging;
+use crate::git::uncommitted::{self, Uncommitted};
+use crate::store::{self, fsx, layout};
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Removes a file when it goes out of scope.
+struct Temporary(PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// What is in a worktree and in no commit.
+pub(crate) struct Snapshot {
+    /// What is staged, whatever the files say.
+    pub staged: Vec<Change>,
+    /// What committing the rest as well would make, without what was there before the agent.
+    pub found: Uncommitted,
+    /// The paths that are as setup left them; `None` where setup left none.
+    pub from_setup: Option<Vec<Vec<u8>>>,
+}
+
+/// The tree that committing everything in an agent's worktree on top of `tip` would make, as `verify` judges it; `None`
+/// when there is nothing to commit.
+///
+/// # Errors
+/// `lost-race` when the worktree goes away; those of git and the file system.
+pub(crate) fn uncommitted_tree(
+    ctx: &Ctx,
+    agent: &Agent,
+    tip: Oid,
+    place: &AgentWorktree,
+    bundle_dir: Option<&str>,
+) -> Result<Option<Oid>> {
+    Ok(uncommitted(ctx, agent, tip, place, bundle_dir)?.tree)
+}
+
+fn uncommitted(
+    ctx: &Ctx,
+    agent: &Agent,
+    tip: Oid,
+    place: &AgentWorktree,
+    bundle_dir: Option<&str>,
+) -> Result<Uncommitted> {
+    place.undisturbed(|| Ok(snapshot(ctx, agent, tip, place, bundle_dir, false)?.found))
+}
+
+/// Takes what was there before the agent out of the changes that a quick look at its worktree found.
+///
+/// # Errors
+/// As [`uncommitted_tree`].
+pub(crate) fn without_baseline(
+    ctx: &Ctx,
+    agent: &Agent,
+    place: &AgentWorktree,
+    bundle_dir: Option<&str>,
+    mut changes: Vec<Change>,
+) -> Result<Vec<Change>> {
+    let Some(known) = store::baseline::of_agent(&ctx.repo, agent)? else {
+        return Ok(changes);
+    };
+    if changes.iter().any(|change| known.is_at(&change.path)) {
+        let tip = tip_of(ctx, agent)?;
+        let before = ctx.repo.read_commit(tip)?.tree;
+        let tree = uncommitted_tree(ctx, agent, tip, place, bundle_dir)?;
+        let work = ctx.repo.tree_changes(&[before], tree.unwrap_or(before))?;
+        let work: HashSet<&[u8]> = work.iter().map(|change| change.path.as_slice()).collect();
+        changes.retain(|change| !known.is_at(&change.path) || work.contains(&*change.path));
+    }
+    Ok(changes)
+}
+
+/// What `commit` would find changed in an agent's worktree that has nothing staged, and the tree that holds it.
+/// Whatever no commit could hold is among it, as a directory: with a slash at its end.
+pub(crate) fn work_to_commit(
+    ctx: &Ctx,
+    fence: &ScopeGuard<'_>,
+    worktree: &Path,
+    admin_dir: &Path,
+) -> Result<(Vec<Change>, Oid)> {
+    let (agent, bundle) = (fence.agent(), fence.policy().bundle_dir.as_deref());
+    let place = AgentWorktree {
+        path: worktree.to_owned(),
+        admin_dir: admin_dir.to_owned(),
+    };
+    let tip = tip_of(ctx, agent)?;
+    let before = ctx.repo.read_commit(tip)?.tree;
+    let found = uncommitted(ctx, agent, tip, &place, bundle)?;
+    let tree = found.tree.unwrap_or(before);
+    let mut changes = ctx.repo.tree_changes(&[before], tree)?;
+    let nested = [found.nested, found.unreadable].concat().into_iter();
+    changes.extend(nested.map(|path| Change {
+        path,
+        kind: ChangeKind::Untracked,
+        link: None,
+    }));
+    Ok((changes, tree))
+}
+
+/// The tree that committing these paths, which `git status` named, would make on top of `tip`. A third of the
+/// work of [`uncommitted_tree`], and blind to what an index can hide.
+pub(crate) fn tree_with(
+    ctx: &Ctx,
+    tip: Oid,
+    place: &AgentWorktree,
+    paths: &[Vec<u8>],
+) -> Result<Oid> {
+    let scratch = layout::tmp_dir(ctx.repo.common_dir());
+    fs::create_dir_all(&scratch).at("could not make", &scratch)?;
+    let index = Temporary(fsx::unique_name(&scratch.join("index")));
+    let source = uncommitted::Source {
+        repo: &ctx.repo,
+        worktree: &place.path,
+        admin_dir: &place.admin_dir,
+        tip,
+        staged: true,
+        sparse: false,
+        rules: &ctx.ignore_rules()?,
+        names_ignored: false,
+        index: &index.0,
+    };
+    uncommitted::tree_with(&source, paths)
+}
+
+/// Looks at an agent's worktree. With `names_ignored` the answer names what git ignores there.
+///
+/// # Errors
+/// Those of git and the file system.
+pub(crate) fn snapshot(
+    ctx: &Ctx,
+    agent: &Agent,
+    tip: Oid,
+    place: &AgentWorktree,
+    bundle_dir: Option<&str>,
+    names_ignored: bool,
+) -> Result<Snapshot> {
+    let (staged, mut found) = look(ctx, tip, place, bundle_dir, names_ignored)?;
+    let mut from_setup = None;
+    if agent.baseline.is_some() {
+        let before = ctx.repo.read_commit(tip)?.tree;
+        let tree = found.tree.unwrap_or(before);
+        if let Some(rest) = baseline::without(&ctx.repo, agent, before, tree, &staged)? {
+            let is_work = |tree: &Oid| *tree != before || !staged.is_empty();
+            found.tree = Some(rest.tree).filter(is_work);
+            from_setup = Some(rest.left_out);
+        }
+    }
+    Ok(Snapshot {
+        staged,
+        found,
+        from_setup,
+    })
+}
+
+/// The tree that committing everything in a worktree on top of `tip` would make, however it came there; `None` when
+/// there is nothing to commit.
+///
+/// # Errors
+/// Those of git and the file system.
+pub(crate) fn whole_tree(
+    ctx: &Ctx,
+    tip: Oid,
+    place: &AgentWorktree,
+    bundle_dir: Option<&str>,
+) -> Result<Option<Oid>> {
+    Ok(look(ctx, tip, place, bundle_dir, false)?.1.tree)
+}
+
+fn look(
+    ctx: &Ctx,
+    tip: Oid,
+    place: &AgentWorktree,
+    bundle_dir: Option<&str>,
+    names_ignored: bool,
+) -> Result<(Vec<Change>, Uncommitted)> {
+    let own = Repo::open_git_dir(&place.admin_dir)?;
+    let staged = own.staged_changes(&Staging::default())?;
+    // A fenced agent that checks its own work may write no other directory of git's.
+    let scratch = if ctx.env.fenced {
+        place.admin_dir.clone()
+    } else {
+        layout::tmp_dir(ctx.repo.common_dir())
+    };
+    fs::create_dir_all(&scratch).at("could not make", &scratch)?;
+    let index = Temporary(fsx::unique_name(&scratch.join("index")));
+    let found = uncommitted::snapshot(&uncommitted::Source {
+        repo: &own,
+        worktree: &place.path,
+        admin_dir: &place.admin_dir,
+        tip,
+        staged: !staged.is_empty(),
+        sparse: own.config_bool("core.sparseCheckout")? == Some(true),
+        rules: &ctx.ignore_rules()?.without(bundle_dir),
+        names_ignored,
+        index: &index.0,
+    })?;
+    Ok((staged, found))
+}

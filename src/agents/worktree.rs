@@ -1,0 +1,135 @@
+//! The linked worktree of an agent.
+
+use crate::agents::ctx::Ctx;
+use crate::domain::agent::Agent;
+use crate::domain::event::Isolation;
+use crate::domain::id::AgentId;
+use crate::error::{Code, Error, Result};
+use crate::git::Repo;
+use crate::store::layout;
+use crate::store::place::RecordedPlaces;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Files in an admin directory that stand for something unfinished, and git's command for it.
+pub(crate) const UNFINISHED: [(&str, &str); 6] = [
+    ("MERGE_HEAD", "merge"),
+    ("rebase-merge", "rebase"),
+    ("rebase-apply/rebasing", "rebase"),
+    ("rebase-apply/applying", "am"),
+    ("CHERRY_PICK_HEAD", "cherry-pick"),
+    ("REVERT_HEAD", "revert"),
+];
+
+/// An agent's worktree and its admin directory.
+#[derive(Clone, Debug)]
+pub(crate) struct AgentWorktree {
+    pub path: PathBuf,
+    pub admin_dir: PathBuf,
+}
+
+impl AgentWorktree {
+    /// The worktree of an agent where git knows it and its directory is there.
+    pub(crate) fn of(repo: &Repo, id: AgentId) -> Option<AgentWorktree> {
+        let worktree = repo.worktree(&layout::worktree_name(id))?;
+        worktree.path.is_dir().then(|| AgentWorktree {
+            admin_dir: admin_dir(repo, id),
+            path: worktree.path,
+        })
+    }
+
+    /// As [`AgentWorktree::of`], at the place that the caller names, if there is one.
+    ///
+    /// # Errors
+    /// `worktree-foreign` where another place is named.
+    pub(crate) fn at(
+        ctx: &Ctx,
+        agent: &Agent,
+        named: Option<&Path>,
+    ) -> Result<Option<AgentWorktree>> {
+        if agent.isolation == Some(Isolation::Shared) {
+            return Ok(None);
+        }
+        let worktree = AgentWorktree::of(&ctx.repo, agent.id);
+        let Some(named) = named.map(|named| resolved(&ctx.absolute(named))) else {
+            return Ok(worktree);
+        };
+        let own = match &worktree {
+            Some(worktree) => Some(resolved(&worktree.path)),
+            None => RecordedPlaces::new(&ctx.repo)?.of(agent),
+        };
+        if own.as_ref() == Some(&named) {
+            return Ok(worktree);
+        }
+        let (path, short_id) = (named.display(), agent.id.short());
+        Err(Error::new(
+            Code::WorktreeForeign,
+            format!("{path} is not the worktree of agent {}", agent.id),
+        )
+        .hint(format!("to see where it is, run git agent path {short_id}")))
+    }
+
+    /// Gives what `read` found, if the worktree is still there. To a process that reads one that a `discard` puts
+    /// aside meanwhile, its files look deleted, or git fails in ways that say nothing about it.
+    ///
+    /// # Errors
+    /// `lost-race`; those of `read`.
+    pub(crate) fn undisturbed<T>(&self, read: impl FnOnce() -> Result<T>) -> Result<T> {
+        let read = read();
+        if self.path.is_dir() && self.admin_dir.is_dir() {
+            return read;
+        }
+        let path = self.path.display();
+        let gone = Error::new(
+            Code::LostRace,
+            format!("the worktree {path} went away while it was read"),
+        )
+        .hint("to see where the worktrees are, run git worktree list");
+        Err(match read {
+            Ok(_) => gone,
+            Err(error) => gone.because(error.to_string()),
+        })
+    }
+}
+
+/// The admin directory of an agent's worktree, whether there is one or not.
+pub(crate) fn admin_dir(repo: &Repo, id: AgentId) -> PathBuf {
+    repo.admin_dir(&layout::worktree_name(id))
+}
+
+fn resolved(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// Where an agent's worktree is: where git says, since it may have been moved, and else where the row says.
+/// `None` for one that has none, and for one that another clone made outside its root.
+pub(crate) fn find(repo: &Repo, agent: &Agent) -> Option<PathBuf> {
+    if agent.isolation != Some(Isolation::Worktree) {
+        return None;
+    }
+    match repo.worktree(&layout::worktree_name(agent.id)) {
+        Some(worktree) => Some(worktree.path),
+        None => RecordedPlaces::new(repo).ok()?.of(agent),
+    }
+}
+
+/// The error for a worktree whose admin directory is gone.
+pub(crate) fn unlinked(worktree: &Path, admin: &Path, code: Code) -> Error {
+    let (path, admin) = (worktree.display(), admin.display());
+    Error::new(
+        code,
+        format!("{path} is an agent's worktree, but its admin directory {admin} is gone"),
+    )
+    .hint("to make it again, run git agent doctor --fix")
+    .hint(format!("to keep its files, run mv {path} <elsewhere>"))
+}
+
+/// Takes our lock off the worktree of an agent that is decided about. That it stays locked where this
+/// fails does no harm.
+pub(crate) fn unlock(ctx: &Ctx, agent: &Agent) {
+    let locked = admin_dir(&ctx.repo, agent.id).join("locked");
+    let is_ours = |text: String| text.trim_end() == layout::lock_reason(agent.id);
+    if fs::read_to_string(&locked).is_ok_and(is_ours) {
+        let _ = fs::remove_file(locked);
+    }
+}

@@ -1,0 +1,122 @@
+//! `done`, `fail`, `reject` and `defer`: how an agent's work ended, and what is decided about it.
+//!
+//! A rejected agent keeps its branch and its worktree; only the lock that shields the worktree from being
+//! swept is taken away.
+
+use crate::agents::authority::require_orchestrator;
+use crate::agents::authority::require_own;
+use crate::agents::crash_recovery;
+use crate::agents::ctx::Ctx;
+use crate::agents::current::CurrentAgent;
+use crate::agents::lookup;
+use crate::agents::moves::append;
+use crate::agents::spool;
+use crate::agents::worktree::unlock;
+use crate::domain::agent::Move;
+use crate::domain::event::What;
+use crate::error::{Code, Result};
+use crate::ops::agent_report::AgentReport;
+use crate::ops::agent_report::Reporter;
+use crate::store::ledger::Ledger;
+use crate::store::{layout, lock};
+use serde::Serialize;
+
+const SCHEMA: &str = "git-agent.move/1";
+
+/// The answer of a command that moves an agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MoveReport {
+    /// The format's name and version.
+    pub schema: &'static str,
+    /// `spooled` for a declaration of a fenced agent that waits in its spool for its supervisor, who records it; absent
+    /// for a move that is recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<&'static str>,
+    /// The agent after the move; while that waits, as it is.
+    #[serde(flatten)]
+    pub agent: AgentReport,
+}
+
+/// Declares an agent's work finished.
+///
+/// # Errors
+/// `agent-unknown`; `agent-state` when that was declared already, or the decision about it has been taken;
+/// `orchestrator-only` from inside another agent, and those of the ledger.
+pub fn done(ctx: &Ctx, who: &str, summary: &str) -> Result<MoveReport> {
+    let summary = summary.to_owned();
+    let whole = None;
+    declare(ctx, who, Move::Done, What::Done { summary, whole })
+}
+
+/// Declares an agent's work failed.
+///
+/// # Errors
+/// As [`done`].
+pub fn fail(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
+    let reason = reason.to_owned();
+    let whole = None;
+    declare(ctx, who, Move::Fail, What::Failed { reason, whole })
+}
+
+/// Turns finished work down; an empty reason is none.
+///
+/// # Errors
+/// `agent-unknown`; `agent-state` when it is neither done nor failed; `orchestrator-only`.
+pub fn reject(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
+    require_orchestrator(ctx)?;
+    let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), who)?;
+    // Not while it lands.
+    let _landings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
+    let reason = reason.to_owned();
+    let id = agent.id.to_string();
+    let whole = None;
+    let what = What::Rejected { reason, whole };
+    let report = move_agent(ctx, &id, Move::TurnDown, what)?;
+    unlock(ctx, &agent);
+    Ok(report)
+}
+
+/// Puts the decision about finished work off; an empty reason is none.
+///
+/// # Errors
+/// As [`reject`].
+pub fn defer(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
+    require_orchestrator(ctx)?;
+    let _landings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
+    let reason = reason.to_owned();
+    let whole = None;
+    move_agent(ctx, who, Move::Defer, What::Deferred { reason, whole })
+}
+
+fn declare(ctx: &Ctx, who: &str, step: Move, what: What) -> Result<MoveReport> {
+    let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), who)?;
+    require_own(ctx, &agent)?;
+    match move_agent(ctx, &agent.id.to_string(), step, what.clone()) {
+        Err(error)
+            if error.code() == Code::RepoReadOnly
+                && CurrentAgent::is_of(&ctx.env, &agent)
+                && spool::leave_declaration(ctx, &what)? =>
+        {
+            Ok(MoveReport {
+                schema: SCHEMA,
+                status: Some("spooled"),
+                agent: Reporter::new(ctx)?.agent(&agent),
+            })
+        }
+        moved => moved,
+    }
+}
+
+/// Moves an agent and records what moved it, after the end of its last run where that is not recorded yet.
+pub(super) fn move_agent(ctx: &Ctx, who: &str, step: Move, what: What) -> Result<MoveReport> {
+    let ledger = Ledger::new(&ctx.repo);
+    let agent = crash_recovery::at_rest(ctx, lookup::agent(ctx, &ledger, who)?)?;
+    agent.may(step)?;
+    append(ctx, &agent, &ctx.actor()?, step, what)?;
+    let agent = ledger.agent(agent.spawn_commit)?.unwrap_or(agent);
+    Ok(MoveReport {
+        schema: SCHEMA,
+        status: None,
+        agent: Reporter::new(ctx)?.agent(&agent),
+    })
+}

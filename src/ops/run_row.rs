@@ -1,0 +1,117 @@
+//! One run as the ledger tells it: the keys of `git-agent.run/1` that are known of every run.
+
+use crate::agents::ctx::Ctx;
+use crate::agents::liveness;
+use crate::domain::agent::Agent;
+use crate::domain::event::Exited;
+use crate::domain::run::{Ending, Run};
+use crate::ops::agent_report::rfc3339;
+use chrono::{DateTime, TimeDelta, Utc};
+use serde::Serialize;
+
+/// The status of a run whose command ended well.
+pub(in crate::ops) const SUCCESS: &str = "success";
+
+/// A run in JSON. Absent means not applicable.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RunRow {
+    /// The format's name and version.
+    pub schema: &'static str,
+    /// `running`, `success` for a command that ended with status 0, else `failed`.
+    pub status: &'static str,
+    /// The agent's id.
+    pub agent_id: String,
+    /// The number of the run among those of its agent.
+    pub run: u32,
+    /// The command, shortened, with its placeholders.
+    pub command: String,
+    /// The status as a shell gives it; absent while the command works.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<u8>,
+    /// What ended it: `exit`, `signal`, `timeout`, `stopped` or `lost`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<&'static str>,
+    /// When it began, RFC 3339.
+    pub started: String,
+    /// When it ended, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<String>,
+    /// The process that supervises it; absent when it is over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// How long the command may take, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// How much of that is left, in milliseconds; absent when the command is over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left_ms: Option<u64>,
+    /// What the sandbox enforces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<Fenced>,
+    /// The log of its standard output, absolute.
+    pub stdout_path: String,
+    /// The log of its standard error, absolute.
+    pub stderr_path: String,
+    /// Seconds since it began, for people.
+    #[serde(skip)]
+    pub age_seconds: i64,
+}
+
+/// What a run's row tells of its sandbox.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Fenced {
+    /// `full`, `partial`, `none` or `off`.
+    pub enforced: String,
+}
+
+impl RunRow {
+    /// What is known of a run; the caller knows whether a process is at work for it.
+    pub(in crate::ops) fn of(ctx: &Ctx, agent: &Agent, run: &Run, works: bool) -> RunRow {
+        let common = ctx.repo.common_dir();
+        let path = |stream| {
+            let path = liveness::log(common, agent, run.number(), stream);
+            path.to_string_lossy().into_owned()
+        };
+        let end = run.end.as_ref();
+        let facts = end.map(|(facts, _)| facts);
+        let succeeded = facts.is_some_and(Exited::is_success);
+        RunRow {
+            schema: "git-agent.run/1",
+            status: match (works, succeeded) {
+                (true, _) => "running",
+                (false, true) => SUCCESS,
+                (false, false) => "failed",
+            },
+            agent_id: agent.id.to_string(),
+            run: run.number(),
+            command: run.started.command.clone(),
+            exit_code: facts.map(|facts| facts.code),
+            ended: facts.and_then(|facts| facts.ended).map(Ending::as_str),
+            started: rfc3339(run.began),
+            ended_at: end.map(|(_, time)| rfc3339(*time)),
+            pid: works.then_some(run.started.pid),
+            timeout_ms: run.started.limit_ms,
+            left_ms: match end {
+                None if works => run
+                    .started
+                    .limit_ms
+                    .map(|limit| left(run, limit, ctx.now())),
+                _ => None,
+            },
+            sandbox: run
+                .started
+                .sandbox
+                .clone()
+                .map(|enforced| Fenced { enforced }),
+            stdout_path: path("out"),
+            stderr_path: path("err"),
+            age_seconds: (ctx.now() - run.began).num_seconds().max(0),
+        }
+    }
+}
+
+fn left(run: &Run, limit: u64, now: DateTime<Utc>) -> u64 {
+    let limit = TimeDelta::milliseconds(i64::try_from(limit).unwrap_or(i64::MAX));
+    let left = (limit - (now - run.began)).num_milliseconds();
+    u64::try_from(left).unwrap_or(0)
+}

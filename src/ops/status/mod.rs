@@ -1,0 +1,269 @@
+//! Where an agent's work stands at this moment, as far as this clone can tell.
+//!
+//! ```text
+//! row of the ledger + branch, target, worktree, bundle -> WorkStatus
+//! ```
+//!
+//! Looking changes nothing and nothing fails: what cannot be determined is said to be unknown, so that
+//! one broken worktree does not take the list of all others away. Nothing here is a judgement: what is
+//! out of scope is counted as `check` would, which an agent that wants to can deceive; a verdict is the
+//! ledger's, and stands only while everything that it names is as it was.
+//!
+//! Deliberately absent: merges that could conflict, and whatever else costs more than looking.
+
+mod bundle;
+mod common;
+mod fact;
+mod overlap;
+mod scope;
+mod survey;
+mod verdict;
+
+pub use bundle::BundleCount;
+pub use fact::Fact;
+pub(super) use overlap::Crowd;
+pub use overlap::OverlapCount;
+pub(super) use survey::{Places, survey};
+
+use crate::agents::ctx::Ctx;
+use crate::agents::lookup;
+use crate::agents::scope_guard::ScopeGuard;
+use crate::agents::work;
+use crate::agents::worktree::AgentWorktree;
+use crate::domain::agent::{Agent, State};
+use crate::domain::change::Change;
+use crate::domain::event::Isolation;
+use crate::domain::oid::Oid;
+use crate::error::Result;
+use crate::git::changes::{Glance, glance};
+use crate::ops::agent_report::rfc3339;
+use crate::store::layout;
+use chrono::{DateTime, Utc};
+use common::Common;
+use serde::Serialize;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// So many changed files are asked when they were last written; more say little more.
+const ASKED_FOR_TIME: usize = 256;
+
+/// What is true of an agent's work now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct WorkStatus {
+    /// The branch's tip; null when the branch is gone.
+    #[serde(skip_serializing_if = "Fact::is_absent")]
+    pub tip_oid: Fact<String>,
+    /// The commit it would land on: the base branch as it is now.
+    #[serde(skip_serializing_if = "Fact::is_absent")]
+    pub target_oid: Fact<String>,
+    /// Commits of the branch that the target does not hold, the spawn commit among them.
+    #[serde(skip_serializing_if = "Fact::is_absent")]
+    pub ahead: Fact<usize>,
+    /// Commits of the target that the branch does not hold.
+    #[serde(skip_serializing_if = "Fact::is_absent")]
+    pub behind: Fact<usize>,
+    /// Paths that are staged, modified or untracked in the worktree.
+    #[serde(skip_serializing_if = "Fact::is_absent")]
+    pub dirty: Fact<usize>,
+    /// Paths that were touched, committed or not, and are out of scope.
+    #[serde(skip_serializing_if = "Fact::is_absent")]
+    pub out_of_scope: Fact<usize>,
+    /// How much of the bundle is as it has to be.
+    #[serde(skip_serializing_if = "Fact::is_absent")]
+    pub bundle: Fact<BundleCount>,
+    /// `accepted`, `rejected`, `stale` when what it judged is no longer what there is, or `none`.
+    #[serde(skip_serializing_if = "Fact::is_absent")]
+    pub verdict: Fact<&'static str>,
+    /// The codes that a rejecting verdict named.
+    #[serde(skip_serializing_if = "Fact::is_absent")]
+    pub verdict_findings: Fact<Vec<String>>,
+    /// With how many live agents it shares touched paths, of those that were looked at together; absent for
+    /// none.
+    #[serde(skip_serializing_if = "Fact::is_absent")]
+    pub overlap: Fact<OverlapCount>,
+    /// When it last did something that shows: an event, a commit, a file; RFC 3339.
+    #[serde(skip_serializing_if = "Fact::is_absent")]
+    pub active: Fact<String>,
+    /// What `overlap` is counted from.
+    #[serde(skip)]
+    touched: overlap::Touched,
+}
+
+/// Looks at one agent's work, wherever its worktree is.
+///
+/// # Errors
+/// `io` when the worktrees cannot be listed.
+pub(super) fn of(ctx: &Ctx, agent: &Agent) -> Result<WorkStatus> {
+    let places = Places::load(&ctx.repo)?;
+    Ok(standing(&Common::new(ctx), agent, places.of(agent)))
+}
+
+/// Looks at one agent's work. `worktree` is where it is, if it is in this clone.
+fn standing(common: &Common<'_>, agent: &Agent, worktree: Option<&Path>) -> WorkStatus {
+    let mut standing = WorkStatus {
+        verdict_findings: match &agent.verdict {
+            Some(verdict) if !verdict.accepted => Fact::Known(verdict.findings.clone()),
+            _ => Fact::NotApplicable,
+        },
+        active: Fact::Known(rfc3339(agent.updated)),
+        ..WorkStatus::default()
+    };
+    match agent.state {
+        State::Spawning => {}
+        // What is left behind matters, how it got there is history.
+        State::Merged | State::Discarded => {
+            standing.verdict = Fact::Known(verdict::recorded(agent));
+            if let Some(top) = worktree {
+                let changes = changes(common, agent, top, common.fence(agent, true).as_ref());
+                standing.dirty = Fact::of(changes.map(|changes| changes.len()));
+            }
+        }
+        State::Running | State::Done | State::Failed | State::Rejected => {
+            Look::at(common, agent, worktree).tell(&mut standing);
+        }
+    }
+    standing
+}
+
+/// What the worktree holds that no commit does, the bundle aside.
+fn changes(
+    common: &Common<'_>,
+    agent: &Agent,
+    top: &Path,
+    fence: Option<&ScopeGuard<'_>>,
+) -> Result<Vec<Change>> {
+    let ctx = common.ctx;
+    let bundle_dir = fence.and_then(|fence| fence.policy().bundle_dir.as_deref());
+    let place = AgentWorktree {
+        admin_dir: ctx.repo.admin_dir(&layout::worktree_name(agent.id)),
+        path: top.to_owned(),
+    };
+    let changes = glance(&Glance {
+        top,
+        admin_dir: &place.admin_dir,
+        rules: &common.rules(bundle_dir)?,
+    })?;
+    work::uncommitted::without_baseline(ctx, agent, &place, bundle_dir, changes)
+}
+
+/// What every fact about an open agent is made of.
+pub(super) struct Look<'a> {
+    ctx: &'a Ctx,
+    agent: &'a Agent,
+    worktree: Option<&'a Path>,
+    fence: Option<ScopeGuard<'a>>,
+    tip: Option<Oid>,
+    target: Option<Oid>,
+    /// The commit it was spawned from.
+    started: Option<Oid>,
+    /// The branch's own commits, parents first.
+    own: Option<Vec<Oid>>,
+    changes: Fact<Vec<Change>>,
+}
+
+impl<'a> Look<'a> {
+    fn at(common: &Common<'a>, agent: &'a Agent, worktree: Option<&'a Path>) -> Look<'a> {
+        let ctx = common.ctx;
+        let tip = work::tip_of(ctx, agent).ok();
+        let target = common.target(agent);
+        let fence = common.fence(agent, tip.is_some() || worktree.is_some());
+        let started = match &fence {
+            Some(fence) => Oid::from_hex(&fence.policy().base_oid),
+            None => agent.base.as_ref().map(|base| base.oid),
+        };
+        let own = match (tip, target, started) {
+            // What it started from is not its doing, even where the target was rewritten since.
+            (Some(tip), Some(target), Some(started)) => {
+                ctx.repo.commits_between(&[target, started], tip).ok()
+            }
+            _ => None,
+        };
+        let changes = match (agent.isolation, worktree) {
+            (Some(Isolation::Shared), _) => Fact::NotApplicable,
+            // It may be in another clone, so nothing can be said about it.
+            (_, None) => Fact::Unknown,
+            (_, Some(top)) => Fact::of(changes(common, agent, top, fence.as_ref())),
+        };
+        Look {
+            ctx,
+            agent,
+            worktree,
+            fence,
+            tip,
+            target,
+            started,
+            own,
+            changes,
+        }
+    }
+
+    fn tell(&self, standing: &mut WorkStatus) {
+        let hex = |oid: Option<Oid>| oid.map_or(Fact::Unknown, |oid| Fact::Known(oid.to_hex()));
+        let artefacts = bundle::artefacts(self);
+        standing.bundle = bundle::count(self, artefacts.as_deref());
+        let verdict = verdict::now(self, artefacts.as_deref());
+        standing.verdict = Fact::of(verdict.ok_or(()));
+        if self.agent.isolation == Some(Isolation::Shared) {
+            return;
+        }
+        standing.tip_oid = hex(self.tip);
+        standing.target_oid = hex(self.target);
+        standing.ahead = Fact::of(self.own.as_ref().map(Vec::len).ok_or(()));
+        standing.behind = Fact::of(self.behind().ok_or(()));
+        standing.dirty = match &self.changes {
+            Fact::Known(changes) => Fact::Known(changes.len()),
+            _ => Fact::Unknown,
+        };
+        standing.out_of_scope = match verdict {
+            Some(verdict::ACCEPTED) => Fact::Known(0),
+            _ => Fact::of(scope::paths_out(self).ok_or(())),
+        };
+        standing.active = Fact::Known(rfc3339(self.last_seen()));
+        standing.touched = overlap::touched(self);
+    }
+
+    /// Whether its worktree is in another clone.
+    fn is_elsewhere(&self) -> bool {
+        self.worktree.is_none() && !lookup::is_local(self.ctx, self.agent)
+    }
+
+    /// How many commits the target has that the branch has not.
+    fn behind(&self) -> Option<usize> {
+        let (tip, target, started) = (self.tip?, self.target?, self.started?);
+        let repo = &self.ctx.repo;
+        let first = self.own.as_ref().and_then(|own| own.first());
+        // Nearly always the branch begins where the target still is.
+        if let Some(first) = first
+            && repo.read_commit(*first).ok()?.parents.contains(&target)
+        {
+            return Some(0);
+        }
+        let gained = repo.commits_between(&[tip, started], target).ok()?;
+        Some(gained.len())
+    }
+
+    /// The latest of the last event, the last commit and the last file that was written.
+    fn last_seen(&self) -> DateTime<Utc> {
+        let commit = self
+            .tip
+            .and_then(|tip| self.ctx.repo.read_commit(tip).ok())
+            .and_then(|commit| DateTime::from_timestamp(commit.seconds, 0));
+        let changes = self.changes.known().map_or(&[][..], Vec::as_slice);
+        let mut names: Vec<&[u8]> = changes
+            .iter()
+            .take(ASKED_FOR_TIME)
+            .map(|change| change.path.as_slice())
+            .collect();
+        let bundle = bundle::paths(self);
+        names.extend(bundle.iter().map(|path| path.as_bytes()));
+        let written = names.into_iter().filter_map(|name| {
+            let path = self.worktree?.join(OsStr::from_bytes(name));
+            let modified = fs::symlink_metadata(path).ok()?.modified().ok()?;
+            Some(DateTime::<Utc>::from(modified))
+        });
+        let times = written.chain(commit);
+        times.fold(self.agent.updated, DateTime::max)
+    }
+}
