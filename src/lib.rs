@@ -26,7 +26,7 @@
 //! run     task.toml | id -> RunPlan (Commission: prompt, answer, command) -> Stage -> warden -> Outcome -> verify -> RunReport
 //! wait    id -> live.lock -> events + <n>.json -> WaitReport
 //! hook    payload of a host -> ToolCall -> CurrentAgent -> ScopeGuard -> HookAnswer
-//! verify  id -> events -> Subject + Work + Bundle -> Evidence -> judge() -> [Finding] -> VerifyReport -> event
+//! verify  id -> events -> Subject + Work + Bundle -> Evidence -> judge() -> [Finding] -> Verdict -> event
 //! doctor  Survey -> families of checks -> [Diagnosis] (-> cures, and again) -> DoctorReport
 //! list    refs/notes/agents -> [Event] -> fold -> [Agent] -> survey (branch, worktree, bundle) -> [WorkStatus] -> table
 //! report  the same, and each life -> FleetReport -> page

@@ -6,6 +6,8 @@ mod carry;
 mod commit;
 /// Death while committing.
 mod commit_kill;
+/// Plans write nothing.
+mod dry_run;
 /// `merge` of one agent and of all.
 mod merge;
 /// Races and deaths.

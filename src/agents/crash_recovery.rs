@@ -36,7 +36,7 @@ pub(crate) fn record_crashed_run(ctx: &Ctx, agent: &Agent) -> Result<Option<Cras
     }
 }
 
-/// An agent that is about to be decided about, or whose worktree is about to be read, after [`record_crashed_run`] where its last
+/// An agent as it is where nothing may be written; else one that is about to be decided about, or whose worktree is about to be read, after [`record_crashed_run`] where its last
 /// run is dead: the command may have led git to settings of its own there.
 ///
 /// # Errors
@@ -45,6 +45,9 @@ pub(crate) fn at_rest(ctx: &Ctx, agent: Agent) -> Result<Agent> {
     let Some(run) = &agent.run else {
         return Ok(agent);
     };
+    if ctx.repo.is_scratch() {
+        return Ok(agent);
+    }
     // A command that verifies its own work may not open the lock for writing, and nothing of its run is left behind.
     if liveness::is_at_work(ctx.repo.common_dir(), &agent, run)? {
         return Ok(agent);

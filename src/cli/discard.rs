@@ -6,7 +6,6 @@ use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::ops::discard;
 use crate::ops::discard::DiscardOptions;
-use crate::ops::discard::DiscardReport;
 
 /// Remove an agent's worktree and branch; everything in them but ignored files is kept for `rescue`
 #[derive(Debug, clap::Args)]
@@ -37,11 +36,11 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &DiscardArgs) -> Result<Exit> {
         with_ignored: args.with_ignored,
         force: args.force,
     };
-    let plan = discard::plan(ctx, &args.agent.agent, options)?;
     if args.dry_run {
-        ui.answer(&DiscardReport::planned(ctx, &plan)?)?;
+        ui.answer(&discard::rehearse(ctx, &args.agent.agent, options)?)?;
         return Ok(Exit::Yes);
     }
+    let plan = discard::plan(ctx, &args.agent.agent, options)?;
     let report = discard::execute(ctx, plan)?;
     ui.answer(&report)?;
     discard::sweep_later(ctx, &report.trash);

@@ -7,7 +7,7 @@ use crate::agents::ctx::Ctx;
 use crate::domain::task::parse_duration;
 use crate::error::{Exit, Result};
 use crate::ops::verify;
-use crate::ops::verify::VerifyOptions;
+use crate::ops::verify::{VerifyOptions, VerifyReport};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -52,15 +52,17 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: VerifyArgs) -> Result<Exit> {
         limit: args.timeout,
         ..VerifyOptions::default()
     };
-    let report = verify::verify(ctx, &options)?;
+    let verdict = verify::verify(ctx, &options)?;
     if ui.format() == Format::Text
-        && let Some(text) = artefacts_missing(&report)
+        && let Some(text) = artefacts_missing(&verdict)
     {
         ui.say(&text);
     }
+    let report = VerifyReport { verdict };
     ui.answer(&report)?;
-    Ok(match report.is_accepted() {
-        true => Exit::Yes,
-        false => Exit::No,
+    Ok(if report.verdict.is_accepted() {
+        Exit::Yes
+    } else {
+        Exit::No
     })
 }

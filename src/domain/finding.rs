@@ -45,6 +45,11 @@ macro_rules! codes {
                 match self { $(FindingCode::$variant => Severity::$severity,)* }
             }
 
+            /// Whether it is about the six files.
+            pub fn is_of_bundle(self) -> bool {
+                self.name().starts_with("bundle.")
+            }
+
             /// What the code means, in one line.
             pub fn meaning(self) -> &'static str {
                 match self { $(FindingCode::$variant => $doc,)* }

@@ -35,4 +35,5 @@ pub mod stamp;
 pub mod task;
 pub mod tool_call;
 pub mod veil;
+pub mod verdict;
 pub mod violation;

@@ -20,7 +20,7 @@ use super::repo::Repo;
 use super::worktree::Worktree;
 use crate::domain::change::{Change, ChangeKind};
 use crate::domain::oid::Oid;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, IoContext, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -141,19 +141,33 @@ impl Checkout {
                 return Ok(());
             }
         }
-        self.rehearse(repo, old, new_tree)
+        // Where nothing may be written, git refreshes a copy of the index.
+        let copy = repo.is_scratch().then_some(scratch);
+        if let Some(copy) = copy {
+            let index = self.git_dir.join("index");
+            fs::copy(&index, copy).at("could not copy", &index)?;
+        }
+        let rehearsed = self.rehearse(repo, old, new_tree, copy);
+        if let Some(copy) = copy {
+            let _ = fs::remove_file(copy);
+        }
+        rehearsed
     }
 
-    /// The same by git, which also says what is in the way.
-    fn rehearse(&self, repo: &Repo, old: Oid, new_tree: Oid) -> Result<()> {
+    /// The same by git, which also says what is in the way; on a copy of the index where one is given.
+    fn rehearse(&self, repo: &Repo, old: Oid, new_tree: Oid, copy: Option<&Path>) -> Result<()> {
         let changes = self.require_room(repo, old, new_tree)?;
         let mut rehearsal = self.read_tree(old, new_tree);
         rehearsal.arg("--dry-run");
+        repo.redirect_objects(&mut rehearsal);
+        if let Some(copy) = copy {
+            rehearsal.env("GIT_INDEX_FILE", copy);
+        }
         if self.patiently(&mut rehearsal)?.status.success() {
             return Ok(());
         }
         // A file that was only touched counts as changed until its content is compared.
-        self.refresh()?;
+        self.refresh(copy)?;
         let output = self.patiently(&mut rehearsal)?;
         if output.status.success() {
             return Ok(());
@@ -205,7 +219,7 @@ impl Checkout {
             return Ok(());
         }
         // This says which files are in the way, and looks at those that were only touched.
-        self.rehearse(repo, old, new_tree)?;
+        self.rehearse(repo, old, new_tree, None)?;
         let output = self.patiently(&mut command)?;
         match output.status.success() {
             true => Ok(()),
@@ -230,7 +244,7 @@ impl Checkout {
         if !output.status.success() {
             return Err(command::refused(&command, &output));
         }
-        self.refresh()
+        self.refresh(None)
     }
 
     /// A git command on exactly this worktree.
@@ -243,8 +257,11 @@ impl Checkout {
         command
     }
 
-    fn refresh(&self) -> Result<()> {
+    fn refresh(&self, copy: Option<&Path>) -> Result<()> {
         let mut command = self.git();
+        if let Some(copy) = copy {
+            command.env("GIT_INDEX_FILE", copy);
+        }
         command.args(["update-index", "-q", "--refresh"]);
         // It fails where files differ, too.
         self.patiently(&mut command).map(|_| ())

@@ -43,20 +43,29 @@ impl Repo {
         let lent = git2::Repository::init_opts(directory.join("objects.git"), &options);
         let path = lent.map_err(fail)?.path().join("objects");
         borrow(&path, &[self.common_dir().join("objects")])?;
-        let holder = git2::Repository::open(directory.join("objects.git")).map_err(fail)?;
-        let inner = open::exactly(self.git_dir())?;
-        inner.set_odb(&holder.odb().map_err(fail)?).map_err(fail)?;
-        let mut repo = Repo::wrap(inner)?;
-        repo.scratch_objects = Some(ScratchObjects {
-            path,
-            _holder: holder,
-        });
-        Ok(repo)
+        writing_to(self.git_dir(), path)
+    }
+
+    /// The same repository seen from an admin directory; objects are written where this one writes them.
+    ///
+    /// # Errors
+    /// As [`Repo::open_git_dir`].
+    pub fn seen_from(&self, admin_dir: &Path) -> Result<Repo> {
+        match &self.scratch_objects {
+            Some(objects) => writing_to(admin_dir, objects.path.clone()),
+            None => Repo::open_git_dir(admin_dir),
+        }
     }
 
     /// Whether nothing may be written but objects, and those to a directory of their own.
     pub fn is_scratch(&self) -> bool {
         self.scratch_objects.is_some()
+    }
+
+    /// The directory for everything that is written, where nothing may be written to the repository.
+    pub fn scratch_directory(&self) -> Option<&Path> {
+        let objects = self.scratch_objects.as_ref()?;
+        objects.path.parent()?.parent()
     }
 
     /// Lets a git command write objects where this repository does.
@@ -106,6 +115,21 @@ impl Repo {
 }
 
 /// Lets an object directory read what others hold.
+/// Opens a git dir whose new objects go to the `objects` directory of another repository.
+fn writing_to(git_dir: &Path, objects: PathBuf) -> Result<Repo> {
+    let fail = |error| failed("could not open an object directory", error);
+    let holder = objects.parent().unwrap_or(&objects);
+    let holder = git2::Repository::open(holder).map_err(fail)?;
+    let inner = open::exactly(git_dir)?;
+    inner.set_odb(&holder.odb().map_err(fail)?).map_err(fail)?;
+    let mut repo = Repo::wrap(inner)?;
+    repo.scratch_objects = Some(ScratchObjects {
+        path: objects,
+        _holder: holder,
+    });
+    Ok(repo)
+}
+
 fn borrow(objects: &Path, lenders: &[PathBuf]) -> Result<()> {
     let info = objects.join("info");
     fs::create_dir_all(&info).at("could not make", &info)?;

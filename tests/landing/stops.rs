@@ -25,7 +25,9 @@ fn child() {
         method,
         ..MergeOptions::default()
     };
-    let plan = merge::plan(&ctx, &order.words[0], &options).expect("a plan");
+    let plan = merge::judged_plan(&ctx, &order.words[0], &options)
+        .expect("a plan")
+        .expect("accepted");
     merge::execute(&ctx, &plan).expect("landed");
 }
 
@@ -34,7 +36,9 @@ fn the_steps_are_reached_in_the_order_they_are_listed() {
     let agent = ready();
     let steps = steps_of(|reached| {
         let ctx = death::ctx(&agent.repo.path(), reached);
-        let plan = merge::plan(&ctx, &agent.id, &MergeOptions::default()).expect("a plan");
+        let plan = merge::judged_plan(&ctx, &agent.id, &MergeOptions::default())
+            .expect("a plan")
+            .expect("accepted");
         merge::execute(&ctx, &plan).expect("landed");
     });
     assert_eq!(steps, STEPS);
@@ -58,7 +62,9 @@ fn attributes_in_doubt_are_looked_into_and_land_no_other_way() {
     index.expect("there").set_modified(moment).expect("aged");
     let steps = steps_of(|reached| {
         let ctx = death::ctx(&agent.repo.path(), reached);
-        let plan = merge::plan(&ctx, &agent.id, &MergeOptions::default()).expect("a plan");
+        let plan = merge::judged_plan(&ctx, &agent.id, &MergeOptions::default())
+            .expect("a plan")
+            .expect("accepted");
         merge::execute(&ctx, &plan).expect("landed");
     });
     assert_eq!(steps, STEPS);
@@ -173,7 +179,9 @@ fn what_appears_while_files_move_stays_and_the_others_move_back() {
         };
         let ctx = death::ctx(&agent.repo.path(), Arc::new(write));
         let main = agent.repo.git(["rev-parse", "main"]);
-        let plan = merge::plan(&ctx, &agent.id, &MergeOptions::default()).expect("a plan");
+        let plan = merge::judged_plan(&ctx, &agent.id, &MergeOptions::default())
+            .expect("a plan")
+            .expect("accepted");
         let error = merge::execute(&ctx, &plan).expect_err("in the way");
         assert_eq!(error.code(), Code::TargetDirty, "{name}");
         assert_eq!(agent.repo.git(["rev-parse", "main"]), main);
@@ -222,7 +230,9 @@ fn a_lock_of_gits_own_is_waited_for_and_never_cleared() {
 fn check_race(meanwhile: impl Fn(&Agent)) {
     let agent = ready();
     let ctx = death::ctx(&agent.repo.path(), unwatched());
-    let plan = merge::plan(&ctx, &agent.id, &MergeOptions::default()).expect("a plan");
+    let plan = merge::judged_plan(&ctx, &agent.id, &MergeOptions::default())
+        .expect("a plan")
+        .expect("accepted");
     meanwhile(&agent);
     let main = agent.repo.git(["rev-parse", "main"]);
     let status = agent.repo.git(["status", "--porcelain"]);
@@ -256,7 +266,9 @@ fn a_branch_that_moved_loses_the_race() {
 fn a_file_that_appears_after_the_plan_is_not_touched() {
     let agent = ready();
     let ctx = death::ctx(&agent.repo.path(), unwatched());
-    let plan = merge::plan(&ctx, &agent.id, &MergeOptions::default()).expect("a plan");
+    let plan = merge::judged_plan(&ctx, &agent.id, &MergeOptions::default())
+        .expect("a plan")
+        .expect("accepted");
     agent.repo.write("src/two.rs", "mine\n");
     let main = agent.repo.git(["rev-parse", "main"]);
     let error = merge::execute(&ctx, &plan).expect_err("in the way");
@@ -328,7 +340,7 @@ fn work_is_judged_anew_when_the_target_moves_while_it_lands() {
         }),
     );
     let report = merge::land(&ctx, &agent.id, &MergeOptions::default()).expect("landed");
-    assert_eq!(report.verdict, "merged");
+    assert_eq!(report.verdict.as_str(), "merged");
     let subjects = agent
         .repo
         .git(["log", "-2", "--first-parent", "--format=%s", "main"]);

@@ -9,7 +9,6 @@ use crate::domain::agent::Agent;
 use crate::domain::change::{Change, ChangeKind};
 use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
-use crate::git::Repo;
 use crate::git::changes::Staging;
 use crate::git::uncommitted::{self, Uncommitted};
 use crate::store::{self, fsx, layout};
@@ -189,13 +188,13 @@ fn look(
     bundle_dir: Option<&str>,
     names_ignored: bool,
 ) -> Result<(Vec<Change>, Uncommitted)> {
-    let own = Repo::open_git_dir(&place.admin_dir)?;
+    let own = ctx.repo.seen_from(&place.admin_dir)?;
     let staged = own.staged_changes(&Staging::default())?;
     // A fenced agent that checks its own work may write no other directory of git's.
-    let scratch = if ctx.env.fenced {
-        place.admin_dir.clone()
-    } else {
-        layout::tmp_dir(ctx.repo.common_dir())
+    let scratch = match ctx.repo.scratch_directory() {
+        Some(directory) => directory.to_owned(),
+        None if ctx.env.fenced => place.admin_dir.clone(),
+        None => layout::tmp_dir(ctx.repo.common_dir()),
     };
     fs::create_dir_all(&scratch).at("could not make", &scratch)?;
     let index = Temporary(fsx::unique_name(&scratch.join("index")));

@@ -3,13 +3,14 @@
 use super::agents::{handle, handle_of, state, state_style};
 use crate::cli::style::{BAD, BOLD, DIM, GOOD, WARN, paint};
 use crate::cli::ui::Answer;
+use crate::domain::agent::State;
 use crate::domain::path::Quoted;
 use crate::ops::close::MoveReport;
 use crate::ops::commit::CommitReport;
 use crate::ops::merge::AllReport;
 use crate::ops::merge::CloseReport;
-use crate::ops::merge::Decision;
 use crate::ops::merge::LandingReport;
+use crate::ops::merge::{Decision, Fate, LandingState};
 use serde_json::{Value, json};
 
 impl Answer for MoveReport {
@@ -65,9 +66,9 @@ impl Answer for CommitReport {
 impl Answer for LandingReport {
     fn text(&self) -> String {
         let verb = match self.verdict {
-            "planned" => paint(WARN, "would merge"),
-            "already-merged" => paint(GOOD, "had already merged"),
-            _ => paint(GOOD, "merged"),
+            LandingState::Planned => paint(WARN, "would merge"),
+            LandingState::AlreadyMerged => paint(GOOD, "had already merged"),
+            LandingState::Merged => paint(GOOD, "merged"),
         };
         let into = self.into.trim_start_matches("refs/heads/");
         let mut text = format!("{verb} {} into {into}", &self.agent_id[..8]);
@@ -87,7 +88,7 @@ impl Answer for LandingReport {
     }
 
     fn to_see_it(&self) -> Option<String> {
-        (self.verdict != "planned").then(|| format!("git agent log {}", self.agent_id))
+        (self.verdict != LandingState::Planned).then(|| format!("git agent log {}", self.agent_id))
     }
 
     fn json(&self) -> Value {
@@ -108,7 +109,7 @@ impl Answer for AllReport {
 
     fn to_see_it(&self) -> Option<String> {
         let mut agents = self.agents.iter();
-        let landed = agents.any(|one| one.verdict == "merged");
+        let landed = agents.any(|one| one.verdict == Fate::Landed(LandingState::Merged));
         landed.then(|| "git agent list --all".to_owned())
     }
 
@@ -149,12 +150,12 @@ fn who(one: &Decision) -> String {
 }
 
 fn decision_text(one: &Decision) -> String {
-    let style = match one.verdict.as_str() {
-        "merged" | "already-merged" => GOOD,
-        "reject-bundle" | "not-merged" | "rejected" | "failed" => BAD,
-        _ => WARN,
+    let style = match one.verdict {
+        Fate::Landed(LandingState::Merged | LandingState::AlreadyMerged) => GOOD,
+        Fate::RejectBundle | Fate::NotMerged | Fate::Left(State::Rejected | State::Failed) => BAD,
+        Fate::Landed(LandingState::Planned) | Fate::Deferred | Fate::Left(_) => WARN,
     };
-    let verdict = paint(style, &one.verdict);
+    let verdict = paint(style, one.verdict.as_str());
     let mut text = format!("{} {verdict}", paint(BOLD, &who(one)));
     if let Some(commit) = &one.commit {
         text.push_str(&format!(" {}", &commit[..7]));

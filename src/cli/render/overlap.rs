@@ -10,6 +10,7 @@ use super::table::cut;
 use crate::cli::style::{BAD, BOLD, GOOD, WARN, paint};
 use crate::cli::terminal::width;
 use crate::cli::ui::Answer;
+use crate::ops::overlap::MergeState;
 use crate::ops::overlap::Named;
 use crate::ops::overlap::OverlapReport;
 use crate::ops::overlap::PairReport;
@@ -154,10 +155,12 @@ fn order_text(order: &[Step]) -> String {
             let shown = target.strip_prefix("refs/heads/").unwrap_or(target);
             text.push_str(&format!("landing order on {}\n", paint(BOLD, shown)));
         }
-        let state = match step.state.as_str() {
-            "clean" => paint(GOOD, "clean"),
-            state => paint(BAD, state),
+        let style = if step.state == MergeState::Clean {
+            GOOD
+        } else {
+            BAD
         };
+        let state = paint(style, step.state.as_str());
         let name = step
             .agent
             .name

@@ -46,8 +46,10 @@ impl Answer for RunReport {
                 self.cut_bytes
             ));
         }
+        let verified = self.verify.as_ref();
+        let is_accepted = verified.is_some_and(|report| report.verdict.is_accepted());
         match &self.verdict {
-            Some(Some(verdict)) if verdict == "accept" => {
+            Some(Some(verdict)) if is_accepted => {
                 text.push_str(&format!("  verdict {}\n", paint(GOOD, verdict)));
             }
             Some(Some(verdict)) => {

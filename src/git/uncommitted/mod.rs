@@ -243,5 +243,6 @@ pub(super) fn git(source: &Source<'_>) -> Command {
         command.args(["-c", setting]);
     }
     source.rules.configure(&mut command);
+    source.repo.redirect_objects(&mut command);
     command
 }

@@ -48,6 +48,7 @@ use crate::agents::crash_recovery;
 use crate::agents::ctx::Ctx;
 use crate::agents::lookup;
 use crate::agents::lookup::clone_id;
+use crate::agents::scratch::Scratch;
 use crate::domain::agent::{Agent, Move, State};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
@@ -107,7 +108,17 @@ impl DiscardPlan {
     }
 }
 
-/// Looks at what there is to remove. Writes nothing but the end of a crashed run.
+/// What a discard would do; nothing is written to the repository.
+///
+/// # Errors
+/// As [`plan`].
+pub fn rehearse(ctx: &Ctx, who: &str, options: DiscardOptions) -> Result<DiscardReport> {
+    let scratch = Scratch::make(ctx, "discard")?;
+    let apart = ctx.with_scratch_objects(scratch.path())?;
+    DiscardReport::planned(&apart, &plan(&apart, who, options)?)
+}
+
+/// Looks at what there is to remove, after the end of a crashed run is recorded.
 ///
 /// # Errors
 /// `agent-unknown`; `agent-state` for one that is being made; `worktree-foreign`, and `discard-refused`

@@ -14,9 +14,10 @@ use crate::ops::merge::LandingReport;
 use crate::ops::merge::MergeOptions;
 use crate::ops::merge::Order;
 use crate::ops::merge::execute;
-use crate::ops::merge::plan;
+use crate::ops::merge::plan::{NotAccepted, judged_plan, rehearsed_plan};
+use crate::ops::merge::report::LandingState;
 use crate::ops::overlap;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// How often an agent is tried when another process moves a branch meanwhile. Of those who land at the same
 /// moment one gets through each time, so as many as this do all.
@@ -43,9 +44,8 @@ pub struct Decision {
     /// The alias.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// `merged`, `already-merged` or `planned`; `reject-bundle` for an incomplete bundle and
-    /// `not-merged` for any other refusal; the state of one that was not up for landing, or `deferred`.
-    pub verdict: String,
+    /// What was decided.
+    pub verdict: Fate,
     /// The commit that brought its work.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
@@ -54,17 +54,54 @@ pub struct Decision {
     pub reason: Option<String>,
 }
 
+/// What a round of landings decided about an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It has landed, or would.
+    Landed(LandingState),
+    /// It was refused for an incomplete bundle.
+    RejectBundle,
+    /// It was refused for another reason.
+    NotMerged,
+    /// The decision about it was put off before.
+    Deferred,
+    /// It was not up for landing.
+    Left(State),
+}
+
+impl Fate {
+    /// The word used in JSON: for an agent that was not up for landing its state.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Fate::Landed(landing) => landing.as_str(),
+            Fate::RejectBundle => "reject-bundle",
+            Fate::NotMerged => "not-merged",
+            Fate::Deferred => "deferred",
+            Fate::Left(state) => state.as_str(),
+        }
+    }
+
+    /// Whether it was refused in this round.
+    pub fn is_refusal(self) -> bool {
+        matches!(self, Fate::RejectBundle | Fate::NotMerged)
+    }
+}
+
+impl Serialize for Fate {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
 impl AllReport {
     /// Whether the round did what it was for: no agent that was done was refused, and something landed unless
     /// nothing was left to land. Agents that are running or failed have work to land; a rejected or deferred one
     /// has been decided about.
     pub fn is_success(&self) -> bool {
-        let any = |verdicts: &[&str]| {
-            let mut agents = self.agents.iter();
-            agents.any(|one| verdicts.contains(&one.verdict.as_str()))
-        };
-        let landed = any(&["merged", "already-merged", "planned"]);
-        !any(&["reject-bundle", "not-merged"]) && (landed || !any(&["running", "failed"]))
+        let any = |is: fn(Fate) -> bool| self.agents.iter().any(|one| is(one.verdict));
+        let landed = any(|fate| matches!(fate, Fate::Landed(_)));
+        let unfinished = any(|fate| matches!(fate, Fate::Left(State::Running | State::Failed)));
+        !any(Fate::is_refusal) && (landed || !unfinished)
     }
 }
 
@@ -106,69 +143,92 @@ pub fn all(ctx: &Ctx, options: &MergeOptions) -> Result<AllReport> {
 /// Lands one agent, and judges it anew where another process moved a branch after it was judged.
 ///
 /// # Errors
-/// As [`plan`] and [`execute`]; `lost-race` when another process was quicker every time.
+/// As [`plan`](super::plan) and [`execute`]; `lost-race` when another process was quicker every time.
 pub fn land(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<LandingReport> {
-    for _ in 1..ATTEMPTS {
+    land_judged(ctx, who, options)?.map_err(|refused| refused.error())
+}
+
+fn land_judged(
+    ctx: &Ctx,
+    who: &str,
+    options: &MergeOptions,
+) -> Result<Result<LandingReport, Box<NotAccepted>>> {
+    for _ in 0..ATTEMPTS {
         // What judging fails with stays: a worktree that goes away meanwhile is not to be judged without it.
-        match execute(ctx, &plan(ctx, who, options)?) {
+        let plan = match judged_plan(ctx, who, options)? {
+            Ok(plan) => plan,
+            Err(refused) => return Ok(Err(refused)),
+        };
+        match execute(ctx, &plan) {
             Err(error) if error.code() == Code::LostRace => {}
-            landed => return landed,
+            landed => return landed.map(Ok),
         }
     }
-    execute(ctx, &plan(ctx, who, options)?)
+    Err(Error::new(
+        Code::LostRace,
+        format!("other processes moved a branch {ATTEMPTS} times while {who} was about to land"),
+    ))
 }
 
 fn attempt(ctx: &Ctx, agent: &Agent, options: &MergeOptions) -> Result<Decision> {
     let who = agent.id.to_string();
     let name = name_of(agent);
-    let landed = match options.dry_run {
-        true => plan(ctx, &who, options).map(|plan| plan.report()),
-        false => land(ctx, &who, options),
+    let landed = if options.dry_run {
+        rehearsed_plan(ctx, &who, options).map(|plan| plan.map(|plan| plan.report()))
+    } else {
+        land_judged(ctx, &who, options)
     };
     match landed {
-        Ok(report) => Ok(Decision {
+        Ok(Ok(report)) => Ok(Decision {
             agent_id: who,
             name,
-            verdict: report.verdict.to_owned(),
+            verdict: Fate::Landed(report.verdict),
             commit: report.commit,
             reason: None,
         }),
-        Err(error) => refusal(agent, error),
+        Ok(Err(refused)) => {
+            let incomplete = refused.verdict.bundle_errors().next().is_some();
+            let fate = if incomplete {
+                Fate::RejectBundle
+            } else {
+                Fate::NotMerged
+            };
+            Ok(refusal(agent, fate, &refused.error()))
+        }
+        // A refusal is this agent's; anything else ends the walk.
+        Err(error)
+            if matches!(
+                error.code().exit(),
+                Exit::No | Exit::Refused | Exit::TryAgain
+            ) =>
+        {
+            Ok(refusal(agent, Fate::NotMerged, &error))
+        }
+        Err(error) => Err(error),
     }
 }
 
-/// A refusal is this agent's; anything else ends the walk.
-fn refusal(agent: &Agent, error: Error) -> Result<Decision> {
-    if !matches!(
-        error.code().exit(),
-        Exit::No | Exit::Refused | Exit::TryAgain
-    ) {
-        return Err(error);
-    }
+fn refusal(agent: &Agent, fate: Fate, error: &Error) -> Decision {
     let details = error.details().join("\n");
-    let bundle = details.lines().any(|line| line.starts_with("  bundle."));
-    let verdict = if bundle {
-        "reject-bundle"
+    let reason = if details.is_empty() {
+        error.message().to_owned()
     } else {
-        "not-merged"
+        format!("{}\n{details}", error.message())
     };
-    let reason = match details.is_empty() {
-        true => error.message().to_owned(),
-        false => format!("{}\n{details}", error.message()),
-    };
-    Ok(Decision {
+    Decision {
         agent_id: agent.id.to_string(),
         name: name_of(agent),
-        verdict: verdict.to_owned(),
+        verdict: fate,
         commit: None,
         reason: Some(reason),
-    })
+    }
 }
 
 fn left_alone(agent: &Agent) -> Decision {
-    let verdict = match agent.deferred {
-        true => "deferred".to_owned(),
-        false => agent.state.to_string(),
+    let verdict = if agent.deferred {
+        Fate::Deferred
+    } else {
+        Fate::Left(agent.state)
     };
     Decision {
         agent_id: agent.id.to_string(),

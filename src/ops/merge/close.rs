@@ -1,7 +1,8 @@
 //! What is left to decide once every agent has its verdict.
 
+use crate::domain::agent::State;
 use crate::domain::shell;
-use crate::ops::merge::Decision;
+use crate::ops::merge::{Decision, Fate};
 use crate::store::{briefing, layout};
 use serde::Serialize;
 use std::path::Path;
@@ -39,17 +40,15 @@ pub struct Way {
 impl CloseReport {
     /// `None` when there is nothing to wait for and nothing to decide.
     pub(super) fn of(common_dir: &Path, decisions: &[Decision]) -> Option<CloseReport> {
-        let with = |verdicts: &[&str]| -> Vec<String> {
-            let those = decisions
-                .iter()
-                .filter(|one| verdicts.contains(&one.verdict.as_str()));
+        let with = |is: fn(Fate) -> bool| -> Vec<String> {
+            let those = decisions.iter().filter(|one| is(one.verdict));
             those.map(|one| one.agent_id.clone()).collect()
         };
         let mut close = CloseReport {
-            running: with(&["running"]),
-            rejected: with(&["rejected"]),
-            deferred: with(&["deferred"]),
-            not_landed: with(&["failed", "reject-bundle", "not-merged"]),
+            running: with(|fate| fate == Fate::Left(State::Running)),
+            rejected: with(|fate| fate == Fate::Left(State::Rejected)),
+            deferred: with(|fate| fate == Fate::Deferred),
+            not_landed: with(|fate| fate.is_refusal() || fate == Fate::Left(State::Failed)),
             question: None,
             ways: Vec::new(),
         };

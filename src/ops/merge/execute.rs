@@ -13,9 +13,9 @@ use crate::git::landing::{self, Checkout};
 use crate::git::objects::NewCommit;
 use crate::git::refs::Tip;
 use crate::git::worktree::belongs_to;
-use crate::ops::merge::LandingReport;
 use crate::ops::merge::MergePlan;
 use crate::ops::merge::Method;
+use crate::ops::merge::report::{LandingReport, LandingState};
 use crate::ops::merge::scratch;
 use crate::ops::merge::swap::moved;
 use crate::ops::merge::swap::swap;
@@ -48,10 +48,10 @@ pub fn execute(ctx: &Ctx, plan: &MergePlan) -> Result<LandingReport> {
     let ledger = Ledger::new(&ctx.repo);
     let agent = ledger.agent(plan.agent.spawn_commit)?;
     agent.as_ref().unwrap_or(&plan.agent).may(Move::Merge)?;
-    let mut report = LandingReport::new(plan, "merged");
+    let mut report = LandingReport::new(plan, LandingState::Merged);
     let commit = match plan.landed {
         Some(commit) => {
-            report.verdict = "already-merged";
+            report.verdict = LandingState::AlreadyMerged;
             commit
         }
         None => {

@@ -24,11 +24,11 @@ mod report;
 mod swap;
 mod words;
 
-pub use all::{AllReport, Decision, all, land};
+pub use all::{AllReport, Decision, Fate, all, land};
 pub use close::{CloseReport, Way};
 pub use execute::{STEPS, execute};
-pub use plan::{MergePlan, plan};
-pub use report::LandingReport;
+pub use plan::{MergePlan, NotAccepted, judged_plan, plan};
+pub use report::{LandingReport, LandingState};
 
 use crate::error::Result;
 use crate::git::Repo;
@@ -85,9 +85,12 @@ pub struct MergeOptions {
     pub message: Option<String>,
 }
 
-/// An unused name on the file system of the indexes.
+/// An unused name on the file system of the indexes, or where a dry run may write.
 fn scratch(repo: &Repo) -> Result<PathBuf> {
-    let directory = layout::tmp_dir(repo.common_dir());
+    let directory = match repo.scratch_directory() {
+        Some(directory) => directory.to_owned(),
+        None => layout::tmp_dir(repo.common_dir()),
+    };
     fsx::create_dir(&directory)?;
     Ok(fsx::unique_name(&directory.join("index")))
 }

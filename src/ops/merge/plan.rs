@@ -3,23 +3,25 @@
 use crate::agents::authority::require_orchestrator;
 use crate::agents::ctx::Ctx;
 use crate::agents::lookup;
+use crate::agents::scratch::Scratch;
 use crate::domain::agent::{Agent, Move};
 use crate::domain::event::Isolation;
+use crate::domain::evidence::Outcome;
+use crate::domain::finding::Finding;
 use crate::domain::oid::Oid;
+use crate::domain::verdict::Verdict;
 use crate::error::{Code, Error, Result};
 use crate::git::landing::Checkout;
 use crate::git::trailer;
-use crate::ops::merge::LandingReport;
 use crate::ops::merge::MergeOptions;
 use crate::ops::merge::Method;
 use crate::ops::merge::landed;
+use crate::ops::merge::report::{LandingReport, LandingState};
 use crate::ops::merge::scratch;
 use crate::ops::merge::words;
 use crate::ops::verify;
-use crate::ops::verify::FindingReport;
 use crate::ops::verify::Recording;
 use crate::ops::verify::VerifyOptions;
-use crate::ops::verify::VerifyReport;
 use crate::store::agent_branch;
 use crate::store::landing_lock::LandingLock;
 use crate::store::ledger::Ledger;
@@ -57,13 +59,45 @@ pub struct MergePlan {
     pub landed: Option<Oid>,
 }
 
-/// Judges the work unless that is done, and plans its landing.
+/// What landing would do: the work is judged, and nothing is written to the repository, not even the verdict.
 ///
 /// # Errors
 /// `agent-unknown`, `agent-state`, `orchestrator-only`; `not-accepted`, naming the findings;
 /// `nothing-to-land`, `not-fast-forward`; `target-dirty`, naming the files; `worktree-busy`; those of
 /// [`verify::verify`].
 pub fn plan(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<MergePlan> {
+    rehearsed_plan(ctx, who, options)?.map_err(|refused| refused.error())
+}
+
+/// As [`plan`], with the verdict of work that is not accepted.
+pub(super) fn rehearsed_plan(
+    ctx: &Ctx,
+    who: &str,
+    options: &MergeOptions,
+) -> Result<Result<MergePlan, Box<NotAccepted>>> {
+    let scratch = Scratch::make(ctx, "merge")?;
+    let apart = ctx.with_scratch_objects(scratch.path())?;
+    judged_plan(&apart, who, options)
+}
+
+/// An agent whose work was judged and does not land.
+#[derive(Debug)]
+pub struct NotAccepted {
+    agent: Agent,
+    /// What rejects the work, or leaves a part of it unjudged.
+    pub verdict: Verdict,
+}
+
+/// Judges the work, records the verdict unless this is a rehearsal, and plans its landing.
+///
+/// # Errors
+/// As [`plan`].
+pub fn judged_plan(
+    ctx: &Ctx,
+    who: &str,
+    options: &MergeOptions,
+) -> Result<Result<MergePlan, Box<NotAccepted>>> {
+    let is_rehearsal = ctx.repo.is_scratch();
     require_orchestrator(ctx)?;
     let ledger = Ledger::new(&ctx.repo);
     let agent = lookup::agent(ctx, &ledger, who)?;
@@ -82,7 +116,7 @@ pub fn plan(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<MergePlan> {
             agent: Some(agent.id.to_string()),
             base: Some(target.clone()),
             // Work that cannot land yet goes on as if nothing had been asked.
-            recording: if options.dry_run {
+            recording: if is_rehearsal {
                 Recording::Never
             } else {
                 Recording::WhereItLands
@@ -92,30 +126,30 @@ pub fn plan(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<MergePlan> {
     )
     .map_err(|error| overtaken(&ledger, &agent, error))?;
     if !verdict.is_accepted() || verdict.is_partial() {
-        return Err(not_accepted(&agent, &verdict));
+        return Ok(Err(Box::new(NotAccepted { agent, verdict })));
     }
     let agent = ledger.agent(agent.spawn_commit)?.unwrap_or(agent);
     require_landable(&agent)?;
-    let merge = verdict.merge.as_ref();
-    let state = merge.map_or("", |merge| merge.state.as_str());
-    if state == "nothing" {
+    let outcome = verdict.landing.as_ref().map(|landing| &landing.outcome);
+    if matches!(outcome, Some(Outcome::Nothing { .. })) {
         return Err(Error::new(
             Code::NothingToLand,
             format!("agent {short} changed nothing"),
         )
         .hint(format!("to clear it away, run git agent discard {short}")));
     }
-    let oid = |hex: &str| Oid::from_hex(hex).ok_or_else(|| Error::bug("a verdict names objects"));
-    let Some(merged_tree) = verdict.merged_tree.as_deref().and_then(Oid::from_hex) else {
+    let has_landed = matches!(outcome, Some(Outcome::Landed { .. }));
+    let fast_forward = matches!(outcome, Some(Outcome::FastForward { .. }));
+    let Some(merged_tree) = verdict.merged_tree() else {
         return Err(Error::bug("an accepting verdict names the merged tree"));
     };
     let (summary, body) = words::of(&ledger, &agent)?;
     let branch = agent_branch::local_or_fetched(&ctx.repo, &agent)?;
     let mut plan = MergePlan {
         branch: branch.map(|(name, _)| name).unwrap_or_default(),
-        base: oid(&verdict.base.oid)?,
-        tip: oid(&verdict.tip)?,
-        tree: oid(&verdict.tree)?,
+        base: verdict.base,
+        tip: verdict.tip,
+        tree: verdict.tree,
         uncommitted: verdict.uncommitted,
         merged_tree,
         method: method(ctx, options)?,
@@ -127,11 +161,11 @@ pub fn plan(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<MergePlan> {
         target,
         agent,
     };
-    if state == "merged" {
+    if has_landed {
         plan.landed = Some(landed::commit_that_brought(&ctx.repo, &plan)?);
-        return Ok(plan);
+        return Ok(Ok(plan));
     }
-    if plan.method == Method::FfOnly && state != "fast-forward" {
+    if plan.method == Method::FfOnly && !fast_forward {
         return Err(Error::new(
             Code::NotFastForward,
             format!("{} has commits that agent {short} has not", plan.target),
@@ -142,7 +176,7 @@ pub fn plan(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<MergePlan> {
     }
     plan.checkouts = ctx.repo.checkouts(&plan.target)?;
     for checkout in &plan.checkouts {
-        if checkout.is_locked_by_landing() {
+        if checkout.is_locked_by_landing() && !is_rehearsal {
             // Once no landing is at work, it was left by one that was killed.
             let _landings = LandingLock::hold(&ctx.repo)?;
             checkout.clear_left_lock()?;
@@ -150,13 +184,13 @@ pub fn plan(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<MergePlan> {
         let scratch = scratch(&ctx.repo)?;
         checkout.require_unblocked(&ctx.repo, plan.base, plan.merged_tree, &scratch)?;
     }
-    Ok(plan)
+    Ok(Ok(plan))
 }
 
 impl MergePlan {
     /// What would come of it.
     pub fn report(&self) -> LandingReport {
-        LandingReport::new(self, "planned")
+        LandingReport::new(self, LandingState::Planned)
     }
 
     /// The message of the landing commit.
@@ -238,19 +272,22 @@ fn method(ctx: &Ctx, options: &MergeOptions) -> Result<Method> {
     })
 }
 
-fn not_accepted(agent: &Agent, verdict: &VerifyReport) -> Error {
-    let short = agent.id.short();
-    // One that accepts only half was judged: its notes say what was left out.
-    let telling = |f: &&FindingReport| f.severity == "error" || verdict.is_accepted();
-    let lines: Vec<_> = { verdict.findings.iter().filter(telling) }
-        .map(|finding| format!("  {} {}", finding.code, finding.message))
-        .collect();
-    Error::new(
-        Code::NotAccepted,
-        format!("agent {short} has no accepting verdict, so its work does not land"),
-    )
-    .detail(lines.join("\n"))
-    .hint(format!(
-        "to see how to mend it, run git agent verify {short}"
-    ))
+impl NotAccepted {
+    /// The error that names what rejects the work.
+    pub(super) fn error(&self) -> Error {
+        let short = self.agent.id.short();
+        // One that accepts only half was judged: its notes say what was left out.
+        let telling = |finding: &&Finding| finding.rejects() || self.verdict.is_accepted();
+        let lines: Vec<_> = { self.verdict.findings.iter().filter(telling) }
+            .map(|finding| format!("  {} {}", finding.code.name(), finding.message))
+            .collect();
+        Error::new(
+            Code::NotAccepted,
+            format!("agent {short} has no accepting verdict, so its work does not land"),
+        )
+        .detail(lines.join("\n"))
+        .hint(format!(
+            "to see how to mend it, run git agent verify {short}"
+        ))
+    }
 }

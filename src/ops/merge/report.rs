@@ -3,6 +3,29 @@
 use crate::ops::merge::MergePlan;
 use serde::Serialize;
 
+/// How far a landing came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LandingState {
+    /// A dry run found that it would land.
+    Planned,
+    /// It has landed.
+    Merged,
+    /// It had landed before, and only the row did not say so.
+    AlreadyMerged,
+}
+
+impl LandingState {
+    /// The word used in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LandingState::Planned => "planned",
+            LandingState::Merged => "merged",
+            LandingState::AlreadyMerged => "already-merged",
+        }
+    }
+}
+
 /// One landing, planned or done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LandingReport {
@@ -10,8 +33,8 @@ pub struct LandingReport {
     pub schema: &'static str,
     /// The agent's id.
     pub agent_id: String,
-    /// `planned`, `merged`, or `already-merged` when only the row did not say so.
-    pub verdict: &'static str,
+    /// How far it came.
+    pub verdict: LandingState,
     /// `no-ff`, `squash` or `ff-only`.
     pub method: &'static str,
     /// The branch it lands on, full name.
@@ -37,7 +60,7 @@ pub struct LandingReport {
 }
 
 impl LandingReport {
-    pub(super) fn new(plan: &MergePlan, verdict: &'static str) -> LandingReport {
+    pub(super) fn new(plan: &MergePlan, verdict: LandingState) -> LandingReport {
         let tops = plan.checkouts.iter().map(|checkout| &checkout.top);
         LandingReport {
             schema: "git-agent.merge/1",

@@ -14,11 +14,34 @@ use crate::wire::path_text::PathText;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+/// Whether two pieces of work merge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MergeState {
+    /// Without conflicts.
+    Clean,
+    /// With conflicts.
+    Conflicts,
+    /// They have no common ancestor.
+    Unrelated,
+}
+
+impl MergeState {
+    /// The word used in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            MergeState::Clean => "clean",
+            MergeState::Conflicts => "conflicts",
+            MergeState::Unrelated => "unrelated",
+        }
+    }
+}
+
 /// How two pieces of work merge.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Outcome {
-    /// `clean`, `conflicts` or `unrelated`.
-    pub state: String,
+    /// Whether they do.
+    pub state: MergeState,
     /// Where it conflicts, ordered by path.
     pub conflicts: Vec<ConflictReport>,
     /// Whether libgit2 answered in git's place.
@@ -27,19 +50,19 @@ pub(super) struct Outcome {
 
 impl Outcome {
     pub(super) fn is_clean(&self) -> bool {
-        self.state == "clean"
+        self.state == MergeState::Clean
     }
 }
 
 impl From<Merge> for Outcome {
     fn from(merge: Merge) -> Outcome {
         let (state, conflicts) = match merge.result {
-            MergeResult::Clean { .. } => ("clean", Vec::new()),
-            MergeResult::Conflicts { conflicts, .. } => ("conflicts", conflicts),
-            MergeResult::Unrelated => ("unrelated", Vec::new()),
+            MergeResult::Clean { .. } => (MergeState::Clean, Vec::new()),
+            MergeResult::Conflicts { conflicts, .. } => (MergeState::Conflicts, conflicts),
+            MergeResult::Unrelated => (MergeState::Unrelated, Vec::new()),
         };
         Outcome {
-            state: state.to_owned(),
+            state,
             conflicts: conflicts
                 .into_iter()
                 .map(|conflict| ConflictReport {

@@ -21,6 +21,7 @@ mod order;
 mod report;
 mod scopes;
 
+pub use merges::MergeState;
 pub use order::{Step, order_of};
 pub use report::{
     ChangesReport, LiveAgent, MergeReport, Named, OverlapReport, PairReport, Problem, ScopesReport,

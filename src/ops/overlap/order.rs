@@ -9,8 +9,8 @@ use crate::error::Result;
 use crate::git::merge::MergeResult;
 use crate::ops::overlap::OverlapOptions;
 use crate::ops::overlap::Scene;
-use crate::ops::overlap::merges::Merges;
 use crate::ops::overlap::merges::Outcome;
+use crate::ops::overlap::merges::{MergeState, Merges};
 use crate::ops::overlap::report::Named;
 use crate::wire::conflict_report::ConflictReport;
 use serde::Serialize;
@@ -25,7 +25,7 @@ pub struct Step {
     /// The full name of the branch to land on.
     pub into: String,
     /// `clean`, `conflicts` or `unrelated`, after the steps before it.
-    pub state: String,
+    pub state: MergeState,
     /// Where it conflicts.
     pub conflicts: Vec<ConflictReport>,
     /// Whom it conflicts with on the other side of the choice.

@@ -4,6 +4,7 @@ use crate::domain::agent::Agent;
 use crate::domain::path::RepoPath;
 use crate::ops::overlap::OverlapOptions;
 use crate::ops::overlap::Scene;
+use crate::ops::overlap::merges::MergeState;
 use crate::ops::overlap::order::Step;
 use crate::wire::conflict_report::ConflictReport;
 use crate::wire::path_text::PathText;
@@ -100,7 +101,7 @@ pub struct ChangesReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MergeReport {
     /// `clean`, `conflicts` or `unrelated`.
-    pub state: String,
+    pub state: MergeState,
     /// Where it conflicts.
     pub conflicts: Vec<ConflictReport>,
     /// Whether libgit2 answered in git's place.
@@ -131,7 +132,7 @@ impl OverlapReport {
     /// conflicts, else the same path touched, else a path that both may touch. Or, in a landing order,
     /// whether an agent cannot land.
     pub fn has_collision(&self) -> bool {
-        let stuck = |step: &Step| step.state != "clean";
+        let stuck = |step: &Step| step.state != MergeState::Clean;
         if self
             .order
             .as_ref()
@@ -152,7 +153,7 @@ impl PairReport {
     pub fn conflicts(&self) -> bool {
         self.merge
             .as_ref()
-            .is_some_and(|merge| merge.state != "clean")
+            .is_some_and(|merge| merge.state != MergeState::Clean)
     }
 }
 
@@ -235,7 +236,7 @@ fn pair(scene: &Scene, options: &OverlapOptions, one: usize, two: usize) -> Opti
                 .collect(),
         }),
         merge: merge.map(|merge| MergeReport {
-            state: merge.state.clone(),
+            state: merge.state,
             conflicts: merge.conflicts.clone(),
             approximate: merge.approximate,
         }),

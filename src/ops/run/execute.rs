@@ -7,6 +7,7 @@ use crate::agents::publish;
 use crate::domain::agent::{Agent, Move};
 use crate::domain::event::{Isolation, Started, What};
 use crate::domain::run::{Outcome, Run};
+use crate::domain::verdict::Verdict;
 use crate::error::{Error, Result};
 use crate::ops::run::RunPlan;
 use crate::ops::run::Worker;
@@ -22,7 +23,6 @@ use crate::ops::spawn::SpawnReport;
 use crate::ops::verify;
 use crate::ops::verify::Recording;
 use crate::ops::verify::VerifyOptions;
-use crate::ops::verify::VerifyReport;
 use crate::proc::AGENT_VARIABLES;
 use crate::proc::capture::capture;
 use crate::proc::signals::Interrupts;
@@ -226,7 +226,7 @@ fn is_judged(ctx: &Ctx, plan: &RunPlan, agent: &Agent) -> Result<bool> {
     Ok(policy.is_some_and(|policy| policy.bundle_required))
 }
 
-fn judge(ctx: &Ctx, agent: &Agent) -> Result<VerifyReport> {
+fn judge(ctx: &Ctx, agent: &Agent) -> Result<Verdict> {
     let options = VerifyOptions {
         agent: Some(agent.id.to_string()),
         // The command is over: this is our verdict, wherever we were started.

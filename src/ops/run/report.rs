@@ -2,6 +2,7 @@
 
 use crate::domain::agent::Agent;
 use crate::domain::run::{Ending, Outcome};
+use crate::domain::verdict::Verdict;
 use crate::error::Result;
 use crate::hosts::Host;
 use crate::hosts::output::Told;
@@ -108,7 +109,7 @@ pub struct RunReport {
     pub output_tokens: Option<u64>,
     /// `accept` or `reject`; absent when nothing was judged, null when judging failed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub verdict: Option<Option<String>>,
+    pub verdict: Option<Option<&'static str>>,
     /// The whole verdict.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<VerifyReport>,
@@ -201,13 +202,14 @@ impl RunReport {
     }
 
     /// Adds what became of judging the work. The run itself is over and told of in either case.
-    pub(super) fn judged(&mut self, verified: Result<VerifyReport>) {
+    pub(super) fn judged(&mut self, verified: Result<Verdict>) {
         match verified {
-            Ok(report) => {
-                if !report.is_accepted() {
+            Ok(verdict) => {
+                if !verdict.is_accepted() {
                     self.status = "rejected";
                 }
-                self.verdict = Some(Some(report.verdict.clone()));
+                let report = VerifyReport { verdict };
+                self.verdict = Some(Some(report.word()));
                 self.verify = Some(report);
             }
             Err(error) => {

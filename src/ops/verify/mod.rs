@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! who, tip, base ─> Subject ─┐
-//! policy of the ledger ──────┼─> Work, Bundle ─> Evidence ─> judge() ─> [Finding] ─> VerifyReport ─> event
+//! policy of the ledger ──────┼─> Work, Bundle ─> Evidence ─> judge() ─> [Finding] ─> Verdict ─> event
 //! git's answers, or facts ───┘
 //! ```
 //!
@@ -23,18 +23,18 @@ mod report;
 mod subject;
 mod work;
 
-pub use report::{BaseTip, CommandReport, FindingReport, MergeReport, VerifyReport};
+pub use report::{FindingReport, VerifyReport};
 
 use crate::agents::bundle::{self, Bundle};
 use crate::agents::ctx::Ctx;
 use crate::agents::scope_guard::ScopeGuard;
 use crate::agents::scratch::Scratch;
 use crate::domain::change::Change;
-use crate::domain::event::Verified;
 use crate::domain::evidence::{Commands, Contract, Evidence, LedgerFacts, NoWorktree};
 use crate::domain::finding::Finding;
 use crate::domain::judge::judge;
 use crate::domain::oid::Oid;
+use crate::domain::verdict::Verdict;
 use crate::error::{Error, Result};
 use crate::git::shallow::absent;
 use crate::store::facts::Facts;
@@ -109,7 +109,7 @@ struct Case<'r> {
 /// # Errors
 /// `agent-unknown`, `agent-state` for one that is half made; `branch-gone`, `worktree-foreign`,
 /// `base-not-commit`, `history-incomplete`, `repo-corrupt`; those of git and the file system.
-pub fn verify(ctx: &Ctx, options: &VerifyOptions) -> Result<VerifyReport> {
+pub fn verify(ctx: &Ctx, options: &VerifyOptions) -> Result<Verdict> {
     if options.ci {
         // What git is asked about exists for as long as this takes, and not in the repository.
         let scratch = Scratch::make(ctx, "verify")?;
@@ -119,7 +119,7 @@ pub fn verify(ctx: &Ctx, options: &VerifyOptions) -> Result<VerifyReport> {
     verify_in(ctx, options)
 }
 
-fn verify_in(ctx: &Ctx, options: &VerifyOptions) -> Result<VerifyReport> {
+fn verify_in(ctx: &Ctx, options: &VerifyOptions) -> Result<Verdict> {
     let subject = Subject::resolve(ctx, options)?;
     judged(ctx, options, subject).map_err(|error| {
         if error.is_absence() {
@@ -129,19 +129,14 @@ fn verify_in(ctx: &Ctx, options: &VerifyOptions) -> Result<VerifyReport> {
     })
 }
 
-fn judged(ctx: &Ctx, options: &VerifyOptions, subject: Subject) -> Result<VerifyReport> {
+fn judged(ctx: &Ctx, options: &VerifyOptions, subject: Subject) -> Result<Verdict> {
     let case = gather(ctx, subject)?;
-    let report = decide(ctx, options, &case)?;
+    let verdict = decide(ctx, options, &case)?;
     // The clone that an agent was spawned in says how it stands.
     if !options.ci && !case.subject.is_foreign {
-        record::record(ctx, options.recording, &case, &report)?;
+        record::record(ctx, options.recording, &case, &verdict)?;
     }
-    Ok(VerifyReport {
-        // No part of the verdict, so not of what is cached either.
-        ignored_paths: case.work.ignored,
-        setup_paths: case.work.from_setup,
-        ..report
-    })
+    Ok(verdict)
 }
 
 fn gather(ctx: &Ctx, subject: Subject) -> Result<Case<'_>> {
@@ -188,20 +183,6 @@ fn ledger_facts(ctx: &Ctx, subject: &Subject) -> Result<LedgerFacts> {
 }
 
 impl Case<'_> {
-    /// The verdict as the ledger holds it.
-    fn verdict(&self, report: &VerifyReport) -> Verified {
-        Verified {
-            accepted: report.is_accepted(),
-            tip: self.subject.tip,
-            tree: self.work.tree,
-            base: self.subject.base.unwrap_or(self.started),
-            merged_tree: report.merged_tree.as_deref().and_then(Oid::from_hex),
-            bundle: self.bundle.tree,
-            policy: self.policy,
-            findings: report.rejecting_codes(),
-        }
-    }
-
     /// What is remembered here; `None` where nothing may be written, and for an agent of another clone.
     fn facts(&self, ctx: &Ctx) -> Option<Facts> {
         if ctx.repo.is_scratch() || self.subject.is_foreign {
@@ -220,7 +201,7 @@ impl Case<'_> {
     }
 }
 
-fn decide(ctx: &Ctx, options: &VerifyOptions, case: &Case<'_>) -> Result<VerifyReport> {
+fn decide(ctx: &Ctx, options: &VerifyOptions, case: &Case<'_>) -> Result<Verdict> {
     let (subject, work) = (&case.subject, &case.work);
     let mut evidence = Evidence {
         ledger: case.ledger.clone(),
@@ -263,5 +244,20 @@ fn decide(ctx: &Ctx, options: &VerifyOptions, case: &Case<'_>) -> Result<VerifyR
             findings = judge(&contract, &evidence);
         }
     }
-    VerifyReport::new(ctx, case, &evidence, &findings)
+    Ok(Verdict {
+        agent: subject.agent.id,
+        tip: subject.tip,
+        tree: work.tree,
+        base_ref: subject.base_ref.clone(),
+        base: subject.base.unwrap_or(case.started),
+        bundle_required: contract.bundle_required,
+        bundle: case.bundle.tree,
+        policy: case.policy,
+        uncommitted: ctx.repo.tree_changes(&[work.tip_tree], work.tree)?.len(),
+        ignored: work.ignored,
+        from_setup: work.from_setup,
+        landing: evidence.landing,
+        commands: evidence.commands,
+        findings,
+    })
 }

@@ -6,10 +6,10 @@ use crate::agents::current::CurrentAgent;
 use crate::domain::agent::{Move, State};
 use crate::domain::event::What;
 use crate::domain::evidence::Row;
+use crate::domain::verdict::Verdict;
 use crate::error::{Code, Result};
 use crate::ops::verify::Case;
 use crate::ops::verify::Recording;
-use crate::ops::verify::VerifyReport;
 use crate::store::agent_branch;
 use crate::store::ledger::Ledger;
 
@@ -19,14 +19,14 @@ pub(super) fn record(
     ctx: &Ctx,
     recording: Recording,
     case: &Case<'_>,
-    report: &VerifyReport,
+    verdict: &Verdict,
 ) -> Result<()> {
     let subject = &case.subject;
     let agent = &subject.agent;
     let is_wanted = match recording {
         Recording::Always => true,
         Recording::ByOthers => !CurrentAgent::is_of(&ctx.env, agent),
-        Recording::WhereItLands => agent.state != State::Running || report.can_land(),
+        Recording::WhereItLands => agent.state != State::Running || verdict.can_land(),
         Recording::Never => false,
     };
     // A row begins with its spawn, in the clone that spawns.
@@ -36,19 +36,19 @@ pub(super) fn record(
     if let Some(tree) = case.bundle.tree {
         bundle::keep(ctx, &subject.agent, tree)?;
     }
-    let verdict = case.verdict(report);
-    let step = match verdict.accepted {
+    let recorded = verdict.recorded();
+    let step = match recorded.accepted {
         true => Move::Accept,
         false => Move::Reject,
     };
     let branch = agent_branch::local(&ctx.repo, agent)?;
     let elsewhere = branch.oid().is_some_and(|tip| tip != subject.tip);
-    let half = verdict.accepted && report.is_partial();
-    let known = agent.verdict.as_ref() == Some(&verdict);
+    let half = recorded.accepted && verdict.is_partial();
+    let known = agent.verdict.as_ref() == Some(&recorded);
     if elsewhere || half || known || agent.may(step).is_err() {
         return Ok(());
     }
-    let what = What::Verified(verdict);
+    let what = What::Verified(recorded);
     let appended =
         Ledger::new(&ctx.repo).append_if(agent.spawn_commit, &ctx.actor()?, ctx.now(), |row| {
             row.unwrap_or(agent).may(step)?;
