@@ -1,14 +1,16 @@
 //! `git agent archive` and `git agent ack`
 
 use super::receive::ReaderArg;
-use super::ui::Ui;
+use super::render::mail::block;
+use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
 use crate::domain::message::Retention;
 use crate::domain::task::parse_duration;
 use crate::error::{Code, Error, Exit, Result};
-use crate::ops::archive;
-use crate::ops::retention;
+use crate::ops::archive::{self, AckReport, ArchiveReport};
+use crate::ops::retention::{self, ExpireReport};
 use chrono::TimeDelta;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// List archived messages, the latest first; or delete expired ones
@@ -83,4 +85,66 @@ fn retention(args: &ArchiveArgs) -> Result<Retention> {
         archive_after: span(args.archive_after, usual.archive_after)?,
         delete_after: span(args.delete_after, usual.delete_after)?,
     })
+}
+
+impl Answer for ArchiveReport {
+    fn text(&self) -> String {
+        let mut text = format!("{}\n", self.status_message);
+        for archived in &self.messages {
+            text.push_str(&format!("\n{}", block(&archived.message, "Received")));
+        }
+        text
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        self.messages.iter().map(|message| json!(message)).collect()
+    }
+}
+
+impl Answer for AckReport {
+    fn text(&self) -> String {
+        let say = |ids: &[String], what: &str| -> String {
+            ids.iter().map(|id| format!("{id} {what}\n")).collect()
+        };
+        say(&self.acknowledged, "acknowledged") + &say(&self.already, "was archived before")
+    }
+
+    fn to_see_it(&self) -> Option<String> {
+        Some(format!("git agent archive --agent {}", self.agent))
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+}
+
+impl Answer for ExpireReport {
+    fn text(&self) -> String {
+        let would = if self.dry_run { "would be " } else { "" };
+        let mut text = format!(
+            "{would}archived: {}\n{would}deleted: {}\nkept: {}\n",
+            self.archived.len(),
+            self.deleted.len(),
+            self.kept
+        );
+        if self.postponed > 0 {
+            text.push_str(&format!(
+                "expired, and deleted when there are more of them: {}\n",
+                self.postponed
+            ));
+        }
+        text
+    }
+
+    fn to_see_it(&self) -> Option<String> {
+        (!self.dry_run).then(|| "git log refs/agents/mail".to_owned())
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
 }

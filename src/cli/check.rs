@@ -1,11 +1,13 @@
 //! `git agent check`
 
-use super::ui::Ui;
+use super::style::{BAD, BOLD, HINT, paint};
+use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
+use crate::domain::path::Quoted;
 use crate::error::{Code, Error, Exit, Result};
-use crate::ops::check;
-use crate::ops::check::Subject;
+use crate::ops::check::{self, CheckReport, Subject};
 use crate::wire::path_list;
+use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::io::Read;
 use std::os::unix::ffi::OsStringExt;
@@ -70,4 +72,33 @@ fn read_paths(nul: bool) -> Result<Vec<Vec<u8>>> {
         )
         .hint("to give paths as they are, end each in NUL: git diff --name-only -z | git agent check --stdin -z")
     })
+}
+
+impl Answer for CheckReport {
+    fn text(&self) -> String {
+        if self.in_scope {
+            return String::new();
+        }
+        let count = format!("{} of {} changes", self.violations.len(), self.checked);
+        let mut text = format!("{} {count}\n", paint(BAD, "out of scope:"));
+        for violation in &self.violations {
+            let path = Quoted(&violation.path.to_bytes()).to_string();
+            let place = match &violation.commit {
+                Some(commit) => format!("{} in {}", violation.change, &commit[..7]),
+                None => violation.change.to_owned(),
+            };
+            text.push_str(&format!("  {} ({place})\n", paint(BOLD, &path)));
+            text.push_str(&format!("    {}\n", violation.detail));
+            text.push_str(&format!("    {} {}\n", paint(HINT, "run:"), violation.fix));
+        }
+        if let (Some(agent), Some(whitelist)) = (&self.agent_id, &self.whitelist) {
+            let globs = whitelist.join(" ");
+            text.push_str(&format!("agent {} may touch: {globs}\n", &agent[..8]));
+        }
+        text
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
 }

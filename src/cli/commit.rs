@@ -1,10 +1,13 @@
 //! `git agent commit`
 
 use super::show::AgentArg;
-use super::ui::Ui;
+use super::style::{BOLD, WARN, paint};
+use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
+use crate::domain::path::Quoted;
 use crate::error::{Exit, Result};
-use crate::ops::commit;
+use crate::ops::commit::{self, CommitReport};
+use serde_json::{Value, json};
 
 /// Commit an agent's work: what is staged, else all that is modified or untracked
 #[derive(Debug, clap::Args)]
@@ -23,4 +26,32 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &CommitArgs) -> Result<Exit> {
     let report = commit::commit(ctx, &args.agent.agent, &args.message, args.in_scope_only)?;
     ui.answer(&report)?;
     Ok(Exit::Yes)
+}
+
+impl Answer for CommitReport {
+    fn text(&self) -> String {
+        let commit = paint(BOLD, &self.commit[..7]);
+        let count = self.paths.len();
+        let noun = if count == 1 { "path" } else { "paths" };
+        let mut text = format!(
+            "committed {commit} for {}: {count} {noun}\n",
+            &self.agent_id[..8]
+        );
+        for path in &self.left_out {
+            text.push_str(&format!(
+                "  {} {}\n",
+                paint(WARN, "left out:"),
+                Quoted(&path.to_bytes())
+            ));
+        }
+        text
+    }
+
+    fn to_see_it(&self) -> Option<String> {
+        Some(format!("git agent show {}", self.agent_id))
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
 }

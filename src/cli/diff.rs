@@ -1,11 +1,12 @@
 //! `git agent diff`
 
 use super::show::OwnAgentArg;
-use super::ui::{Format, Ui};
+use super::ui::{Answer, Format, Ui};
 use crate::agents::ctx::Ctx;
+use crate::domain::path::Quoted;
 use crate::error::{Exit, Result};
-use crate::ops::diff;
-use crate::ops::diff::Detail;
+use crate::ops::diff::{self, Detail, DiffReport};
+use serde_json::{Value, json};
 
 /// Show what an agent changed since its base, committed or not
 #[derive(Debug, clap::Args)]
@@ -36,4 +37,22 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &DiffArgs) -> Result<Exit> {
     };
     report.show(ctx, detail, &args.paths)?;
     Ok(Exit::Yes)
+}
+
+impl Answer for DiffReport {
+    fn text(&self) -> String {
+        let lines = self.changes.iter().map(|change| {
+            let path = change.path.to_bytes();
+            format!("{} {}\n", change.kind, Quoted(&path))
+        });
+        lines.collect()
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        self.changes.iter().map(|change| json!(change)).collect()
+    }
 }

@@ -1,11 +1,14 @@
 //! `git agent discard`
 
 use super::show::AgentArg;
-use super::ui::Ui;
+use super::style::{BOLD, HINT, paint};
+use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
+use crate::domain::path::Quoted;
 use crate::error::{Exit, Result};
-use crate::ops::discard;
-use crate::ops::discard::DiscardOptions;
+use crate::ops::discard::{self, DiscardOptions, DiscardReport, NotKept};
+use crate::wire::path_text::PathText;
+use serde_json::{Value, json};
 
 /// Remove an agent's worktree and branch; everything in them but ignored files is kept for `rescue`
 #[derive(Debug, clap::Args)]
@@ -50,4 +53,73 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &DiscardArgs) -> Result<Exit> {
 pub(super) fn run_sweep(ctx: &Ctx, args: &SweepArgs) -> Exit {
     discard::sweep(ctx, &args.names);
     Exit::Yes
+}
+
+impl Answer for DiscardReport {
+    fn text(&self) -> String {
+        let id = paint(BOLD, &self.agent.short_id);
+        let verb = match self.dry_run {
+            true => "would discard",
+            false => "discarded",
+        };
+        let mut text = format!("{verb} {id}\n");
+        if let (true, Some(path)) = (self.removes_worktree, &self.agent.worktree_path) {
+            text.push_str(&format!("  worktree {path}\n"));
+        }
+        if let (true, Some(branch)) = (self.deletes_branch, &self.agent.branch) {
+            let tip = self.tip_oid.as_deref().map_or("", |tip| &tip[..7]);
+            text.push_str(&format!("  branch {branch} at {tip}\n"));
+        }
+        for (what, oid) in [
+            ("uncommitted work", &self.salvage_oid),
+            ("bundle", &self.bundle_oid),
+        ] {
+            if let Some(oid) = oid {
+                text.push_str(&format!("  kept {what} as {}\n", &oid[..7]));
+            }
+        }
+        for line in not_kept(&self.not_kept, "") {
+            text.push_str(&format!("  {line}"));
+        }
+        if !self.dry_run {
+            text.push_str(&format!(
+                "{} git agent rescue {}\n",
+                paint(HINT, "to have it back:"),
+                self.agent.short_id
+            ));
+        }
+        text
+    }
+
+    fn to_see_it(&self) -> Option<String> {
+        (!self.dry_run).then(|| format!("git agent show {}", self.agent.agent_id))
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+}
+
+/// What is not kept `of` an agent and why, a line for each reason.
+pub(super) fn not_kept(not_kept: &NotKept, of: &str) -> impl Iterator<Item = String> {
+    let reasons = [
+        ("because ignored", &not_kept.ignored),
+        ("because [setup] made it", &not_kept.setup),
+    ];
+    let reasons = reasons.into_iter().filter(|(_, paths)| !paths.is_empty());
+    reasons.map(move |(why, paths)| {
+        let paths = first_of(paths);
+        format!("not kept{of}, {why}: {paths} (--with-ignored keeps them)\n")
+    })
+}
+
+/// The first few of many paths, and how many more there are.
+fn first_of(paths: &[PathText]) -> String {
+    const NAMED: usize = 5;
+    let name = |path: &PathText| Quoted(&path.to_bytes()).to_string();
+    let named: Vec<_> = paths.iter().take(NAMED).map(name).collect();
+    match paths.len().saturating_sub(NAMED) {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
 }

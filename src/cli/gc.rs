@@ -1,12 +1,16 @@
 //! `git agent gc`
 
-use super::ui::Ui;
+use super::discard::not_kept;
+use super::render::table::{Cell, Table};
+use super::style::{BOLD, HINT, paint};
+use super::terminal::width;
+use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
-use crate::domain::task::parse_duration;
+use crate::domain::task::{duration_text, parse_duration};
 use crate::error::{Exit, Result};
 use crate::ops::discard;
-use crate::ops::gc;
-use crate::ops::gc::GcOptions;
+use crate::ops::gc::{self, GcOptions, GcReport};
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Discard the agents that are provably finished; without --yes only say which
@@ -44,4 +48,88 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &GcArgs) -> Result<Exit> {
     ui.answer(&report)?;
     discard::sweep_later(ctx, &report.doomed);
     Ok(Exit::Yes)
+}
+
+impl Answer for GcReport {
+    fn text(&self) -> String {
+        let mut text = String::new();
+        if self.agents.is_empty() {
+            text.push_str("(nothing left of any agent)\n");
+        } else {
+            let mut table = Table::new(vec!["AGENT", "STATE", "ACTION", "WHY"], width());
+            for agent in &self.agents {
+                table.push(vec![
+                    Cell::painted(BOLD, agent.short_id.clone()),
+                    Cell::plain(agent.state),
+                    Cell::plain(agent.action),
+                    Cell::plain(agent.why.clone()),
+                ]);
+            }
+            text.push_str(&table.render());
+        }
+        for agent in &self.agents {
+            text.extend(not_kept(
+                &agent.not_kept,
+                &format!(" of {}", agent.short_id),
+            ));
+        }
+        let salvage = self.salvage.as_deref().unwrap_or_default();
+        if !salvage.is_empty() {
+            let mut table = Table::new(vec!["AGENT", "SALVAGE", "KEPT", "COMMITS", "WHY"], width());
+            for item in salvage {
+                table.push(vec![
+                    Cell::painted(BOLD, item.short_id.clone()),
+                    Cell::plain(item.action),
+                    Cell::plain(item.kept.clone()),
+                    Cell::plain(item.commits.len().to_string()),
+                    Cell::plain(item.why.clone()),
+                ]);
+            }
+            text.push_str(&table.render());
+        }
+        if self.trash > 0 {
+            text.push_str(&format!("old directories in the trash: {}\n", self.trash));
+        }
+        if self.prompts > 0 {
+            text.push_str(&format!(
+                "prompts of agents that are over: {}\n",
+                self.prompts
+            ));
+        }
+        let removable = self.agents.iter().any(|agent| agent.action == "remove");
+        let expirable = salvage.iter().any(|item| item.action == "expire");
+        let left = self.trash > 0 || self.prompts > 0 || self.spawning;
+        if self.dry_run && (removable || expirable || left) {
+            let hint = paint(HINT, "to do it:");
+            text.push_str(&format!(
+                "{hint} git agent gc{} --yes\n",
+                given(self.options)
+            ));
+        }
+        text
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        let agents = self.agents.iter().map(|agent| json!(agent));
+        let salvage = self.salvage.iter().flatten().map(|item| json!(item));
+        agents.chain(salvage).collect()
+    }
+}
+
+/// The options once more, so that what is done is what was shown.
+fn given(options: GcOptions) -> String {
+    let spans = [
+        ("--older-than", options.older_than),
+        ("--expire-salvage", options.expire_salvage),
+    ];
+    let with = |(option, span)| Some(format!(" {option} {}", duration_text(span?)));
+    let mut words: String = spans.into_iter().filter_map(with).collect();
+    if options.with_ignored {
+        words.push_str(" --with-ignored");
+    }
+    words
 }

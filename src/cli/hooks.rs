@@ -1,10 +1,12 @@
 //! `git agent hooks`
 
-use super::ui::Ui;
+use super::style::{BAD, BOLD, GOOD, paint};
+use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::ops::hooks;
+use crate::ops::hooks::{self, HooksReport};
 use clap::Subcommand;
+use serde_json::{Value, json};
 
 /// Look after the git hooks of agents' worktrees
 #[derive(Debug, clap::Args)]
@@ -35,4 +37,38 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &HooksArgs) -> Result<Exit> {
     };
     ui.answer(&report)?;
     Ok(if report.is_ok() { Exit::Yes } else { Exit::No })
+}
+
+impl Answer for HooksReport {
+    fn text(&self) -> String {
+        if self.agents.is_empty() {
+            return "(no agents with a worktree here)\n".to_owned();
+        }
+        let mut text = String::new();
+        for agent in &self.agents {
+            let verdict = match (agent.ok, agent.route) {
+                (true, Some(route)) => paint(GOOD, &format!("ok ({route})")),
+                _ => paint(BAD, "not as they should be"),
+            };
+            text.push_str(&format!(
+                "{} {verdict}\n",
+                paint(BOLD, &agent.agent_id[..8])
+            ));
+            for problem in &agent.problems {
+                text.push_str(&format!("  {}: {}\n", problem.code, problem.message));
+            }
+        }
+        if !self.is_ok() {
+            text.push_str("to write them anew, run git agent hooks repair\n");
+        }
+        text
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        self.agents.iter().map(|agent| json!(agent)).collect()
+    }
 }

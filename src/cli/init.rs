@@ -1,13 +1,14 @@
 //! `git agent init`
 
-use super::ui::Ui;
+use super::style::{BOLD, DIM, paint};
+use super::ui::{Answer, Ui};
 use super::words::one_of;
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::hosts;
 use crate::hosts::settings::Registration;
-use crate::ops::init;
-use crate::ops::init::InitOptions;
+use crate::ops::init::{self, InitOptions, InitReport};
+use serde_json::{Value, json};
 
 /// Register the scope fence with agent hosts, in their settings files in this worktree
 #[derive(Debug, clap::Args)]
@@ -53,4 +54,33 @@ fn parse_host(name: &str) -> std::result::Result<Registration, String> {
         let names: Vec<_> = hosts::registrations().map(|known| known.host).collect();
         format!("the hosts are {}", names.join(", "))
     })
+}
+
+impl Answer for InitReport {
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for host in &self.hosts {
+            text.push_str(&format!(
+                "{:9} {} {}\n",
+                host.action.as_str(),
+                paint(BOLD, host.path),
+                paint(DIM, &format!("({})", host.host))
+            ));
+            if let Some(note) = host.note {
+                text.push_str(&format!("          {note}\n"));
+            }
+        }
+        if let Some(action) = self.notes {
+            text.push_str(&format!(
+                "{:9} {}\n",
+                action.as_str(),
+                paint(BOLD, "notes.displayRef")
+            ));
+        }
+        text
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
 }

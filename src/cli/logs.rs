@@ -1,11 +1,11 @@
 //! `git agent logs`
 
 use super::show::OwnAgentArg;
-use super::ui::{Format, Ui};
+use super::ui::{Answer, Format, Ui};
 use crate::agents::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
-use crate::ops::runs::logs;
-use crate::ops::runs::logs::LogOptions;
+use crate::ops::runs::logs::{self, LogOptions, LogsReport};
+use serde_json::{Value, json};
 use std::io::ErrorKind;
 
 /// Print what a run wrote to its standard output
@@ -48,4 +48,15 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: LogsArgs) -> Result<Exit> {
         },
     })?;
     Ok(Exit::Yes)
+}
+
+impl Answer for LogsReport {
+    /// The log itself was written as it came.
+    fn text(&self) -> String {
+        String::new()
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
 }

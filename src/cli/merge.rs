@@ -1,12 +1,16 @@
 //! `git agent merge`
 
-use super::ui::Ui;
+use super::render::agents::handle_of;
+use super::style::{BAD, BOLD, DIM, GOOD, WARN, paint};
+use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
+use crate::domain::agent::State;
 use crate::error::{Exit, Result};
-use crate::ops::merge;
-use crate::ops::merge::MergeOptions;
-use crate::ops::merge::Method;
-use crate::ops::merge::Order;
+use crate::ops::merge::{
+    self, AllReport, CloseReport, Decision, Fate, LandingReport, LandingState, MergeOptions,
+    Method, Order,
+};
+use serde_json::{Value, json};
 
 /// Land an agent's work, exactly as it was judged
 ///
@@ -97,4 +101,108 @@ fn method(args: &MergeArgs) -> Option<Method> {
     ]
     .into_iter()
     .find_map(|(given, method)| given.then_some(method))
+}
+
+impl Answer for LandingReport {
+    fn text(&self) -> String {
+        let verb = match self.verdict {
+            LandingState::Planned => paint(WARN, "would merge"),
+            LandingState::AlreadyMerged => paint(GOOD, "had already merged"),
+            LandingState::Merged => paint(GOOD, "merged"),
+        };
+        let into = self.into.trim_start_matches("refs/heads/");
+        let mut text = format!("{verb} {} into {into}", &self.agent_id[..8]);
+        if let Some(commit) = &self.commit {
+            text.push_str(&format!(" as {}", paint(BOLD, &commit[..7])));
+        }
+        text.push_str(&format!(" {}\n", paint(DIM, &format!("({})", self.method))));
+        text.push_str(&format!("  {}\n", self.subject));
+        if self.uncommitted > 0 {
+            let count = self.uncommitted;
+            text.push_str(&format!("  uncommitted paths, committed first: {count}\n"));
+        }
+        for worktree in &self.worktrees {
+            text.push_str(&format!("  moves along: {worktree}\n"));
+        }
+        text
+    }
+
+    fn to_see_it(&self) -> Option<String> {
+        (self.verdict != LandingState::Planned).then(|| format!("git agent log {}", self.agent_id))
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+}
+
+impl Answer for AllReport {
+    fn text(&self) -> String {
+        let mut text: String = match self.agents.is_empty() {
+            true => "(no agents)\n".to_owned(),
+            false => self.agents.iter().map(decision_text).collect(),
+        };
+        let close = self.close.as_ref();
+        text.extend(close.map(|close| close_text(close, &self.agents)));
+        text
+    }
+
+    fn to_see_it(&self) -> Option<String> {
+        let mut agents = self.agents.iter();
+        let landed = agents.any(|one| one.verdict == Fate::Landed(LandingState::Merged));
+        landed.then(|| "git agent list --all".to_owned())
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        let close = self.close.iter().map(|close| json!({ "close": close }));
+        let agents = self.agents.iter().map(|one| json!(one));
+        agents.chain(close).collect()
+    }
+}
+
+fn close_text(close: &CloseReport, agents: &[Decision]) -> String {
+    let mut text = String::new();
+    if !close.running.is_empty() {
+        let is_running = |one: &&Decision| close.running.contains(&one.agent_id);
+        let running: Vec<_> = agents.iter().filter(is_running).map(who).collect();
+        let label = paint(WARN, "still at work:");
+        text.push_str(&format!("{label} {}\n", running.join(", ")));
+    }
+    if let Some(question) = &close.question {
+        text.push_str(&format!("{}\n", paint(BOLD, question)));
+    }
+    for (number, way) in close.ways.iter().enumerate() {
+        text.push_str(&format!("  {}. {}\n", number + 1, way.what));
+        for command in &way.commands {
+            text.push_str(&format!("     {}\n", paint(DIM, command)));
+        }
+    }
+    text
+}
+
+/// An agent's id and name.
+fn who(one: &Decision) -> String {
+    handle_of(&one.agent_id[..8], one.name.as_deref())
+}
+
+fn decision_text(one: &Decision) -> String {
+    let style = match one.verdict {
+        Fate::Landed(LandingState::Merged | LandingState::AlreadyMerged) => GOOD,
+        Fate::RejectBundle | Fate::NotMerged | Fate::Left(State::Rejected | State::Failed) => BAD,
+        Fate::Landed(LandingState::Planned) | Fate::Deferred | Fate::Left(_) => WARN,
+    };
+    let verdict = paint(style, one.verdict.as_str());
+    let mut text = format!("{} {verdict}", paint(BOLD, &who(one)));
+    if let Some(commit) = &one.commit {
+        text.push_str(&format!(" {}", &commit[..7]));
+    }
+    if let Some(reason) = &one.reason {
+        text.push_str(&format!(" {}", reason.replace('\n', "\n  ")));
+    }
+    text.push('\n');
+    text
 }

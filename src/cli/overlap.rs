@@ -1,10 +1,24 @@
 //! `git agent overlap`
 
-use super::ui::Ui;
+mod matrix;
+mod pair;
+
+use super::render::agents::handle_of;
+use super::render::table::cut;
+use super::style::{BAD, BOLD, GOOD, WARN, paint};
+use super::terminal::width;
+use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::ops::overlap;
-use crate::ops::overlap::OverlapOptions;
+use crate::ops::overlap::{
+    self, MergeState, Named, OverlapOptions, OverlapReport, PairReport, Step,
+};
+use matrix::NAME_WIDTH;
+use pair::conflict_list;
+pub(super) use pair::{Kind, in_common};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use unicode_width::UnicodeWidthStr;
 
 /// Show which live agents get in each other's way: their scopes, their changes, their merges
 #[derive(Debug, clap::Args)]
@@ -46,4 +60,173 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: OverlapArgs) -> Result<Exit> {
         true => Exit::No,
         false => Exit::Yes,
     })
+}
+
+/// More pairs than this are not listed for people.
+pub(super) const LISTED_PAIRS: usize = 40;
+
+/// More agents than this are not listed in a line.
+const LISTED_IDS: usize = 3;
+
+impl Answer for OverlapReport {
+    fn text(&self) -> String {
+        if self.agents.is_empty() {
+            return "(no agents)\n".to_owned();
+        }
+        let mut text = String::new();
+        if !self.compared.is_empty() {
+            text.push_str(&self.comparison(width()));
+        }
+        for problem in &self.problems {
+            let who = problem.agent_id.get(..8).unwrap_or_default();
+            text.push_str(&format!(
+                "{} {who}: {}\n",
+                paint(WARN, "unknown:"),
+                problem.message
+            ));
+        }
+        if let Some(order) = &self.order {
+            text.push_str(&order_text(order));
+        }
+        text
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        let steps = self.order.iter().flatten().map(|step| json!(step));
+        self.pairs
+            .iter()
+            .map(|pair| json!(pair))
+            .chain(steps)
+            .collect()
+    }
+}
+
+impl OverlapReport {
+    fn comparison(&self, width: usize) -> String {
+        let involved = involved(self);
+        let others = self.agents.len() - involved.len();
+        if involved.is_empty() {
+            return match others {
+                1 => "no overlap: there is one live agent\n".to_owned(),
+                count => format!("no overlap among {count} agents\n"),
+            };
+        }
+        let mut text = matrix::matrix(&involved, &self.pairs, width);
+        text.push_str(&self.legend());
+        if others > 0 {
+            let noun = if others == 1 {
+                "agent overlaps"
+            } else {
+                "agents overlap"
+            };
+            text.push_str(&format!("{others} more {noun} with no other\n"));
+        }
+        text.push('\n');
+        let mut pairs: Vec<&PairReport> = self.pairs.iter().collect();
+        pairs.sort_by_key(|pair| Kind::of(pair));
+        for pair in pairs.iter().take(LISTED_PAIRS) {
+            text.push_str(&pair_line(pair, &involved, width));
+        }
+        if let Some(more @ 1..) = pairs.len().checked_sub(LISTED_PAIRS) {
+            text.push_str(&format!(
+                "… and {more} more; --format json lists them all\n"
+            ));
+        }
+        text
+    }
+
+    fn legend(&self) -> String {
+        let parts: Vec<String> = meanings(self)
+            .map(|(kind, meaning)| format!("{} {meaning}", kind.letter()))
+            .collect();
+        format!("{}\n", parts.join("   "))
+    }
+}
+
+/// The agents that overlap with any other.
+pub(super) fn involved(report: &OverlapReport) -> Vec<&Named> {
+    let pairs = report.pairs.iter();
+    let ids: BTreeSet<&str> = pairs
+        .flat_map(|pair| [pair.one.as_str(), pair.two.as_str()])
+        .collect();
+    let agents = report.agents.iter().map(|live| &live.agent);
+    agents
+        .filter(|agent| ids.contains(agent.agent_id.as_str()))
+        .collect()
+}
+
+/// What the signs mean, of those that were asked for.
+pub(super) fn meanings(report: &OverlapReport) -> impl Iterator<Item = (Kind, &'static str)> {
+    let meanings = [
+        ("merge", Kind::Conflict, "their merge conflicts"),
+        ("changes", Kind::Changes, "touched the same path"),
+        ("scopes", Kind::Scopes, "may touch the same path"),
+    ];
+    let compared = meanings
+        .into_iter()
+        .filter(|(name, ..)| report.compared.contains(name));
+    compared.map(|(_, kind, meaning)| (kind, meaning))
+}
+
+fn pair_line(pair: &PairReport, agents: &[&Named], width: usize) -> String {
+    let handle = |id: &str| {
+        let agent = agents.iter().find(|agent| agent.agent_id == id);
+        let name = agent.and_then(|agent| agent.name.as_deref());
+        let name = name.map(|name| cut(name, NAME_WIDTH));
+        handle_of(id.get(..8).unwrap_or_default(), name.as_deref())
+    };
+    let who = format!("{} {}", handle(&pair.one), handle(&pair.two));
+    let room = width.saturating_sub(who.width() + 3).max(12);
+    let line = cut(&in_common(pair), room);
+    format!("{} {who} {line}\n", Kind::of(pair).letter())
+}
+
+fn order_text(order: &[Step]) -> String {
+    if order.is_empty() {
+        return "nothing is ready to land\n".to_owned();
+    }
+    let mut text = String::new();
+    let mut target = "";
+    for (index, step) in order.iter().enumerate() {
+        if step.into != target {
+            target = &step.into;
+            let shown = target.strip_prefix("refs/heads/").unwrap_or(target);
+            text.push_str(&format!("landing order on {}\n", paint(BOLD, shown)));
+        }
+        let style = if step.state == MergeState::Clean {
+            GOOD
+        } else {
+            BAD
+        };
+        let state = paint(style, step.state.as_str());
+        let name = step
+            .agent
+            .name
+            .as_ref()
+            .map(|name| format!(" {name}"))
+            .unwrap_or_default();
+        let (number, id) = (index + 1, paint(BOLD, &step.agent.short_id));
+        let mut why = step.why.clone();
+        if !step.conflicts_with.is_empty() {
+            why.push_str(&format!(": {}", id_list(&step.conflicts_with)));
+        }
+        if !step.conflicts.is_empty() {
+            why.push_str(&format!("; in {}", conflict_list(&step.conflicts)));
+        }
+        text.push_str(&format!("{number:>3} {id}{name} {state}, {why}\n"));
+    }
+    text
+}
+
+/// The first of some agents, and how many there are besides.
+fn id_list(agents: &[Named]) -> String {
+    let ids: Vec<&str> = agents.iter().map(|agent| agent.short_id.as_str()).collect();
+    match ids.len().checked_sub(LISTED_IDS) {
+        None | Some(0) => ids.join(", "),
+        Some(more) => format!("{} and {more} more", ids[..LISTED_IDS].join(", ")),
+    }
 }

@@ -1,15 +1,18 @@
 //! `git agent receive` and `git agent inbox`
 
-use super::terminal;
-use super::ui::Ui;
+use super::render::mail::{block, seconds, style, title};
+use super::render::table::{Cell, Table};
+use super::style::{BOLD, DIM};
+use super::terminal::{self, width};
+use super::ui::{Answer, Ui};
 use super::words::one_of;
 use crate::agents::ctx::Ctx;
-use crate::domain::message::{Handing, Kind};
+use crate::domain::message::{Handing, Kind, plain};
 use crate::domain::task::parse_duration;
 use crate::error::{Code, Error, Exit, Result};
-use crate::ops::receive;
-use crate::ops::receive::Patience;
-use crate::ops::receive::ReceiveOptions;
+use crate::ops::mail::Standing;
+use crate::ops::receive::{self, Patience, ReceiveOptions, ReceiveReport};
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Receive messages: they are marked as read and archived, then shown
@@ -92,7 +95,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: ReceiveArgs) -> Result<Exit> {
 pub(super) fn run_inbox(ctx: &Ctx, ui: &mut Ui, args: &InboxArgs) -> Result<Exit> {
     let agent = args.reader.agent.as_deref();
     if !args.watch {
-        ui.answer(&super::render::mail::Inbox(&receive::inbox(ctx, agent)?))?;
+        ui.answer(&Inbox(&receive::inbox(ctx, agent)?))?;
         return Ok(Exit::Yes);
     }
     if !terminal::is_terminal() {
@@ -100,7 +103,7 @@ pub(super) fn run_inbox(ctx: &Ctx, ui: &mut Ui, args: &InboxArgs) -> Result<Exit
             .hint("to wait in a script, run git agent receive --wait"));
     }
     receive::watch_inbox(ctx, agent, |report| {
-        ui.answer_anew(&super::render::mail::Inbox(report))?;
+        ui.answer_anew(&Inbox(report))?;
         Ok(true)
     })?;
     Ok(Exit::Yes)
@@ -111,4 +114,72 @@ fn parse_kind(word: &str) -> std::result::Result<Kind, String> {
         let words: Vec<_> = Kind::ALL.iter().map(|kind| kind.as_str()).collect();
         format!("the types are {}", words.join(", "))
     })
+}
+
+/// The state of a message that was handed out and waits to be acknowledged.
+const HANDED_OUT: &str = "handed out";
+
+impl Answer for ReceiveReport {
+    fn text(&self) -> String {
+        let mut text = format!("{}\n", self.status_message);
+        for message in &self.messages {
+            text.push_str(&format!("\n{}", block(message, "Received")));
+        }
+        text
+    }
+
+    fn to_see_it(&self) -> Option<String> {
+        let place = match self.handing? {
+            Handing::Archive => "archive",
+            Handing::AwaitAck => "inbox",
+        };
+        (self.count > 0).then(|| format!("git agent {place} --agent {}", self.agent))
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        self.messages.iter().map(|message| json!(message)).collect()
+    }
+}
+
+/// The same messages as a table.
+pub(crate) struct Inbox<'a>(pub(crate) &'a ReceiveReport);
+
+impl Answer for Inbox<'_> {
+    fn text(&self) -> String {
+        let mut text = format!("{}\n", self.0.status_message);
+        if self.0.messages.is_empty() {
+            return text;
+        }
+        let header = vec!["PRIORITY", "TYPE", "FROM", "SENT", "STATE", "ID", "SUMMARY"];
+        let mut table = Table::new(header, width()).yielding(&["STATE"]);
+        for message in &self.0.messages {
+            let (id_style, state) = match message.status {
+                Some(Standing::Read) => (DIM, HANDED_OUT),
+                _ => (BOLD, ""),
+            };
+            table.push(vec![
+                Cell::painted(style(message), message.priority),
+                Cell::plain(message.kind),
+                Cell::plain(plain(&message.sender())),
+                Cell::painted(DIM, seconds(&message.created)),
+                Cell::painted(DIM, state),
+                Cell::painted(id_style, message.message_id.clone()),
+                Cell::plain(title(message)),
+            ]);
+        }
+        text.push_str(&table.render());
+        text
+    }
+
+    fn json(&self) -> Value {
+        self.0.json()
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        self.0.rows()
+    }
 }

@@ -1,10 +1,12 @@
 //! `git agent report`
 
-use super::render::html;
-use super::ui::Ui;
+mod html;
+
+use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::ops::report;
+use crate::ops::report::{self, FleetReport, SavedReport};
+use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// Report on all agents: lives, verdicts, what landed; as a page with --html
@@ -26,4 +28,47 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &ReportArgs) -> Result<Exit> {
         }
     }
     Ok(Exit::Yes)
+}
+
+impl Answer for FleetReport {
+    fn text(&self) -> String {
+        let states: Vec<_> = self
+            .states
+            .iter()
+            .map(|count| format!("{} {}", count.count, count.state))
+            .collect();
+        match &self.until {
+            None => "(no agents)\n".to_owned(),
+            Some(until) => format!(
+                "{} as of {until}: {}\n",
+                agents(self.agents.len()),
+                states.join(", ")
+            ),
+        }
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        self.agents.iter().map(|agent| json!(agent)).collect()
+    }
+}
+
+impl Answer for SavedReport {
+    fn text(&self) -> String {
+        format!("{}: {}\n", self.path, agents(self.agents))
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+}
+
+fn agents(count: usize) -> String {
+    match count {
+        1 => "1 agent".to_owned(),
+        count => format!("{count} agents"),
+    }
 }

@@ -1,11 +1,12 @@
 //! `git agent rescue`
 
 use super::show::AgentArg;
-use super::ui::{Format, Ui};
+use super::style::{BOLD, HINT, paint};
+use super::ui::{Answer, Format, Ui};
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::ops::rescue;
-use crate::ops::rescue::Destination;
+use crate::ops::rescue::{self, Destination, RescueReport};
+use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// Give back what a discard kept: as a branch, or as files
@@ -34,4 +35,33 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RescueArgs) -> Result<Exit> {
     }
     ui.answer(&report)?;
     Ok(Exit::Yes)
+}
+
+impl Answer for RescueReport {
+    fn text(&self) -> String {
+        let id = paint(BOLD, &self.agent.short_id);
+        match (&self.rescued_branch, &self.rescued_directory) {
+            (Some(branch), _) => {
+                let mut text = format!("rescued {id} as branch {branch}\n");
+                if self.bundle_oid.is_some() {
+                    text.push_str(&format!(
+                        "{} git agent rescue {} --to <directory>\n",
+                        paint(HINT, "to have its bundle too:"),
+                        self.agent.short_id
+                    ));
+                }
+                text
+            }
+            (None, Some(directory)) => format!("rescued {id} into {directory}\n"),
+            (None, None) => String::new(),
+        }
+    }
+
+    fn to_see_it(&self) -> Option<String> {
+        Some(format!("git agent log {}", self.agent.agent_id))
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
 }

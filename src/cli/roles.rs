@@ -1,9 +1,13 @@
 //! `git agent roles`
 
-use super::ui::Ui;
+use super::render::table::{Cell, Table};
+use super::style::{BAD, BOLD, DIM, paint};
+use super::terminal::width;
+use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
 use crate::error::{Code, Exit, Result};
-use crate::ops::roles;
+use crate::ops::roles::{self, RolesReport};
+use serde_json::{Value, json};
 
 /// List the roles a task can name: the built-in ones and those of the base commit
 #[derive(Debug, clap::Args)]
@@ -22,4 +26,40 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &RolesArgs) -> Result<Exit> {
     };
     ui.answer(&roles::roles(&ctx.repo, base)?)?;
     Ok(Exit::Yes)
+}
+
+impl Answer for RolesReport {
+    fn text(&self) -> String {
+        let header = vec!["ROLE", "AGENT TYPE", "ISOLATION", "FROM", "WHAT IT IS FOR"];
+        let mut table = Table::new(header, width());
+        for role in &self.roles {
+            let style = if role.spawnable { BOLD } else { DIM };
+            table.push(vec![
+                Cell::painted(style, role.name.clone()),
+                Cell::plain(role.subagent_type.clone()),
+                Cell::plain(role.isolation),
+                Cell::painted(DIM, role.source.clone()),
+                Cell::plain(role.description.clone()),
+            ]);
+        }
+        let mut text = table.render();
+        for role in &self.invalid {
+            for problem in &role.problems {
+                text.push_str(&format!(
+                    "{} {}: {problem}\n",
+                    paint(BAD, "invalid role"),
+                    role.name
+                ));
+            }
+        }
+        text
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        self.roles.iter().map(|role| json!(role)).collect()
+    }
 }

@@ -1,8 +1,12 @@
 //! `git agent schema`
 
-use super::ui::Ui;
+use super::render::table::{Cell, Table};
+use super::style::{BOLD, DIM};
+use super::terminal::width;
+use super::ui::{Answer, Ui};
 use crate::error::{Code, Error, Exit, Result};
-use crate::wire::schema;
+use crate::wire::schema::{self, answers};
+use serde_json::{Value, json};
 
 /// Print the JSON Schema of a command's answer; without a name, list the answers
 #[derive(Debug, clap::Args)]
@@ -22,14 +26,55 @@ pub(super) fn run(ui: &mut Ui, args: &SchemaArgs) -> Result<Exit> {
 }
 
 /// The list of what is answered.
-pub(super) struct AllAnswers;
+struct AllAnswers;
 
 /// One schema.
-pub(super) struct OneSchema(pub(super) serde_json::Value);
+struct OneSchema(serde_json::Value);
 
 fn require(name: &str) -> Result<serde_json::Value> {
     schema::schema(name).ok_or_else(|| {
         let what = format!("there is no JSON answer called `{}`", name.escape_debug());
         Error::new(Code::Usage, what).hint("to list the answers, run git agent schema")
     })
+}
+
+impl Answer for AllAnswers {
+    fn text(&self) -> String {
+        let mut table = Table::new(vec!["ANSWER", "OF", "WHAT"], width());
+        for answer in answers() {
+            table.push(vec![
+                Cell::painted(BOLD, answer.name.to_owned()),
+                Cell::painted(DIM, answer.verbs.replace(',', ", ")),
+                Cell::plain(answer.what.to_owned()),
+            ]);
+        }
+        table.render()
+    }
+
+    fn json(&self) -> Value {
+        json!({ "schema": "git-agent.schemas/1", "answers": self.rows() })
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        answers().iter().map(row).collect()
+    }
+}
+
+fn row(answer: &schema::Answer) -> Value {
+    let verbs: Vec<_> = answer.verbs.split(',').collect();
+    let mut row = json!({ "name": answer.name, "of": verbs, "what": answer.what });
+    if let Some(id) = answer.id() {
+        row["id"] = json!(id);
+    }
+    row
+}
+
+impl Answer for OneSchema {
+    fn text(&self) -> String {
+        format!("{:#}\n", self.0)
+    }
+
+    fn json(&self) -> Value {
+        self.0.clone()
+    }
 }

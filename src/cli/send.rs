@@ -1,12 +1,12 @@
 //! `git agent send`
 
-use super::ui::Ui;
+use super::ui::{Answer, Ui};
 use super::words::{any, one_of};
 use crate::agents::ctx::Ctx;
-use crate::domain::message::{Kind, Priority};
+use crate::domain::message::{Kind, Priority, plain};
 use crate::error::{Exit, Result};
-use crate::ops::send;
-use crate::ops::send::SendOptions;
+use crate::ops::send::{self, SendOptions, SendReport};
+use serde_json::{Value, json};
 
 /// Send a message to agents or people
 ///
@@ -57,4 +57,35 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SendArgs) -> Result<Exit> {
     }
     ui.answer(&send::execute(ctx, plan)?)?;
     Ok(Exit::Yes)
+}
+
+impl Answer for SendReport {
+    fn text(&self) -> String {
+        let mut text = match self.message_id {
+            Some(_) => "Message sent successfully.\n".to_owned(),
+            None => "Message left in the spool; it is sent when that is collected.\n".to_owned(),
+        };
+        let lines = [
+            ("ID", self.message_id.clone()),
+            ("Type", Some(self.kind.to_owned())),
+            ("From", Some(crate::agents::names::handle(&self.from))),
+            ("To", Some(self.to.text())),
+            ("Priority", Some(self.priority.to_owned())),
+        ];
+        for (key, value) in lines {
+            text.extend(value.map(|value| format!("{key}: {}\n", plain(&value))));
+        }
+        text
+    }
+
+    fn to_see_it(&self) -> Option<String> {
+        Some(match &self.message_id {
+            Some(id) => format!("git agent show {id}"),
+            None => "ls \"$GIT_AGENT_SPOOL\"".to_owned(),
+        })
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
 }

@@ -1,11 +1,14 @@
 //! `git agent done` and `git agent fail`
 
+use super::render::agents::{handle, state, state_style};
 use super::show::OwnAgentArg;
-use super::ui::Ui;
+use super::style::paint;
+use super::ui::{Answer, Ui};
 use super::words::some_words;
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::ops::close;
+use crate::ops::close::{self, MoveReport};
+use serde_json::{Value, json};
 
 /// Declare an agent's work finished
 #[derive(Debug, clap::Args)]
@@ -37,4 +40,26 @@ pub(super) fn run_fail(ctx: &Ctx, ui: &mut Ui, args: &FailArgs) -> Result<Exit> 
     let who = args.agent.or_current(ctx)?;
     ui.answer(&close::fail(ctx, &who, &args.reason)?)?;
     Ok(Exit::Yes)
+}
+
+impl Answer for MoveReport {
+    fn text(&self) -> String {
+        let agent = &self.agent;
+        if self.status.is_some() {
+            return format!(
+                "left in the spool of {}; it is recorded when that is collected\n",
+                handle(agent)
+            );
+        }
+        let state = paint(state_style(agent.state), &state(agent));
+        format!("{} is {state}\n", handle(agent))
+    }
+
+    fn to_see_it(&self) -> Option<String> {
+        Some(format!("git agent show {}", self.agent.agent_id))
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
 }

@@ -1,11 +1,20 @@
 //! `git agent show`, `log` and `path`
 
-use super::ui::Ui;
+use super::render::agents::{state, state_style};
+use super::render::mail::{block, seconds, title};
+use super::render::table::{Cell, Table};
+use super::style::{BOLD, DIM, HINT, WARN, paint};
+use super::terminal::width;
+use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
 use crate::agents::current;
+use crate::domain::message::plain;
 use crate::error::{Exit, Result};
-use crate::ops::mail::conversation;
-use crate::ops::show;
+use crate::ops::event_report::EventReport;
+use crate::ops::mail::conversation::{self, ConversationReport};
+use crate::ops::show::{self, Invocation, LogReport, PathReport, ShowReport};
+use crate::ops::status::{Fact, WorkStatus};
+use serde_json::{Value, json};
 
 /// Show one agent: its state, its scope and what happened to it; or a message and its conversation
 #[derive(Debug, clap::Args)]
@@ -87,4 +96,185 @@ pub(super) fn run_log(ctx: &Ctx, ui: &mut Ui, args: &LogArgs) -> Result<Exit> {
 pub(super) fn run_path(ctx: &Ctx, ui: &mut Ui, args: &PathArgs) -> Result<Exit> {
     ui.answer(&show::path(ctx, &args.agent.or_current(ctx)?)?)?;
     Ok(Exit::Yes)
+}
+
+impl Answer for ConversationReport {
+    fn text(&self) -> String {
+        let to = format!("To: {}\nSent", plain(&self.message.to.text()));
+        let mut text = block(&self.message, &to);
+        if self.thread.len() > 1 {
+            text.push_str("\nConversation:\n");
+            for message in &self.thread {
+                let mark = match message.message_id == self.message.message_id {
+                    true => ">",
+                    false => " ",
+                };
+                text.push_str(&format!(
+                    "{mark} {} {} {} -> {}: {}\n",
+                    seconds(&message.created),
+                    message.message_id,
+                    plain(&message.sender()),
+                    plain(&message.to.text()),
+                    title(message),
+                ));
+            }
+        }
+        text
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+}
+
+impl Answer for ShowReport {
+    fn text(&self) -> String {
+        let agent = &self.agent;
+        let list = |globs: &Option<Option<Vec<String>>>| match globs.as_ref()? {
+            Some(globs) => Some(globs.join(" ")),
+            None => Some("not known in this clone".to_owned()),
+        };
+        let base = agent.base_oid.as_ref().map(|oid| match &agent.base_ref {
+            Some(name) => format!("{name} {}", &oid[..7]),
+            None => oid.clone(),
+        });
+        let clone = (!agent.local).then(|| format!("{}, not this one", agent.clone_id));
+        let lines = [
+            ("Agent ID", Some(agent.agent_id.clone())),
+            ("Name", agent.name.clone()),
+            (
+                "State",
+                Some(paint(state_style(agent.state), &state(agent))),
+            ),
+            ("Summary", agent.summary.clone()),
+            ("Task", agent.description.clone()),
+            ("Role", agent.role.clone()),
+            ("Parent", agent.parent_id.clone()),
+            ("Clone", clone),
+            ("Branch", agent.branch.clone()),
+            ("Worktree", agent.worktree_path.clone()),
+            ("Base", base),
+            ("May touch", list(&self.whitelist)),
+            ("Never", list(&self.denylist)),
+            ("Checks", list(&self.checks)),
+            ("Ahead", ahead(&self.standing)),
+            ("Dirty", dirty(&self.standing)),
+            ("Scope", scope(&self.standing)),
+            ("Bundle", bundle(&self.standing)),
+            ("Verdict", verdict(&self.standing)),
+            ("DNA", agent.dna.clone()),
+        ];
+        let mut text = String::new();
+        for (key, value) in lines {
+            if let Some(value) = value.filter(|value| !value.is_empty()) {
+                let key = format!("{:10}", format!("{key}:"));
+                text.push_str(&format!("{} {value}\n", paint(BOLD, &key)));
+            }
+        }
+        for problem in &agent.irregular {
+            text.push_str(&format!("{} {problem}\n", paint(WARN, "irregular:")));
+        }
+        if let Some(claimed) = agent.claimed_state {
+            let short = &agent.short_id;
+            let how = if claimed == "merged" {
+                "if it landed elsewhere, git fetch brings the proof; to see who wrote the row, run git agent log"
+            } else {
+                "to remove it here as well, run git agent discard"
+            };
+            text.push_str(&format!("{} {how} {short}\n", paint(HINT, "hint:")));
+        }
+        text.push('\n');
+        text.push_str(&history(&self.events));
+        text
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+}
+
+impl Answer for LogReport {
+    fn text(&self) -> String {
+        history(&self.events)
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        self.events.iter().map(|event| json!(event)).collect()
+    }
+}
+
+impl Answer for Invocation {
+    fn text(&self) -> String {
+        format!("{:#}\n", self.json())
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+}
+
+impl Answer for PathReport {
+    fn text(&self) -> String {
+        format!("{}\n", self.worktree_abspath)
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+}
+
+fn ahead(standing: &WorkStatus) -> Option<String> {
+    let (ahead, behind) = (standing.ahead.known()?, standing.behind.known()?);
+    Some(format!("{ahead} to land, {behind} behind"))
+}
+
+fn dirty(standing: &WorkStatus) -> Option<String> {
+    counted(&standing.dirty, "nothing", "not committed")
+}
+
+fn scope(standing: &WorkStatus) -> Option<String> {
+    counted(&standing.out_of_scope, "ok", "out of scope")
+}
+
+fn counted(fact: &Fact<usize>, none: &str, some: &str) -> Option<String> {
+    Some(match fact {
+        Fact::NotApplicable => return None,
+        Fact::Unknown => "?".to_owned(),
+        Fact::Known(0) => none.to_owned(),
+        Fact::Known(1) => format!("1 path {some}"),
+        Fact::Known(count) => format!("{count} paths {some}"),
+    })
+}
+
+fn bundle(standing: &WorkStatus) -> Option<String> {
+    let bundle = standing.bundle.known()?;
+    Some(format!("{} of {} files", bundle.good, bundle.of))
+}
+
+fn verdict(standing: &WorkStatus) -> Option<String> {
+    let verdict = standing.verdict.known().filter(|word| **word != "none")?;
+    let codes = standing.verdict_findings.known();
+    Some(match codes {
+        Some(codes) => format!("{verdict}: {}", codes.join(", ")),
+        None => (*verdict).to_owned(),
+    })
+}
+
+fn history(events: &[EventReport]) -> String {
+    let mut table = Table::new(vec!["TIME", "EVENT", "BY", "DETAIL"], width());
+    for event in events {
+        // Fractions of a second are for machines.
+        let time = event.time.split('.').next().unwrap_or_default();
+        table.push(vec![
+            Cell::painted(DIM, format!("{time}Z")),
+            Cell::plain(event.event.clone()),
+            Cell::painted(DIM, event.by.clone()),
+            Cell::plain(event.detail.clone().unwrap_or_default()),
+        ]);
+    }
+    table.render()
 }

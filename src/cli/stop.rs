@@ -1,9 +1,11 @@
 //! `git agent stop`
 
-use super::ui::Ui;
+use super::ui::{Answer, Ui};
+use super::wait::line;
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::ops::runs::stop;
+use crate::ops::runs::stop::{self, StopReport};
+use serde_json::{Value, json};
 
 /// End runs with everything that their commands started, and wait until that is recorded
 #[derive(Debug, clap::Args)]
@@ -19,4 +21,18 @@ pub(super) struct StopArgs {
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &StopArgs) -> Result<Exit> {
     ui.answer(&stop::stop(ctx, &args.agents, args.kill)?)?;
     Ok(Exit::Yes)
+}
+
+impl Answer for StopReport {
+    fn text(&self) -> String {
+        self.runs.iter().map(line).collect()
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        self.runs.iter().map(|run| json!(run)).collect()
+    }
 }

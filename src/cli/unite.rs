@@ -1,10 +1,11 @@
 //! `git agent unite`
 
-use super::ui::Ui;
+use super::ui::{Answer, Ui};
 use super::words::some_words;
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::ops::unite;
+use crate::ops::unite::{self, UniteReport};
+use serde_json::{Value, json};
 
 /// Unite ledger, mailbox and what is kept with the copies fetched from a remote; no network is used
 #[derive(Debug, clap::Args)]
@@ -17,4 +18,24 @@ pub(super) struct UniteArgs {
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &UniteArgs) -> Result<Exit> {
     ui.answer(&unite::unite(ctx, &args.remote)?)?;
     Ok(Exit::Yes)
+}
+
+impl Answer for UniteReport {
+    fn text(&self) -> String {
+        let line = |united: &crate::ops::unite::UnitedReport| {
+            let to = &united.to[..7];
+            match &united.from {
+                Some(from) if *from == united.to => {
+                    format!("{} has it all at {to}\n", united.refname)
+                }
+                Some(from) => format!("{} {} -> {to}\n", united.refname, &from[..7]),
+                None => format!("{} begins at {to}\n", united.refname),
+            }
+        };
+        self.refs.iter().map(line).collect()
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
 }

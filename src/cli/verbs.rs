@@ -1,4 +1,4 @@
-//! Every verb, in the order in which help lists them, and what it calls.
+//! Every verb, listed once: the group of help that it belongs to, its arguments, and what it calls.
 
 use super::run::{background, fenced, warden};
 use super::ui::{Format, Ui};
@@ -12,108 +12,74 @@ use crate::error::{Exit, Result};
 use crate::ops;
 use clap::Subcommand;
 
-#[derive(Debug, Subcommand)]
-pub(super) enum Command {
-    Spawn(spawn::SpawnArgs),
-    Run(run::RunArgs),
-    Ps(ps::PsArgs),
-    Wait(wait::WaitArgs),
-    Stop(stop::StopArgs),
-    Logs(logs::LogsArgs),
-    List(list::ListArgs),
-    Show(show::ShowArgs),
-    Log(show::LogArgs),
-    Tree(tree::TreeArgs),
-    Report(report::ReportArgs),
-    Path(show::PathArgs),
-    Diff(diff::DiffArgs),
-    Check(check::CheckArgs),
-    Done(settle::DoneArgs),
-    Fail(settle::FailArgs),
-    Verify(verify::VerifyArgs),
-    Commit(commit::CommitArgs),
-    Overlap(overlap::OverlapArgs),
-    Merge(merge::MergeArgs),
-    Reject(decide::RejectArgs),
-    Defer(decide::DeferArgs),
-    Discard(discard::DiscardArgs),
-    Rescue(rescue::RescueArgs),
-    Gc(gc::GcArgs),
-    #[command(hide = true)]
-    Sweep(discard::SweepArgs),
-    #[command(hide = true)]
-    Supervise(background::SuperviseArgs),
-    #[command(hide = true)]
-    Warden(warden::WardenArgs),
-    #[command(hide = true)]
-    Launch(warden::LaunchArgs),
-    #[command(hide = true)]
-    Fenced(fenced::FencedArgs),
-    Send(send::SendArgs),
-    Receive(receive::ReceiveArgs),
-    Inbox(receive::InboxArgs),
-    Ack(archive::AckArgs),
-    Archive(archive::ArchiveArgs),
-    Unite(unite::UniteArgs),
-    Roles(roles::RolesArgs),
-    Hooks(hooks::HooksArgs),
-    Doctor(doctor::DoctorArgs),
-    Init(init::InitArgs),
-    Schema(schema::SchemaArgs),
-    InstallShell(shell::install::InstallShellArgs),
-    #[command(hide = true)]
-    Complete(shell::complete::CompleteArgs),
-    Hook(hook::HookArgs),
+/// Makes of the list of verbs the commands that clap reads and the call of each.
+macro_rules! verbs {
+    ($ui:ident; $($(#[$attribute:meta])* $verb:ident($args:ident: $type:ty) => $call:expr;)*) => {
+        #[derive(Debug, Subcommand)]
+        pub(super) enum Command {
+            $($(#[$attribute])* $verb($type),)*
+        }
+
+        /// Runs one verb.
+        pub(super) fn dispatch(command: Command, $ui: &mut Ui) -> Result<Exit> {
+            match command {
+                $(Command::$verb($args) => $call,)*
+            }
+        }
+    };
 }
 
-/// Runs one verb.
-pub(super) fn dispatch(command: Command, ui: &mut Ui) -> Result<Exit> {
-    match command {
-        Command::Spawn(args) => spawn::run(&open(ui)?, ui, args),
-        Command::List(args) => list::run(&open(ui)?, ui, args),
-        Command::Show(args) => show::run(&open(ui)?, ui, &args),
-        Command::Log(args) => show::run_log(&open(ui)?, ui, &args),
-        Command::Tree(args) => tree::run(&open(ui)?, ui, &args),
-        Command::Report(args) => report::run(&open(ui)?, ui, &args),
-        Command::Path(args) => show::run_path(&open(ui)?, ui, &args),
-        Command::Diff(args) => diff::run(&open(ui)?, ui, &args),
-        Command::Check(args) => check::run(&open(ui)?, ui, args),
-        Command::Run(args) => run::run(&open(ui)?, ui, args),
-        Command::Supervise(args) => background::run(args),
-        Command::Ps(args) => ps::run(&open(ui)?, ui, &args),
-        Command::Wait(args) => wait::run(&open(ui)?, ui, args),
-        Command::Stop(args) => stop::run(&open(ui)?, ui, &args),
-        Command::Logs(args) => logs::run(&open(ui)?, ui, args),
-        Command::Warden(args) => warden::run(args),
-        Command::Launch(args) => warden::run_launch(&args),
-        Command::Fenced(args) => fenced::run(args),
-        Command::Verify(args) => verify::run(&open(ui)?, ui, args),
-        Command::Done(args) => settle::run_done(&open(ui)?, ui, &args),
-        Command::Fail(args) => settle::run_fail(&open(ui)?, ui, &args),
-        Command::Commit(args) => commit::run(&open(ui)?, ui, &args),
-        Command::Overlap(args) => overlap::run(&open(ui)?, ui, args),
-        Command::Merge(args) => merge::run(&open(ui)?, ui, args),
-        Command::Reject(args) => decide::run_reject(&open(ui)?, ui, &args),
-        Command::Defer(args) => decide::run_defer(&open(ui)?, ui, &args),
-        Command::Discard(args) => discard::run(&open(ui)?, ui, &args),
-        Command::Rescue(args) => rescue::run(&open(ui)?, ui, args),
-        Command::Gc(args) => gc::run(&open(ui)?, ui, &args),
-        Command::Sweep(args) => Ok(discard::run_sweep(&Ctx::of_process()?, &args)),
-        Command::Send(args) => send::run(&open(ui)?, ui, args),
-        Command::Receive(args) => receive::run(&open(ui)?, ui, args),
-        Command::Inbox(args) => receive::run_inbox(&open(ui)?, ui, &args),
-        Command::Ack(args) => archive::run_ack(&open(ui)?, ui, &args),
-        Command::Archive(args) => archive::run(&open(ui)?, ui, &args),
-        Command::Unite(args) => unite::run(&open(ui)?, ui, &args),
-        Command::Roles(args) => roles::run(&open(ui)?, ui, &args),
-        Command::Hooks(args) => hooks::run(&open(ui)?, ui, &args),
-        Command::Hook(args) => hook::run(ui, args),
-        Command::Doctor(args) => doctor::run(&Ctx::to_examine()?, ui, &args),
-        Command::Init(args) => init::run(&open(ui)?, ui, args),
-        Command::Schema(args) => schema::run(ui, &args),
-        Command::InstallShell(args) => shell::install::run(ui, args),
-        Command::Complete(args) => shell::complete::run(ui, args),
-    }
+verbs! { ui;
+    Spawn(args: spawn::SpawnArgs) => spawn::run(&open(ui)?, ui, args);
+    Run(args: run::RunArgs) => run::run(&open(ui)?, ui, args);
+    Ps(args: ps::PsArgs) => ps::run(&open(ui)?, ui, &args);
+    Wait(args: wait::WaitArgs) => wait::run(&open(ui)?, ui, args);
+    Stop(args: stop::StopArgs) => stop::run(&open(ui)?, ui, &args);
+    Logs(args: logs::LogsArgs) => logs::run(&open(ui)?, ui, args);
+    List(args: list::ListArgs) => list::run(&open(ui)?, ui, args);
+    Show(args: show::ShowArgs) => show::run(&open(ui)?, ui, &args);
+    Log(args: show::LogArgs) => show::run_log(&open(ui)?, ui, &args);
+    Tree(args: tree::TreeArgs) => tree::run(&open(ui)?, ui, &args);
+    Report(args: report::ReportArgs) => report::run(&open(ui)?, ui, &args);
+    Path(args: show::PathArgs) => show::run_path(&open(ui)?, ui, &args);
+    Diff(args: diff::DiffArgs) => diff::run(&open(ui)?, ui, &args);
+    Check(args: check::CheckArgs) => check::run(&open(ui)?, ui, args);
+    Done(args: settle::DoneArgs) => settle::run_done(&open(ui)?, ui, &args);
+    Fail(args: settle::FailArgs) => settle::run_fail(&open(ui)?, ui, &args);
+    Verify(args: verify::VerifyArgs) => verify::run(&open(ui)?, ui, args);
+    Commit(args: commit::CommitArgs) => commit::run(&open(ui)?, ui, &args);
+    Overlap(args: overlap::OverlapArgs) => overlap::run(&open(ui)?, ui, args);
+    Merge(args: merge::MergeArgs) => merge::run(&open(ui)?, ui, args);
+    Reject(args: decide::RejectArgs) => decide::run_reject(&open(ui)?, ui, &args);
+    Defer(args: decide::DeferArgs) => decide::run_defer(&open(ui)?, ui, &args);
+    Discard(args: discard::DiscardArgs) => discard::run(&open(ui)?, ui, &args);
+    Rescue(args: rescue::RescueArgs) => rescue::run(&open(ui)?, ui, args);
+    Gc(args: gc::GcArgs) => gc::run(&open(ui)?, ui, &args);
+    Send(args: send::SendArgs) => send::run(&open(ui)?, ui, args);
+    Receive(args: receive::ReceiveArgs) => receive::run(&open(ui)?, ui, args);
+    Inbox(args: receive::InboxArgs) => receive::run_inbox(&open(ui)?, ui, &args);
+    Ack(args: archive::AckArgs) => archive::run_ack(&open(ui)?, ui, &args);
+    Archive(args: archive::ArchiveArgs) => archive::run(&open(ui)?, ui, &args);
+    Unite(args: unite::UniteArgs) => unite::run(&open(ui)?, ui, &args);
+    Roles(args: roles::RolesArgs) => roles::run(&open(ui)?, ui, &args);
+    Hooks(args: hooks::HooksArgs) => hooks::run(&open(ui)?, ui, &args);
+    Doctor(args: doctor::DoctorArgs) => doctor::run(&Ctx::to_examine()?, ui, &args);
+    Init(args: init::InitArgs) => init::run(&open(ui)?, ui, args);
+    Schema(args: schema::SchemaArgs) => schema::run(ui, &args);
+    InstallShell(args: shell::install::InstallShellArgs) => shell::install::run(ui, args);
+    Hook(args: hook::HookArgs) => hook::run(ui, args);
+    #[command(hide = true)]
+    Sweep(args: discard::SweepArgs) => Ok(discard::run_sweep(&Ctx::of_process()?, &args));
+    #[command(hide = true)]
+    Supervise(args: background::SuperviseArgs) => background::run(args);
+    #[command(hide = true)]
+    Warden(args: warden::WardenArgs) => warden::run(args);
+    #[command(hide = true)]
+    Launch(args: warden::LaunchArgs) => warden::run_launch(&args);
+    #[command(hide = true)]
+    Fenced(args: fenced::FencedArgs) => fenced::run(args);
+    #[command(hide = true)]
+    Complete(args: shell::complete::CompleteArgs) => shell::complete::run(ui, args);
 }
 
 /// The surroundings, for the verbs that need them: a hook is called in places that have no repository. A ledger that

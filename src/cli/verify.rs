@@ -1,13 +1,18 @@
 //! `git agent verify`
 
 use super::format::with_sarif;
-use super::render::verify::artefacts_missing;
-use super::ui::{Format, Ui};
+use super::style::{BAD, BOLD, DIM, GOOD, HINT, WARN, paint};
+use super::ui::{Answer, Format, Ui};
 use crate::agents::ctx::Ctx;
+use crate::domain::bundle;
+use crate::domain::evidence::{CommandEnd, CommandRun, Commands, Landing, Outcome};
+use crate::domain::finding::Finding;
 use crate::domain::task::parse_duration;
+use crate::domain::verdict::Verdict;
 use crate::error::{Exit, Result};
-use crate::ops::verify;
-use crate::ops::verify::{VerifyOptions, VerifyReport};
+use crate::ops::verify::{self, FindingReport, VerifyOptions, VerifyReport};
+use crate::wire::sarif::{self, SarifResult};
+use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -65,4 +70,130 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: VerifyArgs) -> Result<Exit> {
     } else {
         Exit::No
     })
+}
+
+/// The list of what is wrong with the six files, for standard error; `None` when nothing is.
+pub(in crate::cli) fn artefacts_missing(verdict: &Verdict) -> Option<String> {
+    let missing = verdict.bundle_errors();
+    let lines: String = missing
+        .map(|finding| format!("  {}\n", finding.message))
+        .collect();
+    (!lines.is_empty()).then(|| format!("MISSING for {}:\n{lines}", verdict.agent))
+}
+
+impl Answer for VerifyReport {
+    fn text(&self) -> String {
+        let verdict = &self.verdict;
+        let mut text = String::new();
+        if has_bundle(verdict) {
+            text.push_str(&format!(
+                "OK: all {} artefacts present for {}\n",
+                bundle::FILES.len(),
+                verdict.agent
+            ));
+        }
+        let word = if verdict.is_accepted() {
+            paint(GOOD, "accepted")
+        } else {
+            paint(BAD, "rejected")
+        };
+        let facts = paint(DIM, &facts(verdict));
+        text.push_str(&format!("{word} {} {facts}\n", verdict.agent.short()));
+        for finding in &verdict.findings {
+            text.push_str(&finding_text(finding));
+        }
+        if let Commands::Ran(commands) = &verdict.commands {
+            let failed = commands
+                .iter()
+                .filter(|command| command.end != CommandEnd::Status(0));
+            failed.for_each(|command| text.push_str(&command_text(command)));
+        }
+        text
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        let findings = self.verdict.findings.iter();
+        let findings = findings.map(|finding| json!(FindingReport::from(finding)));
+        findings.chain([json!(self)]).collect()
+    }
+
+    fn sarif(&self) -> Option<Value> {
+        let findings: Vec<FindingReport> = { self.verdict.findings.iter() }
+            .map(FindingReport::from)
+            .collect();
+        let results = findings.iter().map(|finding| SarifResult {
+            rule: finding.code,
+            level: finding.severity,
+            message: format!("{}. To mend it: {}.", finding.message, finding.fix),
+            path: finding.path.as_ref(),
+        });
+        Some(sarif::log(results))
+    }
+}
+
+/// Whether the six files had to be there and no finding is about them.
+fn has_bundle(verdict: &Verdict) -> bool {
+    let of_bundle = |finding: &Finding| finding.code.is_of_bundle();
+    verdict.bundle_required && !verdict.findings.iter().any(of_bundle)
+}
+
+/// Tip, base and how the one would land on the other, in one line.
+fn facts(verdict: &Verdict) -> String {
+    let base = match &verdict.base_ref {
+        Some(name) => name.trim_start_matches("refs/heads/").to_owned(),
+        None => verdict.base.to_hex()[..7].to_owned(),
+    };
+    let mut facts = format!("at {}", &verdict.tip.to_hex()[..7]);
+    match verdict.uncommitted {
+        0 => {}
+        1 => facts.push_str(" with 1 uncommitted path"),
+        count => facts.push_str(&format!(" with {count} uncommitted paths")),
+    }
+    if let Some(landing) = &verdict.landing {
+        let (ahead, behind) = (landing.ahead, landing.behind);
+        let landing = landing_text(landing);
+        facts.push_str(&format!(
+            " onto {base}: {landing}, {ahead} ahead, {behind} behind"
+        ));
+    }
+    match verdict.ignored {
+        None | Some(0) => {}
+        Some(1) => facts.push_str(", 1 ignored path"),
+        Some(count) => facts.push_str(&format!(", {count} ignored paths")),
+    }
+    match verdict.from_setup {
+        None | Some(0) => {}
+        Some(1) => facts.push_str(", 1 path as setup left it"),
+        Some(count) => facts.push_str(&format!(", {count} paths as setup left them")),
+    }
+    facts
+}
+
+fn landing_text(landing: &Landing) -> String {
+    match &landing.outcome {
+        Outcome::Landed { how, .. } => format!("already merged (by {})", how.as_str()),
+        Outcome::Nothing { .. } => "nothing to merge".to_owned(),
+        Outcome::Clean { .. } => "merges cleanly".to_owned(),
+        other => other.as_str().replace('-', " "),
+    }
+}
+
+fn finding_text(finding: &Finding) -> String {
+    let style = if finding.rejects() { BAD } else { WARN };
+    format!(
+        "  {} {}\n    {} {}\n",
+        paint(style, finding.code.name()),
+        finding.message,
+        paint(HINT, "fix:"),
+        finding.fix
+    )
+}
+
+fn command_text(command: &CommandRun) -> String {
+    let title = paint(BOLD, &format!("output of `{}`:", command.command));
+    format!("{title}\n{}\n", command.output.trim_end())
 }

@@ -1,11 +1,13 @@
 //! `git agent wait`
 
-use super::ui::Ui;
+use super::run::answer::ending;
+use super::style::{BAD, BOLD, GOOD, paint};
+use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
 use crate::domain::task::parse_duration;
 use crate::error::{Exit, Result};
-use crate::ops::runs::wait;
-use crate::ops::runs::wait::WaitOptions;
+use crate::ops::runs::wait::{self, WaitOptions, WaitReport, Waited};
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Wait until runs are over, and end as they did
@@ -37,4 +39,43 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: WaitArgs) -> Result<Exit> {
     )?;
     ui.answer(&report)?;
     Ok(Exit::Child(report.exit_code()))
+}
+
+impl Answer for WaitReport {
+    fn text(&self) -> String {
+        match self.runs.is_empty() {
+            true => "(no runs)\n".to_owned(),
+            false => self.runs.iter().map(line).collect(),
+        }
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        self.runs.iter().map(|run| json!(run)).collect()
+    }
+}
+
+pub(super) fn line(waited: &Waited) -> String {
+    let row = &waited.row;
+    let end = match (row.status, row.ended) {
+        ("running", _) => "is at work".to_owned(),
+        (_, ended) => ending(
+            ended.unwrap_or_default(),
+            row.exit_code.unwrap_or_default(),
+            row.timeout_ms,
+        ),
+    };
+    let end = match row.status {
+        "running" => end,
+        _ if waited.exit_status() == 0 => paint(GOOD, &end),
+        _ => paint(BAD, &end),
+    };
+    let report = waited.report.as_ref();
+    let verdict = report.and_then(|report| report["verdict"].as_str());
+    let verdict = verdict.map_or(String::new(), |verdict| format!(", verdict {verdict}"));
+    let id = paint(BOLD, &row.agent_id[..8]);
+    format!("run {} of {id} {end}{verdict}\n", row.run)
 }

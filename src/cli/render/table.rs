@@ -12,7 +12,7 @@ const LAST: usize = 16;
 const GAP: usize = 2;
 
 /// Rows of cells, each with the style it is painted in.
-pub(super) struct Table {
+pub(in crate::cli) struct Table {
     header: Vec<&'static str>,
     rows: Vec<Vec<Cell>>,
     yielding: Vec<&'static str>,
@@ -21,17 +21,17 @@ pub(super) struct Table {
 }
 
 /// One cell.
-pub(super) struct Cell {
+pub(in crate::cli) struct Cell {
     text: String,
     style: anstyle::Style,
 }
 
 impl Cell {
-    pub(super) fn plain(text: impl Into<String>) -> Cell {
+    pub(in crate::cli) fn plain(text: impl Into<String>) -> Cell {
         Cell::painted(anstyle::Style::new(), text)
     }
 
-    pub(super) fn painted(style: anstyle::Style, text: impl Into<String>) -> Cell {
+    pub(in crate::cli) fn painted(style: anstyle::Style, text: impl Into<String>) -> Cell {
         let mut text = text.into();
         // Foreign text must not move the cursor.
         if text.contains(char::is_control) {
@@ -43,7 +43,7 @@ impl Cell {
 
 impl Table {
     /// A table of at most `width` columns of characters.
-    pub(super) fn new(header: Vec<&'static str>, width: usize) -> Table {
+    pub(in crate::cli) fn new(header: Vec<&'static str>, width: usize) -> Table {
         Table {
             header,
             rows: Vec::new(),
@@ -54,20 +54,20 @@ impl Table {
     }
 
     /// Names the columns that are left out when empty or when the line gets too long, the first one first.
-    pub(super) fn yielding(mut self, titles: &[&'static str]) -> Table {
+    pub(in crate::cli) fn yielding(mut self, titles: &[&'static str]) -> Table {
         self.yielding = titles.to_vec();
         self
     }
 
     /// Names the column that is cut, to this width at the least, before others are left out.
-    pub(super) fn shrinking(mut self, title: &str, least: usize) -> Table {
+    pub(in crate::cli) fn shrinking(mut self, title: &str, least: usize) -> Table {
         let column = self.header.iter().position(|other| *other == title);
         self.shrinking = column.map(|column| (column, least));
         self
     }
 
     /// Writes the cells of one column, from the top.
-    pub(super) fn fill(&mut self, title: &str, cells: impl Iterator<Item = Cell>) {
+    pub(in crate::cli) fn fill(&mut self, title: &str, cells: impl Iterator<Item = Cell>) {
         let Some(column) = self.header.iter().position(|other| *other == title) else {
             return;
         };
@@ -76,15 +76,15 @@ impl Table {
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::cli) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    pub(super) fn push(&mut self, row: Vec<Cell>) {
+    pub(in crate::cli) fn push(&mut self, row: Vec<Cell>) {
         self.rows.push(row);
     }
 
-    pub(super) fn render(&self) -> String {
+    pub(in crate::cli) fn render(&self) -> String {
         let mut widths: Vec<usize> = (0..self.header.len())
             .map(|column| {
                 let cells = self.rows.iter().filter_map(|row| row.get(column));

@@ -4,7 +4,7 @@ use super::board::Board;
 use super::target::Asked;
 use crate::agents::ctx::Ctx;
 use crate::agents::half_made;
-use crate::cli::render::batch::{BatchAnswer, ended, row};
+use crate::cli::run::batch_answer::{BatchAnswer, ended, row};
 use crate::cli::terminal::is_watched;
 use crate::cli::ui::{Format, Ui};
 use crate::error::{Exit, Result};

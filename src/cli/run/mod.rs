@@ -1,8 +1,10 @@
 //! `git agent run`, and the hidden verbs by which this program starts itself for it: `supervise` goes on
 //! without the caller, `warden` watches over the command, `launch` and `fenced` become it.
 
+pub(super) mod answer;
 pub(super) mod background;
 mod batch;
+mod batch_answer;
 mod board;
 mod commission;
 pub(super) mod fenced;

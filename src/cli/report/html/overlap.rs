@@ -3,7 +3,7 @@
 use super::phrases::name;
 use super::table::{table, words};
 use super::writer::Html;
-use crate::cli::render::overlap::{Kind, LISTED_PAIRS, in_common, involved, meanings};
+use crate::cli::overlap::{Kind, LISTED_PAIRS, in_common, involved, meanings};
 use crate::ops::agent_report::AgentReport;
 use crate::ops::overlap::OverlapReport;
 use crate::ops::overlap::PairReport;

@@ -1,6 +1,6 @@
 //! How a batch of runs looks.
 
-use super::run::{ending, seconds};
+use super::answer::{ending, seconds};
 use crate::cli::style::{BAD, BOLD, GOOD, paint};
 use crate::cli::ui::{Answer, error_json};
 use crate::error::Error;

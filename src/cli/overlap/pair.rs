@@ -9,14 +9,14 @@ use anstyle::Style;
 
 /// What two agents have in common, the worst first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::cli::render) enum Kind {
+pub(in crate::cli) enum Kind {
     Conflict,
     Changes,
     Scopes,
 }
 
 impl Kind {
-    pub(in crate::cli::render) fn of(pair: &PairReport) -> Kind {
+    pub(in crate::cli) fn of(pair: &PairReport) -> Kind {
         if pair.conflicts() {
             Kind::Conflict
         } else if pair.changes.is_some() {
@@ -27,7 +27,7 @@ impl Kind {
     }
 
     /// As it stands in a matrix.
-    pub(in crate::cli::render) fn sign(self) -> &'static str {
+    pub(in crate::cli) fn sign(self) -> &'static str {
         match self {
             Kind::Conflict => "x",
             Kind::Changes => "c",
@@ -46,7 +46,7 @@ impl Kind {
 }
 
 /// What two agents did or may do to the same paths.
-pub(in crate::cli::render) fn in_common(pair: &PairReport) -> String {
+pub(in crate::cli) fn in_common(pair: &PairReport) -> String {
     match (&pair.merge, &pair.changes, &pair.scopes) {
         (Some(merge), _, _) if pair.conflicts() => match merge.conflicts.is_empty() {
             true => "have no common history".to_owned(),

@@ -1,12 +1,30 @@
-//! How a run looks.
+//! What a run answers, for people and for machines.
 
 use crate::cli::style::{BAD, BOLD, DIM, GOOD, paint};
 use crate::cli::ui::Answer;
-use crate::ops::run::RunOutline;
-use crate::ops::run::RunReport;
-use crate::ops::run::SandboxReport;
+use crate::ops::run::{RunOutline, RunReport, SandboxReport, StartReport};
 use serde_json::{Value, json};
 use std::time::Duration;
+
+impl Answer for StartReport {
+    fn text(&self) -> String {
+        let row = &self.row;
+        let id = &row.agent_id[..8];
+        let mut text = format!("run {} of {} began\n", row.run, paint(BOLD, id));
+        if let Some(spawn) = &self.spawn
+            && let (Some(branch), Some(path)) = (&spawn.branch, &spawn.worktree_path)
+        {
+            text.push_str(&format!("  branch {branch} in {path}\n"));
+        }
+        text.push_str(&format!("  logs {}, .err\n", row.stdout_path));
+        text.push_str(&format!("  to wait for it, run git agent wait {id}\n"));
+        text
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+}
 
 impl Answer for RunOutline {
     fn text(&self) -> String {
@@ -85,7 +103,7 @@ fn sandbox(report: &SandboxReport) -> String {
 }
 
 /// How a command ended, in words.
-pub(super) fn ending(ended: &str, code: u8, limit_ms: Option<u64>) -> String {
+pub(in crate::cli) fn ending(ended: &str, code: u8, limit_ms: Option<u64>) -> String {
     match (ended, limit_ms) {
         ("exit", _) => format!("ended with status {code}"),
         ("signal", _) => format!("was ended by signal {}", code.saturating_sub(128)),
