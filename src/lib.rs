@@ -26,11 +26,11 @@
 //! run     task.toml | id -> RunPlan (Commission: prompt, answer, command) -> Stage -> warden -> Outcome -> verify -> RunReport
 //! wait    id -> live.lock -> events + <n>.json -> WaitReport
 //! hook    payload of a host -> ToolCall -> CurrentAgent -> ScopeGuard -> HookAnswer
-//! verify  id -> events -> Subject + Work + Bundle -> Evidence -> judge() -> [Finding] -> Verdict -> event
+//! verify  id -> events -> Subject + Trees + Bundle -> Evidence -> judge() -> [Finding] -> Verdict -> event
 //! doctor  Survey -> families of checks -> [Diagnosis] (-> cures, and again) -> DoctorReport
 //! list    refs/notes/agents -> [Event] -> fold -> [Agent] -> survey (branch, worktree, bundle) -> [WorkStatus] -> table
 //! report  the same, and each life -> FleetReport -> page
-//! overlap [Agent] -> [Live] -> territories, changed paths, merges of near pairs (-> order) -> OverlapReport
+//! overlap [Agent] -> [Work] -> territories, changed paths, merges of near pairs (-> order) -> OverlapReport
 //! discard id -> Site -> Salvage -> keep -> aside -> Salvage again -> trash -> event -> no branch
 //! send    words -> Draft -> Letter -> commit on refs/agents/mail | file in a spool -> post_spool
 //! receive cursor + new commits + receipts -> [Open] -> receipt -> ReceiveReport

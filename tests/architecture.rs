@@ -42,7 +42,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("println!", &[]),
     ("eprintln!", &[]),
     ("io::stdout", &["cli/ui.rs"]),
-    ("io::stderr", &[]),
+    ("io::stderr", &["cli/log.rs"]),
     ("process::exit", &[]),
     ("anstream::", &["cli/ui.rs"]),
     ("unsafe ", &[]),

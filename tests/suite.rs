@@ -41,6 +41,8 @@ mod landing;
 mod ledger;
 /// `list` and `show`: where agents' work stands.
 mod list;
+/// The debug log.
+mod log;
 /// The messenger: nothing lost, nothing twice.
 mod mail;
 /// Random lives, held against a simple map.

@@ -6,6 +6,7 @@ mod env;
 pub use env::Env;
 
 use crate::agents::run_repo;
+use crate::agents::step_log::StepLog;
 use crate::domain::public_path::PlaceNames;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
@@ -23,6 +24,7 @@ pub struct Ctx {
     /// The caller's surroundings.
     pub env: Env,
     seams: Seams,
+    log: StepLog,
 }
 
 /// What tests put in place of the world.
@@ -128,7 +130,12 @@ impl Ctx {
 
     /// Surroundings made by hand.
     pub fn new(repo: Repo, env: Env, seams: Seams) -> Ctx {
-        Ctx { repo, env, seams }
+        Ctx {
+            repo,
+            env,
+            seams,
+            log: StepLog::begin(),
+        }
     }
 
     /// The same surroundings, in which objects are written below a directory of the caller's and nothing else is.
@@ -164,7 +171,13 @@ impl Ctx {
 
     /// Says that a step is complete.
     pub fn reached(&self, step: &str) {
+        self.log.passed(step);
         (self.seams.reached)(step);
+    }
+
+    /// As [`Ctx::reached`], of a step that changes nothing: only the log is told.
+    pub fn logged(&self, step: &str) {
+        self.log.passed(step);
     }
 
     /// Author and committer of what we commit now.

@@ -24,6 +24,7 @@ pub mod run_repo;
 pub mod scope_guard;
 pub mod scratch;
 pub mod spool;
+mod step_log;
 pub mod untrusted;
 pub mod work;
 pub mod worktree;

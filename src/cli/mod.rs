@@ -15,6 +15,7 @@ mod hooks;
 mod host_hook;
 mod init;
 mod list;
+mod log;
 mod logs;
 mod merge;
 mod misuse;
@@ -72,6 +73,7 @@ struct Cli {
 
 /// Runs one command line and gives the status to end with.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    log::start();
     let arguments: Vec<_> = arguments.into_iter().collect();
     let exit = match Cli::try_parse_from(&arguments) {
         Ok(cli) => {

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
+use tracing::debug;
 
 /// After this time a git that reads what an agent wrote is suspected to wait for something that never comes.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -105,6 +106,7 @@ pub(in crate::git) struct Running {
 /// As [`output`].
 pub(in crate::git) fn start(mut command: Command) -> Result<Running> {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    log(&command);
     let child = command.spawn();
     let child = child.map_err(|error| not_started(&command, error))?;
     Ok(Running { command, child })
@@ -188,6 +190,7 @@ impl Running {
 pub(in crate::git) fn feed(mut command: Command, input: &[u8]) -> Result<Output> {
     let piped = Stdio::piped;
     command.stdin(piped()).stdout(piped()).stderr(piped());
+    log(&command);
     let mut child = command
         .spawn()
         .map_err(|error| not_started(&command, error))?;
@@ -212,6 +215,7 @@ pub(in crate::git) fn refused(command: &Command, output: &Output) -> Error {
 /// # Errors
 /// As [`output`].
 pub(in crate::git) fn finish(command: &mut Command) -> Result<Output> {
+    log(command);
     command
         .output()
         .map_err(|error| not_started(command, error))
@@ -222,7 +226,13 @@ pub(in crate::git) fn finish(command: &mut Command) -> Result<Output> {
 /// # Errors
 /// As [`output`].
 pub(in crate::git) fn launch(command: &mut Command) -> Result<Child> {
+    log(command);
     command.spawn().map_err(|error| not_started(command, error))
+}
+
+/// Tells the log what is started.
+fn log(command: &Command) {
+    debug!(git = ?command.get_args().collect::<Vec<_>>());
 }
 
 fn not_started(command: &Command, source: std::io::Error) -> Error {

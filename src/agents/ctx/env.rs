@@ -49,6 +49,15 @@ pub struct Env {
 }
 
 impl Env {
+    /// `GIT_AGENT_LOG`: how much of what we do is logged. Asked before anything else is read.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one door to the environment"
+    )]
+    pub fn log_level() -> Option<String> {
+        std::env::var("GIT_AGENT_LOG").ok()
+    }
+
     /// Reads the environment of this process.
     ///
     /// # Errors

@@ -174,6 +174,7 @@ pub fn judged_plan(
             "to make a merge commit, run git agent merge {short} --no-ff"
         )));
     }
+    ctx.logged("judged");
     plan.checkouts = ctx.repo.checkouts(&plan.target)?;
     for checkout in &plan.checkouts {
         if checkout.is_locked_by_landing() && !is_rehearsal {
@@ -184,6 +185,7 @@ pub fn judged_plan(
         let scratch = scratch(&ctx.repo)?;
         checkout.require_unblocked(&ctx.repo, plan.base, plan.merged_tree, &scratch)?;
     }
+    ctx.logged("planned");
     Ok(Ok(plan))
 }
 

@@ -121,6 +121,7 @@ pub fn verify(ctx: &Ctx, options: &VerifyOptions) -> Result<Verdict> {
 
 fn verify_in(ctx: &Ctx, options: &VerifyOptions) -> Result<Verdict> {
     let subject = Subject::resolve(ctx, options)?;
+    ctx.logged("subject");
     judged(ctx, options, subject).map_err(|error| {
         if error.is_absence() {
             return absent("an object that the verdict depends on").because(error);
@@ -131,10 +132,13 @@ fn verify_in(ctx: &Ctx, options: &VerifyOptions) -> Result<Verdict> {
 
 fn judged(ctx: &Ctx, options: &VerifyOptions, subject: Subject) -> Result<Verdict> {
     let case = gather(ctx, subject)?;
+    ctx.logged("evidence of the work");
     let verdict = decide(ctx, options, &case)?;
+    ctx.logged("judged");
     // The clone that an agent was spawned in says how it stands.
     if !options.ci && !case.subject.is_foreign {
         record::record(ctx, options.recording, &case, &verdict)?;
+        ctx.logged("recorded");
     }
     Ok(verdict)
 }
@@ -234,12 +238,14 @@ fn decide(ctx: &Ctx, options: &VerifyOptions, case: &Case<'_>) -> Result<Verdict
         };
         let landing = landing::work_out(&ctx.repo, subject, work, &divergence, touched, merge)?;
         evidence.landing = Some(landing);
+        ctx.logged("history and landing");
     }
     let contract = case.contract();
     let mut findings = judge(&contract, &evidence);
     // No commands are run on work that must not land anyway.
     if !findings.iter().any(Finding::rejects) {
         evidence.commands = commands::run(ctx, options, case, &evidence)?;
+        ctx.logged("check commands");
         if evidence.commands != Commands::None {
             findings = judge(&contract, &evidence);
         }
