@@ -10,6 +10,8 @@ mod hosts;
 mod ignored;
 /// Which agent a branch belongs to, and which policy binds it.
 mod origin;
+/// Programs that an agent planted, at every verb.
+mod planted;
 /// The state of an agent after its runs, and what a name means.
 mod runs;
 /// Rows from elsewhere are claims, and nothing private stays behind.

@@ -3,7 +3,7 @@
 
 mod env;
 
-pub use env::Env;
+pub use env::{Env, REPOSITORY_HOOKS};
 
 use crate::agents::run_repo;
 use crate::agents::step_log::StepLog;
@@ -224,6 +224,11 @@ impl Ctx {
     /// Those of [`Repo::ignore_rules`].
     pub fn ignore_rules(&self) -> Result<Rules> {
         self.repo.ignore_rules(&self.env.default_excludes())
+    }
+
+    /// Where temporary files go that no agent can write: outside of every repository.
+    pub fn temporary_place(&self) -> PathBuf {
+        self.absolute(self.env.temporary_place())
     }
 
     /// An absolute path for one that the caller gave.

@@ -7,7 +7,7 @@ use crate::domain::id::AgentId;
 use crate::error::Result;
 use crate::git::version::{self, Version};
 use crate::store::hooks::inspect::{Inspection, inspect};
-use crate::store::hooks::{self, Route, Site};
+use crate::store::hooks::{self, CommitHooks, Route, Site};
 use crate::store::{layout, lock};
 use std::path::{Path, PathBuf};
 
@@ -29,6 +29,20 @@ pub(crate) fn install(
         program,
         Route::for_git(git),
     )
+}
+
+/// Writes the hooks for a commit of ours in the agent's worktree to a new directory.
+///
+/// # Errors
+/// Those of [`hooks::for_commit`].
+pub(crate) fn for_commit(
+    ctx: &Ctx,
+    agent: AgentId,
+    worktree: &Path,
+    directory: &Path,
+) -> Result<CommitHooks> {
+    let program = ctx.env.program.as_deref().unwrap_or(Path::new("git-agent"));
+    hooks::for_commit(&site(ctx, &agent.short(), worktree), program, directory)
 }
 
 /// Looks at the hooks of one agent's worktree; `None` when it has none here.

@@ -7,9 +7,6 @@ use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// Where temporary files go when the environment names no other place.
-const TEMPORARY: &str = "/tmp";
-
 /// A directory that only its owner can enter, removed when this is dropped.
 pub(crate) struct Scratch(PathBuf);
 
@@ -19,10 +16,9 @@ impl Scratch {
     /// # Errors
     /// `io`, `disk-full`.
     pub(crate) fn make(ctx: &Ctx, purpose: &str) -> Result<Scratch> {
-        let place = ctx.env.temporary.as_deref().unwrap_or(TEMPORARY.as_ref());
         let random = hex(&ctx.nonce()?[..8]);
         let path = ctx
-            .absolute(place)
+            .temporary_place()
             .join(format!("git-agent-{purpose}-{random}"));
         fs::DirBuilder::new()
             .mode(0o700)

@@ -1,66 +1,33 @@
-//! Files in places that an agent can write, opened as data.
+//! The one road into places that an agent can write: worktree, admin directory, spool, nested repositories.
 //!
-//! Beneath a directory that was chosen by us no link is followed, nothing but a regular file is opened, opening
-//! never waits, and no more is read than a limit. What is anything else counts as absent.
+//! - Files are opened as data ([`read`], [`open`], [`files`]).
+//! - Git looks through a stand-in that we own ([`WorktreeView`]), so that no setting of the agent's is read.
+//! - Nested repositories are compared without starting git under their settings ([`gitlinks`]).
+//!
+//! What does the work is in the layer below, where git is started.
 
-use rustix::fs::{CWD, Mode, OFlags, openat};
-use std::fs::{self, File};
-use std::io::Read;
-use std::os::fd::OwnedFd;
-use std::path::{Component, Path, PathBuf};
+use crate::error::Result;
+use crate::git::Repo;
+use crate::git::landing::Checkout;
+use crate::store::layout;
+use std::path::Path;
 
-/// How deep below its top a tree of files is read.
-const DEEPEST: usize = 8;
+pub use crate::git::gitlinks;
+pub use crate::git::untrusted::{files, open, read};
+pub use crate::git::view::WorktreeView;
 
-/// How many files of a tree are read.
-const MOST: usize = 10_000;
-
-/// Opens a regular file; `relative` is a path of plain names below `top`. `None` when there is none that can be read.
-pub fn open(top: &Path, relative: &Path) -> Option<File> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let (parents, name) = (relative.parent()?, relative.file_name()?);
-    let top = openat(CWD, top, flags | OFlags::DIRECTORY, Mode::empty()).ok()?;
-    let parent = parents
-        .components()
-        .try_fold(top, |directory, part| -> Option<OwnedFd> {
-            let Component::Normal(name) = part else {
-                return None;
-            };
-            openat(&directory, name, flags | OFlags::DIRECTORY, Mode::empty()).ok()
-        })?;
-    // A FIFO is opened without waiting for its other end.
-    let file = openat(&parent, name, flags | OFlags::NONBLOCK, Mode::empty()).ok()?;
-    let file = File::from(file);
-    file.metadata().ok()?.is_file().then_some(file)
-}
-
-/// Reads a regular file of at most `limit` bytes; `relative` is as in [`open`]. `None` when there is none, or it is
-/// longer.
-pub fn read(top: &Path, relative: &Path, limit: u64) -> Option<Vec<u8>> {
-    let file = open(top, relative)?;
-    let mut content = Vec::new();
-    // It may grow while it is read.
-    file.take(limit + 1).read_to_end(&mut content).ok()?;
-    (content.len() as u64 <= limit).then_some(content)
-}
-
-/// The regular files below a directory, relative to it and sorted. Links are left out, with what they lead to.
-pub fn files(top: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut open = vec![PathBuf::new()];
-    while let Some(directory) = open.pop() {
-        let Ok(entries) = fs::read_dir(top.join(&directory)) else {
-            continue;
-        };
-        for entry in entries.filter_map(Result::ok) {
-            let path = directory.join(entry.file_name());
-            match entry.file_type() {
-                Ok(kind) if kind.is_dir() && path.components().count() < DEEPEST => open.push(path),
-                Ok(kind) if kind.is_file() && found.len() < MOST => found.push(path),
-                _ => {}
-            }
+/// The worktrees that have a branch checked out, those of agents through a view. `scratch` is a directory that agents
+/// cannot write.
+///
+/// # Errors
+/// As [`Repo::checkouts`] and [`WorktreeView::make`].
+pub fn checkouts(repo: &Repo, branch: &str, scratch: &Path) -> Result<Vec<Checkout>> {
+    let safe = |checkout: Checkout| {
+        let name = checkout.git_dir.file_name().and_then(|name| name.to_str());
+        match name.and_then(layout::agent_of_worktree) {
+            Some(_) => checkout.through_view(repo, scratch),
+            None => Ok(checkout),
         }
-    }
-    found.sort();
-    found
+    };
+    repo.checkouts(branch)?.into_iter().map(safe).collect()
 }

@@ -47,7 +47,7 @@ mod watch;
 mod words;
 
 use crate::error::{Exit, Result};
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use ui::{Format, Ui};
@@ -69,6 +69,23 @@ struct Cli {
     format: Format,
     #[command(subcommand)]
     command: Command,
+}
+
+/// The names of all verbs, hidden ones too, each with that of its subcommand.
+pub fn verbs() -> Vec<String> {
+    let named = |command: &clap::Command| command.get_name().to_owned();
+    let mut verbs = Vec::new();
+    for verb in Cli::command().get_subcommands() {
+        let before = verbs.len();
+        let below = verb
+            .get_subcommands()
+            .map(|below| format!("{} {}", named(verb), named(below)));
+        verbs.extend(below);
+        if verbs.len() == before {
+            verbs.push(named(verb));
+        }
+    }
+    verbs
 }
 
 /// Runs one command line and gives the status to end with.

@@ -4,13 +4,27 @@
 use super::identity::Identities;
 use super::landing::Checkout;
 use super::objects::NewCommit;
+use super::untrusted;
 use super::{Repo, command};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
+use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+/// What `git commit` is asked for.
+pub struct ToCommit<'a> {
+    /// The file with the message.
+    pub message: &'a Path,
+    /// The index, where it is not the worktree's own.
+    pub index: Option<&'a Path>,
+    /// The directory of the hooks that run, where it is not what the settings say.
+    pub hooks: Option<&'a Path>,
+    /// Further variables of the environment.
+    pub environment: &'a [(&'static str, PathBuf)],
+}
 
 impl Checkout {
     /// Writes to `copy` an index in which these paths are as HEAD has them, and all others as staged.
@@ -36,8 +50,15 @@ impl Checkout {
     ///
     /// # Errors
     /// `commit-refused` with what git and the hooks said.
-    pub fn commit(&self, message: &Path, index: Option<&Path>, who: &Identities) -> Result<Oid> {
+    pub fn commit(&self, new: &ToCommit<'_>, who: &Identities) -> Result<Oid> {
+        let (message, index) = (new.message, new.index);
         let mut command = self.git();
+        if let Some(directory) = new.hooks {
+            let mut setting = OsString::from("core.hooksPath=");
+            setting.push(directory);
+            command.arg("-c").arg(setting);
+        }
+        command.envs(new.environment.iter().map(|(name, value)| (name, value)));
         command
             .args(["commit", "--quiet", "--file"])
             .arg(message)
@@ -64,7 +85,24 @@ impl Checkout {
         }
         let mut command = self.git();
         command.args(["rev-parse", "--verify", "HEAD"]);
-        named(&command::successful(command)?)
+        let commit = named(&command::successful(command)?)?;
+        self.keep_reflog()?;
+        Ok(commit)
+    }
+}
+
+impl Checkout {
+    /// Adds what git wrote to the reflog of `HEAD` in a view to that of the worktree.
+    fn keep_reflog(&self) -> Result<()> {
+        let Some(view) = &self.view else {
+            return Ok(());
+        };
+        let written = view.git_dir().join("logs/HEAD");
+        let Ok(lines) = fs::read(&written) else {
+            return Ok(());
+        };
+        let log = untrusted::append(&self.git_dir, Path::new("logs/HEAD"), &lines);
+        log.at("could not write", self.git_dir.join("logs/HEAD"))
     }
 }
 

@@ -17,6 +17,7 @@ mod steps;
 
 use super::command;
 use super::repo::Repo;
+use super::view::WorktreeView;
 use super::worktree::Worktree;
 use crate::domain::change::{Change, ChangeKind};
 use crate::domain::oid::Oid;
@@ -24,6 +25,7 @@ use crate::error::{Code, Error, IoContext, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::Arc;
 use std::time::Duration;
 pub(in crate::git) use steps::FEW;
 use steps::Steps;
@@ -44,12 +46,14 @@ const PAUSE: Duration = Duration::from_millis(25);
 const FATAL: i32 = 128;
 
 /// A worktree and its own git dir.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Checkout {
     /// Its top.
     pub top: PathBuf,
     /// Where its HEAD and index are.
     pub git_dir: PathBuf,
+    /// What git looks through where that is not ours to trust: in an agent's worktree.
+    pub view: Option<Arc<WorktreeView>>,
 }
 
 impl Repo {
@@ -57,11 +61,16 @@ impl Repo {
         let main = self.main_worktree()?.map(|top| Checkout {
             top,
             git_dir: self.common_dir().to_owned(),
+            view: None,
         });
         // One that was deleted by hand has no files to move, and git prunes it; one that is locked comes back.
         let exists = |worktree: &Worktree| worktree.path.is_dir() || worktree.lock_reason.is_some();
         let linked = self.worktrees()?.into_iter().filter(exists);
-        let linked = linked.map(|worktree| linked_at(self, &worktree.name, &worktree.path));
+        let linked = linked.map(|worktree| Checkout {
+            git_dir: self.admin_dir(&worktree.name),
+            top: worktree.path,
+            view: None,
+        });
         Ok(main.into_iter().chain(linked).collect())
     }
 
@@ -87,6 +96,16 @@ impl Repo {
 }
 
 impl Checkout {
+    /// The same, which git looks at through a view.
+    ///
+    /// # Errors
+    /// As [`WorktreeView::make`].
+    pub fn through_view(self, repo: &Repo, scratch: &Path) -> Result<Checkout> {
+        let view = WorktreeView::make(repo, &self.git_dir, &self.top, scratch)?;
+        let view = Some(Arc::new(view));
+        Ok(Checkout { view, ..self })
+    }
+
     /// What its HEAD file says, without the line end.
     pub fn head(&self) -> String {
         let text = fs::read_to_string(self.git_dir.join("HEAD")).unwrap_or_default();
@@ -249,12 +268,20 @@ impl Checkout {
 
     /// A git command on exactly this worktree.
     pub(in crate::git) fn git(&self) -> Command {
+        if let Some(view) = &self.view {
+            return view.git();
+        }
         let mut command = command::git(&self.top);
         command
             .env("GIT_DIR", &self.git_dir)
             .env("GIT_WORK_TREE", &self.top)
             .env("LC_ALL", "C");
         command
+    }
+
+    /// A directory for temporary files that no agent can write.
+    fn room(&self) -> &Path {
+        self.view.as_ref().map_or(&self.git_dir, |view| view.room())
     }
 
     fn refresh(&self, copy: Option<&Path>) -> Result<()> {
@@ -303,10 +330,16 @@ impl Checkout {
     }
 }
 
-/// The checkout of a linked worktree, whatever it has checked out.
-pub fn linked_at(repo: &Repo, name: &str, top: &Path) -> Checkout {
-    Checkout {
+/// The checkout of an agent's worktree, whatever it has checked out. `scratch` is a directory that the agent cannot
+/// write.
+///
+/// # Errors
+/// As [`WorktreeView::make`].
+pub fn linked_at(repo: &Repo, name: &str, top: &Path, scratch: &Path) -> Result<Checkout> {
+    let checkout = Checkout {
         top: top.to_owned(),
         git_dir: repo.admin_dir(name),
-    }
+        view: None,
+    };
+    checkout.through_view(repo, scratch)
 }

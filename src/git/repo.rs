@@ -34,6 +34,7 @@ impl Repo {
                 source,
             )
         })?;
+        require_own_common_dir(inner.path(), &common_dir)?;
         Ok(Repo {
             inner,
             common_dir,
@@ -185,6 +186,29 @@ impl Repo {
             .head()
             .is_err_and(|error| error.code() == git2::ErrorCode::UnbornBranch)
     }
+}
+
+/// Refuses a linked worktree whose admin directory leads to another repository than the one it lies in: an agent can
+/// write its `commondir`, and the settings there name programs.
+fn require_own_common_dir(git_dir: &Path, common_dir: &Path) -> Result<()> {
+    let Some(worktrees) = git_dir.parent() else {
+        return Ok(());
+    };
+    let lies_in = worktrees
+        .parent()
+        .and_then(|above| above.canonicalize().ok());
+    if !worktrees.ends_with("worktrees") || lies_in.as_deref() == Some(common_dir) {
+        return Ok(());
+    }
+    let file = git_dir.join("commondir");
+    Err(Error::new(
+        Code::GitFailed,
+        format!("{} leads to another repository", file.display()),
+    )
+    .hint(format!(
+        "to lead it back, run printf '../..\\n' > {}",
+        file.display()
+    )))
 }
 
 /// An oid of libgit2 as a plain value.

@@ -22,12 +22,14 @@ const BROKEN_PIPE: i32 = 141;
 
 impl Repo {
     /// Lets the user's `git diff` write the difference between two trees to our standard output, with the
-    /// user's pager, colours and diff drivers. `paths` are pathspecs from the top of the worktree.
+    /// user's pager, colours and diff drivers, as the main worktree has them. `paths` are pathspecs from the top of the worktree.
     ///
     /// # Errors
     /// `git-missing`; `git-failed`, after git has said why.
     pub fn show_diff(&self, old: Oid, new: Oid, detail: Detail, paths: &[String]) -> Result<()> {
-        let mut command = command::git(self.workdir().unwrap_or(self.common_dir()));
+        // Where the caller stands may be an agent's worktree, whose settings name programs as well.
+        let main = self.main_worktree()?;
+        let mut command = command::git(main.as_deref().unwrap_or(self.common_dir()));
         let option = match detail {
             Detail::Patch => "--patch",
             Detail::Stat => "--stat",

@@ -6,7 +6,8 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 /// Adds a trailer to a message file unless it has this very one. Git itself does it, because it knows
-/// where comments and the diff of `commit --verbose` begin.
+/// where comments and the diff of `commit --verbose` begin. `directory` is where git looks for its settings, which
+/// can name programs: the common dir, never an agent's worktree.
 ///
 /// # Errors
 /// `git-missing`, `git-failed`.

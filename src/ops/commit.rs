@@ -11,6 +11,8 @@
 use crate::agents::authority::require_orchestrator;
 use crate::agents::crash_recovery;
 use crate::agents::ctx::Ctx;
+use crate::agents::ctx::REPOSITORY_HOOKS;
+use crate::agents::hooks;
 use crate::agents::lookup;
 use crate::agents::scope_guard::ScopeGuard;
 use crate::agents::work;
@@ -23,6 +25,7 @@ use crate::domain::violation::{BundleRule, Reason};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Repo;
 use crate::git::changes::Staging;
+use crate::git::commit::ToCommit;
 use crate::git::landing::{self, Checkout};
 use crate::git::trailer;
 use crate::git::worktree::belongs_to;
@@ -112,25 +115,37 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
     fs::write(&scratch.message, format!("{}\n", message.trim_end()))
         .at("could not write", &scratch.message)?;
     trailer::set(
-        &place.top,
+        ctx.repo.common_dir(),
         &scratch.message,
         &format!("Agent-Id: {}", agent.id),
     )?;
     let identities = ctx.identities()?;
+    let room = place.view.as_ref().map(|view| view.room().join("hooks"));
+    let hooks = room
+        .map(|room| hooks::for_commit(ctx, agent.id, &place.top, &room))
+        .transpose()?;
+    let repository = hooks.as_ref().and_then(|hooks| hooks.repository.clone());
+    let environment = [(REPOSITORY_HOOKS, repository.unwrap_or_default())];
+    let to_commit = |index| ToCommit {
+        message: &scratch.message,
+        index,
+        hooks: hooks.as_ref().map(|hooks| hooks.shims.as_path()),
+        environment: &environment,
+    };
     let commit = if let Some(work) = work {
         let before = place.staged_tree(&ctx.repo)?;
         place.stage_from(&ctx.repo, work, &inside)?;
         ctx.reached("staged");
         // Nothing was staged before a hook said no, so nothing is afterwards.
         place
-            .commit(&scratch.message, None, &identities)
+            .commit(&to_commit(None), &identities)
             .inspect_err(|_| drop(place.stage(before)))?
     } else {
         let index = (!outside.is_empty()).then_some(scratch.index.as_path());
         if let Some(index) = index {
             place.index_without(&outside, index)?;
         }
-        place.commit(&scratch.message, index, &identities)?
+        place.commit(&to_commit(index), &identities)?
     };
     ctx.reached("committed");
     let tree = ctx.repo.read_commit(commit)?.tree;
@@ -161,7 +176,7 @@ fn place_of(ctx: &Ctx, fence: &ScopeGuard<'_>) -> Result<Checkout> {
         ));
     };
     let name = layout::worktree_name(agent.id);
-    let place = landing::linked_at(&ctx.repo, &name, &top);
+    let place = landing::linked_at(&ctx.repo, &name, &top, &ctx.temporary_place())?;
     if !belongs_to(&top, &place.git_dir) {
         return Err(Error::new(
             Code::WorktreeForeign,

@@ -202,6 +202,7 @@ fn checkout(top: &Path) -> Checkout {
     Checkout {
         top: top.to_owned(),
         git_dir: top.join(".git"),
+        view: None,
     }
 }
 

@@ -1,6 +1,8 @@
 //! A glance at a worktree against a whole `git status`.
 
 use crate::support::{TestRepo, git_in, isolated};
+use git_agent::domain::change::Change;
+use git_agent::error::Result;
 use git_agent::git::Repo;
 use git_agent::git::changes::{Glance, glance, worktree_changes};
 use git_agent::git::ignore::Rules;
@@ -73,14 +75,20 @@ fn rules(admin_dir: &Path) -> Rules {
     rules.without(Some(".agent"))
 }
 
+/// What a whole `git status` tells.
+fn whole(top: &Path) -> Result<Vec<Change>> {
+    worktree_changes(&Repo::open(top)?, &std::env::temp_dir())
+}
+
 /// Both ways give the same answer.
 fn require_agreement(top: &Path, admin_dir: &Path, after: &str) {
     let seen = glance(&Glance {
         top,
         admin_dir,
         rules: &rules(admin_dir),
+        scratch: &std::env::temp_dir(),
     });
-    let told = worktree_changes(top);
+    let told = whole(top);
     match (seen, told) {
         (Ok(seen), Ok(told)) => assert_eq!(seen, told, "{after}"),
         (seen, told) => assert_eq!(seen.is_err(), told.is_err(), "{after}"),
@@ -112,6 +120,7 @@ fn a_clean_worktree_is_known_without_git() {
         top: &top,
         admin_dir: &admin,
         rules: &rules(&admin),
+        scratch: &std::env::temp_dir(),
     });
     assert_eq!(seen.expect("no git was asked"), Vec::new());
 }

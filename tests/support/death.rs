@@ -107,6 +107,7 @@ pub fn ctx(directory: &Path, reached: Reached) -> Ctx {
 pub fn ctx_with(directory: &Path, seams: Seams) -> Ctx {
     let env = Env {
         directory: directory.to_owned(),
+        program: Some(env!("CARGO_BIN_EXE_git-agent").into()),
         ..Env::default()
     };
     let repo = Repo::open(directory).expect("a repository");

@@ -325,6 +325,7 @@ fn a_copied_index_is_as_old_as_the_original() {
     use git_agent::domain::oid::Oid;
     use git_agent::git::Repo;
     use git_agent::git::uncommitted::{Source, snapshot};
+    use git_agent::git::view::WorktreeView;
     let agent = Agent::new();
     let admin = format!(".git/worktrees/agent-{}", &agent.id[..8]);
     let admin = agent.repo.path().join(admin);
@@ -342,10 +343,13 @@ fn a_copied_index_is_as_old_as_the_original() {
     let tip = Oid::from_hex(&agent.git(&["rev-parse", "HEAD"])).expect("an oid");
     let own = Repo::open_git_dir(&admin).expect("opens");
     let rules = own.ignore_rules(Path::new("/dev/null")).expect("rules");
+    let view =
+        WorktreeView::make(&own, &admin, &agent.worktree, &std::env::temp_dir()).expect("made");
     let found = snapshot(&Source {
         repo: &own,
         worktree: &agent.worktree,
         admin_dir: &admin,
+        view: &view,
         tip,
         staged: false,
         sparse: false,

@@ -8,6 +8,7 @@ use git_agent::git::Repo;
 use git_agent::git::ignore::Rules;
 use git_agent::git::landing::linked_at;
 use git_agent::git::uncommitted::{Source, Uncommitted, snapshot, snapshot_by_git};
+use git_agent::git::view::WorktreeView;
 use proptest::prelude::*;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -109,10 +110,12 @@ impl Scene {
         let own = Repo::open_git_dir(&self.admin).expect("opens");
         let index = self.beside("copy");
         let head = self.oid("HEAD");
+        let view = WorktreeView::make(&own, &self.admin, &self.top, &std::env::temp_dir())?;
         way(&Source {
             repo: &own,
             worktree: &self.top,
             admin_dir: &self.admin,
+            view: &view,
             tip: head,
             staged: !self.staged().is_some_and(|names| names.is_empty()),
             sparse: false,
@@ -132,7 +135,8 @@ impl Scene {
     /// The tree of the index, as we make it and as git does.
     fn index_trees(&self) -> [Option<Oid>; 2] {
         let repo = Repo::open(&self.repo.path()).expect("opens");
-        let ours = linked_at(&repo, "linked", &self.top).staged_tree(&repo);
+        let ours = linked_at(&repo, "linked", &self.top, &std::env::temp_dir())
+            .and_then(|checkout| checkout.staged_tree(&repo));
         let copy = "cp -p \"$I\" ../written; GIT_INDEX_FILE=$PWD/../written git write-tree";
         [ours.ok(), self.tree_by(copy)]
     }

@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+/// The variable that tells our own hooks where those of the repository are.
+pub const REPOSITORY_HOOKS: &str = "GIT_AGENT_REPOSITORY_HOOKS";
+
 /// What we read from the environment, once.
 #[derive(Clone, Debug, Default)]
 pub struct Env {
@@ -19,6 +22,9 @@ pub struct Env {
     pub agent: Option<String>,
     /// `GIT_AGENT_FENCED`: set where a kernel sandbox of ours is around us.
     pub fenced: bool,
+    /// `GIT_AGENT_REPOSITORY_HOOKS`: the directory of the repository's hooks, set by `commit` for the hooks that it
+    /// starts; empty where there is none that the agent cannot write.
+    pub repository_hooks: Option<PathBuf>,
     /// `GIT_AGENT_SPOOL`: where messages are left instead of sent, inside a fence that keeps refs from
     /// being written.
     pub spool: Option<PathBuf>,
@@ -82,6 +88,7 @@ impl Env {
                 .ok()
                 .filter(|id| !id.is_empty()),
             fenced: std::env::var_os("GIT_AGENT_FENCED").is_some_and(|fenced| !fenced.is_empty()),
+            repository_hooks: path(REPOSITORY_HOOKS),
             spool: std::env::var_os("GIT_AGENT_SPOOL")
                 .filter(|path| !path.is_empty())
                 .map(PathBuf::from),
@@ -113,6 +120,14 @@ impl Env {
                 .collect(),
             shell: path("SHELL"),
         })
+    }
+
+    /// Where temporary files go.
+    pub fn temporary_place(&self) -> &Path {
+        /// What holds when the environment names no other place.
+        const TEMPORARY: &str = "/tmp";
+        let named = self.temporary.as_deref();
+        named.unwrap_or(Path::new(TEMPORARY))
     }
 
     /// Where this user's data belongs, as the XDG base directories have it.

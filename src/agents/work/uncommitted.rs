@@ -3,6 +3,7 @@
 use crate::agents::baseline;
 use crate::agents::ctx::Ctx;
 use crate::agents::scope_guard::ScopeGuard;
+use crate::agents::untrusted::WorktreeView;
 use crate::agents::work::tip_of;
 use crate::agents::worktree::AgentWorktree;
 use crate::domain::agent::Agent;
@@ -123,10 +124,12 @@ pub(crate) fn tree_with(
     let scratch = layout::tmp_dir(ctx.repo.common_dir());
     fs::create_dir_all(&scratch).at("could not make", &scratch)?;
     let index = Temporary(fsx::unique_name(&scratch.join("index")));
+    let view = WorktreeView::make(&ctx.repo, &place.admin_dir, &place.path, &scratch)?;
     let source = uncommitted::Source {
         repo: &ctx.repo,
         worktree: &place.path,
         admin_dir: &place.admin_dir,
+        view: &view,
         tip,
         staged: true,
         sparse: false,
@@ -198,10 +201,12 @@ fn look(
     };
     fs::create_dir_all(&scratch).at("could not make", &scratch)?;
     let index = Temporary(fsx::unique_name(&scratch.join("index")));
+    let view = WorktreeView::make(&own, &place.admin_dir, &place.path, &scratch)?;
     let found = uncommitted::snapshot(&uncommitted::Source {
         repo: &own,
         worktree: &place.path,
         admin_dir: &place.admin_dir,
+        view: &view,
         tip,
         staged: !staged.is_empty(),
         sparse: own.config_bool("core.sparseCheckout")? == Some(true),

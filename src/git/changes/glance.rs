@@ -16,10 +16,11 @@ use super::walk::{Suspects, Walk};
 #[cfg(doc)]
 use super::worktree_changes;
 use crate::domain::change::{Change, ChangeKind};
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
+use crate::git::Repo;
 use crate::git::ignore::Rules;
+use crate::git::view::WorktreeView;
 use crate::git::worktree::belongs_to;
-use crate::git::{Repo, command};
 use std::path::Path;
 
 /// So many paths are named to git; beyond that it is asked about all.
@@ -37,28 +38,48 @@ pub struct Glance<'a> {
     pub admin_dir: &'a Path,
     /// What decides which untracked files count.
     pub rules: &'a Rules,
+    /// A directory for temporary files.
+    pub scratch: &'a Path,
 }
 
 /// Everything staged, modified or untracked, ordered by path, as [`worktree_changes`] gives it but for what
 /// [`Glance::rules`] leave out. The file system monitor is not asked: it would be started for each worktree.
 ///
 /// # Errors
-/// `git-missing`, `git-failed`.
+/// `worktree-foreign`, `git-missing`, `git-failed`.
 pub fn glance(glance: &Glance<'_>) -> Result<Vec<Change>> {
+    if !belongs_to(glance.top, glance.admin_dir) {
+        return Err(foreign(glance));
+    }
     let paths = suspects(glance).unwrap_or_default();
     if paths.as_ref().is_some_and(Vec::is_empty) {
         return Ok(Vec::new());
     }
-    let mut git = command::git(glance.top);
-    git.args(["-c", "core.fsmonitor=false"]);
-    glance.rules.configure(&mut git);
-    let mut changes = status(glance.top, git, &paths.unwrap_or_default())?;
+    let repo = Repo::open_git_dir(glance.admin_dir)?;
+    let view = WorktreeView::make(&repo, glance.admin_dir, glance.top, glance.scratch)?;
+    let prepared = || {
+        let mut git = view.git();
+        glance.rules.configure(&mut git);
+        git
+    };
+    let paths = paths.unwrap_or_default();
+    let mut changes = status(glance.top, view.index(), &prepared, &paths, glance.scratch)?;
     if let Some(never) = glance.rules.never() {
         changes.retain(|change| {
             change.kind != ChangeKind::Untracked || !is_below(&change.path, never.as_bytes())
         });
     }
     Ok(changes)
+}
+
+/// The error for a worktree whose `.git` file leads elsewhere.
+fn foreign(glance: &Glance<'_>) -> Error {
+    let (top, admin_dir) = (glance.top.display(), glance.admin_dir.display());
+    Error::new(
+        Code::WorktreeForeign,
+        format!("{top}/.git does not lead to {admin_dir}"),
+    )
+    .hint("to see what can be done about it, run git agent doctor")
 }
 
 fn is_below(path: &[u8], directory: &[u8]) -> bool {
@@ -71,10 +92,6 @@ fn is_below(path: &[u8], directory: &[u8]) -> bool {
 /// # Errors
 /// When something cannot be read, of which git may know better.
 fn suspects(glance: &Glance<'_>) -> Result<Option<Vec<Vec<u8>>>> {
-    // Where the `.git` file leads elsewhere, git will say what is wrong with that.
-    if !belongs_to(glance.top, glance.admin_dir) {
-        return Ok(None);
-    }
     let Some(written) = Written::load(&glance.admin_dir.join("index")) else {
         return Ok(None);
     };

@@ -34,6 +34,7 @@ pub use glance::{Glance, glance};
 pub(in crate::git) use index::{Edits, Index, TICK, Written};
 pub use spellings::Spellings;
 pub use staged::Staging;
+pub(in crate::git) use status::status;
 pub use status::worktree_changes;
 pub(in crate::git) use walk::{Suspects, Walk};
 

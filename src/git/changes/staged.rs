@@ -80,8 +80,10 @@ impl Repo {
             git.env("GIT_DIR", self.git_dir())
                 .env("GIT_WORK_TREE", directory)
                 .env("GIT_INDEX_FILE", index)
+                // Nothing but the index is read: no filter has anything to do.
+                .args(["-c", "core.fsmonitor=false"])
                 .args(["diff-index", "-r", "--cached", "--raw", "-z", "--no-abbrev"])
-                .args(["--no-renames", "--no-ext-diff", "--ignore-submodules=none"])
+                .args(["--no-renames", "--no-ext-diff", "--ignore-submodules=dirty"])
                 .args([&tree.to_hex(), "--"]);
             let output = command::successful(git)?;
             let mut changes = self.raw_changes(&output)?;

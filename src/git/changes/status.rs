@@ -2,24 +2,36 @@
 
 use crate::domain::change::{Change, ChangeKind};
 use crate::error::{Code, Error, Result};
-use crate::git::command;
 use crate::git::ignore::blocking_file;
+use crate::git::view::WorktreeView;
+use crate::git::{Repo, command, gitlinks};
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::process::Command;
 
-/// Everything staged, modified or untracked in the worktree at `top`, ordered by path. Ignored files
-/// are left out, by the ignore rules of now.
+/// Everything staged, modified or untracked in the worktree that a repository was opened from, ordered by path.
+/// Ignored files are left out, by the ignore rules of now. `scratch` is a directory for temporary files.
 ///
 /// # Errors
-/// `git-missing`, `git-failed`.
-pub fn worktree_changes(top: &Path) -> Result<Vec<Change>> {
-    status(top, command::git(top), &[])
+/// `git-missing`, `git-failed`, `bare-repository` where there is no worktree.
+pub fn worktree_changes(repo: &Repo, scratch: &Path) -> Result<Vec<Change>> {
+    let top = repo
+        .workdir()
+        .ok_or_else(|| Error::bug("a bare repository has no changes"))?;
+    let view = WorktreeView::make(repo, repo.git_dir(), top, scratch)?;
+    status(top, view.index(), &|| view.git(), &[], scratch)
 }
 
 /// The same for some paths alone, or for all when none is given, by a `git` that was prepared for it.
-pub(super) fn status(top: &Path, mut git: Command, paths: &[Vec<u8>]) -> Result<Vec<Change>> {
+pub(in crate::git) fn status(
+    top: &Path,
+    index: &Path,
+    prepared: &dyn Fn() -> Command,
+    paths: &[Vec<u8>],
+    scratch: &Path,
+) -> Result<Vec<Change>> {
+    let mut git = prepared();
     git.args([
         // Not even the index is refreshed: looking changes nothing.
         "--no-optional-locks",
@@ -28,7 +40,8 @@ pub(super) fn status(top: &Path, mut git: Command, paths: &[Vec<u8>]) -> Result<
         "-z",
         "--untracked-files=all",
         "--no-renames",
-        "--ignore-submodules=none",
+        // It would start a git in each of them; they are compared below.
+        "--ignore-submodules=dirty",
         "--",
     ]);
     git.env("GIT_LITERAL_PATHSPECS", "1");
@@ -57,6 +70,18 @@ pub(super) fn status(top: &Path, mut git: Command, paths: &[Vec<u8>]) -> Result<
             kind,
         });
     }
+    let links = match gitlinks::of_index(index) {
+        Some(links) => links,
+        None => gitlinks::listed(prepared())?,
+    };
+    let is_asked = |link: &Vec<u8>| paths.is_empty() || paths.contains(link);
+    let links: Vec<_> = links.into_iter().filter(is_asked).collect();
+    let holding_work = gitlinks::holding_work(top, &links, scratch);
+    changes.extend(holding_work.into_iter().map(|path| Change {
+        path,
+        kind: ChangeKind::Modified,
+        link: None,
+    }));
     changes.sort_unstable();
     // A file that is deleted in the index and there again comes twice.
     changes.dedup_by(|later, earlier| later.path == earlier.path);

@@ -4,7 +4,7 @@
 use super::Checkout;
 use crate::domain::path::Quoted;
 use crate::error::{Code, Error, Result};
-use crate::git::changes::worktree_changes;
+use crate::git::changes::status;
 use crate::git::{command, commit};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -51,7 +51,8 @@ impl Checkout {
     pub(super) fn dirty(&self, paths: &BTreeSet<Vec<u8>>, said: &str) -> Result<Error> {
         let hidden: BTreeSet<_> = self.passed_over()?.into_iter().collect();
         let hidden: BTreeSet<_> = hidden.intersection(paths).cloned().collect();
-        let changed = worktree_changes(&self.top)?;
+        let index = self.git_dir.join("index");
+        let changed = status(&self.top, &index, &|| self.git(), &[], self.room())?;
         let changed = changed.into_iter().map(|change| change.path);
         let mut named: BTreeSet<_> = changed.filter(|path| paths.contains(path)).collect();
         named.extend(hidden.iter().cloned());

@@ -16,6 +16,7 @@ mod walked;
 
 use super::changes::Written;
 use super::ignore::Rules;
+use super::view::WorktreeView;
 use super::{Repo, command};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
@@ -26,10 +27,8 @@ use std::path::Path;
 use std::process::Command;
 use update::{bring_up_to_date, update_files};
 
-/// Settings that could make git overlook a change or run something.
+/// Settings that could make git overlook a change. The view keeps git from running something.
 const SETTINGS: &[&str] = &[
-    "core.hooksPath=/dev/null",
-    "core.fsmonitor=false",
     "core.untrackedCache=false",
     "core.splitIndex=false",
     "core.checkStat=default",
@@ -49,6 +48,8 @@ pub struct Source<'a> {
     pub worktree: &'a Path,
     /// Its admin directory.
     pub admin_dir: &'a Path,
+    /// What git looks through instead of that.
+    pub view: &'a WorktreeView,
     /// The commit its branch is at.
     pub tip: Oid,
     /// Whether anything is staged.
@@ -232,13 +233,10 @@ fn write_tree(source: &Source<'_>) -> Result<Oid> {
 
 /// A `git` on that worktree and the copy of its index.
 pub(super) fn git(source: &Source<'_>) -> Command {
-    let mut command = command::git(source.worktree);
+    let mut command = source.view.git();
     command
-        .env("GIT_DIR", source.admin_dir)
-        .env("GIT_WORK_TREE", source.worktree)
         .env("GIT_INDEX_FILE", source.index)
-        .env("GIT_NO_REPLACE_OBJECTS", "1")
-        .env("LC_ALL", "C");
+        .env("GIT_NO_REPLACE_OBJECTS", "1");
     for setting in SETTINGS {
         command.args(["-c", setting]);
     }

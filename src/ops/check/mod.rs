@@ -106,8 +106,10 @@ fn open_elsewhere(ctx: &Ctx, agent: &Agent, subject: &Subject) -> Result<Option<
     if here == Some(layout::worktree_name(agent.id)) || matches!(subject, Subject::Paths(_)) {
         return Ok(None);
     }
-    if let Some(path) = path.as_ref().filter(|path| path.is_dir()) {
-        return Repo::open(path).map(Some);
+    // Its admin directory, not its `.git` file, which the agent can write.
+    let admin_dir = ctx.repo.admin_dir(&layout::worktree_name(agent.id));
+    if path.as_ref().is_some_and(|path| path.is_dir()) {
+        return Repo::open_git_dir(&admin_dir).map(Some);
     }
     match subject {
         Subject::Range(_) => Ok(None),
@@ -127,7 +129,7 @@ fn open_elsewhere(ctx: &Ctx, agent: &Agent, subject: &Subject) -> Result<Option<
 fn worktree_work(ctx: &Ctx, repo: &Repo, fence: &ScopeGuard<'_>) -> Result<Vec<Change>> {
     let top = require_top(repo)?;
     if fence.agent().branch.is_none() {
-        return worktree_changes(top);
+        return worktree_changes(repo, &ctx.temporary_place());
     }
     let staged = repo.staged_changes(&Staging::default())?;
     let (mut changes, _) = work::uncommitted::work_to_commit(ctx, fence, top, repo.git_dir())?;

@@ -1,6 +1,7 @@
 //! What it takes to read the worktree of an agent that is to go.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::untrusted::WorktreeView;
 use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
@@ -16,6 +17,7 @@ use std::path::{Path, PathBuf};
 /// What it takes to read a worktree: the rules that bind, and room for a copy of its index.
 pub(super) struct Reading {
     settings: Repo,
+    view: WorktreeView,
     rules: Rules,
     bundle_dir: Option<String>,
     sparse: bool,
@@ -42,7 +44,10 @@ impl Reading {
         let scratch = Scratch(fsx::unique_name(&scratch.join("salvage")));
         let empty = scratch.0.join("empty");
         fs::create_dir_all(&empty).at("could not make", &empty)?;
+        let worktree = place.files.as_deref().unwrap_or(&empty);
+        let view = WorktreeView::make(&settings, &place.admin_dir, worktree, &scratch.0)?;
         Ok(Reading {
+            view,
             sparse: settings.config_bool("core.sparseCheckout")? == Some(true),
             index: scratch.0.join("index"),
             settings,
@@ -58,6 +63,7 @@ impl Reading {
             repo: &self.settings,
             worktree: place.files.as_deref().unwrap_or(&self.empty),
             admin_dir: &place.admin_dir,
+            view: &self.view,
             tip,
             staged: true,
             sparse: self.sparse,

@@ -7,6 +7,7 @@
 //! its name back. Both give up where a process works for the agent, such as a discard.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::untrusted::WorktreeView;
 use crate::domain::agent::Agent;
 use crate::domain::diagnosis::Sign;
 use crate::domain::id::AgentId;
@@ -159,7 +160,7 @@ fn restore(ctx: &Ctx, id: AgentId, path: &Path, admin: &Path) -> Result<String> 
     }
     let half_made = fsx::unique_name(path);
     fsx::create_dir(&half_made)?;
-    let filled = fill(&half_made, admin).and_then(|()| {
+    let filled = fill(ctx, &half_made, admin).and_then(|()| {
         // A rename would replace an empty directory, which is not in the way.
         fs::rename(&half_made, path).at("could not restore", path)
     });
@@ -173,11 +174,10 @@ fn restore(ctx: &Ctx, id: AgentId, path: &Path, admin: &Path) -> Result<String> 
     ))
 }
 
-fn fill(directory: &Path, admin: &Path) -> Result<()> {
-    let mut git = command::git(directory);
-    git.env("GIT_DIR", admin)
-        .env("GIT_WORK_TREE", directory)
-        .args(["checkout-index", "--all", "--quiet"]);
+fn fill(ctx: &Ctx, directory: &Path, admin: &Path) -> Result<()> {
+    let view = WorktreeView::make(&ctx.repo, admin, directory, &ctx.temporary_place())?;
+    let mut git = view.git();
+    git.args(["checkout-index", "--all", "--quiet"]);
     command::successful(git)?;
     let pointer = admin.to_str().ok_or_else(|| {
         Error::new(

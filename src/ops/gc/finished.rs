@@ -96,6 +96,7 @@ fn is_clean(ctx: &Ctx, agent: &Agent) -> Result<bool> {
         top: &place.path,
         admin_dir: &place.admin_dir,
         rules: &ctx.ignore_rules()?.without(bundle_dir.as_deref()),
+        scratch: &ctx.temporary_place(),
     })?;
     let changes = without_baseline(ctx, agent, &place, bundle_dir.as_deref(), changes)?;
     Ok(changes.is_empty())

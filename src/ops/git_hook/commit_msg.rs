@@ -31,8 +31,12 @@ pub(super) fn add_trailer(ctx: &Ctx, agent: &Agent, arguments: &[OsString]) -> R
     if is_empty(&String::from_utf8_lossy(&message), &comment) {
         return Ok(());
     }
-    let directory = ctx.repo.workdir().unwrap_or(&ctx.env.directory);
-    trailer::add(directory, &file, &format!("Agent-Id: {}", agent.id))
+    // Settings for trailers can name programs, and those of the worktree are the agent's.
+    trailer::add(
+        ctx.repo.common_dir(),
+        &file,
+        &format!("Agent-Id: {}", agent.id),
+    )
 }
 
 fn is_empty(message: &str, comment: &str) -> bool {

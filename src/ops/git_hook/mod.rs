@@ -64,7 +64,12 @@ pub fn run(ctx: &Ctx, call: Call<'_>) -> Result<Exit> {
         worktree: ctx.repo.workdir().unwrap_or(&ctx.env.directory),
         home: ctx.env.home.as_deref(),
     };
-    match chain::hidden_hook(&site, call.name)? {
+    let hook = match &ctx.env.repository_hooks {
+        // The orchestrator commits, and says which hooks the agent cannot have written.
+        Some(directory) => chain::hook_in(directory, call.name),
+        None => chain::hidden_hook(&site, call.name)?,
+    };
+    match hook {
         Some(hook) => relay::run(&hook, call.arguments, input.as_deref()),
         None => Ok(Exit::Yes),
     }

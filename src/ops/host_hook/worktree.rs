@@ -14,11 +14,14 @@ use crate::agents::ctx::Ctx;
 use crate::agents::ctx::Env;
 use crate::agents::ctx::Seams;
 use crate::agents::current::CurrentAgent;
+use crate::agents::untrusted;
 use crate::agents::worktree;
 use crate::domain::id::AgentName;
 use crate::domain::oid::Oid;
+use crate::domain::path::Quoted;
 use crate::domain::tool_call::{HookAnswer, HookEvent, ToolCall};
 use crate::error::{Code, Error, IoContext, Result};
+use crate::git::changes::worktree_changes;
 use crate::git::worktree::{NewWorktree, belongs_to};
 use crate::git::{Repo, branch, command, populate};
 use crate::hosts::WORKTREE_DIR;
@@ -26,8 +29,12 @@ use crate::ops::host_hook::directory_of;
 use crate::ops::host_hook::whereabouts;
 use crate::store::ledger::Ledger;
 use crate::store::{excludes, layout, lock, trash};
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// The longest `HEAD`, in bytes.
+const LONGEST_HEAD: u64 = 4096;
 
 /// Makes the worktree that a host asked for, or finds it, and answers with its absolute path.
 ///
@@ -62,7 +69,8 @@ pub fn worktree_remove(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
     let HookEvent::WorktreeRemove { path: Some(path) } = &call.event else {
         return Ok(HookAnswer::Allow);
     };
-    let path = directory_of(env, call).join(path);
+    let directory = directory_of(env, call);
+    let path = directory.join(path);
     if !path.join(".git").exists() {
         return Ok(HookAnswer::Allow);
     }
@@ -71,15 +79,44 @@ pub fn worktree_remove(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
     }
     let repo = Repo::open(&path)?;
     let common = repo.common_dir();
-    let short = command::run(&path, ["branch", "--show-current"])?;
-    let short = String::from_utf8_lossy(&short).trim().to_owned();
-    let remove = ["worktree".as_ref(), "remove".as_ref(), "--".as_ref()];
+    // A `.git` file that leads into the worktree itself names a repository that its agent made.
+    if common.starts_with(&path) || repo.current_worktree_name().is_none() {
+        return Ok(HookAnswer::Allow);
+    }
+    let head = untrusted::read(repo.git_dir(), Path::new("HEAD"), LONGEST_HEAD);
+    let head = String::from_utf8(head.unwrap_or_default()).unwrap_or_default();
+    let short = head.trim_end().strip_prefix("ref: refs/heads/");
+    // Git would look for changes under the settings of that worktree, so that is not left to it.
+    let changes = worktree_changes(&repo, &directory.join(env.temporary_place()))?;
+    if let Some(change) = changes.first() {
+        return Err(not_clean(&path, &change.path));
+    }
+    let links = untrusted::gitlinks::of_index(&repo.git_dir().join("index"));
+    if let Some(link) = links.unwrap_or_default().first() {
+        return Err(not_clean(&path, link));
+    }
+    let remove = ["worktree", "remove", "--force", "--"].map(OsStr::new);
     command::run(common, remove.into_iter().chain([path.as_os_str()]))?;
-    if short.starts_with("worktree-") {
+    if let Some(short) = short.filter(|short| short.starts_with("worktree-")) {
         // Refused for a branch that is not merged, which is what we want.
-        command::output(common, ["branch", "--quiet", "-d", "--", &short])?;
+        command::output(common, ["branch", "--quiet", "-d", "--", short])?;
     }
     Ok(HookAnswer::Allow)
+}
+
+/// The refusal for a worktree that holds something at a path which removing it would lose.
+fn not_clean(worktree: &Path, path: &[u8]) -> Error {
+    let shown = worktree.display();
+    Error::new(
+        Code::GitFailed,
+        format!(
+            "{shown} holds modified or untracked files, and stays: {}",
+            Quoted(path)
+        ),
+    )
+    .hint(format!(
+        "to remove it all the same, run git worktree remove --force {shown}"
+    ))
 }
 
 /// The worktree of the agent that goes by exactly this name.

@@ -1,6 +1,7 @@
 //! The steps of a landing, in the order that makes every stop harmless.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::untrusted;
 use crate::agents::worktree;
 use crate::domain::agent::Move;
 use crate::domain::event::What;
@@ -103,8 +104,11 @@ fn commit_the_rest(
     let commit = write(repo, plan.tree, &[plan.tip], &message, who)?;
     let name = layout::worktree_name(plan.agent.id);
     let worktree = repo.worktree(&name);
-    let place = worktree.map(|worktree| landing::linked_at(repo, &name, &worktree.path));
-    let place = place.filter(|place| belongs_to(&place.top, &place.git_dir));
+    let worktree = worktree.filter(|found| belongs_to(&found.path, &repo.admin_dir(&name)));
+    let scratch_place = ctx.temporary_place();
+    let place = worktree
+        .map(|worktree| landing::linked_at(repo, &name, &worktree.path, &scratch_place))
+        .transpose()?;
     if let Some(place) = &place {
         let staged = keep_what_is_only_staged(ctx, plan, place, tip_tree)?;
         place.restage(repo, staged, plan.tree, &scratch(repo)?)?;
@@ -195,7 +199,7 @@ fn land(
             return Err(moved(&plan.branch));
         }
         let reached = |step: &str| ctx.reached(step);
-        for checkout in repo.checkouts(&plan.target)? {
+        for checkout in untrusted::checkouts(repo, &plan.target, &ctx.temporary_place())? {
             checkout.carry(repo, (plan.base, commit), &scratch(repo)?, &reached)?;
             carried.push(checkout);
         }

@@ -4,6 +4,7 @@ use crate::agents::authority::require_orchestrator;
 use crate::agents::ctx::Ctx;
 use crate::agents::lookup;
 use crate::agents::scratch::Scratch;
+use crate::agents::untrusted;
 use crate::domain::agent::{Agent, Move};
 use crate::domain::event::Isolation;
 use crate::domain::evidence::Outcome;
@@ -175,7 +176,7 @@ pub fn judged_plan(
         )));
     }
     ctx.logged("judged");
-    plan.checkouts = ctx.repo.checkouts(&plan.target)?;
+    plan.checkouts = untrusted::checkouts(&ctx.repo, &plan.target, &ctx.temporary_place())?;
     for checkout in &plan.checkouts {
         if checkout.is_locked_by_landing() && !is_rehearsal {
             // Once no landing is at work, it was left by one that was killed.

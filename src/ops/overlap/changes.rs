@@ -31,12 +31,14 @@ pub(super) fn gather(ctx: &Ctx, scene: &mut Scene) -> Result<()> {
     let places: Vec<_> = (0..scene.agents.len()).collect();
     let agents = &scene.agents;
     let rules = ctx.ignore_rules()?;
+    let scratch = ctx.temporary_place();
     // Looking at the files is nearly all of the work.
     let asked = |index: &usize| match &agents[*index].place {
         Some(place) => glance(&Glance {
             top: &place.path,
             admin_dir: &place.admin_dir,
             rules: &rules.without(agents[*index].bundle_dir()),
+            scratch: &scratch,
         }),
         None => Ok(Vec::new()),
     };

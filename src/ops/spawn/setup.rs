@@ -66,7 +66,7 @@ pub(super) fn record(
     let name = layout::worktree_name(plan.id);
     let tip = repo.tip(branch)?.oid().unwrap_or(plan.spawn_commit);
     let before = repo.read_commit(tip)?.tree;
-    let checkout = linked_at(repo, &name, worktree);
+    let checkout = linked_at(repo, &name, worktree, &ctx.temporary_place())?;
     if checkout.staged_tree(repo).ok() != Some(before) {
         checkout.stage(before)?;
     }

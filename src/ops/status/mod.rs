@@ -144,6 +144,7 @@ fn changes(
         top,
         admin_dir: &place.admin_dir,
         rules: &common.rules(bundle_dir)?,
+        scratch: &ctx.temporary_place(),
     })?;
     work::uncommitted::without_baseline(ctx, agent, &place, bundle_dir, changes)
 }

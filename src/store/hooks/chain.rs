@@ -77,6 +77,46 @@ pub fn names(site: &Site<'_>) -> Result<Vec<&'static str>> {
     Ok(KNOWN.into_iter().filter(there).collect())
 }
 
+/// The names of the hooks in a directory.
+pub(super) fn names_in(directory: &Path) -> Vec<&'static str> {
+    let there = |name: &&str| is_executable(&directory.join(name));
+    KNOWN.into_iter().filter(there).collect()
+}
+
+/// The hook of that name in a directory; `None` where there is none.
+pub fn hook_in(directory: &Path, name: &str) -> Option<PathBuf> {
+    let hook = directory.join(name);
+    is_executable(&hook).then_some(hook)
+}
+
+/// The directory of the repository's hooks, where the agent cannot write: the main worktree's, when
+/// `core.hooksPath` leads into the worktree that it is looked up from, as husky's does. `None` where there is no such
+/// directory.
+///
+/// # Errors
+/// As [`hidden_hook`].
+pub(super) fn out_of_reach(site: &Site<'_>) -> Result<Option<PathBuf>> {
+    let setting = site.repo.repository_hooks_path()?;
+    let main = site.repo.main_worktree()?;
+    let tops = [Some(site.worktree), main.as_deref()];
+    let writable = [
+        site.worktree.to_owned(),
+        site.repo.admin_dir(&site.admin_name()),
+        site.directory(),
+    ];
+    let is_writable = |directory: &Path| {
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let directory = real(directory);
+        writable
+            .iter()
+            .any(|place| directory.starts_with(real(place)))
+    };
+    let mut directories = { tops.into_iter().flatten() }
+        .map(|top| directory(site, setting.as_deref(), top))
+        .filter(|directory| directory.is_dir() && !is_writable(directory));
+    Ok(directories.next())
+}
+
 /// The directory in which git would look for the hooks of that worktree if it were not an agent's.
 fn directory(site: &Site<'_>, setting: Option<&str>, top: &Path) -> PathBuf {
     let Some(path) = setting else {

@@ -167,6 +167,38 @@ pub fn install(site: &Site<'_>, program: &Path, route: Route) -> Result<()> {
     site.repo.set_worktree_settings(&admin, &settings)
 }
 
+/// The hooks for a commit that the orchestrator makes in the agent's worktree.
+#[derive(Clone, Debug)]
+pub struct CommitHooks {
+    /// The directory of the shims.
+    pub shims: PathBuf,
+    /// The directory of the repository's own hooks, where there is one that the agent cannot write.
+    pub repository: Option<PathBuf>,
+}
+
+/// Writes shims that run the repository's hooks from a place that the agent cannot write; `directory` must not exist.
+/// The agent could have changed the shims that it has, and what leads git to them.
+///
+/// # Errors
+/// `io`, `disk-full`; `git-failed` when a configuration file cannot be read.
+pub fn for_commit(site: &Site<'_>, program: &Path, directory: &Path) -> Result<CommitHooks> {
+    let repository = chain::out_of_reach(site)?;
+    let own = repository.as_deref().map(chain::names_in);
+    let own = own.unwrap_or_default();
+    fsx::create_dir(directory)?;
+    let names = { EVENTS.iter() }.chain(own.iter().filter(|name| !EVENTS.contains(name)));
+    for name in names {
+        let path = directory.join(name);
+        let is_short = *name == TRANSACTION && !own.contains(name);
+        fs::write(&path, shim::text(is_short, program)).at("could not write", &path)?;
+        set_mode(&path, 0o555)?;
+    }
+    Ok(CommitHooks {
+        shims: directory.to_owned(),
+        repository,
+    })
+}
+
 /// Fills a directory beside the one in use and puts it in its place.
 fn write_shims(directory: &Path, names: &[&str], text: impl Fn(&str) -> String) -> Result<()> {
     let new = fsx::unique_name(directory);

@@ -1,0 +1,180 @@
+//! F1, F2, F8: no program that an agent planted runs outside the sandbox, at any verb.
+//!
+//! A worktree is prepared in which every known place that can name a program does (`plant.sh`). Each place first proves
+//! with plain git that it fires (`places`). Then every verb of the command line runs (`verbs`), from the main worktree
+//! and from the agent's, and no program may have left a marker. A verb without a row fails the test.
+
+/// What plain git does in the same places.
+mod places;
+/// Every verb, and how it is called.
+mod verbs;
+
+use crate::support::agent::{TASK, agent_command, describe};
+use crate::support::{TestRepo, isolated};
+use crate::verify::Agent;
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+const PLANT: &str = include_str!("planted/plant.sh");
+
+/// What is planted together; more at once would keep each other from firing.
+const SCENES: [&[&str]; 5] = [
+    &["settings", "nested"],
+    &["settings"],
+    &["husky", "shims"],
+    &["pointer"],
+    &["common"],
+];
+
+/// An agent's worktree with planted programs.
+pub struct Scene {
+    pub agent: Agent,
+    markers: PathBuf,
+    evil: PathBuf,
+}
+
+impl Scene {
+    /// An agent that nothing was planted for yet.
+    fn new() -> Scene {
+        let repo = TestRepo::with_commit();
+        repo.git(["config", "core.hooksPath", ".husky/_"]);
+        let origin = repo.path().with_file_name("origin.git");
+        repo.git([
+            "clone",
+            "-q",
+            "--bare",
+            ".",
+            origin.to_str().expect("UTF-8"),
+        ]);
+        repo.git(["remote", "add", "origin", origin.to_str().expect("UTF-8")]);
+        let agent = Agent::spawned_in(repo, TASK);
+        let beside = |name: &str| agent.repo.path().with_file_name(name);
+        let (markers, evil) = (beside("markers"), beside("evil"));
+        fs::create_dir(&markers).expect("made");
+        let script = format!(
+            "#!/bin/sh\n: >{}/$1 2>/dev/null\ncase $1 in *-clean | *-smudge | *-included) exec cat ;; esac\nexit 0\n",
+            markers.display()
+        );
+        // Some settings name a program without arguments.
+        let alone = ["gpg", "askpass", "proxy"].map(|name| {
+            let text = format!(
+                "#!/bin/sh\n: >{}/{name} 2>/dev/null\nexit 1\n",
+                markers.display()
+            );
+            (beside(&format!("evil-{name}")), text)
+        });
+        for (path, text) in alone.into_iter().chain([(evil.clone(), script)]) {
+            fs::write(&path, text).expect("written");
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("executable");
+        }
+        Scene {
+            agent,
+            markers,
+            evil,
+        }
+    }
+
+    /// One in which an agent without a sandbox has planted.
+    pub fn planted(what: &[&str]) -> Scene {
+        let scene = Scene::new();
+        let mut plant = scene.command("sh", &scene.agent.worktree);
+        let output = plant.args(["-c", PLANT, "plant"]).args(what).output();
+        let output = output.expect("starts");
+        assert!(output.status.success(), "{}", describe(&output));
+        scene.forget();
+        scene
+    }
+
+    /// A command that knows the program.
+    fn command(&self, program: &str, directory: &Path) -> Command {
+        let mut command = isolated(program, directory);
+        command.env("EVIL", &self.evil).stdin(Stdio::null());
+        command
+    }
+
+    /// The programs that ran, by their names.
+    pub fn ran(&self) -> BTreeSet<String> {
+        let entries = fs::read_dir(&self.markers).expect("readable");
+        let names = entries.map(|entry| entry.expect("readable").file_name());
+        names
+            .map(|name| name.into_string().expect("UTF-8"))
+            .collect()
+    }
+
+    /// Removes the markers.
+    pub fn forget(&self) {
+        for name in self.ran() {
+            fs::remove_file(self.markers.join(name)).expect("removed");
+        }
+    }
+
+    /// Calls a verb and gives what it said.
+    fn call(&self, words: &[String], input: &str, directory: &Path) -> Output {
+        let file = self.markers.with_file_name("input");
+        fs::write(&file, input).expect("written");
+        let mut command = agent_command(directory);
+        // What is asked for above all, and what starts a pager.
+        command.args(words).env("TERM", "dumb");
+        command.stdin(fs::File::open(&file).expect("there"));
+        command.output().expect("starts")
+    }
+}
+
+/// Runs every verb in these scenes, and names what ran.
+fn try_every_verb(scene: &dyn Fn() -> Scene) -> Vec<String> {
+    let mut broken = Vec::new();
+    let mut shared = scene();
+    for verb in verbs::VERBS {
+        for line in verb.lines {
+            let main = shared.agent.repo.path();
+            let places = [main.clone(), shared.agent.worktree.clone()];
+            for place in places {
+                if !place.is_dir() {
+                    continue;
+                }
+                let words = verbs::words(line, &shared);
+                let output = shared.call(&words, verbs::input(line, &shared).as_str(), &place);
+                let said = describe(&output);
+                assert!(!said.contains("Usage: git agent"), "{line}: {said}");
+                let from = if place == main {
+                    "main"
+                } else {
+                    "its worktree"
+                };
+                let mut ran = shared.ran();
+                ran.retain(|name| verb.own.is_none_or(|own| !name.starts_with(own)));
+                if !ran.is_empty() {
+                    broken.push(format!("`{line}` from {from} ran {ran:?}"));
+                }
+                shared.forget();
+                if verb.changes {
+                    shared = scene();
+                }
+            }
+        }
+    }
+    broken
+}
+
+#[test]
+fn every_verb_has_a_row() {
+    let known: BTreeSet<&str> = verbs::VERBS.iter().map(|verb| verb.name).collect();
+    let internal: BTreeSet<&str> = verbs::INTERNAL.into_iter().collect();
+    let named: BTreeSet<&str> = known.union(&internal).copied().collect();
+    let verbs = git_agent::cli::verbs();
+    let all: BTreeSet<&str> = verbs.iter().map(String::as_str).collect();
+    assert_eq!(all, named, "each verb is tried against planted programs");
+}
+
+#[test]
+fn f2_no_verb_runs_what_an_agent_without_a_sandbox_planted() {
+    let mut broken = Vec::new();
+    for scene in SCENES {
+        let found = try_every_verb(&|| Scene::planted(scene));
+        broken.extend(found.iter().map(|found| format!("{scene:?}: {found}")));
+    }
+    assert!(broken.is_empty(), "\n{}", broken.join("\n"));
+}
