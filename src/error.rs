@@ -153,6 +153,51 @@ impl fmt::Display for Code {
     }
 }
 
+/// What a user can do about an error, where it takes this program. What the command is called is not for the layer that
+/// fails to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Remedy {
+    /// See all agents.
+    Agents,
+    /// See how an agent stands.
+    Agent(String),
+    /// See where an agent's worktree is.
+    Place(String),
+    /// See the events of an agent.
+    History(String),
+    /// See the events of agents.
+    Histories,
+    /// Give an agent's work back.
+    Rescue(String),
+    /// See the roles.
+    Roles,
+    /// Look for damage.
+    Examine,
+    /// Repair damage.
+    Repair,
+    /// Repair the hooks of one agent's worktree, or of all.
+    RepairHooks(Option<&'static str>),
+    /// See messages: those for a reader, or one's own.
+    Messages(Option<String>),
+    /// Delete old messages.
+    ExpireMessages,
+    /// Spawn an agent from a task file, or from standard input.
+    SpawnFrom(&'static str),
+    /// Check a task file without spawning.
+    CheckTask(String),
+    /// Register a host's hooks.
+    Register(String),
+}
+
+/// A line of advice.
+#[derive(Clone, Debug)]
+enum Hint {
+    Text(String),
+    /// What for, and what to do.
+    Remedy(String, Remedy),
+}
+
 /// One failed intention.
 #[derive(Debug)]
 pub struct Error {
@@ -165,7 +210,7 @@ struct Inner {
     code: Code,
     message: String,
     details: Vec<String>,
-    hints: Vec<String>,
+    hints: Vec<Hint>,
     is_absence: bool,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
@@ -214,14 +259,21 @@ impl Error {
     /// Adds a line of advice. It is shown after `hint: ` and ends with a command where there is one.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Error {
-        self.inner.hints.push(hint.into());
+        self.inner.hints.push(Hint::Text(hint.into()));
+        self
+    }
+
+    /// Adds advice to run this program: what for, and what it should do.
+    #[must_use]
+    pub fn remedy(mut self, purpose: impl Into<String>, remedy: Remedy) -> Error {
+        self.inner.hints.push(Hint::Remedy(purpose.into(), remedy));
         self
     }
 
     /// Gives this advice in place of all other.
     #[must_use]
     pub fn hint_only(mut self, hint: impl Into<String>) -> Error {
-        self.inner.hints = vec![hint.into()];
+        self.inner.hints = vec![Hint::Text(hint.into())];
         self
     }
 
@@ -267,9 +319,21 @@ impl Error {
         &self.inner.details
     }
 
-    /// Lines of advice.
-    pub fn hints(&self) -> &[String] {
-        &self.inner.hints
+    /// Lines of advice; `command` says what a remedy is called on the command line.
+    pub fn hints(&self, command: impl Fn(&Remedy) -> String) -> Vec<String> {
+        let line = |hint: &Hint| match hint {
+            Hint::Text(text) => text.clone(),
+            Hint::Remedy(purpose, remedy) => format!("{purpose}, run {}", command(remedy)),
+        };
+        self.inner.hints.iter().map(line).collect()
+    }
+
+    /// The first advice that needs no command of ours.
+    pub fn plain_hint(&self) -> Option<&str> {
+        self.inner.hints.iter().find_map(|hint| match hint {
+            Hint::Text(text) => Some(text.as_str()),
+            Hint::Remedy(..) => None,
+        })
     }
 
     /// The messages of the errors below this one, nearest first.

@@ -4,6 +4,7 @@ use crate::docs::generated::table_up_to_date;
 use crate::support::TestRepo;
 use crate::support::agent::{agent_command, describe};
 use git_agent::error::{Code, Error};
+use git_agent::ops::remedy;
 use serde_json::Value;
 
 #[test]
@@ -25,11 +26,8 @@ fn an_error_knows_what_is_below_it() {
     assert_eq!(error.code(), Code::Io);
     assert_eq!(error.causes(), ["broken"]);
     assert_eq!(
-        (error.hints(), error.details()),
-        (
-            &["run git fsck".to_owned()][..],
-            &["a block".to_owned()][..]
-        )
+        (error.hints(remedy::command), error.details()),
+        (vec!["run git fsck".to_owned()], &["a block".to_owned()][..])
     );
 }
 

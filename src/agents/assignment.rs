@@ -22,7 +22,7 @@ use crate::domain::prompt::Brief;
 use crate::domain::role::Role;
 use crate::domain::secret;
 use crate::domain::task::{Task, TaskOptions};
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Remedy, Result};
 use crate::store::{briefing, fsx, layout, roles};
 use crate::wire::policy::Policy;
 use crate::wire::task_file;
@@ -213,5 +213,5 @@ fn unknown_task(agent: &Agent, why: &str) -> Error {
         Code::AgentState,
         format!("agent {id} cannot be told its task: {why}"),
     )
-    .hint("to start again, run git agent spawn <task.toml>")
+    .remedy("to start again", Remedy::SpawnFrom("<task.toml>"))
 }

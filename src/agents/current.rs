@@ -15,7 +15,7 @@ use crate::agents::real_path::real_path;
 use crate::agents::worktree;
 use crate::domain::agent::Agent;
 use crate::domain::id::AgentId;
-use crate::error::{Code, Error, IoContext, Result};
+use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::Repo;
 use crate::store::ledger::Ledger;
 use crate::store::{layout, policy};
@@ -160,7 +160,7 @@ pub fn require_current(ctx: &Ctx) -> Result<AgentId> {
             Code::Usage,
             "no agent is named, and this is no agent's worktree",
         )
-        .hint("to see the agents there are, run git agent list --all")
+        .remedy("to see the agents there are", Remedy::Agents)
     })
 }
 

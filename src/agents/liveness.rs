@@ -4,7 +4,7 @@ use crate::agents::ctx::Ctx;
 use crate::domain::agent::Agent;
 use crate::domain::event::Exited;
 use crate::domain::run::{Outcome, Run};
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Remedy, Result};
 use crate::proc::warden;
 use crate::store::lock::{self, Guard};
 use crate::store::{fsx, layout};
@@ -154,7 +154,7 @@ pub(crate) fn lock(ctx: &Ctx, agent: &Agent) -> Result<Guard> {
                 Code::RunActive,
                 format!("a process is at work for agent {id}"),
             )
-            .hint(format!("to see it, run git agent show {id}")),
+            .remedy("to see it", Remedy::Agent(id)),
             _ => error,
         }
     })

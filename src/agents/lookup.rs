@@ -4,7 +4,7 @@ use crate::agents::ctx::Ctx;
 use crate::agents::liveness;
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::Isolation;
-use crate::error::{Code, Error, IoContext, Result};
+use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::store::find::ambiguous;
 use crate::store::layout;
 use crate::store::ledger::Ledger;
@@ -80,24 +80,23 @@ pub(crate) fn branch_gone(ctx: &Ctx, agent: &Agent) -> Error {
         Code::BranchGone,
         format!("the branch {branch} of agent {id} does not exist"),
     );
-    let hint = match agent.state {
+    match agent.state {
         // Only a discard puts work away.
-        State::Discarded => format!("to get its work back, run git agent rescue {id}"),
-        State::Merged => format!("to see where its work landed, run git agent log {id}"),
-        State::Spawning => format!("to see how far it came, run git agent log {id}"),
+        State::Discarded => error.remedy("to get its work back", Remedy::Rescue(id)),
+        State::Merged => error.remedy("to see where its work landed", Remedy::History(id)),
+        State::Spawning => error.remedy("to see how far it came", Remedy::History(id)),
         _ if !is_local(ctx, agent) => match ctx.repo.remotes().unwrap_or_default().first() {
             Some(remote) => {
                 let short = branch.trim_start_matches("refs/heads/");
-                format!(
+                error.hint(format!(
                     "it is in another clone, {}; to fetch it, run git fetch {remote} {branch}:refs/remotes/{remote}/{short}",
                     clone_id(agent)
-                )
+                ))
             }
-            None => format!("to see in which clone it is, run git agent show {id}"),
+            None => error.remedy("to see in which clone it is", Remedy::Agent(id)),
         },
-        _ => "to see how to make it again, run git agent doctor".to_owned(),
-    };
-    error.hint(hint)
+        _ => error.remedy("to see how to make it again", Remedy::Examine),
+    }
 }
 
 /// Whether an agent was spawned in this clone.

@@ -6,7 +6,7 @@ use crate::agents::lookup;
 use crate::domain::agent::Agent;
 use crate::domain::id::AgentId;
 use crate::domain::message::{EVERYBODY, Letter, Name, Receivers, USER};
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Remedy, Result};
 use crate::store::ledger::Ledger;
 use crate::store::mailbox::{Mailbox, Reader};
 
@@ -127,7 +127,7 @@ pub(crate) fn resolve(ctx: &Ctx, mut letter: Letter) -> Result<(Letter, Vec<Stri
                 Code::MessageUnknown,
                 format!("there is no message {re} to reply to"),
             )
-            .hint("to see what there is, run git agent inbox"));
+            .remedy("to see what there is", Remedy::Messages(None)));
         }
     }
     Ok((letter, warnings))

@@ -8,7 +8,7 @@ use crate::domain::oid::Oid;
 use crate::domain::path::RepoPath;
 use crate::domain::scope::{CaseIndex, Scope};
 use crate::domain::violation::{Boundary, BundleRule, Reason, Violation};
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Repo;
 use crate::git::changes::Spellings;
 use crate::store::ledger::Ledger;
@@ -71,10 +71,7 @@ impl<'r> ScopeGuard<'r> {
                 Code::AgentState,
                 format!("agent {} is half made and has no policy yet", agent.id),
             )
-            .hint(format!(
-                "to see how far it came, run git agent show {}",
-                agent.id.short()
-            )));
+            .remedy("to see how far it came", Remedy::Agent(agent.id.short())));
         };
         let broken = |why: String| {
             Error::new(

@@ -4,7 +4,7 @@ use crate::agents::ctx::Ctx;
 use crate::domain::agent::Agent;
 use crate::domain::event::Isolation;
 use crate::domain::id::AgentId;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Repo;
 use crate::store::layout;
 use crate::store::place::RecordedPlaces;
@@ -66,7 +66,7 @@ impl AgentWorktree {
             Code::WorktreeForeign,
             format!("{path} is not the worktree of agent {}", agent.id),
         )
-        .hint(format!("to see where it is, run git agent path {short_id}")))
+        .remedy("to see where it is", Remedy::Place(short_id)))
     }
 
     /// Gives what `read` found, if the worktree is still there. To a process that reads one that a `discard` puts
@@ -120,7 +120,7 @@ pub(crate) fn unlinked(worktree: &Path, admin: &Path, code: Code) -> Error {
         code,
         format!("{path} is an agent's worktree, but its admin directory {admin} is gone"),
     )
-    .hint("to make it again, run git agent doctor --fix")
+    .remedy("to make it again", Remedy::Repair)
     .hint(format!("to keep its files, run mv {path} <elsewhere>"))
 }
 

@@ -6,6 +6,7 @@
 pub(super) use super::format::Format;
 use super::style::{BAD, HINT, WARN, paint};
 use crate::error::{Code, Error, Exit, Result};
+use crate::ops::remedy;
 use crate::ops::run::Echo;
 use anstream::{AutoStream, ColorChoice};
 use rustix::stdio::{stderr, stdout};
@@ -197,7 +198,7 @@ fn error_text(error: &Error) -> String {
     for cause in error.causes() {
         text.push_str(&format!("caused by: {cause}\n"));
     }
-    for hint in error.hints() {
+    for hint in error.hints(remedy::command) {
         text.push_str(&format!("{} {hint}\n", paint(HINT, "hint:")));
     }
     text
@@ -217,7 +218,7 @@ pub(super) fn error_json(error: &Error) -> Value {
             "code": error.code().name(),
             "message": error.message(),
             "causes": causes,
-            "hints": error.hints(),
+            "hints": error.hints(remedy::command),
         }
     })
 }

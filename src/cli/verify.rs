@@ -10,6 +10,7 @@ use crate::domain::finding::Finding;
 use crate::domain::task::parse_duration;
 use crate::domain::verdict::Verdict;
 use crate::error::{Exit, Result};
+use crate::ops::remedy;
 use crate::ops::verify::{self, FindingReport, VerifyOptions, VerifyReport};
 use crate::wire::sarif::{self, SarifResult};
 use serde_json::{Value, json};
@@ -189,7 +190,7 @@ fn finding_text(finding: &Finding) -> String {
         paint(style, finding.code.name()),
         finding.message,
         paint(HINT, "fix:"),
-        finding.fix
+        remedy::fix(finding)
     )
 }
 

@@ -29,7 +29,7 @@ use super::id::{AgentId, AgentName};
 use super::oid::Oid;
 use super::run::Run;
 use super::stamp::Stamp;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Remedy, Result};
 use chrono::{DateTime, Utc};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -154,10 +154,7 @@ impl Agent {
                 step.participle()
             ),
         )
-        .hint(format!(
-            "to see its history, run git agent log {}",
-            self.id.short()
-        )))
+        .remedy("to see its history", Remedy::History(self.id.short())))
     }
 
     fn blank(id: AgentId, spawn_commit: Oid, first: Stamp) -> Agent {

@@ -56,10 +56,10 @@ signs! {
     GitMissing, "git.missing", Problem, "Worktree status, merge verdicts and the network are the user's git's business.";
     GitTooOld, "git.too-old", Problem, "Before 2.38 git cannot merge without a worktree; libgit2 answers then, which disagrees on some merges.";
     GitFallsBack, "git.falls-back", Information, "What this git cannot do is done in another way.";
-    ManPageMissing, "git.man-page-missing", Information, "git agent --help asks man for git-agent(1); git agent -h and git agent help work without it.";
-    ManPageOutdated, "git.man-page-outdated", Information, "git agent --help describes another version than the one that runs.";
+    ManPageMissing, "git.man-page-missing", Information, "git shows --help as the page git-agent(1), which man does not find; -h and help work without it.";
+    ManPageOutdated, "git.man-page-outdated", Information, "The page git-agent(1) describes another version than the one that runs.";
     CompletionMissing, "git.completion-missing", Information, "The user's shell completes no commands, options and agents of git agent.";
-    CompletionOutdated, "git.completion-outdated", Information, "What completes git agent in the user's shell came with another version and may ask for what is not there.";
+    CompletionOutdated, "git.completion-outdated", Information, "What completes git-agent in the user's shell came with another version and may ask for what is not there.";
     MainIsBare, "settings.main-is-bare", Problem, "While core.bare is true, git refuses every command that needs the main worktree.";
     PlaceShared, "settings.place-shared", Problem, "With extensions.worktreeConfig on, a shared core.bare or core.worktree applies to every linked worktree too.";
     MainLedAway, "settings.main-led-away", Problem, "Git commands in the main worktree work on another directory, such as an agent's.";

@@ -1,6 +1,7 @@
 //! What a judgement finds: a stable code, what it is about, and what to do.
 
 use super::oid::Oid;
+use crate::error::Remedy;
 use std::fmt;
 
 /// How much a finding weighs.
@@ -122,8 +123,10 @@ pub struct Finding {
     pub commit: Option<Oid>,
     /// What is wrong, in one line.
     pub message: String,
-    /// What to do about it, in one line.
+    /// What to do about it, in one line; where there is a remedy, what that is for.
     pub fix: String,
+    /// What this program can do about it.
+    pub remedy: Option<Remedy>,
 }
 
 impl Finding {
@@ -135,7 +138,15 @@ impl Finding {
             commit: None,
             message: message.into(),
             fix: fix.into(),
+            remedy: None,
         }
+    }
+
+    /// Says what this program can do about it.
+    #[must_use]
+    pub fn remedy(mut self, remedy: Remedy) -> Finding {
+        self.remedy = Some(remedy);
+        self
     }
 
     /// Says which path it is about.

@@ -16,7 +16,7 @@ pub use built_in::{DEFAULT_DENYLIST, default_denylist};
 
 use super::event::Isolation;
 use super::glob::Glob;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Remedy, Result};
 use std::collections::BTreeMap;
 
 /// A permission profile with everything inherited already filled in.
@@ -228,7 +228,7 @@ impl RoleSet {
             for problem in &invalid.problems {
                 error = error.detail(problem);
             }
-            return Err(error.hint("to see all roles, run git agent roles"));
+            return Err(error.remedy("to see all roles", Remedy::Roles));
         }
         let error = Error::new(
             Code::RoleUnknown,
@@ -244,7 +244,7 @@ impl RoleSet {
             Some((_, known)) => error.hint(format!("did you mean `{known}`?")),
             None => error,
         };
-        Err(error.hint("to see all roles, run git agent roles"))
+        Err(error.remedy("to see all roles", Remedy::Roles))
     }
 
     /// The role that a task names, if an agent may have it.
@@ -260,7 +260,7 @@ impl RoleSet {
             Code::RoleNotSpawnable,
             format!("role `{name}` is not spawnable: its work stays with the orchestrator"),
         )
-        .hint("to see which roles are spawnable, run git agent roles"))
+        .remedy("to see which roles are spawnable", Remedy::Roles))
     }
 }
 

@@ -17,7 +17,7 @@ mod duration;
 use super::diagnostic::{Problem, Source};
 use super::glob::Glob;
 use super::id::AgentName;
-use crate::error::{Code, Error};
+use crate::error::{Code, Error, Remedy};
 use std::fmt;
 use std::time::Duration;
 
@@ -120,8 +120,9 @@ impl From<TaskProblems> for Error {
             error = error.detail(format!("… and {hidden} more"));
         }
         let argument = if name == "<stdin>" { "-" } else { &name };
-        error.hint(format!(
-            "to check it again without spawning, run git agent spawn --dry-run {argument}"
-        ))
+        error.remedy(
+            "to check it again without spawning",
+            Remedy::CheckTask(argument.to_owned()),
+        )
     }
 }

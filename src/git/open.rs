@@ -3,7 +3,7 @@
 
 use super::Repo;
 use super::repo::failed;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Remedy, Result};
 use git2::{ErrorCode, RepositoryOpenFlags};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -150,7 +150,10 @@ fn refusal(error: git2::Error, place: &str, git_dir: Option<PathBuf>) -> Error {
                 gone.display()
             ),
         )
-        .hint("to see whether the setting can be taken out, run git agent doctor")
+        .remedy(
+            "to see whether the setting can be taken out",
+            Remedy::Examine,
+        )
         .because(error);
     }
     if error.code() == ErrorCode::NotFound && git_dir.is_none() {
@@ -163,7 +166,10 @@ fn refusal(error: git2::Error, place: &str, git_dir: Option<PathBuf>) -> Error {
     let is_config = error.class() == git2::ErrorClass::Config;
     let failed = failed(&format!("could not open the repository at {place}"), error);
     match is_config {
-        true => failed.hint("if that is the configuration of an agent's worktree, run git agent hooks repair <agent>"),
+        true => failed.remedy(
+            "if that is the configuration of an agent's worktree",
+            Remedy::RepairHooks(Some("<agent>")),
+        ),
         false => failed,
     }
 }

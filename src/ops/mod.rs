@@ -21,6 +21,7 @@ pub mod mail;
 pub mod merge;
 pub mod overlap;
 pub mod receive;
+pub mod remedy;
 pub mod report;
 pub mod rescue;
 pub mod retention;

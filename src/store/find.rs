@@ -8,7 +8,7 @@ use super::row::Row;
 use crate::domain::agent::{Agent, State};
 use crate::domain::id::{AgentId, AgentName};
 use crate::domain::oid::Oid;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Remedy, Result};
 use crate::git::notes;
 use std::path::Path;
 
@@ -44,7 +44,7 @@ impl Ledger<'_> {
                 Code::AgentUnknown,
                 format!("no agent goes by `{who}`, be it as id, name, branch or worktree"),
             )
-            .hint("to see the agents there are, run git agent list --all")),
+            .remedy("to see the agents there are", Remedy::Agents)),
             _ => Err(ambiguous(who, &found)),
         }
     }
@@ -180,8 +180,8 @@ pub fn ambiguous(who: &str, found: &[Agent]) -> Error {
         format!("`{who}` names {count} agents"),
     )
     .detail(listed.join("\n"))
-    .hint(format!(
-        "to name one of them, give more digits of its id: git agent show {}",
-        found[0].id
-    ))
+    .remedy(
+        "to name one of them, give more digits of its id",
+        Remedy::Agent(found[0].id.to_string()),
+    )
 }

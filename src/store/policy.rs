@@ -8,7 +8,7 @@ use super::keep;
 use super::spawn_commit::SpawnCommit;
 use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Repo;
 use crate::git::identity::Identities;
 use crate::wire::policy::Policy;
@@ -99,6 +99,6 @@ pub fn require(repo: &Repo, agent: &Agent) -> Result<Policy> {
             Code::AgentState,
             format!("the ledger holds no policy for agent {id}"),
         )
-        .hint(format!("to see its history, run git agent log {id}"))
+        .remedy("to see its history", Remedy::History(id))
     })
 }

@@ -25,7 +25,7 @@ mod plain;
 use super::toml_reader::Document;
 use crate::domain::diagnostic::{Problem, Source};
 use crate::domain::task::TaskDraft;
-use crate::error::{Code, Error};
+use crate::error::{Code, Error, Remedy};
 use std::io;
 use std::path::Path;
 use toml::de::DeValue;
@@ -122,7 +122,7 @@ pub fn unreadable(path: &Path, cause: &io::Error) -> Error {
     }
     match cause.kind() {
         io::ErrorKind::IsADirectory => error.hint("name a file, or `-` for standard input"),
-        _ => error.hint("for a task on standard input, run git agent spawn -"),
+        _ => error.remedy("for a task on standard input", Remedy::SpawnFrom("-")),
     }
 }
 

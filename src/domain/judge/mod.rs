@@ -13,6 +13,7 @@ use super::evidence::{
 use super::finding::{Finding, FindingCode as Code};
 use super::oid::Oid;
 use super::path::Quoted;
+use crate::error::Remedy;
 
 /// Everything that is wrong with the work, check by check; notes included.
 pub fn judge(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
@@ -138,8 +139,9 @@ fn worktree(facts: &WorktreeFacts) -> Vec<Finding> {
         Finding::new(
             Code::WorktreeHooks,
             problem.clone(),
-            "leave hooks and configuration alone; the orchestrator runs git agent hooks repair",
+            "leave hooks and configuration alone; to put them back, outside of the agent",
         )
+        .remedy(Remedy::RepairHooks(None))
     }));
     findings.extend(facts.nested.iter().map(|path| {
         Finding::new(
@@ -280,20 +282,19 @@ fn row(row: Row) -> Option<Finding> {
 }
 
 fn ledger(facts: &LedgerFacts) -> Vec<Finding> {
-    let look =
-        "read the row with git agent log, and see git log refs/notes/agents for who wrote it";
+    let look = "see git log refs/notes/agents for who wrote it, and to read the row";
+    let unclear = |code, sentence: &String| {
+        Finding::new(code, sentence.clone(), look).remedy(Remedy::Histories)
+    };
     let mut findings = Vec::from_iter(row(facts.row));
     findings.extend(
-        { facts.irregular.iter() }
-            .map(|sentence| Finding::new(Code::LedgerIrregular, sentence.clone(), look)),
+        { facts.irregular.iter() }.map(|sentence| unclear(Code::LedgerIrregular, sentence)),
     );
-    findings.extend(
-        { facts.disorder.iter() }
-            .map(|sentence| Finding::new(Code::LedgerDisorder, sentence.clone(), look)),
-    );
+    findings
+        .extend({ facts.disorder.iter() }.map(|sentence| unclear(Code::LedgerDisorder, sentence)));
     findings.extend({ facts.altered.iter() }.map(|sentence| {
-        let fix = "the spawn commit binds; restore the row from a clone that has it right, or run git agent doctor";
-        Finding::new(Code::LedgerPolicy, sentence.clone(), fix)
+        let fix = "the spawn commit binds; restore the row from a clone that has it right, or, to examine it";
+        Finding::new(Code::LedgerPolicy, sentence.clone(), fix).remedy(Remedy::Examine)
     }));
     if facts.broken_links > 0 {
         findings.push(Finding::new(

@@ -146,7 +146,7 @@ fn unfound(field: &Field<String>, error: &Error) -> Option<Problem> {
     let span = field.given()?.span.clone();
     let problem = Problem::at(span, error.message()).code(error.code());
     Some(Problem {
-        help: error.hints().first().cloned(),
+        help: error.plain_hint().map(str::to_owned),
         ..problem
     })
 }

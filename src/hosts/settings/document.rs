@@ -2,7 +2,7 @@
 
 use super::entries;
 use super::{HostWorktrees, Registration, Removal};
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Remedy, Result};
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstArray, CstObject, CstObjectProp, CstRootNode};
 use serde_json::Value;
@@ -255,7 +255,8 @@ fn refusal(registration: &Registration, why: &str) -> Error {
         Code::HostSettingsInvalid,
         format!("could not edit {path}: {why}"),
     )
-    .hint(format!(
-        "repair the file, then run git agent init --host {host}"
-    ))
+    .remedy(
+        "repair the file; then, to register the hooks",
+        Remedy::Register(host.to_string()),
+    )
 }

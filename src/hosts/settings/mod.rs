@@ -13,7 +13,7 @@
 mod document;
 mod entries;
 
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Remedy, Result};
 
 /// Where a host looks and what it has to find there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,11 +152,10 @@ fn replace(registration: &Registration, start: &str, existing: &str) -> Result<S
         Ok(registration.template.to_owned())
     } else {
         let what = format!("{} is not a file of git-agent's", registration.path);
-        let again = format!(
-            "move it away, then run git agent init --host {}",
-            registration.host
-        );
-        Err(Error::new(Code::PathExists, what).hint(again))
+        Err(Error::new(Code::PathExists, what).remedy(
+            "move it away; then, to register the hooks",
+            Remedy::Register(registration.host.to_string()),
+        ))
     }
 }
 

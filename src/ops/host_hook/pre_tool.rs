@@ -8,6 +8,7 @@ use crate::ops::host_hook::call_guard::CallGuard;
 use crate::ops::host_hook::call_guard::places;
 use crate::ops::host_hook::directory_of;
 use crate::ops::host_hook::whereabouts;
+use crate::ops::remedy;
 use std::path::Path;
 
 /// How many offending paths a reason lists.
@@ -40,7 +41,7 @@ pub fn refusal(call: &ToolCall, error: &Error) -> HookAnswer {
     for cause in error.causes() {
         reason.push_str(&format!("\ncaused by: {cause}"));
     }
-    for hint in error.hints() {
+    for hint in error.hints(remedy::command) {
         reason.push_str(&format!("\nhint: {hint}"));
     }
     HookAnswer::Deny { reason }

@@ -4,6 +4,7 @@ use crate::domain::evidence::{CommandEnd, Commands, Landing, Outcome};
 use crate::domain::finding::Finding;
 use crate::domain::oid::Oid;
 use crate::domain::verdict::Verdict;
+use crate::ops::remedy;
 use crate::wire::conflict_report::ConflictReport;
 use crate::wire::path_text::PathText;
 use serde::{Serialize, Serializer};
@@ -204,7 +205,7 @@ impl From<&Finding> for FindingReport {
             path: finding.path.as_deref().map(PathText::from),
             commit: finding.commit.map(Oid::to_hex),
             message: finding.message.clone(),
-            fix: finding.fix.clone(),
+            fix: remedy::fix(finding),
         }
     }
 }

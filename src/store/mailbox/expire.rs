@@ -17,7 +17,7 @@ use crate::domain::agent::Agent;
 use crate::domain::message::{MessageId, Name, Receivers, Retention};
 use crate::domain::oid::Oid;
 use crate::domain::stamp::Stamp;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Remedy, Result};
 use crate::git::objects::{Commit, NewCommit};
 use crate::store::chain::{self, TRAILER};
 use crate::store::{layout, lock, maintenance};
@@ -164,7 +164,7 @@ fn sent_since(mailbox: &Mailbox<'_>, tip: Option<&Commit>, planned: Oid) -> Resu
                 Code::LostRace,
                 "the mailbox was rewritten or united while it was looked at",
             )
-            .hint("to try again, run git agent archive --expire"));
+            .remedy("to try again", Remedy::ExpireMessages));
         };
         late.push(commit.oid);
         next = Some(mailbox.repo.read_commit(*parent)?);

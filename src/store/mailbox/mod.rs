@@ -35,7 +35,7 @@ use crate::domain::hex::hex;
 use crate::domain::message::{Handing, Kind, Letter, Message, MessageId};
 use crate::domain::oid::Oid;
 use crate::domain::stamp::Stamp;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Repo;
 use crate::git::objects::{Commit, NewCommit};
 use crate::wire::message::{self, STAMP_TRAILER};
@@ -250,10 +250,10 @@ impl<'r> Mailbox<'r> {
                 Code::MessageUnknown,
                 format!("{} has no message {}", reader.name, strangers.join(", ")),
             )
-            .hint(format!(
-                "to see what there is for it, run git agent inbox --agent '{}'",
-                reader.name
-            )));
+            .remedy(
+                "to see what there is for it",
+                Remedy::Messages(Some(reader.name.to_string())),
+            ));
         }
         receipts::record(self, &guard, reader, Deed::Archived, &fresh, now)?;
         Ok(fresh)

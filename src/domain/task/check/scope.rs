@@ -10,7 +10,7 @@ use std::collections::HashSet;
 /// The most globs a list has.
 const GLOBS: usize = 20;
 
-const ROLES_HELP: &str = "to see the roles, run git agent roles";
+const ROLES_HELP: &str = "name the role of the agent, such as edit-local";
 
 const WHITELIST_HELP: &str = "name what the agent may touch, in 1 to 20 globs";
 

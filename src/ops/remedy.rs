@@ -1,0 +1,35 @@
+//! What the remedies that lower layers name are called on the command line.
+
+use crate::domain::finding::Finding;
+use crate::error::Remedy;
+
+/// The command for a remedy.
+pub fn command(remedy: &Remedy) -> String {
+    match remedy {
+        Remedy::Agents => "git agent list --all".to_owned(),
+        Remedy::Agent(id) => format!("git agent show {id}"),
+        Remedy::Place(id) => format!("git agent path {id}"),
+        Remedy::History(id) => format!("git agent log {id}"),
+        Remedy::Histories => "git agent log".to_owned(),
+        Remedy::Rescue(id) => format!("git agent rescue {id}"),
+        Remedy::Roles => "git agent roles".to_owned(),
+        Remedy::Examine => "git agent doctor".to_owned(),
+        Remedy::Repair => "git agent doctor --fix".to_owned(),
+        Remedy::RepairHooks(None) => "git agent hooks repair".to_owned(),
+        Remedy::RepairHooks(Some(who)) => format!("git agent hooks repair {who}"),
+        Remedy::Messages(None) => "git agent inbox".to_owned(),
+        Remedy::Messages(Some(reader)) => format!("git agent inbox --agent '{reader}'"),
+        Remedy::ExpireMessages => "git agent archive --expire".to_owned(),
+        Remedy::SpawnFrom(task) => format!("git agent spawn {task}"),
+        Remedy::CheckTask(file) => format!("git agent spawn --dry-run {file}"),
+        Remedy::Register(host) => format!("git agent init --host {host}"),
+    }
+}
+
+/// What to do about a finding, with the command where there is one.
+pub fn fix(finding: &Finding) -> String {
+    match &finding.remedy {
+        Some(remedy) => format!("{}, run {}", finding.fix, command(remedy)),
+        None => finding.fix.clone(),
+    }
+}
