@@ -93,6 +93,7 @@ codes! {
     TaskInvalid, "task-invalid", Usage, "A task file breaks one or more rules; all of them are listed.";
     RoleUnknown, "role-unknown", Usage, "No role of that name is built in or defined in the base commit.";
     RoleInvalid, "role-invalid", Usage, "A role file in the base commit breaks a rule.";
+    SettingsInvalid, "settings-invalid", Usage, "The settings file of the repository, in the base commit, breaks one or more rules.";
     AgentTypeUnknown, "agent-type-unknown", Usage, "No roster or profile has that agent type, or several have it.";
     RosterInvalid, "roster-invalid", Usage, "A roster of agent types, or a file of one, cannot be read.";
     PromptExposed, "prompt-exposed", Usage, "The prompt would stand where every process of the machine can read it.";

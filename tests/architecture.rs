@@ -372,8 +372,8 @@ fn the_domain_is_pure() {
 const COMMON_WORDS: &[&str] = &["cursor", "shell"];
 
 /// The files that may name a host besides its own: the list of hosts, and the page that lists what we
-/// write, for the default place of worktrees.
-const LISTS: &[&str] = &["hosts/mod.rs", "lib.rs"];
+/// write and the list of settings, for the default place of worktrees.
+const LISTS: &[&str] = &["hosts/mod.rs", "lib.rs", "ops/config.rs"];
 
 #[test]
 fn a_host_is_named_in_its_own_file_and_the_list_alone() {

@@ -199,6 +199,7 @@ fn messages(judged: &mut Judged) {
 /// What is about no agent.
 fn around(judged: &mut Judged) {
     judged.answer("roles", &["roles"]);
+    judged.answer("config", &["config"]);
     judged.answer("doctor", &["doctor"]);
     judged.answer("init", &["init", "--host", "claude,cursor", "--dry-run"]);
     judged.answer("schemas", &["schema"]);

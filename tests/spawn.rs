@@ -242,7 +242,17 @@ fn the_text_is_the_report_block() {
         text.starts_with("=== SPAWN-AGENT REPORT ===\nAgent ID: "),
         "{text}"
     );
-    assert!(text.ends_with("=== /SPAWN-AGENT REPORT ===\n"), "{text}");
+    // The two commands that come next follow the block.
+    let (_, next) = text
+        .split_once("=== /SPAWN-AGENT REPORT ===\n")
+        .expect("the end of the block");
+    let commands: Vec<_> = next
+        .lines()
+        .filter_map(|line| line.split_once(": "))
+        .collect();
+    assert!(commands[0].1.starts_with("git agent run "), "{next}");
+    assert!(commands[1].1.starts_with("git agent show "), "{next}");
+    assert_eq!(commands.len(), 2, "{next}");
     for key in ["DNA:", "Branch:", "Worktree:", "Verify:"] {
         assert!(text.contains(key), "{key} in\n{text}");
     }

@@ -21,6 +21,8 @@ mod docs;
 mod doctor;
 /// Every error code is documented.
 mod errors;
+/// The first minute: tasks without a file, settings of a repository, help.
+mod front_door;
 /// What the fuzz targets promise, without libFuzzer.
 mod fuzz;
 /// Hook managers from their registries.

@@ -23,7 +23,7 @@ use crate::domain::role::Role;
 use crate::domain::secret;
 use crate::domain::task::{Task, TaskOptions};
 use crate::error::{Code, Error, Remedy, Result};
-use crate::store::{briefing, fsx, layout, roles};
+use crate::store::{briefing, fsx, layout, repository_settings, roles};
 use crate::wire::policy::Policy;
 use crate::wire::task_file;
 use std::path::{Path, PathBuf};
@@ -113,7 +113,10 @@ impl Assignment {
         let path = layout::agent_dir(ctx.repo.common_dir(), agent.id).join(briefing::TASK);
         let source = fsx::load_if_there(&path)?
             .ok_or_else(|| unknown_task(agent, "its task is not in this clone"))?;
-        let draft = task_file::parse(&path.to_string_lossy(), &source);
+        let mut draft = task_file::parse(&path.to_string_lossy(), &source);
+        // A task without a file may name no role; what it was given is in the policy.
+        draft.fallback_role = Some(policy.role.clone());
+        draft.fill(&repository_settings::load(&ctx.repo, base, &roles)?);
         let (task, _) = draft.check(&roles, TaskOptions::default())?;
         let denylist = globs(&policy.denylist)?;
         if Dna::of(&policy.role, &task.text, &task.whitelist, &denylist).as_str() != dna {

@@ -4,6 +4,7 @@
 mod archive;
 mod check;
 mod commit;
+mod config;
 mod decide;
 mod diff;
 mod discard;

@@ -1,13 +1,14 @@
 //! `git agent spawn`
 
-use super::style::{BOLD, DIM, paint};
+use super::style::{BOLD, DIM, HINT, paint};
 use super::ui::{Answer, Format, Ui};
 use crate::agents::ctx::Ctx;
 use crate::agents::half_made;
 use crate::domain::task::TaskDraft;
 use crate::error::{Code, Error, Exit, Result};
+use crate::hosts::{self, Host};
 use crate::ops::spawn::{self, SpawnOptions, SpawnPlan, SpawnReport};
-use crate::wire::task_file;
+use crate::wire::task_file::{self, TaskWords};
 use serde_json::{Value, json};
 use std::io::Read;
 use std::path::PathBuf;
@@ -16,8 +17,10 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 pub(super) struct SpawnArgs {
     /// Task files; `-` reads one from standard input
-    #[arg(required = true, value_name = "TASK")]
+    #[arg(required_unless_present = "message", value_name = "TASK")]
     tasks: Vec<PathBuf>,
+    #[command(flatten)]
+    words: WordArgs,
     /// Start from this revision instead of HEAD or the task's own
     #[arg(long, value_name = "REV")]
     base: Option<String>,
@@ -50,6 +53,47 @@ pub(super) struct SpawnArgs {
     dry_run: bool,
 }
 
+/// A task on the command line, in the place of a task file.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "A task without a file")]
+struct WordArgs {
+    /// Text of the task; several make paragraphs, as in git commit
+    #[arg(long, short = 'm', value_name = "TEXT", conflicts_with = "tasks")]
+    message: Vec<String>,
+    /// Role, in the place of the repository's default or edit-local
+    #[arg(long, value_name = "ROLE", requires = "message")]
+    role: Option<String>,
+    /// Glob that the agent may touch; repeatable
+    #[arg(long, value_name = "GLOB", requires = "message")]
+    scope: Vec<String>,
+    /// Glob that the agent may not touch; repeatable
+    #[arg(long, value_name = "GLOB", requires = "message")]
+    deny: Vec<String>,
+    /// Command that `verify` runs; repeatable
+    #[arg(long, value_name = "COMMAND", requires = "message")]
+    check: Vec<String>,
+    /// Let the work land without a complete bundle
+    #[arg(long, requires = "message")]
+    no_bundle: bool,
+}
+
+impl WordArgs {
+    /// The task that the words make, if there are any.
+    fn read(self) -> Option<TaskDraft> {
+        if self.message.is_empty() {
+            return None;
+        }
+        Some(task_file::of_words(&TaskWords {
+            text: self.message.join("\n\n"),
+            role: self.role,
+            scope: self.scope,
+            deny: self.deny,
+            checks: self.check,
+            bundle: self.no_bundle.then_some(false),
+        }))
+    }
+}
+
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs) -> Result<Exit> {
     let options = SpawnOptions {
         base: args.base,
@@ -71,6 +115,9 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs) -> Result<Exit> {
     }
     super::run::require_one_input(args.tasks.iter().map(PathBuf::as_path))?;
     let mut plans = Vec::new();
+    if let Some(draft) = args.words.read() {
+        plans.push(spawn::plan(ctx, draft, &options)?);
+    }
     for path in &args.tasks {
         let plan = spawn::plan(ctx, read_task(ctx, path)?, &options)?;
         plans.push(plan);
@@ -136,7 +183,19 @@ impl Answer for SpawnReport {
             ("Prompt", self.prompt_path.clone()),
             ("Verify", self.verify_command.clone()),
         ]);
-        report_block(&lines)
+        let short = &self.agent_id[..8];
+        let host = hosts::startable().next().map_or("<host>", Host::name);
+        let mut text = report_block(&lines);
+        for (what, command) in [
+            (
+                "to start a host on it:",
+                format!("git agent run {short} --host {host}"),
+            ),
+            ("to look at it:", format!("git agent show {short}")),
+        ] {
+            text.push_str(&format!("{} {command}\n", paint(HINT, what)));
+        }
+        text
     }
 
     fn to_see_it(&self) -> Option<String> {

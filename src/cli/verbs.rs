@@ -3,9 +3,9 @@
 use super::run::{background, fenced, warden};
 use super::ui::{Format, Ui};
 use super::{
-    archive, check, commit, decide, diff, discard, doctor, gc, hook, hooks, init, list, logs,
-    merge, overlap, ps, receive, report, rescue, roles, run, schema, send, settle, shell, show,
-    spawn, stop, tree, unite, verify, wait,
+    archive, check, commit, config, decide, diff, discard, doctor, gc, hook, hooks, init, list,
+    logs, merge, overlap, ps, receive, report, rescue, roles, run, schema, send, settle, shell,
+    show, spawn, stop, tree, unite, verify, wait,
 };
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
@@ -62,6 +62,7 @@ verbs! { ui;
     Archive(args: archive::ArchiveArgs) => archive::run(&open(ui)?, ui, &args);
     Unite(args: unite::UniteArgs) => unite::run(&open(ui)?, ui, &args);
     Roles(args: roles::RolesArgs) => roles::run(&open(ui)?, ui, &args);
+    Config(args: config::ConfigArgs) => config::run(&open(ui)?, ui, &args);
     Hooks(args: hooks::HooksArgs) => hooks::run(&open(ui)?, ui, &args);
     Doctor(args: doctor::DoctorArgs) => doctor::run(&Ctx::to_examine()?, ui, &args);
     Init(args: init::InitArgs) => init::run(&open(ui)?, ui, args);

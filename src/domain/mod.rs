@@ -25,6 +25,7 @@ pub mod profile;
 pub mod prompt;
 pub mod public_path;
 pub mod ref_update;
+pub mod repository_settings;
 pub mod role;
 pub mod run;
 pub mod sandbox;

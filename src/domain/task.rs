@@ -25,6 +25,9 @@ pub use check::TaskOptions;
 pub use draft::TaskDraft;
 pub use duration::{duration_text, parse_duration};
 
+/// What a task is called that the command line says itself.
+pub const COMMAND_LINE: &str = "<command line>";
+
 /// More problems than this are counted, not shown.
 const SHOWN_PROBLEMS: usize = 20;
 
@@ -102,24 +105,34 @@ impl TaskProblems {
     }
 }
 
+impl TaskProblems {
+    /// A block for each of the first problems, and how many more there are.
+    pub fn details(&self) -> Vec<String> {
+        let shown = self.problems.iter().take(SHOWN_PROBLEMS);
+        let mut details: Vec<_> = shown.map(|problem| self.source.render(problem)).collect();
+        if let Some(hidden @ 1..) = self.problems.len().checked_sub(SHOWN_PROBLEMS) {
+            details.push(format!("… and {hidden} more"));
+        }
+        details
+    }
+}
+
 impl From<TaskProblems> for Error {
     /// One detail per problem. A file with a single problem goes by that problem's own code, so that a
     /// script can tell an unknown role from a typing error.
     fn from(task: TaskProblems) -> Error {
-        let TaskProblems { source, problems } = task;
-        let name = source.name();
-        let (code, count) = match problems.as_slice() {
+        let name = task.source.name();
+        let (code, count) = match task.problems.as_slice() {
             [only] => (only.code.unwrap_or(Code::TaskInvalid), "1 problem".into()),
             more => (Code::TaskInvalid, format!("{} problems", more.len())),
         };
-        let mut error = Error::new(code, format!("{name} has {count}"));
-        for problem in problems.iter().take(SHOWN_PROBLEMS) {
-            error = error.detail(source.render(problem));
-        }
-        if let Some(hidden @ 1..) = problems.len().checked_sub(SHOWN_PROBLEMS) {
-            error = error.detail(format!("… and {hidden} more"));
-        }
-        let argument = if name == "<stdin>" { "-" } else { &name };
+        let error = Error::new(code, format!("{name} has {count}"));
+        let error = task.details().into_iter().fold(error, Error::detail);
+        let argument = match name.as_str() {
+            "<stdin>" => "-",
+            COMMAND_LINE => "-m <task> --scope <glob>",
+            file => file,
+        };
         error.remedy(
             "to check it again without spawning",
             Remedy::CheckTask(argument.to_owned()),

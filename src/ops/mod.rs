@@ -6,6 +6,7 @@ pub mod archive;
 pub mod check;
 pub mod close;
 pub mod commit;
+pub mod config;
 pub mod diff;
 pub mod discard;
 pub mod doctor;

@@ -32,6 +32,7 @@ pub mod place;
 pub mod policy;
 pub mod recovery;
 pub mod repair;
+pub mod repository_settings;
 pub mod roles;
 pub mod roster;
 mod row;

@@ -16,5 +16,6 @@ pub mod role_file;
 pub mod roster;
 pub mod sarif;
 pub mod schema;
+pub mod settings_file;
 pub mod task_file;
 mod toml_reader;

@@ -24,7 +24,7 @@ mod plain;
 
 use super::toml_reader::Document;
 use crate::domain::diagnostic::{Problem, Source};
-use crate::domain::task::TaskDraft;
+use crate::domain::task::{COMMAND_LINE, TaskDraft};
 use crate::error::{Code, Error, Remedy};
 use std::io;
 use std::path::Path;
@@ -71,6 +71,58 @@ pub fn parse(name: &str, bytes: &[u8]) -> TaskDraft {
         plain::read(&document, source)
     }
 }
+
+/// What the command line says of a task instead of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskWords {
+    /// The task text.
+    pub text: String,
+    /// The role's name.
+    pub role: Option<String>,
+    /// Globs that may be touched.
+    pub scope: Vec<String>,
+    /// Globs that may not.
+    pub deny: Vec<String>,
+    /// Commands for `verify`.
+    pub checks: Vec<String>,
+    /// Whether the bundle is required.
+    pub bundle: Option<bool>,
+}
+
+/// Writes the task file that says the same and reads it, so that every rule of a file holds. Where neither the words nor
+/// the repository name a role, it is `edit-local`.
+pub fn of_words(words: &TaskWords) -> TaskDraft {
+    let list = |globs: &[String]| toml::Value::from(globs.to_vec());
+    let mut file = toml::Table::new();
+    let role = words.role.as_deref().map(toml::Value::from);
+    file.extend(role.map(|role| ("role".to_owned(), role)));
+    file.insert("task".to_owned(), words.text.as_str().into());
+    let mut section = |name: &str, keys: Vec<(&str, toml::Value)>| {
+        if !keys.is_empty() {
+            let keys = keys.into_iter().map(|(key, value)| (key.to_owned(), value));
+            file.insert(name.to_owned(), toml::Table::from_iter(keys).into());
+        }
+    };
+    let mut scope = Vec::new();
+    if !words.scope.is_empty() {
+        scope.push(("whitelist", list(&words.scope)));
+    }
+    if !words.deny.is_empty() {
+        scope.push(("denylist", list(&words.deny)));
+    }
+    section("scope", scope);
+    let checks = (!words.checks.is_empty()).then(|| ("commands", list(&words.checks)));
+    section("checks", checks.into_iter().collect());
+    let required = words.bundle.map(|required| ("required", required.into()));
+    section("bundle", required.into_iter().collect());
+    TaskDraft {
+        fallback_role: Some(FALLBACK_ROLE.to_owned()),
+        ..parse(COMMAND_LINE, file.to_string().as_bytes())
+    }
+}
+
+/// The role of a task that the command line says without one.
+const FALLBACK_ROLE: &str = "edit-local";
 
 /// A task file in two parts.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,8 @@
 //! Documentation that is made from the code. `UPDATE_DOCS=1` rewrites what is out of date.
 
 use git_agent::domain::finding::FindingCode;
+use git_agent::ops::config::{GIT, KnownSetting, REPOSITORY};
+use git_agent::wire::settings_file;
 use std::collections::HashMap;
 use std::env;
 use std::fs;
@@ -47,6 +49,21 @@ fn advice(page: &str) -> HashMap<&str, &str> {
             Some((code, cells.nth(2)?))
         })
         .collect()
+}
+
+#[test]
+fn every_setting_has_a_row() {
+    let rows = |settings: &[KnownSetting]| {
+        let row =
+            |one: &KnownSetting| format!("| `{}` | {} | {} |\n", one.key, one.default, one.about);
+        settings.iter().map(row).collect::<String>()
+    };
+    let page = "docs/settings.md";
+    let head = |word: &str| format!("| {word} | default | what it does |\n|---|---|---|\n");
+    table_up_to_date(page, &head("key"), &rows(REPOSITORY));
+    table_up_to_date(page, &head("setting"), &rows(GIT));
+    let known: Vec<_> = REPOSITORY.iter().map(|one| one.key.to_owned()).collect();
+    assert_eq!(settings_file::keys().collect::<Vec<_>>(), known);
 }
 
 #[test]

@@ -15,6 +15,8 @@ pub struct TaskDraft {
     pub unfound: Vec<Problem>,
     /// What the reader accepted but nothing will act on.
     pub warnings: Vec<Problem>,
+    /// The role of a task that names none, where neither the file nor the repository has one.
+    pub fallback_role: Option<String>,
     /// The name of the role. Required.
     pub role: Field<String>,
     /// The task text. Required.
@@ -75,6 +77,13 @@ impl TaskDraft {
     /// The parent, where the file names one.
     pub fn parent(&self) -> Option<&str> {
         self.parent.given().map(|parent| parent.value.as_str())
+    }
+
+    /// Whether the file has something to set up.
+    pub fn has_setup(&self) -> bool {
+        let lists = [&self.setup_copy, &self.setup_run];
+        let mut given = lists.into_iter().filter_map(Field::given);
+        given.any(|list| !list.value.is_empty())
     }
 
     /// The persona, where the file names one.

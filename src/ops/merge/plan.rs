@@ -10,6 +10,7 @@ use crate::domain::event::Isolation;
 use crate::domain::evidence::Outcome;
 use crate::domain::finding::Finding;
 use crate::domain::oid::Oid;
+use crate::domain::repository_settings::{RepositorySettings, filled_subject};
 use crate::domain::verdict::Verdict;
 use crate::error::{Code, Error, Result};
 use crate::git::landing::Checkout;
@@ -23,9 +24,9 @@ use crate::ops::merge::words;
 use crate::ops::verify;
 use crate::ops::verify::Recording;
 use crate::ops::verify::VerifyOptions;
-use crate::store::agent_branch;
 use crate::store::landing_lock::LandingLock;
 use crate::store::ledger::Ledger;
+use crate::store::{agent_branch, repository_settings, roles};
 
 /// One landing, ready to be carried out.
 #[derive(Clone, Debug)]
@@ -50,6 +51,8 @@ pub struct MergePlan {
     pub method: Method,
     /// The message that the caller gave for the landing commit.
     pub wanted_message: Option<String>,
+    /// The subject that the repository's settings give a landing commit, with fields in braces.
+    pub wanted_subject: Option<String>,
     /// The work in one line.
     pub summary: String,
     /// What was said about it beyond that line.
@@ -145,6 +148,7 @@ pub fn judged_plan(
         return Err(Error::bug("an accepting verdict names the merged tree"));
     };
     let (summary, body) = words::of(&ledger, &agent)?;
+    let settings = repository_settings(ctx, &agent)?;
     let branch = agent_branch::local_or_fetched(&ctx.repo, &agent)?;
     let mut plan = MergePlan {
         branch: branch.map(|(name, _)| name).unwrap_or_default(),
@@ -153,8 +157,9 @@ pub fn judged_plan(
         tree: verdict.tree,
         uncommitted: verdict.uncommitted,
         merged_tree,
-        method: method(ctx, options)?,
+        method: method(ctx, options, &settings)?,
         wanted_message: options.message.clone(),
+        wanted_subject: settings.merge_subject,
         summary,
         body,
         checkouts: Vec::new(),
@@ -202,15 +207,29 @@ impl MergePlan {
             return trailer::appended(message, &self.trailer());
         }
         let (short, summary) = (self.agent.id.short(), &self.summary);
-        let subject = match self.method {
-            Method::Squash => format!("feat({short}): {summary} (squashed)"),
-            Method::NoFf | Method::FfOnly => format!("merge({short}): {summary}"),
+        let subject = match (&self.wanted_subject, self.method) {
+            (Some(template), _) => filled_subject(template, |field| self.field(field)),
+            (None, Method::Squash) => format!("feat({short}): {summary} (squashed)"),
+            (None, Method::NoFf | Method::FfOnly) => format!("merge({short}): {summary}"),
         };
         let body = match self.body.is_empty() {
             true => String::new(),
             false => format!("{}\n\n", self.body),
         };
         format!("{subject}\n\n{body}{}\n", self.trailer())
+    }
+
+    /// What stands for a field of a subject; see [`SUBJECT_FIELDS`](crate::domain::repository_settings::SUBJECT_FIELDS).
+    fn field(&self, field: &str) -> String {
+        let agent = &self.agent;
+        let named = match field {
+            "summary" => Some(self.summary.clone()),
+            "name" => agent.name.as_ref().map(ToString::to_string),
+            "role" => agent.role.clone(),
+            "branch" => Some(self.branch.trim_start_matches("refs/heads/").to_owned()),
+            _ => None,
+        };
+        named.unwrap_or_else(|| agent.id.short())
     }
 
     /// The message of the commit that holds the uncommitted work.
@@ -258,12 +277,32 @@ fn target(agent: &Agent, options: &MergeOptions) -> Result<String> {
     )))
 }
 
-fn method(ctx: &Ctx, options: &MergeOptions) -> Result<Method> {
+/// The settings of the repository where the agent started. A clone that lacks that commit has none.
+fn repository_settings(ctx: &Ctx, agent: &Agent) -> Result<RepositorySettings> {
+    let Some(base) = agent.base.as_ref().map(|base| base.oid) else {
+        return Ok(RepositorySettings::default());
+    };
+    let loaded = roles::load(&ctx.repo, base)
+        .and_then(|roles| repository_settings::load(&ctx.repo, base, &roles));
+    match loaded {
+        Err(error) if error.is_absence() => Ok(RepositorySettings::default()),
+        other => other,
+    }
+}
+
+/// What the caller says, else the clone's configuration, else the repository's settings.
+fn method(ctx: &Ctx, options: &MergeOptions, settings: &RepositorySettings) -> Result<Method> {
     if let Some(method) = options.method {
         return Ok(method);
     }
     let Some(word) = ctx.repo.config_string("agent.merge")? else {
-        return Ok(Method::NoFf);
+        let usual = settings.merge_method.as_deref();
+        let known = |method: &&Method| Some(method.as_str()) == usual;
+        return Ok(Method::ALL
+            .iter()
+            .find(known)
+            .copied()
+            .unwrap_or(Method::NoFf));
     };
     let known = Method::ALL.iter().find(|method| method.as_str() == word);
     known.copied().ok_or_else(|| {

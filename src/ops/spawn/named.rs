@@ -7,13 +7,14 @@ use crate::agents::persona::CharacterWish;
 use crate::domain::event::Base;
 use crate::domain::id::{AgentId, AgentName};
 use crate::domain::persona::Character;
+use crate::domain::repository_settings::RepositorySettings;
 use crate::domain::role::RoleSet;
 use crate::domain::secret;
 use crate::domain::task::{Task, TaskDraft};
 use crate::error::{Code, Error, Result};
 use crate::ops::spawn::contract::SpawnOptions;
 use crate::store::ledger::Ledger;
-use crate::store::roles;
+use crate::store::{repository_settings, roles};
 
 /// What was found. Where something was not, the draft says so and there is a stand-in here, which lasts until
 /// the draft is checked.
@@ -22,6 +23,8 @@ pub(super) struct Found {
     pub base: Base,
     /// The roles at the base.
     pub roles: RoleSet,
+    /// The repository's settings at the base; the draft has what it lacked of them.
+    pub settings: RepositorySettings,
     /// Who the agent is told to be, or why that is not known.
     pub character: Result<Character>,
     /// The parent, where one is named.
@@ -40,7 +43,12 @@ pub(super) fn look_up(
     draft: &mut TaskDraft,
     options: &SpawnOptions,
 ) -> Result<Found> {
-    let wanted = options.base.as_deref().or(draft.base());
+    let usual = usual_base(ctx, draft, options)?;
+    let wanted = options
+        .base
+        .as_deref()
+        .or(draft.base())
+        .or(usual.as_deref());
     let resolved = match ctx.repo.resolve_commit(wanted.unwrap_or("HEAD")) {
         Err(error) if options.base.is_none() && error.code() == Code::BaseNotCommit => {
             draft.refuse_base(&error);
@@ -75,12 +83,29 @@ pub(super) fn look_up(
         },
         (None, None) => None,
     };
+    let roles = roles::load(&ctx.repo, base.oid)?;
+    let settings = repository_settings::load(&ctx.repo, base.oid, &roles)?;
+    draft.fill(&settings);
     Ok(Found {
-        roles: roles::load(&ctx.repo, base.oid)?,
+        roles,
+        settings,
         base,
         character,
         parent,
     })
+}
+
+/// The base that the repository's settings at HEAD name, for a task that says none.
+fn usual_base(ctx: &Ctx, draft: &TaskDraft, options: &SpawnOptions) -> Result<Option<String>> {
+    if options.base.is_some() || draft.base().is_some() {
+        return Ok(None);
+    }
+    let head = ctx.repo.resolve_commit("HEAD")?.commit;
+    if repository_settings::read(&ctx.repo, head)?.is_none() {
+        return Ok(None);
+    }
+    let roles = roles::load(&ctx.repo, head)?;
+    Ok(repository_settings::load(&ctx.repo, head, &roles)?.base)
 }
 
 /// The name that the agent gets, where one was asked for. That a live agent has it already is a warning.

@@ -41,9 +41,11 @@ git config --global user.name \"Your Name\" and git config --global user.email y
 pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<SpawnPlan> {
     let asker = authority::require_no_recursion(&ctx.env)?;
     let ledger = Ledger::new(&ctx.repo);
+    let own_setup = draft.has_setup();
     let Found {
         base,
         roles,
+        settings,
         character,
         parent,
     } = named::look_up(ctx, &ledger, &mut draft, options)?;
@@ -63,8 +65,11 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
     let mut warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
     let role = roles.require_spawnable(&task.role)?.clone();
     let tree = ctx.repo.read_commit(base.oid)?.tree;
-    let denylist =
+    let mut denylist =
         scope::effective_denylist(task.denylist.as_deref(), &role, options.no_default_deny);
+    denylist.extend(settings.deny);
+    denylist.sort();
+    denylist.dedup();
     warnings.extend(unmatched_globs(ctx, tree, &task, &denylist)?);
 
     let name = named::alias(&ledger, options, &task, &mut warnings)?;
@@ -76,7 +81,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         place::require_free_for_bundle(ctx, tree, &bundle_dir)?;
     } else {
         require_no_place(&role, options)?;
-        if !task.setup_copy.is_empty() || !task.setup_run.is_empty() {
+        if own_setup {
             let warning = format!(
                 "[setup] does nothing for the role {}, which gets no worktree",
                 role.name

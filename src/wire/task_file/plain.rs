@@ -33,6 +33,7 @@ pub(super) fn read(document: &Document<'_>, source: Source) -> TaskDraft {
     let mut reader = Reader::new(document, KEYS);
     TaskDraft {
         source,
+        fallback_role: None,
         unfound: Vec::new(),
         warnings: Vec::new(),
         role: reader.string(("", "role")),

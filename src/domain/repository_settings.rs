@@ -1,0 +1,239 @@
+//! The settings of a repository: what its tasks and landings default to.
+//!
+//! A reader ([`crate::wire::settings_file`] has the one for `.config/git-agent.toml`) makes a [`SettingsDraft`]. The values that
+//! a task could have said itself are held to the rules of a task by [`SettingsDraft::check`], so a setting is never
+//! looser than a task file. [`TaskDraft::fill`] then gives a task what it does not say.
+//!
+//! A task's own value wins. Lists unite where they restrict (`deny`, `checks`) and are replaced elsewhere.
+
+use super::diagnostic::{Field, Located, Problem};
+use super::glob::Glob;
+use super::role::RoleSet;
+use super::task::{TaskDraft, TaskOptions, TaskProblems};
+
+/// The file, from the top of the base commit's tree.
+pub const PATH: &str = ".config/git-agent.toml";
+
+/// The ways to land that a repository can choose, as `merge` names them.
+pub const MERGE_METHODS: [&str; 3] = ["no-ff", "squash", "ff-only"];
+
+/// What a landing's subject may name, in braces.
+pub const SUBJECT_FIELDS: [&str; 5] = ["summary", "id", "name", "role", "branch"];
+
+/// Stands for the role and the task that a settings file does not have while its values are checked.
+const STAND_IN: TaskStandIn = TaskStandIn {
+    role: "edit-local",
+    text: "checks what a settings file says",
+    glob: "src/**",
+};
+
+struct TaskStandIn {
+    role: &'static str,
+    text: &'static str,
+    glob: &'static str,
+}
+
+/// A settings file, read as far as it could be.
+#[derive(Clone, Debug, Default)]
+pub struct SettingsDraft {
+    /// What a task could have said itself, and what is wrong with the file.
+    pub task: TaskDraft,
+    /// How work lands.
+    pub merge_method: Field<String>,
+    /// The subject of a landing commit, with fields in braces.
+    pub merge_subject: Field<String>,
+}
+
+/// Settings that obey every rule. What is absent is not set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RepositorySettings {
+    /// The role of a task that names none.
+    pub role: Option<String>,
+    /// The whitelist of a task that has none.
+    pub scope: Option<Vec<String>>,
+    /// Globs that no task of this repository may touch.
+    pub deny: Vec<Glob>,
+    /// The revision to start from.
+    pub base: Option<String>,
+    /// How long a run may take, as written.
+    pub timeout: Option<String>,
+    /// Whether the bundle is required.
+    pub bundle_required: Option<bool>,
+    /// Commands that `verify` runs for every task.
+    pub checks: Vec<String>,
+    /// Ignored files that a new worktree gets.
+    pub setup_copy: Option<Vec<String>>,
+    /// Commands that are run in a new worktree.
+    pub setup_run: Option<Vec<String>>,
+    /// How work lands: one of [`MERGE_METHODS`].
+    pub merge_method: Option<String>,
+    /// The subject of a landing commit, with [`SUBJECT_FIELDS`] in braces.
+    pub merge_subject: Option<String>,
+}
+
+impl SettingsDraft {
+    /// Applies every rule of a task to what the file says, and the rules of the other sections.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the file.
+    pub fn check(self, roles: &RoleSet) -> Result<RepositorySettings, TaskProblems> {
+        let mut problems = Vec::new();
+        let method = one_of(&self.merge_method, &mut problems);
+        let subject = subject(&self.merge_subject, &mut problems);
+        let mut probe = self.task.clone();
+        probe.problems.extend(problems);
+        let placeholder = |text: &str| Located {
+            value: text.to_owned(),
+            span: 0..0,
+        };
+        probe.text = Field::Given(placeholder(STAND_IN.text));
+        if probe.role.given().is_none() {
+            probe.role = Field::Given(placeholder(STAND_IN.role));
+        }
+        if probe.whitelist.given().is_none() {
+            probe.whitelist = Field::Given(Located {
+                value: vec![placeholder(STAND_IN.glob)],
+                span: 0..0,
+            });
+        }
+        let (task, _) = probe.check(roles, TaskOptions::default())?;
+        Ok(RepositorySettings {
+            role: value(&self.task.role),
+            scope: values(&self.task.whitelist),
+            deny: task.denylist.unwrap_or_default(),
+            base: task.base,
+            timeout: value(&self.task.timeout),
+            bundle_required: task.bundle_required,
+            checks: task.checks,
+            setup_copy: values(&self.task.setup_copy),
+            setup_run: values(&self.task.setup_run),
+            merge_method: method,
+            merge_subject: subject,
+        })
+    }
+}
+
+impl TaskDraft {
+    /// Gives a task what it does not say itself. The denylist stays its own: whether it has one matters to
+    /// `--no-default-deny`.
+    pub fn fill(&mut self, settings: &RepositorySettings) {
+        let role = settings.role.clone();
+        give(&mut self.role, role.or_else(|| self.fallback_role.clone()));
+        give(&mut self.base, settings.base.clone());
+        give(&mut self.timeout, settings.timeout.clone());
+        give(&mut self.bundle_required, settings.bundle_required);
+        give(&mut self.whitelist, located(settings.scope.as_deref()));
+        give(
+            &mut self.setup_copy,
+            located(settings.setup_copy.as_deref()),
+        );
+        give(&mut self.setup_run, located(settings.setup_run.as_deref()));
+        let own = self.checks.given().map(|own| own.value.clone());
+        let own = own.unwrap_or_default();
+        let mut checks = located(Some(&settings.checks)).unwrap_or_default();
+        checks.retain(|check| own.iter().all(|mine| mine.value != check.value));
+        if !checks.is_empty() {
+            checks.extend(own);
+            self.checks = Field::Given(Located {
+                value: checks,
+                span: 0..0,
+            });
+        }
+    }
+}
+
+/// Puts a value where the file has none. What the file has and could not be read is a problem already.
+fn give<T>(field: &mut Field<T>, value: Option<T>) {
+    if let (None, Some(value)) = (field.given(), value) {
+        *field = Field::Given(Located { value, span: 0..0 });
+    }
+}
+
+fn located(texts: Option<&[String]>) -> Option<Vec<Located<String>>> {
+    let at_start = |text: &String| Located {
+        value: text.clone(),
+        span: 0..0,
+    };
+    Some(texts?.iter().map(at_start).collect())
+}
+
+fn value(field: &Field<String>) -> Option<String> {
+    field.given().map(|field| field.value.clone())
+}
+
+fn values(field: &Field<Vec<Located<String>>>) -> Option<Vec<String>> {
+    let list = &field.given()?.value;
+    Some(list.iter().map(|item| item.value.clone()).collect())
+}
+
+fn one_of(field: &Field<String>, problems: &mut Vec<Problem>) -> Option<String> {
+    let Located { value, span } = field.given()?;
+    if !MERGE_METHODS.contains(&value.as_str()) {
+        let problem = Problem::at(span.clone(), format!("there is no merge method `{value}`"));
+        problems.push(problem.help("write \"no-ff\", \"squash\" or \"ff-only\""));
+    }
+    Some(value.clone())
+}
+
+/// A subject is one line whose braces name fields.
+fn subject(field: &Field<String>, problems: &mut Vec<Problem>) -> Option<String> {
+    let Located { value, span } = field.given()?;
+    let wrong = if value.trim().is_empty() {
+        Some("the subject is empty".to_owned())
+    } else if value.chars().any(char::is_control) {
+        Some("the subject is more than one line".to_owned())
+    } else {
+        unknown_field(value).map(|name| format!("there is no field {{{name}}} for a subject"))
+    };
+    if let Some(message) = wrong {
+        let fields = SUBJECT_FIELDS.map(|name| format!("{{{name}}}")).join(", ");
+        problems.push(Problem::at(span.clone(), message).help(format!("the fields are {fields}")));
+    }
+    Some(value.clone())
+}
+
+fn unknown_field(template: &str) -> Option<&str> {
+    let names = template.split('{').skip(1);
+    let mut names = names.filter_map(|rest| rest.split_once('}').map(|(name, _)| name));
+    names.find(|name| !SUBJECT_FIELDS.contains(name))
+}
+
+/// A subject with its fields filled in; `value` gives the text of each.
+pub fn filled_subject(template: &str, value: impl Fn(&str) -> String) -> String {
+    let mut rest = template;
+    let mut subject = String::new();
+    while let Some((before, after)) = rest.split_once('{') {
+        subject.push_str(before);
+        match after.split_once('}') {
+            Some((name, tail)) => {
+                subject.push_str(&value(name));
+                rest = tail;
+            }
+            None => {
+                subject.push('{');
+                rest = after;
+            }
+        }
+    }
+    subject.push_str(rest);
+    subject
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subject_s_fields_are_filled_in_once() {
+        let value = |name: &str| match name {
+            "id" => "6a48ca7b".to_owned(),
+            _ => "add {id} to {the list".to_owned(),
+        };
+        assert_eq!(
+            filled_subject("{summary} [{id}] {", value),
+            "add {id} to {the list [6a48ca7b] {"
+        );
+        assert_eq!(unknown_field("{summary} {nmae}"), Some("nmae"));
+        assert_eq!(unknown_field("{summary} {"), None);
+    }
+}

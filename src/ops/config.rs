@@ -1,0 +1,278 @@
+//! `config`: every setting, what it is here, what it is unless set, and where that comes from.
+//!
+//! Two places have settings: `.config/git-agent.toml` in the base commit says what holds for everyone who works on the
+//! repository, git's configuration what holds for a person or a clone.
+
+use crate::agents::ctx::Ctx;
+use crate::domain::repository_settings::{PATH, RepositorySettings};
+use crate::error::{Code, Error, Result};
+use crate::store::{fsx, repository_settings, roles};
+use crate::wire::settings_file;
+use serde::Serialize;
+
+/// What is known of a setting without a repository.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownSetting {
+    /// `section.key` of the settings file, or the key of git's configuration.
+    pub key: &'static str,
+    /// What holds where it is not set.
+    pub default: &'static str,
+    /// What it does, in one sentence.
+    pub about: &'static str,
+}
+
+/// The settings of a repository, in `.config/git-agent.toml`.
+pub const REPOSITORY: &[KnownSetting] = &[
+    setting(
+        "defaults.role",
+        "none; `edit-local` with `spawn -m`",
+        "Role of a task that names none",
+    ),
+    setting(
+        "defaults.scope",
+        "none",
+        "Whitelist of a task that has none",
+    ),
+    setting(
+        "defaults.deny",
+        "none",
+        "Globs that no task may touch, in addition to its own denylist and its role's",
+    ),
+    setting(
+        "defaults.base",
+        "`HEAD`",
+        "Revision to start from; read from the commit at `HEAD`",
+    ),
+    setting("defaults.timeout", "`5m`", "How long a run may take"),
+    setting(
+        "bundle.required",
+        "`true` for a role with a worktree",
+        "Whether work lands only with a complete bundle",
+    ),
+    setting(
+        "checks.commands",
+        "none",
+        "Commands that `verify` runs for every task, before the task's own",
+    ),
+    setting(
+        "setup.copy",
+        "none",
+        "Ignored files of the main worktree that a new worktree gets",
+    ),
+    setting(
+        "setup.run",
+        "none",
+        "Commands that are run in a new worktree before the agent starts",
+    ),
+    setting(
+        "merge.method",
+        "`no-ff`",
+        "How work lands: `no-ff`, `squash` or `ff-only`",
+    ),
+    setting(
+        "merge.subject",
+        "`merge({id}): {summary}`; `feat({id}): {summary} (squashed)` for `squash`",
+        "Subject of a landing commit; the fields are `{summary}`, `{id}`, `{name}`, `{role}`, `{branch}`",
+    ),
+];
+
+/// The settings of a person or a clone, in git's configuration.
+pub const GIT: &[KnownSetting] = &[
+    setting(
+        "agent.worktreeDir",
+        "`.claude/worktrees/agent-{id}`",
+        "Where worktrees are made; the fields are `{root}`, `{repo}`, `{id}`, `{slug}`, `{branch}`",
+    ),
+    setting(
+        "agent.bundleDir",
+        "`.agent`",
+        "Directory of the bundle inside a worktree",
+    ),
+    setting(
+        "agent.outputDir",
+        "`output` in the bundle",
+        "Directory of answers that go into files",
+    ),
+    setting(
+        "agent.merge",
+        "what `merge.method` says",
+        "How work lands in this clone: `no-ff`, `squash` or `ff-only`",
+    ),
+    setting(
+        "agent.run.allowWrite",
+        "none",
+        "Further places where the command of a run may write; may repeat",
+    ),
+    setting(
+        "agent.role.<name>.<key>",
+        "what the role says",
+        "Adjusts a role: `subagentType`, `isolation`, `spawnable`, `denylist`",
+    ),
+];
+
+const fn setting(key: &'static str, default: &'static str, about: &'static str) -> KnownSetting {
+    KnownSetting {
+        key,
+        default,
+        about,
+    }
+}
+
+/// The answer of `config`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ConfigReport {
+    /// `git-agent.config/1`
+    pub schema: &'static str,
+    /// The commit whose settings file counts; absent in a repository without commits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// Every setting, those of the repository first.
+    pub settings: Vec<SettingReport>,
+    /// Whether the settings file of the main worktree is not the one that counts.
+    pub uncommitted: bool,
+}
+
+/// One setting.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SettingReport {
+    /// `section.key` of the settings file, or the key of git's configuration.
+    pub key: String,
+    /// Its value; absent when it is not set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<SettingValue>,
+    /// What holds where it is not set.
+    pub default: &'static str,
+    /// `default`, `git-config`, or `file:line`.
+    pub source: String,
+    /// What it does.
+    pub about: &'static str,
+}
+
+/// A value in the type that the setting has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum SettingValue {
+    /// Yes or no.
+    Flag(bool),
+    /// A text.
+    Text(String),
+    /// Several texts.
+    List(Vec<String>),
+}
+
+/// Reads every setting; those of the repository from the commit that `base` names.
+///
+/// # Errors
+/// `base-not-commit`, `settings-invalid`, `repo-corrupt`, `git-failed`.
+pub fn config(ctx: &Ctx, base: &str) -> Result<ConfigReport> {
+    let commit = match ctx.repo.resolve_commit(base) {
+        Ok(resolved) => Some(resolved.commit),
+        Err(error) if error.code() == Code::HeadUnborn => None,
+        Err(error) => return Err(error),
+    };
+    let (mut file, mut found) = (None, RepositorySettings::default());
+    if let Some(commit) = commit {
+        file = repository_settings::read(&ctx.repo, commit)?;
+        let roles = roles::load(&ctx.repo, commit)?;
+        found = repository_settings::load(&ctx.repo, commit, &roles)?;
+    }
+    let lines = file
+        .as_deref()
+        .map(settings_file::lines)
+        .unwrap_or_default();
+    let mut settings = Vec::new();
+    for setting in REPOSITORY {
+        let line = lines.iter().find(|(key, _)| key == setting.key);
+        let value = line.and_then(|_| value_of(&found, setting.key));
+        let place = line.map(|(_, line)| format!("{PATH}:{line}"));
+        settings.push(report(setting, setting.key, value, place));
+    }
+    for setting in GIT {
+        settings.extend(of_git(ctx, setting)?);
+    }
+    Ok(ConfigReport {
+        schema: "git-agent.config/1",
+        commit: commit.map(|commit| commit.to_hex()),
+        settings,
+        uncommitted: is_uncommitted(ctx, file.as_deref())?,
+    })
+}
+
+fn report(
+    setting: &KnownSetting,
+    key: &str,
+    value: Option<SettingValue>,
+    place: Option<String>,
+) -> SettingReport {
+    SettingReport {
+        key: key.to_owned(),
+        value,
+        default: setting.default,
+        source: place.unwrap_or_else(|| "default".to_owned()),
+        about: setting.about,
+    }
+}
+
+fn value_of(found: &RepositorySettings, key: &str) -> Option<SettingValue> {
+    let text = |value: &Option<String>| value.clone().map(SettingValue::Text);
+    let list = |value: Option<&Vec<String>>| value.cloned().map(SettingValue::List);
+    match key {
+        "defaults.role" => text(&found.role),
+        "defaults.scope" => list(found.scope.as_ref()),
+        "defaults.deny" => {
+            let globs = found.deny.iter().map(|glob| glob.as_str().to_owned());
+            Some(SettingValue::List(globs.collect()))
+        }
+        "defaults.base" => text(&found.base),
+        "defaults.timeout" => text(&found.timeout),
+        "bundle.required" => found.bundle_required.map(SettingValue::Flag),
+        "checks.commands" => list(Some(&found.checks)),
+        "setup.copy" => list(found.setup_copy.as_ref()),
+        "setup.run" => list(found.setup_run.as_ref()),
+        "merge.method" => text(&found.merge_method),
+        "merge.subject" => text(&found.merge_subject),
+        _ => None,
+    }
+}
+
+/// A setting of git's configuration; one with a placeholder stands once for each key that is set, or for itself.
+fn of_git(ctx: &Ctx, setting: &KnownSetting) -> Result<Vec<SettingReport>> {
+    let (prefix, many) = match setting.key.split_once('<') {
+        Some((prefix, _)) => (prefix.to_lowercase(), true),
+        None => (setting.key.to_lowercase(), false),
+    };
+    let found = ctx.repo.settings(&prefix)?;
+    let found: Vec<_> = found
+        .into_iter()
+        .filter(|one| many || one.key == prefix)
+        .collect();
+    let mut keys: Vec<&str> = found.iter().map(|one| one.key.as_str()).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    if keys.is_empty() {
+        return Ok(vec![report(setting, setting.key, None, None)]);
+    }
+    let of_key = |key: &str| {
+        let values = found.iter().filter(|one| one.key == key);
+        let mut values: Vec<String> = values.map(|one| one.value.clone()).collect();
+        let value = if setting.about.ends_with("may repeat") || key.ends_with(".denylist") {
+            Some(SettingValue::List(values))
+        } else {
+            values.pop().map(SettingValue::Text)
+        };
+        let shown = if many { key } else { setting.key };
+        report(setting, shown, value, Some("git-config".to_owned()))
+    };
+    Ok(keys.into_iter().map(of_key).collect())
+}
+
+/// Settings are read from commits, so a change of the file that is not committed yet has no effect.
+fn is_uncommitted(ctx: &Ctx, committed: Option<&[u8]>) -> Result<bool> {
+    let Some(root) = ctx.repo.main_worktree()? else {
+        return Ok(false);
+    };
+    let here = fsx::load_if_there(&root.join(PATH)).map_err(|error| {
+        Error::new(error.code(), format!("could not read {PATH}")).because(error)
+    })?;
+    Ok(here.is_some() && here.as_deref() != committed)
+}

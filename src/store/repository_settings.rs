@@ -1,0 +1,78 @@
+//! The settings of a repository at one commit: `.config/git-agent.toml` of its tree.
+//!
+//! The file is read from the base commit's objects and never from a worktree, so no agent can change what binds it.
+
+use crate::domain::oid::Oid;
+use crate::domain::repository_settings::{PATH, RepositorySettings};
+use crate::domain::role::RoleSet;
+use crate::error::{Code, Error, Result};
+use crate::git::{Repo, tree};
+use crate::wire::settings_file;
+
+/// A settings file is a screenful; anything bigger is something else.
+const MAX_SIZE: usize = 64 * 1024;
+
+/// The bytes of the file at a commit; `None` where the commit has none.
+///
+/// # Errors
+/// `settings-invalid` when it is not a regular file or larger than 64 KiB, `repo-corrupt` when the commit cannot be read.
+pub fn read(repo: &Repo, commit: Oid) -> Result<Option<Vec<u8>>> {
+    let mut directory = repo.read_commit(commit)?.tree;
+    let mut parts = PATH.split('/').peekable();
+    while let Some(part) = parts.next() {
+        let entries = repo.read_tree(directory)?;
+        let entry = entries.iter().find(|entry| entry.name == part.as_bytes());
+        let Some(entry) = entry else {
+            return Ok(None);
+        };
+        if parts.peek().is_none() {
+            return file(repo, entry).map(Some);
+        }
+        if !entry.is_directory() {
+            return Ok(None);
+        }
+        directory = entry.oid;
+    }
+    Ok(None)
+}
+
+/// Loads the settings that hold for agents that start from the commit `base`, whose roles are `roles`.
+///
+/// # Errors
+/// `settings-invalid` with every problem of the file, and those of [`read`].
+pub fn load(repo: &Repo, base: Oid, roles: &RoleSet) -> Result<RepositorySettings> {
+    let Some(bytes) = read(repo, base)? else {
+        return Ok(RepositorySettings::default());
+    };
+    let checked = settings_file::parse(PATH, &bytes).check(roles);
+    checked.map_err(|wrong| {
+        let short = &base.to_hex()[..7];
+        let message = format!("the settings of the repository at {short} cannot be used");
+        wrong
+            .details()
+            .into_iter()
+            .fold(Error::new(Code::SettingsInvalid, message), Error::detail)
+            .hint(format!(
+                "to see the file that counts, run git show {short}:{PATH}"
+            ))
+    })
+}
+
+fn file(repo: &Repo, entry: &tree::Entry) -> Result<Vec<u8>> {
+    if !matches!(entry.mode, tree::FILE | tree::EXECUTABLE) {
+        return Err(unusable("it is not a regular file"));
+    }
+    let data = repo.read_blob(entry.oid)?;
+    if data.len() > MAX_SIZE {
+        return Err(unusable("it is larger than 64 KiB"));
+    }
+    Ok(data)
+}
+
+fn unusable(why: &str) -> Error {
+    Error::new(
+        Code::SettingsInvalid,
+        format!("{PATH} cannot be used: {why}"),
+    )
+    .hint(format!("to see what it is, run git ls-tree HEAD {PATH}"))
+}

@@ -1,0 +1,97 @@
+//! `.config/git-agent.toml`: the settings of a repository, from bytes to a [`SettingsDraft`].
+//!
+//! | section | keys |
+//! |---|---|
+//! | `[defaults]` | `role`, `scope`, `deny`, `base`, `timeout` |
+//! | `[bundle]` | `required` |
+//! | `[checks]` | `commands` |
+//! | `[setup]` | `copy`, `run` |
+//! | `[merge]` | `method`, `subject` |
+//!
+//! Unknown sections and keys are problems, so that a slip never passes for a setting.
+
+use super::toml_reader::{Document, Key, Reader};
+use crate::domain::diagnostic::{Problem, Source};
+use crate::domain::repository_settings::SettingsDraft;
+use crate::domain::task::TaskDraft;
+
+/// Every key.
+const KEYS: &[Key] = &[
+    ("defaults", "role"),
+    ("defaults", "scope"),
+    ("defaults", "deny"),
+    ("defaults", "base"),
+    ("defaults", "timeout"),
+    ("bundle", "required"),
+    ("checks", "commands"),
+    ("setup", "copy"),
+    ("setup", "run"),
+    ("merge", "method"),
+    ("merge", "subject"),
+];
+
+/// The keys as `section.key`, in the order of the documentation.
+pub fn keys() -> impl Iterator<Item = String> {
+    KEYS.iter().map(|(section, key)| format!("{section}.{key}"))
+}
+
+/// Reads a settings file. `name` is what its messages call it. Never fails: what is wrong with the bytes is
+/// among the problems of the draft.
+pub fn parse(name: &str, bytes: &[u8]) -> SettingsDraft {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => {
+            let at = error.valid_up_to();
+            let problem = Problem::at(at..at + 1, "the file is not UTF-8 from here on")
+                .help("save it as UTF-8");
+            let source = Source::new(name, String::from_utf8_lossy(bytes));
+            return SettingsDraft {
+                task: TaskDraft::unreadable(source, problem),
+                ..SettingsDraft::default()
+            };
+        }
+    };
+    let document = Document::parse(text);
+    let mut source = Source::new(name, text);
+    document.hide_secrets(&mut source);
+    let mut reader = Reader::new(&document, KEYS);
+    let mut draft = SettingsDraft {
+        task: TaskDraft {
+            source,
+            role: reader.string(("defaults", "role")),
+            whitelist: reader.strings(("defaults", "scope")),
+            denylist: reader.strings(("defaults", "deny")),
+            base: reader.string(("defaults", "base")),
+            timeout: reader.string(("defaults", "timeout")),
+            bundle_required: reader.boolean(("bundle", "required")),
+            checks: reader.strings(("checks", "commands")),
+            setup_copy: reader.strings(("setup", "copy")),
+            setup_run: reader.strings(("setup", "run")),
+            ..TaskDraft::default()
+        },
+        merge_method: reader.string(("merge", "method")),
+        merge_subject: reader.string(("merge", "subject")),
+    };
+    draft.task.problems = reader.finish(("", &[]));
+    draft
+}
+
+/// The line of each setting that a file has, as `section.key` and a number from 1.
+pub fn lines(bytes: &[u8]) -> Vec<(String, usize)> {
+    let text = String::from_utf8_lossy(bytes);
+    let document = Document::parse(&text);
+    let mut lines = Vec::new();
+    for (section, key) in KEYS {
+        let table = document.root().get(*section).map(|table| table.get_ref());
+        let Some(toml::de::DeValue::Table(table)) = table else {
+            continue;
+        };
+        if let Some(value) = table.get(*key) {
+            let before = &text.as_bytes()[..value.span().start];
+            let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+            lines.push((format!("{section}.{key}"), line));
+        }
+    }
+    lines
+}

@@ -1,0 +1,210 @@
+//! The front door: tasks without a file, settings of a repository, and what leads a newcomer on.
+
+use crate::support::TestRepo;
+use crate::support::agent::describe;
+use serde_json::Value;
+use std::process::Output;
+
+const TEXT: &str = "Add a second function to the library and test it.";
+
+fn settings(repo: &TestRepo, text: &str) {
+    repo.write(".config/git-agent.toml", text);
+    repo.commit_all("settings");
+}
+
+fn refused(output: &Output, code: i32) -> String {
+    assert_eq!(output.status.code(), Some(code), "{}", describe(output));
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_task_without_a_file_is_the_task_of_the_file_that_says_so() {
+    let repo = TestRepo::with_commit();
+    let file = "role = \"edit-local\"\ntask = \"Add a second function to the library and test it.\"\n\
+                [scope]\nwhitelist = [\"src/**\"]\ndenylist = [\"src/bin/**\"]\n[checks]\ncommands = [\"true\"]\n";
+    let from_file = repo.spawn_task(file, &[]);
+    let from_words = repo.agent_json(&[
+        "spawn",
+        "-m",
+        TEXT,
+        "--scope",
+        "src/**",
+        "--deny",
+        "src/bin/**",
+        "--check",
+        "true",
+    ]);
+    let id = from_words["agent_id"].as_str().expect("an id");
+    for key in ["dna", "role", "description", "isolation", "subagent_type"] {
+        assert_eq!(from_file[key], from_words[key], "{key}");
+    }
+    let shown = repo.agent_json(&["show", id]);
+    assert_eq!(shown["checks"], serde_json::json!(["true"]));
+    // The prompt is made of the task again when it runs, so the role is known though nothing named it.
+    let ran = repo.agent(&["run", id, "--no-verify", "--", "true"]);
+    assert!(ran.status.success(), "{}", describe(&ran));
+}
+
+#[test]
+fn a_task_without_a_file_obeys_the_rules_of_a_file() {
+    let repo = TestRepo::with_commit();
+    let short = repo.agent(&["spawn", "-m", "Add", "--scope", "/etc/**"]);
+    let text = refused(&short, 2);
+    for part in ["<command line>", "needs 20", "/etc/**", "one word"] {
+        assert!(text.contains(part), "{part} in\n{text}");
+    }
+    let text = refused(&repo.agent(&["spawn", "-m", TEXT]), 2);
+    assert!(text.contains("missing key `whitelist`"), "{text}");
+    assert!(
+        text.contains("--dry-run -m <task> --scope <glob>"),
+        "{text}"
+    );
+    refused(&repo.agent(&["spawn", "--scope", "src/**"]), 2);
+    assert_eq!(repo.git(["branch", "--list", "agent/*"]), "");
+}
+
+#[test]
+fn the_settings_of_the_base_commit_fill_what_a_task_leaves_out() {
+    let repo = TestRepo::with_commit();
+    settings(
+        &repo,
+        "[defaults]\nrole = \"edit-shared\"\nscope = [\"src/**\"]\ndeny = [\"src/bin/**\"]\ntimeout = \"10m\"\n\
+         [bundle]\nrequired = false\n[checks]\ncommands = [\"true\"]\n[setup]\nrun = [\"touch made\"]\n",
+    );
+    // What is not committed does not count.
+    repo.write(
+        ".config/git-agent.toml",
+        "[defaults]\nrole = \"read-only\"\n",
+    );
+    let agent = repo.agent_json(&["spawn", "-m", TEXT, "--check", "ls", "--deny", "src/lib.rs"]);
+    assert_eq!(agent["role"], "edit-shared");
+    let id = agent["agent_id"].as_str().expect("an id");
+    let shown = repo.agent_json(&["show", id]);
+    assert_eq!(shown["whitelist"], serde_json::json!(["src/**"]));
+    assert_eq!(shown["checks"], serde_json::json!(["true", "ls"]));
+    let denied = shown["denylist"].as_array().expect("a list");
+    for glob in ["src/bin/**", "src/lib.rs", "secrets/**"] {
+        assert!(denied.contains(&Value::from(glob)), "{glob} in {denied:?}");
+    }
+    let worktree = agent["worktree_abspath"].as_str().expect("a path");
+    assert!(std::path::Path::new(worktree).join("made").exists());
+    let plan = repo.agent(&["run", id, "--dry-run", "--format=json", "--", "true"]);
+    let plan: Value = serde_json::from_slice(&plan.stdout).expect("JSON");
+    assert_eq!(plan["timeout_ms"], 600_000, "{plan}");
+    // A task's own value wins.
+    let own = repo.spawn_task(
+        "role = \"edit-local\"\ntask = \"Add a second function to the library and test it.\"\n[scope]\nwhitelist = [\"README.md\"]\n\
+         [setup]\nrun = [\"touch other\"]\n",
+        &[],
+    );
+    assert_eq!(own["role"], "edit-local");
+    let worktree = own["worktree_abspath"].as_str().expect("a path");
+    assert!(!std::path::Path::new(worktree).join("made").exists());
+}
+
+#[test]
+fn the_base_of_the_settings_is_where_an_agent_starts() {
+    let repo = TestRepo::with_commit();
+    repo.git(["branch", "release"]);
+    let start = repo.git(["rev-parse", "HEAD"]);
+    settings(&repo, "[defaults]\nbase = \"release\"\n");
+    let words = ["spawn", "-m", TEXT, "--scope", "src/**"];
+    let agent = repo.agent_json(&words);
+    assert_eq!(agent["base"]["oid"], start.as_str());
+    assert_eq!(agent["base"]["ref"], "refs/heads/release");
+    let mut named = words.to_vec();
+    named.extend(["--base", "main"]);
+    assert_eq!(repo.agent_json(&named)["base"]["ref"], "refs/heads/main");
+}
+
+#[test]
+fn every_mistake_in_the_settings_is_told_with_its_line() {
+    let repo = TestRepo::with_commit();
+    settings(
+        &repo,
+        "[defaults]\nrole = \"edit-locl\"\nscop = [\"src/**\"]\ndeny = [\"../x\"]\n[merge]\nmethod = \"rebase\"\nsubject = \"{who}\"\n[pool]\nsize = 3\n",
+    );
+    let text = refused(&repo.agent(&["spawn", "-m", TEXT, "--scope", "src/**"]), 2);
+    assert!(text.starts_with("error[settings-invalid]"), "{text}");
+    for line in [2, 3, 4, 6, 7, 8] {
+        let place = format!(".config/git-agent.toml:{line}:");
+        assert!(text.contains(&place), "{place} in\n{text}");
+    }
+    refused(&repo.agent(&["config"]), 2);
+}
+
+#[test]
+fn u6_the_repository_says_how_work_lands_and_under_which_subject() {
+    let repo = TestRepo::with_commit();
+    settings(
+        &repo,
+        "[bundle]\nrequired = false\n[merge]\nmethod = \"squash\"\nsubject = \"{role}: {summary} [{name}]\"\n",
+    );
+    let before = repo.git(["rev-list", "--count", "main"]);
+    let agent = repo.agent_json(&["spawn", "-m", TEXT, "--scope", "src/**", "--name", "two"]);
+    let worktree = agent["worktree_abspath"].as_str().expect("a path");
+    std::fs::write(format!("{worktree}/src/two.rs"), "pub fn two() {}\n").expect("written");
+    repo.agent_json(&["done", "two", "-m", "add two"]);
+    repo.agent_json(&["merge", "two"]);
+    assert_eq!(
+        repo.git(["log", "-1", "--format=%s", "main"]),
+        "edit-local: add two [two]"
+    );
+    let after: usize = repo
+        .git(["rev-list", "--count", "main"])
+        .parse()
+        .expect("a number");
+    assert_eq!(after, before.parse::<usize>().expect("a number") + 1);
+    // The clone's configuration and the command line win.
+    let agent = repo.agent_json(&["spawn", "-m", TEXT, "--scope", "src/**", "--name", "three"]);
+    let worktree = agent["worktree_abspath"].as_str().expect("a path");
+    std::fs::write(format!("{worktree}/src/three.rs"), "pub fn three() {}\n").expect("written");
+    repo.git(["config", "agent.merge", "no-ff"]);
+    repo.agent_json(&["merge", "three", "-m", "feat: three"]);
+    assert_eq!(
+        repo.git(["log", "-1", "--format=%s", "main"]),
+        "feat: three"
+    );
+    assert_eq!(
+        repo.git(["log", "-1", "--format=%P", "main"])
+            .split(' ')
+            .count(),
+        2
+    );
+}
+
+#[test]
+fn config_lists_every_setting_and_where_it_comes_from() {
+    let repo = TestRepo::with_commit();
+    settings(
+        &repo,
+        "[defaults]\ntimeout = \"10m\"\n\n[checks]\ncommands = [\"true\"]\n",
+    );
+    repo.git(["config", "agent.merge", "squash"]);
+    repo.git(["config", "--add", "agent.run.allowWrite", "/tmp/a"]);
+    repo.git(["config", "--add", "agent.run.allowWrite", "/tmp/b"]);
+    repo.git(["config", "agent.role.explorer.subagentType", "Explore"]);
+    let answer = repo.agent_json(&["config"]);
+    let settings = answer["settings"].as_array().expect("a list");
+    let find = |key: &str| {
+        let found = settings.iter().find(|one| one["key"] == key);
+        found.unwrap_or_else(|| panic!("{key} in {settings:#?}"))
+    };
+    let timeout = find("defaults.timeout");
+    assert_eq!(timeout["value"], "10m");
+    assert_eq!(timeout["source"], ".config/git-agent.toml:2");
+    assert_eq!(
+        find("checks.commands")["source"],
+        ".config/git-agent.toml:5"
+    );
+    assert_eq!(find("agent.merge")["value"], "squash");
+    assert_eq!(find("agent.merge")["source"], "git-config");
+    let places = serde_json::json!(["/tmp/a", "/tmp/b"]);
+    assert_eq!(find("agent.run.allowWrite")["value"], places);
+    assert_eq!(find("agent.role.explorer.subagenttype")["value"], "Explore");
+    assert_eq!(find("defaults.role")["source"], "default");
+    assert_eq!(find("defaults.role").get("value"), None);
+    assert_eq!(answer["uncommitted"], false);
+    repo.write(".config/git-agent.toml", "");
+    assert_eq!(repo.agent_json(&["config"])["uncommitted"], true);
+}
