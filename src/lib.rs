@@ -90,7 +90,7 @@
 //! | `<root>/.claude/worktrees/.agent-<id8>.leaving/<file>` | a worktree while it is being discarded |
 //! | `worktrees/verify-<id8>/<file>` | the admin directory of the worktree they run in; removed afterwards |
 //! | `<root>/.claude/worktrees/verify-<id8>/<file>` | that worktree; removed afterwards |
-//! | `agents/<id8>/bundle/spec.md` | the specification of a shared agent |
+//! | `agents/<id8>/bundle/<file>` | the bundle of a shared agent: its specification, and templates where the bundle is required |
 //! | `agents/<id8>/bundle/output/<file>` | where a shared agent puts an answer that goes into a file (`agent.outputDir`) |
 //! | `<root>/.claude/worktrees/agent-<id8>/<file>` | the worktree (`agent.worktreeDir`) with the bundle in `.agent/` (`agent.bundleDir`), and in that `output/` (`agent.outputDir`) |
 //!

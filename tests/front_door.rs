@@ -208,3 +208,82 @@ fn config_lists_every_setting_and_where_it_comes_from() {
     repo.write(".config/git-agent.toml", "");
     assert_eq!(repo.agent_json(&["config"])["uncommitted"], true);
 }
+
+#[test]
+fn a_bundle_starts_as_templates_that_are_found_until_they_are_replaced() {
+    let repo = TestRepo::with_commit();
+    let agent = repo.agent_json(&["spawn", "-m", TEXT, "--scope", "src/**"]);
+    let id = agent["agent_id"].as_str().expect("an id");
+    let bundle =
+        std::path::Path::new(agent["worktree_abspath"].as_str().expect("a path")).join(".agent");
+    let judged: Value =
+        serde_json::from_slice(&repo.agent(&["verify", id, "--format=json"]).stdout).expect("JSON");
+    let findings = judged["findings"].as_array().expect("a list");
+    let paths: Vec<_> = findings
+        .iter()
+        .filter(|one| one["code"] == "bundle.template")
+        .map(|one| one["path"].as_str())
+        .collect();
+    let expected = [
+        "plan.md",
+        "progress.json",
+        "chatlog.md",
+        "handoffs.md",
+        "review.md",
+    ];
+    let expected: Vec<_> = expected
+        .iter()
+        .map(|name| format!(".agent/{name}"))
+        .collect();
+    assert_eq!(
+        paths,
+        expected
+            .iter()
+            .map(|path| Some(path.as_str()))
+            .collect::<Vec<_>>()
+    );
+    let output = repo.agent(&["bundle", id]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("1 of 6 files"), "{text}");
+    for name in ["plan.md", "chatlog.md", "handoffs.md", "review.md"] {
+        std::fs::write(bundle.join(name), "none\n").expect("written");
+    }
+    let answer: Value =
+        serde_json::from_slice(&repo.agent(&["bundle", id, "--format=json"]).stdout).expect("JSON");
+    let left = answer["files"].as_array().expect("a list").iter();
+    let left: Vec<_> = left
+        .filter(|file| file.get("code").is_some())
+        .map(|file| file["name"].as_str())
+        .collect();
+    assert_eq!(left, [Some("progress.json")]);
+    std::fs::remove_file(bundle.join("plan.md")).expect("removed");
+    std::fs::write(bundle.join("progress.json"), "{\"status\": \"done\"}").expect("written");
+    // An agent asks about itself without a name.
+    let output = crate::support::agent::agent_command(bundle.parent().expect("the worktree"))
+        .arg("bundle")
+        .output()
+        .expect("starts");
+    assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
+    assert!(
+        String::from_utf8_lossy(&output.stdout).contains("missing      plan.md"),
+        "{}",
+        describe(&output)
+    );
+    std::fs::write(bundle.join("plan.md"), "none\n").expect("written");
+    assert_eq!(repo.agent_json(&["bundle", id])["complete"], true);
+}
+
+#[test]
+fn a_bundle_that_is_not_required_has_no_templates() {
+    let repo = TestRepo::with_commit();
+    let agent = repo.agent_json(&["spawn", "-m", TEXT, "--scope", "src/**", "--no-bundle"]);
+    let id = agent["agent_id"].as_str().expect("an id");
+    let worktree = agent["worktree_abspath"].as_str().expect("a path");
+    let names = std::fs::read_dir(format!("{worktree}/.agent")).expect("a directory");
+    let names: Vec<_> = names
+        .map(|entry| entry.expect("readable").file_name())
+        .collect();
+    assert_eq!(names, ["spec.md"]);
+    assert_eq!(repo.agent_json(&["bundle", id])["required"], false);
+}

@@ -116,6 +116,7 @@ fn life(judged: &mut Judged) {
     judged.answer("spawn-plan", &["spawn", &task, "--dry-run"]);
     judged.answer("error", &["show", "nobody"]);
     let one = judged.spawn(TASK);
+    judged.answer("bundle", &["bundle", &one]);
     let shared = judged.spawn(SHARED_TASK);
     judged.answer("invocation", &["show", &one, "--invocation"]);
     judged.answer("verify", &["verify", &one]);

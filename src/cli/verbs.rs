@@ -3,9 +3,9 @@
 use super::run::{background, fenced, warden};
 use super::ui::{Format, Ui};
 use super::{
-    archive, check, commit, config, decide, diff, discard, doctor, gc, hook, hooks, init, list,
-    logs, merge, overlap, ps, receive, report, rescue, roles, run, schema, send, settle, shell,
-    show, spawn, stop, tree, unite, verify, wait,
+    archive, bundle, check, commit, config, decide, diff, discard, doctor, gc, hook, hooks, init,
+    list, logs, merge, overlap, ps, receive, report, rescue, roles, run, schema, send, settle,
+    shell, show, spawn, stop, tree, unite, verify, wait,
 };
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
@@ -44,6 +44,7 @@ verbs! { ui;
     Path(args: show::PathArgs) => show::run_path(&open(ui)?, ui, &args);
     Diff(args: diff::DiffArgs) => diff::run(&open(ui)?, ui, &args);
     Check(args: check::CheckArgs) => check::run(&open(ui)?, ui, args);
+    Bundle(args: bundle::BundleArgs) => bundle::run(&open(ui)?, ui, &args);
     Done(args: settle::DoneArgs) => settle::run_done(&open(ui)?, ui, &args);
     Fail(args: settle::FailArgs) => settle::run_fail(&open(ui)?, ui, &args);
     Verify(args: verify::VerifyArgs) => verify::run(&open(ui)?, ui, args);

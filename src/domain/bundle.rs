@@ -30,3 +30,45 @@ pub const FILES: [(&str, &str); 6] = [
         "your own review of the change, findings tagged [HIGH], [MEDIUM] or [LOW]",
     ),
 ];
+
+/// What spawn writes in the place of a file that the agent has to write; `None` for the specification. A file that
+/// still holds this was not written.
+pub fn template(name: &str) -> Option<String> {
+    let (_, content) = FILES.iter().find(|(known, _)| *known == name)?;
+    match name {
+        SPEC => None,
+        PROGRESS => Some(format!(
+            "{{\n  \"status\": \"running\",\n  \"template\": \"replace this file: {}\"\n}}\n",
+            content.replace('"', "'")
+        )),
+        _ => Some(format!(
+            "<!-- Template of git agent. Replace this file. What belongs here: {content}. -->\n"
+        )),
+    }
+}
+
+/// Whether an artefact is the template that spawn wrote, but for the blanks around it.
+pub fn is_template(name: &str, text: &str) -> bool {
+    template(name).is_some_and(|template| template.trim() == text.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_but_the_specification_has_a_template_that_is_known_again() {
+        for (name, _) in FILES {
+            match template(name) {
+                None => assert_eq!(name, SPEC),
+                Some(text) => {
+                    assert!(is_template(name, &text));
+                    assert!(!is_template(name, &format!("{text}done")));
+                }
+            }
+        }
+        let progress = template(PROGRESS).expect("a template");
+        let value: serde_json::Value = serde_json::from_str(&progress).expect("JSON");
+        assert_eq!(value["status"], "running");
+    }
+}

@@ -62,6 +62,7 @@ macro_rules! codes {
 codes! {
     BundleMissing, "bundle.missing", Error, "One of the six artefact files is not there.";
     BundleEmpty, "bundle.empty", Error, "An artefact file holds nothing but blanks.";
+    BundleTemplate, "bundle.template", Error, "An artefact file is still the template that spawn wrote.";
     BundleNotFile, "bundle.not-file", Error, "Something other than a regular file is in an artefact's place.";
     BundleTooLarge, "bundle.too-large", Error, "An artefact file is larger than 4 MiB.";
     BundleNotUtf8, "bundle.not-utf8", Error, "An artefact file is not UTF-8 text.";

@@ -3,6 +3,7 @@
 
 pub mod agent_report;
 pub mod archive;
+pub mod bundle;
 pub mod check;
 pub mod close;
 pub mod commit;

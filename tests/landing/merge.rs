@@ -497,7 +497,7 @@ fn a_round_names_agents_and_what_a_verdict_failed_them_for() {
     );
     let reason = first["reason"].as_str().expect("why");
     assert!(
-        reason.split(", ").any(|code| code == "bundle.missing"),
+        reason.split(", ").any(|code| code == "bundle.template"),
         "{reason}"
     );
     let text = describe(&repo.agent(&["merge", "--all"]));

@@ -1,5 +1,6 @@
 //! The six files.
 
+use crate::domain::bundle;
 use crate::domain::evidence::{Artefact, ArtefactProblem, Contract, Evidence, Says};
 use crate::domain::finding::{Finding, FindingCode as Code};
 
@@ -32,6 +33,11 @@ fn problem(contract: &Contract, artefact: &Artefact) -> Option<Finding> {
             "is empty".to_owned(),
             "write what belongs there",
         ),
+        (Ok(text), _) if bundle::is_template(name, text) => (
+            Code::BundleTemplate,
+            "is still the template that spawn wrote".to_owned(),
+            "replace the template with what it asks for",
+        ),
         (Ok(_), Says::Digest(digest)) if *digest != contract.spec_sha => (
             Code::BundleSpecChanged,
             "is not the specification that spawn wrote".to_owned(),
@@ -47,7 +53,12 @@ fn problem(contract: &Contract, artefact: &Artefact) -> Option<Finding> {
         ),
         (Ok(_), _) => return None,
     };
-    Some(Finding::new(code, format!("{name} {what}"), fix).on(name.as_bytes()))
+    // From the top of the worktree, as every other path is.
+    let path = match &contract.boundary.bundle {
+        Some(directory) => [directory.as_bytes(), b"/", name.as_bytes()].concat(),
+        None => name.as_bytes().to_vec(),
+    };
+    Some(Finding::new(code, format!("{name} {what}"), fix).on(&path))
 }
 
 fn unreadable(problem: ArtefactProblem) -> (Code, String, &'static str) {

@@ -109,6 +109,13 @@ fn each_artefact_has_its_rules() {
         |e| e.bundle[3].text = Ok(" \n".to_owned()),
         &["bundle.empty"],
     );
+    for index in 1..6 {
+        let untouched = |e: &mut Evidence| {
+            let template = bundle::template(e.bundle[index].name);
+            e.bundle[index].text = Ok(template.expect("a template"));
+        };
+        check(untouched, &["bundle.template"]);
+    }
     check(
         |e| e.bundle[0].says = Says::Digest("0".to_owned()),
         &["bundle.spec-changed"],

@@ -6,7 +6,7 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 
-/// The longest `progress.json` that is read.
+/// How much of a file is read.
 const LONGEST: u64 = 1 << 20;
 
 /// One line for each of the six files that is not there or says nothing, and for a `progress.json`
@@ -18,6 +18,7 @@ pub(super) fn lacking(directory: &Path) -> Vec<String> {
             Err(_) => Some("it is not there"),
             Ok(metadata) if !metadata.is_file() => Some("it is not a regular file"),
             Ok(metadata) if metadata.len() == 0 => Some("it is empty"),
+            Ok(_) if is_template(&path, name) => Some("it is still the template"),
             Ok(_) if name == bundle::PROGRESS && !is_done(&path) => {
                 Some("its `status` is not \"done\"")
             }
@@ -32,8 +33,18 @@ pub(super) fn lacking(directory: &Path) -> Vec<String> {
 }
 
 fn is_done(path: &Path) -> bool {
+    let value: Option<Value> =
+        beginning(path).and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    value.is_some_and(|value| value["status"] == "done")
+}
+
+fn is_template(path: &Path, name: &str) -> bool {
+    let text = beginning(path).and_then(|bytes| String::from_utf8(bytes).ok());
+    text.is_some_and(|text| bundle::is_template(name, &text))
+}
+
+fn beginning(path: &Path) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = fs::File::open(path).and_then(|file| file.take(LONGEST).read_to_end(&mut bytes));
-    let value: Option<Value> = serde_json::from_slice(&bytes).ok();
-    read.is_ok() && value.is_some_and(|value| value["status"] == "done")
+    read.is_ok().then_some(bytes)
 }

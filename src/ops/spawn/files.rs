@@ -2,6 +2,7 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::real_path::for_display;
+use crate::domain::bundle as artefacts;
 use crate::domain::event::{Base, Isolation};
 use crate::domain::glob::Glob;
 use crate::domain::hex::hex;
@@ -91,9 +92,13 @@ pub(super) fn write(ctx: &Ctx, plan: &SpawnPlan, texts: &Texts) -> Result<AgentF
     fsx::write_private(&files.task, plan.task_source.as_bytes())?;
     let bundle = plan.bundle_path(ctx);
     fs::create_dir_all(&bundle).at("could not make", &bundle)?;
-    fsx::write_atomic(
-        &bundle.join(crate::domain::bundle::SPEC),
-        texts.spec.as_bytes(),
-    )?;
+    fsx::write_atomic(&bundle.join(artefacts::SPEC), texts.spec.as_bytes())?;
+    if plan.terms.bundle_required {
+        for (name, _) in artefacts::FILES {
+            if let Some(template) = artefacts::template(name) {
+                fsx::write_atomic(&bundle.join(name), template.as_bytes())?;
+            }
+        }
+    }
     Ok(files)
 }

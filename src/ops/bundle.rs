@@ -1,0 +1,103 @@
+//! `bundle`: which of the six files are as `verify` wants them, and what belongs into the others.
+
+use crate::agents::bundle as files;
+use crate::agents::ctx::Ctx;
+use crate::agents::lookup;
+use crate::agents::scope_guard::ScopeGuard;
+use crate::agents::worktree;
+use crate::domain::bundle::FILES;
+use crate::domain::evidence::{Contract, Evidence};
+use crate::domain::finding::Finding;
+use crate::domain::judge::judge;
+use crate::error::Result;
+use crate::store::layout;
+use crate::store::ledger::Ledger;
+use serde::Serialize;
+
+/// The answer of `bundle`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BundleReport {
+    /// `git-agent.bundle/1`
+    pub schema: &'static str,
+    /// The agent's id.
+    pub agent_id: String,
+    /// Whether its work lands only with a complete bundle.
+    pub required: bool,
+    /// Whether nothing is wrong with the six files.
+    pub complete: bool,
+    /// Their directory, absolute; absent where this clone has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bundle_path: Option<String>,
+    /// The six files, in order.
+    pub files: Vec<BundleFile>,
+}
+
+/// One of the six files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BundleFile {
+    /// The file's name.
+    pub name: &'static str,
+    /// What belongs there.
+    pub about: &'static str,
+    /// The code of what is wrong with it; absent for a file with nothing wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<&'static str>,
+    /// The same in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// What to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+}
+
+/// Looks at an agent's bundle where the agent writes it, else as the last verdict kept it.
+///
+/// # Errors
+/// `agent-unknown`, `agent-ambiguous`, `agent-state` while the agent is half made, and those of the ledger.
+pub fn bundle(ctx: &Ctx, who: &str) -> Result<BundleReport> {
+    let ledger = Ledger::new(&ctx.repo);
+    let agent = lookup::agent(ctx, &ledger, who)?;
+    let guard = ScopeGuard::around(&ctx.repo, agent.clone())?;
+    let policy = guard.policy();
+    let place = worktree::find(&ctx.repo, &agent).filter(|place| place.is_dir());
+    let contract = Contract {
+        boundary: guard.boundary().clone(),
+        bundle_required: true,
+        spec_sha: policy.spec_sha.clone(),
+    };
+    // Without history, landing and commands there is nothing else to find fault with.
+    let evidence = Evidence {
+        bundle: files::artefacts(ctx, &agent, place.as_deref(), policy)?,
+        ..Evidence::default()
+    };
+    let findings = judge(&contract, &evidence);
+    let directory = match (&policy.bundle_dir, place) {
+        (Some(inside), Some(top)) => Some(top.join(inside)),
+        (Some(_), None) => None,
+        (None, _) => Some(layout::agent_dir(ctx.repo.common_dir(), agent.id).join("bundle")),
+    };
+    let file = |(name, about)| file(name, about, &findings);
+    Ok(BundleReport {
+        schema: "git-agent.bundle/1",
+        agent_id: agent.id.to_string(),
+        required: policy.bundle_required,
+        complete: findings.is_empty(),
+        bundle_path: directory.map(|path| path.display().to_string()),
+        files: FILES.into_iter().map(file).collect(),
+    })
+}
+
+fn file(name: &'static str, about: &'static str, findings: &[Finding]) -> BundleFile {
+    let of_file = |finding: &&Finding| {
+        let path = finding.path.as_deref().unwrap_or_default();
+        path.rsplit(|byte| *byte == b'/').next() == Some(name.as_bytes())
+    };
+    let finding = findings.iter().find(of_file);
+    BundleFile {
+        name,
+        about,
+        code: finding.map(|finding| finding.code.name()),
+        message: finding.map(|finding| finding.message.clone()),
+        fix: finding.map(|finding| finding.fix.clone()),
+    }
+}
