@@ -3,7 +3,7 @@
 /// Documentation that is made from the code.
 pub mod generated;
 
-use crate::support::TestRepo;
+use crate::support::agent::verbs;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -64,11 +64,6 @@ fn every_link_leads_to_a_page_and_its_section() {
 
 #[test]
 fn every_command_has_a_row_and_a_page() {
-    let help = TestRepo::empty().agent(&["-h"]);
-    let help = String::from_utf8(help.stdout).expect("UTF-8");
-    let (_, list) = help.split_once("Commands:\n").expect("a list of commands");
-    let verbs = list.lines().take_while(|line| !line.is_empty());
-    let verbs = verbs.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
     let (docs, root): (Vec<_>, Vec<_>) = pages()
         .into_iter()
         .partition(|(path, _)| path.parent().is_some_and(|place| place.ends_with("docs")));
@@ -77,7 +72,11 @@ fn every_command_has_a_row_and_a_page() {
     let rows = readme.lines().filter(|line| line.starts_with("| `"));
     let rows: Vec<_> = rows.filter_map(|line| line.split(" | ").next()).collect();
     let mut missing = Vec::new();
-    for verb in verbs.filter(|verb| !matches!(*verb, "" | "help")) {
+    for verb in verbs()
+        .iter()
+        .map(String::as_str)
+        .filter(|verb| *verb != "help")
+    {
         let begins = |text: &str| {
             let mut words = text.split('`').skip(1).step_by(2);
             words.any(|word| word.split(' ').next() == Some(verb))

@@ -287,3 +287,62 @@ fn a_bundle_that_is_not_required_has_no_templates() {
     assert_eq!(names, ["spec.md"]);
     assert_eq!(repo.agent_json(&["bundle", id])["required"], false);
 }
+
+#[test]
+fn help_shows_a_newcomer_at_most_twelve_verbs_and_every_verb_on_request() {
+    let repo = TestRepo::with_commit();
+    let short = String::from_utf8(repo.agent(&["-h"]).stdout).expect("UTF-8");
+    let (_, list) = short.split_once("start:\n").expect("the first group");
+    let (list, _) = list
+        .split_once("\nOptions:")
+        .expect("the end of the groups");
+    let names = list
+        .lines()
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let names: Vec<_> = names
+        .filter_map(|line| line.trim().split(' ').next())
+        .collect();
+    assert!(names.len() <= 12, "{names:?}");
+    let titles: Vec<_> = list.lines().filter(|line| line.ends_with(':')).collect();
+    assert_eq!(titles, ["look:", "land:", "talk:", "clean:", "set up:"]);
+    assert!(short.contains("git agent help --all"), "{short}");
+    let all = crate::support::agent::verbs();
+    assert!(
+        names.iter().all(|name| all.iter().any(|verb| verb == name)),
+        "{all:?}"
+    );
+    let internal = [
+        "sweep",
+        "supervise",
+        "warden",
+        "launch",
+        "fenced",
+        "complete",
+    ];
+    assert!(
+        !all.iter().any(|verb| internal.contains(&verb.as_str())),
+        "{all:?}"
+    );
+    assert!(
+        short.lines().all(|line| line.chars().count() <= 102),
+        "{short}"
+    );
+    let unknown = repo.agent(&["help", "bogus"]);
+    assert!(refused(&unknown, 2).contains("git agent help --all"));
+}
+
+#[test]
+fn u17_words_of_other_tools_lead_to_the_verb() {
+    let repo = TestRepo::with_commit();
+    for (word, verb) in [
+        ("status", "git agent list"),
+        ("ls", "git agent list"),
+        ("switch", "git agent path"),
+        ("shell", "git agent run"),
+        ("version", "git agent --version"),
+        ("rm", "git agent discard"),
+    ] {
+        let text = refused(&repo.agent(&[word]), 2);
+        assert!(text.contains(verb), "{word}: {text}");
+    }
+}

@@ -1,7 +1,7 @@
 //! Man pages and completions: installed where they belong, complete, and understood by the programs that
 //! read them.
 
-use crate::support::agent::{TASK, agent_command, describe};
+use crate::support::agent::{TASK, agent_command, describe, verbs};
 use crate::support::{TestRepo, isolated};
 use serde_json::Value;
 use std::fs;
@@ -313,8 +313,8 @@ fn other_shells_can_read_their_completions() {
 
 /// Every command that help lists, with those below it: `hooks status`.
 fn commands() -> Vec<Vec<String>> {
-    let mut found = Vec::new();
-    let mut open = vec![Vec::new()];
+    let mut found: Vec<_> = verbs().into_iter().map(|verb| vec![verb]).collect();
+    let mut open = found.clone();
     while let Some(above) = open.pop() {
         let help = help(&above);
         let list = help.split_once("Commands:\n").map_or("", |(_, list)| list);

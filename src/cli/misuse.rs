@@ -25,6 +25,10 @@ pub(super) fn show(error: clap::Error, arguments: &[OsString]) -> Exit {
         true => Error::new(Code::Usage, format!("{command} needs more words than that")),
         false => in_our_terms(&without_hidden_verbs(error)),
     };
+    let error = match meant(arguments) {
+        Some(hint) => error.hint(hint),
+        None => error,
+    };
     Ui::of_process(format).fail(&error.hint(format!("to see what it takes, run {command} -h")))
 }
 
@@ -46,6 +50,45 @@ fn in_our_terms(error: &clap::Error) -> Error {
         }
     }
     refusal
+}
+
+/// Where words lead that other tools have for a verb of ours.
+const WORDS: &[(&[&str], &str)] = &[
+    (
+        &["status", "st", "ls"],
+        "to see where agents stand, run git agent list",
+    ),
+    (
+        &["switch", "cd", "checkout"],
+        "to go to an agent's worktree, run cd \"$(git agent path <agent>)\"",
+    ),
+    (
+        &["shell", "exec"],
+        "to run a command in an agent's worktree, run git agent run <agent> -- <command>",
+    ),
+    (
+        &["new", "create", "add", "start"],
+        "to make an agent, run git agent spawn",
+    ),
+    (
+        &["rm", "remove", "delete", "prune"],
+        "to remove an agent's worktree, run git agent discard <agent>",
+    ),
+    (
+        &["land", "finish"],
+        "to land an agent's work, run git agent merge <agent>",
+    ),
+    (&["kill"], "to end a run, run git agent stop <agent>"),
+    (&["version"], "to see the version, run git agent --version"),
+    (&["settings"], "to list the settings, run git agent config"),
+];
+
+/// The hint for a verb that is not ours and has one of ours for it.
+fn meant(arguments: &[OsString]) -> Option<&'static str> {
+    let words = arguments.iter().skip(1).filter_map(|word| word.to_str());
+    let verb = words.into_iter().find(|word| !word.starts_with('-'))?;
+    let entry = WORDS.iter().find(|(words, _)| words.contains(&verb));
+    entry.map(|(_, hint)| *hint)
 }
 
 /// The lines of a paragraph as one.

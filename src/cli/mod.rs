@@ -12,6 +12,7 @@ mod discard;
 mod doctor;
 mod format;
 mod gc;
+mod help;
 mod hook;
 mod hooks;
 mod host_hook;
@@ -49,7 +50,7 @@ mod watch;
 mod words;
 
 use crate::error::{Exit, Result};
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches, Parser};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use ui::{Format, Ui};
@@ -62,7 +63,7 @@ use verbs::{Command, dispatch};
     bin_name = "git agent",
     version,
     propagate_version = true,
-    disable_help_subcommand = false,
+    disable_help_subcommand = true,
     max_term_width = 100
 )]
 struct Cli {
@@ -94,7 +95,8 @@ pub fn verbs() -> Vec<String> {
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     log::start();
     let arguments: Vec<_> = arguments.into_iter().collect();
-    let exit = match Cli::try_parse_from(&arguments) {
+    let parsed = help::command_line().try_get_matches_from(&arguments);
+    let exit = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => {
             let mut ui = Ui::of_process(cli.format);
             run(cli.command, &mut ui).unwrap_or_else(|error| ui.fail(&error))

@@ -3,85 +3,121 @@
 use super::run::{background, fenced, warden};
 use super::ui::{Format, Ui};
 use super::{
-    archive, bundle, check, commit, config, decide, diff, discard, doctor, gc, hook, hooks, init,
-    list, logs, merge, overlap, ps, receive, report, rescue, roles, run, schema, send, settle,
-    shell, show, spawn, stop, tree, unite, verify, wait,
+    archive, bundle, check, commit, config, decide, diff, discard, doctor, gc, help, hook, hooks,
+    init, list, logs, merge, overlap, ps, receive, report, rescue, roles, run, schema, send,
+    settle, shell, show, spawn, stop, tree, unite, verify, wait,
 };
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::ops;
 use clap::Subcommand;
 
-/// Makes of the list of verbs the commands that clap reads and the call of each.
+/// Makes of the list of verbs the commands that clap reads, the call of each and the groups of help. A star stands before
+/// what a newcomer needs: `git agent -h` shows these alone.
 macro_rules! verbs {
-    ($ui:ident; $($(#[$attribute:meta])* $verb:ident($args:ident: $type:ty) => $call:expr;)*) => {
+    (@star *) => { true };
+    (@star) => { false };
+    ($ui:ident; $($group:literal {
+        $($(#[$attribute:meta])* $([$star:tt])? $verb:ident($args:ident: $type:ty) => $call:expr;)*
+    })*) => {
         #[derive(Debug, Subcommand)]
         pub(super) enum Command {
-            $($(#[$attribute])* $verb($type),)*
+            $($($(#[$attribute])* $verb($type),)*)*
         }
 
         /// Runs one verb.
         pub(super) fn dispatch(command: Command, $ui: &mut Ui) -> Result<Exit> {
             match command {
-                $(Command::$verb($args) => $call,)*
+                $($(Command::$verb($args) => $call,)*)*
             }
         }
+
+        /// The groups of help, in order.
+        pub(super) const GROUPS: &[Group] = &[$(Group {
+            title: $group,
+            verbs: &[$((stringify!($verb), verbs!(@star $($star)?))),*],
+        }),*];
     };
 }
 
+/// Verbs that belong to one moment.
+pub(super) struct Group {
+    /// The moment.
+    pub title: &'static str,
+    /// The verbs, as the list spells them, and whether a newcomer needs them.
+    pub verbs: &'static [(&'static str, bool)],
+}
+
 verbs! { ui;
-    Spawn(args: spawn::SpawnArgs) => spawn::run(&open(ui)?, ui, args);
-    Run(args: run::RunArgs) => run::run(&open(ui)?, ui, args);
-    Ps(args: ps::PsArgs) => ps::run(&open(ui)?, ui, &args);
-    Wait(args: wait::WaitArgs) => wait::run(&open(ui)?, ui, args);
-    Stop(args: stop::StopArgs) => stop::run(&open(ui)?, ui, &args);
-    Logs(args: logs::LogsArgs) => logs::run(&open(ui)?, ui, args);
-    List(args: list::ListArgs) => list::run(&open(ui)?, ui, args);
-    Show(args: show::ShowArgs) => show::run(&open(ui)?, ui, &args);
-    Log(args: show::LogArgs) => show::run_log(&open(ui)?, ui, &args);
-    Tree(args: tree::TreeArgs) => tree::run(&open(ui)?, ui, &args);
-    Report(args: report::ReportArgs) => report::run(&open(ui)?, ui, &args);
-    Path(args: show::PathArgs) => show::run_path(&open(ui)?, ui, &args);
-    Diff(args: diff::DiffArgs) => diff::run(&open(ui)?, ui, &args);
-    Check(args: check::CheckArgs) => check::run(&open(ui)?, ui, args);
-    Bundle(args: bundle::BundleArgs) => bundle::run(&open(ui)?, ui, &args);
-    Done(args: settle::DoneArgs) => settle::run_done(&open(ui)?, ui, &args);
-    Fail(args: settle::FailArgs) => settle::run_fail(&open(ui)?, ui, &args);
-    Verify(args: verify::VerifyArgs) => verify::run(&open(ui)?, ui, args);
-    Commit(args: commit::CommitArgs) => commit::run(&open(ui)?, ui, &args);
-    Overlap(args: overlap::OverlapArgs) => overlap::run(&open(ui)?, ui, args);
-    Merge(args: merge::MergeArgs) => merge::run(&open(ui)?, ui, args);
-    Reject(args: decide::RejectArgs) => decide::run_reject(&open(ui)?, ui, &args);
-    Defer(args: decide::DeferArgs) => decide::run_defer(&open(ui)?, ui, &args);
-    Discard(args: discard::DiscardArgs) => discard::run(&open(ui)?, ui, &args);
-    Rescue(args: rescue::RescueArgs) => rescue::run(&open(ui)?, ui, args);
-    Gc(args: gc::GcArgs) => gc::run(&open(ui)?, ui, &args);
-    Send(args: send::SendArgs) => send::run(&open(ui)?, ui, args);
-    Receive(args: receive::ReceiveArgs) => receive::run(&open(ui)?, ui, args);
-    Inbox(args: receive::InboxArgs) => receive::run_inbox(&open(ui)?, ui, &args);
-    Ack(args: archive::AckArgs) => archive::run_ack(&open(ui)?, ui, &args);
-    Archive(args: archive::ArchiveArgs) => archive::run(&open(ui)?, ui, &args);
-    Unite(args: unite::UniteArgs) => unite::run(&open(ui)?, ui, &args);
-    Roles(args: roles::RolesArgs) => roles::run(&open(ui)?, ui, &args);
-    Config(args: config::ConfigArgs) => config::run(&open(ui)?, ui, &args);
-    Hooks(args: hooks::HooksArgs) => hooks::run(&open(ui)?, ui, &args);
-    Doctor(args: doctor::DoctorArgs) => doctor::run(&Ctx::to_examine()?, ui, &args);
-    Init(args: init::InitArgs) => init::run(&open(ui)?, ui, args);
-    Schema(args: schema::SchemaArgs) => schema::run(ui, &args);
-    InstallShell(args: shell::install::InstallShellArgs) => shell::install::run(ui, args);
-    Hook(args: hook::HookArgs) => hook::run(ui, args);
-    #[command(hide = true)]
-    Sweep(args: discard::SweepArgs) => Ok(discard::run_sweep(&Ctx::of_process()?, &args));
-    #[command(hide = true)]
-    Supervise(args: background::SuperviseArgs) => background::run(args);
-    #[command(hide = true)]
-    Warden(args: warden::WardenArgs) => warden::run(args);
-    #[command(hide = true)]
-    Launch(args: warden::LaunchArgs) => warden::run_launch(&args);
-    #[command(hide = true)]
-    Fenced(args: fenced::FencedArgs) => fenced::run(args);
-    #[command(hide = true)]
-    Complete(args: shell::complete::CompleteArgs) => shell::complete::run(ui, args);
+    "start" {
+        [*] Spawn(args: spawn::SpawnArgs) => spawn::run(&open(ui)?, ui, args);
+        [*] Run(args: run::RunArgs) => run::run(&open(ui)?, ui, args);
+        Ps(args: ps::PsArgs) => ps::run(&open(ui)?, ui, &args);
+        Wait(args: wait::WaitArgs) => wait::run(&open(ui)?, ui, args);
+        Stop(args: stop::StopArgs) => stop::run(&open(ui)?, ui, &args);
+        Logs(args: logs::LogsArgs) => logs::run(&open(ui)?, ui, args);
+    }
+    "look" {
+        [*] List(args: list::ListArgs) => list::run(&open(ui)?, ui, args);
+        [*] Show(args: show::ShowArgs) => show::run(&open(ui)?, ui, &args);
+        [*] Diff(args: diff::DiffArgs) => diff::run(&open(ui)?, ui, &args);
+        Log(args: show::LogArgs) => show::run_log(&open(ui)?, ui, &args);
+        Tree(args: tree::TreeArgs) => tree::run(&open(ui)?, ui, &args);
+        Report(args: report::ReportArgs) => report::run(&open(ui)?, ui, &args);
+        Path(args: show::PathArgs) => show::run_path(&open(ui)?, ui, &args);
+        Overlap(args: overlap::OverlapArgs) => overlap::run(&open(ui)?, ui, args);
+    }
+    "work" {
+        Check(args: check::CheckArgs) => check::run(&open(ui)?, ui, args);
+        Bundle(args: bundle::BundleArgs) => bundle::run(&open(ui)?, ui, &args);
+        Commit(args: commit::CommitArgs) => commit::run(&open(ui)?, ui, &args);
+        Done(args: settle::DoneArgs) => settle::run_done(&open(ui)?, ui, &args);
+        Fail(args: settle::FailArgs) => settle::run_fail(&open(ui)?, ui, &args);
+    }
+    "land" {
+        [*] Verify(args: verify::VerifyArgs) => verify::run(&open(ui)?, ui, args);
+        [*] Merge(args: merge::MergeArgs) => merge::run(&open(ui)?, ui, args);
+        Reject(args: decide::RejectArgs) => decide::run_reject(&open(ui)?, ui, &args);
+        Defer(args: decide::DeferArgs) => decide::run_defer(&open(ui)?, ui, &args);
+    }
+    "talk" {
+        [*] Send(args: send::SendArgs) => send::run(&open(ui)?, ui, args);
+        [*] Receive(args: receive::ReceiveArgs) => receive::run(&open(ui)?, ui, args);
+        Inbox(args: receive::InboxArgs) => receive::run_inbox(&open(ui)?, ui, &args);
+        Ack(args: archive::AckArgs) => archive::run_ack(&open(ui)?, ui, &args);
+        Archive(args: archive::ArchiveArgs) => archive::run(&open(ui)?, ui, &args);
+    }
+    "clean" {
+        [*] Discard(args: discard::DiscardArgs) => discard::run(&open(ui)?, ui, &args);
+        [*] Rescue(args: rescue::RescueArgs) => rescue::run(&open(ui)?, ui, args);
+        Gc(args: gc::GcArgs) => gc::run(&open(ui)?, ui, &args);
+        Doctor(args: doctor::DoctorArgs) => doctor::run(&Ctx::to_examine()?, ui, &args);
+    }
+    "set up" {
+        [*] Init(args: init::InitArgs) => init::run(&open(ui)?, ui, args);
+        Config(args: config::ConfigArgs) => config::run(&open(ui)?, ui, &args);
+        Roles(args: roles::RolesArgs) => roles::run(&open(ui)?, ui, &args);
+        Hooks(args: hooks::HooksArgs) => hooks::run(&open(ui)?, ui, &args);
+        InstallShell(args: shell::install::InstallShellArgs) => shell::install::run(ui, args);
+        Schema(args: schema::SchemaArgs) => schema::run(ui, &args);
+        Help(args: help::HelpArgs) => help::run(ui, &args);
+        Unite(args: unite::UniteArgs) => unite::run(&open(ui)?, ui, &args);
+        Hook(args: hook::HookArgs) => hook::run(ui, args);
+    }
+    "internal" {
+        #[command(hide = true)]
+        Sweep(args: discard::SweepArgs) => Ok(discard::run_sweep(&Ctx::of_process()?, &args));
+        #[command(hide = true)]
+        Supervise(args: background::SuperviseArgs) => background::run(args);
+        #[command(hide = true)]
+        Warden(args: warden::WardenArgs) => warden::run(args);
+        #[command(hide = true)]
+        Launch(args: warden::LaunchArgs) => warden::run_launch(&args);
+        #[command(hide = true)]
+        Fenced(args: fenced::FencedArgs) => fenced::run(args);
+        #[command(hide = true)]
+        Complete(args: shell::complete::CompleteArgs) => shell::complete::run(ui, args);
+    }
 }
 
 /// The surroundings, for the verbs that need them: a hook is called in places that have no repository. A ledger that

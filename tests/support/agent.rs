@@ -134,6 +134,24 @@ impl TestRepo {
     }
 }
 
+/// Every command that `git agent help --all` lists.
+pub fn verbs() -> Vec<String> {
+    let nowhere = tempfile::tempdir().expect("temporary directory");
+    let help = agent_command(nowhere.path())
+        .args(["help", "--all"])
+        .output();
+    let help = String::from_utf8(help.expect("git-agent starts").stdout).expect("UTF-8");
+    let rows = help
+        .lines()
+        .filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    let verbs: Vec<_> = rows
+        .filter(|verb| !verb.is_empty())
+        .map(str::to_owned)
+        .collect();
+    assert!(verbs.len() > 30, "{help}");
+    verbs
+}
+
 /// Runs a command that must succeed and reads its standard output as JSON.
 pub fn json_of(mut command: Command) -> Value {
     let output = command.output().expect("starts");

@@ -31,7 +31,7 @@ pub(super) fn files() -> Result<Vec<ShellFile>> {
         script(Part::Zsh, "_git-agent", include_str!("git-agent.zsh")),
         script(Part::Fish, "git-agent.fish", include_str!("git-agent.fish")),
     ];
-    let mut command = Cli::command().disable_help_subcommand(true);
+    let mut command = Cli::command();
     command.build();
     pages(&command, &mut files)?;
     Ok(files)

@@ -1,0 +1,122 @@
+//! `git agent help`, and what `git agent -h` shows.
+//!
+//! The verbs stand in groups, each for a moment of the work. `-h` shows those that a newcomer needs, `help --all` every one.
+
+use super::Cli;
+use super::style::{BOLD, paint};
+use super::terminal::width;
+use super::ui::Ui;
+use super::verbs::GROUPS;
+use crate::error::{Code, Error, Exit, Result};
+use clap::{Command, CommandFactory};
+
+/// Where a line of help ends on wide terminals, as clap has it.
+const WIDEST: usize = 100;
+
+/// Explain one command, or list all of them
+#[derive(Debug, clap::Args)]
+pub(super) struct HelpArgs {
+    /// List every command
+    #[arg(long, short, conflicts_with = "command")]
+    all: bool,
+    /// Command to explain
+    #[arg(value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+pub(super) fn run(ui: &mut Ui, args: &HelpArgs) -> Result<Exit> {
+    let mut command = command_line();
+    let text = if args.all {
+        groups(&command, true)
+    } else {
+        command.build();
+        let explained = below(&mut command, &args.command)?;
+        explained.render_long_help().ansi().to_string()
+    };
+    ui.print(&text)?;
+    Ok(Exit::Yes)
+}
+
+/// The whole command line, with help in groups.
+pub(super) fn command_line() -> Command {
+    let command = Cli::command();
+    let groups = groups(&command, false);
+    command.help_template(format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}\nOptions:\n{{options}}\n\n\
+         To list every command, run git agent help --all; to see what one takes, run git agent help <command>\n"
+    ))
+}
+
+fn below<'c>(command: &'c mut Command, path: &[String]) -> Result<&'c mut Command> {
+    let Some((first, rest)) = path.split_first() else {
+        return Ok(command);
+    };
+    match command.find_subcommand_mut(first) {
+        Some(found) => below(found, rest),
+        None => Err(Error::new(
+            Code::Usage,
+            format!("there is no command `{}`", first.escape_debug()),
+        )
+        .hint("to list every command, run git agent help --all")),
+    }
+}
+
+/// The verbs with what each of them does: all that are for people, or those that a newcomer needs.
+fn groups(command: &Command, all: bool) -> String {
+    let mut rows: Vec<(&str, Vec<(String, String)>)> = Vec::new();
+    for group in GROUPS {
+        let verbs = group.verbs.iter().filter(|(_, first)| all || *first);
+        let verbs = verbs.filter_map(|(verb, _)| command.find_subcommand(kebab(verb)));
+        let verbs = verbs.filter(|verb| !verb.is_hide_set());
+        let about = |verb: &Command| verb.get_about().map(ToString::to_string);
+        let verbs: Vec<_> = verbs
+            .map(|verb| (verb.get_name().to_owned(), about(verb).unwrap_or_default()))
+            .collect();
+        if !verbs.is_empty() {
+            rows.push((group.title, verbs));
+        }
+    }
+    let verbs = rows.iter().flat_map(|(_, verbs)| verbs);
+    let indent = verbs.map(|(name, _)| name.len()).max().unwrap_or(0) + 4;
+    let mut text = String::new();
+    for (title, verbs) in rows {
+        text.push_str(&format!("{}\n", paint(BOLD, &format!("{title}:"))));
+        for (name, about) in verbs {
+            let padding = " ".repeat(indent - 2 - name.len());
+            let about = wrapped(&about, indent);
+            text.push_str(&format!("  {}{padding}{about}\n", paint(BOLD, &name)));
+        }
+    }
+    text
+}
+
+/// A sentence over as many lines as it takes, each but the first that far to the right.
+fn wrapped(sentence: &str, indent: usize) -> String {
+    let room = width().min(WIDEST).saturating_sub(indent).max(20);
+    let mut text = String::new();
+    let mut used = 0;
+    for word in sentence.split(' ') {
+        if used > 0 && used + 1 + word.chars().count() > room {
+            text.push_str(&format!("\n{}", " ".repeat(indent)));
+            used = 0;
+        } else if used > 0 {
+            text.push(' ');
+            used += 1;
+        }
+        text.push_str(word);
+        used += word.chars().count();
+    }
+    text
+}
+
+/// `InstallShell` as clap names it: `install-shell`.
+fn kebab(verb: &str) -> String {
+    let mut name = String::new();
+    for c in verb.chars() {
+        if c.is_ascii_uppercase() && !name.is_empty() {
+            name.push('-');
+        }
+        name.push(c.to_ascii_lowercase());
+    }
+    name
+}
