@@ -346,3 +346,67 @@ fn u17_words_of_other_tools_lead_to_the_verb() {
         assert!(text.contains(verb), "{word}: {text}");
     }
 }
+
+fn in_worktree(agent: &Value, arguments: &[&str]) -> Output {
+    let worktree = agent["worktree_abspath"].as_str().expect("a path");
+    let mut command = crate::support::agent::agent_command(std::path::Path::new(worktree));
+    command.args(arguments).output().expect("git-agent starts")
+}
+
+#[test]
+fn several_agents_are_one_answer_in_the_order_they_were_named() {
+    let repo = TestRepo::with_commit();
+    let spawn = || repo.agent_json(&["spawn", "-m", TEXT, "--scope", "src/**"])["agent_id"].clone();
+    let (one, two, three) = (spawn(), spawn(), spawn());
+    let [one, two, three] = [&one, &two, &three].map(|id| id.as_str().expect("an id"));
+    repo.agent_json(&["fail", one, "-m", "no"]);
+    repo.agent_json(&["fail", three, "-m", "no"]);
+    let output = repo.agent(&["reject", one, two, "--reason=not needed", "--format=json"]);
+    assert_eq!(output.status.code(), Some(3), "{}", describe(&output));
+    assert!(output.stderr.is_empty(), "{}", describe(&output));
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("one document");
+    assert_eq!(
+        (&answer["succeeded"], &answer["failed"]),
+        (&1.into(), &1.into())
+    );
+    let items = answer["items"].as_array().expect("a list");
+    assert_eq!(items[0]["target"], one);
+    assert_eq!(items[0]["state"], "rejected");
+    assert_eq!(items[1]["target"], two);
+    assert_eq!(items[1]["error"]["code"], "agent-state");
+    let answer = repo.agent_json(&["reject", "--state=failed"]);
+    assert_eq!(answer["items"][0]["target"], three);
+    let answer = repo.agent_json(&["discard", "--state=rejected", "--dry-run"]);
+    assert_eq!(answer["items"].as_array().expect("a list").len(), 2);
+    assert_eq!(repo.agent_json(&["show", one])["state"], "rejected");
+    let answer = repo.agent_json(&["discard", three, one]);
+    assert_eq!(answer["items"][0]["target"], three);
+    assert_eq!(repo.agent_json(&["show", one])["state"], "discarded");
+    let none = repo.agent(&["discard", "--state=rejected"]);
+    assert!(none.status.success(), "{}", describe(&none));
+    assert_eq!(String::from_utf8_lossy(&none.stdout), "(no agents)\n");
+    refused(&repo.agent(&["discard", one, "--state=rejected"]), 2);
+}
+
+#[test]
+fn u17_a_verb_without_an_argument_means_the_agent_whose_worktree_this_is() {
+    let repo = TestRepo::with_commit();
+    let agent = repo.agent_json(&["spawn", "-m", TEXT, "--scope", "src/**", "--no-bundle"]);
+    let worktree = agent["worktree_abspath"]
+        .as_str()
+        .expect("a path")
+        .to_owned();
+    std::fs::write(format!("{worktree}/src/two.rs"), "pub fn two() {}\n").expect("written");
+    for arguments in [&["diff"][..], &["show"], &["verify"], &["done"]] {
+        let output = in_worktree(&agent, arguments);
+        assert!(
+            output.status.success(),
+            "{arguments:?} {}",
+            describe(&output)
+        );
+    }
+    for verb in ["show", "diff", "stop", "verify", "bundle"] {
+        let text = refused(&repo.agent(&[verb]), 2);
+        assert!(text.contains("no agent is named"), "{verb}: {text}");
+    }
+}

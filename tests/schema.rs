@@ -144,6 +144,8 @@ fn life(judged: &mut Judged) {
     judged.answer("move", &["defer", &shared, "--reason", "later"]);
     judged.answer("discard", &["discard", &one, "--dry-run"]);
     judged.answer("discard", &["discard", &one]);
+    judged.answer("batch", &["discard", &one, &one, "nobody"]);
+    judged.answer("batch", &["reject", "nobody", "nobody"]);
     judged.answer("rescue", &["rescue", &one]);
     judged.answer("move", &["reject", &shared]);
 }

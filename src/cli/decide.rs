@@ -1,6 +1,6 @@
 //! `git agent reject` and `git agent defer`
 
-use super::show::AgentArg;
+use super::several::AgentsArg;
 use super::ui::Ui;
 use super::words::some_words;
 use crate::agents::ctx::Ctx;
@@ -11,7 +11,7 @@ use crate::ops::close;
 #[derive(Debug, clap::Args)]
 pub(super) struct RejectArgs {
     #[command(flatten)]
-    agent: AgentArg,
+    agents: AgentsArg,
     /// Why it is turned down
     #[arg(long, short = 'm', value_name = "TEXT", value_parser = some_words)]
     reason: Option<String>,
@@ -21,7 +21,7 @@ pub(super) struct RejectArgs {
 #[derive(Debug, clap::Args)]
 pub(super) struct DeferArgs {
     #[command(flatten)]
-    agent: AgentArg,
+    agents: AgentsArg,
     /// Why it is put off
     #[arg(long, short = 'm', value_name = "TEXT", value_parser = some_words)]
     reason: Option<String>,
@@ -29,12 +29,12 @@ pub(super) struct DeferArgs {
 
 pub(super) fn run_reject(ctx: &Ctx, ui: &mut Ui, args: &RejectArgs) -> Result<Exit> {
     let reason = args.reason.as_deref().unwrap_or_default();
-    ui.answer(&close::reject(ctx, &args.agent.agent, reason)?)?;
-    Ok(Exit::Yes)
+    let reject = |agent: &str| close::reject(ctx, agent, reason);
+    args.agents.each(ctx, ui, reject)
 }
 
 pub(super) fn run_defer(ctx: &Ctx, ui: &mut Ui, args: &DeferArgs) -> Result<Exit> {
     let reason = args.reason.as_deref().unwrap_or_default();
-    ui.answer(&close::defer(ctx, &args.agent.agent, reason)?)?;
-    Ok(Exit::Yes)
+    let defer = |agent: &str| close::defer(ctx, agent, reason);
+    args.agents.each(ctx, ui, defer)
 }

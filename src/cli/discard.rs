@@ -1,6 +1,6 @@
 //! `git agent discard`
 
-use super::show::AgentArg;
+use super::several::AgentsArg;
 use super::style::{BOLD, HINT, paint};
 use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 #[derive(Debug, clap::Args)]
 pub(super) struct DiscardArgs {
     #[command(flatten)]
-    agent: AgentArg,
+    agents: AgentsArg,
     /// Keep ignored files too; without it they are named and go
     #[arg(long)]
     with_ignored: bool,
@@ -40,14 +40,18 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &DiscardArgs) -> Result<Exit> {
         force: args.force,
     };
     if args.dry_run {
-        ui.answer(&discard::rehearse(ctx, &args.agent.agent, options)?)?;
-        return Ok(Exit::Yes);
+        let rehearse = |agent: &str| discard::rehearse(ctx, agent, options);
+        return args.agents.each(ctx, ui, rehearse);
     }
-    let plan = discard::plan(ctx, &args.agent.agent, options)?;
-    let report = discard::execute(ctx, plan)?;
-    ui.answer(&report)?;
-    discard::sweep_later(ctx, &report.trash);
-    Ok(Exit::Yes)
+    let mut trash = Vec::new();
+    let exit = args.agents.each(ctx, ui, |agent| {
+        let plan = discard::plan(ctx, agent, options)?;
+        let report = discard::execute(ctx, plan)?;
+        trash.extend(report.trash.iter().cloned());
+        Ok(report)
+    });
+    discard::sweep_later(ctx, &trash);
+    exit
 }
 
 pub(super) fn run_sweep(ctx: &Ctx, args: &SweepArgs) -> Exit {

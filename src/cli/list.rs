@@ -78,7 +78,8 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: ListArgs) -> Result<Exit> {
     Ok(Exit::Yes)
 }
 
-fn parse_state(word: &str) -> std::result::Result<State, String> {
+/// Reads the word for a state.
+pub(super) fn parse_state(word: &str) -> std::result::Result<State, String> {
     let words = State::ALL.iter().map(|state| state.as_str());
     State::parse(word).ok_or_else(|| choices("states", words))
 }

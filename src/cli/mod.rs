@@ -34,6 +34,7 @@ mod schema;
 mod screen;
 mod send;
 mod settle;
+mod several;
 mod shell;
 mod show;
 mod spawn;

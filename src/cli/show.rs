@@ -7,7 +7,7 @@ use super::style::{BOLD, DIM, HINT, WARN, paint};
 use super::terminal::width;
 use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
-use crate::agents::current;
+use crate::agents::current::require_current;
 use crate::domain::message::plain;
 use crate::error::{Exit, Result};
 use crate::ops::event_report::EventReport;
@@ -61,11 +61,20 @@ impl OwnAgentArg {
     }
 }
 
-fn or_current(ctx: &Ctx, named: Option<&str>) -> Result<String> {
+/// What was named, else the agent that this process works for.
+pub(super) fn or_current(ctx: &Ctx, named: Option<&str>) -> Result<String> {
     match named {
         Some(named) => Ok(named.to_owned()),
-        None => Ok(current::require_current(ctx)?.to_string()),
+        None => current(ctx),
     }
+}
+
+/// The id of the agent that this process works for.
+///
+/// # Errors
+/// `usage` where it works for none.
+pub(super) fn current(ctx: &Ctx) -> Result<String> {
+    Ok(require_current(ctx)?.to_string())
 }
 
 /// How an agent is named on the command line.

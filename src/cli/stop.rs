@@ -1,5 +1,6 @@
 //! `git agent stop`
 
+use super::show::current;
 use super::ui::{Answer, Ui};
 use super::wait::line;
 use crate::agents::ctx::Ctx;
@@ -10,8 +11,8 @@ use serde_json::{Value, json};
 /// End runs with everything that their commands started, and wait until that is recorded
 #[derive(Debug, clap::Args)]
 pub(super) struct StopArgs {
-    /// Agents whose runs are to end
-    #[arg(required = true, value_name = "AGENT")]
+    /// Agents whose runs are to end; without one, the agent whose worktree this is
+    #[arg(value_name = "AGENT")]
     agents: Vec<String>,
     /// Give the commands no time to end by themselves
     #[arg(long)]
@@ -19,7 +20,11 @@ pub(super) struct StopArgs {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &StopArgs) -> Result<Exit> {
-    ui.answer(&stop::stop(ctx, &args.agents, args.kill)?)?;
+    let mut agents = args.agents.clone();
+    if agents.is_empty() {
+        agents.push(current(ctx)?);
+    }
+    ui.answer(&stop::stop(ctx, &agents, args.kill)?)?;
     Ok(Exit::Yes)
 }
 

@@ -1,6 +1,7 @@
 //! `git agent verify`
 
 use super::format::with_sarif;
+use super::show::or_current;
 use super::style::{BAD, BOLD, DIM, GOOD, HINT, WARN, paint};
 use super::ui::{Answer, Format, Ui};
 use crate::agents::ctx::Ctx;
@@ -24,8 +25,9 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 #[command(arg = with_sarif())]
 pub(super) struct VerifyArgs {
-    /// Agent: its id or a prefix of 4 digits or more, its name, its branch or its worktree
-    #[arg(value_name = "AGENT", required_unless_present = "ci")]
+    /// Agent: its id or a prefix of 4 digits or more, its name, its branch or its worktree; without one, the agent whose
+    /// worktree this is
+    #[arg(value_name = "AGENT")]
     agent: Option<String>,
     /// Worktree of the agent; refused when it is another's
     #[arg(value_name = "WORKTREE")]
@@ -48,8 +50,13 @@ pub(super) struct VerifyArgs {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: VerifyArgs) -> Result<Exit> {
+    let agent = if args.ci {
+        args.agent
+    } else {
+        Some(or_current(ctx, args.agent.as_deref())?)
+    };
     let options = VerifyOptions {
-        agent: args.agent,
+        agent,
         worktree: args.worktree,
         base: args.base,
         tip: args.tip,

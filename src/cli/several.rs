@@ -1,0 +1,120 @@
+//! Verbs that take one agent or several: how they are named, and one answer for all of them.
+
+use super::list::parse_state;
+use super::ui::{Answer, Format, Ui, error_json};
+use super::words::one_of;
+use crate::agents::ctx::Ctx;
+use crate::domain::agent::State;
+use crate::error::{Error, Exit, Result};
+use crate::ops::list::{self, ListOptions};
+use serde_json::{Value, json};
+
+/// How one agent or several are named on the command line.
+#[derive(Debug, clap::Args)]
+pub(super) struct AgentsArg {
+    /// Agents: ids or prefixes of 4 digits or more, names, branches or worktrees
+    #[arg(
+        value_name = "AGENT",
+        required_unless_present = "state",
+        conflicts_with = "state"
+    )]
+    agents: Vec<String>,
+    /// Every agent in this state
+    #[arg(long, value_parser = one_of(State::ALL.iter().map(|state| state.as_str()), parse_state), value_name = "STATE")]
+    state: Option<State>,
+}
+
+impl AgentsArg {
+    /// Does it to each agent that is meant. One that fails does not stop the others; the status is that of the first
+    /// that failed. A single agent is answered as ever, several are one document.
+    ///
+    /// # Errors
+    /// For a single agent, the error of `act`.
+    pub(super) fn each<A: Answer>(
+        &self,
+        ctx: &Ctx,
+        ui: &mut Ui,
+        mut act: impl FnMut(&str) -> Result<A>,
+    ) -> Result<Exit> {
+        let named = match self.state {
+            Some(state) => in_state(ctx, state)?,
+            None => self.agents.clone(),
+        };
+        if let (None, [only]) = (self.state, named.as_slice()) {
+            ui.answer(&act(only)?)?;
+            return Ok(Exit::Yes);
+        }
+        let mut batch = SeveralAnswer::default();
+        let mut exit = Exit::Yes;
+        for name in &named {
+            let done = act(name);
+            if let Err(error) = &done {
+                if exit == Exit::Yes {
+                    exit = error.code().exit();
+                }
+                if ui.format() == Format::Text {
+                    let _ = ui.fail(error);
+                }
+            }
+            batch.push(name, done);
+        }
+        ui.answer(&batch)?;
+        Ok(exit)
+    }
+}
+
+fn in_state(ctx: &Ctx, state: State) -> Result<Vec<String>> {
+    let options = ListOptions {
+        all: true,
+        fast: true,
+        state: Some(state),
+        ..ListOptions::default()
+    };
+    let agents = list::list(ctx, &options)?.agents.into_iter();
+    Ok(agents.map(|row| row.agent.agent_id).collect())
+}
+
+/// What became of several agents, in the order they were named.
+#[derive(Default)]
+struct SeveralAnswer {
+    items: Vec<Value>,
+    texts: String,
+    failed: usize,
+}
+
+impl SeveralAnswer {
+    fn push<A: Answer>(&mut self, name: &str, done: Result<A, Error>) {
+        let mut item = match &done {
+            Ok(answer) => answer.json(),
+            Err(error) => json!({ "error": error_json(error)["error"] }),
+        };
+        item["target"] = json!(name);
+        self.items.push(item);
+        match &done {
+            Ok(answer) => self.texts.push_str(&answer.text()),
+            Err(_) => self.failed += 1,
+        }
+    }
+}
+
+impl Answer for SeveralAnswer {
+    fn text(&self) -> String {
+        if self.items.is_empty() {
+            return "(no agents)\n".to_owned();
+        }
+        self.texts.clone()
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "schema": "git-agent.batch/1",
+            "succeeded": self.items.len() - self.failed,
+            "failed": self.failed,
+            "items": self.items,
+        })
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        self.items.clone()
+    }
+}
