@@ -14,5 +14,7 @@ mod origin;
 mod planted;
 /// The state of an agent after its runs, and what a name means.
 mod runs;
+/// What one agent leaves broken is that agent's matter.
+mod states;
 /// Rows from elsewhere are claims, and nothing private stays behind.
 mod trust;

@@ -1,6 +1,7 @@
 //! The worktree that check commands run in, beside the agents' own.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::untrusted;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::worktree::belongs_to;
@@ -46,9 +47,9 @@ impl CheckWorktree {
 
     /// Whether its HEAD is not where the verify put it: the worktree was used since.
     pub(crate) fn has_moved(&self) -> bool {
-        let head = fs::read_to_string(self.admin_dir.join("HEAD")).unwrap_or_default();
-        let log = fs::read_to_string(self.admin_dir.join("logs/HEAD")).unwrap_or_default();
-        head.starts_with("ref: ") || log.lines().count() > 1
+        let head = untrusted::text(&self.admin_dir, "HEAD").unwrap_or_default();
+        let log = untrusted::log(&self.admin_dir, Path::new("logs/HEAD"));
+        head.starts_with("ref: ") || String::from_utf8_lossy(&log).lines().count() > 1
     }
 
     /// Whether the directory is absent, or holds nothing but a `.git` file that leads to our place.

@@ -5,6 +5,7 @@ use crate::agents::liveness;
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::Isolation;
 use crate::error::{Code, Error, IoContext, Remedy, Result};
+use crate::git::refs::Tip;
 use crate::store::find::ambiguous;
 use crate::store::layout;
 use crate::store::ledger::Ledger;
@@ -97,6 +98,21 @@ pub(crate) fn branch_gone(ctx: &Ctx, agent: &Agent) -> Error {
         },
         _ => error.remedy("to see how to make it again", Remedy::Examine),
     }
+}
+
+/// The error for an agent whose branch names no commit here: it is broken, or as [`branch_gone`].
+pub(crate) fn without_tip(ctx: &Ctx, agent: &Agent) -> Error {
+    let name = agent.branch.as_deref().unwrap_or_default();
+    match ctx.repo.tip(name) {
+        Ok(Tip::Broken) => branch_broken(name),
+        _ => branch_gone(ctx, agent),
+    }
+}
+
+/// The error for a branch whose file holds no object name.
+pub(crate) fn branch_broken(name: &str) -> Error {
+    Error::new(Code::RepoCorrupt, format!("{name} names nothing"))
+        .hint(format!("to see where it was, run git reflog show {name}"))
 }
 
 /// Whether an agent was spawned in this clone.

@@ -160,7 +160,7 @@ pub(crate) fn tip_of(ctx: &Ctx, agent: &Agent) -> Result<Oid> {
     }
     let found = agent_branch::local_or_fetched(&ctx.repo, agent)?;
     let tip = found.map(|(_, tip)| tip);
-    tip.ok_or_else(|| lookup::branch_gone(ctx, agent))
+    tip.map_or_else(|| Err(lookup::without_tip(ctx, agent)), Ok)
 }
 
 /// The branch to land on and where it is. A clone that never had the branch knows the remote's.

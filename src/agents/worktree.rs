@@ -1,6 +1,7 @@
 //! The linked worktree of an agent.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::untrusted;
 use crate::domain::agent::Agent;
 use crate::domain::event::Isolation;
 use crate::domain::id::AgentId;
@@ -127,9 +128,9 @@ pub(crate) fn unlinked(worktree: &Path, admin: &Path, code: Code) -> Error {
 /// Takes our lock off the worktree of an agent that is decided about. That it stays locked where this
 /// fails does no harm.
 pub(crate) fn unlock(ctx: &Ctx, agent: &Agent) {
-    let locked = admin_dir(&ctx.repo, agent.id).join("locked");
+    let admin = admin_dir(&ctx.repo, agent.id);
     let is_ours = |text: String| text.trim_end() == layout::lock_reason(agent.id);
-    if fs::read_to_string(&locked).is_ok_and(is_ours) {
-        let _ = fs::remove_file(locked);
+    if untrusted::text(&admin, "locked").is_some_and(is_ours) {
+        let _ = fs::remove_file(admin.join("locked"));
     }
 }

@@ -106,14 +106,18 @@ impl Answer for DiscardReport {
 
 /// What is not kept `of` an agent and why, a line for each reason.
 pub(super) fn not_kept(not_kept: &NotKept, of: &str) -> impl Iterator<Item = String> {
+    const KEEP: &str = " (--with-ignored keeps them)";
     let reasons = [
-        ("because ignored", &not_kept.ignored),
-        ("because [setup] made it", &not_kept.setup),
+        ("because ignored", &not_kept.ignored, KEEP),
+        ("because [setup] made it", &not_kept.setup, KEEP),
+        ("because it is no file", &not_kept.special, ""),
     ];
-    let reasons = reasons.into_iter().filter(|(_, paths)| !paths.is_empty());
-    reasons.map(move |(why, paths)| {
+    let reasons = reasons
+        .into_iter()
+        .filter(|(_, paths, _)| !paths.is_empty());
+    reasons.map(move |(why, paths, advice)| {
         let paths = first_of(paths);
-        format!("not kept{of}, {why}: {paths} (--with-ignored keeps them)\n")
+        format!("not kept{of}, {why}: {paths}{advice}\n")
     })
 }
 

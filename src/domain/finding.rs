@@ -91,6 +91,7 @@ codes! {
     WorktreeUnreadable, "worktree.unreadable", Error, "A directory that cannot be read hides its files.";
     WorktreeGone, "worktree.gone", Note, "There is no worktree here, or it was not read, so only committed work was judged.";
     WorktreeNotJudged, "worktree.not-judged", Note, "The worktree is in another clone, so it was not judged here.";
+    WorkUnreadable, "work.unreadable", Error, "The agent's branch, objects, index, settings or files cannot be read.";
     MergeConflict, "merge.conflict", Error, "The work conflicts with the base branch as it is now.";
     MergeUnrelated, "merge.unrelated", Error, "The branch and the base branch have no common ancestor.";
     MergeBaseGone, "merge.base-gone", Error, "The base branch does not exist any more.";

@@ -167,19 +167,6 @@ impl Running {
             output => Ok(output),
         }
     }
-
-    /// Waits for the end and gives the standard output.
-    ///
-    /// # Errors
-    /// As [`run`].
-    pub(in crate::git) fn successful(self) -> Result<Vec<u8>> {
-        let output = self.child.wait_with_output();
-        let output = output.map_err(|error| not_started(&self.command, error))?;
-        match output.status.success() {
-            true => Ok(output.stdout),
-            false => Err(refused(&self.command, &output)),
-        }
-    }
 }
 
 /// Runs a command that [`git`] made with this on its standard input, no more than a pipe holds, and gives

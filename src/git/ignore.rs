@@ -7,9 +7,9 @@
 
 use super::Repo;
 use super::repo::failed;
+use super::untrusted;
 use crate::error::Result;
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use walkdir::WalkDir;
@@ -88,14 +88,28 @@ pub fn pattern(directory: &str) -> String {
     pattern + "/"
 }
 
-/// A file of rules in a worktree that keeps git waiting for ever: a FIFO or a device, which an agent can put there.
-pub(in crate::git) fn blocking_file(top: &Path) -> Option<PathBuf> {
+/// The name of the files with attributes.
+const ATTRIBUTES: &str = ".gitattributes";
+
+/// The longest file of rules, in bytes; git passes over longer `.gitattributes`.
+const LONGEST_RULES: u64 = 100 << 20;
+
+/// Files of a worktree that git reads on its own when it lists what is untracked.
+pub(in crate::git) const IGNORE_FILES: &[&str] = &[FILE_NAME];
+/// Those that it reads when it looks into a file.
+pub(in crate::git) const ATTRIBUTES_FILES: &[&str] = &[ATTRIBUTES];
+/// Those that `git status` reads.
+pub(in crate::git) const RULES_FILES: &[&str] = &[FILE_NAME, ATTRIBUTES];
+
+/// A file with one of these names in a worktree that keeps git waiting: a FIFO, a device or one without measure, which
+/// an agent can put there.
+pub(in crate::git) fn blocking_file(top: &Path, names: &[&str]) -> Option<PathBuf> {
     let entries = WalkDir::new(top).into_iter().flatten();
-    let mut files = entries.filter(|entry| entry.file_name() == FILE_NAME);
+    let is_named = |entry: &walkdir::DirEntry| names.iter().any(|name| entry.file_name() == *name);
+    let mut files = entries.filter(is_named);
     let blocks = |entry: &walkdir::DirEntry| {
         // Before 2.32 git follows symlinks here.
-        let metadata = fs::metadata(entry.path());
-        metadata.is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
+        untrusted::require_regular(entry.path(), LONGEST_RULES).is_err()
     };
     files.find(blocks).map(walkdir::DirEntry::into_path)
 }

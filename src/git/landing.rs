@@ -17,6 +17,7 @@ mod steps;
 
 use super::command;
 use super::repo::Repo;
+use super::untrusted;
 use super::view::WorktreeView;
 use super::worktree::Worktree;
 use crate::domain::change::{Change, ChangeKind};
@@ -108,7 +109,7 @@ impl Checkout {
 
     /// What its HEAD file says, without the line end.
     pub fn head(&self) -> String {
-        let text = fs::read_to_string(self.git_dir.join("HEAD")).unwrap_or_default();
+        let text = untrusted::text(&self.git_dir, "HEAD").unwrap_or_default();
         text.trim_end().to_owned()
     }
 
@@ -136,7 +137,7 @@ impl Checkout {
     fn rebases(&self, branch: &str) -> bool {
         ["rebase-merge/head-name", "rebase-apply/head-name"]
             .iter()
-            .filter_map(|name| fs::read_to_string(self.git_dir.join(name)).ok())
+            .filter_map(|name| untrusted::text(&self.git_dir, name))
             .any(|name| name.trim_end() == branch)
     }
 

@@ -3,6 +3,7 @@
 
 use super::Repo;
 use super::repo::failed;
+use super::untrusted;
 use crate::error::{Code, Error, Remedy, Result};
 use git2::{ErrorCode, RepositoryOpenFlags};
 use std::ffi::OsStr;
@@ -19,6 +20,7 @@ impl Repo {
     /// # Errors
     /// `repo-not-found`, `repo-unsafe-owner`, `repo-unsupported-format`, `main-worktree-gone`.
     pub fn from_env() -> Result<Repo> {
+        untrusted::require_openable_above(Path::new("."))?;
         let inner = git2::Repository::open_from_env()
             .map_err(|error| refusal(error, "the current directory", git_dir_of_env()))?;
         Repo::wrap(inner)
@@ -29,6 +31,7 @@ impl Repo {
     /// # Errors
     /// As [`Repo::from_env`].
     pub fn open(path: &Path) -> Result<Repo> {
+        untrusted::require_openable_above(path)?;
         let inner = git2::Repository::discover(path)
             .map_err(|error| refusal(error, &path.display().to_string(), git_dir_above(path)))?;
         Repo::wrap(inner)
@@ -72,6 +75,7 @@ impl Repo {
 
 /// Opens exactly this git dir.
 pub(in crate::git) fn exactly(git_dir: &Path) -> Result<git2::Repository> {
+    untrusted::require_openable(git_dir)?;
     git2::Repository::open(git_dir)
         .map_err(|error| refusal(error, &shown(git_dir), Some(git_dir.to_owned())))
 }

@@ -8,6 +8,7 @@ use super::Repo;
 use super::objects::Identity;
 use super::repo::failed;
 use super::swept::despite_sweeping;
+use super::untrusted;
 use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
 use std::fs::File;
@@ -17,6 +18,9 @@ use std::path::PathBuf;
 /// How far from the end the last line is looked for; those of a longer one are not found, as in a reflog that
 /// was garbled.
 const LONGEST_LINE: u64 = 4096;
+
+/// The longest reflog that is read, in bytes.
+const LONGEST: u64 = 1 << 30;
 
 /// Whether libgit2 notes a move of this ref by itself; makes the log file if that is all it lacks.
 pub(super) fn is_written_by_libgit2(repo: &Repo, refname: &str) -> Result<bool> {
@@ -30,6 +34,8 @@ pub(super) fn is_written_by_libgit2(repo: &Repo, refname: &str) -> Result<bool> 
     if !logs {
         return Ok(false);
     }
+    // libgit2 opens whatever is there.
+    untrusted::require_regular(&path(repo, refname), LONGEST)?;
     let has_log = repo.inner.reference_has_log(refname);
     if !has_log.map_err(|error| failed(what, error))? {
         let made = despite_sweeping(|| repo.inner.reference_ensure_log(refname));
@@ -48,6 +54,7 @@ pub(super) fn append(
     message: &str,
 ) -> Result<()> {
     let path = path(repo, refname);
+    untrusted::require_regular(&path, LONGEST)?;
     let what = "could not write the reflog";
     let mut options = File::options();
     options.create(true).append(true);
@@ -72,6 +79,7 @@ impl Repo {
     /// `io`.
     pub fn reflog_oids(&self, refname: &str) -> Result<Vec<Oid>> {
         let path = path(self, refname);
+        untrusted::require_regular(&path, LONGEST)?;
         let content = match std::fs::read(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
             content => content.at("could not read", &path)?,
@@ -96,6 +104,7 @@ impl Repo {
     /// `io`.
     pub fn last_reflog_move(&self, refname: &str) -> Result<Option<(Oid, Oid)>> {
         let path = path(self, refname);
+        untrusted::require_regular(&path, LONGEST)?;
         let mut file = match File::open(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             file => file.at("could not read", &path)?,

@@ -7,7 +7,7 @@
 use super::objects::Identity;
 use super::repo::{failed, from_git2, to_git2};
 use super::swept::despite_sweeping;
-use super::{Repo, reflog};
+use super::{Repo, reflog, untrusted};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use std::path::{Path, PathBuf};
@@ -59,6 +59,9 @@ impl Repo {
     /// # Errors
     /// `git-failed` when the ref storage itself cannot be read.
     pub fn tip(&self, refname: &str) -> Result<Tip> {
+        if !untrusted::is_readable_ref(&self.common_dir().join(refname)) {
+            return Ok(Tip::Broken);
+        }
         match self.inner.find_reference(refname) {
             Ok(reference) => Ok(reference
                 .target()
@@ -130,6 +133,39 @@ impl Repo {
             .map_err(|error| failed(&what, error))?;
         transaction.commit().map_err(|error| failed(&what, error))?;
         Ok(true)
+    }
+
+    /// Deletes a ref that names no commit, with its reflog, if it is still at `expected`; `false` when it is not. Only
+    /// its loose file is looked at: no other can be broken.
+    ///
+    /// # Errors
+    /// `lock-timeout` while another process keeps its lock; `io`.
+    pub fn delete_broken_ref(&self, refname: &str, expected: Tip) -> Result<bool> {
+        let lock = self.ref_lock_path(refname);
+        let taken = || std::fs::File::create_new(&lock).map(drop);
+        let mut pauses = PAUSES;
+        while let Err(error) = taken() {
+            if error.kind() != std::io::ErrorKind::AlreadyExists {
+                return Err(error).at("could not lock", &lock);
+            }
+            let pause = pauses.next().ok_or_else(|| lock_timeout(&lock))?;
+            std::thread::sleep(Duration::from_millis(pause));
+        }
+        let is_there = self.tip(refname)? == expected;
+        if is_there {
+            for file in [Path::new("logs").join(refname), PathBuf::from(refname)] {
+                let file = self.common_dir().join(file);
+                match std::fs::remove_file(&file) {
+                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                        let _ = std::fs::remove_file(&lock);
+                        return Err(error).at("could not remove", &file);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        std::fs::remove_file(&lock).at("could not remove", &lock)?;
+        Ok(is_there)
     }
 
     /// Moves a ref from `expected` to `target` and notes it in the reflog, which is made if need be.

@@ -10,13 +10,15 @@
 //! place) is found there and is the reason to refuse a removal.
 
 mod beside;
+mod raw;
 
 pub use beside::{Beside, beside, unkeepable};
+pub use raw::{FilesAsTheyAre, write_admin, write_files as write_files_as_they_are};
 
 use super::objects::{Commit, Identity, NewCommit};
 use super::tree::{DIRECTORY, EXECUTABLE, Entry, FILE, SYMLINK};
 use super::uncommitted::Trees;
-use super::{Repo, command};
+use super::{Repo, command, untrusted};
 use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
 use std::collections::BTreeSet;
@@ -144,14 +146,15 @@ impl Repo {
     ) -> Result<Vec<Oid>> {
         let mut named: BTreeSet<Oid> = BTreeSet::new();
         if let Some(branch) = branch {
-            named.extend(self.reflog_oids(branch)?);
+            // One that is no file tells nothing.
+            named.extend(self.reflog_oids(branch).unwrap_or_default());
         }
         let files = WalkDir::new(admin_dir).into_iter().flatten();
         for file in files.filter(|entry| entry.file_type().is_file()) {
             let inside = file.path().strip_prefix(admin_dir).unwrap_or(file.path());
             let is_head = inside.to_string_lossy().ends_with("HEAD");
             if is_head || inside.starts_with("logs") || inside.starts_with("refs") {
-                let text = fs::read(file.path()).at("could not read", file.path())?;
+                let text = untrusted::log(admin_dir, inside);
                 let text = String::from_utf8_lossy(&text);
                 named.extend(text.split_ascii_whitespace().filter_map(Oid::from_hex));
             }
@@ -159,7 +162,7 @@ impl Repo {
         named.remove(&tip);
         named.retain(|oid| self.has_object(*oid) && self.read_commit(*oid).is_ok());
         // Nearly always the commits that the branch was at before, a few steps back.
-        let near = self.nearest(tip, NEAR)?;
+        let near = self.nearest(tip, NEAR).unwrap_or_default();
         named.retain(|oid| !near.contains(oid));
         if named.is_empty() {
             return Ok(Vec::new());
@@ -167,7 +170,10 @@ impl Repo {
         let mut command = self.plumbing();
         command.args(["merge-base", "--independent", &tip.to_hex()]);
         command.args(named.iter().map(|oid| oid.to_hex()));
-        let output = command::successful(command)?;
+        let Ok(output) = command::successful(command) else {
+            // Where history is broken, too much is kept rather than too little.
+            return Ok(named.into_iter().collect());
+        };
         let text = String::from_utf8_lossy(&output);
         let oids = text.lines().filter_map(Oid::from_hex);
         Ok(oids.filter(|oid| *oid != tip).collect())

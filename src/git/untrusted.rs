@@ -3,6 +3,7 @@
 //! Beneath a directory that was chosen by us no link is followed, nothing but a regular file is opened, opening
 //! never waits, and no more is read than a limit. What is anything else counts as absent.
 
+use crate::error::{Code, Error, Result};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -87,7 +88,7 @@ pub fn files(top: &Path) -> Vec<PathBuf> {
         let Ok(entries) = fs::read_dir(top.join(&directory)) else {
             continue;
         };
-        for entry in entries.filter_map(Result::ok) {
+        for entry in entries.flatten() {
             let path = directory.join(entry.file_name());
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() && path.components().count() < DEEPEST => open.push(path),
@@ -98,4 +99,103 @@ pub fn files(top: &Path) -> Vec<PathBuf> {
     }
     found.sort();
     found
+}
+
+/// The longest pointer, `HEAD` or reason for a lock, in bytes.
+const LONGEST_TEXT: u64 = 1 << 16;
+
+/// The longest ref file, and the longest reflog, configuration file and list of alternates that is looked at.
+const LONGEST_LOG: u64 = 1 << 28;
+
+/// The longest index that is looked at: that of ten million files.
+pub(in crate::git) const LONGEST_INDEX: u64 = 1 << 30;
+
+/// What libgit2 reads of a git dir as soon as it is opened, or when a commit or the index is asked for.
+const OPENED: [(&str, u64); 11] = [
+    ("HEAD", LONGEST_TEXT),
+    ("commondir", LONGEST_TEXT),
+    ("gitdir", LONGEST_TEXT),
+    ("MERGE_HEAD", LONGEST_TEXT),
+    ("index", LONGEST_INDEX),
+    ("config", LONGEST_LOG),
+    ("config.worktree", LONGEST_LOG),
+    ("packed-refs", LONGEST_INDEX),
+    ("shallow", LONGEST_LOG),
+    ("logs/HEAD", LONGEST_LOG),
+    ("objects/info/alternates", LONGEST_LOG),
+];
+
+/// The text of a small file, such as `HEAD` or the `.git` file of a worktree; `None` as for [`read`].
+pub fn text(top: &Path, relative: &str) -> Option<String> {
+    let bytes = read(top, Path::new(relative), LONGEST_TEXT)?;
+    String::from_utf8(bytes).ok()
+}
+
+/// The lines of a reflog; none where it cannot be read.
+pub fn log(top: &Path, relative: &Path) -> Vec<u8> {
+    read(top, relative, LONGEST_LOG).unwrap_or_default()
+}
+
+/// Checks that nothing in a git dir keeps the reader waiting: libgit2 and git open these files, and the branch that
+/// `HEAD` names, whatever they are.
+///
+/// # Errors
+/// `repo-corrupt`, naming the file.
+pub fn require_openable(git_dir: &Path) -> Result<()> {
+    { OPENED.iter() }.try_for_each(|(name, limit)| require_regular(&git_dir.join(name), *limit))?;
+    let Some(head) = text(git_dir, "HEAD") else {
+        return Ok(());
+    };
+    let Some(branch) = head.strip_prefix("ref: ").map(str::trim_end) else {
+        return Ok(());
+    };
+    let common_dir = match text(git_dir, "commondir") {
+        Some(common_dir) => git_dir.join(common_dir.trim_end()),
+        None => git_dir.to_owned(),
+    };
+    require_regular(&common_dir.join(branch), LONGEST_TEXT)
+}
+
+/// As [`require_openable`], for the git dir of the worktree that a directory is in, if any.
+///
+/// # Errors
+/// As [`require_openable`].
+pub fn require_openable_above(directory: &Path) -> Result<()> {
+    let Ok(directory) = fs::canonicalize(directory) else {
+        return Ok(());
+    };
+    let is_top = |top: &&Path| fs::symlink_metadata(top.join(".git")).is_ok();
+    let Some(top) = directory.ancestors().find(is_top) else {
+        return Ok(());
+    };
+    let pointer = text(top, ".git");
+    let git_dir = pointer
+        .as_deref()
+        .and_then(|text| text.strip_prefix("gitdir: "));
+    require_openable(&top.join(git_dir.map_or(".git", str::trim_end)))
+}
+
+/// Checks that a file, if there is one, is a regular file or a directory, and not longer than a limit.
+///
+/// # Errors
+/// `repo-corrupt`, naming the file.
+pub(in crate::git) fn require_regular(path: &Path, limit: u64) -> Result<()> {
+    // Git follows a link here.
+    let what = match fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() && metadata.len() > limit => {
+            format!("is longer than {limit} bytes")
+        }
+        Ok(metadata) if !metadata.is_file() && !metadata.is_dir() => {
+            "is neither a file nor a directory".to_owned()
+        }
+        _ => return Ok(()),
+    };
+    let shown = path.display();
+    Err(Error::new(Code::RepoCorrupt, format!("{shown} {what}"))
+        .hint(format!("to see what it is, run ls -l {shown}")))
+}
+
+/// Whether a loose ref can be read: it is absent, or a file of a sensible length.
+pub(in crate::git) fn is_readable_ref(path: &Path) -> bool {
+    require_regular(path, LONGEST_TEXT).is_ok()
 }

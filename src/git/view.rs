@@ -16,7 +16,7 @@
 
 use super::untrusted;
 use super::{Repo, command};
-use crate::error::{Code, Error, IoContext, Result};
+use crate::error::{Code, Error, IoContext, Remedy, Result};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -214,7 +214,7 @@ fn unreadable_head(admin_dir: &Path) -> Error {
         Code::GitFailed,
         format!("{} does not say what is checked out", head.display()),
     )
-    .hint("to see what can be done about it, run git agent doctor")
+    .remedy("to see what can be done about it", Remedy::Examine)
 }
 
 fn line(path: &Path) -> Vec<u8> {

@@ -21,6 +21,7 @@ pub use roll::Roll;
 use super::Repo;
 use super::objects::Identity;
 use super::swept::despite_sweeping;
+use super::untrusted;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use place::{make_directory, path_text};
@@ -213,20 +214,18 @@ pub fn leads_to(worktree: &Path, admin_dir: &Path) -> bool {
 
 /// The admin directory that a worktree's `.git` file names.
 fn named_by(worktree: &Path) -> Option<PathBuf> {
-    let text = fs::read_to_string(worktree.join(".git")).ok()?;
+    let text = untrusted::text(worktree, ".git")?;
     let pointer = text.strip_prefix("gitdir: ")?;
     Some(lexically_clean(&worktree.join(pointer.trim_end())))
 }
 
 fn read_admin_dir(admin: &Path) -> Option<Worktree> {
-    let gitdir = fs::read_to_string(admin.join("gitdir")).ok()?;
+    let gitdir = untrusted::text(admin, "gitdir")?;
     let path = lexically_clean(&admin.join(gitdir.trim_end()));
     Some(Worktree {
         name: admin.file_name()?.to_str()?.to_owned(),
         path: path.parent()?.to_owned(),
-        lock_reason: fs::read_to_string(admin.join("locked"))
-            .ok()
-            .map(|reason| reason.trim_end().to_owned()),
+        lock_reason: untrusted::text(admin, "locked").map(|reason| reason.trim_end().to_owned()),
     })
 }
 

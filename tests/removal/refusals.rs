@@ -73,9 +73,6 @@ fn what_could_lose_or_disturb_something_is_refused_and_changes_nothing() {
     check("worktree-foreign", 2, "does not say", |agent| {
         fs::write(agent.worktree.join(".git"), "gitdir: /nowhere\n").expect("write");
     });
-    check("discard-refused", 3, "is gone", |agent| {
-        fs::remove_dir_all(admin(agent, "")).expect("remove");
-    });
 }
 
 #[test]

@@ -16,9 +16,10 @@ use super::walk::{Suspects, Walk};
 #[cfg(doc)]
 use super::worktree_changes;
 use crate::domain::change::{Change, ChangeKind};
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Repo;
 use crate::git::ignore::Rules;
+use crate::git::untrusted;
 use crate::git::view::WorktreeView;
 use crate::git::worktree::belongs_to;
 use std::path::Path;
@@ -48,6 +49,7 @@ pub struct Glance<'a> {
 /// # Errors
 /// `worktree-foreign`, `git-missing`, `git-failed`.
 pub fn glance(glance: &Glance<'_>) -> Result<Vec<Change>> {
+    untrusted::require_openable(glance.admin_dir)?;
     if !belongs_to(glance.top, glance.admin_dir) {
         return Err(foreign(glance));
     }
@@ -79,7 +81,7 @@ fn foreign(glance: &Glance<'_>) -> Error {
         Code::WorktreeForeign,
         format!("{top}/.git does not lead to {admin_dir}"),
     )
-    .hint("to see what can be done about it, run git agent doctor")
+    .remedy("to see what can be done about it", Remedy::Examine)
 }
 
 fn is_below(path: &[u8], directory: &[u8]) -> bool {

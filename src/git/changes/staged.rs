@@ -5,7 +5,7 @@ use super::kind_of;
 use crate::domain::change::{Change, ChangeKind};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
-use crate::git::{Repo, command, tree};
+use crate::git::{Repo, command, tree, untrusted};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -63,7 +63,7 @@ impl Repo {
             Err(error) if error.code() == Code::HeadUnborn => return Ok(vec![Oid::EMPTY_TREE]),
             Err(error) => return Err(error),
         };
-        let file = std::fs::read_to_string(self.git_dir().join("MERGE_HEAD")).unwrap_or_default();
+        let file = untrusted::text(self.git_dir(), "MERGE_HEAD").unwrap_or_default();
         std::iter::once(head)
             .chain(file.lines().filter_map(Oid::from_hex))
             .chain(merged.iter().copied())

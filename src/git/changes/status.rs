@@ -2,7 +2,7 @@
 
 use crate::domain::change::{Change, ChangeKind};
 use crate::error::{Code, Error, Result};
-use crate::git::ignore::blocking_file;
+use crate::git::ignore::{RULES_FILES, blocking_file};
 use crate::git::view::WorktreeView;
 use crate::git::{Repo, command, gitlinks};
 use std::ffi::OsStr;
@@ -47,15 +47,17 @@ pub(in crate::git) fn status(
     git.env("GIT_LITERAL_PATHSPECS", "1");
     git.args(paths.iter().map(|path| OsStr::from_bytes(path)));
     let asked = command::start(git)?;
-    let output = asked.successful_unless(|| blocking_file(top).is_some())?;
+    let output = asked.successful_unless(|| blocking_file(top, RULES_FILES).is_some())?;
     let output = output.ok_or_else(|| {
         let shown = top.display();
         Error::new(
             Code::Io,
-            format!("git waits for a .gitignore in {shown} that is no regular file"),
+            format!(
+                "git waits for a .gitignore or .gitattributes in {shown} that is no regular file"
+            ),
         )
         .hint(format!(
-            "to see which one, run find {shown} -name .gitignore ! -type f"
+            "to see which one, run find {shown} -name '.git[ai]*' ! -type f"
         ))
     })?;
     let mut changes = Vec::new();

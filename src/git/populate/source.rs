@@ -8,7 +8,7 @@
 
 use crate::domain::oid::Oid;
 use crate::error::Result;
-use crate::git::Repo;
+use crate::git::{Repo, untrusted};
 use rustix::fs::{Mode, OFlags};
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -112,8 +112,8 @@ fn linked(common_dir: &Path) -> impl Iterator<Item = (PathBuf, PathBuf)> {
         .take(MOST_CANDIDATES)
         .filter_map(|entry| {
             let admin_dir = entry.path();
-            let gitdir = std::fs::read(admin_dir.join("gitdir")).ok()?;
-            let gitdir = gix::path::from_byte_slice(gitdir.trim_ascii_end()).ok()?;
+            let gitdir = untrusted::text(&admin_dir, "gitdir")?;
+            let gitdir = gix::path::from_byte_slice(gitdir.trim_end().as_bytes()).ok()?;
             // With `worktree.useRelativePaths` the path starts from the admin dir.
             let top = admin_dir.join(gitdir).parent()?.to_owned();
             Some((admin_dir, top))
@@ -121,11 +121,11 @@ fn linked(common_dir: &Path) -> impl Iterator<Item = (PathBuf, PathBuf)> {
 }
 
 fn is_initializing(admin_dir: &Path) -> bool {
-    std::fs::read(admin_dir.join("locked")).is_ok_and(|reason| reason.starts_with(b"initializing"))
+    untrusted::text(admin_dir, "locked").is_some_and(|reason| reason.starts_with("initializing"))
 }
 
 fn head_tree(gix: &gix::Repository, git_dir: &Path) -> Option<Oid> {
-    let head = std::fs::read_to_string(git_dir.join("HEAD")).ok()?;
+    let head = untrusted::text(git_dir, "HEAD")?;
     let commit = match head.trim_end().strip_prefix("ref: ") {
         Some(name) => gix.find_reference(name).ok()?.peel_to_id().ok()?.detach(),
         None => gix::ObjectId::from_hex(head.trim_end().as_bytes()).ok()?,

@@ -2,9 +2,9 @@
 
 use super::update::is_beyond_symlink;
 use super::{Source, git};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::git::command::{self, Running};
-use crate::git::ignore::{Rules, blocking_file};
+use crate::git::ignore::{ATTRIBUTES_FILES, IGNORE_FILES, Rules, blocking_file};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs;
@@ -109,9 +109,10 @@ pub(super) fn list(source: &Source<'_>) -> Result<Listed> {
     let tracked = command::start(tracked)?;
     let mut listed = Listed::default();
     let untracked = listed.read_untracked(source, None);
-    let tracked = tracked.successful();
+    let waits = || blocking_file(source.worktree, ATTRIBUTES_FILES).is_some();
+    let tracked = tracked.successful_unless(waits);
     untracked?;
-    let tracked = tracked?;
+    let tracked = tracked?.ok_or_else(|| waiting(source))?.stdout;
     listed.read(source, &tracked);
     // Here git follows a symlink to a file that is not the tracked one; `git status` does not.
     let mut known = HashMap::new();
@@ -139,13 +140,25 @@ pub fn ignored(source: &Source<'_>) -> Result<Vec<Vec<u8>>> {
 
 /// Nothing where a file of rules cannot be read.
 fn read_ignored(source: &Source<'_>, asked: Running) -> Result<Vec<Vec<u8>>> {
-    let output = asked.successful_unless(|| blocking_file(source.worktree).is_some())?;
+    let output =
+        asked.successful_unless(|| blocking_file(source.worktree, IGNORE_FILES).is_some())?;
     Ok(output.map_or_else(Vec::new, |output| collapsed(source, &output.stdout)))
+}
+
+fn waiting(source: &Source<'_>) -> Error {
+    let shown = source.worktree.display();
+    Error::new(
+        Code::Io,
+        format!("git waits for a .gitattributes in {shown} that is no regular file"),
+    )
+    .hint(format!(
+        "to see which one, run find {shown} -name .gitattributes ! -type f"
+    ))
 }
 
 /// The file of rules that cannot be read, as a directory whose content is unknown: with a slash at its end.
 fn blocking_rules(source: &Source<'_>) -> Option<Vec<u8>> {
-    let file = blocking_file(source.worktree)?;
+    let file = blocking_file(source.worktree, IGNORE_FILES)?;
     let inside = file.strip_prefix(source.worktree).ok()?;
     Some([inside.as_os_str().as_bytes(), b"/"].concat())
 }
@@ -179,7 +192,7 @@ fn untracked(
     let mut command = ls_files(source, rules);
     command.arg("-v");
     let asked = command::start(within(command, names))?;
-    asked.successful_unless(|| blocking_file(source.worktree).is_some())
+    asked.successful_unless(|| blocking_file(source.worktree, IGNORE_FILES).is_some())
 }
 
 /// A `git ls-files` that names untracked files.

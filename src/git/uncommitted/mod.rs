@@ -17,7 +17,7 @@ mod walked;
 use super::changes::Written;
 use super::ignore::Rules;
 use super::view::WorktreeView;
-use super::{Repo, command};
+use super::{Repo, command, untrusted};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use listed::Listed;
@@ -199,6 +199,7 @@ fn look(source: &Source<'_>) -> Result<Look> {
 /// `git-missing`, `git-failed`, `io`, `disk-full`.
 pub fn copy_index(source: &Source<'_>) -> Result<()> {
     let index = source.admin_dir.join("index");
+    untrusted::require_regular(&index, untrusted::LONGEST_INDEX)?;
     let written = fs::metadata(&index).and_then(|metadata| metadata.modified());
     match fs::copy(&index, source.index) {
         // An agent that removed the index hides nothing by it.

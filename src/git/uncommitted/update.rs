@@ -4,11 +4,15 @@ use super::listed::Listed;
 use super::{Source, git};
 use crate::error::Result;
 use crate::git::commit::feed;
-use std::collections::HashMap;
+use crate::git::untrusted;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+
+/// The longest file that is turned into an object, in bytes.
+const LONGEST_FILE: u64 = 2 << 30;
 
 /// Puts everything that is in the worktree into the copy of the index; gives whether that changed it.
 ///
@@ -38,9 +42,31 @@ pub(super) fn update_files(source: &Source<'_>, paths: &[Vec<u8>]) -> Result<()>
     let mut known = HashMap::new();
     let (beyond, paths): (Vec<_>, Vec<_>) =
         { paths.iter() }.partition(|path| is_beyond_symlink(source.worktree, path, &mut known));
+    require_readable(source.worktree, &paths)?;
     let owned = |paths: Vec<&Vec<u8>>| paths.into_iter().cloned().collect::<Vec<_>>();
     update(source, &["--force-remove"], &owned(beyond))?;
     update(source, &["--add", "--remove", "--replace"], &owned(paths))
+}
+
+/// Checks that git can look into these files: that none of them is without measure, and that no file of attributes
+/// beside or above them keeps it waiting.
+fn require_readable(top: &Path, paths: &[&Vec<u8>]) -> Result<()> {
+    let mut directories = HashSet::new();
+    for path in paths {
+        let path = Path::new(OsStr::from_bytes(path));
+        let place = top.join(path);
+        if fs::symlink_metadata(&place).is_ok_and(|metadata| !metadata.is_symlink()) {
+            untrusted::require_regular(&place, LONGEST_FILE)?;
+        }
+        for directory in path.ancestors().skip(1) {
+            if !directories.insert(directory) {
+                break;
+            }
+            let attributes = top.join(directory).join(".gitattributes");
+            untrusted::require_regular(&attributes, LONGEST_FILE)?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether a directory on the way to a path is a symlink. `known` remembers the answers by directory.

@@ -3,7 +3,7 @@
 
 use super::{Worktree, read_admin_dir};
 use crate::error::{IoContext, Result};
-use crate::git::Repo;
+use crate::git::{Repo, untrusted};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
@@ -61,7 +61,7 @@ impl Roll {
             let row = row.unwrap_or_else(|| Row {
                 stamps,
                 worktree: read_admin_dir(&admin),
-                head: fs::read_to_string(admin.join("HEAD")).unwrap_or_default(),
+                head: untrusted::text(&admin, "HEAD").unwrap_or_default(),
             });
             self.0.insert(name, row);
         }

@@ -1,19 +1,20 @@
 //! What there is of an agent in this clone, and the proof that it is the agent's.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::worktree;
+use crate::agents::untrusted;
 use crate::domain::agent::Agent;
 use crate::domain::event::Isolation;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::refs::Tip;
 use crate::git::worktree::{Roll, belongs_to};
+use crate::ops::discard::broken::BrokenBranch;
 use crate::ops::discard::protection::refused;
 use crate::ops::discard::protection::require_unprotected;
 use crate::store::place::RecordedPlaces;
 use crate::store::{agent_branch, layout};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What an agent has left in this clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub(in crate::ops) struct Site {
     pub place: Option<Place>,
     /// The full name of its branch, and where it is.
     pub branch: Option<(String, Oid)>,
+    /// Its branch where no commit can be read there.
+    pub broken_branch: Option<BrokenBranch>,
 }
 
 /// A worktree on its way out.
@@ -78,34 +81,47 @@ impl Site {
             return Ok(Site {
                 place: None,
                 branch: None,
+                broken_branch: None,
             });
         }
-        let branch = branch_of(ctx, agent)?;
-        if let Some((name, _)) = &branch {
+        let (branch, broken_branch) = branch_of(ctx, agent)?;
+        let broken_name = broken_branch.as_ref().map(|branch| &branch.name);
+        if let Some(name) = { branch.as_ref() }.map(|(name, _)| name).or(broken_name) {
             require_not_elsewhere(agent, name, around)?;
         }
         Ok(Site {
             place: place_of(ctx, agent, &around.linked)?,
             branch,
+            broken_branch,
         })
+    }
+
+    /// Whether there is nothing left.
+    pub(super) fn is_empty(&self) -> bool {
+        self.branch.is_none() && self.broken_branch.is_none() && self.place.is_none()
     }
 }
 
-fn branch_of(ctx: &Ctx, agent: &Agent) -> Result<Option<(String, Oid)>> {
+/// The full name of a branch, and where it is.
+type NamedTip = (String, Oid);
+
+/// The branch with its commit, or else the branch without one.
+fn branch_of(ctx: &Ctx, agent: &Agent) -> Result<(Option<NamedTip>, Option<BrokenBranch>)> {
     let Some(name) = &agent.branch else {
-        return Ok(None);
+        return Ok((None, None));
     };
-    match agent_branch::local(&ctx.repo, agent)? {
-        Tip::At(oid) => {
+    let name = name.clone();
+    let tip = agent_branch::local(&ctx.repo, agent)?;
+    Ok(match tip {
+        Tip::Absent => (None, None),
+        Tip::At(oid) if ctx.repo.read_commit(oid).is_ok() => (Some((name, oid)), None),
+        // A clone that lacks objects may get them.
+        Tip::At(oid) if ctx.repo.is_shallow() || ctx.repo.is_partial() => {
             ctx.repo.require_commit(oid)?;
-            Ok(Some((name.clone(), oid)))
+            (Some((name, oid)), None)
         }
-        Tip::Absent => Ok(None),
-        Tip::Broken => Err(
-            Error::new(Code::RepoCorrupt, format!("{name} names nothing"))
-                .hint(format!("to see where it was, run git reflog show {name}")),
-        ),
-    }
+        Tip::At(_) | Tip::Broken => (None, Some(BrokenBranch { name, tip })),
+    })
 }
 
 /// Deleting a branch that another worktree has checked out would leave that one unborn.
@@ -139,23 +155,29 @@ fn place_of(ctx: &Ctx, agent: &Agent, worktrees: &Roll) -> Result<Option<Place>>
         files: None,
         admin_dir: ctx.repo.admin_dir(&name),
     };
-    place.files = files_of(&place)?;
+    place.files = files_of(&place, linked().as_deref())?;
     if place.files.is_none() && fs::symlink_metadata(&place.admin_dir).is_err() {
         return Ok(None);
-    }
-    if !place.admin_dir.is_dir() {
-        return Err(worktree::unlinked(
-            &place.path,
-            &place.admin_dir,
-            Code::DiscardRefused,
-        ));
     }
     require_unprotected(ctx, agent, &place, worktrees)?;
     Ok(Some(place))
 }
 
+/// Whether a directory's `.git` file leads nowhere at all, because it is gone or garbled, while the admin directory
+/// still says that this is its worktree.
+fn is_unclaimed(files: &Path, place: &Place, linked: Option<&Path>) -> bool {
+    let is_directory =
+        fs::symlink_metadata(files.join(".git")).is_ok_and(|metadata| metadata.is_dir());
+    let pointer = untrusted::text(files, ".git");
+    let leads = pointer.is_some_and(|text| text.starts_with("gitdir: "));
+    !is_directory && !leads && linked == Some(&place.path)
+}
+
 /// Finds the files under one of the two names, and proves that they are the agent's.
-fn files_of(place: &Place) -> Result<Option<PathBuf>> {
+///
+/// # Errors
+/// `discard-refused`, `worktree-foreign`.
+fn files_of(place: &Place, linked: Option<&Path>) -> Result<Option<PathBuf>> {
     let mut found = None;
     for path in [place.aside(), place.path.clone()] {
         let Ok(metadata) = fs::symlink_metadata(&path) else {
@@ -169,7 +191,7 @@ fn files_of(place: &Place) -> Result<Option<PathBuf>> {
             ))
             .hint(format!("to see what it is, run ls -ld {shown}")));
         }
-        if !belongs_to(&path, &place.admin_dir) {
+        if !belongs_to(&path, &place.admin_dir) && !is_unclaimed(&path, place, linked) {
             return Err(Error::new(
                 Code::WorktreeForeign,
                 format!("{shown} does not say that it is this agent's worktree"),

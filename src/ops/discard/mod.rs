@@ -31,6 +31,7 @@
 //! All of it happens under `landing.lock`, so that the same work does not land meanwhile, and the steps from
 //! 5 to 6 under `spawn.lock`, because a spawn makes the directories that become empty there.
 
+mod broken;
 mod gate;
 mod protection;
 mod reading;
@@ -96,7 +97,7 @@ impl DiscardPlan {
 
     /// Whether there is neither worktree, admin directory nor branch any more.
     pub fn is_empty(&self) -> bool {
-        self.site.branch.is_none() && self.site.place.is_none()
+        self.site.is_empty()
     }
 
     /// The files that would not be kept.

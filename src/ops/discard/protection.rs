@@ -4,7 +4,7 @@ use crate::agents::ctx::Ctx;
 use crate::agents::worktree::UNFINISHED;
 use crate::domain::agent::Agent;
 use crate::error::{Code, Error, Result};
-use crate::git::worktree::Roll;
+use crate::git::worktree::{Roll, belongs_to};
 use crate::ops::discard::gate::Place;
 use crate::store::layout;
 use std::fs;
@@ -30,7 +30,8 @@ pub(super) fn require_unprotected(
     }
     for worktree in worktrees.worktrees() {
         let own = ctx.repo.admin_dir(&worktree.name) == place.admin_dir;
-        if own && worktree.path != *path {
+        // An admin directory that names a place where no worktree of its own is says nothing.
+        if own && worktree.path != *path && belongs_to(&worktree.path, &place.admin_dir) {
             let now = worktree.path.display();
             return Err(
                 refused(format!("the worktree was moved from {shown} to {now}")).hint(format!(
@@ -73,7 +74,7 @@ pub(super) fn require_unprotected(
 fn require_finished(place: &Place) -> Result<()> {
     let unfinished = UNFINISHED
         .iter()
-        .find(|(file, _)| fs::symlink_metadata(place.admin_dir.join(file)).is_ok());
+        .find(|(file, _)| is_file_or_directory(&place.admin_dir.join(file)));
     match unfinished {
         None => Ok(()),
         Some((_, what)) => {
@@ -85,6 +86,10 @@ fn require_finished(place: &Place) -> Result<()> {
             )
         }
     }
+}
+
+fn is_file_or_directory(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file() || metadata.is_dir())
 }
 
 fn has_entries(directory: &Path) -> bool {

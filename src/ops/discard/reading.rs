@@ -98,7 +98,7 @@ pub(super) fn real_directory(top: &Path, inside: &str) -> Option<PathBuf> {
 }
 
 /// A directory of files that go when it does.
-struct Scratch(PathBuf);
+pub(super) struct Scratch(pub(super) PathBuf);
 
 impl Drop for Scratch {
     fn drop(&mut self) {

@@ -61,7 +61,7 @@ pub(in crate::ops) fn execute_among(
         ..
     } = plan_for(ctx, agent.unwrap_or(plan.agent), plan.options, around)?;
     let mut report = DiscardReport::new(ctx, &agent, &site)?;
-    if agent.state == State::Discarded && site.place.is_none() && site.branch.is_none() {
+    if agent.state == State::Discarded && site.is_empty() {
         return Ok(report);
     }
     let tip = site.branch.as_ref().map(|(_, tip)| *tip);
@@ -87,6 +87,12 @@ pub(in crate::ops) fn execute_among(
     ctx.reached("discarded");
     if let Some((branch, tip)) = &site.branch {
         remove_branch(ctx, branch, *tip)?;
+        ctx.reached("unbranched");
+    }
+    if let Some(branch) = &site.broken_branch {
+        if !ctx.repo.delete_broken_ref(&branch.name, branch.tip)? {
+            return Err(moved(&branch.name));
+        }
         ctx.reached("unbranched");
     }
     report.found(&salvage);
@@ -157,7 +163,9 @@ fn remove_place(ctx: &Ctx, site: &Site) -> Result<Vec<String>> {
         }
     }
     ctx.reached("trashed");
-    names.extend(trash::take(common, &place.admin_dir)?);
+    if fs::symlink_metadata(&place.admin_dir).is_ok() {
+        names.extend(trash::take(common, &place.admin_dir)?);
+    }
     ctx.reached("unlinked");
     Ok(names)
 }
@@ -203,13 +211,17 @@ fn record(ctx: &Ctx, agent: &Agent, site: &Site) -> Result<()> {
     Ok(())
 }
 
+fn moved(branch: &str) -> Error {
+    Error::new(
+        Code::LostRace,
+        format!("{branch} moved while its agent was discarded, and stays"),
+    )
+    .hint("to keep its new commits and go on, run the same command again")
+}
+
 fn remove_branch(ctx: &Ctx, branch: &str, tip: Oid) -> Result<()> {
     if !ctx.repo.delete_ref(branch, tip)? {
-        return Err(Error::new(
-            Code::LostRace,
-            format!("{branch} moved while its agent was discarded, and stays"),
-        )
-        .hint("to keep its new commits and go on, run the same command again"));
+        return Err(moved(branch));
     }
     let short = branch.strip_prefix("refs/heads/").unwrap_or(branch);
     let section = format!("branch.{short}");

@@ -48,13 +48,16 @@ pub struct NotKept {
     /// Ignored files and directories, as `git status --ignored` names them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ignored: Vec<PathText>,
+    /// FIFOs, sockets and devices, which hold nothing that could be kept.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub special: Vec<PathText>,
     /// Files that are as `[setup]` left them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub setup: Vec<PathText>,
 }
 
 impl NotKept {
-    pub(super) fn new(ignored: &[Vec<u8>], setup: &[Vec<u8>]) -> NotKept {
+    pub(super) fn new(ignored: &[Vec<u8>], setup: &[Vec<u8>], special: &[Vec<u8>]) -> NotKept {
         let texts = |paths: &[Vec<u8>]| {
             let paths = paths.iter().map(Vec::as_slice);
             paths.map(PathText::from).collect()
@@ -62,6 +65,7 @@ impl NotKept {
         NotKept {
             ignored: texts(ignored),
             setup: texts(setup),
+            special: texts(special),
         }
     }
 }
@@ -84,7 +88,7 @@ impl DiscardReport {
             agent: Reporter::new(ctx)?.agent(agent),
             dry_run: false,
             removes_worktree: site.place.is_some(),
-            deletes_branch: site.branch.is_some(),
+            deletes_branch: site.branch.is_some() || site.broken_branch.is_some(),
             tip_oid: site.branch.as_ref().map(|(_, tip)| tip.to_hex()),
             salvage_oid: None,
             bundle_oid: None,

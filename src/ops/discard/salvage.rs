@@ -11,9 +11,9 @@ use crate::git::objects::Commit;
 use crate::git::salvage::{beside, unkeepable, write_bundle, write_work};
 use crate::git::uncommitted::{self, Trees};
 use crate::ops::discard::DiscardOptions;
+use crate::ops::discard::broken;
 use crate::ops::discard::gate::Place;
 use crate::ops::discard::gate::Site;
-use crate::ops::discard::protection::refused;
 use crate::ops::discard::reading::Reading;
 use crate::ops::discard::reading::bundle_dir;
 use crate::ops::discard::reading::real_directory;
@@ -45,8 +45,25 @@ pub(super) fn not_kept(
     let Some(place) = site.place.as_ref().filter(|place| place.files.is_some()) else {
         return Ok(NotKept::default());
     };
+    let tip = tip_of(agent, site);
+    match not_kept_by_git(ctx, agent, place, tip, options) {
+        Err(error) if broken::is_cause(&error) => {
+            let tip = ctx.repo.read_commit(tip)?;
+            broken::keep(ctx, agent, place, options, &tip).map(|kept| kept.not_kept)
+        }
+        answer => answer,
+    }
+}
+
+fn not_kept_by_git(
+    ctx: &Ctx,
+    agent: &Agent,
+    place: &Place,
+    tip: Oid,
+    options: DiscardOptions,
+) -> Result<NotKept> {
     let reading = Reading::begin(ctx, agent, place, options)?;
-    let source = reading.source(place, tip_of(agent, site));
+    let source = reading.source(place, tip);
     let mut setup = Vec::new();
     if agent.baseline.is_some() {
         let tip = ctx.repo.read_commit(source.tip)?;
@@ -56,7 +73,7 @@ pub(super) fn not_kept(
         uncommitted::copy_index(&source)?;
     }
     let ignored = beside(&source, reading.bundle(&source))?.ignored;
-    Ok(NotKept::new(&ignored, &setup))
+    Ok(NotKept::new(&ignored, &setup, &[]))
 }
 
 impl Salvage {
@@ -81,8 +98,19 @@ impl Salvage {
             salvage.leftovers = ctx
                 .repo
                 .leftover_commits(&place.admin_dir, branch, tip.oid)?;
-            let reading = Reading::begin(ctx, agent, place, options)?;
-            (salvage.work, salvage.not_kept) = work(ctx, agent, place, options, &tip, &reading)?;
+            let found = Reading::begin(ctx, agent, place, options)
+                .and_then(|reading| work(ctx, agent, place, options, &tip, &reading));
+            let found = match found {
+                Err(error) if broken::is_cause(&error) => None,
+                found => found?,
+            };
+            if let Some(found) = found {
+                (salvage.work, salvage.not_kept) = found;
+            } else {
+                let kept = broken::keep(ctx, agent, place, options, &tip)?;
+                salvage.leftovers.extend(kept.admin);
+                (salvage.work, salvage.not_kept) = (kept.work, kept.not_kept);
+            }
         } else {
             salvage.leftovers = of_branch(ctx, site)?;
         }
@@ -138,7 +166,8 @@ fn of_branch(ctx: &Ctx, site: &Site) -> Result<Vec<Oid>> {
     ctx.repo.leftover_commits(&nothing, Some(name), *tip)
 }
 
-/// The commit of the uncommitted work, and the files that are not in it.
+/// The commit of the uncommitted work, and the files that are not in it; `None` where the index has more of a path
+/// than one tree can hold.
 fn work(
     ctx: &Ctx,
     agent: &Agent,
@@ -146,24 +175,22 @@ fn work(
     options: DiscardOptions,
     tip: &Commit,
     reading: &Reading,
-) -> Result<(Option<Oid>, NotKept)> {
+) -> Result<Option<(Option<Oid>, NotKept)>> {
     let source = reading.source(place, tip.oid);
     let mut found = uncommitted::write_trees(&source)?;
     if !found.unmerged.is_empty() {
-        let shown = place.path.display();
-        return Err(refused(format!("{shown} has unmerged paths"))
-            .hint(format!("to see them, run git -C {shown} status")));
+        return Ok(None);
     }
     let whose = format!("Agent-Id: {}", agent.id);
     if place.files.is_none() {
         // The files were removed. What is staged is in the index, and nowhere else.
         let staged = found.staged.unwrap_or(tip.tree);
         if let Some(known) = salvaged_as(ctx, agent, staged)? {
-            return Ok((Some(known), NotKept::default()));
+            return Ok(Some((Some(known), NotKept::default())));
         }
         found.tree = staged;
         let work = write_work(&ctx.repo, tip, &found, &whose)?;
-        return Ok((work, NotKept::default()));
+        return Ok(Some((work, NotKept::default())));
     }
     let beside = beside(&source, reading.bundle(&source))?;
     if !beside.missed.is_empty() {
@@ -171,7 +198,7 @@ fn work(
     }
     let setup = leave_out_setup(ctx, agent, options, tip, &mut found);
     let work = write_work(&ctx.repo, tip, &found, &whose)?;
-    Ok((work, NotKept::new(&beside.ignored, &setup)))
+    Ok(Some((work, NotKept::new(&beside.ignored, &setup, &[]))))
 }
 
 /// Takes what is as setup left it out of the work, unless everything is wanted; gives the paths. Where that cannot be

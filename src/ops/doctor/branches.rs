@@ -2,6 +2,7 @@
 //! person knows, so both are reported and neither is changed.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::untrusted;
 use crate::domain::agent::Agent;
 use crate::domain::diagnosis::Sign;
 use crate::domain::id::AgentId;
@@ -15,7 +16,7 @@ use crate::ops::doctor::survey::Survey;
 use crate::store::ledger::Ledger;
 use crate::store::{agent_branch, layout};
 use std::collections::HashSet;
-use std::fs;
+use std::path::Path;
 
 /// Trailers of commits that are an agent's.
 const TRAILERS: [&str; 2] = ["Agent-Nonce", "Agent-Id"];
@@ -91,7 +92,8 @@ fn is_agents(ctx: &Ctx, tip: Oid) -> bool {
 /// Where HEAD of an agent's worktree last was, by its reflog.
 fn last_head(ctx: &Ctx, agent: &Agent) -> Option<Oid> {
     let admin = ctx.repo.admin_dir(&layout::worktree_name(agent.id));
-    let log = fs::read_to_string(admin.join("logs/HEAD")).ok()?;
+    let log = untrusted::log(&admin, Path::new("logs/HEAD"));
+    let log = String::from_utf8_lossy(&log);
     let tip = log.lines().next_back()?.split(' ').nth(1)?;
     Oid::from_hex(tip).filter(|oid| ctx.repo.has_object(*oid))
 }

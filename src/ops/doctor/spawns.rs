@@ -4,6 +4,7 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::half_made::boot_id;
 use crate::agents::half_made::sweep;
+use crate::agents::untrusted;
 use crate::domain::agent::{Agent, Move, State};
 use crate::domain::diagnosis::Sign;
 use crate::domain::event::What;
@@ -157,8 +158,8 @@ fn is_gone(reason: &str) -> bool {
 
 /// Whether the lock still says so: a spawn that has ended since it was read has changed it.
 fn is_locked_as(ctx: &Ctx, name: &str, reason: &str) -> bool {
-    fs::read_to_string(ctx.repo.admin_dir(name).join("locked"))
-        .is_ok_and(|text| text.trim_end() == reason)
+    untrusted::text(&ctx.repo.admin_dir(name), "locked")
+        .is_some_and(|text| text.trim_end() == reason)
 }
 
 fn has_journal(ctx: &Ctx, name: &str) -> bool {

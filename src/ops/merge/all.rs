@@ -109,8 +109,8 @@ impl AllReport {
 /// the target as it is.
 ///
 /// # Errors
-/// `orchestrator-only`; what is no matter of one agent's work: git, the file system, the ledger. What
-/// has landed until then has landed.
+/// `orchestrator-only`; what is no matter of one agent: a full disk, a missing git, the ledger. What has landed until
+/// then has landed.
 pub fn all(ctx: &Ctx, options: &MergeOptions) -> Result<AllReport> {
     require_orchestrator(ctx)?;
     let mut agents = lookup::agents(ctx)?;
@@ -195,17 +195,26 @@ fn attempt(ctx: &Ctx, agent: &Agent, options: &MergeOptions) -> Result<Decision>
             };
             Ok(refusal(agent, fate, &refused.error()))
         }
-        // A refusal is this agent's; anything else ends the walk.
-        Err(error)
-            if matches!(
-                error.code().exit(),
-                Exit::No | Exit::Refused | Exit::TryAgain
-            ) =>
-        {
-            Ok(refusal(agent, Fate::NotMerged, &error))
-        }
+        // What fails because of one agent's work or state is this agent's decision; anything else ends the walk.
+        Err(error) if !concerns_all(error.code()) => Ok(refusal(agent, Fate::NotMerged, &error)),
         Err(error) => Err(error),
     }
+}
+
+/// Whether the next agent would fail in the same way: the machine, the repository or this program is at fault, and
+/// not the state of one agent.
+fn concerns_all(code: Code) -> bool {
+    let is_of_one = matches!(
+        code,
+        Code::BranchGone
+            | Code::GitFailed
+            | Code::HistoryIncomplete
+            | Code::Io
+            | Code::RepoCorrupt
+            | Code::WorktreeForeign
+    );
+    let is_refusal = matches!(code.exit(), Exit::No | Exit::Refused | Exit::TryAgain);
+    !is_of_one && !is_refusal
 }
 
 fn refusal(agent: &Agent, fate: Fate, error: &Error) -> Decision {

@@ -55,14 +55,15 @@ pub(super) fn gather(ctx: &Ctx, scene: &mut Scene) -> Result<()> {
             Some(place) => without_baseline(ctx, &live.agent, place, live.bundle_dir(), changes),
             None => Ok(changes),
         });
-        match uncommitted {
-            Ok(uncommitted) => {
-                let committed = live.committed(&ctx.repo)?;
+        // Commits that cannot be read are this agent's problem as well.
+        let both = uncommitted.and_then(|files| Ok((files, live.committed(&ctx.repo)?)));
+        match both {
+            Ok((uncommitted, committed)) => {
                 let uncommitted = live.without_bundle(uncommitted);
                 scene.changes[index] = Some(Changes::of(live.tip, &committed, &uncommitted));
             }
             Err(error) => {
-                let problem = format!("its worktree could not be read: {error}");
+                let problem = format!("its work could not be read: {error}");
                 scene.problems.push((index, problem));
             }
         }

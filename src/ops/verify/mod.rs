@@ -21,6 +21,7 @@ mod origin;
 mod record;
 mod report;
 mod subject;
+mod unreadable;
 mod work;
 
 pub use report::{FindingReport, VerifyReport};
@@ -120,13 +121,16 @@ pub fn verify(ctx: &Ctx, options: &VerifyOptions) -> Result<Verdict> {
 }
 
 fn verify_in(ctx: &Ctx, options: &VerifyOptions) -> Result<Verdict> {
-    let subject = Subject::resolve(ctx, options)?;
+    let subject = Subject::resolve(ctx, options);
     ctx.logged("subject");
-    judged(ctx, options, subject).map_err(|error| {
-        if error.is_absence() {
-            return absent("an object that the verdict depends on").because(error);
-        }
-        error
+    let verdict = subject.and_then(|subject| judged(ctx, options, subject));
+    verdict.or_else(|error| {
+        let error = if error.is_absence() {
+            absent("an object that the verdict depends on").because(error)
+        } else {
+            error
+        };
+        unreadable::verdict(ctx, options, error)
     })
 }
 

@@ -66,7 +66,7 @@ struct View {
     agent_id: String,
     /// `accept` or `reject`.
     verdict: &'static str,
-    /// The commit that was judged.
+    /// The commit that was judged; where none can be read, the spawn commit.
     tip: String,
     /// The tree that was judged: the tip's, or the one that committing the rest would make.
     tree: String,

@@ -138,7 +138,7 @@ impl Subject {
 }
 
 /// Whether an agent was spawned in another clone: nothing of it but its row and its branch is here.
-fn is_foreign(ctx: &Ctx, ledger: &Ledger<'_>, agent: &Agent) -> Result<bool> {
+pub(super) fn is_foreign(ctx: &Ctx, ledger: &Ledger<'_>, agent: &Agent) -> Result<bool> {
     let common = ctx.repo.common_dir();
     let admin_dir = ctx.repo.admin_dir(&layout::worktree_name(agent.id));
     let is_here = is_of_this_clone(common, ledger.clone_number()?, agent) || admin_dir.exists();

@@ -2,6 +2,7 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::hooks::inspection;
+use crate::agents::untrusted;
 use crate::agents::work::simulated;
 use crate::agents::work::uncommitted::Snapshot;
 use crate::agents::work::uncommitted::snapshot;
@@ -87,7 +88,7 @@ fn facts(
         .map(|(_, what)| *what)
         .collect();
     in_progress.dedup();
-    let head = fs::read_to_string(place.admin_dir.join("HEAD")).unwrap_or_default();
+    let head = untrusted::text(&place.admin_dir, "HEAD").unwrap_or_default();
     let head = head.trim_end();
     let on = head.strip_prefix("ref: ").unwrap_or(head);
     // Which git runs here says nothing about what the agent did, so none is asked for its version.

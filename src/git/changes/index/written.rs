@@ -3,8 +3,8 @@
 use super::{Entry, Index, be32};
 use crate::domain::oid::Oid;
 use crate::git::tree::{EXECUTABLE, FILE, SYMLINK};
+use crate::git::untrusted;
 use rustix::fs::{FileType, Stat};
-use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -25,10 +25,15 @@ pub(in crate::git) struct Written {
 impl Written {
     /// Reads an index file; `None` when it is not there, malformed, or for git alone to read.
     pub(in crate::git) fn load(path: &Path) -> Option<Written> {
-        let mut file = File::open(path).ok()?;
+        let file = untrusted::open(path.parent()?, Path::new(path.file_name()?))?;
         let metadata = file.metadata().ok()?;
+        if metadata.len() > untrusted::LONGEST_INDEX {
+            return None;
+        }
         let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).ok()? + 1);
-        file.read_to_end(&mut bytes).ok()?;
+        { file.take(untrusted::LONGEST_INDEX) }
+            .read_to_end(&mut bytes)
+            .ok()?;
         Some(Written {
             index: Index::parse(bytes)?,
             time: (metadata.mtime(), metadata.mtime_nsec()),

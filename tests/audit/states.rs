@@ -1,0 +1,249 @@
+//! What one agent leaves broken is a finding about that agent, and no error of a command that looks at all of them.
+//! What it puts in the place of a file keeps no command waiting.
+
+/// The states, and how an agent comes to be in them.
+mod table;
+
+use crate::support::TestRepo;
+use crate::support::agent::{agent_command, describe};
+use crate::support::{git_in, git_output};
+use crate::verify::Agent;
+use serde_json::Value;
+use std::panic::{RefUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::process::{Output, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+use table::{BROKEN, BUSY, State};
+
+/// A task whose work is complete without a bundle.
+const TASK: &str = r#"role = "edit-local"
+task = "Add a second function to the library and test it."
+[scope]
+whitelist = ["src/**"]
+[bundle]
+required = false
+"#;
+
+/// After this time a command is taken to wait for something that never comes. None takes a tenth of it.
+const GUARD: Duration = Duration::from_secs(120);
+
+/// Two agents that are done: one is brought into a state, the other has work that can land.
+struct Scene {
+    bad: Agent,
+    good_id: String,
+    admin_dir: PathBuf,
+}
+
+impl Scene {
+    fn new() -> Scene {
+        let bad = Agent::spawned_in(TestRepo::with_commit(), TASK);
+        let good = bad.repo.spawn_task(TASK, &[]);
+        let good_worktree = PathBuf::from(good["worktree_abspath"].as_str().expect("a path"));
+        let good_id = good["agent_id"].as_str().expect("an id").to_owned();
+        for (worktree, name) in [(&bad.worktree, "bad"), (&good_worktree, "good")] {
+            std::fs::write(worktree.join(format!("src/{name}.rs")), "fn more() {}\n")
+                .expect("written");
+            git_in(worktree, ["add", "--all"]);
+            git_in(worktree, ["commit", "--quiet", "-m", "work"]);
+        }
+        for id in [&bad.id, &good_id] {
+            let output = bad.repo.agent(&["done", id]);
+            assert!(output.status.success(), "{}", describe(&output));
+        }
+        let short = &bad.id[..8];
+        let admin_dir = bad.repo.path().join(".git/worktrees");
+        Scene {
+            admin_dir: admin_dir.join(format!("agent-{short}")),
+            bad,
+            good_id,
+        }
+    }
+
+    fn git_dir(&self) -> PathBuf {
+        self.bad.repo.path().join(".git")
+    }
+
+    /// The file of the agent's branch.
+    fn branch_file(&self) -> PathBuf {
+        self.git_dir().join("refs/heads").join(&self.bad.branch)
+    }
+
+    /// The file of a loose object.
+    fn object_file(&self, revision: &str) -> PathBuf {
+        let oid = git_in(&self.bad.worktree, ["rev-parse", revision]);
+        let (directory, file) = oid.split_at(2);
+        self.git_dir().join("objects").join(directory).join(file)
+    }
+
+    /// Runs git-agent, which must end.
+    fn run(&self, state: &str, arguments: &[&str]) -> Output {
+        let mut command = agent_command(&self.bad.repo.path());
+        command.args(arguments).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().expect("git-agent starts");
+        let id = child.id().to_string();
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || sender.send(child.wait_with_output()));
+        let Ok(output) = receiver.recv_timeout(GUARD) else {
+            let _ = std::process::Command::new("kill")
+                .args(["-9", &id])
+                .status();
+            panic!("{state}: {arguments:?} does not end");
+        };
+        output.expect("ends")
+    }
+
+    /// Runs git-agent, which must succeed.
+    fn goes_on(&self, state: &str, arguments: &[&str]) -> Output {
+        let output = self.run(state, arguments);
+        let status = output.status.code();
+        // A doctor that found something says so with 1.
+        let expected: &[i32] = if arguments[0] == "doctor" {
+            &[0, 1]
+        } else {
+            &[0]
+        };
+        assert!(
+            status.is_some_and(|status| expected.contains(&status)),
+            "{state}: {arguments:?}\n{}",
+            describe(&output)
+        );
+        output
+    }
+
+    /// Discards the bad one: nothing of it is left but what is kept, and that is all that it wrote.
+    fn is_discarded(&self, state: &State) {
+        let (name, id) = (state.name, self.bad.id.as_str());
+        let blob = "hash-object";
+        let blob = self
+            .bad
+            .repo
+            .git([blob, self.kept_file().to_str().expect("UTF-8")]);
+        let had_files = self.bad.worktree.join("src/kept.rs").exists();
+        self.goes_on(name, &["discard", id, "--dry-run"]);
+        self.goes_on(name, &["discard", id]);
+        let shown = self.bad.repo.agent_json(&["show", id]);
+        assert_eq!(shown["state"], "discarded", "{name}: {shown}");
+        for gone in [&self.bad.worktree, &self.admin_dir, &self.branch_file()] {
+            let there = std::fs::symlink_metadata(gone).is_ok();
+            assert!(!there, "{name}: {}", gone.display());
+        }
+        let kept = git_output(&self.bad.repo.path(), ["rev-list", "refs/agents/keep"]);
+        let kept = String::from_utf8_lossy(&kept.stdout).into_owned();
+        let holds = |commit: &str| {
+            let tree = git_output(&self.bad.repo.path(), ["ls-tree", "-r", commit]);
+            String::from_utf8_lossy(&tree.stdout).contains(&blob)
+        };
+        assert!(!had_files || kept.lines().any(holds), "{name}: not kept");
+        self.goes_on(name, &["list"]);
+        self.goes_on(name, &["merge", "--all"]);
+    }
+
+    /// A copy of what the bad one wrote last and did not commit.
+    fn kept_file(&self) -> PathBuf {
+        self.bad.repo.path().with_file_name("kept.rs")
+    }
+
+    fn write_kept_file(&self) {
+        let content = "fn kept() {}\n";
+        std::fs::write(self.kept_file(), content).expect("written");
+        self.bad.write("src/kept.rs", content);
+    }
+
+    /// Looks at all agents, then judges the bad one, then lands what can land.
+    fn is_the_agents_matter(&self, state: &State) {
+        let (name, id) = (state.name, self.bad.id.as_str());
+        for verb in [
+            &["list"][..],
+            &["show", id],
+            &["overlap"],
+            &["report"],
+            &["doctor"],
+            &["gc", "--dry-run"],
+        ] {
+            self.goes_on(name, verb);
+        }
+        // It may fail to look at this agent, but it ends.
+        for verb in [&["diff", id][..], &["check", id, "--worktree"]] {
+            self.run(name, verb);
+        }
+        let verdict = self.run(name, &["verify", id, "--format=json"]);
+        let report: Value = serde_json::from_slice(&verdict.stdout)
+            .unwrap_or_else(|_| panic!("{name}: {}", describe(&verdict)));
+        let expected = if state.is_rejected {
+            "reject"
+        } else {
+            "accept"
+        };
+        assert_eq!(report["verdict"], expected, "{name}: {report}");
+
+        let all = self.run(name, &["merge", "--all", "--format=json"]);
+        let report: Value = serde_json::from_slice(&all.stdout)
+            .unwrap_or_else(|_| panic!("{name}: {}", describe(&all)));
+        let agents = report["agents"].as_array().expect("agents");
+        let verdict_of = |id: &str| {
+            let agent = agents.iter().find(|agent| agent["agent_id"] == id);
+            agent.expect("decided")["verdict"].clone()
+        };
+        assert_eq!(verdict_of(&self.good_id), "merged", "{name}: {report}");
+        // A verdict that was recorded failed the agent before.
+        let expected: &[&str] = if state.is_rejected {
+            &["not-merged", "failed"]
+        } else {
+            &["merged"]
+        };
+        let decided = verdict_of(id);
+        assert!(
+            expected.contains(&decided.as_str().unwrap_or_default()),
+            "{name}: {report}"
+        );
+        let landed = self.bad.repo.git(["ls-tree", "-r", "--name-only", "main"]);
+        assert!(landed.contains("src/good.rs"), "{name}: {landed}");
+    }
+}
+
+/// Tries every state of a table, and names all in which something is wrong.
+fn each(
+    states: &[State],
+    prepare: impl Fn(&Scene) + RefUnwindSafe,
+    attempt: impl Fn(&Scene, &State) + RefUnwindSafe,
+) {
+    let fails = |state: &&State| {
+        let tried = catch_unwind(|| {
+            let scene = Scene::new();
+            prepare(&scene);
+            (state.bring_about)(&scene);
+            attempt(&scene, state);
+        });
+        tried.is_err()
+    };
+    let failed: Vec<_> = { states.iter() }
+        .filter(fails)
+        .map(|state| state.name)
+        .collect();
+    assert!(failed.is_empty(), "{failed:?}");
+}
+
+#[test]
+fn f10_a_broken_state_is_a_finding_about_its_agent() {
+    each(BROKEN, |_| {}, Scene::is_the_agents_matter);
+}
+
+#[test]
+fn f11_what_is_no_file_keeps_no_command_waiting() {
+    each(BUSY, |_| {}, Scene::is_the_agents_matter);
+}
+
+#[test]
+fn f10_an_agent_in_a_broken_state_can_be_discarded() {
+    each(BROKEN, Scene::write_kept_file, Scene::is_discarded);
+}
+
+#[test]
+fn f11_an_agent_whose_files_are_none_can_be_discarded() {
+    // A file of 3 GB is kept as well, which takes long.
+    let (_huge, others) = BUSY.split_last().expect("states");
+    each(others, Scene::write_kept_file, Scene::is_discarded);
+}
