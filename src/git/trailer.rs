@@ -40,10 +40,18 @@ fn interpret(directory: &Path, message: &Path, if_exists: &str, trailer: &str) -
     command::run(directory, arguments).map(|_| ())
 }
 
-/// Gives a commit message with a trailer at its end, in the block of trailers that it ends with if there is one.
+/// Gives a commit message with a trailer at its end, in the block of trailers that it ends with if there is one. A
+/// trailer that is in that block already is not added.
 pub fn appended(message: &str, trailer: &str) -> String {
     let message = message.trim();
-    let has_trailers = git2::message_trailers_strs(message).is_ok_and(|found| found.len() > 0);
-    let separator = if has_trailers { "\n" } else { "\n\n" };
+    let trailers = git2::message_trailers_strs(message).ok();
+    let known: Vec<String> = { trailers.iter() }
+        .flat_map(|trailers| trailers.iter())
+        .map(|(key, value)| format!("{key}: {value}"))
+        .collect();
+    if known.iter().any(|known| known == trailer) {
+        return format!("{message}\n");
+    }
+    let separator = if known.is_empty() { "\n\n" } else { "\n" };
     format!("{message}{separator}{trailer}\n")
 }

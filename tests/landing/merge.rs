@@ -52,21 +52,20 @@ fn a_merge_commit_has_the_judged_tree_and_brings_the_uncommitted_work() {
 
 #[test]
 fn the_message_of_the_caller_is_the_message_of_the_landing() {
-    let agent = ready();
-    let words = [
-        "--squash",
-        "-m",
-        "area: two and three",
-        "-m",
-        "Acked-by: A <a@x>",
-    ];
-    answer(&agent, "merge", &words);
-    let message = agent.repo.git(["log", "-1", "--format=%B", "main"]);
-    let wanted = format!(
-        "area: two and three\n\nAcked-by: A <a@x>\nAgent-Id: {}",
-        agent.id
-    );
-    assert_eq!(message.trim_end(), wanted);
+    for is_copied in [false, true] {
+        let agent = ready();
+        let own = format!("Agent-Id: {}", agent.id);
+        let mut trailers = "Acked-by: A <a@x>".to_owned();
+        if is_copied {
+            // As in the message of the agent's own commit.
+            trailers = format!("{trailers}\n{own}");
+        }
+        let words = ["--squash", "-m", "area: two and three", "-m", &trailers];
+        answer(&agent, "merge", &words);
+        let message = agent.repo.git(["log", "-1", "--format=%B", "main"]);
+        let wanted = format!("area: two and three\n\nAcked-by: A <a@x>\n{own}");
+        assert_eq!(message.trim_end(), wanted);
+    }
 }
 
 #[test]
