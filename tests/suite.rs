@@ -21,6 +21,8 @@ mod docs;
 mod doctor;
 /// Every error code is documented.
 mod errors;
+/// The example scripts in Python and in bash.
+mod examples;
 /// The first minute: tasks without a file, settings of a repository, help.
 mod front_door;
 /// What the fuzz targets promise, without libFuzzer.
