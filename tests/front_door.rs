@@ -410,3 +410,39 @@ fn u17_a_verb_without_an_argument_means_the_agent_whose_worktree_this_is() {
         assert!(text.contains("no agent is named"), "{verb}: {text}");
     }
 }
+
+#[test]
+fn the_prompt_ends_with_the_whole_text_of_the_tool() {
+    let repo = TestRepo::with_commit();
+    let agent = repo.agent_json(&["spawn", "-m", TEXT, "--scope", "src/**"]);
+    let prompt = std::fs::read_to_string(agent["prompt_path"].as_str().expect("a path"));
+    let prompt = prompt.expect("readable");
+    for sentence in [
+        "After receiving the result, write one sentence: what you learned and what you will do next.",
+        "Complete ALL your assigned work before writing your final response.",
+        "Complete ALL assigned work before responding. Your output is final.",
+    ] {
+        assert!(prompt.contains(sentence), "{sentence} in\n{prompt}");
+    }
+}
+
+#[test]
+fn a_kit_task_that_forbids_new_dependencies_is_told_how_to_say_it() {
+    let repo = TestRepo::with_commit();
+    let kit = |wanted: bool| {
+        repo.task_file(&format!(
+            "[task]\nrole = \"edit-local\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n[body]\n\
+             text = \"Add a second function to the library and test it.\"\n[verification]\nno-dep-bump = {wanted}\n"
+        ))
+    };
+    let task = kit(true);
+    let text = refused(&repo.agent(&["spawn", &task]), 2);
+    assert!(text.contains("files-denylist"), "{text}");
+    assert!(
+        text.contains("fix the task, give it a smaller scope, or abort"),
+        "{text}"
+    );
+    let task = kit(false);
+    let output = repo.agent(&["spawn", &task]);
+    assert!(output.status.success(), "{}", describe(&output));
+}

@@ -74,7 +74,9 @@ impl Brief<'_> {
         }
         text.push_str(
             "\n## When you are finished\n\nAnswer with a short summary and a list `Files written:` \
-             with one path per line. Complete ALL assigned work before responding. Your output is final.\n",
+             with one path per line. Complete ALL assigned work before responding. Your output is final.\n\n\
+             After receiving the result, write one sentence: what you learned and what you will do next. \
+             Complete ALL your assigned work before writing your final response.\n",
         );
         text
     }

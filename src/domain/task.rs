@@ -134,7 +134,7 @@ impl From<TaskProblems> for Error {
             file => file,
         };
         error.remedy(
-            "to check it again without spawning",
+            "fix the task, give it a smaller scope, or abort; to check it again without spawning",
             Remedy::CheckTask(argument.to_owned()),
         )
     }

@@ -16,6 +16,7 @@ pub(super) const KEYS: &[Key] = &[
     ("verification", "cargo-check-crates"),
     ("verification", "cargo-test-crates"),
     ("verification", "test-count-min"),
+    ("verification", "no-dep-bump"),
     ("output", "report-fields-required"),
     ("body", "text"),
 ];
@@ -39,6 +40,14 @@ pub(super) fn read(document: &Document<'_>, source: Source) -> TaskDraft {
             format!("`{key}` is accepted, but nothing enforces it"),
         )
     });
+    if let Some(wanted) = reader.boolean(("verification", "no-dep-bump")).given()
+        && wanted.value
+    {
+        let problem = Problem::at(wanted.span.clone(), "`no-dep-bump` is not enforced here");
+        problems.push(problem.help(
+            "name the manifests and lock files in `files-denylist`, such as \"**/Cargo.toml\" and \"**/Cargo.lock\"",
+        ));
+    }
     let span = span_of(&checked).or(span_of(&tested)).unwrap_or_default();
     let mut draft = TaskDraft {
         source,
