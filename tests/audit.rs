@@ -8,6 +8,8 @@ mod history;
 mod hosts;
 /// Files that git ignores are neither judged nor landed.
 mod ignored;
+/// Symlinks that lead out.
+mod links;
 /// Which agent a branch belongs to, and which policy binds it.
 mod origin;
 /// Programs that an agent planted, at every verb.

@@ -75,7 +75,7 @@ codes! {
     ScopeNever, "scope.never", Error, "The work changes a path that no scope can allow, such as one in a git directory.";
     ScopeReadOnly, "scope.read-only", Error, "An agent whose role changes no files changed one.";
     ScopeBundle, "scope.bundle", Error, "A file of the bundle was committed or staged.";
-    ScopeSymlinkTarget, "scope.symlink-target", Error, "A symlink leads out of the worktree.";
+    ScopeSymlinkTarget, "scope.symlink-target", Error, "A symlink leads out of the worktree, or could through another one.";
     ScopeOutsideWorktree, "scope.outside-worktree", Error, "The work changes a path outside the worktree.";
     ProvenanceSpawnCommit, "provenance.spawn-commit", Error, "The branch contains neither the spawn commit nor a rebased copy of it.";
     ProvenanceBaseRewritten, "provenance.base-rewritten", Error, "The commit the agent started from is not in the base branch.";

@@ -107,7 +107,7 @@ impl fmt::Display for Reason {
             Reason::Link { target } => {
                 write!(
                     f,
-                    "the symlink leads out of the worktree, to {}",
+                    "the symlink leads out of the worktree, or could through another one: {}",
                     Quoted(target)
                 )
             }
@@ -182,22 +182,30 @@ fn link_reason(path: &RepoPath, change: &Change) -> Option<Reason> {
 }
 
 /// Whether a symlink at `path` leads to something inside the worktree and outside git directories, by
-/// the text of its target alone: what is on the way may not exist yet.
+/// the text of its target alone: what is on the way may not exist yet, and may come from another agent.
+///
+/// The directories above a symlink are directories, so `..` at the beginning is what it says. After a name it is not:
+/// the name may be a symlink, whose target has another parent. Such a target is refused. Then any chain of symlinks
+/// stays inside, since each of them does.
 fn stays_inside(path: &RepoPath, target: &[u8]) -> bool {
     if target.first() == Some(&b'/') {
         return false;
     }
     let mut parts: Vec<&[u8]> = path.parts().collect();
     parts.pop();
+    let mut is_below_name = false;
     for part in target.split(|&byte| byte == b'/') {
         match part {
             b"" | b"." => {}
             b".." => {
-                if parts.pop().is_none() {
+                if is_below_name || parts.pop().is_none() {
                     return false;
                 }
             }
-            named => parts.push(named),
+            named => {
+                is_below_name = true;
+                parts.push(named);
+            }
         }
     }
     // The top itself is inside.
@@ -293,7 +301,9 @@ mod tests {
         };
         check("sibling", true);
         check("../../README.md", true);
-        check("./b//c/../d/", true);
+        check("./b//c/./d/", true);
+        check("./b//c/../d/", false);
+        check(".././../src/b", true);
         check("../..", true);
         check("../../..", false);
         check("../../../repo/src", false);

@@ -9,6 +9,7 @@ mod places;
 /// Every verb, and how it is called.
 mod verbs;
 
+use crate::sandbox::level;
 use crate::support::agent::{TASK, agent_command, describe};
 use crate::support::{TestRepo, isolated};
 use crate::verify::Agent;
@@ -16,7 +17,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 const PLANT: &str = include_str!("planted/plant.sh");
 
@@ -34,6 +35,14 @@ pub struct Scene {
     pub agent: Agent,
     markers: PathBuf,
     evil: PathBuf,
+    /// A command in a sandbox that has planted, and what lets it end.
+    run: Option<(Child, fs::File)>,
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        self.let_the_run_end();
+    }
 }
 
 impl Scene {
@@ -74,7 +83,61 @@ impl Scene {
             agent,
             markers,
             evil,
+            run: None,
         }
+    }
+
+    /// One in which a command in a sandbox has planted and goes on.
+    fn during_a_run(what: &[&str]) -> Scene {
+        let mut scene = Scene::new();
+        // The command can read it; that it does is how the test knows that everything is planted.
+        let end = scene.markers.with_file_name("end");
+        let made = scene
+            .command("mkfifo", &scene.agent.repo.path())
+            .arg(&end)
+            .status();
+        assert!(made.expect("starts").success());
+        let script = format!("{PLANT}\ncat {}", end.display());
+        let mut run = agent_command(&scene.agent.repo.path());
+        run.args([
+            "run",
+            &scene.agent.id,
+            "--sandbox=require",
+            "--",
+            "sh",
+            "-c",
+            &script,
+            "plant",
+        ])
+        .args(what)
+        .env("EVIL", &scene.evil)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+        let child = run.spawn().expect("starts");
+        let end = fs::File::options().write(true).open(&end);
+        scene.run = Some((child, end.expect("opened")));
+        scene
+    }
+
+    /// One in which a command in a sandbox has planted and is over.
+    fn after_a_run(what: &[&str]) -> Scene {
+        let mut scene = Scene::during_a_run(what);
+        scene.let_the_run_end();
+        scene
+    }
+
+    fn let_the_run_end(&mut self) {
+        if let Some((mut child, end)) = self.run.take() {
+            drop(end);
+            child.wait().expect("ends");
+        }
+    }
+
+    /// Whether a run of it was stopped.
+    fn is_over(&mut self) -> bool {
+        let run = self.run.as_mut();
+        run.is_some_and(|(child, _)| child.try_wait().expect("ours").is_some())
     }
 
     /// One in which an agent without a sandbox has planted.
@@ -138,7 +201,8 @@ fn try_every_verb(scene: &dyn Fn() -> Scene) -> Vec<String> {
                 let words = verbs::words(line, &shared);
                 let output = shared.call(&words, verbs::input(line, &shared).as_str(), &place);
                 let said = describe(&output);
-                assert!(!said.contains("Usage: git agent"), "{line}: {said}");
+                let is_misused = said.contains("Usage: git agent") && verb.name != "help";
+                assert!(!is_misused, "{line}: {said}");
                 let from = if place == main {
                     "main"
                 } else {
@@ -150,7 +214,7 @@ fn try_every_verb(scene: &dyn Fn() -> Scene) -> Vec<String> {
                     broken.push(format!("`{line}` from {from} ran {ran:?}"));
                 }
                 shared.forget();
-                if verb.changes {
+                if verb.changes && shared.run.is_none() || shared.is_over() {
                     shared = scene();
                 }
             }
@@ -175,6 +239,31 @@ fn f2_no_verb_runs_what_an_agent_without_a_sandbox_planted() {
     for scene in SCENES {
         let found = try_every_verb(&|| Scene::planted(scene));
         broken.extend(found.iter().map(|found| format!("{scene:?}: {found}")));
+    }
+    assert!(broken.is_empty(), "\n{}", broken.join("\n"));
+}
+
+#[test]
+fn f1_no_verb_runs_what_is_planted_in_a_sandbox_while_the_command_goes_on() {
+    if level().is_none() {
+        return;
+    }
+    let broken = try_every_verb(&|| Scene::during_a_run(&["settings", "nested"]));
+    assert!(broken.is_empty(), "\n{}", broken.join("\n"));
+}
+
+#[test]
+fn f1_no_verb_runs_what_a_command_in_a_sandbox_planted() {
+    if level().is_none() {
+        return;
+    }
+    let mut broken = Vec::new();
+    for what in [&["settings", "nested"][..], &["pointer"]] {
+        let scene = Scene::after_a_run(what);
+        let ran = scene.ran();
+        assert!(ran.is_empty(), "{what:?}: the supervisor ran {ran:?}");
+        let found = try_every_verb(&|| Scene::after_a_run(what));
+        broken.extend(found.iter().map(|found| format!("{what:?}: {found}")));
     }
     assert!(broken.is_empty(), "\n{}", broken.join("\n"));
 }

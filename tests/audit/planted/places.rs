@@ -1,6 +1,7 @@
 //! Each place proves that it fires: plain git in the same worktree starts the planted program.
 
 use super::Scene;
+use crate::sandbox::level;
 use crate::support::agent::describe;
 
 /// What is planted, what an unsuspecting user types in the worktree, and the program that runs.
@@ -73,4 +74,26 @@ fn plain_git_runs_what_is_planted() {
         }
     }
     assert!(silent.is_empty(), "\n{}", silent.join("\n"));
+}
+
+#[test]
+fn plain_git_runs_what_a_command_in_a_sandbox_planted() {
+    if level().is_none() {
+        return;
+    }
+    let what = &["settings", "nested"];
+    let during = Scene::during_a_run(what);
+    let after = Scene::after_a_run(what);
+    for (scene, programs) in [
+        (during, &["own-fsmonitor", "own-clean"][..]),
+        // Its settings are gone with the run, and a repository that it made is not.
+        (after, &["linked-fsmonitor", "linked-clean"]),
+    ] {
+        let mut shell = scene.command("sh", &scene.agent.worktree);
+        let line = "git status; git add src/new.rs";
+        let output = shell.args(["-c", line]).output().expect("starts");
+        let ran = scene.ran();
+        let missing = programs.iter().find(|program| !ran.contains(**program));
+        assert_eq!(missing, None, "ran {ran:?}: {}", describe(&output));
+    }
 }
