@@ -446,3 +446,45 @@ fn a_kit_task_that_forbids_new_dependencies_is_told_how_to_say_it() {
     let output = repo.agent(&["spawn", &task]);
     assert!(output.status.success(), "{}", describe(&output));
 }
+
+#[test]
+fn a_retry_is_the_same_task_on_the_current_base() {
+    let repo = TestRepo::with_commit();
+    let first = repo.agent_json(&[
+        "spawn",
+        "-m",
+        TEXT,
+        "--scope",
+        "src/**",
+        "--no-bundle",
+        "--name",
+        "two",
+    ]);
+    let id = first["agent_id"].as_str().expect("an id");
+    let text = refused(&repo.agent(&["retry", id]), 3);
+    assert!(text.contains("running"), "{text}");
+    repo.agent_json(&["fail", id, "-m", "no"]);
+    repo.agent_json(&["reject", id]);
+    repo.write("more.md", "more\n");
+    let head = repo.commit_all("more");
+    let planned = repo.agent_json(&["retry", id, "--dry-run"]);
+    let second = repo.agent_json(&["retry", id]);
+    assert_eq!(planned["schema"], "git-agent.spawn-plan/1");
+    for key in ["dna", "role", "name"] {
+        assert_eq!(first[key], second[key], "{key}");
+        assert_eq!(first[key], planned[key], "{key}");
+    }
+    assert_ne!(first["agent_id"], second["agent_id"]);
+    assert_eq!(second["base"]["oid"], head.as_str());
+    assert_eq!(repo.agent_json(&["show", id])["state"], "rejected");
+    repo.agent_json(&["discard", id]);
+    let third = repo.agent_json(&["retry", id]);
+    assert!(
+        third["warnings"].to_string().contains("briefing"),
+        "{third}"
+    );
+    // The task that a retry runs is the one that it was given.
+    let third = third["agent_id"].as_str().expect("an id");
+    let ran = repo.agent(&["run", third, "--no-verify", "--", "true"]);
+    assert!(ran.status.success(), "{}", describe(&ran));
+}

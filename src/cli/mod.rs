@@ -28,6 +28,7 @@ mod receive;
 mod render;
 mod report;
 mod rescue;
+mod retry;
 mod roles;
 mod run;
 mod schema;

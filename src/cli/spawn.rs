@@ -129,9 +129,14 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs) -> Result<Exit> {
         }
         return Ok(Exit::Yes);
     }
+    make(ctx, ui, plans, args.jobs)
+}
+
+/// Makes the agents of these plans, and answers for each as it is made.
+pub(super) fn make(ctx: &Ctx, ui: &mut Ui, plans: Vec<SpawnPlan>, jobs: usize) -> Result<Exit> {
     half_made::sweep(ctx)?;
     let mut exit = Exit::Yes;
-    spawn::execute_all(ctx, plans, args.jobs, &mut |result| {
+    spawn::execute_all(ctx, plans, jobs, &mut |result| {
         match result {
             Ok(report) => {
                 if ui.format() == Format::Text {

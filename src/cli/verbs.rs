@@ -4,7 +4,7 @@ use super::run::{background, fenced, warden};
 use super::ui::{Format, Ui};
 use super::{
     archive, bundle, check, commit, config, decide, diff, discard, doctor, gc, help, hook, hooks,
-    init, list, logs, merge, overlap, ps, receive, report, rescue, roles, run, schema, send,
+    init, list, logs, merge, overlap, ps, receive, report, rescue, retry, roles, run, schema, send,
     settle, shell, show, spawn, stop, tree, unite, verify, wait,
 };
 use crate::agents::ctx::Ctx;
@@ -52,6 +52,7 @@ verbs! { ui;
     "start" {
         [*] Spawn(args: spawn::SpawnArgs) => spawn::run(&open(ui)?, ui, args);
         [*] Run(args: run::RunArgs) => run::run(&open(ui)?, ui, args);
+        Retry(args: retry::RetryArgs) => retry::run(&open(ui)?, ui, &args);
         Ps(args: ps::PsArgs) => ps::run(&open(ui)?, ui, &args);
         Wait(args: wait::WaitArgs) => wait::run(&open(ui)?, ui, args);
         Stop(args: stop::StopArgs) => stop::run(&open(ui)?, ui, &args);

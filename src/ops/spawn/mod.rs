@@ -21,6 +21,7 @@
 //! directory locked as `initializing`, and a partly filled worktree. None of it blocks another spawn. The
 //! objects of steps 2 and 3 stay: they are a few hundred bytes, and the keep chain never forgets.
 
+mod again;
 mod batch;
 mod contenders;
 mod contract;
@@ -32,6 +33,7 @@ mod plan;
 mod report;
 mod setup;
 
+pub use again::{EarlierTask, earlier_task};
 pub use batch::execute_all;
 pub use contenders::foresee;
 pub use contract::{SpawnOptions, SpawnPlan};

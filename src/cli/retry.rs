@@ -1,0 +1,38 @@
+//! `git agent retry`
+
+use super::show::AgentArg;
+use super::ui::Ui;
+use crate::agents::ctx::Ctx;
+use crate::error::{Exit, Result};
+use crate::ops::spawn::{self, SpawnOptions};
+
+/// Spawn the task of an earlier agent once more, from the base as it is now
+#[derive(Debug, clap::Args)]
+pub(super) struct RetryArgs {
+    #[command(flatten)]
+    agent: AgentArg,
+    /// Start from this revision instead of HEAD or the task's own
+    #[arg(long, value_name = "REV")]
+    base: Option<String>,
+    /// Show what would be made and stop
+    #[arg(long, short = 'n')]
+    dry_run: bool,
+}
+
+pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &RetryArgs) -> Result<Exit> {
+    let earlier = spawn::earlier_task(ctx, &args.agent.agent)?;
+    let options = SpawnOptions {
+        base: args.base.clone(),
+        name: earlier.name,
+        parent: earlier.parent,
+        ..SpawnOptions::default()
+    };
+    let mut plan = spawn::plan(ctx, earlier.draft, &options)?;
+    plan.warnings.extend(earlier.warning);
+    if args.dry_run {
+        spawn::foresee(ctx, &mut plan)?;
+        ui.answer(&plan)?;
+        return Ok(Exit::Yes);
+    }
+    super::spawn::make(ctx, ui, vec![plan], 1)
+}

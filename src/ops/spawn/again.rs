@@ -1,0 +1,65 @@
+//! The task of an agent that was spawned before, for another try.
+
+use crate::agents::ctx::Ctx;
+use crate::agents::lookup;
+use crate::domain::agent::{Agent, State};
+use crate::domain::task::TaskDraft;
+use crate::error::{Code, Error, Result};
+use crate::store::ledger::Ledger;
+use crate::store::{briefing, fsx, layout};
+use crate::wire::task_file;
+
+/// The warning for an agent that is over.
+const FORGOTTEN: &str = "a briefing or a system prompt of the first try was deleted when that agent was merged or discarded; \
+                         to give them again, run git agent run with --briefing or --system-prompt";
+
+/// What another try starts from.
+#[derive(Debug)]
+pub struct EarlierTask {
+    /// The task as it was given.
+    pub draft: TaskDraft,
+    /// The agent's name, which the next one gets too.
+    pub name: Option<String>,
+    /// The agent that asked for it.
+    pub parent: Option<String>,
+    /// What the caller should know.
+    pub warning: Option<String>,
+}
+
+/// Recalls the task of an agent.
+///
+/// # Errors
+/// `agent-unknown`, `agent-ambiguous`; `agent-state` for one that is still at work, and where the task is not in this clone; those of the ledger.
+pub fn earlier_task(ctx: &Ctx, who: &str) -> Result<EarlierTask> {
+    let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), who)?;
+    if matches!(agent.state, State::Spawning | State::Running) {
+        let id = agent.id.short();
+        return Err(Error::new(
+            Code::AgentState,
+            format!("agent {id} is {} and cannot be tried again", agent.state),
+        )
+        .hint(format!(
+            "to end it first, run git agent fail {id} -m <reason>"
+        )));
+    }
+    let is_forgotten = matches!(agent.state, State::Merged | State::Discarded);
+    let path = layout::agent_dir(ctx.repo.common_dir(), agent.id).join(briefing::TASK);
+    let source = fsx::load_if_there(&path)?.ok_or_else(|| unknown_task(&agent))?;
+    let mut draft = task_file::parse(&path.to_string_lossy(), &source);
+    draft.fallback_role.clone_from(&agent.role);
+    Ok(EarlierTask {
+        draft,
+        name: agent.name.as_ref().map(ToString::to_string),
+        parent: agent.parent.map(|parent| parent.to_string()),
+        warning: is_forgotten.then(|| FORGOTTEN.to_owned()),
+    })
+}
+
+fn unknown_task(agent: &Agent) -> Error {
+    let id = agent.id.short();
+    Error::new(
+        Code::AgentState,
+        format!("agent {id} cannot be tried again: its task is not in this clone"),
+    )
+    .hint("to start with a task file, run git agent spawn <task.toml>")
+}
