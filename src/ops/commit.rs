@@ -68,6 +68,7 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
     if message.trim().is_empty() {
         return Err(Error::new(Code::Usage, "the message is empty"));
     }
+    // Whose work, and whether it can still take a commit.
     let ledger = Ledger::new(&ctx.repo);
     let agent = crash_recovery::at_rest(ctx, lookup::agent(ctx, &ledger, who)?)?;
     if !agent.state.is_open() {
@@ -89,6 +90,7 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
     let agent = fence.agent();
     let place = place_of(ctx, &fence)?;
     let repo = Repo::open_git_dir(&place.git_dir)?;
+    // What there is to commit, and which part of it is in scope.
     let staged = repo.staged_changes(&Staging::default())?;
     let is_staged = !staged.is_empty();
     let (changes, work) = match is_staged {
@@ -111,6 +113,7 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
             place.top.display()
         )));
     }
+    // The message, with the agent's id.
     let scratch = Scratch::new(ctx)?;
     fs::write(&scratch.message, format!("{}\n", message.trim_end()))
         .at("could not write", &scratch.message)?;
@@ -119,6 +122,7 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
         &scratch.message,
         &format!("Agent-Id: {}", agent.id),
     )?;
+    // The hooks of the repository that may run.
     let identities = ctx.identities()?;
     let room = place.view.as_ref().map(|view| view.room().join("hooks"));
     let hooks = room
@@ -132,6 +136,7 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
         hooks: hooks.as_ref().map(|hooks| hooks.shims.as_path()),
         environment: &environment,
     };
+    // The commit. Work that was not staged is staged first.
     let commit = if let Some(work) = work {
         let before = place.staged_tree(&ctx.repo)?;
         place.stage_from(&ctx.repo, work, &inside)?;
@@ -148,6 +153,7 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
         place.commit(&to_commit(index), &identities)?
     };
     ctx.reached("committed");
+    // The row.
     let tree = ctx.repo.read_commit(commit)?.tree;
     let what = What::Committed { commit, tree };
     ledger.append_if(agent.spawn_commit, &ctx.actor()?, ctx.now(), |row| {

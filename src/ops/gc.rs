@@ -116,6 +116,7 @@ pub struct GcItem {
 /// # Errors
 /// Those of the ledger and of git.
 pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
+    // What is known of all agents at once.
     let mut agents = lookup::agents(ctx)?;
     agents.sort_by_key(|agent| (agent.started, agent.id));
     let around = Around::read(ctx)?;
@@ -135,6 +136,7 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
     let mut landed = landed::on_their_bases(&ctx.repo, in_question);
     let places = RecordedPlaces::new(&ctx.repo)?;
     let mut targets = Targets::default();
+    // Each agent: why it is over, if objects prove it, and whether it can be removed.
     let mut items = Vec::new();
     for agent in agents {
         if !has_something(ctx, &places, &agent)? {
@@ -179,6 +181,7 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
         };
         items.push((item, removal));
     }
+    // What belongs to no agent any more.
     let common = ctx.repo.common_dir();
     Ok(GcPlan {
         items,

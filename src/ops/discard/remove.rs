@@ -39,6 +39,7 @@ pub(in crate::ops) fn execute_among(
     plan: DiscardPlan,
     around: &mut Around,
 ) -> Result<DiscardReport> {
+    // No other process is at work for the agent, and no landing is under way.
     let common = ctx.repo.common_dir();
     let id = plan.agent.id;
     fsx::create_dir(&layout::agent_dir(common, id))?;
@@ -51,6 +52,7 @@ pub(in crate::ops) fn execute_among(
     )?;
     // A landing of the same agent is over or has not begun; it asks the row again, too.
     let _landings = lock::hold(common, layout::LANDING_LOCK)?;
+    // A second look, under the locks.
     let ledger = Ledger::new(&ctx.repo);
     let agent = ledger.agent(plan.agent.spawn_commit)?;
     around.refresh(ctx)?;
@@ -71,6 +73,7 @@ pub(in crate::ops) fn execute_among(
     salvage.record(ctx, &agent)?;
     ctx.reached("salvaged");
 
+    // The worktree gets a name that no process knows, and is looked at once more.
     if let Some(place) = &mut site.place {
         put_aside(place)?;
         ctx.reached("aside");
@@ -81,6 +84,7 @@ pub(in crate::ops) fn execute_among(
         ctx.reached("proven");
         report.trash.extend(remove_place(ctx, &site)?);
     }
+    // What is left of the agent goes, the branch last.
     remove_hooks(ctx, &agent, &mut report)?;
     briefing::forget(common, id)?;
     record(ctx, &agent, &site)?;

@@ -49,6 +49,7 @@ pub fn execute(ctx: &Ctx, plan: &MergePlan) -> Result<LandingReport> {
     let ledger = Ledger::new(&ctx.repo);
     let agent = ledger.agent(plan.agent.spawn_commit)?;
     agent.as_ref().unwrap_or(&plan.agent).may(Move::Merge)?;
+    // The landing itself, unless an earlier one was killed right after it.
     let mut report = LandingReport::new(plan, LandingState::Merged);
     let commit = match plan.landed {
         Some(commit) => {
@@ -100,6 +101,7 @@ fn commit_the_rest(
     if plan.tree == tip_tree {
         return Ok(plan.tip);
     }
+    // The commit that committing everything makes, as it was judged.
     let message = plan.work_message();
     let commit = write(repo, plan.tree, &[plan.tip], &message, who)?;
     let name = layout::worktree_name(plan.agent.id);
@@ -178,6 +180,7 @@ fn land(
     who: &Identities,
 ) -> Result<Oid> {
     let repo = &ctx.repo;
+    // The landing commit, with the judged tree.
     let parents = match plan.method {
         Method::NoFf => vec![plan.base, tip],
         Method::Squash => {
@@ -206,6 +209,7 @@ fn land(
         ctx.reached("moved");
         Ok(())
     };
+    // The target moves by compare-and-swap, the worktrees while its lock is held.
     let own = match plan.checkouts.first() {
         // Its HEAD's reflog is written along with the branch's.
         Some(checkout) => Repo::open_git_dir(&checkout.git_dir)?,
@@ -221,6 +225,7 @@ fn land(
         &reason,
         &mut carry,
     );
+    // It did not move: the worktrees go back.
     if let Err(mut error) = swapped {
         for checkout in carried.iter().rev() {
             let way = (commit, plan.base);

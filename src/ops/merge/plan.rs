@@ -112,8 +112,10 @@ pub fn judged_plan(
             format!("agent {short} is shared and has no branch to merge"),
         ));
     }
+    // Whether this agent can land at all, and where.
     require_landable(&agent)?;
     let target = target(&agent, options)?;
+    // The verdict, for exactly this tip and this base.
     let verdict = verify::verify(
         ctx,
         &VerifyOptions {
@@ -134,6 +136,7 @@ pub fn judged_plan(
     }
     let agent = ledger.agent(agent.spawn_commit)?.unwrap_or(agent);
     require_landable(&agent)?;
+    // What landing comes to.
     let outcome = verdict.landing.as_ref().map(|landing| &landing.outcome);
     if matches!(outcome, Some(Outcome::Nothing { .. })) {
         return Err(Error::new(
@@ -149,6 +152,7 @@ pub fn judged_plan(
     };
     let (summary, body) = words::of(&ledger, &agent)?;
     let settings = repository_settings(ctx, &agent)?;
+    // Everything that lands is taken from the verdict.
     let branch = agent_branch::local_or_fetched(&ctx.repo, &agent)?;
     let mut plan = MergePlan {
         branch: branch.map(|(name, _)| name).unwrap_or_default(),

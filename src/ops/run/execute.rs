@@ -83,6 +83,7 @@ fn work(
     echo: Echo<'_>,
     made: Option<SpawnReport>,
 ) -> Result<RunReport> {
+    // One run at a time; the end of a crashed one is recorded first.
     let lock = liveness::lock(ctx, agent)?;
     let buried = crash_recovery::record_crashed_run_locked(ctx, agent, &lock)?;
     let row = Ledger::new(&ctx.repo).agent(agent.spawn_commit)?;
@@ -91,8 +92,10 @@ fn work(
     if let Some(output) = &mut plan.commission.output {
         output.prepare()?;
     }
+    // Everything that the command needs.
     let stage = Stage::prepare(ctx, agent, plan)?;
     let postman = Postman::start(ctx, agent, stage.enclosure.run_repo())?;
+    // The command, from its start to its end.
     let ended = watch(
         ctx,
         plan,
@@ -111,6 +114,7 @@ fn work(
         publish::finish(ctx, agent, run_repo)?;
     }
     let ended = ended?;
+    // What came of it: the answer file, then the verdict.
     let mut report = RunReport::new(agent, plan, &stage, &ended, made);
     let restored = buried.map(|run| run.restored).unwrap_or_default();
     let before = restored.iter().map(|path| warning(&path.to_string_lossy()));
@@ -141,6 +145,7 @@ fn watch(
     made: Option<&SpawnReport>,
 ) -> Result<Ended> {
     let fail = |error| Error::io("could not make a pipe", error);
+    // Both streams go to a log and to the caller, without the credentials of a briefing.
     let (out_end, stdout) = std::io::pipe().map_err(fail)?;
     let (err_end, stderr) = std::io::pipe().map_err(fail)?;
     let veil = plan.commission.veil();
@@ -165,6 +170,7 @@ fn watch(
     if plan.options.background {
         liveness::leave_uncollected(ctx.repo.common_dir(), agent, stage.number)?;
     }
+    // The event comes first, so that a killed supervisor leaves a run to complete.
     let run = started(ctx, plan, agent, stage)?;
     ctx.reached("started");
     let (started, clock) = (ctx.now(), Instant::now());
@@ -175,6 +181,7 @@ fn watch(
         }
         warden.wait()
     });
+    // What the command made becomes the agent's work.
     // From here on nothing else publishes.
     postman.finish(ctx, agent);
     let sandbox = stage.enclosure.take_down(ctx, agent, plan);

@@ -79,12 +79,14 @@ fn begin(
 fn build(ctx: &Ctx, plan: &SpawnPlan) -> Result<Built> {
     let repo = &ctx.repo;
     let ledger = Ledger::new(repo);
+    // The texts that the policy and the commit depend on.
     let texts = files::compose(ctx, plan)?;
     let mut built = Built {
         spec_sha: texts.spec_sha.clone(),
         ..Built::default()
     };
 
+    // Objects, which nothing names yet: a kill here leaves nothing to undo.
     let spawn_commit = repo.write_commit(&plan.new_commit())?;
     if spawn_commit != plan.spawn_commit {
         return Err(Error::bug(
@@ -99,13 +101,16 @@ fn build(ctx: &Ctx, plan: &SpawnPlan) -> Result<Built> {
     let policy = policy::write(repo, &files::policy(plan, &texts), &plan.identities)?;
     ctx.reached("objects");
 
+    // From here on no garbage collection removes them.
     let why = format!("spawn {}", plan.id);
     keep::keep(repo, &[spawn_commit, policy.commit], &why, ctx.now())?;
     ctx.reached("keep");
 
+    // The branch, created and never moved.
     built.branch = claim_branch(ctx, plan)?;
     ctx.reached("branch");
 
+    // The row begins: others see the agent while it is being made.
     let spawning = What::Spawning(Spawning {
         role: plan.role.name.clone(),
         isolation: plan.role.isolation,
@@ -121,6 +126,7 @@ fn build(ctx: &Ctx, plan: &SpawnPlan) -> Result<Built> {
     ledger.append(spawn_commit, &plan.actor, spawning, ctx.now())?;
     ctx.reached("spawning");
 
+    // The worktree: its admin directory, then its files.
     let mut git = None;
     if let (Some(worktree), Some(branch)) = (&plan.worktree, &built.branch) {
         make_worktree(ctx, plan, worktree, branch)?;
@@ -139,9 +145,11 @@ fn build(ctx: &Ctx, plan: &SpawnPlan) -> Result<Built> {
         built.warnings.extend(outcome.warnings);
         ctx.reached("populated");
     }
+    // What the agent reads: specification, prompt, templates.
     built.files = files::write(ctx, plan, &texts)?;
     ctx.reached("files");
 
+    // Set-up and hooks; what they change is no work of the agent.
     let mut baseline = None;
     if let (Some(worktree), Some(branch)) = (&plan.worktree, &built.branch) {
         built.warnings.extend(setup::set_up(ctx, plan, worktree)?);
@@ -166,6 +174,7 @@ fn build(ctx: &Ctx, plan: &SpawnPlan) -> Result<Built> {
         ctx.reached("locked");
     }
 
+    // The row is complete.
     let spawned = What::Spawned(Spawned {
         policy: policy.blob,
         spec_sha: texts.spec_sha,

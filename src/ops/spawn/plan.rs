@@ -39,6 +39,7 @@ git config --global user.name \"Your Name\" and git config --global user.email y
 /// # Errors
 /// Every refusal of a task, role, base, branch, name, parent or path, each with its own code.
 pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<SpawnPlan> {
+    // Who asks, and what the names in the task stand for.
     let asker = authority::require_no_recursion(&ctx.env)?;
     let ledger = Ledger::new(&ctx.repo);
     let own_setup = draft.has_setup();
@@ -49,6 +50,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         character,
         parent,
     } = named::look_up(ctx, &ledger, &mut draft, options)?;
+    // The task, checked with everything that is wrong with it at once.
     let task_source = draft.source.text().to_owned();
     let task_file = draft.source.name();
     let wishes = TaskOptions {
@@ -63,6 +65,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         }
     };
     let mut warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    // What the agent may touch.
     let role = roles.require_spawnable(&task.role)?.clone();
     let tree = ctx.repo.read_commit(base.oid)?.tree;
     let mut denylist =
@@ -72,6 +75,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
     denylist.dedup();
     warnings.extend(unmatched_globs(ctx, tree, &task, &denylist)?);
 
+    // What it is called, and where it works.
     let name = named::alias(&ledger, options, &task, &mut warnings)?;
     let description = describe(&task);
     let slug = Slug::from_text(name.as_ref().map_or(&task.text, |name| name.as_str()));
@@ -89,6 +93,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
             warnings.push(warning);
         }
     }
+    // What binds it; all of it goes into the spawn commit.
     let planned = ctx.now();
     let chosen = chosen_branch(ctx, &ledger, options)?;
     let dna = Dna::of(&role.name, &task.text, &task.whitelist, &denylist);
@@ -99,6 +104,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
     let bundle_required = task.bundle_required.unwrap_or(isolated);
     let terms = files::terms(&task, &role, &denylist, &base, bundle_required, &bundle_dir);
     let policy_header = terms.header();
+    // The id is the spawn commit's; the nonce in the message is drawn until the id is free.
     let (id, spawn_commit, message) = loop {
         let message = spawn_message(&slug, &task, &dna, &terms, ctx.nonce()?);
         let oid = NewCommit {
@@ -116,6 +122,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
             break (id, oid, message);
         }
     };
+    // The branch and the worktree, which are named after the id.
     let (mut branch, mut worktree) = (None, None);
     if isolated {
         let full = match chosen {

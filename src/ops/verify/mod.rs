@@ -211,6 +211,7 @@ impl Case<'_> {
 
 fn decide(ctx: &Ctx, options: &VerifyOptions, case: &Case<'_>) -> Result<Verdict> {
     let (subject, work) = (&case.subject, &case.work);
+    // What is known without looking at history.
     let mut evidence = Evidence {
         ledger: case.ledger.clone(),
         bundle: case.bundle.artefacts.clone(),
@@ -220,6 +221,7 @@ fn decide(ctx: &Ctx, options: &VerifyOptions, case: &Case<'_>) -> Result<Verdict
         merge_commit: subject.merge_commit,
         ..Evidence::default()
     };
+    // History, every touched path, and how git would merge the work.
     if subject.has_branch() {
         let divergence = subject.divergence(&ctx.repo, case.started)?;
         evidence.history = Some(history::provenance(
@@ -244,6 +246,7 @@ fn decide(ctx: &Ctx, options: &VerifyOptions, case: &Case<'_>) -> Result<Verdict
         evidence.landing = Some(landing);
         ctx.logged("history and landing");
     }
+    // The judgement, and with it whether check commands are worth running.
     let contract = case.contract();
     let mut findings = judge(&contract, &evidence);
     // No commands are run on work that must not land anyway.
