@@ -488,3 +488,43 @@ fn a_retry_is_the_same_task_on_the_current_base() {
     let ran = repo.agent(&["run", third, "--no-verify", "--", "true"]);
     assert!(ran.status.success(), "{}", describe(&ran));
 }
+
+#[test]
+fn u17_a_verdict_is_a_sentence() {
+    let repo = TestRepo::with_commit();
+    let agent = repo.agent_json(&["spawn", "-m", TEXT, "--scope", "src/**", "--no-bundle"]);
+    let id = agent["agent_id"].as_str().expect("an id");
+    let worktree = agent["worktree_abspath"].as_str().expect("a path");
+    std::fs::write(format!("{worktree}/src/two.rs"), "pub fn two() {}\n").expect("written");
+    let said = |arguments: &[&str]| String::from_utf8(repo.agent(arguments).stdout).expect("UTF-8");
+    let text = said(&["verify", id]);
+    let end = "can be merged into main (fast-forward, 2 commits, 1 file not yet committed)\n";
+    assert!(
+        text.starts_with("accepted: ") && text.ends_with(end),
+        "{text}"
+    );
+    std::fs::write(format!("{worktree}/README.md"), "more\n").expect("written");
+    let text = said(&["verify", id]);
+    assert!(text.starts_with("rejected: "), "{text}");
+    assert!(
+        text.contains("cannot be merged into main (fast-forward, 2 commits, 2 files"),
+        "{text}"
+    );
+    // Looked at from outside, an agent is judged by all that it changed.
+    assert_eq!(repo.agent(&["check", id]).status.code(), Some(1));
+    assert_eq!(
+        repo.agent(&["check", id, "--staged"]).status.code(),
+        Some(0)
+    );
+}
+
+#[test]
+fn u17_a_dry_run_speaks_in_the_conditional() {
+    let repo = TestRepo::with_commit();
+    let text = |arguments: &[&str]| String::from_utf8(repo.agent(arguments).stdout).expect("UTF-8");
+    let planned = text(&["init", "--host=claude", "--notes", "--dry-run"]);
+    assert!(planned.lines().count() > 1, "{planned}");
+    let is_fine = |line: &str| line.starts_with(' ') || line.starts_with("would be ");
+    assert!(planned.lines().all(is_fine), "{planned}");
+    assert!(!text(&["init", "--host=claude"]).contains("would"));
+}

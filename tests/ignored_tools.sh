@@ -77,7 +77,7 @@ esac
 
 cd "$repo"
 yes "$agent" verify "$id"
-says "1 uncommitted path "
+says "1 file not yet committed"
 says "1 ignored path"
 yes "$agent" merge "$id"
 [ "$(git ls-tree -r --name-only HEAD^2 | tr '\n' ' ')" = ".husky/pre-commit package.json src/test_one.py src/two.py " ] ||

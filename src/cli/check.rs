@@ -18,10 +18,10 @@ pub(super) struct CheckArgs {
     /// Agent instead of the one whose worktree this is: its id, name, branch or worktree
     #[arg(value_name = "AGENT")]
     agent: Option<String>,
-    /// Judge what the next commit would change; the default
+    /// Judge what the next commit would change; the default where no agent is named
     #[arg(long, group = "subject")]
     staged: bool,
-    /// Judge everything staged, modified or untracked
+    /// Judge everything staged, modified or untracked; the default for an agent that is named
     #[arg(long, group = "subject")]
     worktree: bool,
     /// Judge every commit in a range, each by itself
@@ -53,6 +53,8 @@ fn subject(args: CheckArgs) -> Result<Subject> {
         None if !args.path.is_empty() => {
             Subject::Paths(args.path.into_iter().map(OsString::into_vec).collect())
         }
+        // Of an agent that is looked at from outside, what it has not staged yet counts as well.
+        None if args.agent.is_some() && !args.staged => Subject::Worktree,
         None => Subject::Staged,
     })
 }

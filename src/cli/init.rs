@@ -40,11 +40,11 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: InitArgs) -> Result<Exit> {
             remove: args.remove,
         },
     )?;
-    let report = match args.dry_run {
-        true => plan.report(),
-        false => init::execute(ctx, &plan)?,
-    };
-    ui.answer(&report)?;
+    if args.dry_run {
+        ui.answer(&Rehearsed(plan.report()))?;
+    } else {
+        ui.answer(&init::execute(ctx, &plan)?)?;
+    }
     Ok(Exit::Yes)
 }
 
@@ -54,6 +54,31 @@ fn parse_host(name: &str) -> std::result::Result<Registration, String> {
         let names: Vec<_> = hosts::registrations().map(|known| known.host).collect();
         format!("the hosts are {}", names.join(", "))
     })
+}
+
+/// What a dry run answers: the same, in the conditional.
+struct Rehearsed(InitReport);
+
+impl Answer for Rehearsed {
+    fn text(&self) -> String {
+        let lines = self.0.text();
+        let lines = lines.lines().map(|line| {
+            if line.starts_with(' ') {
+                format!("{line}\n")
+            } else {
+                format!("would be {line}\n")
+            }
+        });
+        lines.collect()
+    }
+
+    fn json(&self) -> Value {
+        self.0.json()
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        self.0.rows()
+    }
 }
 
 impl Answer for InitReport {

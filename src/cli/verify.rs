@@ -106,7 +106,7 @@ impl Answer for VerifyReport {
             paint(BAD, "rejected")
         };
         let facts = paint(DIM, &facts(verdict));
-        text.push_str(&format!("{word} {} {facts}\n", verdict.agent.short()));
+        text.push_str(&format!("{word}: {} {facts}\n", verdict.agent.short()));
         for finding in &verdict.findings {
             text.push_str(&finding_text(finding));
         }
@@ -149,44 +149,69 @@ fn has_bundle(verdict: &Verdict) -> bool {
     verdict.bundle_required && !verdict.findings.iter().any(of_bundle)
 }
 
-/// Tip, base and how the one would land on the other, in one line.
+/// What was judged, and whether and how it can be merged, in one line.
 fn facts(verdict: &Verdict) -> String {
     let base = match &verdict.base_ref {
         Some(name) => name.trim_start_matches("refs/heads/").to_owned(),
         None => verdict.base.to_hex()[..7].to_owned(),
     };
     let mut facts = format!("at {}", &verdict.tip.to_hex()[..7]);
-    match verdict.uncommitted {
-        0 => {}
-        1 => facts.push_str(" with 1 uncommitted path"),
-        count => facts.push_str(&format!(" with {count} uncommitted paths")),
-    }
+    let mut details = Vec::new();
     if let Some(landing) = &verdict.landing {
-        let (ahead, behind) = (landing.ahead, landing.behind);
-        let landing = landing_text(landing);
         facts.push_str(&format!(
-            " onto {base}: {landing}, {ahead} ahead, {behind} behind"
+            " {}",
+            landing_text(landing, &base, verdict.is_accepted())
+        ));
+        details.extend(how(landing));
+        details.push(counted(landing.ahead, "commit", ""));
+    }
+    details.push(counted(verdict.uncommitted, "file", " not yet committed"));
+    if let Some(landing) = &verdict.landing {
+        details.push(counted(
+            landing.behind,
+            "commit",
+            &format!(" behind {base}"),
         ));
     }
-    match verdict.ignored {
-        None | Some(0) => {}
-        Some(1) => facts.push_str(", 1 ignored path"),
-        Some(count) => facts.push_str(&format!(", {count} ignored paths")),
-    }
-    match verdict.from_setup {
-        None | Some(0) => {}
-        Some(1) => facts.push_str(", 1 path as setup left it"),
-        Some(count) => facts.push_str(&format!(", {count} paths as setup left them")),
+    details.push(counted(verdict.ignored.unwrap_or(0), "ignored path", ""));
+    details.push(counted(
+        verdict.from_setup.unwrap_or(0),
+        "path",
+        " as set-up left it",
+    ));
+    details.retain(|detail| !detail.is_empty());
+    if !details.is_empty() {
+        facts.push_str(&format!(" ({})", details.join(", ")));
     }
     facts
 }
 
-fn landing_text(landing: &Landing) -> String {
+/// `2 commits` and what is said of them; empty for none.
+fn counted(count: usize, thing: &str, rest: &str) -> String {
+    match count {
+        0 => String::new(),
+        1 => format!("1 {thing}{rest}"),
+        _ => format!("{count} {thing}s{rest}"),
+    }
+}
+
+fn landing_text(landing: &Landing, base: &str, accepted: bool) -> String {
     match &landing.outcome {
-        Outcome::Landed { how, .. } => format!("already merged (by {})", how.as_str()),
-        Outcome::Nothing { .. } => "nothing to merge".to_owned(),
-        Outcome::Clean { .. } => "merges cleanly".to_owned(),
-        other => other.as_str().replace('-', " "),
+        Outcome::Landed { how, .. } => {
+            format!("is merged into {base} already, by {}", how.as_str())
+        }
+        Outcome::Nothing { .. } => format!("has nothing to merge into {base}"),
+        _ if accepted => format!("can be merged into {base}"),
+        _ => format!("cannot be merged into {base}"),
+    }
+}
+
+/// How it would land, where it is to.
+fn how(landing: &Landing) -> Option<String> {
+    match &landing.outcome {
+        Outcome::Landed { .. } | Outcome::Nothing { .. } => None,
+        Outcome::Clean { .. } => Some("clean merge".to_owned()),
+        other => Some(other.as_str().to_owned()),
     }
 }
 
