@@ -15,14 +15,14 @@
 //! 4. `launched`: the command works below a warden, which holds the lock as well. What it leaves in its
 //!    spool is posted as it comes, and what it commits is published.
 //! 5. `ended`: nothing of the command is left, and the outcome is noted in the lock's file. What it did in its own
-//!    repository is published ([`mod@publish`]) before git looks at the worktree; [`FENCED_STEPS`] are part of this.
+//!    repository is published ([`crate::agents::publish`]) before git looks at the worktree; [`FENCED_STEPS`] are part of this.
 //! 6. `exited`: the row says so.
 //! 7. `verified`: a command that succeeded was judged.
 //!
 //! When we are killed, the warden hears of it and ends the command with all that it started; until then
 //! the lock stays taken. A row that says `started` and not `exited` while the lock is free is
 //! therefore a dead run; the next run, `doctor --fix` or any other command that is about to read the worktree
-//! completes it from the warden's note and the run repository (`record::at_rest`).
+//! completes it from the warden's note and the run repository (`agents::crash_recovery`).
 //! A run that fails takes nothing back: worktree and row stay as they are.
 
 pub mod batch;
