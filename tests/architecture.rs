@@ -368,6 +368,187 @@ fn the_domain_is_pure() {
     report(&broken);
 }
 
+/// The files that start git, and where. Every other file looks at an agent's worktree through
+/// `agents::untrusted::WorktreeView`: git started there would obey what the agent wrote.
+const STARTS_GIT: &[(&str, &str)] = &[
+    ("git/ancestry.rs", "in the common dir, without a worktree"),
+    (
+        "git/changes/staged.rs",
+        "on an index that git alone can read, compared with a tree; no file is looked at",
+    ),
+    (
+        "git/gitlinks.rs",
+        "through a stand-in for a nested repository",
+    ),
+    (
+        "git/hooks.rs",
+        "in a new worktree, where no agent has worked",
+    ),
+    (
+        "git/landing.rs",
+        "in the user's worktrees; an agent's has a view",
+    ),
+    (
+        "git/populate/only_git.rs",
+        "in a new worktree, where no agent has worked",
+    ),
+    ("git/quarantine.rs", "in the common dir"),
+    (
+        "git/salvage.rs",
+        "into an empty directory, with the settings of the common dir",
+    ),
+    ("git/scratch_objects.rs", "in a repository of ours"),
+    ("git/show.rs", "in the main worktree"),
+    ("git/trailer.rs", "in the common dir"),
+    ("git/version.rs", "`git version`, which reads no repository"),
+    ("git/view.rs", "through the view itself"),
+    ("ops/discard/remove.rs", "in the common dir"),
+    ("ops/doctor/branches.rs", "in the common dir"),
+    (
+        "ops/doctor/unlinked.rs",
+        "in the common dir, on a new index",
+    ),
+    ("ops/host_hook/worktree.rs", "in the common dir"),
+    ("ops/spawn/setup.rs", "in the main worktree"),
+    ("store/maintenance.rs", "in the common dir"),
+];
+
+/// What starts git.
+const STARTS: &[&str] = &["command::git(", "command::run(", "command::output("];
+
+#[test]
+fn git_is_started_where_no_agent_can_write() {
+    let is_listed = |file: &File| STARTS_GIT.iter().any(|(name, _)| *name == file.name);
+    require_list("starts git", STARTS, STARTS_GIT, &is_listed);
+}
+
+/// The files that open files without `agents::untrusted`, and what they open. None of it may be in a place that an
+/// agent can write, but for those that say so.
+const OPENS_FILES: &[(&str, &str)] = &[
+    (
+        "agents/check_worktree.rs",
+        "a worktree that we made for a merged tree",
+    ),
+    (
+        "agents/half_made.rs",
+        "/proc, and whether a directory is empty",
+    ),
+    ("agents/liveness.rs", "locks of ours"),
+    ("agents/persona.rs", "personas of the user"),
+    (
+        "agents/run_repo.rs",
+        "an agent's: names of refs, and files that `untrusted` has named",
+    ),
+    ("cli/run/commission.rs", "what the user names"),
+    ("cli/spawn.rs", "what the user names"),
+    (
+        "git/changes/index_tree.rs",
+        "an agent's index, which `git/open.rs` has found to be a file",
+    ),
+    (
+        "git/changes/staged.rs",
+        "an agent's index, which `git/open.rs` has found to be a file",
+    ),
+    (
+        "git/commit.rs",
+        "an agent's index, which was looked at before",
+    ),
+    (
+        "git/gitlinks.rs",
+        "an agent's: whether a directory is empty",
+    ),
+    ("git/ignore.rs", "an agent's: names of files, no content"),
+    ("git/landing.rs", "the index of the user's worktree"),
+    ("git/landing/lock.rs", "a lock of ours"),
+    ("git/landing/look.rs", "an index that was looked at before"),
+    (
+        "git/populate/",
+        "worktrees that git-agent copies from, each file by its stat data",
+    ),
+    (
+        "git/quarantine.rs",
+        "objects of a run, each of which is checked by its hash",
+    ),
+    ("git/reflog.rs", "reflogs of the shared repository"),
+    (
+        "git/salvage",
+        "an agent's: every file that a discard keeps, after its kind is known",
+    ),
+    ("git/scratch_objects.rs", "the shared repository"),
+    ("git/shallow.rs", "the shared repository"),
+    (
+        "git/uncommitted/mod.rs",
+        "an agent's index, which was found to be a file",
+    ),
+    ("git/untrusted.rs", "the road itself"),
+    ("git/worktree", "names of admin directories"),
+    ("ops/discard/gate.rs", "the shared repository"),
+    ("ops/discard/protection.rs", "whether a directory is empty"),
+    ("ops/doctor/", "state of ours"),
+    ("ops/git_hook/commit_msg.rs", "the message that git names"),
+    (
+        "ops/host_hook/twins.rs",
+        "an agent's: names of files, no content",
+    ),
+    ("ops/init/mod.rs", "settings of hosts"),
+    ("ops/rescue/files.rs", "a directory of the user"),
+    ("ops/run/report.rs", "logs of ours"),
+    ("ops/runs/logs.rs", "logs of ours"),
+    ("ops/send/said.rs", "what the user names"),
+    ("ops/show.rs", "a prompt of ours"),
+    ("ops/spawn/setup.rs", "ignored files of the main worktree"),
+    ("proc/", "/proc, and files of ours"),
+    (
+        "store/mailbox/spool.rs",
+        "an agent's spool, each file by its kind and size",
+    ),
+    ("store/", "state of ours"),
+];
+
+/// What opens a file or lists a directory.
+const OPENS: &[&str] = &[
+    "fs::read(",
+    "fs::read_to_string(",
+    "File::open(",
+    "fs::copy(",
+    "read_dir(",
+    "WalkDir::new(",
+];
+
+#[test]
+fn what_agents_can_write_is_opened_in_one_module() {
+    let is_listed = |file: &File| {
+        OPENS_FILES
+            .iter()
+            .any(|(name, _)| file.name.starts_with(name))
+    };
+    require_list("opens files", OPENS, OPENS_FILES, &is_listed);
+}
+
+/// Requires that exactly the listed files use one of the words.
+fn require_list(
+    what: &str,
+    words: &[&str],
+    list: &[(&str, &str)],
+    is_listed: &dyn Fn(&File) -> bool,
+) {
+    let uses = |file: &&File| {
+        code_lines(file).any(|(_, line)| words.iter().any(|word| line.contains(word)))
+    };
+    let files = files();
+    let using: Vec<&File> = files.iter().filter(uses).collect();
+    let unlisted = using.iter().filter(|file| !is_listed(file));
+    let mut broken: Vec<_> = unlisted
+        .map(|file| format!("src/{} {what}, which agents::untrusted is for", file.name))
+        .collect();
+    let idle =
+        { list.iter() }.filter(|(name, _)| !using.iter().any(|file| file.name.starts_with(name)));
+    broken.extend(
+        idle.map(|(name, _)| format!("src/{name} no longer {what}; take it from the list")),
+    );
+    report(&broken);
+}
+
 /// Names of hosts that are also words of ours: a message's cursor, the user's shell.
 const COMMON_WORDS: &[&str] = &["cursor", "shell"];
 

@@ -23,6 +23,27 @@ fn pages() -> Vec<(PathBuf, String)> {
         .collect()
 }
 
+#[test]
+fn the_tests_that_the_page_on_safety_names_exist() {
+    let page = fs::read_to_string(root().join("docs/safety.md")).expect("UTF-8");
+    let rows = page.lines().filter(|line| line.starts_with('|'));
+    let named = rows.flat_map(|row| row.split('`').skip(1).step_by(2));
+    let is_test = |word: &&str| word.contains('_') && word.len() > 25 && !word.contains(' ');
+    let named: Vec<&str> = named.filter(is_test).collect();
+    assert!(named.len() > 10, "{named:?}");
+    let mut sources = String::new();
+    for entry in walkdir::WalkDir::new(root().join("tests")) {
+        let path = entry.expect("readable").into_path();
+        if path.extension().is_some_and(|ending| ending == "rs") {
+            sources += &fs::read_to_string(path).expect("UTF-8");
+        }
+    }
+    let missing: Vec<_> = { named.iter() }
+        .filter(|name| !sources.contains(&format!("fn {name}()")))
+        .collect();
+    assert!(missing.is_empty(), "no such tests: {missing:?}");
+}
+
 /// The heading's name in a link: lower case, words joined by hyphens.
 fn anchor(heading: &str) -> String {
     let kept = heading

@@ -12,6 +12,7 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::ctx::Env;
 use crate::agents::real_path::real_path;
+use crate::agents::untrusted;
 use crate::agents::worktree;
 use crate::domain::agent::Agent;
 use crate::domain::id::AgentId;
@@ -22,9 +23,6 @@ use crate::store::{layout, policy};
 use crate::wire::policy::Policy;
 use std::fs;
 use std::path::{Path, PathBuf};
-
-/// A `.git` file is one line; whatever is longer is something else.
-const LONGEST_POINTER: u64 = 8192;
 
 /// An agent with what binds it and where it works.
 pub struct CurrentAgent {
@@ -166,13 +164,8 @@ pub fn require_current(ctx: &Ctx) -> Result<AgentId> {
 
 /// The `<id8>` of the admin directory that a `.git` file names, when it is called as ours are.
 fn agent_named_by(pointer: &Path) -> Option<String> {
-    // Nothing but a regular file is read: reading a FIFO would hang, and most hosts let a call
-    // through when a hook hangs.
-    let metadata = fs::metadata(pointer).ok()?;
-    if !metadata.is_file() || metadata.len() > LONGEST_POINTER {
-        return None;
-    }
-    let text = fs::read_to_string(pointer).ok()?;
+    // Reading a FIFO would hang, and most hosts let a call through when a hook hangs.
+    let text = untrusted::text(pointer.parent()?, ".git")?;
     let admin = Path::new(text.strip_prefix("gitdir: ")?.trim_end());
     let id8 = layout::agent_of_worktree(admin.file_name()?.to_str()?)?;
     let listed = admin.parent()?.file_name()? == "worktrees";

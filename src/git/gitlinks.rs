@@ -37,7 +37,8 @@ pub fn holding_work(top: &Path, names: &[Vec<u8>], scratch: &Path) -> Vec<Vec<u8
 
 /// The submodules that an index lists; `None` where it is split or sparse, so that only git can read it.
 pub fn of_index(index: &Path) -> Option<Vec<Vec<u8>>> {
-    let index = fs::read(index).ok().and_then(Index::parse)?;
+    let (admin_dir, name) = (index.parent()?, Path::new(index.file_name()?));
+    let index = untrusted::read(admin_dir, name, LONGEST_INDEX).and_then(Index::parse)?;
     Some(index.submodules().map(<[u8]>::to_vec).collect())
 }
 

@@ -1,5 +1,6 @@
 //! What an agent's bundle still lacks, in words for the agent.
 
+use crate::agents::untrusted;
 use crate::domain::bundle;
 use serde_json::Value;
 use std::fs;
@@ -45,6 +46,7 @@ fn is_template(path: &Path, name: &str) -> bool {
 
 fn beginning(path: &Path) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
-    let read = fs::File::open(path).and_then(|file| file.take(LONGEST).read_to_end(&mut bytes));
+    let file = untrusted::open(path.parent()?, Path::new(path.file_name()?))?;
+    let read = file.take(LONGEST).read_to_end(&mut bytes);
     read.is_ok().then_some(bytes)
 }

@@ -137,6 +137,7 @@ pub const VERBS: &[Verb] = &[
         ],
     ),
     changes("reject", &["reject {id} -m no"]),
+    changes("retry", &["retry {id}"]),
     changes("defer", &["defer {id} -m later"]),
     changes(
         "discard",
