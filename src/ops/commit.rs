@@ -181,9 +181,8 @@ fn place_of(ctx: &Ctx, fence: &ScopeGuard<'_>) -> Result<Checkout> {
             format!("agent {} is shared and has nothing to commit", agent.id),
         ));
     };
-    let name = layout::worktree_name(agent.id);
-    let place = landing::linked_at(&ctx.repo, &name, &top, &ctx.temporary_place())?;
-    if !belongs_to(&top, &place.git_dir) {
+    let admin_dir = worktree::admin_dir(&ctx.repo, agent.id);
+    if !belongs_to(&top, &admin_dir) {
         return Err(Error::new(
             Code::WorktreeForeign,
             format!(
@@ -194,9 +193,11 @@ fn place_of(ctx: &Ctx, fence: &ScopeGuard<'_>) -> Result<Checkout> {
         )
         .hint("to see where the worktrees are, run git worktree list"));
     }
-    if !place.git_dir.is_dir() {
-        return Err(worktree::unlinked(&top, &place.git_dir, Code::AgentState));
+    if !admin_dir.is_dir() {
+        return Err(worktree::unlinked(&top, &admin_dir, Code::AgentState));
     }
+    let name = layout::worktree_name(agent.id);
+    let place = landing::linked_at(&ctx.repo, &name, &top, &ctx.temporary_place())?;
     if place.is_busy() {
         return Err(place.busy());
     }
