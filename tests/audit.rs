@@ -2,6 +2,8 @@
 
 /// Several clones of one repository.
 mod clones;
+/// Locks of others, links in the place of worktrees, text that a terminal obeys.
+mod field;
 /// Missing history, and what is out of a clone's reach.
 mod history;
 /// What real agent hosts send and understand.

@@ -160,3 +160,26 @@ fn the_manifest_packs_both_licences() {
         assert!(manifest.contains(&format!("\"/{name}\"")), "{name}");
     }
 }
+
+/// A page that names a test for what it promises names one that exists.
+#[test]
+fn every_test_that_the_page_about_safety_names_exists() {
+    let page = fs::read_to_string(root().join("docs/safety.md")).expect("UTF-8");
+    let rows = page.lines().filter_map(|line| line.strip_suffix("` |"));
+    let named: Vec<&str> = rows
+        .filter_map(|row| row.rsplit_once("| `"))
+        .map(|(_, name)| name)
+        .filter(|name| name.contains('_') && !name.contains(' '))
+        .collect();
+    assert!(named.len() > 10, "the table was found");
+    let files = walkdir::WalkDir::new(root().join("tests")).into_iter();
+    let texts: String = files
+        .map(|entry| entry.expect("readable").into_path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "rs"))
+        .map(|path| fs::read_to_string(path).expect("UTF-8"))
+        .collect();
+    for name in named {
+        let test = format!("#[test]\nfn {name}()");
+        assert!(texts.contains(&test), "{name}");
+    }
+}

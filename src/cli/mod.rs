@@ -22,6 +22,7 @@ mod log;
 mod logs;
 mod merge;
 mod misuse;
+mod neutral;
 mod overlap;
 mod ps;
 mod receive;

@@ -4,6 +4,7 @@
 //! standard output is empty. A reader that goes away ends the program quietly.
 
 pub(super) use super::format::Format;
+use super::neutral::neutral;
 use super::style::{BAD, HINT, WARN, paint};
 use crate::error::{Code, Error, Exit, Result};
 use crate::ops::remedy;
@@ -97,16 +98,16 @@ impl Ui {
 
     /// Writes an answer in the place of the one before, on a terminal.
     pub(super) fn answer_anew(&mut self, answer: &dyn Answer) -> Result<()> {
-        self.print(CLEAR)?;
+        self.control(CLEAR)?;
         self.answer(answer)
     }
 
-    /// Writes text as it is to standard output.
+    /// Writes text to standard output, harmless for a terminal.
     pub(super) fn print(&mut self, text: &str) -> Result<()> {
         // Taking colours out of a text gives many pieces, which are put together so as to be written at once.
         let mut shown = AutoStream::new(Vec::new(), self.colour);
         let written = shown
-            .write_all(text.as_bytes())
+            .write_all(neutral(text).as_bytes())
             .and_then(|()| self.out.write_all(&shown.into_inner()))
             .and_then(|()| self.out.flush());
         match written {
@@ -171,7 +172,7 @@ impl Ui {
 
     /// There is no place left to report that standard error is gone.
     fn narrate(&mut self, text: &str) {
-        let _ = self.err.write_all(text.as_bytes());
+        let _ = self.err.write_all(neutral(text).as_bytes());
         let _ = self.err.flush();
     }
 }

@@ -4,6 +4,7 @@ use super::Repo;
 use super::objects::Identity;
 use super::refs::Tip;
 use super::repo::failed;
+use super::untrusted;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use std::collections::HashSet;
@@ -79,11 +80,21 @@ impl Repo {
         Ok(names)
     }
 
+    /// Checks that listing these refs, named as a directory such as `refs/heads`, comes to an end: below it is no link
+    /// to a directory, which git and libgit2 follow, and nothing that keeps a reader waiting.
+    ///
+    /// # Errors
+    /// `repo-corrupt`, naming the file.
+    pub fn require_listable(&self, refs: &str) -> Result<()> {
+        untrusted::require_listable(&self.common_dir().join(refs))
+    }
+
     /// The full names of the local branches.
     ///
     /// # Errors
     /// `git-failed` when the refs cannot be listed.
     pub fn local_branches(&self) -> Result<HashSet<String>> {
+        self.require_listable("refs/heads")?;
         let what = "could not list the branches";
         let mut refs =
             { self.inner.references_glob("refs/heads/*") }.map_err(|error| failed(what, error))?;

@@ -59,7 +59,7 @@ impl Repo {
     /// # Errors
     /// `git-failed` when the ref storage itself cannot be read.
     pub fn tip(&self, refname: &str) -> Result<Tip> {
-        if !untrusted::is_readable_ref(&self.common_dir().join(refname)) {
+        if untrusted::require_ref(&self.common_dir().join(refname)).is_err() {
             return Ok(Tip::Broken);
         }
         match self.inner.find_reference(refname) {

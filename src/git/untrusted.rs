@@ -10,6 +10,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
+use walkdir::WalkDir;
 
 /// How deep below its top a tree of files is read.
 const DEEPEST: usize = 8;
@@ -195,7 +196,34 @@ pub(in crate::git) fn require_regular(path: &Path, limit: u64) -> Result<()> {
         .hint(format!("to see what it is, run ls -l {shown}")))
 }
 
-/// Whether a loose ref can be read: it is absent, or a file of a sensible length.
-pub(in crate::git) fn is_readable_ref(path: &Path) -> bool {
-    require_regular(path, LONGEST_TEXT).is_ok()
+/// Checks that a loose ref can be read: it is absent, or a file of a sensible length.
+///
+/// # Errors
+/// `repo-corrupt`, naming the file.
+pub(in crate::git) fn require_ref(path: &Path) -> Result<()> {
+    require_regular(path, LONGEST_TEXT)
+}
+
+/// Checks that a directory of refs can be listed: below it is no link to a directory, which git and libgit2 follow, and
+/// nothing that keeps a reader waiting.
+///
+/// # Errors
+/// `repo-corrupt`, naming the file.
+pub(in crate::git) fn require_listable(refs: &Path) -> Result<()> {
+    for entry in WalkDir::new(refs).into_iter().flatten() {
+        let path = entry.path();
+        if entry.path_is_symlink() && path.is_dir() {
+            let shown = path.display();
+            return Err(Error::new(
+                Code::RepoCorrupt,
+                format!("{shown} is a link to a directory, so listing the refs may never end"),
+            )
+            .hint(format!("to see where it leads, run ls -l {shown}"))
+            .hint(format!("to remove it, run rm {shown}")));
+        }
+        if !entry.file_type().is_dir() {
+            require_ref(path)?;
+        }
+    }
+    Ok(())
 }

@@ -247,3 +247,23 @@ fn f11_an_agent_whose_files_are_none_can_be_discarded() {
     let (_huge, others) = BUSY.split_last().expect("states");
     each(others, Scene::write_kept_file, Scene::is_discarded);
 }
+
+#[test]
+fn f11_a_link_among_the_refs_keeps_no_command_waiting() {
+    let scene = Scene::new();
+    for name in ["aa", "bb"] {
+        let link = scene.git_dir().join("refs/heads/agent").join(name);
+        std::os::unix::fs::symlink(".", link).expect("linked");
+    }
+    let output = scene.run("link", &["doctor"]);
+    let said = describe(&output);
+    assert!(said.contains("is a link to a directory"), "{said}");
+    for verb in [
+        &["list"][..],
+        &["report"],
+        &["overlap"],
+        &["merge", "--all"],
+    ] {
+        scene.goes_on("link", verb);
+    }
+}

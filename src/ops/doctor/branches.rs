@@ -50,6 +50,7 @@ fn without_row(ctx: &Ctx) -> Result<Vec<Finding>> {
         "--format=%(objectname) %(refname)",
         "refs/heads/agent/",
     ];
+    ctx.repo.require_listable("refs/heads")?;
     let listed = command::run(ctx.repo.common_dir(), arguments)?;
     let listed = String::from_utf8_lossy(&listed);
     let branches = listed.lines().filter_map(|line| line.split_once(' '));

@@ -6,15 +6,15 @@ use crate::git::Repo;
 use crate::git::identity::Identities;
 use crate::git::refs::{Swap, Tip, lock_timeout};
 use crate::store::landing_lock::LandingLock;
-use crate::store::layout;
 use crate::store::lock::PATIENCE;
 use std::time::Duration;
 
 /// How long to wait between looks at a ref that another process has locked.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Moves a branch from one commit to another, doing `first` under its lock. Waits for others who have it,
-/// and clears a lock so old that a killed process must have left it; our own landings are kept away by the OS lock.
+/// Moves a branch from one commit to another, doing `first` under its lock. Waits for others who have it. However
+/// old their lock is, it stays: a prepared transaction may take its time. What a killed landing of ours left was
+/// cleared when the landing lock was taken.
 pub(super) fn swap(
     repo: &Repo,
     lock: &LandingLock,
@@ -24,7 +24,6 @@ pub(super) fn swap(
     reason: &str,
     first: &mut dyn FnMut() -> Result<()>,
 ) -> Result<()> {
-    let parking = layout::tmp_dir(repo.common_dir());
     let mut patience = PATIENCE;
     let expected = Tip::At(old);
     loop {
@@ -35,7 +34,6 @@ pub(super) fn swap(
         match repo.swap_ref_after(branch, expected, new, &who.committer, reason, locked)? {
             Swap::Done => return Ok(()),
             Swap::Moved => return Err(moved(branch)),
-            Swap::Locked if repo.clear_stale_lock(branch, &parking)? => {}
             Swap::Locked => {
                 let Some(rest) = patience.checked_sub(PAUSE) else {
                     return Err(lock_timeout(&repo.ref_lock_path(branch)));

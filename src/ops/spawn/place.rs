@@ -31,11 +31,13 @@ pub(super) fn worktree(
     branch: &str,
 ) -> Result<PathBuf> {
     let root = ctx.repo.root()?;
+    let mut is_default = false;
     let path = match chosen {
         Some(path) => ctx.absolute(path),
         None => {
             let template = ctx.repo.config_string("agent.worktreeDir")?;
             let template = template.filter(|template| !template.is_empty());
+            is_default = template.is_none();
             let mut text = template.unwrap_or_else(|| WORKTREE_DIR.to_owned());
             if !OWN.iter().any(|field| text.contains(field)) {
                 text.push_str("/agent-{id}");
@@ -58,6 +60,9 @@ pub(super) fn worktree(
         }
     };
     let path = resolve(&path)?;
+    if chosen.is_none() && is_default && !path.starts_with(resolve(&root)?) {
+        return Err(led_out(&root, &path));
+    }
     if path.starts_with(ctx.repo.common_dir()) && !ctx.repo.is_bare()? {
         return Err(Error::new(
             Code::PathInvalid,
@@ -67,6 +72,18 @@ pub(super) fn worktree(
     }
     ctx.repo.require_place(&path)?;
     Ok(path)
+}
+
+/// The error for a default place that a symlink, which may have come with a commit, leads out of the repository.
+fn led_out(root: &Path, path: &Path) -> Error {
+    let (default, path) = (root.join(WORKTREE_DIR), path.display());
+    let default = default.display();
+    Error::new(
+        Code::PathInvalid,
+        format!("a symlink leads {default} out of the repository, to {path}"),
+    )
+    .hint("to have worktrees there all the same, run git config agent.worktreeDir <directory>")
+    .hint(format!("to see which one it is, run ls -ld {default}"))
 }
 
 /// Puts values in place of the fields of the template `agent.worktreeDir`.

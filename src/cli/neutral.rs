@@ -1,0 +1,83 @@
+//! Text from agents, made harmless for terminals: a name, a message or a path may hold what moves the cursor, sets the
+//! title or turns the reading direction around, so that a person reads something else than what is there.
+//!
+//! Everything that is printed passes through here. What stays are line ends, tabs and our own few styles; anything
+//! else that a terminal obeys is shown as `\u202e`, which JSON reads back as the character that it was.
+
+use std::borrow::Cow;
+
+/// The parameters of the styles in our own texts and in the help (ECMA-48: SGR).
+const OWN_STYLES: [&str; 8] = ["0", "1", "2", "4", "31", "32", "33", "36"];
+
+/// The text with everything spelled out that a terminal would obey.
+pub(super) fn neutral(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_obeyed) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(is_obeyed) {
+        shown.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let length = own_style(rest);
+        if let Some(length) = length {
+            shown.push_str(&rest[..length]);
+            rest = &rest[length..];
+            continue;
+        }
+        let mut characters = rest.chars();
+        if let Some(character) = characters.next() {
+            shown.push_str(&format!("\\u{:04x}", u32::from(character)));
+        }
+        rest = characters.as_str();
+    }
+    shown.push_str(rest);
+    Cow::Owned(shown)
+}
+
+/// Whether a terminal does something else with a character than showing it in its place.
+fn is_obeyed(character: char) -> bool {
+    let is_plain = matches!(character, '\n' | '\t');
+    !is_plain && (character.is_control() || turns_direction(character))
+}
+
+/// Whether a character changes the direction in which its neighbours are shown (Unicode: bidirectional controls).
+fn turns_direction(character: char) -> bool {
+    matches!(
+        character,
+        '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    )
+}
+
+/// The length of one of our own styles at the beginning of a text.
+fn own_style(text: &str) -> Option<usize> {
+    let parameters = text.strip_prefix("\x1b[")?;
+    let (parameters, _) = parameters.split_once('m')?;
+    let is_own = OWN_STYLES.contains(&parameters);
+    is_own.then(|| "\x1b[".len() + parameters.len() + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::neutral;
+
+    #[test]
+    fn what_a_terminal_obeys_is_spelled_out() {
+        assert_eq!(neutral("a\tb\n"), "a\tb\n");
+        assert_eq!(neutral("a\u{202e}b"), "a\\u202eb");
+        assert_eq!(neutral("\x1b]0;title\x07"), "\\u001b]0;title\\u0007");
+        assert_eq!(neutral("\x1b[2J\r"), "\\u001b[2J\\u000d");
+        assert_eq!(neutral("\u{9b}8m\x7f"), "\\u009b8m\\u007f");
+        assert_eq!(neutral("\x1b[8mhidden"), "\\u001b[8mhidden");
+        assert_eq!(neutral("\x1b[31mred\x1b[0m"), "\x1b[31mred\x1b[0m");
+        assert_eq!(neutral("\x1b[\u{202e}m"), "\\u001b[\\u202em");
+    }
+
+    #[test]
+    fn json_reads_back_what_was_there() {
+        let text = "\u{202e}\u{9b}\x7f\x1b";
+        let line = serde_json::Value::from(text).to_string();
+        let read: String = serde_json::from_str(&neutral(&line)).expect("JSON");
+        assert_eq!(read, text);
+    }
+}
