@@ -23,7 +23,7 @@
 //!
 //! ```text
 //! spawn   task.toml -> TaskDraft -> Task (+ Role) -> SpawnPlan -> worktree + branch + row -> SpawnReport
-//! run     task.toml | id -> RunPlan (Commission: prompt, answer, command) -> Stage -> warden -> Outcome -> verify -> RunReport
+//! run     task.toml | id -> RunPlan (AgentInputs: prompt, answer, command) -> Stage -> supervisor -> Outcome -> verify -> RunReport
 //! wait    id -> live.lock -> events + <n>.json -> WaitReport
 //! hook    payload of a host -> ToolCall -> CurrentAgent -> ScopeGuard -> HookAnswer
 //! verify  id -> events -> Subject + Trees + Bundle -> Evidence -> judge() -> [Finding] -> Verdict -> event

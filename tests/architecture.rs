@@ -303,7 +303,7 @@ fn only_verbs_know_what_commands_are_called() {
 }
 
 /// How many type names stand for more than one type. It may only become less.
-const AMBIGUOUS_NAMES: usize = 58;
+const AMBIGUOUS_NAMES: usize = 57;
 
 #[test]
 fn a_type_name_means_one_type() {
@@ -439,7 +439,7 @@ const OPENS_FILES: &[(&str, &str)] = &[
         "agents/run_repo.rs",
         "an agent's: names of refs, and files that `untrusted` has named",
     ),
-    ("cli/run/commission.rs", "what the user names"),
+    ("cli/run/inputs.rs", "what the user names"),
     ("cli/spawn.rs", "what the user names"),
     (
         "git/changes/index_tree.rs",
@@ -460,7 +460,10 @@ const OPENS_FILES: &[(&str, &str)] = &[
     ("git/ignore.rs", "an agent's: names of files, no content"),
     ("git/landing.rs", "the index of the user's worktree"),
     ("git/landing/lock.rs", "a lock of ours"),
-    ("git/landing/look.rs", "an index that was looked at before"),
+    (
+        "git/landing/precheck.rs",
+        "an index that was looked at before",
+    ),
     (
         "git/populate/",
         "worktrees that git-agent copies from, each file by its stat data",
@@ -487,14 +490,14 @@ const OPENS_FILES: &[(&str, &str)] = &[
     ("ops/doctor/", "state of ours"),
     ("ops/git_hook/commit_msg.rs", "the message that git names"),
     (
-        "ops/host_hook/twins.rs",
+        "ops/host_hook/case_variants.rs",
         "an agent's: names of files, no content",
     ),
     ("ops/init/mod.rs", "settings of hosts"),
     ("ops/rescue/files.rs", "a directory of the user"),
     ("ops/run/report.rs", "logs of ours"),
     ("ops/runs/logs.rs", "logs of ours"),
-    ("ops/send/said.rs", "what the user names"),
+    ("ops/send/payload_parts.rs", "what the user names"),
     ("ops/show.rs", "a prompt of ours"),
     ("ops/spawn/setup.rs", "ignored files of the main worktree"),
     ("proc/", "/proc, and files of ours"),

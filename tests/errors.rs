@@ -36,7 +36,7 @@ fn what_is_not_for_people_is_not_what_they_meant() {
     let repo = TestRepo::with_commit();
     for (typed, hidden) in [
         ("keep", "sweep"),
-        ("ward", "warden"),
+        ("ward", "supervisor"),
         ("lanch", "launch"),
         ("fence", "fenced"),
         ("supervis", "supervise"),
@@ -51,7 +51,7 @@ fn what_is_not_for_people_is_not_what_they_meant() {
     for hidden in [
         "sweep",
         "supervise",
-        "warden",
+        "supervisor",
         "launch",
         "fenced",
         "complete",

@@ -314,7 +314,7 @@ fn help_shows_a_newcomer_at_most_twelve_verbs_and_every_verb_on_request() {
     let internal = [
         "sweep",
         "supervise",
-        "warden",
+        "supervisor",
         "launch",
         "fenced",
         "complete",

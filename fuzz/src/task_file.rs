@@ -1,8 +1,8 @@
 //! A task file: read whatever the bytes are, and nothing that breaks a rule becomes a task.
 
+use git_agent::domain::redaction::secret;
 use git_agent::domain::role::RoleSet;
 use git_agent::domain::scope::Scope;
-use git_agent::domain::secret;
 use git_agent::domain::task::TaskOptions;
 use git_agent::wire::task_file;
 use std::sync::LazyLock;

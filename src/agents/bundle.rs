@@ -62,9 +62,10 @@ pub(crate) fn read(
             })
         })
         .collect::<Result<_>>()?;
-    let tree = match entries.is_empty() {
-        true => None,
-        false => Some(ctx.repo.write_tree(entries)?),
+    let tree = if entries.is_empty() {
+        None
+    } else {
+        Some(ctx.repo.write_tree(entries)?)
     };
     Ok(Bundle {
         artefacts,

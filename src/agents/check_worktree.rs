@@ -82,9 +82,10 @@ impl CheckWorktree {
     /// Removes what a killed verify left.
     pub(crate) fn make_way(&self, repo: &Repo) -> Result<()> {
         let _spawns = lock::hold(repo.common_dir(), layout::SPAWN_LOCK)?;
-        match self.is_ours(repo) && !self.has_moved() {
-            true => self.remove(repo.common_dir()),
-            false => Err(self.taken()),
+        if self.is_ours(repo) && !self.has_moved() {
+            self.remove(repo.common_dir())
+        } else {
+            Err(self.taken())
         }
     }
 

@@ -9,7 +9,7 @@ use crate::domain::agent::Agent;
 use crate::domain::event::What;
 use crate::domain::run::Outcome;
 use crate::error::{Code, Result};
-use crate::proc::warden;
+use crate::proc::supervisor;
 use crate::store::ledger::Ledger;
 use crate::store::lock::Guard;
 use std::path::PathBuf;
@@ -81,7 +81,7 @@ pub(crate) fn record_crashed_run_locked(
     let restored = settle(ctx, agent)?;
     // What the command declared came before its end. What cannot be posted now stays in the spool.
     let _ = post_spool(ctx, agent);
-    let outcome = warden::noted(guard.file()).unwrap_or(Outcome::LOST);
+    let outcome = supervisor::noted(guard.file()).unwrap_or(Outcome::LOST);
     exited(ctx, agent, run.number(), outcome, None)?;
     Ok(Some(CrashRecovery { outcome, restored }))
 }

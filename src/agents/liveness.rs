@@ -5,7 +5,7 @@ use crate::domain::agent::Agent;
 use crate::domain::event::Exited;
 use crate::domain::run::{Outcome, Run};
 use crate::error::{Code, Error, Remedy, Result};
-use crate::proc::warden;
+use crate::proc::supervisor;
 use crate::store::lock::{self, Guard};
 use crate::store::{fsx, layout};
 use chrono::{DateTime, Utc};
@@ -44,9 +44,10 @@ pub(crate) fn of_run(common_dir: &Path, agent: &Agent, run: &Run) -> Result<Live
     if !is_here(common_dir, agent, run) {
         return Ok(Liveness::Elsewhere);
     }
-    match lock::is_held(common_dir, &layout::live_lock(agent.id))? {
-        true => Ok(Liveness::Alive),
-        false => Ok(Liveness::Dead),
+    if lock::is_held(common_dir, &layout::live_lock(agent.id))? {
+        Ok(Liveness::Alive)
+    } else {
+        Ok(Liveness::Dead)
     }
 }
 
@@ -59,7 +60,9 @@ pub(crate) fn unrecorded_end(common_dir: &Path, agent: &Agent) -> Option<(Exited
         return None;
     }
     let lock = layout::agents_dir(common_dir).join(layout::live_lock(agent.id));
-    let noted = File::open(&lock).ok().and_then(|file| warden::noted(&file));
+    let noted = File::open(&lock)
+        .ok()
+        .and_then(|file| supervisor::noted(&file));
     let traces = ["out", "err"].map(|stream| log(common_dir, agent, run.number(), stream));
     let times = traces.iter().chain([&lock]).filter_map(|path| {
         let modified = fs::metadata(path).ok()?.modified().ok()?;

@@ -269,9 +269,10 @@ impl RunRepo {
 
     fn link(&self, path: &Path) -> Result<()> {
         let (shared, own) = (self.common_dir.join(path), self.directory.join(path));
-        match shared.exists() {
-            true => symlink(&shared, &own).at("could not link", &own),
-            false => Ok(()),
+        if shared.exists() {
+            symlink(&shared, &own).at("could not link", &own)
+        } else {
+            Ok(())
         }
     }
 

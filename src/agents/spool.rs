@@ -178,7 +178,7 @@ fn note(agent: &Agent, name: &str, reason: &str) -> Result<Letter> {
     let text = format!(
         "the message `{}` was not sent: {}",
         shown.escape_debug(),
-        crate::domain::secret::redact(&reason)
+        crate::domain::redaction::secret::redact(&reason)
     );
     let letter = Draft {
         kind: Kind::Notify.as_str(),

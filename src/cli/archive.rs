@@ -51,9 +51,10 @@ pub(super) struct AckArgs {
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &ArchiveArgs) -> Result<Exit> {
     if args.expire {
         let plan = retention::plan(ctx, retention(args)?)?;
-        let report = match args.dry_run {
-            true => plan.report(),
-            false => retention::execute(ctx, plan)?,
+        let report = if args.dry_run {
+            plan.report()
+        } else {
+            retention::execute(ctx, plan)?
         };
         ui.answer(&report)?;
         return Ok(Exit::Yes);

@@ -1,8 +1,8 @@
 //! `git agent reject` and `git agent defer`
 
+use super::one_of::some_words;
 use super::several::AgentsArg;
 use super::ui::Ui;
-use super::words::some_words;
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::ops::close;

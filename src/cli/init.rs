@@ -1,8 +1,8 @@
 //! `git agent init`
 
+use super::one_of::one_of;
 use super::style::{BOLD, DIM, paint};
 use super::ui::{Answer, Ui};
-use super::words::one_of;
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::hosts;

@@ -1,12 +1,12 @@
 //! `git agent list`
 
+use super::one_of::one_of;
 use super::render::agents::{NO_AGENTS, handle, state, state_style};
 use super::render::table::{Cell, Table, age};
 use super::style::{BAD, BOLD, DIM, GOOD, WARN};
 use super::terminal::width;
 use super::ui::{Answer, Format, Ui};
 use super::watch;
-use super::words::one_of;
 use crate::agents::ctx::Ctx;
 use crate::domain::agent::State;
 use crate::error::{Exit, Result};

@@ -75,9 +75,10 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: MergeArgs) -> Result<Exit> {
     let Some(agent) = args.agent else {
         return run_all(ctx, ui, &options);
     };
-    let report = match args.dry_run {
-        true => merge::plan(ctx, &agent, &options)?.report(),
-        false => merge::land(ctx, &agent, &options)?,
+    let report = if args.dry_run {
+        merge::plan(ctx, &agent, &options)?.report()
+    } else {
+        merge::land(ctx, &agent, &options)?
     };
     ui.answer(&report)?;
     Ok(Exit::Yes)
@@ -138,9 +139,10 @@ impl Answer for LandingReport {
 
 impl Answer for AllReport {
     fn text(&self) -> String {
-        let mut text: String = match self.agents.is_empty() {
-            true => "(no agents)\n".to_owned(),
-            false => self.agents.iter().map(decision_text).collect(),
+        let mut text: String = if self.agents.is_empty() {
+            "(no agents)\n".to_owned()
+        } else {
+            self.agents.iter().map(decision_text).collect()
         };
         let close = self.close.as_ref();
         text.extend(close.map(|close| close_text(close, &self.agents)));

@@ -21,8 +21,8 @@ mod list;
 mod log;
 mod logs;
 mod merge;
-mod misuse;
 mod neutral;
+mod one_of;
 mod overlap;
 mod ps;
 mod receive;
@@ -46,11 +46,11 @@ mod terminal;
 mod tree;
 mod ui;
 mod unite;
+mod usage_error;
 mod verbs;
 mod verify;
 mod wait;
 mod watch;
-mod words;
 
 use crate::error::{Exit, Result};
 use clap::{CommandFactory, FromArgMatches, Parser};
@@ -104,7 +104,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             let mut ui = Ui::of_process(cli.format);
             run(cli.command, &mut ui).unwrap_or_else(|error| ui.fail(&error))
         }
-        Err(error) => misuse::show(error, &arguments),
+        Err(error) => usage_error::show(error, &arguments),
     };
     ExitCode::from(exit.code())
 }

@@ -56,9 +56,10 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: OverlapArgs) -> Result<Exit> {
         },
     )?;
     ui.answer(&report)?;
-    Ok(match args.check && report.has_collision() {
-        true => Exit::No,
-        false => Exit::Yes,
+    Ok(if args.check && report.has_collision() {
+        Exit::No
+    } else {
+        Exit::Yes
     })
 }
 

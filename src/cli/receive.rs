@@ -1,11 +1,11 @@
 //! `git agent receive` and `git agent inbox`
 
+use super::one_of::one_of;
 use super::render::mail::{block, seconds, style, title};
 use super::render::table::{Cell, Table};
 use super::style::{BOLD, DIM};
 use super::terminal::{self, width};
 use super::ui::{Answer, Ui};
-use super::words::one_of;
 use crate::agents::ctx::Ctx;
 use crate::domain::message::{Handing, Kind, plain};
 use crate::domain::task::parse_duration;

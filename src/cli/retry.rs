@@ -30,7 +30,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &RetryArgs) -> Result<Exit> {
     let mut plan = spawn::plan(ctx, earlier.draft, &options)?;
     plan.warnings.extend(earlier.warning);
     if args.dry_run {
-        spawn::foresee(ctx, &mut plan)?;
+        spawn::preview_conflicts(ctx, &mut plan)?;
         ui.answer(&plan)?;
         return Ok(Exit::Yes);
     }

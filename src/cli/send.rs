@@ -1,7 +1,7 @@
 //! `git agent send`
 
+use super::one_of::{any, one_of};
 use super::ui::{Answer, Ui};
-use super::words::{any, one_of};
 use crate::agents::ctx::Ctx;
 use crate::domain::message::{Kind, Priority, plain};
 use crate::error::{Exit, Result};

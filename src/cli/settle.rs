@@ -1,10 +1,10 @@
 //! `git agent done` and `git agent fail`
 
+use super::one_of::some_words;
 use super::render::agents::{handle, state, state_style};
 use super::show::OwnAgentArg;
 use super::style::paint;
 use super::ui::{Answer, Ui};
-use super::words::some_words;
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::ops::close::{self, MoveReport};

@@ -1,8 +1,8 @@
 //! Verbs that take one agent or several: how they are named, and one answer for all of them.
 
 use super::list::parse_state;
+use super::one_of::one_of;
 use super::ui::{Answer, Format, Ui, error_json};
-use super::words::one_of;
 use crate::agents::ctx::Ctx;
 use crate::domain::agent::State;
 use crate::error::{Error, Exit, Result};

@@ -114,9 +114,10 @@ impl Answer for ConversationReport {
         if self.thread.len() > 1 {
             text.push_str("\nConversation:\n");
             for message in &self.thread {
-                let mark = match message.message_id == self.message.message_id {
-                    true => ">",
-                    false => " ",
+                let mark = if message.message_id == self.message.message_id {
+                    ">"
+                } else {
+                    " "
                 };
                 text.push_str(&format!(
                     "{mark} {} {} {} -> {}: {}\n",

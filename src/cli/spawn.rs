@@ -124,7 +124,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs) -> Result<Exit> {
     }
     if args.dry_run {
         for plan in &mut plans {
-            spawn::foresee(ctx, plan)?;
+            spawn::preview_conflicts(ctx, plan)?;
             ui.answer(plan)?;
         }
         return Ok(Exit::Yes);

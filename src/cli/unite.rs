@@ -1,7 +1,7 @@
 //! `git agent unite`
 
+use super::one_of::some_words;
 use super::ui::{Answer, Ui};
-use super::words::some_words;
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::ops::unite::{self, UniteReport};

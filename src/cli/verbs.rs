@@ -1,6 +1,6 @@
 //! Every verb, listed once: the group of help that it belongs to, its arguments, and what it calls.
 
-use super::run::{background, fenced, warden};
+use super::run::{background, fenced, supervisor};
 use super::ui::{Format, Ui};
 use super::{
     archive, bundle, check, commit, config, decide, diff, discard, doctor, gc, help, hook, hooks,
@@ -111,9 +111,9 @@ verbs! { ui;
         #[command(hide = true)]
         Supervise(args: background::SuperviseArgs) => background::run(args);
         #[command(hide = true)]
-        Warden(args: warden::WardenArgs) => warden::run(args);
+        Supervisor(args: supervisor::WardenArgs) => supervisor::run(args);
         #[command(hide = true)]
-        Launch(args: warden::LaunchArgs) => warden::run_launch(&args);
+        Launch(args: supervisor::LaunchArgs) => supervisor::run_launch(&args);
         #[command(hide = true)]
         Fenced(args: fenced::FencedArgs) => fenced::run(args);
         #[command(hide = true)]

@@ -43,9 +43,10 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: WaitArgs) -> Result<Exit> {
 
 impl Answer for WaitReport {
     fn text(&self) -> String {
-        match self.runs.is_empty() {
-            true => "(no runs)\n".to_owned(),
-            false => self.runs.iter().map(line).collect(),
+        if self.runs.is_empty() {
+            "(no runs)\n".to_owned()
+        } else {
+            self.runs.iter().map(line).collect()
         }
     }
 

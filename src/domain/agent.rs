@@ -278,9 +278,10 @@ impl Agent {
     /// Takes the end of the last run. What was declared, judged or decided meanwhile stands, but for work that
     /// counted as done and whose run failed.
     fn run_ended(&mut self, exited: &Exited) {
-        let step = match exited.is_success() {
-            true => Move::RunSucceeded,
-            false => Move::RunFailed,
+        let step = if exited.is_success() {
+            Move::RunSucceeded
+        } else {
+            Move::RunFailed
         };
         let Some(state) = self.state.after(step, self.declared) else {
             return;

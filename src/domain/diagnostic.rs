@@ -19,7 +19,7 @@ mod nearest;
 #[cfg(test)]
 mod tests;
 
-use super::secret;
+use super::redaction::secret;
 use crate::error::Code;
 use excerpt::{excerpt, printable, shown};
 use std::cmp::Reverse;

@@ -88,9 +88,10 @@ impl Glob {
                     .take_while(|part| !part.contains(['*', '?', '[']))
                     .collect();
                 let literal = literal.join("/");
-                match literal.len() == pattern.len() {
-                    true => Reach::Path(literal),
-                    false => Reach::Below(literal),
+                if literal.len() == pattern.len() {
+                    Reach::Path(literal)
+                } else {
+                    Reach::Below(literal)
                 }
             })
             .collect()
@@ -164,9 +165,10 @@ pub(super) fn compile(alternative: &str) -> Result<globset::Glob, String> {
     while let Some(start) = rest.find('[') {
         let class = split_class(&rest[start..])?;
         pattern.push_str(&rest[..start]);
-        match class.negated {
-            true => pattern.extend(["[!/", class.members, "]"]),
-            false => pattern.extend(["[", class.members, "]"]),
+        if class.negated {
+            pattern.extend(["[!/", class.members, "]"])
+        } else {
+            pattern.extend(["[", class.members, "]"])
         }
         rest = class.rest;
     }

@@ -19,9 +19,10 @@ pub fn most_without_conflict(count: usize, conflict: impl Fn(usize, usize) -> bo
         .collect();
     let mut chosen = Vec::new();
     for group in groups(&neighbours) {
-        match group.len() <= EXACT {
-            true => chosen.extend(exactly(&group, &neighbours)),
-            false => chosen.extend(greedily(&group, &neighbours)),
+        if group.len() <= EXACT {
+            chosen.extend(exactly(&group, &neighbours))
+        } else {
+            chosen.extend(greedily(&group, &neighbours))
         }
     }
     chosen.sort_unstable();

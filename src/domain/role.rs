@@ -53,13 +53,15 @@ impl Role {
     /// What its agents may do, as sentences for the prompt. The first ones follow from the fields
     /// that bind, so that the text cannot promise anything else.
     pub fn rules(&self) -> Vec<&str> {
-        let edits = match self.edits {
-            true => "Create and change only files that are in scope.",
-            false => "Read only: create, change and delete no file of the repository.",
+        let edits = if self.edits {
+            "Create and change only files that are in scope."
+        } else {
+            "Read only: create, change and delete no file of the repository."
         };
-        let spawns = match self.may_spawn {
-            true => "You may spawn further agents for parts of the task.",
-            false => "Spawn no further agents.",
+        let spawns = if self.may_spawn {
+            "You may spawn further agents for parts of the task."
+        } else {
+            "Spawn no further agents."
         };
         let mut rules = vec![edits, self.shell.rule(), spawns];
         if !self.preamble.is_empty() {

@@ -174,7 +174,7 @@ pub fn shell_line<'a>(words: impl Iterator<Item = std::borrow::Cow<'a, str>>) ->
 /// A command line as it is recorded: quoted where a shell would need it, without credentials, and cut.
 pub fn describe_command<'a>(words: impl Iterator<Item = std::borrow::Cow<'a, str>>) -> String {
     let line = shell_line(words);
-    let line = super::secret::redact(&line);
+    let line = super::redaction::secret::redact(&line);
     let mut shortened: String = line.chars().take(COMMAND_LENGTH).collect();
     if shortened.len() < line.len() {
         shortened.push('…');

@@ -12,11 +12,11 @@
 
 mod bytes;
 mod case;
+mod language;
 mod program;
-mod territory;
 
-pub use case::{CaseIndex, fold, is_twin};
-pub use territory::{Meeting, Territory};
+pub use case::{CaseIndex, fold, is_case_variant};
+pub use language::{Intersection, ScopeLanguage};
 
 use super::glob::{self, Glob};
 use super::path::{PathProblem, RepoPath};
@@ -126,7 +126,7 @@ impl Scope {
     /// Windows is the file that would really be written. Any denial wins.
     pub fn decide_with_case(&self, path: &RepoPath, tracked: &CaseIndex) -> Decision {
         let mut decision = self.decide(path);
-        for twin in tracked.twins(path) {
+        for twin in tracked.case_variants(path) {
             if !decision.is_allowed() {
                 break;
             }

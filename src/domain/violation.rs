@@ -154,7 +154,7 @@ impl Boundary {
         if let Decision::Denied(denied) = self.scope.decide(&path) {
             return Some(Reason::Scope(denied));
         }
-        for twin in tracked.twins(&path) {
+        for twin in tracked.case_variants(&path) {
             if let Decision::Denied(denied) = self.scope.decide(&twin) {
                 return Some(Reason::Alias { path: twin, denied });
             }

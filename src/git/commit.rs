@@ -165,8 +165,9 @@ pub(in crate::git) fn feed(mut command: Command, paths: &[Vec<u8>]) -> Result<()
     // One that gave up before it read everything says why.
     let _ = input.map(|mut input| input.write_all(&list));
     let output = child.wait_with_output().map_err(fail)?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(command::refused(&command, &output)),
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(command::refused(&command, &output))
     }
 }

@@ -50,9 +50,10 @@ impl Repo {
                 if !counts(entry.level()) {
                     return;
                 }
-                let value = match entry.has_value() {
-                    true => entry.value().ok(),
-                    false => Some("true"),
+                let value = if entry.has_value() {
+                    entry.value().ok()
+                } else {
+                    Some("true")
                 };
                 settings.extend(value.map(|value| Setting {
                     key: key.to_owned(),

@@ -9,10 +9,10 @@
 //! Moving an index that is already where it should be changes nothing: a landing that was killed after
 //! this and before the ref moved can be repeated.
 
-mod few;
+mod fast_checkout;
 mod lock;
-mod look;
 mod obstacles;
+mod precheck;
 mod steps;
 
 use super::command;
@@ -205,9 +205,10 @@ impl Checkout {
             .filter(|change| matches!(change.kind, ChangeKind::Added | ChangeKind::TypeChanged))
             .map(|change| change.path.as_slice());
         let hidden = self.in_the_way(added)?;
-        match hidden.is_empty() {
-            true => Ok(changes),
-            false => Err(self.blocked(&hidden, "")),
+        if hidden.is_empty() {
+            Ok(changes)
+        } else {
+            Err(self.blocked(&hidden, ""))
         }
     }
 
@@ -228,7 +229,7 @@ impl Checkout {
         let new_tree = repo.read_commit(new)?.tree;
         let steps = Steps::between(repo, repo.read_commit(old)?.tree, new_tree)?;
         if let Some(steps) = steps
-            && self.carry_few(&steps, scratch, reached)?
+            && self.fast_checkout(&steps, scratch, reached)?
         {
             return Ok(());
         }
@@ -241,9 +242,10 @@ impl Checkout {
         // This says which files are in the way, and looks at those that were only touched.
         self.rehearse(repo, old, new_tree, None)?;
         let output = self.patiently(&mut command)?;
-        match output.status.success() {
-            true => Ok(()),
-            false => Err(command::refused(&command, &output)),
+        if output.status.success() {
+            Ok(())
+        } else {
+            Err(command::refused(&command, &output))
         }
     }
 

@@ -8,8 +8,8 @@
 
 mod many;
 
+use super::pruned::retry_if_pruned;
 use super::repo::{failed, from_git2, to_git2};
-use super::swept::despite_sweeping;
 use super::{Repo, command};
 use crate::domain::evidence::Conflict;
 use crate::domain::oid::Oid;
@@ -164,7 +164,7 @@ impl Repo {
             .merge_commits(&commit(ours)?, &commit(theirs)?, Some(&options))
             .map_err(fail)?;
         if !index.has_conflicts() {
-            let tree = despite_sweeping(|| index.write_tree_to(&self.inner));
+            let tree = retry_if_pruned(|| index.write_tree_to(&self.inner));
             let tree = tree.map(from_git2).map_err(fail)?;
             return Ok(approximate(MergeResult::Clean { tree }));
         }
@@ -234,9 +234,10 @@ fn conflicts<'a>(fields: &mut impl Iterator<Item = &'a [u8]>) -> Option<Vec<Conf
     }
     let conflicts = kinds.into_iter().map(|(path, kinds)| Conflict {
         path,
-        kinds: match kinds.is_empty() {
-            true => vec!["unmerged".to_owned()],
-            false => kinds.into_iter().collect(),
+        kinds: if kinds.is_empty() {
+            vec!["unmerged".to_owned()]
+        } else {
+            kinds.into_iter().collect()
         },
     });
     Some(conflicts.collect())

@@ -1,7 +1,7 @@
 //! Reading and writing objects, raw: bytes in, names out.
 
+use super::pruned::retry_if_pruned;
 use super::repo::{failed, from_git2, to_git2, words};
-use super::swept::despite_sweeping;
 use super::{Repo, raw_commit, tree};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
@@ -278,7 +278,7 @@ impl Repo {
     fn write_object(&self, kind: git2::ObjectType, data: &[u8]) -> Result<Oid> {
         let what = "could not write an object";
         let odb = self.inner.odb().map_err(|error| failed(what, error))?;
-        let written = despite_sweeping(|| odb.write(kind, data));
+        let written = retry_if_pruned(|| odb.write(kind, data));
         written.map(from_git2).map_err(|error| failed(what, error))
     }
 }

@@ -169,11 +169,12 @@ fn refusal(error: git2::Error, place: &str, git_dir: Option<PathBuf>) -> Error {
     }
     let is_config = error.class() == git2::ErrorClass::Config;
     let failed = failed(&format!("could not open the repository at {place}"), error);
-    match is_config {
-        true => failed.remedy(
+    if is_config {
+        failed.remedy(
             "if that is the configuration of an agent's worktree",
             Remedy::RepairHooks(Some("<agent>")),
-        ),
-        false => failed,
+        )
+    } else {
+        failed
     }
 }

@@ -260,8 +260,9 @@ fn is_hex(text: &str) -> bool {
 /// A path as the variable takes it, in which a colon separates two and a quote begins a quoted one.
 fn quoted(path: &Path) -> OsString {
     let text = path.to_string_lossy();
-    match text.contains([':', '"', '\\']) {
-        true => format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")).into(),
-        false => path.as_os_str().to_owned(),
+    if text.contains([':', '"', '\\']) {
+        format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")).into()
+    } else {
+        path.as_os_str().to_owned()
     }
 }

@@ -6,8 +6,8 @@
 
 use super::Repo;
 use super::objects::Identity;
+use super::pruned::retry_if_pruned;
 use super::repo::failed;
-use super::swept::despite_sweeping;
 use super::untrusted;
 use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
@@ -38,7 +38,7 @@ pub(super) fn is_written_by_libgit2(repo: &Repo, refname: &str) -> Result<bool> 
     untrusted::require_regular(&path(repo, refname), LONGEST)?;
     let has_log = repo.inner.reference_has_log(refname);
     if !has_log.map_err(|error| failed(what, error))? {
-        let made = despite_sweeping(|| repo.inner.reference_ensure_log(refname));
+        let made = retry_if_pruned(|| repo.inner.reference_ensure_log(refname));
         made.map_err(|error| failed(what, error))?;
     }
     Ok(true)
@@ -58,7 +58,7 @@ pub(super) fn append(
     let what = "could not write the reflog";
     let mut options = File::options();
     options.create(true).append(true);
-    let opened = despite_sweeping(|| {
+    let opened = retry_if_pruned(|| {
         path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
         options.open(&path)
     });

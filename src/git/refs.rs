@@ -5,8 +5,8 @@
 //! decide to wait ([`Swap::Locked`]) or to clear it ([`Repo::clear_stale_lock`]).
 
 use super::objects::Identity;
+use super::pruned::retry_if_pruned;
 use super::repo::{failed, from_git2, to_git2};
-use super::swept::despite_sweeping;
 use super::{Repo, reflog, untrusted};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
@@ -123,7 +123,7 @@ impl Repo {
             .inner
             .transaction()
             .map_err(|error| failed(&what, error))?;
-        retry_locked(|| despite_sweeping(|| transaction.lock_ref(refname)))
+        retry_locked(|| retry_if_pruned(|| transaction.lock_ref(refname)))
             .map_err(|error| failed(&what, error))?;
         if self.tip(refname)? != Tip::At(expected) {
             return Ok(false);
@@ -205,7 +205,7 @@ impl Repo {
             .inner
             .transaction()
             .map_err(|error| failed(&what, error))?;
-        match despite_sweeping(|| transaction.lock_ref(refname)) {
+        match retry_if_pruned(|| transaction.lock_ref(refname)) {
             Ok(()) => {}
             Err(error) if error.code() == git2::ErrorCode::Locked => return Ok(Swap::Locked),
             Err(error) => return Err(failed(&what, error)),

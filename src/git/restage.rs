@@ -32,7 +32,7 @@ impl Checkout {
     /// # Errors
     /// As [`Checkout::stage`].
     pub fn restage(&self, repo: &Repo, old: Oid, new: Oid, scratch: &Path) -> Result<()> {
-        if self.stage_few(repo, old, new, scratch)? {
+        if self.stage_fast(repo, old, new, scratch)? {
             return Ok(());
         }
         let changes = repo.tree_changes(&[old], new)?;

@@ -125,9 +125,10 @@ fn write_directory(repo: &Repo, directory: &Path) -> Result<Option<Oid>> {
             oid,
         }));
     }
-    match entries.is_empty() {
-        true => Ok(None),
-        false => repo.write_tree(entries).map(Some),
+    if entries.is_empty() {
+        Ok(None)
+    } else {
+        repo.write_tree(entries).map(Some)
     }
 }
 

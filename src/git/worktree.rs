@@ -13,14 +13,14 @@
 //! What a kill leaves: an empty directory, or one with a `.git` file that points nowhere, or a
 //! temporary directory under `agents/tmp`, or a complete admin directory locked as `initializing`.
 
+mod cache;
 mod place;
-mod roll;
 
-pub use roll::Roll;
+pub use cache::WorktreeCache;
 
 use super::Repo;
 use super::objects::Identity;
-use super::swept::despite_sweeping;
+use super::pruned::retry_if_pruned;
 use super::untrusted;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
@@ -232,7 +232,7 @@ fn read_admin_dir(admin: &Path) -> Option<Worktree> {
 fn rename_without_replacing(from: &Path, to: &Path) -> Result<()> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     use rustix::io::Errno;
-    let renamed = despite_sweeping(|| {
+    let renamed = retry_if_pruned(|| {
         to.parent().map_or(Ok(()), fs::create_dir_all)?;
         match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
             // Some file systems do not know the flag. A directory never replaces one that has

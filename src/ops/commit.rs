@@ -93,10 +93,11 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
     // What there is to commit, and which part of it is in scope.
     let staged = repo.staged_changes(&Staging::default())?;
     let is_staged = !staged.is_empty();
-    let (changes, work) = match is_staged {
-        true => (staged, None),
-        false => work::uncommitted::work_to_commit(ctx, &fence, &place.top, &place.git_dir)
-            .map(|(changes, tree)| (changes, Some(tree)))?,
+    let (changes, work) = if is_staged {
+        (staged, None)
+    } else {
+        work::uncommitted::work_to_commit(ctx, &fence, &place.top, &place.git_dir)
+            .map(|(changes, tree)| (changes, Some(tree)))?
     };
     let (inside, outside) = divide(&fence, changes)?;
     if !outside.is_empty() && !in_scope_only {
@@ -104,9 +105,10 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
     }
     if inside.is_empty() {
         let short = agent.id.short();
-        let what = match is_staged {
-            true => format!("nothing that is staged by agent {short} is in scope"),
-            false => format!("agent {short} has nothing in scope to commit"),
+        let what = if is_staged {
+            format!("nothing that is staged by agent {short} is in scope")
+        } else {
+            format!("agent {short} has nothing in scope to commit")
         };
         return Err(Error::new(Code::NothingToLand, what).hint(format!(
             "to see what is in its worktree, run git -C {} status",
@@ -229,10 +231,12 @@ fn out_of_scope(fence: &ScopeGuard<'_>, paths: &[Vec<u8>]) -> Error {
     let short = fence.agent().id.short();
     let lines: Vec<_> = paths
         .iter()
-        .map(|path| match path.ends_with(b"/") {
-            // Git names a directory only where it does not look into it.
-            true => format!("  {}: {}", Quoted(path), Reason::Unseen),
-            false => format!("  {}", Quoted(path)),
+        .map(|path| {
+            if path.ends_with(b"/") {
+                format!("  {}: {}", Quoted(path), Reason::Unseen)
+            } else {
+                format!("  {}", Quoted(path))
+            }
         })
         .collect();
     Error::new(

@@ -6,7 +6,7 @@ use crate::domain::run::Ending;
 use crate::git::Repo;
 use crate::ops::agent_report::rfc3339;
 use crate::ops::agent_report::short_branch;
-use crate::store::said;
+use crate::store::long_text;
 use serde::Serialize;
 
 /// One event in JSON.
@@ -32,7 +32,7 @@ pub(super) fn event(repo: &Repo, event: &Event) -> EventReport {
         time: rfc3339(event.at.time()),
         event: event.what.kind().to_owned(),
         by: event.by.clone(),
-        detail: said::whole(repo, &event.what).or_else(|| detail(&event.what)),
+        detail: long_text::whole(repo, &event.what).or_else(|| detail(&event.what)),
         text_oid: blob.map(Oid::to_hex),
     }
 }

@@ -22,10 +22,10 @@ use crate::domain::id::AgentId;
 use crate::error::{Error, Result};
 use crate::git::refs::Tip;
 use crate::ops::discard;
-use crate::ops::discard::Around;
 use crate::ops::discard::DiscardOptions;
 use crate::ops::discard::DiscardPlan;
 use crate::ops::discard::NotKept;
+use crate::ops::discard::WorktreeSnapshot;
 use crate::ops::gc::expire::ExpiryPlan;
 use crate::ops::gc::expire::SalvageItem;
 use crate::store::ledger::Ledger;
@@ -52,7 +52,7 @@ pub struct GcOptions {
 /// What would be swept and what not.
 pub struct GcPlan {
     items: Vec<(GcItem, Option<DiscardPlan>)>,
-    around: Around,
+    around: WorktreeSnapshot,
     expiry: Option<ExpiryPlan>,
     options: GcOptions,
     trash: Vec<String>,
@@ -119,7 +119,7 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
     // What is known of all agents at once.
     let mut agents = lookup::agents(ctx)?;
     agents.sort_by_key(|agent| (agent.started, agent.id));
-    let around = Around::read(ctx)?;
+    let around = WorktreeSnapshot::read(ctx)?;
     let removal = DiscardOptions {
         with_ignored: options.with_ignored,
         force: false,

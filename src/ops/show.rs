@@ -16,7 +16,7 @@ use crate::ops::event_report::EventReport;
 use crate::ops::status;
 use crate::ops::status::WorkStatus;
 use crate::store::ledger::Ledger;
-use crate::store::{briefing, layout, policy, said};
+use crate::store::{briefing, layout, long_text, policy};
 use crate::wire::policy::Policy;
 use serde::Serialize;
 use std::fs;
@@ -236,7 +236,7 @@ fn summary(ledger: &Ledger<'_>, agent: &Agent) -> Result<Option<String>> {
         .iter()
         .map(|event| &event.what)
         .rfind(|what| is_it(what));
-    let whole = said.and_then(|what| said::whole(ledger.repo(), what));
+    let whole = said.and_then(|what| long_text::whole(ledger.repo(), what));
     Ok(whole.or_else(|| agent.summary.clone()))
 }
 

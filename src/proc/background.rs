@@ -64,9 +64,10 @@ pub fn hand_over(program: &Path, words: &[OsString]) -> Result<HandedOver> {
         read
     });
     read.transpose().map_err(fail)?;
-    let failed = match out.is_empty() {
-        true => Some(status_of(child.wait().map_err(fail)?)),
-        false => None,
+    let failed = if out.is_empty() {
+        Some(status_of(child.wait().map_err(fail)?))
+    } else {
+        None
     };
     Ok(HandedOver { out, err, failed })
 }

@@ -1,7 +1,7 @@
 //! What a command writes, read from its pipes and kept.
 
 use super::tail::Tail;
-use crate::domain::veil::Veil;
+use crate::domain::redaction::SecretRedactor;
 use crate::error::{IoContext, Result};
 use std::fs::{File, OpenOptions};
 use std::io::{PipeReader, Read, Write};
@@ -67,17 +67,17 @@ pub struct Capture {
 }
 
 /// Reads a stream into a new file, which only its owner may read, and copies it to `echo` at once. The file
-/// shows nothing that is under the veil; `echo` is the caller, who sees all.
+/// shows nothing that is under the redactor; `echo` is the caller, who sees all.
 ///
 /// # Errors
 /// `io` when the file cannot be made.
 pub fn capture(
     reader: PipeReader,
     path: &Path,
-    veil: Veil,
+    redactor: SecretRedactor,
     mut echo: Option<Box<dyn Write + Send>>,
 ) -> Result<Capture> {
-    let log = Arc::new(Mutex::new(Log::create(path, veil)?));
+    let log = Arc::new(Mutex::new(Log::create(path, redactor)?));
     let shared = Arc::clone(&log);
     let drained = drain(reader, move |bytes| {
         locked(&shared).push(bytes);
@@ -113,7 +113,7 @@ impl Capture {
 #[derive(Debug)]
 struct Log {
     file: File,
-    veil: Veil,
+    redactor: SecretRedactor,
     logged: Logged,
     /// How many bytes may still be written as they come.
     room: usize,
@@ -122,7 +122,7 @@ struct Log {
 }
 
 impl Log {
-    fn create(path: &Path, veil: Veil) -> Result<Log> {
+    fn create(path: &Path, redactor: SecretRedactor) -> Result<Log> {
         let file = OpenOptions::new()
             .create(true)
             .truncate(true)
@@ -132,7 +132,7 @@ impl Log {
             .at("could not make", path)?;
         Ok(Log {
             file,
-            veil,
+            redactor,
             logged: Logged::default(),
             room: HEAD,
             tail: Tail::new(TAIL),
@@ -145,7 +145,7 @@ impl Log {
             return;
         }
         self.logged.bytes += bytes.len() as u64;
-        let shown = self.veil.push(bytes);
+        let shown = self.redactor.push(bytes);
         self.keep(&shown);
     }
 
@@ -158,7 +158,7 @@ impl Log {
 
     fn finish(&mut self) -> Logged {
         if !std::mem::replace(&mut self.finished, true) {
-            let held = self.veil.finish();
+            let held = self.redactor.finish();
             self.keep(&held);
             let (tail, cut) = self.tail.take();
             self.logged.cut = cut;
@@ -193,7 +193,7 @@ mod tests {
     fn a_log_keeps_both_ends_and_says_what_is_missing() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("log");
-        let mut log = Log::create(&path, Veil::default()).expect("a log");
+        let mut log = Log::create(&path, SecretRedactor::default()).expect("a log");
         let (head, tail) = (HEAD, TAIL);
         log.push(&vec![b'a'; head - 1]);
         log.push(b"bcc");

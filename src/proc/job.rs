@@ -1,9 +1,9 @@
-//! A command line for the shell, run to its end below a warden. Both of its streams go into one pipe,
+//! A command line for the shell, run to its end below a supervisor. Both of its streams go into one pipe,
 //! whose end is kept.
 
 use super::capture;
+use super::supervisor::{self, SupervisedCommand};
 use super::tail::Tail;
-use super::warden::{self, Charge};
 use crate::domain::run::{Ending, Outcome};
 use crate::error::{Error, Result};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -77,7 +77,7 @@ pub fn run(job: &Job<'_>) -> Result<Finished> {
         .map(File::from)
         .map_err(|error| fail(error.into()))?;
     let (reader, writer) = std::io::pipe().map_err(fail)?;
-    let charge = Charge {
+    let supervised = SupervisedCommand {
         program: job.program,
         command: &["sh".into(), "-c".into(), job.script.into()],
         directory: job.directory,
@@ -90,7 +90,7 @@ pub fn run(job: &Job<'_>) -> Result<Finished> {
         stdout: writer.try_clone().map_err(fail)?.into(),
         stderr: writer.into(),
     };
-    let warden = warden::start(charge, None)?;
+    let supervisor = supervisor::start(supervised, None)?;
     let tail = Arc::new(Mutex::new(Tail::new(KEPT)));
     let shared = Arc::clone(&tail);
     let drained = capture::drain(reader, move |bytes| {
@@ -98,7 +98,7 @@ pub fn run(job: &Job<'_>) -> Result<Finished> {
         tail.push(bytes);
     })
     .map_err(fail)?;
-    let outcome = warden.wait()?;
+    let outcome = supervisor.wait()?;
     drained.wait();
     let output = tail.lock().unwrap_or_else(PoisonError::into_inner).text();
     Ok(Finished {

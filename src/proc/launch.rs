@@ -8,15 +8,15 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 /// Becomes the command: in a session of its own, so that it has no terminal to ask questions on, and bound
-/// to die with the process `warden` above it. Comes back only with the reason why it could not.
-pub fn launch(warden: u32, program: &OsStr, arguments: &[OsString]) -> Error {
+/// to die with the process `supervisor` above it. Comes back only with the reason why it could not.
+pub fn launch(supervisor: u32, program: &OsStr, arguments: &[OsString]) -> Error {
     // Fails in a process that leads its session already, which is what is wanted.
     let _ = setsid();
     let fail = |error: std::io::Error| Error::io("could not prepare a command", error);
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
         return fail(error.into());
     }
-    if !is_below(warden) {
+    if !is_below(supervisor) {
         return fail(std::io::Error::other("the process above it is gone"));
     }
     replace(Command::new(program).args(arguments))

@@ -1,11 +1,11 @@
 //! Child processes that are not git.
 //!
 //! ```text
-//! we ── warden ── launch, which becomes the command ── whatever it starts
+//! we ── supervisor ── launch, which becomes the command ── whatever it starts
 //!         └── ends all of it when it is over, when its time is up, when we say so or are gone
 //! ```
 //!
-//! A command never runs right below us: [`warden`] is a process in between, this program again, whose only
+//! A command never runs right below us: [`supervisor`] is a process in between, this program again, whose only
 //! descendants are the command's. It adopts those that leave their parents, so none escapes it by a
 //! double fork or a session of its own, and it outlives us by as long as ending them takes. [`launch`]
 //! is this program a third time: it makes the last arrangements that only a process can make for
@@ -18,8 +18,8 @@ pub mod launch;
 pub mod relay;
 pub mod sandbox;
 pub mod signals;
+pub mod supervisor;
 mod tail;
-pub mod warden;
 
 use rustix::fs::Mode;
 use rustix::process::umask;

@@ -1,6 +1,6 @@
 //! Signals that ask this process to end, while it has something to see to first.
 //!
-//! As long as an [`Interrupts`] is held they are handed to its warden, which ends the command, and this
+//! As long as an [`Interrupts`] is held they are handed to its supervisor, which ends the command, and this
 //! process ends in its own time. While none is held they do what they always do.
 
 use crate::error::{Error, Result};
@@ -22,15 +22,15 @@ static HANDED_OUT: Mutex<bool> = Mutex::new(false);
 #[derive(Debug, Default)]
 struct Holder {
     received: Option<Signal>,
-    warden: Option<OwnedFd>,
+    supervisor: Option<OwnedFd>,
 }
 
 impl Holder {
     fn take(&mut self, signal: Signal) {
         self.received.get_or_insert(signal);
-        if let Some(warden) = &self.warden {
+        if let Some(supervisor) = &self.supervisor {
             // One that is gone has nothing left to end.
-            let _ = pidfd_send_signal(warden, signal);
+            let _ = pidfd_send_signal(supervisor, signal);
         }
     }
 }
@@ -42,7 +42,7 @@ pub struct Interrupts {
 }
 
 impl Interrupts {
-    /// From now on; what comes before there is a warden reaches it then, and so does what came to another thread
+    /// From now on; what comes before there is a supervisor reaches it then, and so does what came to another thread
     /// in this process who still holds it.
     ///
     /// # Errors
@@ -53,16 +53,16 @@ impl Interrupts {
         let received = holders.iter().find_map(|one| locked(one).received);
         let holder = Arc::new(Mutex::new(Holder {
             received,
-            warden: None,
+            supervisor: None,
         }));
         holders.push(Arc::clone(&holder));
         Ok(Interrupts { holder })
     }
 
     /// Names the process that is to be told.
-    pub(super) fn tell(&self, warden: OwnedFd) {
+    pub(super) fn tell(&self, supervisor: OwnedFd) {
         let mut holder = locked(&self.holder);
-        holder.warden = Some(warden);
+        holder.supervisor = Some(supervisor);
         if let Some(signal) = holder.received {
             holder.take(signal);
         }

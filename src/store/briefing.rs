@@ -10,7 +10,7 @@
 
 use super::{fsx, layout, lock};
 use crate::domain::id::AgentId;
-use crate::domain::veil;
+use crate::domain::redaction;
 use crate::error::{IoContext, Result};
 use crate::wire::task_file;
 use std::collections::BTreeSet;
@@ -164,7 +164,7 @@ impl Needles {
     /// Adds the lines of a text, and what in it looks like a credential.
     fn add(&mut self, text: &str) {
         let lines = text.lines().map(str::trim);
-        let words = veil::credentials(text).into_iter();
+        let words = redaction::credentials(text).into_iter();
         let compounds = text.split_whitespace().filter(|word| is_compound(word));
         for needle in lines.chain(words).chain(compounds) {
             if needle.len() < SHORTEST {

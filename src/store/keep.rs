@@ -258,9 +258,10 @@ impl Links {
                     if !doomed {
                         parents.extend(kept);
                     }
-                    match parents == commit.parents {
-                        true => Some(commit.oid),
-                        false => Some(repo.write_with_parents(commit.oid, &parents)?),
+                    if parents == commit.parents {
+                        Some(commit.oid)
+                    } else {
+                        Some(repo.write_with_parents(commit.oid, &parents)?)
                     }
                 }
             };

@@ -16,7 +16,7 @@ const DEFAULT_LIMIT: u64 = 6700;
 ///
 /// git estimates the number of loose objects by one of its 256 directories, `objects/17` (builtin/gc.c:
 /// `too_many_loose_objects`). That directory is looked at only when the commit itself fell into it:
-/// one append in 256, free of charge for the others. Maintenance that cannot start is no error.
+/// one append in 256, free of supervised for the others. Maintenance that cannot start is no error.
 pub(super) fn after_append(repo: &Repo, commit: Oid) {
     if commit.as_bytes()[0] != 0x17 {
         return;

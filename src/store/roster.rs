@@ -80,9 +80,10 @@ impl<'r> Project<'r> {
                 .hint("commit it first, or name a file outside of the repository")
         })?;
         let persona = persona_of(path, &data, agent_type)?;
-        match path.ends_with(".toml") {
-            true => self.with_skill(persona),
-            false => Ok(persona),
+        if path.ends_with(".toml") {
+            self.with_skill(persona)
+        } else {
+            Ok(persona)
         }
     }
 
@@ -211,9 +212,10 @@ impl<'r> Project<'r> {
 /// # Errors
 /// `roster-invalid`, `agent-type-unknown`.
 pub fn persona_of(path: &str, data: &[u8], agent_type: &str) -> Result<Persona> {
-    let personas = match path.ends_with(".toml") {
-        true => central::parse(path, data).map(|layer| central::merge(vec![layer])),
-        false => manifest::parse(path, data),
+    let personas = if path.ends_with(".toml") {
+        central::parse(path, data).map(|layer| central::merge(vec![layer]))
+    } else {
+        manifest::parse(path, data)
     };
     let roster = Roster {
         personas: personas.map_err(invalid)?,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// What became of messages, told by their reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub enum ReceiptKind {
     /// They were handed out and are still to be acknowledged.
     Read,
     /// They are done with.
@@ -25,7 +25,7 @@ pub struct Receipt {
     /// When.
     pub at: Stamp,
     /// What was done.
-    pub deed: Deed,
+    pub deed: ReceiptKind,
     /// Ids of messages, or the name of a page.
     pub of: Vec<String>,
 }
@@ -46,9 +46,9 @@ impl Receipt {
         serde_json::to_string(&Line {
             t: self.at.to_string(),
             e: match self.deed {
-                Deed::Read => "read",
-                Deed::Archived => "archived",
-                Deed::Page => "page",
+                ReceiptKind::Read => "read",
+                ReceiptKind::Archived => "archived",
+                ReceiptKind::Page => "page",
             },
             m: self.of.clone(),
         })
@@ -61,9 +61,9 @@ impl Receipt {
         Some(Receipt {
             at: Stamp::parse(&line.t)?,
             deed: match line.e {
-                "read" => Deed::Read,
-                "archived" => Deed::Archived,
-                "page" => Deed::Page,
+                "read" => ReceiptKind::Read,
+                "archived" => ReceiptKind::Archived,
+                "page" => ReceiptKind::Page,
                 _ => return None,
             },
             of: line.m,
@@ -79,7 +79,7 @@ mod tests {
     fn lines_are_read_back_and_others_passed_over() {
         let line = br#"{"t":"20261120T214929.123456Z-000-7f3a","e":"archived","m":["MSG-1"]}"#;
         let receipt = Receipt::decode(line).expect("a receipt");
-        assert_eq!(receipt.deed, Deed::Archived);
+        assert_eq!(receipt.deed, ReceiptKind::Archived);
         assert_eq!(receipt.encode().expect("a line").as_bytes(), line);
         assert_eq!(Receipt::decode(b"hello"), None);
         let later = br#"{"t":"20261120T214929.123456Z-000-7f3a","e":"pinned","m":[]}"#;

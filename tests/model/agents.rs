@@ -47,9 +47,10 @@ fn put(world: &mut World, worktree: &Path, name: &str, content: &str) {
 
 /// A path to write to, in scope more often than not: else nothing would ever land.
 fn any_path(world: &mut World) -> Option<&'static str> {
-    let paths = match world.random.one_in(6) {
-        true => PATHS,
-        false => &PATHS[..IN_SCOPE],
+    let paths = if world.random.one_in(6) {
+        PATHS
+    } else {
+        &PATHS[..IN_SCOPE]
     };
     world.random.pick(paths)
 }
@@ -164,9 +165,10 @@ pub(super) fn commit(world: &mut World) -> Option<Deed> {
         world.git(&worktree, &stay);
     }
     let words = ["commit", "--quiet", "-m", "by the agent"];
-    match world.random.one_in(2) {
-        true => world.git(&worktree, &words),
-        false => world.git(&worktree, &[&PAST_HOOKS[..], &words].concat()),
+    if world.random.one_in(2) {
+        world.git(&worktree, &words)
+    } else {
+        world.git(&worktree, &[&PAST_HOOKS[..], &words].concat())
     };
     Deed::theirs()
 }

@@ -59,9 +59,10 @@ fn of_a_merge_and_a_discard_of_one_agent_one_wins_and_nothing_is_lost() {
         assert_eq!(agent.repo.git(["status", "--porcelain"]), "");
         discarded(&agent, &[]);
         super::assert_gone(&agent, &winner);
-        match landed {
-            true => assert_eq!(agent.repo.git(["show", "main:src/two.rs"]), "not committed"),
-            false => assert_kept(&agent.repo, &["committed\n", "not committed\n"], &winner),
+        if landed {
+            assert_eq!(agent.repo.git(["show", "main:src/two.rs"]), "not committed")
+        } else {
+            assert_kept(&agent.repo, &["committed\n", "not committed\n"], &winner)
         }
     }
 }

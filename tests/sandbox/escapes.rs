@@ -165,18 +165,20 @@ impl Setting {
     fn act(&self, action: &str, victim: &Victim, behind_fence: bool) -> Output {
         let words = actor();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let mut command = match behind_fence {
-            true => self.fenced.command(&words),
-            false => self.fenced.unfenced(&words),
+        let mut command = if behind_fence {
+            self.fenced.command(&words)
+        } else {
+            self.fenced.unfenced(&words)
         };
         self.run(command.env(ACTION, action), victim)
     }
 
     fn attempt(&self, script: &str, victim: &Victim, behind_fence: bool) -> Output {
         let words = ["sh", "-ec", script];
-        let mut command = match behind_fence {
-            true => self.fenced.command(&words),
-            false => self.fenced.unfenced(&words),
+        let mut command = if behind_fence {
+            self.fenced.command(&words)
+        } else {
+            self.fenced.unfenced(&words)
         };
         self.run(&mut command, victim)
     }

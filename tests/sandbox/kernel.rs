@@ -147,9 +147,10 @@ impl Setting {
 
     fn attempt(&self, behind_fence: bool, attack: &str, argument: &str, input: Stdio) -> Output {
         let words = [self.probe.to_str().expect("UTF-8"), attack, argument];
-        let mut command = match behind_fence {
-            true => self.fenced.command(&words),
-            false => self.fenced.unfenced(&words),
+        let mut command = if behind_fence {
+            self.fenced.command(&words)
+        } else {
+            self.fenced.unfenced(&words)
         };
         command.stdin(input).output().expect("starts")
     }

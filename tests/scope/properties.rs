@@ -3,7 +3,7 @@
 use super::{naive, scope};
 use git_agent::domain::glob::Glob;
 use git_agent::domain::path::RepoPath;
-use git_agent::domain::scope::{Decision, Denied, Meeting, Scope, Territory};
+use git_agent::domain::scope::{Decision, Denied, Intersection, Scope, ScopeLanguage};
 use proptest::prelude::*;
 
 /// Globs over a small alphabet, so that they meet the paths below.
@@ -151,9 +151,9 @@ proptest! {
         paths in prop::collection::vec(any_path(), 4),
         picks in prop::collection::vec(prop::collection::vec(0usize..60, 1..8), 6),
     ) {
-        let [one, two] = [0, 1].map(|side| Territory::new(&whitelists[side], &denylists[side]));
-        let meeting = one.meeting(&two);
-        prop_assert_eq!(&meeting, &two.meeting(&one));
+        let [one, two] = [0, 1].map(|side| ScopeLanguage::new(&whitelists[side], &denylists[side]));
+        let meeting = one.intersection(&two);
+        prop_assert_eq!(&meeting, &two.intersection(&one));
         let allows = |side: usize, path: &RepoPath| {
             let bytes = path.as_bytes();
             whitelists[side].iter().any(|glob| naive::matches(glob.as_str(), bytes))
@@ -161,9 +161,9 @@ proptest! {
         };
         let both = |path: &RepoPath| allows(0, path) && allows(1, path);
         match meeting {
-            Meeting::At(path) => prop_assert!(both(&path), "{path} is not in both"),
-            Meeting::Possibly => {}
-            Meeting::Never => {
+            Intersection::Witness(path) => prop_assert!(both(&path), "{path} is not in both"),
+            Intersection::Unknown => {}
+            Intersection::Empty => {
                 let globs = whitelists.iter().flatten();
                 let nearby = globs.flat_map(|glob| picks.iter().filter_map(|picks| near(glob, picks)));
                 for path in paths.into_iter().chain(nearby) {

@@ -48,10 +48,13 @@ impl Kind {
 /// What two agents did or may do to the same paths.
 pub(in crate::cli) fn in_common(pair: &PairReport) -> String {
     match (&pair.merge, &pair.changes, &pair.scopes) {
-        (Some(merge), _, _) if pair.conflicts() => match merge.conflicts.is_empty() {
-            true => "have no common history".to_owned(),
-            false => format!("conflict in {}", conflict_list(&merge.conflicts)),
-        },
+        (Some(merge), _, _) if pair.conflicts() => {
+            if merge.conflicts.is_empty() {
+                "have no common history".to_owned()
+            } else {
+                format!("conflict in {}", conflict_list(&merge.conflicts))
+            }
+        }
         (merge, Some(changes), _) => {
             let count = changes.paths.len();
             let clean = if merge.is_some() {

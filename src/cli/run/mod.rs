@@ -1,21 +1,21 @@
 //! `git agent run`, and the hidden verbs by which this program starts itself for it: `supervise` goes on
-//! without the caller, `warden` watches over the command, `launch` and `fenced` become it.
+//! without the caller, `supervisor` watches over the command, `launch` and `fenced` become it.
 
 pub(super) mod answer;
 pub(super) mod background;
 mod batch;
 mod batch_answer;
 mod board;
-mod commission;
+mod execution_mode;
 pub(super) mod fenced;
-mod manner;
+mod inputs;
+pub(super) mod supervisor;
 mod target;
-pub(super) mod warden;
 
 pub(super) use target::{at_least_one, require_one_input};
 
+use super::one_of::one_of;
 use super::ui::{Format, Ui};
-use super::words::one_of;
 use crate::agents::ctx::Ctx;
 use crate::agents::half_made;
 use crate::domain::sandbox::Mode;
@@ -24,8 +24,8 @@ use crate::ops::run;
 use crate::ops::run::Echo;
 use crate::ops::run::RunOptions;
 use crate::ops::run::RunReport;
-use commission::CommissionArgs;
-use manner::{Manner, Way};
+use execution_mode::{ExecutionMode, Way};
+use inputs::CommissionArgs;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub(super) struct RunArgs {
     #[arg(required = true, value_name = "TASK|AGENT")]
     targets: Vec<String>,
     #[command(flatten)]
-    manner: Manner,
+    mode: ExecutionMode,
     /// How long the command may take; without it the task's own limit, else 5m
     #[arg(long, value_name = "DURATION", value_parser = some_time)]
     timeout: Option<Duration>,
@@ -56,7 +56,7 @@ pub(super) struct RunArgs {
     #[arg(long, short = 'n')]
     dry_run: bool,
     #[command(flatten)]
-    commission: CommissionArgs,
+    inputs: CommissionArgs,
     /// Command and its arguments
     #[arg(last = true, required_unless_present = "host", value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -69,13 +69,13 @@ impl RunArgs {
             sandbox: self.sandbox,
             allow_write: self.allow_write,
             no_verify: self.no_verify,
-            background: self.manner.background,
+            background: self.mode.background,
             ..RunOptions::default()
         };
         require_one_input(self.targets.iter().map(AsRef::as_ref))?;
         Ok(Asked {
             targets: self.targets,
-            options: self.commission.add_to(ctx, options)?,
+            options: self.inputs.add_to(ctx, options)?,
             command: self.command,
         })
     }
@@ -86,20 +86,21 @@ In the command, {prompt}, {prompt_file}, {model}, {max_iterations}, {worktree} a
 prompt is on standard input unless one of the first two names it.";
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs) -> Result<Exit> {
-    let quiet = args.manner.quiet;
+    let quiet = args.mode.quiet;
     if args.dry_run {
         return args.read(ctx)?.outline(ctx, ui);
     }
-    match args.manner.way(&args.targets)? {
+    match args.mode.way(&args.targets)? {
         Way::Together { jobs } => return batch::run(ctx, ui, args.read(ctx)?, jobs, quiet),
         Way::Background => return background::start(ctx, ui, quiet),
         Way::Plain => {}
     }
     // Standard output belongs to the command, or to the machine that reads the report.
     let spoken = ui.format() == Format::Text;
-    let echo = match spoken && !quiet {
-        true => ui.echo()?,
-        false => Echo::default(),
+    let echo = if spoken && !quiet {
+        ui.echo()?
+    } else {
+        Echo::default()
     };
     let report = one(ctx, args, echo)?;
     if spoken && !quiet {

@@ -57,9 +57,10 @@ impl Asked {
 fn target(ctx: &Ctx, text: String) -> Result<Target> {
     let path = Path::new(&text);
     let is_task = text == "-" || text.ends_with(".toml") || ctx.absolute(path).is_file();
-    Ok(match is_task {
-        true => Target::Task(Box::new(read_task(ctx, path)?)),
-        false => Target::Agent(text),
+    Ok(if is_task {
+        Target::Task(Box::new(read_task(ctx, path)?))
+    } else {
+        Target::Agent(text)
     })
 }
 

@@ -59,9 +59,12 @@ fn with_agents(command: Command) -> Command {
         names.any(|name| name.split('|').any(|word| word == AGENT))
     };
     command
-        .mut_args(|arg| match names_agent(&arg) {
-            true => arg.add(ArgValueCandidates::new(agents)),
-            false => arg,
+        .mut_args(|arg| {
+            if names_agent(&arg) {
+                arg.add(ArgValueCandidates::new(agents))
+            } else {
+                arg
+            }
         })
         .mut_subcommands(with_agents)
 }

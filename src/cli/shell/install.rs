@@ -49,9 +49,10 @@ pub(in crate::cli) fn run(ui: &mut Ui, args: InstallShellArgs) -> Result<Exit> {
             .collect(),
     };
     let plan = install_shell::plan(&env, files()?, &options)?;
-    let report = match args.dry_run {
-        true => plan.report(&env),
-        false => install_shell::execute(&env, plan)?,
+    let report = if args.dry_run {
+        plan.report(&env)
+    } else {
+        install_shell::execute(&env, plan)?
     };
     ui.answer(&report)?;
     Ok(Exit::Yes)
@@ -90,9 +91,10 @@ fn part(part: &PartReport) -> String {
     .filter(|(count, _)| *count > 0)
     .map(|(count, word)| format!("{count} {word}"))
     .collect();
-    let mut text = match counts.is_empty() {
-        true => String::new(),
-        false => format!("{label} {} ({})\n", part.directory, counts.join(", ")),
+    let mut text = if counts.is_empty() {
+        String::new()
+    } else {
+        format!("{label} {} ({})\n", part.directory, counts.join(", "))
     };
     let foreign = part.files.iter();
     for file in foreign.filter(|file| file.action == FileAction::Foreign) {

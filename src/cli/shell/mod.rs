@@ -61,9 +61,10 @@ fn pages(command: &Command, files: &mut Vec<ShellFile>) -> Result<()> {
 fn ascii(page: &str) -> String {
     let mut text = String::with_capacity(page.len());
     for c in page.chars() {
-        match c.is_ascii() {
-            true => text.push(c),
-            false => text.push_str(&format!("\\[u{:04X}]", u32::from(c))),
+        if c.is_ascii() {
+            text.push(c)
+        } else {
+            text.push_str(&format!("\\[u{:04X}]", u32::from(c)))
         }
     }
     text

@@ -95,9 +95,10 @@ impl State {
         let then = fork.0.after(step, fork.1)?;
         let is_settling = matches!(step, Move::Done | Move::Fail);
         let is_settled = matches!(self, State::Done | State::Failed);
-        match then == self {
-            true => (step != Move::Ready).then_some(self),
-            false => (is_settling && is_settled).then_some(then),
+        if then == self {
+            (step != Move::Ready).then_some(self)
+        } else {
+            (is_settling && is_settled).then_some(then)
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What is shown of foreign text: bounded, and harmless to a terminal.
 
-use crate::domain::secret;
+use crate::domain::redaction::secret;
 use std::ops::Range;
 use unicode_width::UnicodeWidthChar;
 

@@ -90,9 +90,10 @@ pub(super) fn expand(text: &str) -> Result<Vec<String>, String> {
         }
         rest = &rest[unit..];
     }
-    match open.is_empty() {
-        true => Ok(current),
-        false => Err("has an unclosed `{`".to_owned()),
+    if open.is_empty() {
+        Ok(current)
+    } else {
+        Err("has an unclosed `{`".to_owned())
     }
 }
 

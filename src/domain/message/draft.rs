@@ -3,7 +3,7 @@
 
 use super::{EVERYBODY, Kind, MessageId, Name, PAYLOAD_LIMIT, Payload, Priority, Receivers, USER};
 use crate::domain::diagnostic::nearest;
-use crate::domain::secret;
+use crate::domain::redaction::secret;
 
 /// Why a message may hold no credential.
 pub const KEPT: &str = "messages are kept and pushed like commits";

@@ -5,7 +5,7 @@ use std::fmt;
 /// The longest name of a sender or receiver, in bytes. A full branch name fits.
 pub const NAME_LIMIT: usize = 256;
 
-/// The receiver of what is for the person in charge.
+/// The receiver of what is for the person in supervised.
 pub const USER: &str = "user";
 
 /// The word for everybody.

@@ -38,9 +38,10 @@ impl ByteSet {
                 }
             };
         }
-        match negated {
-            true => ByteSet::in_names().without(set),
-            false => set,
+        if negated {
+            ByteSet::in_names().without(set)
+        } else {
+            set
         }
     }
 

@@ -32,7 +32,7 @@ impl CaseIndex {
 
     /// The other spellings of `path`: its longest tracked prefix as it is tracked, and the rest as it
     /// is. `Secrets/new.pem` has the twin `secrets/new.pem` where `secrets/` is tracked.
-    pub fn twins(&self, path: &RepoPath) -> Vec<RepoPath> {
+    pub fn case_variants(&self, path: &RepoPath) -> Vec<RepoPath> {
         let bytes = path.as_bytes();
         let tracked =
             prefixes(bytes).find_map(|prefix| Some((prefix, self.spellings.get(&fold(prefix))?)));
@@ -49,10 +49,11 @@ impl CaseIndex {
 }
 
 /// Whether some file system takes two different names for one.
-pub fn is_twin(one: &[u8], other: &[u8]) -> bool {
-    let same = match one.is_ascii() && other.is_ascii() {
-        true => one.eq_ignore_ascii_case(other),
-        false => fold(one) == fold(other),
+pub fn is_case_variant(one: &[u8], other: &[u8]) -> bool {
+    let same = if one.is_ascii() && other.is_ascii() {
+        one.eq_ignore_ascii_case(other)
+    } else {
+        fold(one) == fold(other)
     };
     same && one != other
 }
@@ -89,12 +90,12 @@ mod tests {
         let tracked = ["secrets/old.pem", "README.md", "Readme.md", "É/x"].map(path);
         let index = CaseIndex::of(&tracked);
         let check = |input: &str, expected: &[&str]| {
-            let twins: Vec<String> = index
-                .twins(&path(input))
+            let case_variants: Vec<String> = index
+                .case_variants(&path(input))
                 .iter()
                 .map(ToString::to_string)
                 .collect();
-            assert_eq!(twins, expected, "{input}");
+            assert_eq!(case_variants, expected, "{input}");
         };
         check("secrets/new.pem", &[]);
         check("Secrets/new.pem", &["secrets/new.pem"]);

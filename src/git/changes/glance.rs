@@ -12,7 +12,7 @@
 
 use super::index::Written;
 use super::status::status;
-use super::walk::{Suspects, Walk};
+use super::walk::{TouchedEntries, Walk};
 #[cfg(doc)]
 use super::worktree_changes;
 use crate::domain::change::{Change, ChangeKind};
@@ -110,7 +110,7 @@ fn suspects(glance: &Glance<'_>) -> Result<Option<Vec<Vec<u8>>>> {
         besides: glance.rules.never(),
         threads: THREADS,
     };
-    let Some(Suspects {
+    let Some(TouchedEntries {
         tracked,
         unknown,
         swapped,

@@ -36,7 +36,7 @@ pub use spellings::Spellings;
 pub use staged::Staging;
 pub(in crate::git) use status::status;
 pub use status::worktree_changes;
-pub(in crate::git) use walk::{Suspects, Walk};
+pub(in crate::git) use walk::{TouchedEntries, Walk};
 
 use super::tree;
 pub(in crate::git) use crate::domain::baseline::Content;

@@ -34,7 +34,7 @@ pub(in crate::git) struct Walk<'a> {
 
 /// What only git can tell about, each path once.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(in crate::git) struct Suspects {
+pub(in crate::git) struct TouchedEntries {
     /// Tracked files that may have changed, and those that are gone.
     pub(in crate::git) tracked: Vec<Vec<u8>>,
     /// Names that the index does not know, without anything below them.
@@ -43,12 +43,12 @@ pub(in crate::git) struct Suspects {
     pub(in crate::git) swapped: Vec<Vec<u8>>,
 }
 
-impl Suspects {
+impl TouchedEntries {
     fn len(&self) -> usize {
         self.tracked.len() + self.unknown.len() + self.swapped.len()
     }
 
-    fn add(&mut self, other: Suspects) {
+    fn add(&mut self, other: TouchedEntries) {
         self.tracked.extend(other.tracked);
         self.unknown.extend(other.unknown);
         self.swapped.extend(other.swapped);
@@ -74,7 +74,7 @@ impl Walk<'_> {
     ///
     /// # Errors
     /// Only a bug.
-    pub(in crate::git) fn suspects(&self) -> Result<Option<Suspects>> {
+    pub(in crate::git) fn suspects(&self) -> Result<Option<TouchedEntries>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let Ok(top) = rustix::fs::open(self.top, flags, Mode::empty()) else {
             return Ok(None);
@@ -83,7 +83,7 @@ impl Walk<'_> {
             return Ok(None);
         };
         let shares = pool::share(&mut directories, CHUNK, self.threads, |chunks| {
-            let mut found = Suspects::default();
+            let mut found = TouchedEntries::default();
             while let Some(chunk) = chunks.next() {
                 for directory in chunk {
                     let looked = self.look(&top, directory, &mut found);
@@ -96,7 +96,7 @@ impl Walk<'_> {
             }
             Ok(Some(found))
         })?;
-        let mut all = Suspects::default();
+        let mut all = TouchedEntries::default();
         for share in shares {
             match share {
                 Some(share) => all.add(share),
@@ -110,7 +110,7 @@ impl Walk<'_> {
         &self,
         top: &OwnedFd,
         directory: &mut Directory<'_>,
-        found: &mut Suspects,
+        found: &mut TouchedEntries,
     ) -> Option<()> {
         let path = directory.path;
         let names = std::mem::take(&mut directory.names);
@@ -134,7 +134,7 @@ impl Walk<'_> {
         handle: OwnedFd,
         path: &[u8],
         tracked: &mut HashMap<&[u8], Tracked>,
-        found: &mut Suspects,
+        found: &mut TouchedEntries,
     ) -> Option<()> {
         let mut directory = Dir::new(handle).ok()?;
         while let Some(entry) = directory.read() {

@@ -57,12 +57,13 @@ impl Checkout {
         let mut named: BTreeSet<_> = changed.filter(|path| paths.contains(path)).collect();
         named.extend(hidden.iter().cloned());
         let error = self.blocked(&Vec::from_iter(named), said);
-        Ok(match hidden.is_empty() {
-            true => error,
-            false => error.hint(format!(
+        Ok(if hidden.is_empty() {
+            error
+        } else {
+            error.hint(format!(
                 "to see which of them git was told to pass over, run git -C {} ls-files -v",
                 self.top.display()
-            )),
+            ))
         })
     }
 
@@ -108,13 +109,15 @@ impl Checkout {
         .hint(format!(
             "to see them all before you move or commit them, run git -C {top} status --ignored"
         ));
-        let error = match names.is_empty() {
-            true => error,
-            false => error.detail(names),
+        let error = if names.is_empty() {
+            error
+        } else {
+            error.detail(names)
         };
-        match said.is_empty() {
-            true => error,
-            false => error.because(said.to_owned()),
+        if said.is_empty() {
+            error
+        } else {
+            error.because(said.to_owned())
         }
     }
 }

@@ -18,9 +18,10 @@ impl Repo {
             return Ok(Vec::new());
         }
         let output = self.merge_all_at_once(pairs, attributes)?;
-        let answers = match output.status.success() {
-            true => parse(&output.stdout).filter(|answers| answers.len() == pairs.len()),
-            false => None,
+        let answers = if output.status.success() {
+            parse(&output.stdout).filter(|answers| answers.len() == pairs.len())
+        } else {
+            None
         };
         match answers {
             Some(answers) => Ok(answers),

@@ -7,7 +7,7 @@
 use super::Source;
 use super::listed::Listed;
 use crate::error::Result;
-use crate::git::changes::{Suspects, Walk, Written};
+use crate::git::changes::{TouchedEntries, Walk, Written};
 use std::thread;
 
 /// More threads than this only fight for the disk.
@@ -38,7 +38,7 @@ pub(super) fn list(source: &Source<'_>, written: &Written) -> Result<Option<List
     if written.index.is_flagged || written.index.has_submodules() {
         return Ok(None);
     }
-    let Some(Suspects {
+    let Some(TouchedEntries {
         tracked,
         unknown,
         swapped,

@@ -2,7 +2,7 @@
 
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Repo;
-use crate::git::swept::despite_sweeping;
+use crate::git::pruned::retry_if_pruned;
 use std::fs;
 use std::path::Path;
 
@@ -27,15 +27,16 @@ impl Repo {
 }
 
 pub(super) fn make_directory(path: &Path) -> Result<()> {
-    let made = despite_sweeping(|| {
+    let made = retry_if_pruned(|| {
         path.parent().map_or(Ok(()), fs::create_dir_all)?;
         fs::create_dir(path)
     });
     match made {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            match is_empty_directory(path) {
-                true => Ok(()),
-                false => Err(taken(path)),
+            if is_empty_directory(path) {
+                Ok(())
+            } else {
+                Err(taken(path))
             }
         }
         other => other.at("could not make", path),

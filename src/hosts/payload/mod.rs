@@ -202,12 +202,13 @@ fn inputs(payload: Json) -> Vec<Json> {
     let (inputs, rest): (Vec<_>, Vec<_>) = members
         .into_iter()
         .partition(|(key, _)| INPUT.contains(&key.as_str()));
-    match inputs.is_empty() {
-        true => vec![Json::Object(rest)],
-        false => inputs
+    if inputs.is_empty() {
+        vec![Json::Object(rest)]
+    } else {
+        inputs
             .into_iter()
             .map(|(_, input)| input.unwrapped())
-            .collect(),
+            .collect()
     }
 }
 

@@ -117,9 +117,10 @@ fn directory<'a>(head: &'a str, rest: &str) -> Result<Option<&'a str>, String> {
         (1, [.., cd, word, "&&"]) if changes_directory(cd) => {
             let word = word.trim_matches(['"', '\'']);
             let plain = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
-            match !word.is_empty() && word.chars().all(plain) {
-                true => Ok(Some(word)),
-                false => unknown(),
+            if !word.is_empty() && word.chars().all(plain) {
+                Ok(Some(word))
+            } else {
+                unknown()
             }
         }
         _ => unknown(),

@@ -80,9 +80,10 @@ pub(super) fn written(inputs: &[Json], touch: Touch) -> Result<Vec<TouchedPath>,
             }
         }
     }
-    match found.touched.is_empty() {
-        true => Err("its input names no file".to_owned()),
-        false => Ok(found.in_and_below(directory)),
+    if found.touched.is_empty() {
+        Err("its input names no file".to_owned())
+    } else {
+        Ok(found.in_and_below(directory))
     }
 }
 
@@ -95,9 +96,10 @@ pub(super) fn patched(command: &str, inputs: &[Json]) -> Result<Vec<TouchedPath>
     for patched in patch::in_shell(command)? {
         found.add(patched.path, patched.touch)?;
     }
-    match found.touched.is_empty() {
-        true => Ok(Vec::new()),
-        false => Ok(found.below(directory(inputs)?)),
+    if found.touched.is_empty() {
+        Ok(Vec::new())
+    } else {
+        Ok(found.below(directory(inputs)?))
     }
 }
 
@@ -213,9 +215,10 @@ impl Found {
         if !self.touched.contains(&touched) {
             self.touched.push(touched);
         }
-        match self.touched.len() > MOST_PATHS {
-            true => Err(format!("it names more than {MOST_PATHS} files in one call")),
-            false => Ok(()),
+        if self.touched.len() > MOST_PATHS {
+            Err(format!("it names more than {MOST_PATHS} files in one call"))
+        } else {
+            Ok(())
         }
     }
 

@@ -138,9 +138,10 @@ pub fn status(registration: &Registration, existing: Option<&str>) -> Result<Sta
         return Ok(Status::NotInstalled);
     }
     let merged = merge(registration, existing, HostWorktrees::Host)?;
-    Ok(match merged.changed {
-        true => Status::Outdated,
-        false => Status::Installed,
+    Ok(if merged.changed {
+        Status::Outdated
+    } else {
+        Status::Installed
     })
 }
 

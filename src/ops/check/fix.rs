@@ -77,8 +77,9 @@ impl<'a> Fixer<'a> {
 /// A path as an argument that git takes for exactly this path.
 fn pathspec(path: &[u8]) -> String {
     let magic = path.first() == Some(&b':') || path.iter().any(|byte| b"*?[\\".contains(byte));
-    match magic {
-        true => shell::word(&[b":(literal)", path].concat()),
-        false => shell::word(path),
+    if magic {
+        shell::word(&[b":(literal)", path].concat())
+    } else {
+        shell::word(path)
     }
 }

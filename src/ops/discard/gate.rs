@@ -7,7 +7,7 @@ use crate::domain::event::Isolation;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::refs::Tip;
-use crate::git::worktree::{Roll, belongs_to};
+use crate::git::worktree::{WorktreeCache, belongs_to};
 use crate::ops::discard::broken::BrokenBranch;
 use crate::ops::discard::protection::refused;
 use crate::ops::discard::protection::require_unprotected;
@@ -49,19 +49,19 @@ impl Place {
 
 /// Every worktree of the repository, read once for many agents.
 #[derive(Default)]
-pub(in crate::ops) struct Around {
-    linked: Roll,
+pub(in crate::ops) struct WorktreeSnapshot {
+    linked: WorktreeCache,
     /// Where the main worktree is, and the text of its `HEAD`.
     main: (PathBuf, String),
 }
 
-impl Around {
+impl WorktreeSnapshot {
     /// Reads them.
     ///
     /// # Errors
     /// `io`.
-    pub(in crate::ops) fn read(ctx: &Ctx) -> Result<Around> {
-        let mut around = Around::default();
+    pub(in crate::ops) fn read(ctx: &Ctx) -> Result<WorktreeSnapshot> {
+        let mut around = WorktreeSnapshot::default();
         around.refresh(ctx)?;
         Ok(around)
     }
@@ -76,7 +76,7 @@ impl Around {
 }
 
 impl Site {
-    pub(super) fn look(ctx: &Ctx, agent: &Agent, around: &Around) -> Result<Site> {
+    pub(super) fn look(ctx: &Ctx, agent: &Agent, around: &WorktreeSnapshot) -> Result<Site> {
         if agent.isolation == Some(Isolation::Shared) {
             return Ok(Site {
                 place: None,
@@ -125,7 +125,7 @@ fn branch_of(ctx: &Ctx, agent: &Agent) -> Result<(Option<NamedTip>, Option<Broke
 }
 
 /// Deleting a branch that another worktree has checked out would leave that one unborn.
-fn require_not_elsewhere(agent: &Agent, branch: &str, around: &Around) -> Result<()> {
+fn require_not_elsewhere(agent: &Agent, branch: &str, around: &WorktreeSnapshot) -> Result<()> {
     let own = layout::worktree_name(agent.id);
     let head = format!("ref: {branch}");
     let (root, text) = &around.main;
@@ -143,7 +143,7 @@ fn require_not_elsewhere(agent: &Agent, branch: &str, around: &Around) -> Result
     }
 }
 
-fn place_of(ctx: &Ctx, agent: &Agent, worktrees: &Roll) -> Result<Option<Place>> {
+fn place_of(ctx: &Ctx, agent: &Agent, worktrees: &WorktreeCache) -> Result<Option<Place>> {
     let name = layout::worktree_name(agent.id);
     let recorded = RecordedPlaces::new(&ctx.repo)?.of(agent);
     let linked = || ctx.repo.worktree(&name).map(|worktree| worktree.path);

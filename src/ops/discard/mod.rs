@@ -39,7 +39,7 @@ mod remove;
 mod report;
 mod salvage;
 
-pub(in crate::ops) use gate::Around;
+pub(in crate::ops) use gate::WorktreeSnapshot;
 pub use remove::execute;
 pub(in crate::ops) use remove::execute_among;
 pub use report::{DiscardReport, NotKept};
@@ -86,7 +86,7 @@ pub struct DiscardPlan {
     pub(super) options: DiscardOptions,
     pub(super) site: Site,
     /// What was around it, unless the caller has that.
-    around: Around,
+    around: WorktreeSnapshot,
 }
 
 impl DiscardPlan {
@@ -126,7 +126,7 @@ pub fn rehearse(ctx: &Ctx, who: &str, options: DiscardOptions) -> Result<Discard
 /// for whatever could lose or disturb something, and for an agent that lives in another clone: see the message; `orchestrator-only`.
 pub fn plan(ctx: &Ctx, who: &str, options: DiscardOptions) -> Result<DiscardPlan> {
     let ledger = Ledger::new(&ctx.repo);
-    let around = Around::read(ctx)?;
+    let around = WorktreeSnapshot::read(ctx)?;
     let agent = crash_recovery::at_rest(ctx, lookup::agent(ctx, &ledger, who)?)?;
     let plan = plan_for(ctx, agent, options, &around)?;
     // Last: a caller in this very worktree is told so.
@@ -139,7 +139,7 @@ pub(in crate::ops) fn plan_for(
     ctx: &Ctx,
     agent: Agent,
     options: DiscardOptions,
-    around: &Around,
+    around: &WorktreeSnapshot,
 ) -> Result<DiscardPlan> {
     if !options.force {
         require_not_alive_elsewhere(ctx, &agent)?;
@@ -159,7 +159,7 @@ pub(in crate::ops) fn plan_for(
         agent,
         options,
         site,
-        around: Around::default(),
+        around: WorktreeSnapshot::default(),
     })
 }
 

@@ -4,7 +4,7 @@ use crate::agents::ctx::Ctx;
 use crate::agents::worktree::UNFINISHED;
 use crate::domain::agent::Agent;
 use crate::error::{Code, Error, Result};
-use crate::git::worktree::{Roll, belongs_to};
+use crate::git::worktree::{WorktreeCache, belongs_to};
 use crate::ops::discard::gate::Place;
 use crate::store::layout;
 use std::fs;
@@ -15,7 +15,7 @@ pub(super) fn require_unprotected(
     ctx: &Ctx,
     agent: &Agent,
     place: &Place,
-    worktrees: &Roll,
+    worktrees: &WorktreeCache,
 ) -> Result<()> {
     let path = &place.path;
     let shown = path.display();

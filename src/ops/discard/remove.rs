@@ -6,10 +6,10 @@ use crate::domain::event::What;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::command;
-use crate::ops::discard::Around;
 use crate::ops::discard::DiscardOptions;
 use crate::ops::discard::DiscardPlan;
 use crate::ops::discard::DiscardReport;
+use crate::ops::discard::WorktreeSnapshot;
 use crate::ops::discard::gate::Place;
 use crate::ops::discard::gate::Site;
 use crate::ops::discard::plan_for;
@@ -37,7 +37,7 @@ pub fn execute(ctx: &Ctx, mut plan: DiscardPlan) -> Result<DiscardReport> {
 pub(in crate::ops) fn execute_among(
     ctx: &Ctx,
     plan: DiscardPlan,
-    around: &mut Around,
+    around: &mut WorktreeSnapshot,
 ) -> Result<DiscardReport> {
     // No other process is at work for the agent, and no landing is under way.
     let common = ctx.repo.common_dir();

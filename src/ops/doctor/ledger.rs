@@ -50,9 +50,10 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         let what = format!("{dropped} notes lack lines that foreign writers dropped");
         found.push(Finding::curable(Sign::LinesDropped, what, move |ctx| {
             let restored = recovery::restore(&ctx.repo, ctx.now())?;
-            Ok(match restored.changed {
-                true => format!("brought back the lines of {dropped} notes"),
-                false => "nothing was missing any more".to_owned(),
+            Ok(if restored.changed {
+                format!("brought back the lines of {dropped} notes")
+            } else {
+                "nothing was missing any more".to_owned()
             })
         }));
     }

@@ -96,8 +96,9 @@ fn clear(ctx: &Ctx, chain: Chain) -> Result<String> {
     let cleared = ctx
         .repo
         .clear_stale_lock(chain.refname(), &layout::tmp_dir(common))?;
-    Ok(match cleared {
-        true => REMOVED.to_owned(),
-        false => "its owner came back".to_owned(),
+    Ok(if cleared {
+        REMOVED.to_owned()
+    } else {
+        "its owner came back".to_owned()
     })
 }

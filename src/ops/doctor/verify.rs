@@ -25,16 +25,17 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         }
         let path = place.path.display();
         let what = format!("{path} is what a killed verify of agent {short} left");
-        found.push(match place.has_moved() {
-            false => Finding::curable(Sign::VerifyLeft, what, move |ctx| clear(ctx, &short)),
-            true => Finding::report(
+        found.push(if !place.has_moved() {
+            Finding::curable(Sign::VerifyLeft, what, move |ctx| clear(ctx, &short))
+        } else {
+            Finding::report(
                 Sign::VerifyLeft,
                 format!("{what}, and its HEAD has moved since"),
                 format!(
                     "git -C {} log --oneline -5",
                     shell::quoted(&path.to_string())
                 ),
-            ),
+            )
         });
     }
     Ok(found)

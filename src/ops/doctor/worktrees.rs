@@ -55,15 +55,16 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         let is_reachable = path.starts_with(&root) || path.parent().is_some_and(Path::is_dir);
         let admin = ctx.repo.admin_dir(&worktree.name);
         let id = agent.id;
-        found.push(match is_reachable && admin.join("index").is_file() {
-            true => Finding::curable(Sign::DirectoryGone, what, move |ctx| {
+        found.push(if is_reachable && admin.join("index").is_file() {
+            Finding::curable(Sign::DirectoryGone, what, move |ctx| {
                 restore(ctx, id, &path, &admin)
-            }),
-            false => Finding::report(
+            })
+        } else {
+            Finding::report(
                 Sign::DirectoryGone,
                 what,
                 "git worktree repair <where it is now>",
-            ),
+            )
         });
     }
     found.extend(unlinked::look(ctx, survey));

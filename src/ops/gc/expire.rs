@@ -157,17 +157,15 @@ fn tell(ctx: &Ctx, doomed: &Doomed) -> Result<()> {
     let new: Vec<Oid> = new.copied().collect();
     for commits in new.chunks(NAMED) {
         let commits = commits.to_vec();
-        ledger.append_if(
-            doomed.spawn_commit,
-            &ctx.actor()?,
-            ctx.now(),
-            |row| match row.is_some_and(|row| is_over(row.state)) {
-                true => Ok(What::Expired {
+        ledger.append_if(doomed.spawn_commit, &ctx.actor()?, ctx.now(), |row| {
+            if row.is_some_and(|row| is_over(row.state)) {
+                Ok(What::Expired {
                     commits: commits.clone(),
-                }),
-                false => Err(Error::new(Code::AgentState, "it is not over any more")),
-            },
-        )?;
+                })
+            } else {
+                Err(Error::new(Code::AgentState, "it is not over any more"))
+            }
+        })?;
     }
     Ok(())
 }

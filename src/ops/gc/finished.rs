@@ -57,10 +57,13 @@ pub(super) fn why(
         State::Done | State::Failed if agent.deferred => {
             Err("the decision about it was put off".to_owned())
         }
-        State::Done | State::Failed => match landed && is_clean(ctx, agent)? {
-            true => Ok("the base branch has all of its work".to_owned()),
-            false => Err(format!("it is {} and has not landed", agent.state)),
-        },
+        State::Done | State::Failed => {
+            if landed && is_clean(ctx, agent)? {
+                Ok("the base branch has all of its work".to_owned())
+            } else {
+                Err(format!("it is {} and has not landed", agent.state))
+            }
+        }
     })
 }
 

@@ -12,7 +12,7 @@ use crate::domain::path::RepoPath;
 use crate::domain::scope::{Decision, Scope};
 use crate::domain::tool_call::{Touch, TouchedPath, locate};
 use crate::error::{Code, Error, Result};
-use crate::ops::host_hook::twins::Listings;
+use crate::ops::host_hook::case_variants::Listings;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -67,13 +67,14 @@ impl CallGuard {
             return Ok(None);
         }
         let Ok(inside) = place.strip_prefix(root) else {
-            return Ok(match self.is_scratch(place)? {
-                true => None,
-                false => Some(format!(
+            return Ok(if self.is_scratch(place)? {
+                None
+            } else {
+                Some(format!(
                     "{} is outside of {}",
                     place.display(),
                     root.display()
-                )),
+                ))
             });
         };
         let path = match RepoPath::parse(inside.as_os_str().as_bytes()) {

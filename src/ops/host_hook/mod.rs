@@ -11,9 +11,9 @@
 
 mod bundle;
 mod call_guard;
+mod case_variants;
 mod pre_tool;
 mod session;
-mod twins;
 mod worktree;
 
 pub use pre_tool::{pre_tool, refusal};

@@ -84,9 +84,10 @@ pub fn plan(ctx: &Ctx, options: &InitOptions) -> Result<InitPlan> {
     let changes = wanted.map(|registration| change(&top, registration, options));
     Ok(InitPlan {
         changes: changes.collect::<Result<_>>()?,
-        notes: match options.notes {
-            true => Some(notes(ctx, options.remove)?),
-            false => None,
+        notes: if options.notes {
+            Some(notes(ctx, options.remove)?)
+        } else {
+            None
         },
         remove: options.remove,
     })
@@ -173,9 +174,10 @@ fn change(top: &Path, registration: Registration, options: &InitOptions) -> Resu
             Removal::Delete => (Action::Deleted, String::new()),
         }
     } else {
-        let worktrees = match options.worktrees {
-            true => HostWorktrees::Ours,
-            false => HostWorktrees::Host,
+        let worktrees = if options.worktrees {
+            HostWorktrees::Ours
+        } else {
+            HostWorktrees::Host
         };
         let merged = settings::merge(&registration, text, worktrees)?;
         let action = match (merged.changed, text) {

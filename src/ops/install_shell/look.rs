@@ -49,9 +49,10 @@ pub(in crate::ops) fn find_page(env: &Env, files: &[ShellFile]) -> Result<Page> 
             let there = fsx::load_if_there(&path).ok().flatten();
             there.is_some_and(|there| there != ours.content)
         });
-    Ok(match outdated {
-        true => Page::Outdated(path),
-        false => Page::There,
+    Ok(if outdated {
+        Page::Outdated(path)
+    } else {
+        Page::There
     })
 }
 

@@ -14,9 +14,9 @@ use crate::domain::agent::{Agent, State};
 use crate::error::Result;
 use crate::ops::agent_report::AgentReport;
 use crate::ops::agent_report::Reporter;
-use crate::ops::status::Crowd;
 use crate::ops::status::Fact;
 use crate::ops::status::OverlapCount;
+use crate::ops::status::OverlapSet;
 use crate::ops::status::Places;
 use crate::ops::status::WorkStatus;
 use crate::ops::status::survey;
@@ -76,7 +76,7 @@ pub fn list(ctx: &Ctx, options: &ListOptions) -> Result<ListReport> {
         agents.push(agent);
         Ok(())
     })?;
-    Crowd::fill(&mut agents, |agent| &mut agent.standing);
+    OverlapSet::fill(&mut agents, |agent| &mut agent.standing);
     Ok(ListReport {
         schema: SCHEMA,
         agents,
@@ -93,7 +93,7 @@ pub fn all(
     options: &ListOptions,
     mut on: impl FnMut(ListedAgent),
 ) -> Result<Vec<Fact<OverlapCount>>> {
-    let mut crowd = Crowd::default();
+    let mut crowd = OverlapSet::default();
     each(ctx, options, |mut agent| {
         crowd.add(&mut agent.standing);
         on(agent);

@@ -19,7 +19,7 @@ use crate::ops::list::ListedAgent;
 use crate::ops::list::SCHEMA;
 use crate::ops::list::Sort;
 use crate::ops::list::select;
-use crate::ops::status::Crowd;
+use crate::ops::status::OverlapSet;
 use crate::ops::status::Places;
 use crate::ops::status::WorkStatus;
 use crate::ops::status::survey;
@@ -96,7 +96,7 @@ impl<'c> Watch<'c> {
         if self.options.sort == Sort::Activity {
             select::by_activity(&mut agents);
         }
-        Crowd::fill(&mut agents, |agent| &mut agent.standing);
+        OverlapSet::fill(&mut agents, |agent| &mut agent.standing);
         Ok(ListReport {
             schema: SCHEMA,
             agents,

@@ -105,8 +105,9 @@ fn spawn_again(common_dir: &Path, short: &str) -> String {
     let task = layout::agents_dir(common_dir)
         .join(short)
         .join(briefing::TASK);
-    match task.is_file() {
-        true => format!("git agent spawn {}", shell::quoted(&task.to_string_lossy())),
-        false => format!("git agent show {short}"),
+    if task.is_file() {
+        format!("git agent spawn {}", shell::quoted(&task.to_string_lossy()))
+    } else {
+        format!("git agent show {short}")
     }
 }

@@ -191,9 +191,10 @@ fn land(
         }
         Method::FfOnly => Vec::new(),
     };
-    let commit = match parents.is_empty() {
-        true => tip,
-        false => write(repo, plan.merged_tree, &parents, &plan.message(), who)?,
+    let commit = if parents.is_empty() {
+        tip
+    } else {
+        write(repo, plan.merged_tree, &parents, &plan.message(), who)?
     };
     // Who checked the target out since the plan was made is asked again, under the ref's lock.
     let mut carried: Vec<Checkout> = Vec::new();

@@ -21,8 +21,8 @@ mod execute;
 mod landed;
 mod plan;
 mod report;
+mod summary;
 mod swap;
-mod words;
 
 pub use all::{AllReport, Decision, Fate, all, land};
 pub use close::{CloseReport, Way};

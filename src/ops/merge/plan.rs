@@ -20,7 +20,7 @@ use crate::ops::merge::Method;
 use crate::ops::merge::landed;
 use crate::ops::merge::report::{LandingReport, LandingState};
 use crate::ops::merge::scratch;
-use crate::ops::merge::words;
+use crate::ops::merge::summary;
 use crate::ops::verify;
 use crate::ops::verify::Recording;
 use crate::ops::verify::VerifyOptions;
@@ -150,7 +150,7 @@ pub fn judged_plan(
     let Some(merged_tree) = verdict.merged_tree() else {
         return Err(Error::bug("an accepting verdict names the merged tree"));
     };
-    let (summary, body) = words::of(&ledger, &agent)?;
+    let (summary, body) = summary::of(&ledger, &agent)?;
     let settings = repository_settings(ctx, &agent)?;
     // Everything that lands is taken from the verdict.
     let branch = agent_branch::local_or_fetched(&ctx.repo, &agent)?;
@@ -216,9 +216,10 @@ impl MergePlan {
             (None, Method::Squash) => format!("feat({short}): {summary} (squashed)"),
             (None, Method::NoFf | Method::FfOnly) => format!("merge({short}): {summary}"),
         };
-        let body = match self.body.is_empty() {
-            true => String::new(),
-            false => format!("{}\n\n", self.body),
+        let body = if self.body.is_empty() {
+            String::new()
+        } else {
+            format!("{}\n\n", self.body)
         };
         format!("{subject}\n\n{body}{}\n", self.trailer())
     }

@@ -192,9 +192,10 @@ fn commits(ctx: &Ctx, scene: &mut Scene, agents: &BTreeSet<usize>) -> Result<BTr
             return Ok(tip);
         };
         let tree = tree_with(&ctx, tip, place, &changes.uncommitted)?;
-        match tree == ctx.repo.read_commit(tip)?.tree {
-            true => Ok(tip),
-            false => simulated(&ctx.repo, tree, &[tip]),
+        if tree == ctx.repo.read_commit(tip)?.tree {
+            Ok(tip)
+        } else {
+            simulated(&ctx.repo, tree, &[tip])
         }
     });
     for (index, made) in dirty.into_iter().zip(made) {

@@ -1,7 +1,7 @@
 //! `overlap`: which live agents get in each other's way, before anything lands.
 //!
 //! ```text
-//! ledger -> [Work] -> scopes:  territories meet? which tracked paths?      (policies and one tree)
+//! ledger -> [Work] -> scopes:  languages meet? which tracked paths?      (policies and one tree)
 //!                  -> changes: the same paths since their bases?           (trees and `git status`)
 //!                  -> merge:   do the pairs that are near each other merge (git merge-tree, remembered)
 //!                  -> order:   the most that can land without a conflict, tried out step by step
@@ -81,15 +81,17 @@ pub fn overlap(ctx: &Ctx, options: &OverlapOptions) -> Result<OverlapReport> {
         changes::gather(ctx, &mut scene)?;
     }
     if options.merge || options.order {
-        let landing = match options.order {
-            true => order::candidates(&scene),
-            false => Vec::new(),
+        let landing = if options.order {
+            order::candidates(&scene)
+        } else {
+            Vec::new()
         };
         scene.merges = Some(Merges::try_out(ctx, &mut scene, landing)?);
     }
-    let steps = match options.order {
-        true => Some(order::order(ctx, &scene)?),
-        false => None,
+    let steps = if options.order {
+        Some(order::order(ctx, &scene)?)
+    } else {
+        None
     };
     Ok(report::report(&scene, options, steps))
 }

@@ -116,9 +116,10 @@ fn order_for(
     let mut trial = Trial { ctx, at: tip };
     let mut steps = Vec::new();
     for index in first.iter().chain(&later) {
-        let others = match first.contains(index) {
-            true => &later,
-            false => &first,
+        let others = if first.contains(index) {
+            &later
+        } else {
+            &first
         };
         let against = others
             .iter()

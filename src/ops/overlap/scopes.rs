@@ -4,7 +4,7 @@ use crate::agents::ctx::Ctx;
 use crate::agents::parallel;
 use crate::domain::oid::Oid;
 use crate::domain::path::RepoPath;
-use crate::domain::scope::{Meeting, Scope, Territory};
+use crate::domain::scope::{Intersection, Scope, ScopeLanguage};
 use crate::error::{Code, Error, Result};
 use crate::git::walk::Visitor;
 use crate::ops::overlap::Scene;
@@ -36,7 +36,7 @@ pub(super) struct Common {
 /// A scope that one or more agents have.
 struct Distinct {
     scope: Scope,
-    territory: Territory,
+    language: ScopeLanguage,
 }
 
 impl Scopes {
@@ -50,12 +50,14 @@ impl Scopes {
         }
         let asked: Vec<_> = asked.into_iter().collect();
         let meetings = parallel::map(&asked, |(one, two)| {
-            distinct[*one].territory.meeting(&distinct[*two].territory)
+            distinct[*one]
+                .language
+                .intersection(&distinct[*two].language)
         });
         let met: Vec<_> = asked
             .into_iter()
             .zip(meetings)
-            .filter(|(_, meeting)| *meeting != Meeting::Never)
+            .filter(|(_, meeting)| *meeting != Intersection::Empty)
             .collect();
         let mut wanted: Vec<usize> = met
             .iter()
@@ -75,8 +77,8 @@ impl Scopes {
                 .map(|at| tracked[*at].clone())
                 .collect();
             let example = match meeting {
-                Meeting::At(path) => Some(path),
-                Meeting::Never | Meeting::Possibly => None,
+                Intersection::Witness(path) => Some(path),
+                Intersection::Empty | Intersection::Unknown => None,
             };
             let common = Common {
                 tracked: both.len(),
@@ -103,7 +105,7 @@ impl Distinct {
         let [whitelist, denylist] = policy.globs()?;
         Ok(Distinct {
             scope: Scope::new(&whitelist, &denylist)?,
-            territory: Territory::new(&whitelist, &denylist),
+            language: ScopeLanguage::new(&whitelist, &denylist),
         })
     }
 }

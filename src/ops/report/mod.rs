@@ -28,8 +28,8 @@ use crate::ops::event_report::EventReport;
 use crate::ops::overlap::OverlapOptions;
 use crate::ops::overlap::OverlapReport;
 use crate::ops::overlap::overlap;
-use crate::ops::status::Crowd;
 use crate::ops::status::Fact;
+use crate::ops::status::OverlapSet;
 use crate::ops::status::Places;
 use crate::ops::status::WorkStatus;
 use crate::ops::status::survey;
@@ -143,7 +143,7 @@ pub fn report(ctx: &Ctx) -> Result<FleetReport> {
         reported.push(gather.agent(wanted[index], index, standing)?);
         Ok(())
     })?;
-    Crowd::fill(&mut reported, |agent| &mut agent.standing);
+    OverlapSet::fill(&mut reported, |agent| &mut agent.standing);
     let tree = tree(ctx, None)?.agents.into_iter().map(|node| TreeEntry {
         depth: node.depth,
         agent_id: node.agent.agent_id,

@@ -23,9 +23,10 @@ impl RescuePlan {
         let make = |name: &str| ctx.repo.create_branch(name, commit, &who, &reason);
         if let Destination::Branch(name) = &self.destination {
             let full = full_name(name)?;
-            return match self.is_made(ctx, &full)? || make(&full)? {
-                true => Ok(full),
-                false => Err(taken(&full)),
+            return if self.is_made(ctx, &full)? || make(&full)? {
+                Ok(full)
+            } else {
+                Err(taken(&full))
             };
         }
         let own = self.agent.branch.as_deref().unwrap_or_default();

@@ -48,9 +48,10 @@ fn half_made(ctx: &Ctx, directory: &Path, above: &Path) -> Result<PathBuf> {
     let scratch = layout::tmp_dir(ctx.repo.common_dir());
     fs::create_dir_all(&scratch).at("could not make", &scratch)?;
     let device = |path: &Path| fs::metadata(path).map(|metadata| metadata.dev()).ok();
-    Ok(fsx::unique_name(&match device(&scratch) == device(above) {
-        true => scratch.join("rescued"),
-        false => directory.to_owned(),
+    Ok(fsx::unique_name(&if device(&scratch) == device(above) {
+        scratch.join("rescued")
+    } else {
+        directory.to_owned()
     }))
 }
 

@@ -52,7 +52,7 @@ impl Enclosure {
         };
         let policy = policy::require(&ctx.repo, agent)?;
         // The answer may go to a place that is not the agent's own.
-        let answer = plan.commission.output.as_ref();
+        let answer = plan.inputs.output.as_ref();
         let mut allow = plan.options.allow_write.clone();
         allow.extend(answer.map(Output::directory_of_file));
         let bounds = fence::bounds(

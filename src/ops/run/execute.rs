@@ -26,7 +26,7 @@ use crate::ops::verify::VerifyOptions;
 use crate::proc::AGENT_VARIABLES;
 use crate::proc::capture::capture;
 use crate::proc::signals::Interrupts;
-use crate::proc::warden::{self, Charge};
+use crate::proc::supervisor::{self, SupervisedCommand};
 use crate::store::ledger::Ledger;
 use crate::store::lock::Guard;
 use crate::store::policy;
@@ -55,7 +55,7 @@ pub struct Echo<'a> {
 /// `command-not-found`; those of [`spawn::execute`]; `run-active`, `agent-state`, and those of the ledger and the file system. A
 /// command that fails is no error.
 pub fn execute(ctx: &Ctx, mut plan: RunPlan, echo: Echo<'_>) -> Result<RunReport> {
-    require_command(ctx, &plan.commission.command)?;
+    require_command(ctx, &plan.inputs.command)?;
     let (id, made) = match &plan.worker {
         Worker::Known(agent) => (agent.spawn_commit, None),
         Worker::New(spawn) => {
@@ -89,7 +89,7 @@ fn work(
     let row = Ledger::new(&ctx.repo).agent(agent.spawn_commit)?;
     let agent = row.as_ref().unwrap_or(agent);
     ctx.reached("locked");
-    if let Some(output) = &mut plan.commission.output {
+    if let Some(output) = &mut plan.inputs.output {
         output.prepare()?;
     }
     // Everything that the command needs.
@@ -119,7 +119,7 @@ fn work(
     let restored = buried.map(|run| run.restored).unwrap_or_default();
     let before = restored.iter().map(|path| warning(&path.to_string_lossy()));
     report.warnings.extend(before);
-    if let Some(output) = &mut plan.commission.output {
+    if let Some(output) = &mut plan.inputs.output {
         report.answered(output);
         output.release();
     }
@@ -148,10 +148,10 @@ fn watch(
     // Both streams go to a log and to the caller, without the credentials of a briefing.
     let (out_end, stdout) = std::io::pipe().map_err(fail)?;
     let (err_end, stderr) = std::io::pipe().map_err(fail)?;
-    let veil = plan.commission.veil();
-    let out = capture(out_end, &stage.stdout, veil.clone(), echo.out)?;
-    let err = capture(err_end, &stage.stderr, veil, echo.err)?;
-    let charge = Charge {
+    let redactor = plan.inputs.redactor();
+    let out = capture(out_end, &stage.stdout, redactor.clone(), echo.out)?;
+    let err = capture(err_end, &stage.stderr, redactor, echo.err)?;
+    let supervised = SupervisedCommand {
         program: ctx.env.require_program()?,
         command: &stage.command,
         directory: &stage.directory,
@@ -165,7 +165,7 @@ fn watch(
         stderr: stderr.into(),
     };
     ctx.reached("prepared");
-    warden::blank(lock.file())?;
+    supervisor::blank(lock.file())?;
     let interrupts = Interrupts::hold()?;
     if plan.options.background {
         liveness::leave_uncollected(ctx.repo.common_dir(), agent, stage.number)?;
@@ -174,12 +174,12 @@ fn watch(
     let run = started(ctx, plan, agent, stage)?;
     ctx.reached("started");
     let (started, clock) = (ctx.now(), Instant::now());
-    let outcome = warden::start(charge, Some(&interrupts)).and_then(|warden| {
+    let outcome = supervisor::start(supervised, Some(&interrupts)).and_then(|supervisor| {
         ctx.reached("launched");
         if let Some(begun) = echo.begun {
             begun(&StartReport::new(ctx, agent, &run, made));
         }
-        warden.wait()
+        supervisor.wait()
     });
     // What the command made becomes the agent's work.
     // From here on nothing else publishes.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! task.toml ─> SpawnPlan ─┐
-//! id ─> Agent ────────────┴─> RunPlan ─> Stage ─> warden ─> Outcome ─> VerifyReport ─> RunReport
+//! id ─> Agent ────────────┴─> RunPlan ─> Stage ─> supervisor ─> Outcome ─> VerifyReport ─> RunReport
 //! ```
 //!
 //! [`plan`] reads and decides, [`execute`] does. The steps, each named for the tests that stop the
@@ -12,32 +12,32 @@
 //! 2. `prepared`: logs, spool and a private directory for temporary files are there, and what the command
 //!    may write is known ([`fence`]).
 //! 3. `started`: the row says so. From here on requests to end this process end the command first.
-//! 4. `launched`: the command works below a warden, which holds the lock as well. What it leaves in its
+//! 4. `launched`: the command works below a supervisor, which holds the lock as well. What it leaves in its
 //!    spool is posted as it comes, and what it commits is published.
 //! 5. `ended`: nothing of the command is left, and the outcome is noted in the lock's file. What it did in its own
 //!    repository is published ([`crate::agents::publish`]) before git looks at the worktree; [`FENCED_STEPS`] are part of this.
 //! 6. `exited`: the row says so.
 //! 7. `verified`: a command that succeeded was judged.
 //!
-//! When we are killed, the warden hears of it and ends the command with all that it started; until then
+//! When we are killed, the supervisor hears of it and ends the command with all that it started; until then
 //! the lock stays taken. A row that says `started` and not `exited` while the lock is free is
 //! therefore a dead run; the next run, `doctor --fix` or any other command that is about to read the worktree
-//! completes it from the warden's note and the run repository (`agents::crash_recovery`).
+//! completes it from the supervisor's note and the run repository (`agents::crash_recovery`).
 //! A run that fails takes nothing back: worktree and row stay as they are.
 
 pub mod batch;
-mod commission;
+mod command_line;
 mod enclosure;
 mod execute;
 pub mod fence;
 mod host;
+mod inputs;
 mod outline;
 pub mod output;
 mod post;
 mod report;
 mod stage;
 mod start_report;
-mod words;
 
 pub use enclosure::SandboxReport;
 pub use execute::{Begun, Echo, execute};
@@ -47,7 +47,7 @@ pub use start_report::StartReport;
 
 pub use crate::proc::background::{HandedOver, detach, hand_over};
 pub use crate::proc::launch::launch;
-pub use crate::proc::warden::{Order, keep};
+pub use crate::proc::supervisor::{Order, keep};
 
 use crate::agents::assignment::PromptWish;
 use crate::agents::authority;
@@ -67,7 +67,7 @@ use crate::proc::launch::not_found;
 use crate::proc::sandbox;
 use crate::store::layout;
 use crate::store::ledger::Ledger;
-use commission::{Commission, Wishes};
+use inputs::{AgentInputs, RunRequest};
 use output::OutputWish;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -130,7 +130,7 @@ pub enum Target {
 /// A run that only needs doing.
 pub struct RunPlan {
     worker: Worker,
-    commission: Commission,
+    inputs: AgentInputs,
     limit: Duration,
     enforcement: Enforcement,
     options: RunOptions,
@@ -154,44 +154,45 @@ pub fn plan(
     options: RunOptions,
 ) -> Result<RunPlan> {
     let enforcement = sandbox::enforcement(options.sandbox)?;
-    let wishes = Wishes {
+    let wishes = RunRequest {
         options: &options,
         fenced: matches!(enforcement, Enforcement::Fenced(_)),
     };
-    let (worker, commission) = match target {
+    let (worker, inputs) = match target {
         Target::Task(draft) => {
             let plan = spawn::plan(ctx, *draft, &SpawnOptions::default())?;
-            let commission = Commission::of_spawn(ctx, &plan, command, wishes)?;
-            (Worker::New(Box::new(plan)), commission)
+            let inputs = AgentInputs::of_spawn(ctx, &plan, command, wishes)?;
+            (Worker::New(Box::new(plan)), inputs)
         }
         Target::Agent(who) => {
             authority::require_no_recursion(&ctx.env)?;
             let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), &who)?;
             require_startable(&agent)?;
             let place = directory_of(ctx, &agent)?;
-            let commission = Commission::of_agent(ctx, (&agent, place), command, wishes)?;
-            (Worker::Known(Box::new(agent)), commission)
+            let inputs = AgentInputs::of_agent(ctx, (&agent, place), command, wishes)?;
+            (Worker::Known(Box::new(agent)), inputs)
         }
     };
-    let task = commission.task();
-    require_words(&commission.command)?;
-    words::require_filled(&commission.command, task)?;
+    let task = inputs.task();
+    require_words(&inputs.command)?;
+    command_line::require_filled(&inputs.command, task)?;
     Ok(RunPlan {
         worker,
         limit: options
             .limit
             .or(task.timeout)
             .unwrap_or(Duration::from_secs(DEFAULT_LIMIT)),
-        commission,
+        inputs,
         enforcement,
         options,
     })
 }
 
 fn require_words(command: &[OsString]) -> Result<()> {
-    match command.first().is_some_and(|name| !name.is_empty()) {
-        true => Ok(()),
-        false => Err(Error::new(Code::Usage, "there is no command to run")),
+    if command.first().is_some_and(|name| !name.is_empty()) {
+        Ok(())
+    } else {
+        Err(Error::new(Code::Usage, "there is no command to run"))
     }
 }
 
@@ -207,10 +208,11 @@ fn require_command(ctx: &Ctx, command: &[OsString]) -> Result<()> {
             .iter()
             .any(|place| place.join(name).is_file())
     };
-    match elsewhere || ctx.env.search.is_empty() || here() {
-        true => Ok(()),
-        false => Err(not_found(&name.to_string_lossy())
-            .hint("to see where it is looked for, run echo \"$PATH\"")),
+    if elsewhere || ctx.env.search.is_empty() || here() {
+        Ok(())
+    } else {
+        Err(not_found(&name.to_string_lossy())
+            .hint("to see where it is looked for, run echo \"$PATH\""))
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::domain::run::shell_line;
 use crate::ops::run::RunPlan;
 use crate::ops::run::Worker;
-use crate::ops::run::words;
+use crate::ops::run::command_line;
 use serde::Serialize;
 
 /// The answer of `run --dry-run`. Absent means not applicable.
@@ -35,30 +35,31 @@ pub struct RunOutline {
 impl RunPlan {
     /// What the plan would do.
     pub fn outline(&self) -> RunOutline {
-        let commission = &self.commission;
+        let inputs = &self.inputs;
         let known = match &self.worker {
             Worker::Known(agent) => Some(agent.id.to_string()),
             Worker::New(_) => None,
         };
-        let directory = commission.place.directory.to_string_lossy();
-        let words = commission.command.iter().map(|word| word.to_string_lossy());
+        let directory = inputs.place.directory.to_string_lossy();
+        let words = inputs.command.iter().map(|word| word.to_string_lossy());
         let mut warnings = match &self.worker {
             Worker::New(spawn) => spawn.warnings.clone(),
             Worker::Known(_) => Vec::new(),
         };
-        warnings.extend(commission.warnings.iter().cloned());
+        warnings.extend(inputs.warnings.iter().cloned());
         RunOutline {
             schema: "git-agent.run-plan/1",
             directory: known.is_some().then(|| directory.into_owned()),
             agent_id: known,
             command_line: shell_line(words.clone()),
             command: words.map(|word| word.into_owned()).collect(),
-            prompt_on: match words::name_prompt(&commission.command) {
-                true => "words",
-                false => "stdin",
+            prompt_on: if command_line::name_prompt(&inputs.command) {
+                "words"
+            } else {
+                "stdin"
             },
             timeout_ms: u64::try_from(self.limit.as_millis()).unwrap_or(u64::MAX),
-            output_file: commission
+            output_file: inputs
                 .output
                 .as_ref()
                 .map(|output| output.path().to_string_lossy().into_owned()),

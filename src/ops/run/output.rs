@@ -211,12 +211,13 @@ impl Output {
         }
         let error = Error::new(Code::OutputExists, EXISTS);
         let path = self.path();
-        Err(match is_regular(&stat) {
-            true => error.hint(format!(
+        Err(if is_regular(&stat) {
+            error.hint(format!(
                 "to see it, run cat {}",
                 shell::word(path.as_os_str().as_encoded_bytes())
-            )),
-            false => error.detail(format!("{} is no regular file", path.display())),
+            ))
+        } else {
+            error.detail(format!("{} is no regular file", path.display()))
         })
     }
 

@@ -129,11 +129,11 @@ impl RunReport {
         spawn: Option<SpawnReport>,
     ) -> RunReport {
         let outcome = ended.outcome;
-        let told = told(plan.commission.host, stage);
+        let told = told(plan.inputs.host, stage);
         let mut warnings = spawn
             .as_ref()
             .map_or(Vec::new(), |spawn| spawn.warnings.clone());
-        warnings.extend(plan.commission.warnings.iter().cloned());
+        warnings.extend(plan.inputs.warnings.iter().cloned());
         warnings.extend(stage.enclosure.warnings.iter().cloned());
         warnings.extend(ended.sandbox.warnings());
         for (path, logged) in [(&stage.stdout, &ended.out), (&stage.stderr, &ended.err)] {
@@ -166,7 +166,7 @@ impl RunReport {
             cut_bytes: ended.out.cut + ended.err.cut,
             sandbox: ended.sandbox.clone(),
             output_file: None,
-            summary: summary(told.words, plan.commission.host, stage),
+            summary: summary(told.words, plan.inputs.host, stage),
             session_id: told.session,
             cost_usd: told.cost_usd,
             input_tokens: told.tokens.map(|tokens| tokens.input),

@@ -7,16 +7,16 @@ use crate::domain::hex::hex;
 use crate::domain::run::{DEFAULT_ITERATIONS, describe_command};
 use crate::error::{IoContext, Result};
 use crate::ops::run::RunPlan;
+use crate::ops::run::command_line;
 use crate::ops::run::enclosure::Enclosure;
 use crate::ops::run::host;
-use crate::ops::run::words;
 use crate::store::{briefing, fsx, layout};
+use command_line::Placeholder;
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use words::Placeholder;
 
 /// Where temporary files go by default.
 const TEMPORARY: &str = "/tmp";
@@ -51,11 +51,11 @@ impl Stage {
     pub(super) fn prepare(ctx: &Ctx, agent: &Agent, plan: &RunPlan) -> Result<Stage> {
         let common = ctx.repo.common_dir();
         let directory = super::directory_of(ctx, agent)?;
-        let command = &plan.commission.command;
-        let text = plan.commission.prompt();
+        let command = &plan.inputs.command;
+        let text = plan.inputs.prompt();
         let prompt = briefing::write_prompt(common, agent.id, &text)?;
-        let named = words::name_prompt(command);
-        let filled = words::fill(command, |placeholder| match placeholder {
+        let named = command_line::name_prompt(command);
+        let filled = command_line::fill(command, |placeholder| match placeholder {
             Placeholder::Prompt => text.clone().into(),
             Placeholder::PromptFile => prompt.clone().into(),
             Placeholder::Model => model(plan).unwrap_or_default(),
@@ -63,10 +63,10 @@ impl Stage {
             Placeholder::Worktree => directory.clone().into(),
             Placeholder::Id => agent.id.to_string().into(),
         })?;
-        let veil = plan.commission.veil();
+        let redactor = plan.inputs.redactor();
         let shown = command
             .iter()
-            .map(|word| Cow::from(veil.hide(&word.to_string_lossy())));
+            .map(|word| Cow::from(redactor.hide(&word.to_string_lossy())));
         let number = agent.run.as_ref().map_or(1, |run| run.number() + 1);
         let spool = layout::spool_dir(common, agent.id);
         fsx::create_dir(&spool)?;
@@ -84,7 +84,7 @@ impl Stage {
             scratch,
             enclosure: Enclosure::default(),
         };
-        if let Some(host) = plan.commission.host {
+        if let Some(host) = plan.inputs.host {
             host::lay_out(ctx, agent, plan, host, &mut stage, &spool)?;
         }
         Enclosure::put_up(ctx, agent, plan, &mut stage, &spool)?;
@@ -113,17 +113,17 @@ fn variables(
     ];
     variables.extend(model(plan).map(|model| ("GIT_AGENT_MODEL", model)));
     variables.push(("GIT_AGENT_MAX_ITERATIONS", max_iterations(plan)));
-    let output = plan.commission.output.as_ref();
+    let output = plan.inputs.output.as_ref();
     variables.extend(output.map(|output| ("GIT_AGENT_OUTPUT_FILE", output.path().into())));
     variables
 }
 
 fn model(plan: &RunPlan) -> Option<OsString> {
-    plan.commission.task().model.as_ref().map(OsString::from)
+    plan.inputs.task().model.as_ref().map(OsString::from)
 }
 
 fn max_iterations(plan: &RunPlan) -> OsString {
-    let count = plan.commission.task().max_iterations;
+    let count = plan.inputs.task().max_iterations;
     count.unwrap_or(DEFAULT_ITERATIONS).to_string().into()
 }
 
@@ -152,7 +152,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // The warden has removed it already, if it came to that.
+        // The supervisor has removed it already, if it came to that.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -58,9 +58,10 @@ pub fn logs(
     let common = ctx.repo.common_dir();
     let last = named::last_run(ctx, &options.agent)?;
     let number = options.run.unwrap_or(last.run.number());
-    let (stream, ending) = match options.stderr {
-        true => ("stderr", "err"),
-        false => ("stdout", "out"),
+    let (stream, ending) = if options.stderr {
+        ("stderr", "err")
+    } else {
+        ("stdout", "out")
     };
     let path = liveness::log(common, &last.agent, number, ending);
     let mut file = open(&path, &last.agent, number)?;

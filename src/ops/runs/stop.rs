@@ -6,14 +6,14 @@ use crate::ops::runs::named;
 use crate::ops::runs::named::Named;
 use crate::ops::runs::wait::Waited;
 use crate::ops::runs::wait::waited;
-use crate::proc::warden;
+use crate::proc::supervisor;
 use crate::store::ledger::Ledger;
 use crate::store::{layout, lock};
 use serde::Serialize;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-/// How long after being asked a warden is looked for again: there is none yet in the first moments of a run,
+/// How long after being asked a supervisor is looked for again: there is none yet in the first moments of a run,
 /// and none any more while the work is being judged.
 const AGAIN: Duration = Duration::from_millis(200);
 
@@ -50,8 +50,8 @@ pub fn stop(ctx: &Ctx, agents: &[String], at_once: bool) -> Result<StopReport> {
 
 fn ask(ctx: &Ctx, one: &Named, at_once: bool) -> Result<()> {
     let slate = layout::agents_dir(ctx.repo.common_dir()).join(layout::live_lock(one.agent.id));
-    warden::ask_to_end(&slate, at_once)
-        .map_err(|error| Error::io("could not look for the run's warden", error))
+    supervisor::ask_to_end(&slate, at_once)
+        .map_err(|error| Error::io("could not look for the run's supervisor", error))
 }
 
 fn until_over(ctx: &Ctx, one: &Named, at_once: bool) -> Result<()> {

@@ -5,8 +5,8 @@
 //!                                                        └─> file in the spool ─> post_spool
 //! ```
 
+mod payload_parts;
 mod report;
-mod said;
 
 pub use report::SendReport;
 
@@ -21,7 +21,7 @@ use crate::error::{Code, Error, Result};
 use crate::store::mailbox::{Mailbox, Nonce};
 use crate::wire::message::payload::{self, Addressed};
 use crate::wire::message::spooled::Spooled;
-use said::said;
+use payload_parts::assemble;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -56,7 +56,7 @@ pub struct SendPlan {
 /// `message-invalid` with everything that is wrong; `message-unknown` for an answer to nothing;
 /// `agent-ambiguous`, and those of reading payload files and the ledger.
 pub fn plan(ctx: &Ctx, options: &SendOptions) -> Result<SendPlan> {
-    let (said, mut problems) = match said(ctx, &options.payload)? {
+    let (said, mut problems) = match assemble(ctx, &options.payload)? {
         Ok(said) => (Some(said), Vec::new()),
         Err(problems) => (None, problems),
     };

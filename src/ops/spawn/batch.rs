@@ -36,9 +36,12 @@ pub fn execute_all(
                 while let Some(plan) = next() {
                     let file = plan.task_file.clone();
                     let result = seed.open().and_then(|ctx| execute(&ctx, plan));
-                    let result = result.map_err(|error| match several {
-                        true => error.detail(format!("the agent of {file} was not made")),
-                        false => error,
+                    let result = result.map_err(|error| {
+                        if several {
+                            error.detail(format!("the agent of {file} was not made"))
+                        } else {
+                            error
+                        }
                     });
                     if sender.send(result).is_err() {
                         break;

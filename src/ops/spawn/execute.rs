@@ -7,12 +7,12 @@ use crate::domain::event::{Spawned, Spawning, What};
 use crate::error::{Code, Error, Result};
 use crate::git::worktree::{NewWorktree, set_lock};
 use crate::git::{populate, version};
-use crate::ops::spawn::contenders;
 use crate::ops::spawn::contract::SpawnPlan;
 use crate::ops::spawn::files;
 use crate::ops::spawn::place;
 use crate::ops::spawn::report::Built;
 use crate::ops::spawn::report::SpawnReport;
+use crate::ops::spawn::scope_conflicts;
 use crate::ops::spawn::setup;
 use crate::store::journal::Journal;
 use crate::store::ledger::Ledger;
@@ -36,11 +36,11 @@ pub fn execute(ctx: &Ctx, mut plan: SpawnPlan) -> Result<SpawnReport> {
             .worktree
             .as_ref()
             .map(|path| path.to_string_lossy().into_owned()),
-        scope: contenders::journal_scope(&plan),
+        scope: scope_conflicts::journal_scope(&plan),
     };
     let (journal, under_way) = begin(ctx, &plan, &record)?;
     ctx.reached("journal");
-    let built = contenders::warn(ctx, &mut plan, &under_way).and_then(|()| build(ctx, &plan));
+    let built = scope_conflicts::warn(ctx, &mut plan, &under_way).and_then(|()| build(ctx, &plan));
     match built {
         Ok(built) => {
             journal.end()?;
@@ -70,7 +70,7 @@ fn begin(
     let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
     let under_way = Journal::under_way(common)?;
     if plan.exclusive {
-        contenders::contenders(ctx, plan, &under_way)?.require_none()?;
+        scope_conflicts::scope_conflicts(ctx, plan, &under_way)?.require_none()?;
     }
     let journal = Journal::begin(common, &plan.id.short(), record)?;
     Ok((journal, under_way))

@@ -23,7 +23,6 @@
 
 mod again;
 mod batch;
-mod contenders;
 mod contract;
 mod execute;
 mod files;
@@ -31,15 +30,16 @@ mod named;
 mod place;
 mod plan;
 mod report;
+mod scope_conflicts;
 mod setup;
 
 pub use again::{EarlierTask, earlier_task};
 pub use batch::execute_all;
-pub use contenders::foresee;
 pub use contract::{SpawnOptions, SpawnPlan};
 pub use execute::execute;
 pub use plan::plan;
 pub use report::SpawnReport;
+pub use scope_conflicts::preview_conflicts;
 
 /// The steps, in order, under the names given to [`crate::agents::ctx::Seams::reached`].
 pub const STEPS: [&str; 10] = [

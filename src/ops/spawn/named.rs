@@ -7,9 +7,9 @@ use crate::agents::persona::CharacterWish;
 use crate::domain::event::Base;
 use crate::domain::id::{AgentId, AgentName};
 use crate::domain::persona::Character;
+use crate::domain::redaction::secret;
 use crate::domain::repository_settings::RepositorySettings;
 use crate::domain::role::RoleSet;
-use crate::domain::secret;
 use crate::domain::task::{Task, TaskDraft};
 use crate::error::{Code, Error, Result};
 use crate::ops::spawn::contract::SpawnOptions;
@@ -152,12 +152,13 @@ fn parse_name(name: &str) -> Result<AgentName> {
 
 /// A name that an id begins with would reach that agent.
 fn require_no_id(ledger: &Ledger<'_>, name: &AgentName) -> Result<()> {
-    match ledger.is_prefix_taken(name.as_str())? {
-        false => Ok(()),
-        true => Err(Error::new(
+    if !ledger.is_prefix_taken(name.as_str())? {
+        Ok(())
+    } else {
+        Err(Error::new(
             Code::AgentAmbiguous,
             format!("the name `{name}` is the beginning of another agent's id"),
         )
-        .hint(format!("to see that agent, run git agent show {name}"))),
+        .hint(format!("to see that agent, run git agent show {name}")))
     }
 }

@@ -190,12 +190,13 @@ pub(super) fn in_view(ctx: &Ctx, worktree: &Path) -> Result<Option<String>> {
     let Ok(inside) = worktree.strip_prefix(&root) else {
         return Ok(None);
     };
-    Ok(match ctx.repo.ignores_all_in(inside)? {
-        true => None,
-        false => Some(format!(
+    Ok(if ctx.repo.ignores_all_in(inside)? {
+        None
+    } else {
+        Some(format!(
             "the worktree is inside the main one and not ignored, so git status and git add see {}",
             inside.display()
-        )),
+        ))
     })
 }
 /// Follows symlinks in the part of the path that exists, so that what we record is where it is.

@@ -245,9 +245,10 @@ impl Visitor for Unmatched<'_> {
 
     fn visit(&mut self, path: &RepoPath) -> ControlFlow<()> {
         self.0.retain(|(_, scope)| !scope.decide(path).is_allowed());
-        match self.0.is_empty() {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
+        if self.0.is_empty() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
         }
     }
 }

@@ -139,9 +139,10 @@ fn copy(root: &Path, worktree: &Path, place: &Path) -> Result<bool> {
     let Ok(metadata) = fs::symlink_metadata(&from) else {
         return Ok(true);
     };
-    let target = match metadata.is_symlink() {
-        true => Some(fs::read_link(&from).at("could not read", &from)?),
-        false => None,
+    let target = if metadata.is_symlink() {
+        Some(fs::read_link(&from).at("could not read", &from)?)
+    } else {
+        None
     };
     if target
         .as_ref()

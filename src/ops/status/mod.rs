@@ -21,8 +21,8 @@ mod verdict;
 
 pub use bundle::BundleCount;
 pub use fact::Fact;
-pub(super) use overlap::Crowd;
 pub use overlap::OverlapCount;
+pub(super) use overlap::OverlapSet;
 pub(super) use survey::{Places, survey};
 
 use crate::agents::ctx::Ctx;

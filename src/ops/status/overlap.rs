@@ -24,9 +24,10 @@ pub struct OverlapCount {
 
 /// What an agent whose work may still land has touched.
 pub(super) fn touched(look: &Look<'_>) -> Touched {
-    match is_live(look.agent) {
-        true => Fact::of(paths(look).ok_or(())),
-        false => Fact::NotApplicable,
+    if is_live(look.agent) {
+        Fact::of(paths(look).ok_or(()))
+    } else {
+        Fact::NotApplicable
     }
 }
 
@@ -58,9 +59,9 @@ fn is_in(change: &Change, bundle: Option<&str>) -> bool {
 
 /// What many agents have touched, one after the other.
 #[derive(Default)]
-pub(in crate::ops) struct Crowd(Vec<Touched>);
+pub(in crate::ops) struct OverlapSet(Vec<Touched>);
 
-impl Crowd {
+impl OverlapSet {
     /// Takes what the next one has touched.
     pub(in crate::ops) fn add(&mut self, standing: &mut WorkStatus) {
         self.0.push(std::mem::take(&mut standing.touched));
@@ -68,7 +69,7 @@ impl Crowd {
 
     /// Counts for all of these among each other.
     pub(in crate::ops) fn fill<T>(rows: &mut [T], standing: impl Fn(&mut T) -> &mut WorkStatus) {
-        let mut crowd = Crowd::default();
+        let mut crowd = OverlapSet::default();
         rows.iter_mut().for_each(|row| crowd.add(standing(row)));
         for (row, count) in rows.iter_mut().zip(crowd.count()) {
             standing(row).overlap = count;
@@ -87,9 +88,10 @@ impl Crowd {
         let mut met_by = vec![usize::MAX; self.0.len()];
         let count = |(index, touched): (usize, &Touched)| {
             let Fact::Known(touched) = touched else {
-                return match touched.is_absent() {
-                    true => Fact::NotApplicable,
-                    false => Fact::Unknown,
+                return if touched.is_absent() {
+                    Fact::NotApplicable
+                } else {
+                    Fact::Unknown
                 };
             };
             let (mut agents, mut paths) = (0, 0);
@@ -118,7 +120,7 @@ mod tests {
 
     #[test]
     fn others_are_counted_once_and_paths_by_whom_they_belong_to() {
-        let mut crowd = Crowd::default();
+        let mut crowd = OverlapSet::default();
         let known = |paths: &[&str]| {
             Fact::Known(paths.iter().map(|path| path.as_bytes().to_vec()).collect())
         };

@@ -149,9 +149,10 @@ impl<'a> Stage<'a> {
     fn tear_down(&self) -> Result<()> {
         let common_dir = self.repo.common_dir();
         let _spawns = lock::hold(common_dir, layout::SPAWN_LOCK)?;
-        match self.place.is_ours(self.repo) {
-            true => self.place.remove(common_dir),
-            false => Ok(()),
+        if self.place.is_ours(self.repo) {
+            self.place.remove(common_dir)
+        } else {
+            Ok(())
         }
     }
 }

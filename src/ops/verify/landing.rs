@@ -45,9 +45,10 @@ pub(super) fn work_out(
     landing.outcome = if landing.ahead == 0 {
         landed(Landed::Ancestor)
     } else if landing.behind == 0 {
-        match touched {
-            true => Outcome::FastForward { tree },
-            false => Outcome::Nothing { tree },
+        if touched {
+            Outcome::FastForward { tree }
+        } else {
+            Outcome::Nothing { tree }
         }
     } else {
         let tip = work.commit(repo, subject.tip)?;
@@ -63,9 +64,10 @@ pub(super) fn work_out(
             MergeResult::Clean { tree } => Outcome::Clean { tree },
             // Squashed and then built upon: merging it again conflicts with what came after.
             MergeResult::Conflicts { conflicts, .. } => {
-                match was_squashed(repo, base, tip, divergence)? {
-                    true => landed(Landed::PatchId),
-                    false => Outcome::Conflicts(sorted(conflicts)),
+                if was_squashed(repo, base, tip, divergence)? {
+                    landed(Landed::PatchId)
+                } else {
+                    Outcome::Conflicts(sorted(conflicts))
                 }
             }
         }

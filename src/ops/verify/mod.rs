@@ -170,9 +170,10 @@ fn gather(ctx: &Ctx, subject: Subject) -> Result<Case<'_>> {
 
 fn ledger_facts(ctx: &Ctx, subject: &Subject) -> Result<LedgerFacts> {
     let agent = &subject.agent;
-    let (irregular, mut disorder) = match agent.origin_in_doubt {
-        true => (agent.irregular.clone(), Vec::new()),
-        false => (Vec::new(), agent.irregular.clone()),
+    let (irregular, mut disorder) = if agent.origin_in_doubt {
+        (agent.irregular.clone(), Vec::new())
+    } else {
+        (Vec::new(), agent.irregular.clone())
     };
     let links = Ledger::new(&ctx.repo).broken_links(agent.spawn_commit)?;
     if links.unknown > 0 {

@@ -37,9 +37,10 @@ pub(super) fn record(
         bundle::keep(ctx, &subject.agent, tree)?;
     }
     let recorded = verdict.recorded();
-    let step = match recorded.accepted {
-        true => Move::Accept,
-        false => Move::Reject,
+    let step = if recorded.accepted {
+        Move::Accept
+    } else {
+        Move::Reject
     };
     let branch = agent_branch::local(&ctx.repo, agent)?;
     let elsewhere = branch.oid().is_some_and(|tip| tip != subject.tip);

@@ -68,9 +68,10 @@ impl Trees {
 
     /// The commit that would land: the tip, or the one that committing would put on top of it.
     pub(super) fn commit(&self, repo: &Repo, tip: Oid) -> Result<Oid> {
-        match self.tree == self.tip_tree {
-            true => Ok(tip),
-            false => simulated(repo, self.tree, &[tip]),
+        if self.tree == self.tip_tree {
+            Ok(tip)
+        } else {
+            simulated(repo, self.tree, &[tip])
         }
     }
 }

@@ -58,9 +58,10 @@ pub enum Route {
 impl Route {
     /// The route that this git follows; an unknown one is taken for old.
     pub fn for_git(version: Option<Version>) -> Route {
-        match version >= Some(Version::CONFIG_HOOKS) {
-            true => Route::Config,
-            false => Route::Directory,
+        if version >= Some(Version::CONFIG_HOOKS) {
+            Route::Config
+        } else {
+            Route::Directory
         }
     }
 

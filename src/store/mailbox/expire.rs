@@ -22,7 +22,7 @@ use crate::git::objects::{Commit, NewCommit};
 use crate::store::chain::{self, TRAILER};
 use crate::store::{layout, lock, maintenance};
 use crate::wire::message::{Envelope, STAMP_TRAILER};
-use crate::wire::receipt_line::Deed;
+use crate::wire::receipt_line::ReceiptKind;
 use chrono::{DateTime, Utc};
 use std::collections::{HashMap, HashSet};
 
@@ -122,7 +122,7 @@ pub fn execute(mailbox: &Mailbox<'_>, expiry: &Expiry, now: DateTime<Utc>) -> Re
     let repo = mailbox.repo;
     for (reader, ids) in &expiry.archive {
         let guard = lock::hold(repo.common_dir(), layout::MAIL_LOCK)?;
-        receipts::record(mailbox, &guard, reader, Deed::Archived, ids, now)?;
+        receipts::record(mailbox, &guard, reader, ReceiptKind::Archived, ids, now)?;
     }
     let Some(planned) = expiry.tip.filter(|_| !expiry.delete.is_empty()) else {
         return Ok(());
@@ -130,9 +130,10 @@ pub fn execute(mailbox: &Mailbox<'_>, expiry: &Expiry, now: DateTime<Utc>) -> Re
     let mut rewritten = None;
     for (commit, parents) in &expiry.keep {
         let wanted: Vec<_> = rewritten.into_iter().collect();
-        rewritten = Some(match wanted == *parents {
-            true => *commit,
-            false => repo.write_with_parents(*commit, &wanted)?,
+        rewritten = Some(if wanted == *parents {
+            *commit
+        } else {
+            repo.write_with_parents(*commit, &wanted)?
         });
     }
     (mailbox.reached)("chain-rewritten");

@@ -39,7 +39,7 @@ use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Repo;
 use crate::git::objects::{Commit, NewCommit};
 use crate::wire::message::{self, STAMP_TRAILER};
-use crate::wire::receipt_line::Deed;
+use crate::wire::receipt_line::ReceiptKind;
 use chrono::{DateTime, TimeDelta, Utc};
 use walk::Step;
 
@@ -213,8 +213,8 @@ impl<'r> Mailbox<'r> {
             .collect::<Result<_>>()?;
         (self.reached)("messages-read");
         let deed = match handing {
-            Handing::Archive => Deed::Archived,
-            Handing::AwaitAck => Deed::Read,
+            Handing::Archive => ReceiptKind::Archived,
+            Handing::AwaitAck => ReceiptKind::Read,
         };
         receipts::record(self, &guard, reader, deed, &ids, now)?;
         (self.reached)("receipt-recorded");
@@ -236,9 +236,10 @@ impl<'r> Mailbox<'r> {
         let open = self.open(reader)?;
         let is_open = |id: &MessageId| open.iter().any(|open| open.id == *id);
         let (fresh, rest): (Vec<_>, Vec<_>) = ids.iter().cloned().partition(is_open);
-        let archived = match rest.is_empty() {
-            true => receipts::Receipts::default(),
-            false => receipts::load(self.repo, reader)?,
+        let archived = if rest.is_empty() {
+            receipts::Receipts::default()
+        } else {
+            receipts::load(self.repo, reader)?
         };
         let strangers: Vec<_> = rest
             .iter()
@@ -255,7 +256,7 @@ impl<'r> Mailbox<'r> {
                 Remedy::Messages(Some(reader.name.to_string())),
             ));
         }
-        receipts::record(self, &guard, reader, Deed::Archived, &fresh, now)?;
+        receipts::record(self, &guard, reader, ReceiptKind::Archived, &fresh, now)?;
         Ok(fresh)
     }
 

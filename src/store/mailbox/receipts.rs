@@ -16,7 +16,7 @@ use crate::git::notes::fanout::{self, Batch, Put};
 use crate::git::notes::{self, lines};
 use crate::store::ledger::body_of;
 use crate::store::{keep, maintenance, recovery};
-use crate::wire::receipt_line::{Deed, Receipt};
+use crate::wire::receipt_line::{Receipt, ReceiptKind};
 use chrono::{DateTime, Utc};
 use std::collections::{BTreeSet, HashMap};
 
@@ -38,13 +38,13 @@ impl Receipts {
     /// Adds the lines of a note.
     pub(super) fn add(&mut self, body: &[u8]) {
         for receipt in lines::split(body).filter_map(Receipt::decode) {
-            if receipt.deed == Deed::Page {
+            if receipt.deed == ReceiptKind::Page {
                 let pages = receipt.of.iter().filter_map(|oid| Oid::from_hex(oid));
                 self.pages.extend(pages);
                 continue;
             }
             for id in receipt.of.iter().filter_map(|id| MessageId::parse(id)) {
-                if receipt.deed == Deed::Read {
+                if receipt.deed == ReceiptKind::Read {
                     let at = self.read.entry(id).or_insert(receipt.at);
                     *at = receipt.at.max(*at);
                 } else {
@@ -145,7 +145,7 @@ pub(super) fn record(
     mailbox: &Mailbox<'_>,
     guard: Held<'_>,
     reader: &Reader,
-    deed: Deed,
+    deed: ReceiptKind,
     ids: &[MessageId],
     now: DateTime<Utc>,
 ) -> Result<()> {
@@ -178,7 +178,7 @@ pub(super) fn record(
             batch.insert(page, Put::Union(repo.write_blob(&rest)?));
             rest = Receipt {
                 at: last,
-                deed: Deed::Page,
+                deed: ReceiptKind::Page,
                 of: vec![page.to_hex()],
             }
             .encode()?

@@ -169,9 +169,10 @@ pub fn is_posted(repo: &Repo, nonce: Nonce, since: DateTime<Utc>) -> Result<bool
             return Step::On;
         };
         *found |= envelope.nonce == nonce;
-        match *found || envelope.at.time() < since {
-            true => Step::Stop,
-            false => Step::On,
+        if *found || envelope.at.time() < since {
+            Step::Stop
+        } else {
+            Step::On
         }
     })
 }

@@ -46,11 +46,12 @@ impl Mailbox<'_> {
                     continue;
                 }
                 let (count, taken) = (counts.entry(index).or_default(), &taken[index]);
-                match taken.read.contains_key(&envelope.id)
+                if taken.read.contains_key(&envelope.id)
                     || taken.archived.contains_key(&envelope.id)
                 {
-                    true => count.received += 1,
-                    false => count.pending += 1,
+                    count.received += 1
+                } else {
+                    count.pending += 1
                 }
             }
             Step::On

@@ -60,14 +60,13 @@ pub fn unite(
     };
     // Looked at first, so that a ref which has it all does not move.
     let united = from.map_or(Ok(theirs), &join)?;
-    let to = match from == Some(united) {
-        true => united,
-        false => {
-            let message = format!("agent: unite with {remote}");
-            chain::append(repo, &guard, chain, &who, &message, |tip| {
-                tip.map_or(Ok(theirs), |tip| join(tip.oid))
-            })?
-        }
+    let to = if from == Some(united) {
+        united
+    } else {
+        let message = format!("agent: unite with {remote}");
+        chain::append(repo, &guard, chain, &who, &message, |tip| {
+            tip.map_or(Ok(theirs), |tip| join(tip.oid))
+        })?
     };
     Ok(Some(United { refname, from, to }))
 }

@@ -129,9 +129,10 @@ impl Mailbox<'_> {
                 }
                 let all_found = found.len() == wanted.len();
                 let too_old = || wanted.iter().all(|id| id.is_after(envelope.at));
-                match all_found || too_old() {
-                    true => Step::Stop,
-                    false => Step::On,
+                if all_found || too_old() {
+                    Step::Stop
+                } else {
+                    Step::On
                 }
             },
         )
@@ -178,9 +179,10 @@ impl Mailbox<'_> {
             };
             let is_linked = envelope.re.is_some() || envelope.id == root || envelope.id == *id;
             found.extend(message::decode(&commit.message).filter(|_| is_linked));
-            match root.is_after(envelope.at) {
-                true => Step::Stop,
-                false => Step::On,
+            if root.is_after(envelope.at) {
+                Step::Stop
+            } else {
+                Step::On
             }
         })?;
         later.reverse();

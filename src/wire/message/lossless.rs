@@ -2,7 +2,7 @@
 //! stays, and a number of more digits than a double holds is rounded. A payload that says such a thing is
 //! refused, so that what is received is what was sent.
 
-use crate::domain::secret::redact;
+use crate::domain::redaction::secret::redact;
 use serde_json::Value;
 use std::collections::BTreeSet;
 

@@ -2,7 +2,7 @@
 
 use super::lossless::{given_twice, losses};
 use crate::domain::message::{EVERYBODY, Payload};
-use crate::domain::secret::redact;
+use crate::domain::redaction::secret::redact;
 use serde_json::{Map, Value};
 
 /// One part of a payload as the caller gave it.

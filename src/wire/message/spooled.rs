@@ -67,9 +67,10 @@ impl Spooled {
     pub fn from_bytes(bytes: &[u8]) -> Result<Spooled, String> {
         let spooled: Spooled =
             serde_json::from_slice(bytes).map_err(|error| format!("it is no message: {error}"))?;
-        match spooled.schema == SCHEMA {
-            true => Ok(spooled),
-            false => Err("it is of another version".to_owned()),
+        if spooled.schema == SCHEMA {
+            Ok(spooled)
+        } else {
+            Err("it is of another version".to_owned())
         }
     }
 
@@ -186,9 +187,10 @@ pub fn read(bytes: &[u8]) -> Result<Content, String> {
         SCHEMA => {
             let message = serde_json::from_slice(bytes).map_err(wrong)?;
             let lost = losses(&String::from_utf8_lossy(bytes));
-            match lost.is_empty() {
-                true => Ok(Content::Message(message)),
-                false => Err(lost.join("; ")),
+            if lost.is_empty() {
+                Ok(Content::Message(message))
+            } else {
+                Err(lost.join("; "))
             }
         }
         RECEIPT_SCHEMA => {

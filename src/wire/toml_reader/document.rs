@@ -1,7 +1,7 @@
 //! A TOML text, parsed as far as it goes.
 
 use crate::domain::diagnostic::{Problem, Source};
-use crate::domain::secret;
+use crate::domain::redaction::secret;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Error};

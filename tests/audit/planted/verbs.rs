@@ -35,7 +35,7 @@ const fn changes(name: &'static str, lines: &'static [&'static str]) -> Verb {
 }
 
 /// What `run` starts for itself: tried by its rows.
-pub const INTERNAL: [&str; 4] = ["supervise", "warden", "launch", "fenced"];
+pub const INTERNAL: [&str; 4] = ["supervise", "supervisor", "launch", "fenced"];
 
 /// All verbs.
 pub const VERBS: &[Verb] = &[

@@ -139,14 +139,15 @@ fn piece(html: &mut Html, span: &Span, axis: &Axis) {
 
 /// A stretch of time in words.
 fn told(span: &Span) -> String {
-    match span.begin == span.end {
-        true => format!("{} {}", span.state, minute(&span.from)),
-        false => format!(
+    if span.begin == span.end {
+        format!("{} {}", span.state, minute(&span.from))
+    } else {
+        format!(
             "{} {} for {}",
             span.state,
             minute(&span.from),
             duration(span.end - span.begin)
-        ),
+        )
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Rules;
 use crate::domain::diagnostic::{Field, Located};
-use crate::domain::secret;
+use crate::domain::redaction::secret;
 use std::ops::Range;
 use unicode_width::UnicodeWidthChar;
 

@@ -90,9 +90,10 @@ impl Directory {
                 Err(Errno::NOENT) if !make => return Ok(None),
                 Err(errno @ (Errno::LOOP | Errno::NOTDIR)) => {
                     let stat = statat(&open, part, AtFlags::SYMLINK_NOFOLLOW);
-                    return Err(match stat.is_ok_and(|stat| is_link(&stat)) {
-                        true => self.leads_out(&path),
-                        false => unreachable(&path, errno),
+                    return Err(if stat.is_ok_and(|stat| is_link(&stat)) {
+                        self.leads_out(&path)
+                    } else {
+                        unreachable(&path, errno)
                     });
                 }
                 Err(errno) => return Err(unreachable(&path, errno)),

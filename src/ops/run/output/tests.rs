@@ -44,9 +44,10 @@ impl Scene {
 
     fn plan(&self, name: &str, allow_overwrite: bool) -> Result<Output> {
         let directory = self.directory();
-        let taken = match allow_overwrite {
-            true => Taken::Overwrite,
-            false => Taken::Refuse,
+        let taken = if allow_overwrite {
+            Taken::Overwrite
+        } else {
+            Taken::Refuse
         };
         Output::below(directory, name, taken)
     }

@@ -1,4 +1,4 @@
-//! `git agent warden` and `git agent launch`: this program between `run` and a command. Not for people.
+//! `git agent supervisor` and `git agent launch`: this program between `run` and a command. Not for people.
 
 use crate::agents::ctx::Env;
 use crate::error::{Error, Exit, Result};
@@ -34,7 +34,7 @@ pub(in crate::cli) struct WardenArgs {
 pub(in crate::cli) struct LaunchArgs {
     /// Process that watches over it
     #[arg(long)]
-    warden: u32,
+    supervisor: u32,
     /// Command and its arguments
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
@@ -54,7 +54,7 @@ pub(in crate::cli) fn run(args: WardenArgs) -> Result<Exit> {
 
 pub(in crate::cli) fn run_launch(args: &LaunchArgs) -> Result<Exit> {
     match args.command.split_first() {
-        Some((program, arguments)) => Err(launch(args.warden, program, arguments)),
+        Some((program, arguments)) => Err(launch(args.supervisor, program, arguments)),
         None => Err(Error::bug("a command has a first word")),
     }
 }

@@ -8,7 +8,7 @@ const JOBS: usize = 4;
 
 /// How the caller takes part in a run.
 #[derive(Debug, clap::Args)]
-pub(super) struct Manner {
+pub(super) struct ExecutionMode {
     /// Come back as soon as the command works; wait, logs and stop are for later
     #[arg(long, short, conflicts_with = "jobs")]
     pub(super) background: bool,
@@ -34,7 +34,7 @@ pub(super) enum Way {
     },
 }
 
-impl Manner {
+impl ExecutionMode {
     /// For these targets.
     pub(super) fn way(&self, targets: &[String]) -> Result<Way> {
         let several = targets.len() > 1;

@@ -1,4 +1,4 @@
-//! What a warden does with its life.
+//! What a supervisor does with its life.
 //!
 //! ```text
 //! working ──┬─ the command ends, something of it is left ─┐
@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 /// What the kernel sends when our parent is gone. Asking who the parent is would not do: the signal comes
 /// with the end of its first thread.
 const ORPHANED: Signal = Signal::USR1;
-/// What asks a warden to end its command without any delay.
+/// What asks a supervisor to end its command without any delay.
 pub(super) const AT_ONCE: Signal = Signal::USR2;
 /// How long processes have to end after TERM.
 const GRACE: Duration = Duration::from_secs(2);
@@ -38,7 +38,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// How often KILL is sent. What is left after five seconds hangs in the kernel.
 const VOLLEYS: u32 = 250;
 
-/// What a warden is told on its command line.
+/// What a supervisor is told on its command line.
 #[derive(Clone, Debug)]
 pub struct Order {
     /// This program's own file.
@@ -107,7 +107,7 @@ impl Watch {
         let until = Instant::now() + order.limit;
         let child = Command::new(&order.program)
             .arg("launch")
-            .arg(format!("--warden={}", std::process::id()))
+            .arg(format!("--supervisor={}", std::process::id()))
             .arg("--")
             .args(&order.command)
             .stdin(stdin)

@@ -29,7 +29,7 @@ const SPECIAL: [&str; 4] = [
 
 /// What there is where a step goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum PathState {
     /// Nothing.
     Free,
     /// The old content.
@@ -37,19 +37,19 @@ pub(super) enum Place {
     /// The new content, of which the index does not know yet.
     New,
     /// The index says what it should: its file does not matter, as with git.
-    Settled,
+    AlreadyStaged,
     /// Something whose content was not looked at.
     Unknown,
 }
 
 /// An index that says nothing but which path holds what.
-pub(super) struct Seen(Written);
+pub(super) struct IndexSnapshot(Written);
 
-impl Seen {
+impl IndexSnapshot {
     /// `None` when git has to read it.
-    pub(super) fn load(file: &Path) -> Option<Seen> {
+    pub(super) fn load(file: &Path) -> Option<IndexSnapshot> {
         let written = Written::load(file).filter(|written| !written.index.is_flagged)?;
-        Some(Seen(written))
+        Some(IndexSnapshot(written))
     }
 
     /// Whether a step can begin from what the index holds.
@@ -64,9 +64,9 @@ impl Seen {
 }
 
 /// An index, and what stands at each step.
-pub(super) struct Look {
-    pub(super) seen: Seen,
-    pub(super) places: Vec<Place>,
+pub(super) struct Precheck {
+    pub(super) seen: IndexSnapshot,
+    pub(super) places: Vec<PathState>,
 }
 
 impl Checkout {
@@ -74,7 +74,7 @@ impl Checkout {
     ///
     /// # Errors
     /// `git-missing`, `io`.
-    pub(super) fn look(&self, steps: &Steps, copy: &Path) -> Result<Option<Look>> {
+    pub(super) fn look(&self, steps: &Steps, copy: &Path) -> Result<Option<Precheck>> {
         let index = self.git_dir.join("index");
         if self.is_special()? || !fs::symlink_metadata(&index).is_ok_and(|file| file.is_file()) {
             return Ok(None);
@@ -82,7 +82,7 @@ impl Checkout {
         let Some(look) = self.look_by(&index, steps) else {
             return Ok(None);
         };
-        if !look.places.contains(&Place::Unknown) && self.has_attributes_of(&look, steps) {
+        if !look.places.contains(&PathState::Unknown) && self.has_attributes_of(&look, steps) {
             return Ok(Some(look));
         }
         copy_with_time(&index, copy)?;
@@ -91,7 +91,7 @@ impl Checkout {
         }
         let look = self.look_by(copy, steps);
         match look.filter(|look| self.has_attributes_of(look, steps)) {
-            Some(look) if look.places.contains(&Place::Unknown) => {
+            Some(look) if look.places.contains(&PathState::Unknown) => {
                 self.recognise(look, steps, copy)
             }
             look => Ok(look),
@@ -99,8 +99,13 @@ impl Checkout {
     }
 
     /// Tells the files that are as the landing would write them. What is to be deleted is no such file.
-    fn recognise(&self, mut look: Look, steps: &Steps, copy: &Path) -> Result<Option<Look>> {
-        let edits = steps.edits(|at| look.places[at] == Place::Unknown);
+    fn recognise(
+        &self,
+        mut look: Precheck,
+        steps: &Steps,
+        copy: &Path,
+    ) -> Result<Option<Precheck>> {
+        let edits = steps.edits(|at| look.places[at] == PathState::Unknown);
         let Some(bytes) = look.seen.rewritten(&edits) else {
             return Ok(None);
         };
@@ -108,30 +113,30 @@ impl Checkout {
         if !self.refresh_copy(copy)? {
             return Ok(None);
         }
-        let Some(after) = Seen::load(copy) else {
+        let Some(after) = IndexSnapshot::load(copy) else {
             return Ok(None);
         };
         for (step, place) in steps.list.iter().zip(&mut look.places) {
-            if *place == Place::Unknown {
+            if *place == PathState::Unknown {
                 if !self.holds(&after, &step.path) {
                     return Ok(None);
                 }
-                *place = Place::New;
+                *place = PathState::New;
             }
         }
         Ok(Some(look))
     }
 
-    fn look_by(&self, file: &Path, steps: &Steps) -> Option<Look> {
-        let seen = Seen::load(file)?;
+    fn look_by(&self, file: &Path, steps: &Steps) -> Option<Precheck> {
+        let seen = IndexSnapshot::load(file)?;
         let place = |step| self.place(&seen, step);
         let places = steps.list.iter().map(place).collect::<Option<_>>()?;
-        Some(Look { seen, places })
+        Some(Precheck { seen, places })
     }
 
     /// Whether the attributes on disk are those of the index, by which `read-tree` writes files; `checkout-index`
     /// goes by those on disk.
-    fn has_attributes_of(&self, look: &Look, steps: &Steps) -> bool {
+    fn has_attributes_of(&self, look: &Precheck, steps: &Steps) -> bool {
         let seen = &look.seen;
         let above = |path: &[u8]| {
             let ends = (0..path.len()).filter(|&at| path[at] == b'/');
@@ -149,35 +154,35 @@ impl Checkout {
     }
 
     /// `None` where git would refuse, or might.
-    fn place(&self, seen: &Seen, step: &Step) -> Option<Place> {
+    fn place(&self, seen: &IndexSnapshot, step: &Step) -> Option<PathState> {
         if step.new.is_some() && seen.0.index.bars(&step.path) {
             return None;
         }
         let entry = seen.0.index.find(&step.path);
         let content = entry.map(|entry| entry.content);
         if content == step.new && content.is_some() {
-            return Some(Place::Settled);
+            return Some(PathState::AlreadyStaged);
         }
         if content != step.old && content != step.new {
             return None;
         }
         match self.open_above(&step.path)? {
-            Above::Missing => Some(Place::Free),
+            Above::Missing => Some(PathState::Free),
             Above::There(directory, name) => match stat_at(&directory, name)? {
-                None => Some(Place::Free),
+                None => Some(PathState::Free),
                 Some(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => None,
                 Some(stat) => Some(match entry {
-                    Some(entry) if seen.0.proves(entry, &stat) => Place::Old,
+                    Some(entry) if seen.0.proves(entry, &stat) => PathState::Old,
                     // Taken out of the index, and left where it is.
                     None if step.new.is_none() => return None,
-                    _ => Place::Unknown,
+                    _ => PathState::Unknown,
                 }),
             },
         }
     }
 
     /// Whether the file at a path is what this index remembers.
-    pub(super) fn holds(&self, seen: &Seen, path: &[u8]) -> bool {
+    pub(super) fn holds(&self, seen: &IndexSnapshot, path: &[u8]) -> bool {
         let Some(Above::There(directory, name)) = self.open_above(path) else {
             return false;
         };

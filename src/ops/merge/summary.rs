@@ -4,7 +4,7 @@ use crate::domain::agent::Agent;
 use crate::domain::event::What;
 use crate::error::Result;
 use crate::store::ledger::Ledger;
-use crate::store::said;
+use crate::store::long_text;
 
 /// The summary it was declared done with, else its task, in one line; and the rest of the summary.
 pub(super) fn of(ledger: &Ledger<'_>, agent: &Agent) -> Result<(String, String)> {
@@ -16,13 +16,14 @@ pub(super) fn of(ledger: &Ledger<'_>, agent: &Agent) -> Result<(String, String)>
     let Some((line, what)) = last else {
         return Ok((agent.description.clone().unwrap_or_default(), String::new()));
     };
-    let text = said::whole(ledger.repo(), what);
+    let text = long_text::whole(ledger.repo(), what);
     let text = text.as_deref().or(what.said().map(|(text, _)| text));
     let text = text.unwrap_or_default().trim();
     // A first line that was cut stands whole in the body.
-    let body = match first_line(text) == Some(line) {
-        true => text[line.len()..].trim(),
-        false => text,
+    let body = if first_line(text) == Some(line) {
+        text[line.len()..].trim()
+    } else {
+        text
     };
     Ok((line.to_owned(), body.to_owned()))
 }

@@ -11,19 +11,19 @@ use std::io::ErrorKind;
 const ATTEMPTS: usize = 200;
 
 /// An error that may come of a directory that is gone.
-pub(super) trait Miss {
+pub(super) trait IsNotFound {
     /// Whether something on the way was not there.
-    fn is_miss(&self) -> bool;
+    fn is_not_found(&self) -> bool;
 }
 
-impl Miss for std::io::Error {
-    fn is_miss(&self) -> bool {
+impl IsNotFound for std::io::Error {
+    fn is_not_found(&self) -> bool {
         self.kind() == ErrorKind::NotFound
     }
 }
 
-impl Miss for git2::Error {
-    fn is_miss(&self) -> bool {
+impl IsNotFound for git2::Error {
+    fn is_not_found(&self) -> bool {
         // libgit2 gives the system's words and no number, and where it could not open a new reflog, nothing.
         let text = self.message();
         match self.class() {
@@ -39,12 +39,12 @@ impl Miss for git2::Error {
 ///
 /// # Errors
 /// The last that `make` gave.
-pub(super) fn despite_sweeping<T, E: Miss>(
+pub(super) fn retry_if_pruned<T, E: IsNotFound>(
     mut make: impl FnMut() -> std::result::Result<T, E>,
 ) -> std::result::Result<T, E> {
     for _ in 1..ATTEMPTS {
         match make() {
-            Err(error) if error.is_miss() => {}
+            Err(error) if error.is_not_found() => {}
             other => return other,
         }
     }

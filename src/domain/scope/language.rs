@@ -20,56 +20,56 @@ const MAX_STATES: usize = 4_000;
 
 /// All paths that one scope allows, as automata.
 #[derive(Clone, Debug, Default)]
-pub struct Territory {
+pub struct ScopeLanguage {
     whitelist: Program,
     denylist: Program,
 }
 
-/// Whether two territories meet.
+/// Whether two languages meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Meeting {
+pub enum Intersection {
     /// No path is in both.
-    Never,
+    Empty,
     /// This path is in both.
-    At(RepoPath),
+    Witness(RepoPath),
     /// It could not be ruled out.
-    Possibly,
+    Unknown,
 }
 
-impl Territory {
-    /// The territory of the scope with these lists.
-    pub fn new(whitelist: &[Glob], denylist: &[Glob]) -> Territory {
-        let mut territory = Territory::default();
+impl ScopeLanguage {
+    /// The language of the scope with these lists.
+    pub fn new(whitelist: &[Glob], denylist: &[Glob]) -> ScopeLanguage {
+        let mut language = ScopeLanguage::default();
         for pattern in whitelist.iter().flat_map(Glob::alternatives) {
-            territory.whitelist.add(&pattern);
+            language.whitelist.add(&pattern);
         }
         for pattern in denylist.iter().flat_map(Glob::alternatives) {
             if let Some(directory) = directory_itself(&pattern) {
-                territory.denylist.add(directory);
+                language.denylist.add(directory);
             }
-            territory.denylist.add(&pattern);
+            language.denylist.add(&pattern);
         }
-        territory
+        language
     }
 
     /// Looks for a path that both scopes allow.
-    pub fn meeting(&self, other: &Territory) -> Meeting {
+    pub fn intersection(&self, other: &ScopeLanguage) -> Intersection {
         let nothing = Program::default();
         // What the whitelists alone keep apart, which is the usual case, needs no look at the denylists.
         let apart = Search::new([&self.whitelist, &other.whitelist], [&nothing, &nothing]).run();
         if apart == Found::Nothing {
-            return Meeting::Never;
+            return Intersection::Empty;
         }
         let whitelists = [&self.whitelist, &other.whitelist];
         let denylists = [&self.denylist, &other.denylist];
         match Search::new(whitelists, denylists).run() {
-            Found::Nothing => Meeting::Never,
-            Found::TooMuch => Meeting::Possibly,
+            Found::Nothing => Intersection::Empty,
+            Found::TooMuch => Intersection::Unknown,
             Found::Path(bytes) => {
                 // No path compares as bytes that are not composed.
                 let exactly = |path: &RepoPath| path.comparison_form() == bytes;
                 let path = RepoPath::parse(&bytes).ok().filter(exactly);
-                path.map_or(Meeting::Possibly, Meeting::At)
+                path.map_or(Intersection::Unknown, Intersection::Witness)
             }
         }
     }
@@ -259,24 +259,24 @@ fn spelled(nodes: &[Node], end: usize) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    fn territory(whitelist: &[&str], denylist: &[&str]) -> Territory {
+    fn language(whitelist: &[&str], denylist: &[&str]) -> ScopeLanguage {
         let globs = |texts: &[&str]| -> Vec<Glob> {
             texts
                 .iter()
                 .map(|text| Glob::parse(text).expect(text))
                 .collect()
         };
-        Territory::new(&globs(whitelist), &globs(denylist))
+        ScopeLanguage::new(&globs(whitelist), &globs(denylist))
     }
 
     /// Where two whitelists meet, with a denylist for the first; `-` for never.
     fn check(one: &str, denied: &[&str], two: &str, expected: &str) {
-        let (one, two) = (territory(&[one], denied), territory(&[two], &[]));
-        for meeting in [one.meeting(&two), two.meeting(&one)] {
+        let (one, two) = (language(&[one], denied), language(&[two], &[]));
+        for meeting in [one.intersection(&two), two.intersection(&one)] {
             let shown = match meeting {
-                Meeting::Never => "-".to_owned(),
-                Meeting::At(path) => path.to_string(),
-                Meeting::Possibly => "?".to_owned(),
+                Intersection::Empty => "-".to_owned(),
+                Intersection::Witness(path) => path.to_string(),
+                Intersection::Unknown => "?".to_owned(),
             };
             assert_eq!(shown, expected);
         }
@@ -320,8 +320,8 @@ mod tests {
     #[test]
     fn what_would_take_too_long_is_possible() {
         // To tell "never", every set of places where the last letters could begin would have to be tried.
-        let one = territory(&["[ab]*"], &["*a?????????????????", "*b?????????????????"]);
-        let two = territory(&["*[ab]??????????????????[ab]"], &[]);
-        assert_eq!(one.meeting(&two), Meeting::Possibly);
+        let one = language(&["[ab]*"], &["*a?????????????????", "*b?????????????????"]);
+        let two = language(&["*[ab]??????????????????[ab]"], &[]);
+        assert_eq!(one.intersection(&two), Intersection::Unknown);
     }
 }

@@ -11,7 +11,8 @@
 //! A password of plain letters that nothing announces is not recognised. A credential that the command
 //! writes in another spelling (encoded, split over two lines) is not found.
 
-use super::secret;
+pub mod secret;
+
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
@@ -41,21 +42,21 @@ const FEWEST_UNANNOUNCED: usize = 8;
 
 /// What must not be seen in a stream, and what has been held back of it.
 #[derive(Clone, Debug, Default)]
-pub struct Veil {
+pub struct SecretRedactor {
     /// Longest first, so that a word which begins like another is hidden whole.
     words: Vec<Vec<u8>>,
     held: Vec<u8>,
 }
 
-impl Veil {
-    /// A veil over the credentials of a briefing.
-    pub fn over(briefing: &str) -> Veil {
+impl SecretRedactor {
+    /// A redactor over the credentials of a briefing.
+    pub fn over(briefing: &str) -> SecretRedactor {
         let mut words: Vec<Vec<u8>> = credentials(briefing)
             .into_iter()
             .map(|word| word.as_bytes().to_vec())
             .collect();
         words.sort_by_key(|word| std::cmp::Reverse(word.len()));
-        Veil {
+        SecretRedactor {
             words,
             held: Vec::new(),
         }
@@ -63,9 +64,9 @@ impl Veil {
 
     /// A whole text without the credentials.
     pub fn hide(&self, text: &str) -> String {
-        let mut veil = self.clone();
-        let mut shown = veil.push(text.as_bytes()).into_owned();
-        shown.extend(veil.finish());
+        let mut redactor = self.clone();
+        let mut shown = redactor.push(text.as_bytes()).into_owned();
+        shown.extend(redactor.finish());
         String::from_utf8_lossy(&shown).into_owned()
     }
 
@@ -131,9 +132,10 @@ pub fn credentials(briefing: &str) -> BTreeSet<&str> {
         {
             found.extend(user.split(':').filter(|part| part.len() >= FEWEST));
         }
-        announced = match is_label(trim(token)) || is_label(label) && value.is_empty() {
-            true => 2,
-            false => announced.saturating_sub(1),
+        announced = if is_label(trim(token)) || is_label(label) && value.is_empty() {
+            2
+        } else {
+            announced.saturating_sub(1)
         };
     }
     found
@@ -199,35 +201,35 @@ mod tests {
         check("", &[]);
     }
 
-    fn veiled(veil: &mut Veil, chunks: &[&[u8]]) -> String {
+    fn veiled(redactor: &mut SecretRedactor, chunks: &[&[u8]]) -> String {
         let mut shown: Vec<u8> = chunks
             .iter()
-            .flat_map(|chunk| veil.push(chunk).into_owned())
+            .flat_map(|chunk| redactor.push(chunk).into_owned())
             .collect();
-        shown.extend(veil.finish());
+        shown.extend(redactor.finish());
         String::from_utf8(shown).expect("UTF-8")
     }
 
     #[test]
     fn a_credential_is_hidden_however_the_stream_is_cut() {
-        let mut veil = Veil::over("password=hunter2 token=hunter2long");
+        let mut redactor = SecretRedactor::over("password=hunter2 token=hunter2long");
         assert_eq!(
             veiled(
-                &mut veil,
+                &mut redactor,
                 &[b"a hun", b"ter", b"2 b hunter2lo", b"ng hunter2lon"]
             ),
             "a [briefing] b [briefing] [briefing]lon"
         );
-        assert_eq!(veiled(&mut veil, &[b"hunt"]), "hunt");
+        assert_eq!(veiled(&mut redactor, &[b"hunt"]), "hunt");
     }
 
     proptest! {
         #[test]
         fn what_is_no_credential_passes_unchanged(text in "[ab ]{0,40}", cut in 0usize..40) {
-            let mut veil = Veil::over("password=abba");
+            let mut redactor = SecretRedactor::over("password=abba");
             let cut = cut.min(text.len());
             let (one, two) = text.as_bytes().split_at(cut);
-            prop_assert_eq!(veiled(&mut veil, &[one, two]), text.replace("abba", "[briefing]"));
+            prop_assert_eq!(veiled(&mut redactor, &[one, two]), text.replace("abba", "[briefing]"));
         }
     }
 }

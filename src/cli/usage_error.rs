@@ -15,15 +15,13 @@ pub(super) fn show(error: clap::Error, arguments: &[OsString]) -> Exit {
     let lacks = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
     if !error.use_stderr() || lacks && format == Format::Text {
         let _ = error.print();
-        return match lacks {
-            true => Code::Usage.exit(),
-            false => Exit::Yes,
-        };
+        return if lacks { Code::Usage.exit() } else { Exit::Yes };
     }
     let command = command_of(arguments);
-    let error = match lacks {
-        true => Error::new(Code::Usage, format!("{command} needs more words than that")),
-        false => in_our_terms(&without_hidden_verbs(error)),
+    let error = if lacks {
+        Error::new(Code::Usage, format!("{command} needs more words than that"))
+    } else {
+        in_our_terms(&without_hidden_verbs(error))
     };
     let error = match meant(arguments) {
         Some(hint) => error.hint(hint),

@@ -15,7 +15,7 @@ const READ: [&str; 3] = ["gitdir", "locked", "HEAD"];
 
 /// Every linked worktree with what its `HEAD` says.
 #[derive(Debug, Default)]
-pub struct Roll(BTreeMap<String, Row>);
+pub struct WorktreeCache(BTreeMap<String, Row>);
 
 #[derive(Debug)]
 struct Row {
@@ -35,7 +35,7 @@ struct Stamp {
     modified: (i64, i64),
 }
 
-impl Roll {
+impl WorktreeCache {
     /// Brings it up to date; what it says is as true as if all of it had been read now.
     ///
     /// # Errors

@@ -22,7 +22,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// A command to be watched over.
-pub struct Charge<'a> {
+pub struct SupervisedCommand<'a> {
     /// This program's own file.
     pub program: &'a Path,
     /// The command's words.
@@ -39,7 +39,7 @@ pub struct Charge<'a> {
     pub limit: Duration,
     /// A directory that goes when it is over.
     pub scratch: Option<&'a Path>,
-    /// A blank file that the warden holds open while it lives, and notes the outcome in. An OS lock on it is
+    /// A blank file that the supervisor holds open while it lives, and notes the outcome in. An OS lock on it is
     /// therefore held until nothing of the command is left, whatever becomes of us.
     pub slate: &'a File,
     /// Where it writes its answer.
@@ -48,9 +48,9 @@ pub struct Charge<'a> {
     pub stderr: Stdio,
 }
 
-/// A warden at work. Dropped without waiting, it is left to itself.
+/// A supervisor at work. Dropped without waiting, it is left to itself.
 #[derive(Debug)]
-pub struct Warden<'a> {
+pub struct Supervisor<'a> {
     child: Child,
     slate: &'a File,
     scratch: Option<&'a Path>,
@@ -66,34 +66,45 @@ pub fn blank(slate: &File) -> Result<()> {
         .map_err(|error| Error::io("could not clear what an earlier command left", error))
 }
 
-/// Starts a command below a warden. The calling thread has to stay until it is over: with it the warden
+/// Starts a command below a supervisor. The calling thread has to stay until it is over: with it the supervisor
 /// loses its parent.
 ///
 /// # Errors
-/// `io` when the warden cannot be started.
-pub fn start<'a>(charge: Charge<'a>, interrupts: Option<&Interrupts>) -> Result<Warden<'a>> {
+/// `io` when the supervisor cannot be started.
+pub fn start<'a>(
+    supervised: SupervisedCommand<'a>,
+    interrupts: Option<&Interrupts>,
+) -> Result<Supervisor<'a>> {
     let fail = |error| Error::io("could not watch over a command", error);
-    let mut command = Command::new(charge.program);
-    for variable in LOCAL_VARIABLES.iter().chain(charge.without) {
+    let mut command = Command::new(supervised.program);
+    for variable in LOCAL_VARIABLES.iter().chain(supervised.without) {
         command.env_remove(variable);
     }
     command
-        .arg("warden")
+        .arg("supervisor")
         .arg(format!("--parent={}", std::process::id()))
-        .arg(format!("--limit={}", charge.limit.as_millis()));
-    for (option, path) in [("--input", charge.input), ("--scratch", charge.scratch)] {
+        .arg(format!("--limit={}", supervised.limit.as_millis()));
+    for (option, path) in [
+        ("--input", supervised.input),
+        ("--scratch", supervised.scratch),
+    ] {
         if let Some(path) = path {
             command.arg(option).arg(path);
         }
     }
     let child = command
         .arg("--")
-        .args(charge.command)
-        .envs(charge.variables.iter().map(|(name, value)| (name, value)))
-        .current_dir(charge.directory)
-        .stdin(charge.slate.try_clone().map_err(fail)?)
-        .stdout(charge.stdout)
-        .stderr(charge.stderr)
+        .args(supervised.command)
+        .envs(
+            supervised
+                .variables
+                .iter()
+                .map(|(name, value)| (name, value)),
+        )
+        .current_dir(supervised.directory)
+        .stdin(supervised.slate.try_clone().map_err(fail)?)
+        .stdout(supervised.stdout)
+        .stderr(supervised.stderr)
         // What the terminal sends is for us to pass on.
         .process_group(0)
         .spawn()
@@ -104,15 +115,15 @@ pub fn start<'a>(charge: Charge<'a>, interrupts: Option<&Interrupts>) -> Result<
         let handle = pidfd_open(pid, PidfdFlags::empty());
         interrupts.tell(handle.map_err(|error| fail(error.into()))?);
     }
-    Ok(Warden {
+    Ok(Supervisor {
         child,
-        slate: charge.slate,
-        scratch: charge.scratch,
+        slate: supervised.slate,
+        scratch: supervised.scratch,
     })
 }
 
-impl Warden<'_> {
-    /// Waits until nothing of the command is left. Where the warden was killed, that is seen to here.
+impl Supervisor<'_> {
+    /// Waits until nothing of the command is left. Where the supervisor was killed, that is seen to here.
     ///
     /// # Errors
     /// `io` when it cannot be waited for.
@@ -126,7 +137,7 @@ impl Warden<'_> {
     }
 }
 
-/// Asks the warden that holds this slate to end its command, if there is one: with TERM, time to end and
+/// Asks the supervisor that holds this slate to end its command, if there is one: with TERM, time to end and
 /// KILL, or with KILL alone. It can be asked more than once.
 ///
 /// # Errors
@@ -144,7 +155,7 @@ pub fn ask_to_end(slate: &Path, at_once: bool) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The outcome that a warden noted in a slate; `None` when it did not come to that.
+/// The outcome that a supervisor noted in a slate; `None` when it did not come to that.
 pub fn noted(slate: &File) -> Option<Outcome> {
     let mut bytes = [0; 64];
     let count = slate.read_at(&mut bytes, 0).ok()?;

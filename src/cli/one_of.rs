@@ -48,8 +48,9 @@ pub(super) fn any(word: &str) -> Result<String, String> {
 
 /// Reads a text that says something.
 pub(super) fn some_words(text: &str) -> Result<String, String> {
-    match text.trim().is_empty() {
-        true => Err("it takes some words".to_owned()),
-        false => Ok(text.to_owned()),
+    if text.trim().is_empty() {
+        Err("it takes some words".to_owned())
+    } else {
+        Ok(text.to_owned())
     }
 }

@@ -3,7 +3,7 @@
 use crate::agents::assignment::PromptWish;
 use crate::agents::ctx::Ctx;
 use crate::agents::persona::CharacterWish;
-use crate::cli::words::one_of;
+use crate::cli::one_of::one_of;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::hosts::{self, Host};
 use crate::ops::run::RunOptions;
@@ -92,10 +92,11 @@ fn briefing(ctx: &Ctx, from: &str) -> Result<String> {
             .and_then(|file| file.take(limit).read_to_string(&mut text)),
     };
     read.at("could not read the briefing", file)?;
-    match text.len() > MAX_BYTES {
-        true => Err(Error::new(Code::Usage, "the briefing is larger than 1 MiB")
-            .hint("keep what is long in a file and name that in the briefing")),
-        false => Ok(text),
+    if text.len() > MAX_BYTES {
+        Err(Error::new(Code::Usage, "the briefing is larger than 1 MiB")
+            .hint("keep what is long in a file and name that in the briefing"))
+    } else {
+        Ok(text)
     }
 }
 

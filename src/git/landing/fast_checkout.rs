@@ -10,7 +10,7 @@
 //! so a kill leaves files that are missing or new; the next attempt takes both for what they are.
 
 use super::lock::IndexLock;
-use super::look::{Above, Look, Place, Seen};
+use super::precheck::{Above, IndexSnapshot, PathState, Precheck};
 use super::steps::{Step, Steps};
 use super::{Checkout, PAUSE};
 use crate::domain::oid::Oid;
@@ -26,7 +26,7 @@ impl Checkout {
     ///
     /// # Errors
     /// `lock-timeout`, `git-missing`, `io`.
-    pub(super) fn carry_few(
+    pub(super) fn fast_checkout(
         &self,
         steps: &Steps,
         scratch: &Path,
@@ -49,7 +49,7 @@ impl Checkout {
     ///
     /// # Errors
     /// `lock-timeout`, `io`; `repo-corrupt` when a tree is missing.
-    pub(in crate::git) fn stage_few(
+    pub(in crate::git) fn stage_fast(
         &self,
         repo: &Repo,
         old: Oid,
@@ -66,7 +66,8 @@ impl Checkout {
             return Ok(false);
         };
         let index = self.git_dir.join("index");
-        let seen = Seen::load(&index).filter(|seen| steps.list.iter().all(|step| seen.fits(step)));
+        let seen = IndexSnapshot::load(&index)
+            .filter(|seen| steps.list.iter().all(|step| seen.fits(step)));
         let Some(bytes) = seen.and_then(|seen| seen.rewritten(&steps.edits(|_| true))) else {
             return Ok(false);
         };
@@ -78,20 +79,20 @@ impl Checkout {
     fn carry_looked(
         &self,
         steps: &Steps,
-        look: &Look,
+        look: &Precheck,
         copy: &Path,
         lock: IndexLock,
         reached: &dyn Fn(&str),
     ) -> Result<bool> {
-        let edits = steps.edits(|at| look.places[at] != Place::Settled);
+        let edits = steps.edits(|at| look.places[at] != PathState::AlreadyStaged);
         let Some(bytes) = look.seen.rewritten(&edits) else {
             return Ok(false);
         };
         fs::write(copy, bytes).at("could not write", copy)?;
-        let old = of(steps, look, &[Place::Old]);
+        let old = of(steps, look, &[PathState::Old]);
         let moved = old.iter().all(|step| self.remove_looked(look, step));
         reached("emptied");
-        let new = of(steps, look, &[Place::Old, Place::Free]);
+        let new = of(steps, look, &[PathState::Old, PathState::Free]);
         let new: Vec<_> = new.into_iter().filter(|step| step.new.is_some()).collect();
         let written = moved && self.write_files(copy, &["-u"], &new).is_ok();
         if !written {
@@ -99,7 +100,7 @@ impl Checkout {
             return Ok(false);
         }
         // Also above a file that was gone already, as git does.
-        let gone = of(steps, look, &[Place::Old, Place::Free]);
+        let gone = of(steps, look, &[PathState::Old, PathState::Free]);
         for step in gone.iter().filter(|step| step.new.is_none()) {
             self.remove_empty_above(&step.path);
         }
@@ -112,7 +113,7 @@ impl Checkout {
     }
 
     /// Removes a file if it still is what the index remembers.
-    fn remove_looked(&self, look: &Look, step: &Step) -> bool {
+    fn remove_looked(&self, look: &Precheck, step: &Step) -> bool {
         self.holds(&look.seen, &step.path) && self.remove(&step.path, AtFlags::empty())
     }
 
@@ -153,7 +154,7 @@ impl Checkout {
         // Only a file that is older than a tick of the clock is told from one that was changed since.
         std::thread::sleep(PAUSE);
         if self.refresh_copy(copy)?
-            && let Some(seen) = Seen::load(copy)
+            && let Some(seen) = IndexSnapshot::load(copy)
         {
             for step in new.iter().filter(|step| self.holds(&seen, &step.path)) {
                 self.remove(&step.path, AtFlags::empty());
@@ -171,7 +172,7 @@ impl Checkout {
     }
 }
 
-fn of<'s>(steps: &'s Steps, look: &Look, places: &[Place]) -> Vec<&'s Step> {
+fn of<'s>(steps: &'s Steps, look: &Precheck, places: &[PathState]) -> Vec<&'s Step> {
     let list = steps.list.iter().zip(&look.places);
     let those = list.filter(|(_, place)| places.contains(place));
     those.map(|(step, _)| step).collect()

@@ -1,4 +1,4 @@
-//! What a message is to say, put together from the parts that were given.
+//! The payload of a message, put together from the parts that were given.
 
 use crate::agents::ctx::Ctx;
 use crate::domain::message::PAYLOAD_LIMIT;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 const INPUT: &str = "-";
 
 /// Puts the payload together; the inner result tells what is wrong with it.
-pub(super) fn said(
+pub(super) fn assemble(
     ctx: &Ctx,
     parts: &[String],
 ) -> Result<std::result::Result<payload::Addressed, Vec<String>>> {

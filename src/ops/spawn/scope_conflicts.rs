@@ -4,7 +4,7 @@ use crate::agents::ctx::Ctx;
 use crate::agents::work::is_live;
 use crate::domain::glob::Glob;
 use crate::domain::id::{AgentId, AgentName};
-use crate::domain::scope::{Meeting, Territory};
+use crate::domain::scope::{Intersection, ScopeLanguage};
 use crate::error::{Code, Error, Result};
 use crate::ops::spawn::SpawnPlan;
 use crate::store::ledger::Ledger;
@@ -12,7 +12,7 @@ use crate::store::{keep, policy};
 use crate::wire::journal::{JournalScope, SpawnJournal};
 use std::collections::HashMap;
 
-/// How many contenders are named.
+/// How many scope_conflicts are named.
 const NAMED: usize = 3;
 
 /// What a journal tells others about the scope; `None` for an agent that may change nothing.
@@ -40,7 +40,7 @@ pub(super) struct Contenders {
 ///
 /// # Errors
 /// `repo-corrupt`; those of the ledger.
-pub(super) fn contenders(
+pub(super) fn scope_conflicts(
     ctx: &Ctx,
     plan: &SpawnPlan,
     under_way: &[SpawnJournal],
@@ -49,7 +49,7 @@ pub(super) fn contenders(
         return Ok(Contenders::default());
     }
     let mut neighbours = Neighbours {
-        own: Territory::new(&plan.task.whitelist, &plan.denylist),
+        own: ScopeLanguage::new(&plan.task.whitelist, &plan.denylist),
         globs: HashMap::new(),
         known: HashMap::new(),
     };
@@ -95,11 +95,11 @@ pub(super) fn contenders(
 /// Says who may touch what the new agent may, where that is no reason to refuse.
 ///
 /// # Errors
-/// As [`contenders`].
+/// As [`scope_conflicts`].
 pub(super) fn warn(ctx: &Ctx, plan: &mut SpawnPlan, under_way: &[SpawnJournal]) -> Result<()> {
     if !plan.exclusive {
-        let contenders = contenders(ctx, plan, under_way)?;
-        plan.warnings.extend(contenders.warnings());
+        let scope_conflicts = scope_conflicts(ctx, plan, under_way)?;
+        plan.warnings.extend(scope_conflicts.warnings());
     }
     Ok(())
 }
@@ -109,10 +109,11 @@ pub(super) fn warn(ctx: &Ctx, plan: &mut SpawnPlan, under_way: &[SpawnJournal]) 
 ///
 /// # Errors
 /// `scope-overlap`; those of the ledger.
-pub fn foresee(ctx: &Ctx, plan: &mut SpawnPlan) -> Result<()> {
-    match plan.exclusive {
-        true => contenders(ctx, plan, &[])?.require_none(),
-        false => warn(ctx, plan, &[]),
+pub fn preview_conflicts(ctx: &Ctx, plan: &mut SpawnPlan) -> Result<()> {
+    if plan.exclusive {
+        scope_conflicts(ctx, plan, &[])?.require_none()
+    } else {
+        warn(ctx, plan, &[])
     }
 }
 
@@ -163,18 +164,18 @@ fn known_as(id: AgentId, name: Option<&AgentName>) -> String {
     format!("{}{}", id.short(), name.unwrap_or_default())
 }
 
-fn listed(contenders: &[String]) -> String {
-    let names = contenders[..contenders.len().min(NAMED)].join(", ");
-    match contenders.len() {
+fn listed(scope_conflicts: &[String]) -> String {
+    let names = scope_conflicts[..scope_conflicts.len().min(NAMED)].join(", ");
+    match scope_conflicts.len() {
         1 => format!("live agent {names}"),
         count if count <= NAMED => format!("{count} live agents: {names}"),
         count => format!("{count} live agents: {names} and {} more", count - NAMED),
     }
 }
 
-/// Compares one territory with many. Fleets share globs and whole scopes, so each is read once.
+/// Compares one language with many. Fleets share globs and whole scopes, so each is read once.
 struct Neighbours {
-    own: Territory,
+    own: ScopeLanguage,
     globs: HashMap<String, Glob>,
     known: HashMap<(Vec<String>, Vec<String>), bool>,
 }
@@ -185,8 +186,8 @@ impl Neighbours {
         if let Some(known) = self.known.get(&key) {
             return Ok(*known);
         }
-        let theirs = Territory::new(&self.read(&key.0)?, &self.read(&key.1)?);
-        let meets = self.own.meeting(&theirs) != Meeting::Never;
+        let theirs = ScopeLanguage::new(&self.read(&key.0)?, &self.read(&key.1)?);
+        let meets = self.own.intersection(&theirs) != Intersection::Empty;
         self.known.insert(key, meets);
         Ok(meets)
     }

@@ -1,4 +1,4 @@
-//! What a command leaves behind when it killed its warden.
+//! What a command leaves behind when it killed its supervisor.
 //!
 //! No process adopted it then, so only its environment tells whose it was: the place for temporary files that
 //! was made for this one run. A process that changed its environment is not found.

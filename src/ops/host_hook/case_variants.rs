@@ -1,7 +1,7 @@
-//! What is on disk under the names of a path and their twins by case.
+//! What is on disk under the names of a path and their variants by case.
 
 use crate::domain::path::RepoPath;
-use crate::domain::scope::{CaseIndex, is_twin};
+use crate::domain::scope::{CaseIndex, is_case_variant};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs;
@@ -32,7 +32,7 @@ impl Listings {
             let mut next = Vec::new();
             for directory in &level {
                 let names = self.names(directory).iter();
-                for name in names.filter(|name| *name == part || is_twin(name, part)) {
+                for name in names.filter(|name| *name == part || is_case_variant(name, part)) {
                     let slash: &[u8] = if directory.is_empty() { b"" } else { b"/" };
                     next.push([directory, slash, name].concat());
                 }

@@ -4,8 +4,8 @@ use crate::agents::assignment::{Assignment, Workplace};
 use crate::agents::ctx::Ctx;
 use crate::domain::agent::Agent;
 use crate::domain::id::AgentId;
+use crate::domain::redaction::SecretRedactor;
 use crate::domain::task::Task;
-use crate::domain::veil::Veil;
 use crate::error::{Code, Error, Result};
 use crate::hosts::Host;
 use crate::hosts::command::{self, Needs};
@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 /// What the caller asked for, and what will come of it here.
 #[derive(Clone, Copy)]
-pub(super) struct Wishes<'a> {
+pub(super) struct RunRequest<'a> {
     pub options: &'a RunOptions,
     /// Whether a fence of ours is going to stand around the command, so that a host has to leave its own off:
     /// one cannot be put up inside the other.
@@ -27,7 +27,7 @@ pub(super) struct Wishes<'a> {
 }
 
 /// What one run is about.
-pub(super) struct Commission {
+pub(super) struct AgentInputs {
     /// The agent.
     pub id: AgentId,
     /// Where it works.
@@ -43,7 +43,7 @@ pub(super) struct Commission {
     assignment: Assignment,
 }
 
-impl Commission {
+impl AgentInputs {
     /// For an agent that is about to be made.
     ///
     /// # Errors
@@ -52,8 +52,8 @@ impl Commission {
         ctx: &Ctx,
         plan: &SpawnPlan,
         command: Vec<OsString>,
-        wishes: Wishes<'_>,
-    ) -> Result<Commission> {
+        wishes: RunRequest<'_>,
+    ) -> Result<AgentInputs> {
         let place = Workplace {
             directory: plan.directory(ctx)?,
             bundle: plan.bundle_path(ctx),
@@ -67,19 +67,19 @@ impl Commission {
             plan.denylist.clone(),
             &wishes.options.prompt,
         )?;
-        Commission::new(ctx, (plan.id, place, assignment), command, wishes)
+        AgentInputs::new(ctx, (plan.id, place, assignment), command, wishes)
     }
 
     /// For an agent that works in `directory`.
     ///
     /// # Errors
-    /// As [`Commission::of_spawn`], and those of [`Assignment::recall`].
+    /// As [`AgentInputs::of_spawn`], and those of [`Assignment::recall`].
     pub(super) fn of_agent(
         ctx: &Ctx,
         (agent, directory): (&Agent, PathBuf),
         command: Vec<OsString>,
-        wishes: Wishes<'_>,
-    ) -> Result<Commission> {
+        wishes: RunRequest<'_>,
+    ) -> Result<AgentInputs> {
         let policy = policy::require(&ctx.repo, agent)?;
         let assignment = Assignment::recall(ctx, agent, &policy, &wishes.options.prompt)?;
         let own = layout::agent_dir(ctx.repo.common_dir(), agent.id).join("bundle");
@@ -91,15 +91,15 @@ impl Commission {
             bundle_required: policy.bundle_required,
             directory,
         };
-        Commission::new(ctx, (agent.id, place, assignment), command, wishes)
+        AgentInputs::new(ctx, (agent.id, place, assignment), command, wishes)
     }
 
     fn new(
         ctx: &Ctx,
         (id, place, assignment): (AgentId, Workplace, Assignment),
         command: Vec<OsString>,
-        wishes: Wishes<'_>,
-    ) -> Result<Commission> {
+        wishes: RunRequest<'_>,
+    ) -> Result<AgentInputs> {
         let options = wishes.options;
         let task = &assignment.task;
         let file = options.output.file.as_ref().or(task.output_file.as_ref());
@@ -115,7 +115,7 @@ impl Commission {
             Some(host) => recipe(host, &assignment, &command, wishes, &mut warnings)?,
             None => command,
         };
-        let commission = Commission {
+        let inputs = AgentInputs {
             id,
             place,
             command,
@@ -124,12 +124,10 @@ impl Commission {
             warnings,
             assignment,
         };
-        if super::words::shows_prompt(&commission.command) {
-            commission
-                .assignment
-                .require_private(&commission.prompt())?;
+        if super::command_line::shows_prompt(&inputs.command) {
+            inputs.assignment.require_private(&inputs.prompt())?;
         }
-        Ok(commission)
+        Ok(inputs)
     }
 
     /// The task, with the run's wishes in place.
@@ -145,8 +143,8 @@ impl Commission {
     }
 
     /// What no log may show.
-    pub(super) fn veil(&self) -> Veil {
-        Veil::over(self.task().briefing.as_deref().unwrap_or_default())
+    pub(super) fn redactor(&self) -> SecretRedactor {
+        SecretRedactor::over(self.task().briefing.as_deref().unwrap_or_default())
     }
 }
 
@@ -155,7 +153,7 @@ fn recipe(
     host: &dyn Host,
     assignment: &Assignment,
     words: &[OsString],
-    wishes: Wishes<'_>,
+    wishes: RunRequest<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<Vec<OsString>> {
     let extra: Option<Vec<String>> = words
