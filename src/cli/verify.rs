@@ -177,7 +177,7 @@ fn facts(verdict: &Verdict) -> String {
     details.push(counted(
         verdict.from_setup.unwrap_or(0),
         "path",
-        " as set-up left it",
+        " from setup",
     ));
     details.retain(|detail| !detail.is_empty());
     if !details.is_empty() {

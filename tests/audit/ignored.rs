@@ -87,7 +87,7 @@ fn u1_caches_with_an_ignore_file_of_their_own_are_no_work() {
     assert_eq!(listed["agents"][0]["dirty"], 1, "{listed}");
     let said = agent.repo.agent(&["verify", &agent.id]);
     assert!(
-        describe(&said).contains(", 5 ignored paths\n"),
+        describe(&said).contains(", 5 ignored paths)\n"),
         "{}",
         describe(&said)
     );

@@ -60,7 +60,7 @@ fn u1_what_setup_made_neither_lands_nor_counts_against_the_agent() {
     assert_eq!(report["findings"], json!([]), "{report}");
     assert_eq!(report["uncommitted"], 1, "{report}");
     let said = describe(&agent.repo.agent(&["verify", &agent.id]));
-    assert!(said.contains(", 8 paths as setup left them\n"), "{said}");
+    assert!(said.contains(", 8 paths from setup)\n"), "{said}");
     let check = agent.repo.agent_json(&["check", &agent.id, "--worktree"]);
     assert_eq!(check["checked"], 1, "{check}");
     let shown = agent.repo.agent_json(&["show", &agent.id]);
