@@ -156,6 +156,13 @@ fn lock_files_of_the_dead_are_cleared_where_only_we_write() {
         std::fs::write(&path, "").expect("write");
         make_old(&path);
     });
+    is_left_alone(&["locks.stale", "locks.stale"], |patient| {
+        for name in ["index.lock", "HEAD.lock"] {
+            let path = patient.admin().join(name);
+            std::fs::write(&path, "").expect("write");
+            make_old(&path);
+        }
+    });
     let patient = Patient::new();
     let young = patient.git_dir().join("refs/notes/agents.lock");
     std::fs::write(&young, "").expect("write");

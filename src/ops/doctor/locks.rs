@@ -5,6 +5,7 @@
 //! ours said that it held it, and is for a person to clear otherwise.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::worktree;
 use crate::domain::diagnosis::Sign;
 use crate::error::Result;
 use crate::ops::doctor::Finding;
@@ -16,9 +17,13 @@ use crate::store::{layout, lock};
 use chrono::{DateTime, TimeDelta, Utc};
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 
 /// A write holds a ref's lock for less than a millisecond.
 const STALE: TimeDelta = TimeDelta::seconds(10);
+
+/// The locks that git takes in the admin directory of a worktree.
+const OF_WORKTREES: [&str; 2] = ["index.lock", "HEAD.lock"];
 
 /// What a cure says.
 const REMOVED: &str = "removed the lock file";
@@ -32,13 +37,14 @@ const OURS: [Chain; 4] = [
 ];
 
 pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
-    let age = |refname: &str| {
-        let modified = fs::metadata(ctx.repo.ref_lock_path(refname))
+    let age_of = |path: &Path| {
+        let modified = fs::symlink_metadata(path)
             .and_then(|metadata| metadata.modified())
             .ok()?;
         let age = ctx.now() - DateTime::<Utc>::from(modified);
         (age >= STALE).then_some(STALE.num_seconds())
     };
+    let age = |refname: &str| age_of(&ctx.repo.ref_lock_path(refname));
     let mut found = Vec::new();
     for chain in OURS {
         let refname = chain.refname();
@@ -56,20 +62,34 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
             Ok(REMOVED.to_owned())
         })
     }));
-    found.extend(
-        landing_lock::left_indexes(&ctx.repo)?
-            .into_iter()
-            .map(|left| {
-                let top = left.top.display();
-                let what =
-                    format!("a landing that was killed left the lock file of the index of {top}");
-                Finding::curable(Sign::RefLocked, what, move |ctx| {
-                    let _landings = LandingLock::hold(&ctx.repo)?;
-                    left.clear_left_lock()?;
-                    Ok(REMOVED.to_owned())
-                })
-            }),
-    );
+    let left_indexes = landing_lock::left_indexes(&ctx.repo)?;
+    // A git that was killed in an agent's worktree, ours or another, leaves its locks there.
+    for agent in survey.rows() {
+        let admin_dir = worktree::admin_dir(&ctx.repo, agent.id);
+        let is_told = left_indexes.iter().any(|left| left.git_dir == admin_dir);
+        for name in OF_WORKTREES.iter().filter(|_| !is_told) {
+            let path = admin_dir.join(name);
+            found.extend(age_of(&path).map(|seconds| {
+                Finding::report(
+                    Sign::RefLocked,
+                    format!(
+                        "{name} in the worktree of agent {} is older than {seconds} s; if no git process is at work, it is left over",
+                        agent.id.short()
+                    ),
+                    format!("rm '{}'", path.display()),
+                )
+            }));
+        }
+    }
+    found.extend(left_indexes.into_iter().map(|left| {
+        let top = left.top.display();
+        let what = format!("a landing that was killed left the lock file of the index of {top}");
+        Finding::curable(Sign::RefLocked, what, move |ctx| {
+            let _landings = LandingLock::hold(&ctx.repo)?;
+            left.clear_left_lock()?;
+            Ok(REMOVED.to_owned())
+        })
+    }));
     let own = survey.rows().iter().filter_map(|row| row.branch.as_ref());
     let bases = survey.rows().iter().filter_map(|row| row.base.as_ref());
     let targets = bases.filter_map(|base| base.refname.as_ref());
