@@ -129,13 +129,7 @@ impl Assignment {
         role.subagent_type.clone_from(&policy.subagent_type);
         role.edits = policy.edits;
         role.may_spawn = policy.may_spawn;
-        let task = with_wishes(task, wish);
-        Ok(Assignment {
-            character: character(ctx, base, &task, wish)?,
-            task,
-            role,
-            denylist,
-        })
+        Assignment::new(ctx, base, task, role, denylist, wish)
     }
 
     /// The agent type for names and descriptions: the roster's, else the role's name.

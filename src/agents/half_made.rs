@@ -1,6 +1,7 @@
 //! Takes a half-made agent apart: after an error, and after a kill.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::worktree;
 use crate::domain::agent::State;
 use crate::domain::event::What;
 use crate::domain::id::AgentId;
@@ -63,7 +64,7 @@ pub(crate) fn undo(ctx: &Ctx, record: &SpawnJournal, reason: &str) -> Result<()>
     };
     let ledger = Ledger::new(&ctx.repo);
     let row = ledger.agent(commit)?;
-    let admin = ctx.repo.admin_dir(&layout::worktree_name(id));
+    let admin = worktree::admin_dir(&ctx.repo, id);
     if row.as_ref().is_some_and(|row| row.state != State::Spawning) {
         // The last step was reached: the agent is ready and only its lock may still have to say so.
         if admin.is_dir() {

@@ -58,7 +58,7 @@ pub fn inspection(ctx: &Ctx, agent: &Agent, git: Option<Version>) -> Result<Opti
 
 /// The agent's worktree while git knows it.
 pub(crate) fn linked_worktree(ctx: &Ctx, agent: &Agent) -> Option<PathBuf> {
-    let admin = ctx.repo.admin_dir(&layout::worktree_name(agent.id));
+    let admin = worktree::admin_dir(&ctx.repo, agent.id);
     if admin.is_dir() {
         worktree::find(&ctx.repo, agent)
     } else {

@@ -3,6 +3,7 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::lookup;
 use crate::agents::work::uncommitted::uncommitted_tree;
+use crate::agents::worktree;
 use crate::agents::worktree::AgentWorktree;
 use crate::domain::agent::Agent;
 use crate::domain::change::Change;
@@ -10,7 +11,7 @@ use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::objects::{Identity, NewCommit};
-use crate::store::{agent_branch, layout, policy};
+use crate::store::{agent_branch, policy};
 use crate::wire::policy::Policy;
 use std::path::Path;
 
@@ -60,7 +61,7 @@ pub(crate) fn fork(
 }
 
 impl Work {
-    /// Looks an agent up; `worktrees` are those of the repository.
+    /// Looks an agent's work up.
     ///
     /// # Errors
     /// `repo-corrupt`; those of reading a ref.
@@ -68,12 +69,7 @@ impl Work {
         let policy = policy::if_here(&ctx.repo, &agent)?;
         let (target, target_tip) = base_of(ctx, &agent, None)?;
         let tip = agent_branch::local_or_fetched(&ctx.repo, &agent)?.map(|(_, tip)| tip);
-        let name = layout::worktree_name(agent.id);
-        let here = { ctx.repo.worktree(&name) }.filter(|worktree| worktree.path.is_dir());
-        let place = here.map(|worktree| AgentWorktree {
-            path: worktree.path,
-            admin_dir: ctx.repo.admin_dir(&name),
-        });
+        let place = AgentWorktree::of(&ctx.repo, agent.id);
         Ok(Work {
             policy,
             target,
@@ -196,7 +192,7 @@ pub(crate) fn tree_to_judge(
 ) -> Result<Oid> {
     let tip = tip_of(ctx, agent)?;
     let place = AgentWorktree {
-        admin_dir: ctx.repo.admin_dir(&layout::worktree_name(agent.id)),
+        admin_dir: worktree::admin_dir(&ctx.repo, agent.id),
         path: worktree.to_owned(),
     };
     match uncommitted_tree(ctx, agent, tip, &place, policy.bundle_dir.as_deref())? {

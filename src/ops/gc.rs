@@ -17,6 +17,7 @@ use crate::agents::authority::require_orchestrator;
 use crate::agents::ctx::Ctx;
 use crate::agents::half_made;
 use crate::agents::lookup;
+use crate::agents::worktree;
 use crate::domain::agent::{Agent, State};
 use crate::domain::id::AgentId;
 use crate::error::{Error, Result};
@@ -30,7 +31,7 @@ use crate::ops::gc::expire::ExpiryPlan;
 use crate::ops::gc::expire::SalvageItem;
 use crate::store::ledger::Ledger;
 use crate::store::place::RecordedPlaces;
-use crate::store::{agent_branch, briefing, journal::Journal, landed, layout, trash};
+use crate::store::{agent_branch, briefing, journal::Journal, landed, trash};
 use landing::Targets;
 use serde::Serialize;
 use std::time::Duration;
@@ -266,7 +267,7 @@ pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
 
 fn has_something(ctx: &Ctx, places: &RecordedPlaces, agent: &Agent) -> Result<bool> {
     let branch = agent_branch::local(&ctx.repo, agent)? != Tip::Absent;
-    let admin_dir = ctx.repo.admin_dir(&layout::worktree_name(agent.id));
+    let admin_dir = worktree::admin_dir(&ctx.repo, agent.id);
     let worktree = places.of(agent);
     Ok(branch || admin_dir.exists() || worktree.is_some_and(|path| path.exists()))
 }

@@ -107,7 +107,7 @@ fn open_elsewhere(ctx: &Ctx, agent: &Agent, subject: &Subject) -> Result<Option<
         return Ok(None);
     }
     // Its admin directory, not its `.git` file, which the agent can write.
-    let admin_dir = ctx.repo.admin_dir(&layout::worktree_name(agent.id));
+    let admin_dir = worktree::admin_dir(&ctx.repo, agent.id);
     if path.as_ref().is_some_and(|path| path.is_dir()) {
         return Repo::open_git_dir(&admin_dir).map(Some);
     }

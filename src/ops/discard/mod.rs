@@ -50,13 +50,14 @@ use crate::agents::ctx::Ctx;
 use crate::agents::lookup;
 use crate::agents::lookup::clone_id;
 use crate::agents::scratch::Scratch;
+use crate::agents::worktree;
 use crate::domain::agent::{Agent, Move, State};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::ops::agent_report::rfc3339;
 use crate::proc::background;
 use crate::store::ledger::Ledger;
-use crate::store::{layout, trash};
+use crate::store::trash;
 use gate::Site;
 
 /// The steps, in order, under the names given to [`crate::agents::ctx::Seams::reached`].
@@ -166,7 +167,7 @@ pub(in crate::ops) fn plan_for(
 /// Refuses an agent whose work is in another clone: nothing of it could be salvaged from here, and the row would say
 /// that it is gone while it goes on.
 fn require_not_alive_elsewhere(ctx: &Ctx, agent: &Agent) -> Result<()> {
-    let admin_dir = ctx.repo.admin_dir(&layout::worktree_name(agent.id));
+    let admin_dir = worktree::admin_dir(&ctx.repo, agent.id);
     let is_here = lookup::is_local(ctx, agent) || admin_dir.exists();
     if is_here || !agent.state.is_open() {
         return Ok(());

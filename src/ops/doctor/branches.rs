@@ -3,6 +3,7 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::untrusted;
+use crate::agents::worktree;
 use crate::domain::agent::Agent;
 use crate::domain::diagnosis::Sign;
 use crate::domain::id::AgentId;
@@ -92,7 +93,7 @@ fn is_agents(ctx: &Ctx, tip: Oid) -> bool {
 
 /// Where HEAD of an agent's worktree last was, by its reflog.
 fn last_head(ctx: &Ctx, agent: &Agent) -> Option<Oid> {
-    let admin = ctx.repo.admin_dir(&layout::worktree_name(agent.id));
+    let admin = worktree::admin_dir(&ctx.repo, agent.id);
     let log = untrusted::log(&admin, Path::new("logs/HEAD"));
     let log = String::from_utf8_lossy(&log);
     let tip = log.lines().next_back()?.split(' ').nth(1)?;

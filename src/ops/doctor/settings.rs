@@ -2,6 +2,7 @@
 //! user. A setting is taken away only where it cannot be meant, and never one of the user's own file.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::worktree;
 use crate::domain::diagnosis::Sign;
 use crate::error::Result;
 use crate::git::Repo;
@@ -57,7 +58,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         }
     }
     let passed_over = survey.live().any(|agent| {
-        let admin = repo.admin_dir(&layout::worktree_name(agent.id));
+        let admin = worktree::admin_dir(repo, agent.id);
         admin.join("config.worktree").exists()
     });
     if !extension && passed_over {

@@ -5,6 +5,7 @@ use crate::agents::ctx::Ctx;
 use crate::agents::half_made::boot_id;
 use crate::agents::half_made::sweep;
 use crate::agents::untrusted;
+use crate::agents::worktree;
 use crate::domain::agent::{Agent, Move, State};
 use crate::domain::diagnosis::Sign;
 use crate::domain::event::What;
@@ -182,7 +183,7 @@ fn is_left(ctx: &Ctx, agent: &Agent) -> Result<bool> {
 
 /// Whether there is neither an admin directory nor anything at the worktree's place.
 fn is_without_place(ctx: &Ctx, agent: &Agent) -> bool {
-    let admin = ctx.repo.admin_dir(&layout::worktree_name(agent.id));
+    let admin = worktree::admin_dir(&ctx.repo, agent.id);
     let place = RecordedPlaces::new(&ctx.repo).map(|places| places.of(agent));
     let is_gone =
         |place: Option<PathBuf>| place.is_none_or(|path| path.symlink_metadata().is_err());

@@ -6,6 +6,7 @@
 //! old index. The git hooks that were set there are put back by their own family.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::worktree;
 use crate::domain::agent::{Agent, State};
 use crate::domain::diagnosis::Sign;
 use crate::domain::oid::Oid;
@@ -24,7 +25,7 @@ pub(super) fn look<'a>(ctx: &'a Ctx, survey: &'a Survey) -> impl Iterator<Item =
     let made = |agent: &&Agent| agent.state != State::Spawning;
     survey.rows().iter().filter(made).filter_map(|agent| {
         let path = survey.places.as_ref()?.of(agent)?;
-        let admin = ctx.repo.admin_dir(&layout::worktree_name(agent.id));
+        let admin = worktree::admin_dir(&ctx.repo, agent.id);
         let is_unlinked = is_unlinked(&path, &admin);
         is_unlinked.then(|| finding(ctx, agent, path, admin))
     })

@@ -8,6 +8,7 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::untrusted::WorktreeView;
+use crate::agents::worktree;
 use crate::domain::agent::Agent;
 use crate::domain::diagnosis::Sign;
 use crate::domain::id::AgentId;
@@ -141,7 +142,7 @@ fn put_aside(agent: &Agent, path: PathBuf, aside: PathBuf) -> Finding {
         let common = ctx.repo.common_dir();
         let _alone = alone(ctx, id)?;
         let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
-        let admin = ctx.repo.admin_dir(&layout::worktree_name(id));
+        let admin = worktree::admin_dir(&ctx.repo, id);
         if path.symlink_metadata().is_ok() || !belongs_to(&aside, &admin) {
             return Ok(TAKEN_CARE_OF.to_owned());
         }

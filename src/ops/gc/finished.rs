@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::git::changes::{Glance, glance};
 use crate::ops::gc::GcOptions;
 use crate::store::closed::Closed;
-use crate::store::{agent_branch, landed, layout, policy};
+use crate::store::{agent_branch, landed, policy};
 
 /// Why an agent is finished, or else why it is kept. `closed` is what this clone has merged or discarded itself.
 pub(super) fn why(
@@ -92,7 +92,7 @@ fn is_clean(ctx: &Ctx, agent: &Agent) -> Result<bool> {
     let policy = policy::if_here(&ctx.repo, agent)?;
     let bundle_dir = policy.and_then(|policy| policy.bundle_dir);
     let place = AgentWorktree {
-        admin_dir: ctx.repo.admin_dir(&layout::worktree_name(agent.id)),
+        admin_dir: worktree::admin_dir(&ctx.repo, agent.id),
         path: top,
     };
     let changes = glance(&Glance {

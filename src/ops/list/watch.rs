@@ -7,6 +7,7 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::work;
+use crate::agents::worktree;
 use crate::domain::agent::Agent;
 use crate::domain::bundle::FILES;
 use crate::domain::id::AgentId;
@@ -139,7 +140,7 @@ fn fingerprint(ctx: &Ctx, agent: &Agent, worktree: Option<&Path>) -> Fingerprint
     let target = work::base_of(ctx, agent, None).ok();
     let mut files = Vec::new();
     if let Some(top) = worktree {
-        let admin = ctx.repo.admin_dir(&layout::worktree_name(agent.id));
+        let admin = worktree::admin_dir(&ctx.repo, agent.id);
         files.push(written(&admin.join("index")));
         files.push(written(top));
         let bundle = top.join(BUNDLE);

@@ -3,6 +3,7 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::half_made;
 use crate::agents::hooks::install;
+use crate::agents::worktree;
 use crate::domain::event::{Spawned, Spawning, What};
 use crate::error::{Code, Error, Result};
 use crate::git::worktree::{NewWorktree, set_lock};
@@ -137,7 +138,7 @@ fn build(ctx: &Ctx, plan: &SpawnPlan) -> Result<Built> {
         let outcome = populate::populate(&populate::Request {
             repo,
             worktree,
-            admin_dir: &repo.admin_dir(&layout::worktree_name(plan.id)),
+            admin_dir: &worktree::admin_dir(repo, plan.id),
             commit: spawn_commit,
             threads: 0,
         })?;
@@ -169,7 +170,7 @@ fn build(ctx: &Ctx, plan: &SpawnPlan) -> Result<Built> {
         // After the repository's hook, which may install a hook manager: that belongs where it always goes.
         let git = git.and_then(version::Question::answer);
         install(ctx, plan.id, worktree, git)?;
-        let admin = repo.admin_dir(&layout::worktree_name(plan.id));
+        let admin = worktree::admin_dir(repo, plan.id);
         set_lock(&admin, &layout::lock_reason(plan.id))?;
         ctx.reached("locked");
     }

@@ -29,6 +29,7 @@ use crate::agents::ctx::Ctx;
 use crate::agents::lookup;
 use crate::agents::scope_guard::ScopeGuard;
 use crate::agents::work;
+use crate::agents::worktree;
 use crate::agents::worktree::AgentWorktree;
 use crate::domain::agent::{Agent, State};
 use crate::domain::change::Change;
@@ -37,7 +38,6 @@ use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::changes::{Glance, glance};
 use crate::ops::agent_report::rfc3339;
-use crate::store::layout;
 use chrono::{DateTime, Utc};
 use common::Common;
 use serde::Serialize;
@@ -137,7 +137,7 @@ fn changes(
     let ctx = common.ctx;
     let bundle_dir = fence.and_then(|fence| fence.policy().bundle_dir.as_deref());
     let place = AgentWorktree {
-        admin_dir: ctx.repo.admin_dir(&layout::worktree_name(agent.id)),
+        admin_dir: worktree::admin_dir(&ctx.repo, agent.id),
         path: top.to_owned(),
     };
     let changes = glance(&Glance {

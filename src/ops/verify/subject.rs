@@ -4,6 +4,7 @@ use crate::agents::crash_recovery;
 use crate::agents::ctx::Ctx;
 use crate::agents::lookup;
 use crate::agents::work::{base_of, tip_of};
+use crate::agents::worktree;
 use crate::agents::worktree::AgentWorktree;
 use crate::domain::agent::Agent;
 use crate::domain::event::Isolation;
@@ -15,7 +16,6 @@ use crate::git::ancestry::Divergence;
 use crate::ops::verify::VerifyOptions;
 use crate::ops::verify::origin::Origin;
 use crate::ops::verify::origin::Question;
-use crate::store::layout;
 use crate::store::ledger::Ledger;
 use crate::store::place::is_of_this_clone;
 use std::borrow::Cow;
@@ -140,7 +140,7 @@ impl Subject {
 /// Whether an agent was spawned in another clone: nothing of it but its row and its branch is here.
 pub(super) fn is_foreign(ctx: &Ctx, ledger: &Ledger<'_>, agent: &Agent) -> Result<bool> {
     let common = ctx.repo.common_dir();
-    let admin_dir = ctx.repo.admin_dir(&layout::worktree_name(agent.id));
+    let admin_dir = worktree::admin_dir(&ctx.repo, agent.id);
     let is_here = is_of_this_clone(common, ledger.clone_number()?, agent) || admin_dir.exists();
     Ok(!is_here)
 }
