@@ -49,9 +49,51 @@ pub enum Swap {
 /// A `.lock` file this old belongs to a killed process: a write holds it for 0.2 ms.
 const STALE: Duration = Duration::from_secs(10);
 
-/// The milliseconds to wait between attempts to lock a ref: 0.8 s in all, about the second that git
-/// itself waits.
-const PAUSES: std::ops::RangeInclusive<u64> = 1..=40;
+/// How long an attempt at a ref waits for its lock: about the second that git itself waits.
+const BRIEFLY: Duration = Duration::from_millis(800);
+
+/// The longest pause between two looks at a ref's lock; the first is a millisecond, each further one a millisecond
+/// longer.
+const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+
+/// Waiting for another process to let go of a ref's `.lock` file. libgit2 never waits by itself.
+pub(crate) struct LockWait {
+    rest: Duration,
+    pause: Duration,
+}
+
+impl LockWait {
+    /// Waits at most so long in all.
+    pub(crate) fn new(patience: Duration) -> LockWait {
+        LockWait {
+            rest: patience,
+            pause: Duration::from_millis(1),
+        }
+    }
+
+    /// Waits for a moment before the next look; `false` when there was waiting enough.
+    fn again(&mut self) -> bool {
+        let Some(rest) = self.rest.checked_sub(self.pause) else {
+            return false;
+        };
+        std::thread::sleep(self.pause);
+        self.rest = rest;
+        self.pause = LONGEST_PAUSE.min(self.pause + Duration::from_millis(1));
+        true
+    }
+
+    /// Waits for a moment before the next look at that lock.
+    ///
+    /// # Errors
+    /// `lock-timeout` when there was waiting enough.
+    pub(crate) fn wait(&mut self, lock: &Path) -> Result<()> {
+        if self.again() {
+            Ok(())
+        } else {
+            Err(lock_timeout(lock))
+        }
+    }
+}
 
 impl Repo {
     /// What a ref names, without following symbolic refs.
@@ -89,14 +131,14 @@ impl Repo {
         who: &Identity,
         message: &str,
     ) -> Result<bool> {
-        for pause in PAUSES {
+        let mut waiting = LockWait::new(BRIEFLY);
+        loop {
             match self.swap_ref(refname, Tip::Absent, target, who, message)? {
                 Swap::Done => return Ok(true),
                 Swap::Moved => return Ok(false),
-                Swap::Locked => std::thread::sleep(Duration::from_millis(pause)),
+                Swap::Locked => waiting.wait(&self.ref_lock_path(refname))?,
             }
         }
-        Err(lock_timeout(&self.ref_lock_path(refname)))
     }
 
     /// Whether there are refs whose names begin with this one and a slash.
@@ -143,13 +185,12 @@ impl Repo {
     pub fn delete_broken_ref(&self, refname: &str, expected: Tip) -> Result<bool> {
         let lock = self.ref_lock_path(refname);
         let taken = || std::fs::File::create_new(&lock).map(drop);
-        let mut pauses = PAUSES;
+        let mut waiting = LockWait::new(BRIEFLY);
         while let Err(error) = taken() {
             if error.kind() != std::io::ErrorKind::AlreadyExists {
                 return Err(error).at("could not lock", &lock);
             }
-            let pause = pauses.next().ok_or_else(|| lock_timeout(&lock))?;
-            std::thread::sleep(Duration::from_millis(pause));
+            waiting.wait(&lock)?;
         }
         let is_there = self.tip(refname)? == expected;
         if is_there {
@@ -291,19 +332,17 @@ impl Repo {
     }
 }
 
-/// Tries again while libgit2 finds a lock file: unlike git, it never waits by itself.
+/// Tries again while libgit2 finds a lock file.
 pub(in crate::git) fn retry_locked<T>(
     mut attempt: impl FnMut() -> std::result::Result<T, git2::Error>,
 ) -> std::result::Result<T, git2::Error> {
-    for pause in PAUSES {
+    let mut waiting = LockWait::new(BRIEFLY);
+    loop {
         match attempt() {
-            Err(error) if error.code() == git2::ErrorCode::Locked => {
-                std::thread::sleep(Duration::from_millis(pause));
-            }
-            other => return other,
+            Err(error) if error.code() == git2::ErrorCode::Locked && waiting.again() => {}
+            outcome => return outcome,
         }
     }
-    attempt()
 }
 
 fn modified(path: &Path) -> Option<std::time::SystemTime> {
@@ -318,7 +357,7 @@ fn signature(who: &Identity) -> Result<git2::Signature<'static>, git2::Error> {
 }
 
 /// The error for a ref whose `.lock` would not go away.
-pub(crate) fn lock_timeout(lock: &Path) -> Error {
+fn lock_timeout(lock: &Path) -> Error {
     Error::new(
         Code::LockTimeout,
         format!("waited too long for the ref lock {}", lock.display()),

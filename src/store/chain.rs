@@ -17,15 +17,11 @@ use crate::domain::oid::Oid;
 use crate::error::{Code, Result};
 use crate::git::Repo;
 use crate::git::objects::{Commit, Identity, NewCommit};
-use crate::git::refs::{Swap, Tip, lock_timeout};
+use crate::git::refs::{LockWait, Swap, Tip};
 use chrono::{DateTime, Utc};
-use std::time::Duration;
 
 /// The trailer that marks commits as ours; a commit without it was made by a foreign writer.
 pub const TRAILER: &str = "Git-Agent";
-
-/// How long to wait before looking again at a ref that a foreign writer has locked.
-const PAUSE: Duration = Duration::from_millis(3);
 
 /// A ref of ours and what it holds, which decides how it is repaired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +67,7 @@ pub fn append(
 ) -> Result<Oid> {
     let refname = chain.refname();
     let parking = layout::tmp_dir(repo.common_dir());
-    let mut patience = PATIENCE;
+    let mut waiting = LockWait::new(PATIENCE);
     loop {
         let expected = repo.tip(refname)?;
         let tip = recovery::readable_tip(repo, chain, expected)?;
@@ -87,13 +83,7 @@ pub fn append(
             Swap::Done => return Ok(commit),
             Swap::Moved => {}
             Swap::Locked if repo.clear_stale_lock(refname, &parking)? => {}
-            Swap::Locked => {
-                let Some(rest) = patience.checked_sub(PAUSE) else {
-                    return Err(lock_timeout(&repo.ref_lock_path(refname)));
-                };
-                patience = rest;
-                std::thread::sleep(PAUSE);
-            }
+            Swap::Locked => waiting.wait(&repo.ref_lock_path(refname))?,
         }
     }
 }

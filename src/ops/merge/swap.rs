@@ -4,13 +4,9 @@ use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::identity::Identities;
-use crate::git::refs::{Swap, Tip, lock_timeout};
+use crate::git::refs::{LockWait, Swap, Tip};
 use crate::store::landing_lock::LandingLock;
 use crate::store::lock::PATIENCE;
-use std::time::Duration;
-
-/// How long to wait between looks at a ref that another process has locked.
-const PAUSE: Duration = Duration::from_millis(20);
 
 /// Moves a branch from one commit to another, doing `first` under its lock. Waits for others who have it. However
 /// old their lock is, it stays: a prepared transaction may take its time. What a killed landing of ours left was
@@ -24,7 +20,7 @@ pub(super) fn swap(
     reason: &str,
     first: &mut dyn FnMut() -> Result<()>,
 ) -> Result<()> {
-    let mut patience = PATIENCE;
+    let mut waiting = LockWait::new(PATIENCE);
     let expected = Tip::At(old);
     loop {
         let locked = || {
@@ -34,13 +30,7 @@ pub(super) fn swap(
         match repo.swap_ref_after(branch, expected, new, &who.committer, reason, locked)? {
             Swap::Done => return Ok(()),
             Swap::Moved => return Err(moved(branch)),
-            Swap::Locked => {
-                let Some(rest) = patience.checked_sub(PAUSE) else {
-                    return Err(lock_timeout(&repo.ref_lock_path(branch)));
-                };
-                patience = rest;
-                std::thread::sleep(PAUSE);
-            }
+            Swap::Locked => waiting.wait(&repo.ref_lock_path(branch))?,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Several runs at once, each on a thread with a repository of its own.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::parallel::{self, Queue};
 use crate::error::Result;
 use crate::ops::run::Echo;
 use crate::ops::run::RunOptions;
@@ -12,9 +13,7 @@ use crate::ops::run::plan;
 use crate::proc::signals::Interrupts;
 use serde::Serialize;
 use std::ffi::OsString;
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 /// How often a live display is told that time has passed.
@@ -75,39 +74,29 @@ pub fn execute_all(
     let clock = Instant::now();
     let interrupts = Interrupts::hold()?;
     let (count, mut succeeded, mut failed) = (batch.targets.len(), 0, 0);
-    let workers = batch.jobs.clamp(1, count.max(1));
-    let queue = Mutex::new(batch.targets.into_iter().enumerate());
-    let next = || {
-        // Taking from it is one step, so a panic leaves it whole.
-        let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
-        queue.next().filter(|_| interrupts.received().is_none())
-    };
+    let (command, options) = (&batch.command, &batch.options);
     let seed = ctx.seed();
-    let told = thread::scope(|scope| {
-        let (sender, news) = mpsc::channel();
-        for _ in 0..workers {
-            let (sender, seed, next) = (sender.clone(), seed.clone(), &next);
-            let (command, options) = (&batch.command, &batch.options);
-            scope.spawn(move || {
-                while let Some((index, target)) = next() {
-                    let begun = |start: &StartReport| {
-                        // The listener stays until all is over.
-                        let _ = sender.send(News::Begun(index, Box::new(start.clone())));
-                    };
-                    let work = |target| {
-                        let ctx = seed.open()?;
-                        let plan = plan(&ctx, target, command.clone(), options.clone())?;
-                        let echo = Echo {
-                            begun: Some(Box::new(begun)),
-                            ..Echo::default()
-                        };
-                        execute(&ctx, plan, echo).map(Box::new)
-                    };
-                    let _ = sender.send(News::Ended(index, target.and_then(work)));
-                }
-            });
+    let work = |queue: &Queue<(usize, Result<Target>)>, news: Sender<News>| {
+        while interrupts.received().is_none()
+            && let Some((index, target)) = queue.next()
+        {
+            let begun = |start: &StartReport| {
+                // The listener stays until all is over.
+                let _ = news.send(News::Begun(index, Box::new(start.clone())));
+            };
+            let run = |target| {
+                let ctx = seed.open()?;
+                let plan = plan(&ctx, target, command.clone(), options.clone())?;
+                let echo = Echo {
+                    begun: Some(Box::new(begun)),
+                    ..Echo::default()
+                };
+                execute(&ctx, plan, echo).map(Box::new)
+            };
+            let _ = news.send(News::Ended(index, target.and_then(run)));
         }
-        drop(sender);
+    };
+    let listen = |news: Receiver<News>| {
         let mut told = Ok(());
         loop {
             let piece = match news.recv_timeout(TICK) {
@@ -122,8 +111,9 @@ pub fn execute_all(
             }
             told = told.and(tell(piece));
         }
-    });
-    told?;
+    };
+    let targets = batch.targets.into_iter().enumerate().collect();
+    parallel::share(targets, batch.jobs, work, listen)?;
     let left = count - succeeded - failed;
     let asked = interrupts.received().map(|signal| 128 + signal.as_raw());
     let asked = asked.and_then(|code| u8::try_from(code).ok());
