@@ -409,7 +409,7 @@ const STARTS_GIT: &[(&str, &str)] = &[
         "in the common dir, on a new index",
     ),
     ("ops/host_hook/worktree.rs", "in the common dir"),
-    ("ops/spawn/setup.rs", "in the main worktree"),
+    ("ops/spawn/ignored_files.rs", "in the main worktree"),
     ("store/maintenance.rs", "in the common dir"),
 ];
 
@@ -499,7 +499,10 @@ const OPENS_FILES: &[(&str, &str)] = &[
     ("ops/runs/logs.rs", "logs of ours"),
     ("ops/send/payload_parts.rs", "what the user names"),
     ("ops/show.rs", "a prompt of ours"),
-    ("ops/spawn/setup.rs", "ignored files of the main worktree"),
+    (
+        "ops/spawn/ignored_files.rs",
+        "ignored files of the main worktree",
+    ),
     ("proc/", "/proc, and files of ours"),
     (
         "store/mailbox/spool.rs",

@@ -77,6 +77,8 @@ mod schema;
 mod scope;
 /// A clone that has the rows of another one.
 mod second_clone;
+/// What the repository has done for its agents.
+mod setup;
 /// Man pages and completions.
 mod shell;
 /// The main job.

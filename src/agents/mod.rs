@@ -6,6 +6,7 @@ pub mod authority;
 pub mod baseline;
 pub mod bundle;
 pub mod check_worktree;
+pub mod commands;
 pub mod crash_recovery;
 pub mod ctx;
 pub mod current;

@@ -21,6 +21,9 @@ pub(super) struct DiscardArgs {
     /// Discard it even if it lives in another clone, from which nothing can be salvaged here
     #[arg(long)]
     force: bool,
+    /// Leave the commands of the repository's [hooks] out: before_discard
+    #[arg(long)]
+    no_hooks: bool,
     /// Show what would be removed and stop
     #[arg(long, short = 'n')]
     dry_run: bool,
@@ -38,6 +41,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &DiscardArgs) -> Result<Exit> {
     let options = DiscardOptions {
         with_ignored: args.with_ignored,
         force: args.force,
+        no_hooks: args.no_hooks,
     };
     if args.dry_run {
         let rehearse = |agent: &str| discard::rehearse(ctx, agent, options);
@@ -85,6 +89,9 @@ impl Answer for DiscardReport {
         }
         for line in not_kept(&self.not_kept, "") {
             text.push_str(&format!("  {line}"));
+        }
+        for warning in &self.warnings {
+            text.push_str(&format!("  warning: {warning}\n"));
         }
         if !self.dry_run {
             text.push_str(&format!(

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 /// With --all the status is 1 when an agent that is done was refused, and when nothing landed while an agent is running or
 /// failed.
 ///
-/// No hook of the repository runs (pre-commit, commit-msg, pre-merge-commit, post-merge and the like): a hook could
+/// No git hook of the repository runs (pre-commit, commit-msg, pre-merge-commit, post-merge and the like): a hook could
 /// change what was judged. `git agent commit` runs pre-commit and commit-msg as git does, the task's [checks]
 /// commands run on the merged tree, and pre-push and server-side hooks see the branch as ever.
 #[derive(Debug, clap::Args)]
@@ -47,6 +47,9 @@ pub(super) struct MergeArgs {
     /// Land on this branch instead of the one the agent started from
     #[arg(long, value_name = "BRANCH")]
     into: Option<String>,
+    /// Leave the commands of the repository's [hooks] out: before_merge and after_merge
+    #[arg(long)]
+    no_hooks: bool,
     /// Judge and show what would land, and stop
     #[arg(long, short = 'n')]
     dry_run: bool,
@@ -65,6 +68,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: MergeArgs) -> Result<Exit> {
     let options = MergeOptions {
         method: method(&args),
         into: args.into,
+        no_hooks: args.no_hooks,
         dry_run: args.dry_run,
         message: (!args.message.is_empty()).then(|| args.message.join("\n\n")),
         order: match args.order {
@@ -81,6 +85,9 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: MergeArgs) -> Result<Exit> {
         merge::land(ctx, &agent, &options)?
     };
     ui.answer(&report)?;
+    for warning in &report.warnings {
+        ui.warn(warning);
+    }
     Ok(Exit::Yes)
 }
 

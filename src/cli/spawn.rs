@@ -42,7 +42,7 @@ pub(super) struct SpawnArgs {
     /// Leave the default denylist out; refused for roles that edit
     #[arg(long)]
     no_default_deny: bool,
-    /// Do not run the post-checkout hook
+    /// Do not run the post-checkout hook, nor after_spawn of the repository's [hooks]
     #[arg(long)]
     no_hooks: bool,
     /// Refuse where a live agent may touch what this one may

@@ -10,9 +10,47 @@ use super::diagnostic::{Field, Located, Problem};
 use super::glob::Glob;
 use super::role::RoleSet;
 use super::task::{TaskDraft, TaskOptions, TaskProblems};
+use std::collections::BTreeMap;
 
 /// The file, from the top of the base commit's tree.
 pub const PATH: &str = ".config/git-agent.toml";
+
+/// Patterns in the form of a `.gitignore` file, from the top of the base commit's tree: ignored files of the main worktree
+/// that they match are copied into a new worktree.
+pub const INCLUDE_PATH: &str = ".worktreeinclude";
+
+/// A moment of an agent's life at which the repository may have commands run, in `[hooks]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HookMoment {
+    /// The worktree is ready and the ledger says so.
+    AfterSpawn,
+    /// The work is judged and nothing has landed.
+    BeforeMerge,
+    /// The work has landed.
+    AfterMerge,
+    /// Worktree and branch are about to be removed.
+    BeforeDiscard,
+}
+
+impl HookMoment {
+    /// Every moment.
+    pub const ALL: [HookMoment; 4] = [
+        HookMoment::AfterSpawn,
+        HookMoment::BeforeMerge,
+        HookMoment::AfterMerge,
+        HookMoment::BeforeDiscard,
+    ];
+
+    /// The key in `[hooks]`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            HookMoment::AfterSpawn => "after_spawn",
+            HookMoment::BeforeMerge => "before_merge",
+            HookMoment::AfterMerge => "after_merge",
+            HookMoment::BeforeDiscard => "before_discard",
+        }
+    }
+}
 
 /// The ways to land that a repository can choose, as `merge` names them.
 pub const MERGE_METHODS: [&str; 3] = ["no-ff", "squash", "ff-only"];
@@ -42,6 +80,8 @@ pub struct SettingsDraft {
     pub merge_method: Field<String>,
     /// The subject of a landing commit, with fields in braces.
     pub merge_subject: Field<String>,
+    /// Commands by moment.
+    pub hooks: BTreeMap<HookMoment, Field<Vec<Located<String>>>>,
 }
 
 /// Settings that obey every rule. What is absent is not set.
@@ -65,6 +105,10 @@ pub struct RepositorySettings {
     pub setup_copy: Option<Vec<String>>,
     /// Commands that are run in a new worktree.
     pub setup_run: Option<Vec<String>>,
+    /// The content of [`INCLUDE_PATH`].
+    pub include: Option<Vec<u8>>,
+    /// Commands by moment.
+    pub hooks: BTreeMap<HookMoment, Vec<String>>,
     /// How work lands: one of [`MERGE_METHODS`].
     pub merge_method: Option<String>,
     /// The subject of a landing commit, with [`SUBJECT_FIELDS`] in braces.
@@ -96,7 +140,16 @@ impl SettingsDraft {
                 span: 0..0,
             });
         }
+        // Commands of hooks obey the rules of set-up commands.
+        let mut commands = values_of(&self.task.setup_run);
+        commands.extend(self.hooks.values().flat_map(values_of));
+        probe.setup_run = Field::Given(Located {
+            value: commands,
+            span: 0..0,
+        });
         let (task, _) = probe.check(roles, TaskOptions::default())?;
+        let hooks = self.hooks.iter();
+        let hooks = hooks.filter_map(|(moment, field)| Some((*moment, values(field)?)));
         Ok(RepositorySettings {
             role: value(&self.task.role),
             scope: values(&self.task.whitelist),
@@ -107,6 +160,8 @@ impl SettingsDraft {
             checks: task.checks,
             setup_copy: values(&self.task.setup_copy),
             setup_run: values(&self.task.setup_run),
+            include: None,
+            hooks: hooks.collect(),
             merge_method: method,
             merge_subject: subject,
         })
@@ -164,6 +219,13 @@ fn value(field: &Field<String>) -> Option<String> {
 fn values(field: &Field<Vec<Located<String>>>) -> Option<Vec<String>> {
     let list = &field.given()?.value;
     Some(list.iter().map(|item| item.value.clone()).collect())
+}
+
+fn values_of(field: &Field<Vec<Located<String>>>) -> Vec<Located<String>> {
+    field
+        .given()
+        .map(|list| list.value.clone())
+        .unwrap_or_default()
 }
 
 fn one_of(field: &Field<String>, problems: &mut Vec<Problem>) -> Option<String> {

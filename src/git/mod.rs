@@ -29,6 +29,7 @@ mod promised;
 mod pruned;
 pub mod quarantine;
 pub mod raw_commit;
+pub mod reflink;
 pub mod reflog;
 pub mod refs;
 pub mod repo;

@@ -4,7 +4,7 @@
 //! repository, git's configuration what holds for a person or a clone.
 
 use crate::agents::ctx::Ctx;
-use crate::domain::repository_settings::{PATH, RepositorySettings};
+use crate::domain::repository_settings::{HookMoment, PATH, RepositorySettings};
 use crate::error::{Code, Error, Result};
 use crate::store::{fsx, repository_settings, roles};
 use crate::wire::settings_file;
@@ -57,12 +57,32 @@ pub const REPOSITORY: &[KnownSetting] = &[
     setting(
         "setup.copy",
         "none",
-        "Ignored files of the main worktree that a new worktree gets",
+        "Ignored files of the main worktree that a new worktree gets, beside those that `.worktreeinclude` matches",
     ),
     setting(
         "setup.run",
         "none",
         "Commands that are run in a new worktree before the agent starts",
+    ),
+    setting(
+        "hooks.after_spawn",
+        "none",
+        "Commands that are run in the main worktree once a new agent is ready",
+    ),
+    setting(
+        "hooks.before_merge",
+        "none",
+        "Commands that are run in the main worktree before work lands; nothing lands if one fails",
+    ),
+    setting(
+        "hooks.after_merge",
+        "none",
+        "Commands that are run in the main worktree after work has landed",
+    ),
+    setting(
+        "hooks.before_discard",
+        "none",
+        "Commands that are run in the main worktree before a worktree is removed; it stays if one fails",
     ),
     setting(
         "merge.method",
@@ -231,7 +251,12 @@ fn value_of(found: &RepositorySettings, key: &str) -> Option<SettingValue> {
         "setup.run" => list(found.setup_run.as_ref()),
         "merge.method" => text(&found.merge_method),
         "merge.subject" => text(&found.merge_subject),
-        _ => None,
+        _ => {
+            let moments = HookMoment::ALL.into_iter();
+            let mut moments =
+                moments.filter(|moment| key.strip_prefix("hooks.") == Some(moment.as_str()));
+            list(moments.next().and_then(|moment| found.hooks.get(&moment)))
+        }
     }
 }
 

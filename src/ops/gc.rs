@@ -123,7 +123,7 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
     let around = WorktreeSnapshot::read(ctx)?;
     let removal = DiscardOptions {
         with_ignored: options.with_ignored,
-        force: false,
+        ..DiscardOptions::default()
     };
     let expiry = match options.expire_salvage {
         Some(age) => Some(expire::plan(ctx, &agents, age)?),

@@ -7,6 +7,8 @@ use super::tail::Tail;
 use crate::domain::run::{Ending, Outcome};
 use crate::error::{Error, Result};
 use rustix::fs::{MemfdFlags, memfd_create};
+use std::borrow::Cow;
+use std::ffi::OsString;
 use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,6 +37,8 @@ pub struct Job<'a> {
     pub script: &'a str,
     /// Where it runs.
     pub directory: &'a Path,
+    /// Variables that it gets beside ours.
+    pub variables: &'a [(Cow<'static, str>, OsString)],
     /// How long it may take.
     pub limit: Duration,
 }
@@ -81,7 +85,7 @@ pub fn run(job: &Job<'_>) -> Result<Finished> {
         program: job.program,
         command: &["sh".into(), "-c".into(), job.script.into()],
         directory: job.directory,
-        variables: &[],
+        variables: job.variables,
         without: AGENT_VARIABLES,
         input: None,
         limit: job.limit,

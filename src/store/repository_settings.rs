@@ -3,7 +3,7 @@
 //! The file is read from the base commit's objects and never from a worktree, so no agent can change what binds it.
 
 use crate::domain::oid::Oid;
-use crate::domain::repository_settings::{PATH, RepositorySettings};
+use crate::domain::repository_settings::{INCLUDE_PATH, PATH, RepositorySettings};
 use crate::domain::role::RoleSet;
 use crate::error::{Code, Error, Result};
 use crate::git::{Repo, tree};
@@ -17,8 +17,12 @@ const MAX_SIZE: usize = 64 * 1024;
 /// # Errors
 /// `settings-invalid` when it is not a regular file or larger than 64 KiB, `repo-corrupt` when the commit cannot be read.
 pub fn read(repo: &Repo, commit: Oid) -> Result<Option<Vec<u8>>> {
+    read_at(repo, commit, PATH)
+}
+
+fn read_at(repo: &Repo, commit: Oid, path: &str) -> Result<Option<Vec<u8>>> {
     let mut directory = repo.read_commit(commit)?.tree;
-    let mut parts = PATH.split('/').peekable();
+    let mut parts = path.split('/').peekable();
     while let Some(part) = parts.next() {
         let entries = repo.read_tree(directory)?;
         let entry = entries.iter().find(|entry| entry.name == part.as_bytes());
@@ -26,7 +30,7 @@ pub fn read(repo: &Repo, commit: Oid) -> Result<Option<Vec<u8>>> {
             return Ok(None);
         };
         if parts.peek().is_none() {
-            return file(repo, entry).map(Some);
+            return file(repo, entry, path).map(Some);
         }
         if !entry.is_directory() {
             return Ok(None);
@@ -41,11 +45,19 @@ pub fn read(repo: &Repo, commit: Oid) -> Result<Option<Vec<u8>>> {
 /// # Errors
 /// `settings-invalid` with every problem of the file, and those of [`read`].
 pub fn load(repo: &Repo, base: Oid, roles: &RoleSet) -> Result<RepositorySettings> {
+    let include = read_at(repo, base, INCLUDE_PATH)?;
     let Some(bytes) = read(repo, base)? else {
-        return Ok(RepositorySettings::default());
+        return Ok(RepositorySettings {
+            include,
+            ..RepositorySettings::default()
+        });
     };
     let checked = settings_file::parse(PATH, &bytes).check(roles);
-    checked.map_err(|wrong| {
+    let with_include = |settings| RepositorySettings {
+        include,
+        ..settings
+    };
+    checked.map(with_include).map_err(|wrong| {
         let short = &base.to_hex()[..7];
         let message = format!("the settings of the repository at {short} cannot be used");
         wrong
@@ -58,21 +70,21 @@ pub fn load(repo: &Repo, base: Oid, roles: &RoleSet) -> Result<RepositorySetting
     })
 }
 
-fn file(repo: &Repo, entry: &tree::Entry) -> Result<Vec<u8>> {
+fn file(repo: &Repo, entry: &tree::Entry, path: &str) -> Result<Vec<u8>> {
     if !matches!(entry.mode, tree::FILE | tree::EXECUTABLE) {
-        return Err(unusable("it is not a regular file"));
+        return Err(unusable(path, "it is not a regular file"));
     }
     let data = repo.read_blob(entry.oid)?;
     if data.len() > MAX_SIZE {
-        return Err(unusable("it is larger than 64 KiB"));
+        return Err(unusable(path, "it is larger than 64 KiB"));
     }
     Ok(data)
 }
 
-fn unusable(why: &str) -> Error {
+fn unusable(path: &str, why: &str) -> Error {
     Error::new(
         Code::SettingsInvalid,
-        format!("{PATH} cannot be used: {why}"),
+        format!("{path} cannot be used: {why}"),
     )
-    .hint(format!("to see what it is, run git ls-tree HEAD {PATH}"))
+    .hint(format!("to see what it is, run git ls-tree HEAD {path}"))
 }

@@ -6,13 +6,14 @@
 //! | `[bundle]` | `required` |
 //! | `[checks]` | `commands` |
 //! | `[setup]` | `copy`, `run` |
+//! | `[hooks]` | `after_spawn`, `before_merge`, `after_merge`, `before_discard` |
 //! | `[merge]` | `method`, `subject` |
 //!
 //! Unknown sections and keys are problems, so that a slip never passes for a setting.
 
 use super::toml_reader::{Document, Key, Reader};
 use crate::domain::diagnostic::{Problem, Source};
-use crate::domain::repository_settings::SettingsDraft;
+use crate::domain::repository_settings::{HookMoment, SettingsDraft};
 use crate::domain::task::TaskDraft;
 
 /// Every key.
@@ -26,6 +27,10 @@ const KEYS: &[Key] = &[
     ("checks", "commands"),
     ("setup", "copy"),
     ("setup", "run"),
+    ("hooks", "after_spawn"),
+    ("hooks", "before_merge"),
+    ("hooks", "after_merge"),
+    ("hooks", "before_discard"),
     ("merge", "method"),
     ("merge", "subject"),
 ];
@@ -72,6 +77,10 @@ pub fn parse(name: &str, bytes: &[u8]) -> SettingsDraft {
         },
         merge_method: reader.string(("merge", "method")),
         merge_subject: reader.string(("merge", "subject")),
+        hooks: HookMoment::ALL
+            .into_iter()
+            .map(|moment| (moment, reader.strings(("hooks", moment.as_str()))))
+            .collect(),
     };
     draft.task.problems = reader.finish(("", &[]));
     draft

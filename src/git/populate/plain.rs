@@ -14,6 +14,7 @@ use super::destination::Destination;
 use super::hash;
 use super::source::Source;
 use crate::error::{Code, Error, Result};
+use crate::git::reflink::clone_blocks;
 use gix::bstr::BStr;
 use gix::index::entry::Stat;
 use gix::index::{Entry, PathStorageRef};
@@ -224,14 +225,4 @@ fn hash_through(
         hasher.update(&buffer[..length]);
         to.write_all(&buffer[..length])?;
     }
-}
-
-#[cfg(target_os = "linux")]
-fn clone_blocks(to: &File, from: &File) -> bool {
-    rustix::fs::ioctl_ficlone(to, from).is_ok()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn clone_blocks(_to: &File, _from: &File) -> bool {
-    false
 }

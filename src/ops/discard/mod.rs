@@ -79,6 +79,8 @@ pub struct DiscardOptions {
     pub with_ignored: bool,
     /// Also an agent that lives in another clone.
     pub force: bool,
+    /// Leaves the commands of `[hooks]` out.
+    pub no_hooks: bool,
 }
 
 /// What a discard would remove.

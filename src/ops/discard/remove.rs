@@ -1,9 +1,11 @@
 //! The steps of a discard.
 
+use crate::agents::commands::{in_one_line, run_hook_of};
 use crate::agents::ctx::Ctx;
 use crate::domain::agent::{Agent, Move, State};
 use crate::domain::event::What;
 use crate::domain::oid::Oid;
+use crate::domain::repository_settings::HookMoment;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::command;
 use crate::ops::discard::DiscardOptions;
@@ -39,6 +41,7 @@ pub(in crate::ops) fn execute_among(
     plan: DiscardPlan,
     around: &mut WorktreeSnapshot,
 ) -> Result<DiscardReport> {
+    let warning = before_discard(ctx, &plan)?;
     // No other process is at work for the agent, and no landing is under way.
     let common = ctx.repo.common_dir();
     let id = plan.agent.id;
@@ -99,9 +102,22 @@ pub(in crate::ops) fn execute_among(
         }
         ctx.reached("unbranched");
     }
+    report.warnings.extend(warning);
     report.found(&salvage);
     report.settled(ctx, ledger.agent(agent.spawn_commit)?)?;
     Ok(report)
+}
+
+/// Runs what the repository wants done first; one that fails stops the discard. Settings that cannot be read do not: an
+/// agent of a damaged repository can still be removed.
+fn before_discard(ctx: &Ctx, plan: &DiscardPlan) -> Result<Option<String>> {
+    if plan.options.no_hooks || plan.is_empty() {
+        return Ok(None);
+    }
+    match run_hook_of(ctx, HookMoment::BeforeDiscard, &plan.agent) {
+        Err(error) if error.code() == Code::HookFailed => Err(error),
+        ran => Ok(ran.err().as_ref().map(in_one_line)),
+    }
 }
 
 /// Takes the files out of reach of everybody who knows their path.

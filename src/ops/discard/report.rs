@@ -37,6 +37,9 @@ pub struct DiscardReport {
     /// The files that are not kept.
     #[serde(flatten)]
     pub not_kept: NotKept,
+    /// What the caller should know though it is discarded.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// Names in the trash that are still to be deleted.
     #[serde(skip)]
     pub trash: Vec<String>,
@@ -93,6 +96,7 @@ impl DiscardReport {
             salvage_oid: None,
             bundle_oid: None,
             not_kept: NotKept::default(),
+            warnings: Vec::new(),
             trash: Vec::new(),
         })
     }

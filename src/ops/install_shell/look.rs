@@ -36,6 +36,7 @@ pub(in crate::ops) fn find_page(env: &Env, files: &[ShellFile]) -> Result<Page> 
         program: env.require_program()?,
         script: FIND_PAGE,
         directory: &env.directory,
+        variables: &[],
         limit: LIMIT,
     })?;
     if asked.end != End::Status(0) {

@@ -1,11 +1,13 @@
 //! The steps of a landing, in the order that makes every stop harmless.
 
+use crate::agents::commands::{in_one_line, run_hook_of};
 use crate::agents::ctx::Ctx;
 use crate::agents::untrusted;
 use crate::agents::worktree;
 use crate::domain::agent::Move;
 use crate::domain::event::What;
 use crate::domain::oid::Oid;
+use crate::domain::repository_settings::HookMoment;
 use crate::domain::shell;
 use crate::error::Result;
 use crate::git::Repo;
@@ -45,6 +47,10 @@ pub const STEPS: [&str; 11] = [
 /// `lost-race` when either branch moved, or the agent's state changed, since the plan was made: nothing
 /// has landed then. `target-dirty`, `lock-timeout`, those of the ledger.
 pub fn execute(ctx: &Ctx, plan: &MergePlan) -> Result<LandingReport> {
+    // The repository may object; what it runs changes nothing of what was judged.
+    if plan.hooks && plan.landed.is_none() {
+        run_hook_of(ctx, HookMoment::BeforeMerge, &plan.agent)?;
+    }
     let lock = LandingLock::hold(&ctx.repo)?;
     let ledger = Ledger::new(&ctx.repo);
     let agent = ledger.agent(plan.agent.spawn_commit)?;
@@ -81,6 +87,11 @@ pub fn execute(ctx: &Ctx, plan: &MergePlan) -> Result<LandingReport> {
     ctx.reached("merged");
     worktree::unlock(ctx, &plan.agent);
     report.commit = Some(commit.to_hex());
+    drop(lock);
+    if plan.hooks {
+        let ran = run_hook_of(ctx, HookMoment::AfterMerge, &plan.agent);
+        report.warnings.extend(ran.err().as_ref().map(in_one_line));
+    }
     Ok(report)
 }
 

@@ -12,8 +12,9 @@
 //! which the next landing clears ([`crate::store::landing_lock`]). A kill while files move leaves an `index.lock` that
 //! says whose it is, and files that are missing or new, which the next landing takes for what they are.
 //!
-//! Deliberately absent: removing worktree and branch, which is `discard`'s, and every hook of the
-//! repository: no merge takes place in a worktree, and a hook could change what was judged.
+//! Deliberately absent: removing worktree and branch, which is `discard`'s, and every git hook of the
+//! repository: no merge takes place in a worktree, and a hook could change what was judged. The commands of `[hooks]` run
+//! before and after it, in the main worktree, and change nothing of what lands.
 
 mod all;
 mod close;
@@ -81,6 +82,8 @@ pub struct MergeOptions {
     pub order: Order,
     /// Only say what would land; no verdict is recorded then.
     pub dry_run: bool,
+    /// Leaves the commands of `[hooks]` out.
+    pub no_hooks: bool,
     /// The message of the landing commit, in place of the one made from the agent's summary.
     pub message: Option<String>,
 }

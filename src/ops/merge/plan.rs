@@ -49,6 +49,8 @@ pub struct MergePlan {
     pub merged_tree: Oid,
     /// How it lands.
     pub method: Method,
+    /// Whether the commands of `[hooks]` run.
+    pub hooks: bool,
     /// The message that the caller gave for the landing commit.
     pub wanted_message: Option<String>,
     /// The subject that the repository's settings give a landing commit, with fields in braces.
@@ -162,6 +164,7 @@ pub fn judged_plan(
         uncommitted: verdict.uncommitted,
         merged_tree,
         method: method(ctx, options, &settings)?,
+        hooks: !options.no_hooks,
         wanted_message: options.message.clone(),
         wanted_subject: settings.merge_subject,
         summary,

@@ -57,6 +57,9 @@ pub struct LandingReport {
     pub commit: Option<String>,
     /// The worktrees that have the branch checked out and move along.
     pub worktrees: Vec<String>,
+    /// What the caller should know though the work has landed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 impl LandingReport {
@@ -75,6 +78,7 @@ impl LandingReport {
             subject: plan.message().lines().next().unwrap_or_default().to_owned(),
             committed: None,
             commit: None,
+            warnings: Vec::new(),
             worktrees: tops.map(|top| top.to_string_lossy().into_owned()).collect(),
         }
     }

@@ -65,8 +65,12 @@ pub(super) fn lay_out(
     let link = programs.join(PROGRAM);
     symlink(program, &link).at("could not make", &link)?;
     let path = ctx.env.search_with(&programs);
-    stage.variables.extend(path.map(|path| ("PATH", path)));
-    stage.variables.extend(made.variables);
+    stage
+        .variables
+        .extend(path.map(|path| ("PATH".into(), path)));
+    let named = made.variables.into_iter();
+    let named = named.map(|(name, value)| (name.into(), value));
+    stage.variables.extend(named);
     stage.command.splice(1..1, made.options);
     Ok(())
 }

@@ -32,7 +32,7 @@ pub(super) struct Stage {
     /// The command as it is recorded.
     pub description: String,
     /// Variables that it gets.
-    pub variables: Vec<(&'static str, OsString)>,
+    pub variables: Vec<(Cow<'static, str>, OsString)>,
     /// The file on its standard input.
     pub input: Option<PathBuf>,
     /// Its own place for temporary files.
@@ -97,9 +97,9 @@ fn variables(
     agent: &Agent,
     plan: &RunPlan,
     [directory, spool, scratch]: &[&Path; 3],
-) -> Vec<(&'static str, OsString)> {
+) -> Vec<(Cow<'static, str>, OsString)> {
     let path = |path: &Path| path.as_os_str().to_owned();
-    let mut variables = vec![
+    let mut variables: Vec<(&'static str, OsString)> = vec![
         ("GIT_AGENT_ID", agent.id.to_string().into()),
         ("GIT_AGENT_DEPTH", (ctx.env.depth + 1).to_string().into()),
         ("GIT_AGENT_WORKTREE", path(directory)),
@@ -115,7 +115,8 @@ fn variables(
     variables.push(("GIT_AGENT_MAX_ITERATIONS", max_iterations(plan)));
     let output = plan.inputs.output.as_ref();
     variables.extend(output.map(|output| ("GIT_AGENT_OUTPUT_FILE", output.path().into())));
-    variables
+    let named = variables.into_iter();
+    named.map(|(name, value)| (name.into(), value)).collect()
 }
 
 fn model(plan: &RunPlan) -> Option<OsString> {

@@ -34,7 +34,7 @@ pub struct SpawnOptions {
     pub path: Option<PathBuf>,
     /// Leaves the default denylist out.
     pub no_default_deny: bool,
-    /// Leaves `post-checkout` out.
+    /// Leaves `post-checkout` and `after_spawn` out.
     pub no_hooks: bool,
     /// Refuses where a live agent may touch what this one may.
     pub exclusive: bool,
@@ -93,6 +93,10 @@ pub struct SpawnPlan {
     pub actor: String,
     /// Whether hooks run.
     pub hooks: bool,
+    /// The patterns of a `.worktreeinclude`, unless the task says itself what to copy.
+    pub include: Option<Vec<u8>>,
+    /// Commands that are run once the agent is ready.
+    pub after_spawn: Vec<String>,
     /// Whether no other agent may be allowed to touch the same.
     pub exclusive: bool,
     /// What the caller should know, though nothing stands in the way.

@@ -153,7 +153,9 @@ fn build(ctx: &Ctx, plan: &SpawnPlan) -> Result<Built> {
     // Set-up and hooks; what they change is no work of the agent.
     let mut baseline = None;
     if let (Some(worktree), Some(branch)) = (&plan.worktree, &built.branch) {
-        built.warnings.extend(setup::set_up(ctx, plan, worktree)?);
+        built
+            .warnings
+            .extend(setup::set_up(ctx, plan, worktree, branch)?);
         let hook = if plan.hooks {
             repo.run_post_checkout(worktree, spawn_commit)?
         } else {
@@ -183,6 +185,9 @@ fn build(ctx: &Ctx, plan: &SpawnPlan) -> Result<Built> {
     });
     ledger.append(spawn_commit, &plan.actor, spawned, ctx.now())?;
     ctx.reached("spawned");
+    built
+        .warnings
+        .extend(setup::after_spawn(ctx, plan, built.branch.as_deref()));
     Ok(built)
 }
 

@@ -26,6 +26,7 @@ mod batch;
 mod contract;
 mod execute;
 mod files;
+mod ignored_files;
 mod named;
 mod place;
 mod plan;

@@ -10,6 +10,7 @@ use crate::domain::hex::hex;
 use crate::domain::id::{AgentId, Slug};
 use crate::domain::oid::Oid;
 use crate::domain::path::RepoPath;
+use crate::domain::repository_settings::HookMoment;
 use crate::domain::role::Role;
 use crate::domain::scope::{self, Scope};
 use crate::domain::task::{Task, TaskDraft, TaskOptions};
@@ -43,6 +44,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
     let asker = authority::require_no_recursion(&ctx.env)?;
     let ledger = Ledger::new(&ctx.repo);
     let own_setup = draft.has_setup();
+    let own_copy = draft.setup_copy.given().is_some();
     let Found {
         base,
         roles,
@@ -71,6 +73,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
     let mut denylist =
         scope::effective_denylist(task.denylist.as_deref(), &role, options.no_default_deny);
     denylist.extend(settings.deny);
+    let mut hooks = settings.hooks;
     denylist.sort();
     denylist.dedup();
     warnings.extend(unmatched_globs(ctx, tree, &task, &denylist)?);
@@ -143,6 +146,8 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         actor: ctx.actor()?,
         parent: parent.or(asker),
         hooks: !options.no_hooks,
+        include: settings.include.filter(|_| isolated && !own_copy),
+        after_spawn: hooks.remove(&HookMoment::AfterSpawn).unwrap_or_default(),
         exclusive: options.exclusive,
         id,
         spawn_commit,

@@ -86,6 +86,7 @@ fn run_in(
             program,
             script,
             directory,
+            variables: &[],
             limit,
         })?;
         let end = match finished.end {

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::git::command::LOCAL_VARIABLES;
 use process::Process;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -30,7 +31,7 @@ pub struct SupervisedCommand<'a> {
     /// Where it runs.
     pub directory: &'a Path,
     /// Variables that it gets beside ours. What ties a process to a repository is taken away.
-    pub variables: &'a [(&'static str, OsString)],
+    pub variables: &'a [(Cow<'static, str>, OsString)],
     /// Variables that it does not get.
     pub without: &'a [&'static str],
     /// The file that is its standard input; nothing is on it without one.
@@ -99,7 +100,7 @@ pub fn start<'a>(
             supervised
                 .variables
                 .iter()
-                .map(|(name, value)| (name, value)),
+                .map(|(name, value)| (name.as_ref(), value)),
         )
         .current_dir(supervised.directory)
         .stdin(supervised.slate.try_clone().map_err(fail)?)

@@ -1,0 +1,151 @@
+//! Commands that the base commit of an agent asks for: `[setup] run`, and `[hooks]` at other moments.
+//!
+//! The base commit is what the user started the agent from, so its commands are trusted as a `Makefile` or a hook of the
+//! repository is, and run outside the sandbox. They are read from the objects of that commit and from nowhere else. Set-up
+//! commands run in the new worktree, which no agent has had yet. Hooks run in the main worktree, so that no file of the
+//! agent's decides what they do; a variable names the agent's worktree.
+
+use crate::agents::ctx::Ctx;
+use crate::domain::agent::Agent;
+use crate::domain::id::AgentId;
+use crate::domain::repository_settings::HookMoment;
+use crate::error::{Code, Error, Result};
+use crate::proc::{self, End, Job};
+use crate::store::place::RecordedPlaces;
+use crate::store::{repository_settings, roles};
+use std::borrow::Cow;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long one command may take: dependencies are often fetched from far away.
+const LIMIT: Duration = Duration::from_secs(15 * 60);
+
+/// What `GIT_AGENT_HOOK` says in a set-up command.
+const SETUP: &str = "setup";
+
+/// The agent that commands are run for, as they see it. None of the variables makes the command look like the agent's own.
+pub(crate) struct CommandSubject<'a> {
+    /// The agent.
+    pub id: AgentId,
+    /// Its branch, full name.
+    pub branch: Option<&'a str>,
+    /// Its worktree.
+    pub worktree: Option<&'a Path>,
+}
+
+/// Runs the commands of `[setup]` in a new worktree, one after the other, until one fails.
+///
+/// # Errors
+/// `setup-failed` with what the command wrote, `io`.
+pub(crate) fn set_up(
+    ctx: &Ctx,
+    subject: &CommandSubject<'_>,
+    commands: &[String],
+    worktree: &Path,
+) -> Result<()> {
+    let failed = |command: &str, how: &str| {
+        Error::new(
+            Code::SetupFailed,
+            format!("the setup command `{command}` {how}"),
+        )
+        .hint("to see it fail by hand, run it in a worktree of the same commit")
+    };
+    run(ctx, SETUP, subject, commands, worktree, failed)
+}
+
+/// Runs the commands of a hook in the main worktree, one after the other, until one fails.
+///
+/// # Errors
+/// `hook-failed` with what the command wrote, `io`.
+pub(crate) fn run_hook(
+    ctx: &Ctx,
+    moment: HookMoment,
+    subject: &CommandSubject<'_>,
+    commands: &[String],
+) -> Result<()> {
+    let failed = |command: &str, how: &str| {
+        let (moment, short) = (moment.as_str(), subject.id.short());
+        let what = format!("the {moment} command `{command}` for agent {short} {how}");
+        Error::new(Code::HookFailed, what)
+            .hint("to go on without the commands of [hooks], pass --no-hooks")
+    };
+    let root = ctx.repo.root()?;
+    run(ctx, moment.as_str(), subject, commands, &root, failed)
+}
+
+/// Runs the commands that the base commit of a spawned agent has for a moment, in the main worktree.
+///
+/// # Errors
+/// As [`run_hook`]; `settings-invalid`, `repo-corrupt` and `history-incomplete` where the base commit's settings cannot be read.
+pub(crate) fn run_hook_of(ctx: &Ctx, moment: HookMoment, agent: &Agent) -> Result<()> {
+    let Some(base) = &agent.base else {
+        return Ok(());
+    };
+    if repository_settings::read(&ctx.repo, base.oid)?.is_none() {
+        return Ok(());
+    }
+    let roles = roles::load(&ctx.repo, base.oid)?;
+    let settings = repository_settings::load(&ctx.repo, base.oid, &roles)?;
+    let Some(commands) = settings.hooks.get(&moment) else {
+        return Ok(());
+    };
+    let worktree: Option<PathBuf> = RecordedPlaces::new(&ctx.repo)?.of(agent);
+    let subject = CommandSubject {
+        id: agent.id,
+        branch: agent.branch.as_deref(),
+        worktree: worktree.as_deref(),
+    };
+    run_hook(ctx, moment, &subject, commands)
+}
+
+/// What a command that failed said, in one line for a warning.
+pub(crate) fn in_one_line(error: &Error) -> String {
+    let causes = error.causes().into_iter();
+    let lines = std::iter::once(error.to_string()).chain(causes);
+    lines.collect::<Vec<_>>().join(": ").replace('\n', " ")
+}
+
+fn run(
+    ctx: &Ctx,
+    moment: &'static str,
+    subject: &CommandSubject<'_>,
+    commands: &[String],
+    directory: &Path,
+    failed: impl Fn(&str, &str) -> Error,
+) -> Result<()> {
+    let variables = variables(ctx, moment, subject)?;
+    for script in commands {
+        let finished = proc::run(&Job {
+            program: ctx.env.require_program()?,
+            script,
+            directory,
+            variables: &variables,
+            limit: LIMIT,
+        })?;
+        let how = match finished.end {
+            End::Status(0) => continue,
+            End::Status(code) => format!("ended with status {code}"),
+            End::TimedOut => format!("took longer than {} s", LIMIT.as_secs()),
+        };
+        return Err(failed(script, &how).because(finished.output.trim().to_owned()));
+    }
+    Ok(())
+}
+
+fn variables(
+    ctx: &Ctx,
+    moment: &'static str,
+    subject: &CommandSubject<'_>,
+) -> Result<Vec<(Cow<'static, str>, OsString)>> {
+    let mut variables: Vec<(Cow<'static, str>, OsString)> = vec![
+        ("GIT_AGENT_HOOK".into(), moment.into()),
+        ("GIT_AGENT_HOOK_ID".into(), subject.id.to_string().into()),
+        ("GIT_AGENT_HOOK_ROOT".into(), ctx.repo.root()?.into()),
+    ];
+    let branch = subject.branch.map(OsString::from);
+    let worktree = subject.worktree.map(OsString::from);
+    variables.extend(branch.map(|branch| ("GIT_AGENT_HOOK_BRANCH".into(), branch)));
+    variables.extend(worktree.map(|path| ("GIT_AGENT_HOOK_WORKTREE".into(), path)));
+    Ok(variables)
+}
