@@ -1,0 +1,205 @@
+// Starts real agent hosts with `git agent run --host` against a scripted model, and checks what they do.
+//
+//   node main.mjs [--git-agent FILE] [--cached] [--table FILE] [--keep] [--sandbox auto|off] [HOST...]
+//
+// Hosts are installed from their registries at the versions of hosts.mjs, without their install scripts, into
+// $GIT_AGENT_HOSTS_CACHE, else ~/.cache/git-agent-hosts. `--cached` skips a host that is not there already. `--table` writes
+// the results into a page, between two marks. Ends with status 1 if a check does not hold.
+import { execFileSync, spawn } from "node:child_process";
+import fs from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import { parseArgs } from "node:util";
+import { FOREIGN, HOSTS } from "./hosts.mjs";
+import { startModel } from "./model.mjs";
+import { TASK, tour } from "./tour.mjs";
+
+const LIMIT_SECONDS = 60;
+const MARKS = ["<!-- tried: written by .ci/hosts -->\n", "<!-- end of tried -->\n"];
+
+const { values: options, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    "git-agent": { type: "string", default: "git-agent" },
+    cached: { type: "boolean" },
+    table: { type: "string" },
+    keep: { type: "boolean" },
+    sandbox: { type: "string" },
+  },
+});
+const cache = process.env.GIT_AGENT_HOSTS_CACHE ?? path.join(os.homedir(), ".cache/git-agent-hosts");
+const names = positionals.length > 0 ? positionals : Object.keys(HOSTS);
+const rows = [];
+for (const name of names) {
+  const host = HOSTS[name];
+  if (!host) throw new Error(`no host ${name}; there are ${Object.keys(HOSTS).join(", ")}`);
+  const program = install(name, host);
+  if (!program) continue;
+  for (const sandbox of options.sandbox ? [options.sandbox] : ["auto", "off"]) {
+    rows.push(await attempt(name, host, program, sandbox));
+  }
+}
+if (options.table) writeTable(options.table);
+const failed = rows.flatMap((row) => row.findings).filter((finding) => !finding.holds).length;
+const passed = rows.flatMap((row) => row.findings).length - failed;
+console.log(`hosts: ${passed} passed, ${failed} failed`);
+process.exit(failed > 0 ? 1 : 0);
+
+/// The directory with a host's program, installed if need be.
+function install(name, host) {
+  const home = path.join(cache, `${name}-${host.version}`);
+  const programs = path.join(home, "bin");
+  if (fs.existsSync(path.join(programs, name))) return programs;
+  if (options.cached) {
+    console.log(`${name}: skipped, ${host.version} is not in the cache; .ci/hosts ${name} installs it`);
+    return null;
+  }
+  // Finished aside and then renamed: a half-made installation is never found.
+  fs.mkdirSync(cache, { recursive: true });
+  const made = fs.mkdtempSync(path.join(cache, `.new-${name}-`));
+  fs.mkdirSync(path.join(made, "bin"));
+  const link = path.join(made, "bin", name);
+  const run = (program, ...words) => execFileSync(program, words, { stdio: ["ignore", "ignore", "inherit"], timeout: 600_000 });
+  if (host.python) {
+    run("python3", "-m", "venv", `${made}/venv`);
+    run(`${made}/venv/bin/python`, "-m", "pip", "install", "-q", "--disable-pip-version-check", `${host.package}==${host.version}`);
+    fs.writeFileSync(link, `#!/bin/sh\nexec "${home}/venv/bin/python" -m ${name} "$@"\n`, { mode: 0o755 });
+  } else {
+    run("npm", "install", "--prefix", made, "--ignore-scripts", "--no-save", "--no-audit", "--no-fund", "--loglevel=error", `${host.package}@${host.version}`);
+    const own = host.program && find(made, host.program);
+    fs.symlinkSync(path.join("..", own ?? `node_modules/.bin/${name}`), link);
+  }
+  fs.renameSync(made, home);
+  return programs;
+}
+
+function find(directory, pattern) {
+  const all = fs.readdirSync(directory, { recursive: true });
+  return all.find((name) => pattern.test(name) && fs.statSync(path.join(directory, name)).mode & 0o111);
+}
+
+/// Runs one host once, in a repository and a home of its own.
+async function attempt(name, host, programs, sandbox) {
+  // Not in the temporary directory: Gemini skips settings below a directory that others can write.
+  const scratch = fs.mkdtempSync(path.join(cache, "try-"));
+  const [root, home] = ["repo", "home"].map((part) => path.join(scratch, part));
+  [root, home].forEach((directory) => fs.mkdirSync(directory));
+  const findings = [];
+  const place = { root, home, fenced: sandbox !== "off", transcript: [] };
+  const model = await startModel(tour(host, place, findings));
+  const kept = Object.entries(process.env).filter(([variable]) => !FOREIGN.test(variable));
+  const environment = {
+    ...Object.fromEntries(kept), HOME: home, PATH: `${programs}:${process.env.PATH}`, NO_PROXY: "127.0.0.1", no_proxy: "127.0.0.1",
+    GIT_CONFIG_NOSYSTEM: "1", ...host.point(model.url, home),
+  };
+  const git = (...words) => execFileSync("git", words, { cwd: root, env: environment, encoding: "utf8" });
+  repository(root, git);
+  const check = (what, holds, detail = "") => findings.push({ check: what, holds: Boolean(holds), detail });
+  const before = listing(home);
+  const started = Date.now();
+  const words = ["run", "task.toml", "--host", name, "--sandbox", sandbox, "--timeout", `${LIMIT_SECONDS}s`, "--format", "json"];
+  if (!place.fenced && host.unfenced) words.push("--", ...host.unfenced);
+  const ran = await start(options["git-agent"], words, { cwd: root, env: environment });
+  const seconds = (Date.now() - started) / 1000;
+  await model.close();
+  const report = parsed(ran.out);
+  check("the host ends by itself with status 0", report.exit_code === 0, `status ${report.exit_code}, ${ran.err.slice(-800)}`);
+  check(`it takes at most ${LIMIT_SECONDS} s`, seconds <= LIMIT_SECONDS);
+  if (place.fenced) {
+    check("the fence is on", report.sandbox?.enforced === "full", JSON.stringify(report.sandbox));
+    check("the home is as it was", listing(home) === before, changesOf(before, listing(home)));
+  }
+  const status = git("status", "--porcelain");
+  check("the main worktree is as it was", status === "", status);
+  if (host.write) {
+    check("the work is accepted", report.verdict === "accept", JSON.stringify(report.verify?.findings ?? report.error));
+    const landing = await start(options["git-agent"], ["merge", report.agent_id ?? "?", "--squash", "-m", "Add a greeting"], { cwd: root, env: environment });
+    const landed = landing.status === 0 ? git("show", "--name-only", "--format=", "HEAD") : "";
+    check("the work lands, and nothing else", landed === "src/greeting.rs\n", landed + landing.err);
+    check("the session is known", report.session_id, JSON.stringify(report).slice(0, 400));
+  } else {
+    const codes = (report.verify?.findings ?? []).map((finding) => finding.path);
+    check("verify rejects what was written out of scope", report.verdict === "reject" && codes.includes("docs/tool.md"), JSON.stringify(report.verify?.findings));
+  }
+  tell(name, host, sandbox, seconds, findings);
+  if (options.keep) {
+    fs.writeFileSync(path.join(scratch, "transcript"), place.transcript.join("\n"));
+    fs.writeFileSync(path.join(scratch, "run.json"), ran.out);
+    console.log(`  kept: ${scratch}`);
+  } else {
+    fs.rmSync(scratch, { recursive: true, force: true, maxRetries: 5 });
+  }
+  return { name, host, sandbox, seconds, findings };
+}
+
+/// A repository with a source file, a page and the task, committed.
+function repository(root, git) {
+  for (const [name, text] of Object.entries({ "src/main.rs": "fn main() {}\n", "docs/page.md": "# Page\n", "task.toml": TASK })) {
+    const file = path.join(root, name);
+    fs.mkdirSync(path.dirname(file), { recursive: true });
+    fs.writeFileSync(file, text);
+  }
+  git("init", "-q", "-b", "main");
+  git("config", "user.name", "dev");
+  git("config", "user.email", "dev@example.com");
+  git("add", "-A");
+  git("commit", "-qm", "base");
+}
+
+/// A program's status and output. What does not end is ended, by its process id.
+function start(program, words, { cwd, env }) {
+  return new Promise((done) => {
+    const child = spawn(program, words, { cwd, env, stdio: ["ignore", "pipe", "pipe"] });
+    const texts = { out: "", err: "" };
+    child.stdout.on("data", (data) => (texts.out += data));
+    child.stderr.on("data", (data) => (texts.err += data));
+    const late = setTimeout(() => child.kill("SIGTERM"), (LIMIT_SECONDS + 20) * 1000);
+    child.on("error", (error) => done({ status: null, out: "", err: String(error) }));
+    child.on("close", (status) => {
+      clearTimeout(late);
+      done({ status, ...texts });
+    });
+  });
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return {};
+  }
+}
+
+/// Every file below a directory, with its size and time.
+function listing(directory) {
+  const lines = fs.readdirSync(directory, { recursive: true }).map((name) => {
+    const status = fs.lstatSync(path.join(directory, name));
+    return status.isDirectory() ? name : `${name} ${status.size} ${status.mtimeMs}`;
+  });
+  return lines.sort().join("\n");
+}
+
+function changesOf(before, after) {
+  const known = new Set(before.split("\n"));
+  return after.split("\n").filter((line) => !known.has(line)).slice(0, 20).join("\n");
+}
+
+function tell(name, host, sandbox, seconds, findings) {
+  const bad = findings.filter((finding) => !finding.holds);
+  console.log(`${name} ${host.version}, --sandbox ${sandbox}: ${findings.length - bad.length} of ${findings.length} hold, ${seconds.toFixed(0)} s`);
+  for (const { check, detail } of bad) console.log(`  FAILED: ${check}\n    ${detail.trim().replaceAll("\n", "\n    ")}`);
+}
+
+/// Replaces the table in a page.
+function writeTable(page) {
+  const text = fs.readFileSync(page, "utf8");
+  const [start, end] = [text.indexOf(MARKS[0]), text.indexOf(MARKS[1])];
+  if (start < 0 || end < start) throw new Error(`${page} has no place for the table`);
+  const lines = rows.map(({ name, host, sandbox, findings }) => {
+    const bad = findings.filter((finding) => !finding.holds).map((finding) => finding.check);
+    const result = bad.length === 0 ? `all ${findings.length} hold` : `not: ${bad.join("; ")}`;
+    return `| \`${name}\` | ${host.package} ${host.version} | ${sandbox === "off" ? "off" : "on"} | ${result} |\n`;
+  });
+  const table = ["| host | package and version | our sandbox | checks |\n", "|---|---|---|---|\n", ...lines].join("");
+  fs.writeFileSync(page, `${text.slice(0, start)}${MARKS[0]}\n${table}\n${text.slice(end)}`);
+}
