@@ -133,6 +133,7 @@ codes! {
     CommandNotFound, "command-not-found", NotFound, "There is no such command.";
     SetupFailed, "setup-failed", Environment, "A set-up command of the task failed; the spawn was undone.";
     HookFailed, "hook-failed", Refused, "A command of `[hooks]` failed, so what it comes before was not done.";
+    LeaseExhausted, "lease-exhausted", TryAgain, "Every value that a lease could have is taken; the spawn was undone.";
     RepoNotFound, "repo-not-found", Environment, "There is no git repository here.";
     RepoUnsupportedFormat, "repo-unsupported-format", Environment, "The repository uses a format that this program cannot open.";
     RepoUnsafeOwner, "repo-unsafe-owner", Environment, "The repository belongs to another user and is not marked safe.";

@@ -67,6 +67,7 @@
 //! | `agents/mail.lock` | an OS lock, never removed; its closing tells waiting receivers of mail |
 //! | `agents/landing.lock` | an OS lock, never removed; says which ref lock the last landing held |
 //! | `agents/spawning/<id8>` | the journal of a spawn under way |
+//! | `agents/leases/<file>` | a symlink to `<id8>:<VARIABLE>`: a value that an agent holds while it lives |
 //! | `agents/tmp/<file>` | half-made admin directories and indexes |
 //! | `agents/trash/<file>` | directories that are being deleted |
 //! | `agents/cache/<file>` | disposable, keyed by content |

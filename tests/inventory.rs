@@ -89,6 +89,8 @@ fn everything(repo: &TestRepo) -> BTreeSet<String> {
 #[test]
 fn a_real_run_writes_what_the_crate_page_lists() {
     let repo = TestRepo::with_commit();
+    repo.write(".config/git-agent.toml", "[lease]\nSLOT = \"number\"\n");
+    repo.commit_all("settings");
     let before = everything(&repo);
     let agent = repo.spawn();
     let id = agent["agent_id"].as_str().expect("an id");

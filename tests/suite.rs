@@ -41,6 +41,8 @@ mod inventory;
 mod kill;
 /// Committing and landing an agent's work.
 mod landing;
+/// Values that one live agent holds and no other.
+mod leases;
 /// The ledger as git notes: nothing lost, bytes equal to git's.
 mod ledger;
 /// `list` and `show`: where agents' work stands.

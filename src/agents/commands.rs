@@ -12,7 +12,7 @@ use crate::domain::repository_settings::HookMoment;
 use crate::error::{Code, Error, Result};
 use crate::proc::{self, End, Job};
 use crate::store::place::RecordedPlaces;
-use crate::store::{repository_settings, roles};
+use crate::store::{leases, repository_settings, roles};
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -99,6 +99,16 @@ pub(crate) fn run_hook_of(ctx: &Ctx, moment: HookMoment, agent: &Agent) -> Resul
     run_hook(ctx, moment, &subject, commands)
 }
 
+/// The variables that an agent holds values of its own in.
+///
+/// # Errors
+/// `io`.
+pub(crate) fn leased(ctx: &Ctx, id: AgentId) -> Result<Vec<(Cow<'static, str>, OsString)>> {
+    let leases = leases::of(ctx.repo.common_dir(), id)?.into_iter();
+    let named = leases.map(|lease| (lease.variable.into(), lease.value.into()));
+    Ok(named.collect())
+}
+
 /// What a command that failed said, in one line for a warning.
 pub(crate) fn in_one_line(error: &Error) -> String {
     let causes = error.causes().into_iter();
@@ -147,5 +157,6 @@ fn variables(
     let worktree = subject.worktree.map(OsString::from);
     variables.extend(branch.map(|branch| ("GIT_AGENT_HOOK_BRANCH".into(), branch)));
     variables.extend(worktree.map(|path| ("GIT_AGENT_HOOK_WORKTREE".into(), path)));
+    variables.extend(leased(ctx, subject.id)?);
     Ok(variables)
 }

@@ -11,7 +11,7 @@ use crate::git::refs::Tip;
 use crate::git::worktree::{belongs_to, set_lock};
 use crate::store::journal::Journal;
 use crate::store::ledger::Ledger;
-use crate::store::{briefing, layout, lock, trash};
+use crate::store::{briefing, layout, leases, lock, trash};
 use crate::wire::journal::SpawnJournal;
 use std::fs;
 use std::path::Path;
@@ -100,6 +100,7 @@ fn remove_places(ctx: &Ctx, worktree: Option<&str>, admin: &Path, id: AgentId) -
     }
     // Deleted first: what is moved to the trash may lie there for a while.
     briefing::delete(common, id)?;
+    leases::free(common, &id.short())?;
     let scratch = layout::tmp_dir(common).join(layout::worktree_name(id));
     for directory in [admin, &scratch, &layout::agent_dir(common, id)] {
         if directory.exists() {

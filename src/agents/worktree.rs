@@ -7,8 +7,8 @@ use crate::domain::event::Isolation;
 use crate::domain::id::AgentId;
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Repo;
-use crate::store::layout;
 use crate::store::place::RecordedPlaces;
+use crate::store::{layout, leases};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -125,9 +125,10 @@ pub(crate) fn unlinked(worktree: &Path, admin: &Path, code: Code) -> Error {
     .hint(format!("to keep its files, run mv {path} <elsewhere>"))
 }
 
-/// Takes our lock off the worktree of an agent that is decided about. That it stays locked where this
-/// fails does no harm.
-pub(crate) fn unlock(ctx: &Ctx, agent: &Agent) {
+/// Takes our lock off the worktree of an agent that is decided about, and gives back the values that it held. Where this
+/// fails it does no harm: a worktree stays locked, and `gc` gives the values back.
+pub(crate) fn release(ctx: &Ctx, agent: &Agent) {
+    let _ = leases::free(ctx.repo.common_dir(), &agent.id.short());
     let admin = admin_dir(&ctx.repo, agent.id);
     let is_ours = |text: String| text.trim_end() == layout::lock_reason(agent.id);
     if untrusted::text(&admin, "locked").is_some_and(is_ours) {

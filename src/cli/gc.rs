@@ -96,9 +96,15 @@ impl Answer for GcReport {
                 self.prompts
             ));
         }
+        if self.leases > 0 {
+            text.push_str(&format!(
+                "agents that are over and hold leases: {}\n",
+                self.leases
+            ));
+        }
         let removable = self.agents.iter().any(|agent| agent.action == "remove");
         let expirable = salvage.iter().any(|item| item.action == "expire");
-        let left = self.trash > 0 || self.prompts > 0 || self.spawning;
+        let left = self.trash + self.prompts + self.leases > 0 || self.spawning;
         if self.dry_run && (removable || expirable || left) {
             let hint = paint(HINT, "to do it:");
             text.push_str(&format!(

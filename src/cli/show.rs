@@ -10,6 +10,7 @@ use crate::agents::ctx::Ctx;
 use crate::agents::current::require_current;
 use crate::domain::message::plain;
 use crate::error::{Exit, Result};
+use crate::ops::agent_report::LeaseReport;
 use crate::ops::event_report::EventReport;
 use crate::ops::mail::conversation::{self, ConversationReport};
 use crate::ops::show::{self, Invocation, LogReport, PathReport, ShowReport};
@@ -172,6 +173,7 @@ impl Answer for ShowReport {
             ("Scope", scope(&self.standing)),
             ("Bundle", bundle(&self.standing)),
             ("Verdict", verdict(&self.standing)),
+            ("Holds", Some(leases(&agent.leases))),
             ("DNA", agent.dna.clone()),
         ];
         let mut text = String::new();
@@ -287,4 +289,12 @@ fn history(events: &[EventReport]) -> String {
         ]);
     }
     table.render()
+}
+
+/// `PORT=20123 DB=fix_login_1a2b3c4d`
+fn leases(held: &[LeaseReport]) -> String {
+    let texts = held
+        .iter()
+        .map(|one| format!("{}={}", one.variable, one.value));
+    texts.collect::<Vec<_>>().join(" ")
 }

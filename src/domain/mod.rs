@@ -16,6 +16,7 @@ pub mod hex;
 pub mod id;
 pub mod judge;
 pub mod landing_order;
+pub mod lease;
 pub mod message;
 pub mod oid;
 pub mod output_file;

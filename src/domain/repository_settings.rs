@@ -8,6 +8,7 @@
 
 use super::diagnostic::{Field, Located, Problem};
 use super::glob::Glob;
+use super::lease::{LeaseKind, WantedLease, variable_problem};
 use super::role::RoleSet;
 use super::task::{TaskDraft, TaskOptions, TaskProblems};
 use std::collections::BTreeMap;
@@ -82,6 +83,8 @@ pub struct SettingsDraft {
     pub merge_subject: Field<String>,
     /// Commands by moment.
     pub hooks: BTreeMap<HookMoment, Field<Vec<Located<String>>>>,
+    /// Variables and the kinds of what they are to hold.
+    pub leases: Vec<(String, Located<String>)>,
 }
 
 /// Settings that obey every rule. What is absent is not set.
@@ -109,6 +112,8 @@ pub struct RepositorySettings {
     pub include: Option<Vec<u8>>,
     /// Commands by moment.
     pub hooks: BTreeMap<HookMoment, Vec<String>>,
+    /// What each agent gets of its own.
+    pub leases: Vec<WantedLease>,
     /// How work lands: one of [`MERGE_METHODS`].
     pub merge_method: Option<String>,
     /// The subject of a landing commit, with [`SUBJECT_FIELDS`] in braces.
@@ -124,6 +129,7 @@ impl SettingsDraft {
         let mut problems = Vec::new();
         let method = one_of(&self.merge_method, &mut problems);
         let subject = subject(&self.merge_subject, &mut problems);
+        let leases = leases(&self.leases, &mut problems);
         let mut probe = self.task.clone();
         probe.problems.extend(problems);
         let placeholder = |text: &str| Located {
@@ -162,6 +168,7 @@ impl SettingsDraft {
             setup_run: values(&self.task.setup_run),
             include: None,
             hooks: hooks.collect(),
+            leases,
             merge_method: method,
             merge_subject: subject,
         })
@@ -235,6 +242,34 @@ fn one_of(field: &Field<String>, problems: &mut Vec<Problem>) -> Option<String> 
         problems.push(problem.help("write \"no-ff\", \"squash\" or \"ff-only\""));
     }
     Some(value.clone())
+}
+
+/// At most so many variables can be leased.
+const MOST_LEASES: usize = 20;
+
+fn leases(wanted: &[(String, Located<String>)], problems: &mut Vec<Problem>) -> Vec<WantedLease> {
+    let mut leases = Vec::new();
+    for (variable, Located { value, span }) in wanted {
+        if let Some(wrong) = variable_problem(variable) {
+            problems.push(Problem::at(span.clone(), format!("`{variable}` {wrong}")));
+        }
+        match LeaseKind::parse(value) {
+            Some(kind) => leases.push(WantedLease {
+                variable: variable.clone(),
+                kind,
+            }),
+            None => {
+                let problem =
+                    Problem::at(span.clone(), format!("there is no lease of a `{value}`"));
+                problems.push(problem.help("write \"port\", \"slug\" or \"number\""));
+            }
+        }
+    }
+    if let Some((_, over)) = wanted.get(MOST_LEASES) {
+        let message = format!("more than {MOST_LEASES} variables are leased");
+        problems.push(Problem::at(over.span.clone(), message));
+    }
+    leases
 }
 
 /// A subject is one line whose braces name fields.

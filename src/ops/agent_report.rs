@@ -5,9 +5,11 @@ use crate::agents::liveness::{self, Liveness};
 use crate::agents::lookup::clone_id;
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::Isolation;
+use crate::domain::lease::Lease;
 use crate::domain::run::{Ending, Run};
 use crate::domain::stamp::is_ahead;
 use crate::error::Result;
+use crate::store::leases::{self, HeldLeases};
 use crate::store::ledger::Ledger;
 use crate::store::place::{RecordedPlaces, is_of_this_clone};
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -71,6 +73,9 @@ pub struct AgentReport {
     /// The last summary or reason that was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
+    /// The values of its own that it holds while it lives.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub leases: Vec<LeaseReport>,
     /// Its last run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<LastRun>,
@@ -80,6 +85,24 @@ pub struct AgentReport {
     /// Seconds since the first event, for people.
     #[serde(skip)]
     pub age_seconds: i64,
+}
+
+/// A value that an agent holds, in JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LeaseReport {
+    /// The environment variable.
+    pub variable: String,
+    /// Its value.
+    pub value: String,
+}
+
+impl From<&Lease> for LeaseReport {
+    fn from(lease: &Lease) -> LeaseReport {
+        LeaseReport {
+            variable: lease.variable.clone(),
+            value: lease.value.clone(),
+        }
+    }
 }
 
 /// The last run of an agent in JSON.
@@ -110,6 +133,7 @@ pub(super) struct Reporter {
     root: PathBuf,
     common_dir: PathBuf,
     clone: Option<u16>,
+    leases: HeldLeases,
     now: DateTime<Utc>,
 }
 
@@ -118,6 +142,7 @@ impl Reporter {
         Ok(Reporter {
             places: RecordedPlaces::new(&ctx.repo)?,
             clone: Ledger::new(&ctx.repo).clone_number().ok().flatten(),
+            leases: leases::held(ctx.repo.common_dir())?,
             root: ctx.repo.root()?,
             common_dir: ctx.repo.common_dir().to_owned(),
             now: ctx.now(),
@@ -149,6 +174,7 @@ impl Reporter {
             created: rfc3339(agent.started),
             updated: rfc3339(agent.updated),
             summary: agent.summary.clone(),
+            leases: self.leases(agent),
             run: agent.run.as_ref().map(|run| self.last_run(agent, run)),
             irregular: self.irregular(agent),
             age_seconds: (self.now - agent.started).num_seconds().max(0),
@@ -162,6 +188,11 @@ impl Reporter {
             report.worktree_path = Some(self.inside(place));
         }
         report
+    }
+
+    fn leases(&self, agent: &Agent) -> Vec<LeaseReport> {
+        let held = self.leases.get(&agent.id.short()).into_iter().flatten();
+        held.map(LeaseReport::from).collect()
     }
 
     /// What is impossible about the history, and what the clock says about its end.

@@ -11,7 +11,7 @@ use crate::agents::current::CurrentAgent;
 use crate::agents::lookup;
 use crate::agents::moves::append;
 use crate::agents::spool;
-use crate::agents::worktree::unlock;
+use crate::agents::worktree::release;
 use crate::domain::agent::Move;
 use crate::domain::event::What;
 use crate::error::{Code, Result};
@@ -72,7 +72,7 @@ pub fn reject(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
     let whole = None;
     let what = What::Rejected { reason, whole };
     let report = move_agent(ctx, &id, Move::TurnDown, what)?;
-    unlock(ctx, &agent);
+    release(ctx, &agent);
     Ok(report)
 }
 

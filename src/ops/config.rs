@@ -65,6 +65,11 @@ pub const REPOSITORY: &[KnownSetting] = &[
         "Commands that are run in a new worktree before the agent starts",
     ),
     setting(
+        "lease.<VARIABLE>",
+        "none",
+        "Value of its own that each agent gets in that environment variable: `port`, `slug` or `number`",
+    ),
+    setting(
         "hooks.after_spawn",
         "none",
         "Commands that are run in the main worktree once a new agent is ready",
@@ -202,10 +207,17 @@ pub fn config(ctx: &Ctx, base: &str) -> Result<ConfigReport> {
         .unwrap_or_default();
     let mut settings = Vec::new();
     for setting in REPOSITORY {
-        let line = lines.iter().find(|(key, _)| key == setting.key);
-        let value = line.and_then(|_| value_of(&found, setting.key));
-        let place = line.map(|(_, line)| format!("{PATH}:{line}"));
-        settings.push(report(setting, setting.key, value, place));
+        // A setting with a placeholder stands once for each key that is set, or for itself.
+        let prefix = setting.key.split_once('<').map(|(prefix, _)| prefix);
+        let is_it = |key: &str| prefix.map_or(key == setting.key, |prefix| key.starts_with(prefix));
+        let before = settings.len();
+        for (key, line) in lines.iter().filter(|(key, _)| is_it(key)) {
+            let place = Some(format!("{PATH}:{line}"));
+            settings.push(report(setting, key, value_of(&found, key), place));
+        }
+        if settings.len() == before {
+            settings.push(report(setting, setting.key, None, None));
+        }
     }
     for setting in GIT {
         settings.extend(of_git(ctx, setting)?);
@@ -251,6 +263,11 @@ fn value_of(found: &RepositorySettings, key: &str) -> Option<SettingValue> {
         "setup.run" => list(found.setup_run.as_ref()),
         "merge.method" => text(&found.merge_method),
         "merge.subject" => text(&found.merge_subject),
+        _ if key.starts_with("lease.") => {
+            let mut leases = found.leases.iter();
+            let lease = leases.find(|lease| key.strip_prefix("lease.") == Some(&lease.variable));
+            lease.map(|lease| SettingValue::Text(lease.kind.as_str().to_owned()))
+        }
         _ => {
             let moments = HookMoment::ALL.into_iter();
             let mut moments =

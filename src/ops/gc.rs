@@ -31,9 +31,10 @@ use crate::ops::gc::expire::ExpiryPlan;
 use crate::ops::gc::expire::SalvageItem;
 use crate::store::ledger::Ledger;
 use crate::store::place::RecordedPlaces;
-use crate::store::{agent_branch, briefing, journal::Journal, landed, trash};
+use crate::store::{agent_branch, briefing, journal::Journal, landed, leases, trash};
 use landing::Targets;
 use serde::Serialize;
+use std::collections::HashSet;
 use std::time::Duration;
 
 /// Whatever has lain in the trash for a day is not being deleted any more, in seconds.
@@ -60,6 +61,8 @@ pub struct GcPlan {
     interrupted: bool,
     /// The agents that are over and whose prompts are still here.
     told: Vec<AgentId>,
+    /// The first eight digits of the ids of agents that are over and still hold values.
+    holders: Vec<String>,
 }
 
 /// The answer of `gc`.
@@ -78,6 +81,8 @@ pub struct GcReport {
     pub trash: usize,
     /// How many prompts of agents that are over are deleted, with what was confidential in their tasks and logs.
     pub prompts: usize,
+    /// How many agents that are over give back the values that they held.
+    pub leases: usize,
     /// Whether there are spawns under way; those that were interrupted are taken apart.
     pub spawning: bool,
     /// Names in the trash that are still to be deleted.
@@ -117,6 +122,8 @@ pub struct GcItem {
 /// # Errors
 /// Those of the ledger and of git.
 pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
+    // Before the agents are read, so that whoever holds a value is among them.
+    let mut held = leases::held(ctx.repo.common_dir())?;
     // What is known of all agents at once.
     let mut agents = lookup::agents(ctx)?;
     agents.sort_by_key(|agent| (agent.started, agent.id));
@@ -129,6 +136,9 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
         Some(age) => Some(expire::plan(ctx, &agents, age)?),
         None => None,
     };
+    let open = agents.iter().filter(|agent| agent.state.is_open());
+    let open: HashSet<String> = open.map(|agent| agent.id.short()).collect();
+    held.retain(|short, _| !open.contains(short));
     let over = agents.iter().filter(|agent| !agent.state.is_open());
     let told = over.filter(|agent| briefing::is_here(ctx.repo.common_dir(), agent.id));
     let told = told.map(|agent| agent.id).collect();
@@ -192,6 +202,7 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
         trash: trash::left_behind(common, ctx.now().timestamp() - TRASH_AGE),
         interrupted: Journal::any(common),
         told,
+        holders: held.into_keys().collect(),
     })
 }
 
@@ -225,6 +236,7 @@ impl GcPlan {
             salvage: self.expiry.as_ref().map(ExpiryPlan::report),
             trash: self.trash.len(),
             prompts: self.told.len(),
+            leases: self.holders.len(),
             spawning: self.interrupted,
             doomed: Vec::new(),
             options: self.options,
@@ -255,6 +267,9 @@ pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
             }
             Err(refusal) => item.keep_for(&refusal),
         }
+    }
+    for short in &plan.holders {
+        leases::free(ctx.repo.common_dir(), short)?;
     }
     for id in plan.told {
         briefing::forget_at_rest(ctx.repo.common_dir(), id)?;

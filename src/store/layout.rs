@@ -58,6 +58,11 @@ pub fn hooks_dir(common_dir: &Path, short_id: &str) -> PathBuf {
     agents_dir(common_dir).join(short_id).join("hooks")
 }
 
+/// What agents hold, one symlink for each value.
+pub fn leases_dir(common_dir: &Path) -> PathBuf {
+    agents_dir(common_dir).join("leases")
+}
+
 /// Half-written things; whatever is old in here is debris.
 pub fn tmp_dir(common_dir: &Path) -> PathBuf {
     agents_dir(common_dir).join("tmp")

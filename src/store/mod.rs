@@ -24,6 +24,7 @@ pub mod landed;
 pub mod landing_commit;
 pub mod landing_lock;
 pub mod layout;
+pub mod leases;
 pub mod ledger;
 pub mod lock;
 pub mod long_text;

@@ -6,12 +6,13 @@
 //! | `[bundle]` | `required` |
 //! | `[checks]` | `commands` |
 //! | `[setup]` | `copy`, `run` |
+//! | `[lease]` | any variable |
 //! | `[hooks]` | `after_spawn`, `before_merge`, `after_merge`, `before_discard` |
 //! | `[merge]` | `method`, `subject` |
 //!
 //! Unknown sections and keys are problems, so that a slip never passes for a setting.
 
-use super::toml_reader::{Document, Key, Reader};
+use super::toml_reader::{ANY, Document, Key, Reader};
 use crate::domain::diagnostic::{Problem, Source};
 use crate::domain::repository_settings::{HookMoment, SettingsDraft};
 use crate::domain::task::TaskDraft;
@@ -27,6 +28,7 @@ const KEYS: &[Key] = &[
     ("checks", "commands"),
     ("setup", "copy"),
     ("setup", "run"),
+    ("lease", ANY),
     ("hooks", "after_spawn"),
     ("hooks", "before_merge"),
     ("hooks", "after_merge"),
@@ -77,6 +79,7 @@ pub fn parse(name: &str, bytes: &[u8]) -> SettingsDraft {
         },
         merge_method: reader.string(("merge", "method")),
         merge_subject: reader.string(("merge", "subject")),
+        leases: reader.texts_of("lease"),
         hooks: HookMoment::ALL
             .into_iter()
             .map(|moment| (moment, reader.strings(("hooks", moment.as_str()))))
@@ -96,10 +99,13 @@ pub fn lines(bytes: &[u8]) -> Vec<(String, usize)> {
         let Some(toml::de::DeValue::Table(table)) = table else {
             continue;
         };
-        if let Some(value) = table.get(*key) {
+        let found = table
+            .iter()
+            .filter(|(name, _)| *key == ANY || name.get_ref() == *key);
+        for (name, value) in found {
             let before = &text.as_bytes()[..value.span().start];
             let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-            lines.push((format!("{section}.{key}"), line));
+            lines.push((format!("{section}.{}", name.get_ref()), line));
         }
     }
     lines

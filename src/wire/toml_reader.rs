@@ -18,6 +18,9 @@ pub(super) use document::Document;
 /// A section (empty for the top of the file) and a key in it.
 pub(super) type Key = (&'static str, &'static str);
 
+/// Stands for any key of its section.
+pub(super) const ANY: &str = "<VARIABLE>";
+
 /// Asks a document for its values.
 pub(super) struct Reader<'d, 't> {
     document: &'d Document<'t>,
@@ -108,6 +111,26 @@ impl<'d, 't> Reader<'d, 't> {
             value: texts,
             span: list.span(),
         })
+    }
+
+    /// The keys of a section that takes any, each with its text.
+    pub(super) fn texts_of(&mut self, section: &'static str) -> Vec<(String, Located<String>)> {
+        let root = self.document.root();
+        let mut texts = Vec::new();
+        for (key, value) in root.get(section).and_then(table).into_iter().flatten() {
+            if let DeValue::String(text) = value.get_ref() {
+                let value = Located {
+                    value: text.to_string(),
+                    span: value.span(),
+                };
+                texts.push((key.get_ref().to_string(), value));
+            } else {
+                let kind = kind(value.get_ref());
+                let message = format!("`{}` must be a string, not {kind}", key.get_ref());
+                self.report(value, message, "put it into quotes");
+            }
+        }
+        texts
     }
 
     /// Everything wrong with the file: syntax, types, and keys that are not known. `other` are keys
@@ -244,7 +267,8 @@ fn is_section(keys: &[Key], name: &str) -> bool {
 }
 
 fn is_key(keys: &[Key], (section, key): (&str, &str)) -> bool {
-    keys.contains(&(section, key))
+    let is_it = |(of, name): &Key| *of == section && (*name == key || *name == ANY);
+    keys.iter().any(is_it)
 }
 
 fn label(section: &str, key: &str) -> String {

@@ -19,7 +19,7 @@ use crate::ops::discard::protection::refused;
 use crate::ops::discard::salvage::Salvage;
 use crate::ops::discard::tip_of;
 use crate::store::ledger::Ledger;
-use crate::store::{briefing, fsx, layout, lock, trash};
+use crate::store::{briefing, fsx, layout, leases, lock, trash};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
@@ -90,6 +90,7 @@ pub(in crate::ops) fn execute_among(
     // What is left of the agent goes, the branch last.
     remove_hooks(ctx, &agent, &mut report)?;
     briefing::forget(common, id)?;
+    leases::free(common, &id.short())?;
     record(ctx, &agent, &site)?;
     ctx.reached("discarded");
     if let Some((branch, tip)) = &site.branch {

@@ -85,7 +85,7 @@ pub fn execute(ctx: &Ctx, plan: &MergePlan) -> Result<LandingReport> {
     // No question of what is legal any more: it has landed.
     ledger.append(plan.agent.spawn_commit, &by, what, ctx.now())?;
     ctx.reached("merged");
-    worktree::unlock(ctx, &plan.agent);
+    worktree::release(ctx, &plan.agent);
     report.commit = Some(commit.to_hex());
     drop(lock);
     if plan.hooks {

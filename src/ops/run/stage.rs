@@ -1,5 +1,6 @@
 //! Everything that a command finds when it starts.
 
+use crate::agents::commands;
 use crate::agents::ctx::Ctx;
 use crate::agents::liveness;
 use crate::domain::agent::Agent;
@@ -75,7 +76,12 @@ impl Stage {
         let mut stage = Stage {
             number,
             description: describe_command(shown),
-            variables: variables(ctx, agent, plan, &[&directory, &spool, scratch.path()]),
+            variables: [
+                // Ours come last and win.
+                commands::leased(ctx, agent.id)?,
+                variables(ctx, agent, plan, &[&directory, &spool, scratch.path()]),
+            ]
+            .concat(),
             input: (!named).then_some(prompt),
             stdout: liveness::log(common, agent, number, "out"),
             stderr: liveness::log(common, agent, number, "err"),

@@ -4,7 +4,8 @@ use crate::agents::ctx::Ctx;
 use crate::domain::dna::Dna;
 use crate::domain::event::Base;
 use crate::domain::glob::Glob;
-use crate::domain::id::{AgentId, AgentName};
+use crate::domain::id::{AgentId, AgentName, Slug};
+use crate::domain::lease::WantedLease;
 use crate::domain::oid::Oid;
 use crate::domain::persona::Character;
 use crate::domain::prompt::Brief;
@@ -95,6 +96,10 @@ pub struct SpawnPlan {
     pub hooks: bool,
     /// The patterns of a `.worktreeinclude`, unless the task says itself what to copy.
     pub include: Option<Vec<u8>>,
+    /// What the agent is called in names that are made for it.
+    pub slug: Slug,
+    /// The values that the agent gets of its own.
+    pub leases: Vec<WantedLease>,
     /// Commands that are run once the agent is ready.
     pub after_spawn: Vec<String>,
     /// Whether no other agent may be allowed to touch the same.

@@ -17,7 +17,7 @@ use crate::ops::spawn::scope_conflicts;
 use crate::ops::spawn::setup;
 use crate::store::journal::Journal;
 use crate::store::ledger::Ledger;
-use crate::store::{excludes, keep, layout, lock, place as recorded, policy};
+use crate::store::{excludes, keep, layout, leases, lock, place as recorded, policy};
 use crate::wire::journal::SpawnJournal;
 use std::path::Path;
 use std::time::Instant;
@@ -126,6 +126,12 @@ fn build(ctx: &Ctx, plan: &SpawnPlan) -> Result<Built> {
     });
     ledger.append(spawn_commit, &plan.actor, spawning, ctx.now())?;
     ctx.reached("spawning");
+
+    // Values that no other agent has; set-up commands may need them.
+    built.leases = leases::take(ctx.repo.common_dir(), plan.id, &plan.slug, &plan.leases)?;
+    if !built.leases.is_empty() {
+        ctx.reached("leased");
+    }
 
     // The worktree: its admin directory, then its files.
     let mut git = None;

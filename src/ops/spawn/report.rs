@@ -1,8 +1,10 @@
 //! What a finished spawn answers: `git-agent.spawn/1`, flat and stable.
 
 use crate::agents::ctx::Ctx;
+use crate::domain::lease::Lease;
 use crate::domain::shell;
 use crate::error::Result;
+use crate::ops::agent_report::LeaseReport;
 use crate::ops::spawn::contract::SpawnPlan;
 use crate::ops::spawn::files::AgentFiles;
 use serde::Serialize;
@@ -54,6 +56,9 @@ pub struct SpawnReport {
     pub verify_command: String,
     /// The agent's state.
     pub status: &'static str,
+    /// The values of its own that the agent holds while it lives.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub leases: Vec<LeaseReport>,
     /// Milliseconds for everything.
     pub timing_ms: u64,
     /// Milliseconds of these for writing the files.
@@ -81,6 +86,8 @@ pub(super) struct Built {
     pub spec_sha: String,
     /// The private files.
     pub files: AgentFiles,
+    /// The values that it got of its own.
+    pub leases: Vec<Lease>,
     /// How long populating took.
     pub populate: Duration,
     /// What went wrong without mattering.
@@ -133,6 +140,7 @@ impl SpawnReport {
             prompt_path: text(&built.files.prompt),
             task_path: text(&built.files.task),
             status: "running",
+            leases: built.leases.iter().map(LeaseReport::from).collect(),
             timing_ms: millis(elapsed),
             populate_ms: millis(built.populate),
             warnings,

@@ -1,0 +1,158 @@
+//! The values that agents of this clone hold: one symlink each, `<common dir>/agents/leases/<kind>-<value>`, which leads to
+//! `<id8>:<VARIABLE>`.
+//!
+//! To make a symlink is one step that fails where the name exists, so of any number of processes that want the same value
+//! one gets it, and no lock is needed. What is taken is seen with its owner from the first moment on.
+
+use super::layout;
+use crate::domain::id::{AgentId, Slug};
+use crate::domain::lease::{Lease, LeaseKind, PORTS, WantedLease};
+use crate::error::{Code, Error, IoContext, Result};
+use crate::store::fsx;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+/// The leases of each agent that holds any, by the first eight digits of its id, in the order of their variables.
+pub type HeldLeases = BTreeMap<String, Vec<Lease>>;
+
+/// Takes what is wanted for an agent; gives it in the order of the wishes.
+///
+/// # Errors
+/// `lease-exhausted` when every value is taken; `repo-read-only`, `disk-full`, `io`. What was taken until then is taken.
+pub fn take(
+    common_dir: &Path,
+    id: AgentId,
+    slug: &Slug,
+    wanted: &[WantedLease],
+) -> Result<Vec<Lease>> {
+    let directory = layout::leases_dir(common_dir);
+    if !wanted.is_empty() {
+        fsx::create_dir(&directory)?;
+    }
+    let take_one = |wanted: &WantedLease| -> Result<Lease> {
+        let WantedLease { variable, kind } = wanted;
+        let short = id.short();
+        // Names of variables are words, so that this is no path that leads anywhere.
+        let owner = format!("{short}:{variable}");
+        for value in candidates(*kind, &short, slug, variable) {
+            let place = directory.join(format!("{}-{value}", kind.as_str()));
+            match symlink(&owner, &place) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                taken => {
+                    taken.at("could not make", &place)?;
+                    let variable = variable.clone();
+                    return Ok(Lease { variable, value });
+                }
+            }
+        }
+        let what = format!("no {} is left for {variable}", kind.as_str());
+        Err(Error::new(Code::LeaseExhausted, what).hint(format!(
+            "to see which agents hold them, run ls -l {}",
+            directory.display()
+        )))
+    };
+    wanted.iter().map(take_one).collect()
+}
+
+/// The values that may be given, in the order in which they are tried. Ports begin at a place that depends on the agent, so
+/// that other clones of the machine rarely meet.
+fn candidates(
+    kind: LeaseKind,
+    short: &str,
+    slug: &Slug,
+    variable: &str,
+) -> Box<dyn Iterator<Item = String>> {
+    match kind {
+        LeaseKind::Port => {
+            let count = u32::from(PORTS.end - PORTS.start);
+            let first = u32::from_str_radix(short, 16).unwrap_or_default() % count;
+            let numbers = (0..count).map(move |step| (first + step) % count);
+            let ports =
+                numbers.filter_map(|number| Some(PORTS.start + u16::try_from(number).ok()?));
+            Box::new(
+                ports
+                    .filter(|port| is_free(*port))
+                    .map(|port| port.to_string()),
+            )
+        }
+        LeaseKind::Slug => {
+            let name = format!("{}_{short}", slug.as_str().replace('-', "_"));
+            let variable = variable.to_lowercase();
+            // A second variable of the same agent.
+            Box::new([name.clone(), format!("{name}_{variable}")].into_iter())
+        }
+        LeaseKind::Number => Box::new((1_u32..=100_000).map(|number| number.to_string())),
+    }
+}
+
+/// Whether nothing listens on a port of this machine.
+fn is_free(port: u16) -> bool {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
+}
+
+/// Every lease of this clone.
+///
+/// # Errors
+/// `io`.
+pub fn held(common_dir: &Path) -> Result<HeldLeases> {
+    let mut held = HeldLeases::new();
+    each(common_dir, |_, short, lease| {
+        held.entry(short.to_owned()).or_default().push(lease);
+        Ok(())
+    })?;
+    held.values_mut().for_each(|leases| leases.sort());
+    Ok(held)
+}
+
+/// What one agent holds.
+///
+/// # Errors
+/// `io`.
+pub fn of(common_dir: &Path, id: AgentId) -> Result<Vec<Lease>> {
+    Ok(held(common_dir)?.remove(&id.short()).unwrap_or_default())
+}
+
+/// Gives back what the agent with these first eight digits holds.
+///
+/// # Errors
+/// `io`.
+pub fn free(common_dir: &Path, short_id: &str) -> Result<()> {
+    each(common_dir, |place, short, _| {
+        if short != short_id {
+            return Ok(());
+        }
+        match fs::remove_file(place) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            freed => freed.at("could not remove", place),
+        }
+    })
+}
+
+/// Hands on each lease with its place and the first eight digits of its owner's id.
+fn each(common_dir: &Path, mut on: impl FnMut(&Path, &str, Lease) -> Result<()>) -> Result<()> {
+    let directory = layout::leases_dir(common_dir);
+    let entries = match fs::read_dir(&directory) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        entries => entries.at("could not list", &directory)?,
+    };
+    for entry in entries {
+        let entry = entry.at("could not list", &directory)?;
+        let name = entry.file_name();
+        // One that was given back meanwhile leads nowhere.
+        let owner = fs::read_link(entry.path()).ok();
+        let parts = || {
+            let (_, value) = name.to_str()?.split_once('-')?;
+            let (short, variable) = owner.as_deref()?.to_str()?.split_once(':')?;
+            let (variable, value) = (variable.to_owned(), value.to_owned());
+            Some((short, Lease { variable, value }))
+        };
+        if let Some((short, lease)) = parts() {
+            on(&entry.path(), short, lease)?;
+        }
+    }
+    Ok(())
+}
