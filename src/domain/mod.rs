@@ -36,5 +36,6 @@ pub mod shell;
 pub mod stamp;
 pub mod task;
 pub mod tool_call;
+pub mod train;
 pub mod verdict;
 pub mod violation;
