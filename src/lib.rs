@@ -19,7 +19,8 @@
 //! | [`wire`] | durable and public formats, versioned |
 //! | [`domain`] | pure values and rules |
 //!
-//! [`error`] stands beside them: one type, whose codes decide the exit status.
+//! [`error`] stands beside them: one type, whose codes decide the exit status. Below them is `system`: what Linux has
+//! and other systems have not, with what stands in its place there.
 //!
 //! ```text
 //! spawn   task.toml -> TaskDraft -> Task (+ Role) -> SpawnPlan -> worktree + branch + row -> SpawnReport
@@ -118,4 +119,5 @@ pub mod hosts;
 pub mod ops;
 pub mod proc;
 pub mod store;
+mod system;
 pub mod wire;

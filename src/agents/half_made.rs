@@ -25,12 +25,6 @@ pub(crate) fn branch_names(wanted: &str) -> impl Iterator<Item = String> {
     std::iter::once(wanted.to_owned()).chain(numbered)
 }
 
-/// Which start of the machine this is: a pid means nothing after the next one.
-pub(crate) fn boot_id() -> String {
-    fs::read_to_string("/proc/sys/kernel/random/boot_id")
-        .map_or_else(|_| "unknown".to_owned(), |id| id.trim().to_owned())
-}
-
 /// Finishes or takes apart every spawn whose process is gone; gives how many there were.
 ///
 /// # Errors

@@ -29,7 +29,6 @@ mod promised;
 mod pruned;
 pub mod quarantine;
 pub mod raw_commit;
-pub mod reflink;
 pub mod reflog;
 pub mod refs;
 pub mod repo;

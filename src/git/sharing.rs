@@ -5,9 +5,10 @@
 
 use super::Repo;
 use crate::error::Result;
+use rustix::fs::RawMode;
 
 /// Bits of a mode for everybody's execution.
-const SEARCH: u32 = 0o111;
+const SEARCH: RawMode = 0o111;
 
 impl Repo {
     /// The umask with which everything that is made in the repository has the modes that git would give it, where
@@ -15,7 +16,7 @@ impl Repo {
     ///
     /// # Errors
     /// `git-failed` when the configuration cannot be read.
-    pub fn shared_umask(&self, umask: u32) -> Result<Option<u32>> {
+    pub fn shared_umask(&self, umask: RawMode) -> Result<Option<RawMode>> {
         let word = self.config_string("core.sharedRepository")?;
         let wanted = word.and_then(|word| loosened(&word, umask));
         Ok(wanted.filter(|wanted| *wanted != umask))
@@ -23,14 +24,14 @@ impl Repo {
 }
 
 /// The umask that the setting asks for; `None` where it asks for nothing, or is none that git knows.
-fn loosened(word: &str, umask: u32) -> Option<u32> {
+fn loosened(word: &str, umask: RawMode) -> Option<RawMode> {
     let group = Some(umask & !0o070);
     let all = Some(umask & !0o075);
     match word.to_ascii_lowercase().as_str() {
         "umask" => None,
         "group" | "" => group,
         "all" | "world" | "everybody" => all,
-        word => match u32::from_str_radix(word, 8) {
+        word => match RawMode::from_str_radix(word, 8) {
             Ok(0) => None,
             Ok(1) => group,
             Ok(2) => all,

@@ -6,10 +6,9 @@ use super::supervisor::{self, SupervisedCommand};
 use super::tail::Tail;
 use crate::domain::run::{Ending, Outcome};
 use crate::error::{Error, Result};
-use rustix::fs::{MemfdFlags, memfd_create};
+use crate::system;
 use std::borrow::Cow;
 use std::ffi::OsString;
-use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -77,9 +76,7 @@ impl From<Outcome> for End {
 /// `io` when it cannot be started or waited for.
 pub fn run(job: &Job<'_>) -> Result<Finished> {
     let fail = |error| Error::io(format!("could not run `{}`", job.script), error);
-    let slate = memfd_create("git-agent", MemfdFlags::CLOEXEC)
-        .map(File::from)
-        .map_err(|error| fail(error.into()))?;
+    let slate = system::blank_file().map_err(fail)?;
     let (reader, writer) = std::io::pipe().map_err(fail)?;
     let supervised = SupervisedCommand {
         program: job.program,

@@ -1,7 +1,8 @@
 //! The last moment of this program in a process that becomes a command.
 
 use crate::error::{Code, Error};
-use rustix::process::{Signal, getppid, set_parent_process_death_signal, setsid};
+use crate::system;
+use rustix::process::{getppid, setsid};
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
@@ -13,8 +14,8 @@ pub fn launch(supervisor: u32, program: &OsStr, arguments: &[OsString]) -> Error
     // Fails in a process that leads its session already, which is what is wanted.
     let _ = setsid();
     let fail = |error: std::io::Error| Error::io("could not prepare a command", error);
-    if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
-        return fail(error.into());
+    if let Err(error) = system::die_with_parent() {
+        return fail(error);
     }
     if !is_below(supervisor) {
         return fail(std::io::Error::other("the process above it is gone"));

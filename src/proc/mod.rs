@@ -21,14 +21,16 @@ pub mod signals;
 pub mod supervisor;
 mod tail;
 
-use rustix::fs::Mode;
+use rustix::fs::{Mode, RawMode};
 use rustix::process::umask;
 
 /// Replaces the umask of this process by what `wanted` makes of it, if anything. Children inherit it.
 ///
 /// # Errors
 /// Those of `wanted`.
-pub fn change_umask<E>(wanted: impl FnOnce(u32) -> Result<Option<u32>, E>) -> Result<(), E> {
+pub fn change_umask<E>(
+    wanted: impl FnOnce(RawMode) -> Result<Option<RawMode>, E>,
+) -> Result<(), E> {
     // It cannot be read without being set.
     let present = umask(Mode::RWXG | Mode::RWXO);
     let wanted = wanted(present.bits());

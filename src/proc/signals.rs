@@ -4,10 +4,10 @@
 //! process ends in its own time. While none is held they do what they always do.
 
 use crate::error::{Error, Result};
-use rustix::process::{Signal, pidfd_send_signal};
+use crate::system::{self, Handle};
+use rustix::process::Signal;
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
-use std::os::fd::OwnedFd;
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -22,15 +22,14 @@ static HANDED_OUT: Mutex<bool> = Mutex::new(false);
 #[derive(Debug, Default)]
 struct Holder {
     received: Option<Signal>,
-    supervisor: Option<OwnedFd>,
+    supervisor: Option<Handle>,
 }
 
 impl Holder {
     fn take(&mut self, signal: Signal) {
         self.received.get_or_insert(signal);
         if let Some(supervisor) = &self.supervisor {
-            // One that is gone has nothing left to end.
-            let _ = pidfd_send_signal(supervisor, signal);
+            supervisor.signal(signal);
         }
     }
 }
@@ -60,7 +59,7 @@ impl Interrupts {
     }
 
     /// Names the process that is to be told.
-    pub(super) fn tell(&self, supervisor: OwnedFd) {
+    pub(super) fn tell(&self, supervisor: Handle) {
         let mut holder = locked(&self.holder);
         holder.supervisor = Some(supervisor);
         if let Some(signal) = holder.received {
@@ -86,7 +85,7 @@ fn hand_out() -> std::io::Result<()> {
     if *running {
         return Ok(());
     }
-    let ignored = ignored();
+    let ignored = system::ignored_signals();
     let wanted = REQUESTS.into_iter().filter(|signal| {
         // nohup(1) and shells in the background mean it.
         ignored & (1 << (signal.as_raw() - 1)) == 0
@@ -107,14 +106,6 @@ fn hand_out() -> std::io::Result<()> {
         })?;
     *running = true;
     Ok(())
-}
-
-/// The signals that this process was told to ignore by the process that started it, as the kernel's bit mask.
-fn ignored() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .unwrap_or(0)
 }
 
 /// Requests to end, ends of children and two signals more, as they come, for a process that does nothing

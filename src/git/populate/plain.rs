@@ -14,7 +14,7 @@ use super::destination::Destination;
 use super::hash;
 use super::source::Source;
 use crate::error::{Code, Error, Result};
-use crate::git::reflink::clone_blocks;
+use crate::system;
 use gix::bstr::BStr;
 use gix::index::entry::Stat;
 use gix::index::{Entry, PathStorageRef};
@@ -158,7 +158,7 @@ impl<'a, Objects: Find + FindHeader> Writer<'a, Objects> {
             return Ok(None);
         }
         let mut to = self.destination.create_file(path, entry.mode)?;
-        let copied = if clone_blocks(&to, &from) {
+        let copied = if system::clone_blocks(&to, &from) {
             hash_through(&mut to, &mut std::io::sink(), size, &mut self.buffer)
         } else {
             hash_through(&mut from, &mut to, size, &mut self.buffer)

@@ -9,9 +9,10 @@
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::{Repo, untrusted};
+use crate::system;
 use rustix::fs::{Mode, OFlags};
 use std::fs::File;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// At most this many linked worktrees are considered, so that a repository with thousands of agents
@@ -85,22 +86,10 @@ impl Source {
     pub(super) fn file(&self, path: &[u8]) -> Option<File> {
         let flags =
             OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        open_beneath(&self.root, path, flags).ok().map(File::from)
+        system::open_beneath(self.root.as_fd(), path, flags)
+            .ok()
+            .map(File::from)
     }
-}
-
-#[cfg(any(target_os = "linux", target_os = "android"))]
-fn open_beneath(root: &OwnedFd, path: &[u8], flags: OFlags) -> rustix::io::Result<OwnedFd> {
-    use rustix::fs::ResolveFlags;
-    // A kernel older than 5.6 says no to all of it; then everything comes from objects.
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-    rustix::fs::openat2(root, path, flags, Mode::empty(), resolve)
-}
-
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn open_beneath(root: &OwnedFd, path: &[u8], flags: OFlags) -> rustix::io::Result<OwnedFd> {
-    // A symlinked directory is followed here, which costs a read; the hash still decides.
-    rustix::fs::openat(root, path, flags, Mode::empty())
 }
 
 /// The linked worktrees: admin dir and top.

@@ -2,7 +2,6 @@
 //! without it, where only what is provably empty is taken away.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::half_made::boot_id;
 use crate::agents::half_made::sweep;
 use crate::agents::untrusted;
 use crate::agents::worktree;
@@ -17,6 +16,8 @@ use crate::store::journal::Journal;
 use crate::store::ledger::Ledger;
 use crate::store::place::RecordedPlaces;
 use crate::store::{layout, lock, trash};
+use crate::system;
+use rustix::process::Pid;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -153,8 +154,9 @@ fn is_gone(reason: &str) -> bool {
     let (Some(pid), Some(boot)) = (field(", pid "), field(", boot ")) else {
         return false;
     };
-    let now = boot_id();
-    now != "unknown" && (boot != now || !Path::new("/proc").join(pid).exists())
+    let pid = pid.parse().ok().and_then(Pid::from_raw);
+    let is_there = || pid.is_some_and(system::is_alive);
+    system::boot_id().is_some_and(|now| boot != now || !is_there())
 }
 
 /// Whether the lock still says so: a spawn that has ended since it was read has changed it.

@@ -18,6 +18,7 @@ use crate::ops::spawn::setup;
 use crate::store::journal::Journal;
 use crate::store::ledger::Ledger;
 use crate::store::{excludes, keep, layout, leases, lock, place as recorded, policy};
+use crate::system;
 use crate::wire::journal::SpawnJournal;
 use std::path::Path;
 use std::time::Instant;
@@ -250,7 +251,7 @@ fn make_worktree(ctx: &Ctx, plan: &SpawnPlan, path: &Path, branch: &str) -> Resu
             "initializing (git-agent {}, pid {}, boot {})",
             plan.id.short(),
             std::process::id(),
-            half_made::boot_id()
+            system::boot_id().as_deref().unwrap_or("unknown")
         ),
         identity: &plan.identities.committer,
     })?;

@@ -10,9 +10,10 @@ use crate::domain::glob::Glob;
 use crate::domain::path::RepoPath;
 use crate::domain::scope::Scope;
 use crate::error::{Code, Error, IoContext, Result};
-use crate::git::{command, reflink};
+use crate::git::command;
 use crate::ops::spawn::contract::SpawnPlan;
 use crate::store::{fsx, layout};
+use crate::system;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -197,7 +198,7 @@ fn copy(root: &Path, worktree: &Path, place: &Path) -> Result<bool> {
 /// Gives a new file the content, the permissions and the times of another one.
 fn fill(mut to: &File, from: &Path, metadata: &fs::Metadata) -> std::io::Result<()> {
     let mut source = File::open(from)?;
-    if !reflink::clone_blocks(to, &source) {
+    if !system::clone_blocks(to, &source) {
         std::io::copy(&mut source, &mut to)?;
     }
     to.set_permissions(metadata.permissions())?;

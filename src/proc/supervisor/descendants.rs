@@ -1,6 +1,6 @@
 //! Every process below one, however far it moved away from its parent.
 
-use super::process::Process;
+use crate::system::Process;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::HashMap;
 use std::io;

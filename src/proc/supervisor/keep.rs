@@ -13,11 +13,9 @@ use crate::domain::run::{Ending, Outcome};
 use crate::error::{Error, Result};
 use crate::proc::launch::is_below;
 use crate::proc::signals;
+use crate::system;
 use rustix::io::Errno;
-use rustix::process::{
-    Pid, Signal, WaitOptions, WaitStatus, getpid, set_child_subreaper,
-    set_parent_process_death_signal, wait,
-};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, wait};
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -26,8 +24,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// What the kernel sends when our parent is gone. Asking who the parent is would not do: the signal comes
-/// with the end of its first thread.
+/// What tells that our parent is gone.
 const ORPHANED: Signal = Signal::USR1;
 /// What asks a supervisor to end its command without any delay.
 pub(super) const AT_ONCE: Signal = Signal::USR2;
@@ -97,9 +94,9 @@ enum Phase {
 
 impl Watch {
     fn begin(order: &Order) -> std::io::Result<(Watch, Receiver<Signal>)> {
-        set_child_subreaper(Some(getpid()))?;
+        system::adopt_orphans()?;
         let signals = signals::listen([ORPHANED, AT_ONCE])?;
-        set_parent_process_death_signal(Some(ORPHANED))?;
+        system::announce_orphaning(ORPHANED)?;
         let stdin = match &order.input {
             Some(path) => File::open(path)?.into(),
             None => Stdio::null(),

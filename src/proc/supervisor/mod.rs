@@ -2,7 +2,6 @@
 
 mod descendants;
 mod keep;
-mod process;
 mod strays;
 
 pub use keep::{Order, keep};
@@ -11,12 +10,12 @@ use super::signals::Interrupts;
 use crate::domain::run::Outcome;
 use crate::error::{Error, Result};
 use crate::git::command::LOCAL_VARIABLES;
-use process::Process;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
+use crate::system::{Handle, Process};
+use rustix::process::{Pid, Signal};
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs::File;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -113,8 +112,7 @@ pub fn start<'a>(
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     if let (Some(interrupts), Some(pid)) = (interrupts, pid) {
         // It was not waited for yet, so the number is still its own.
-        let handle = pidfd_open(pid, PidfdFlags::empty());
-        interrupts.tell(handle.map_err(|error| fail(error.into()))?);
+        interrupts.tell(Handle::of(pid).map_err(fail)?);
     }
     Ok(Supervisor {
         child,
@@ -144,15 +142,9 @@ impl Supervisor<'_> {
 /// # Errors
 /// `io` when processes cannot be listed.
 pub fn ask_to_end(slate: &Path, at_once: bool) -> std::io::Result<()> {
-    let slate = std::fs::metadata(slate)?;
     let signal = if at_once { keep::AT_ONCE } else { Signal::TERM };
-    for process in Process::all()? {
-        // The files of another user's process cannot be seen.
-        let input = std::fs::metadata(process.file("fd/0"));
-        if input.is_ok_and(|file| (file.dev(), file.ino()) == (slate.dev(), slate.ino())) {
-            process.signal(signal);
-        }
-    }
+    let supervisors = Process::reading(slate)?;
+    supervisors.iter().for_each(|one| one.signal(signal));
     Ok(())
 }
 

@@ -3,10 +3,9 @@
 //! No process adopted it then, so only its environment tells whose it was: the place for temporary files that
 //! was made for this one run. A process that changed its environment is not found.
 
-use super::process::Process;
+use crate::system::Process;
 use rustix::process::Signal;
 use std::ffi::OsString;
-use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::time::Duration;
@@ -23,19 +22,11 @@ pub(super) fn end(scratch: &Path) {
     for _ in 0..VOLLEYS {
         // Where the kernel does not list processes, none is found.
         let mut strays = Process::all().unwrap_or_default();
-        strays.retain(|process| has(process, &wanted));
+        strays.retain(|process| process.has_variable(&wanted));
         if strays.is_empty() {
             return;
         }
         strays.iter().for_each(|one| one.signal(Signal::KILL));
         std::thread::sleep(PAUSE);
     }
-}
-
-/// Whether a process was started with this variable. Only its owner may see that.
-fn has(process: &Process, variable: &[u8]) -> bool {
-    let environment = fs::read(process.file("environ")).unwrap_or_default();
-    environment
-        .split(|&byte| byte == 0)
-        .any(|one| one == variable)
 }

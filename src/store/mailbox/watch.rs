@@ -6,6 +6,7 @@
 //! tells nothing.
 
 use crate::store::{fsx, layout};
+use crate::system::ClosingWatch;
 use std::path::Path;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ const LOOK: Duration = Duration::from_millis(150);
 
 /// An ear at the mailbox.
 pub struct Watch {
-    kernel: Option<kernel::Watch>,
+    kernel: Option<ClosingWatch>,
 }
 
 impl Watch {
@@ -32,7 +33,7 @@ impl Watch {
                 .open(&path)
                 .is_ok();
         Watch {
-            kernel: kernel::Watch::begin(&path).filter(|_| made),
+            kernel: ClosingWatch::begin(&path).filter(|_| made),
         }
     }
 
@@ -41,55 +42,6 @@ impl Watch {
         match &self.kernel {
             Some(watch) => watch.wait(patience.min(SLOW_LOOK)),
             None => std::thread::sleep(patience.min(LOOK)),
-        }
-    }
-}
-
-#[cfg(target_os = "linux")]
-mod kernel {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    use rustix::fd::OwnedFd;
-    use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
-    use std::mem::MaybeUninit;
-    use std::path::Path;
-    use std::time::Duration;
-
-    /// inotify(7) on one file.
-    pub(super) struct Watch(OwnedFd);
-
-    impl Watch {
-        pub(super) fn begin(path: &Path) -> Option<Watch> {
-            let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
-            inotify::add_watch(&inotify, path, WatchFlags::CLOSE_WRITE).ok()?;
-            Some(Watch(inotify))
-        }
-
-        pub(super) fn wait(&self, patience: Duration) {
-            let timeout = Timespec::try_from(patience).unwrap_or_default();
-            // An interrupted wait is a short one.
-            let _ = poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&timeout));
-            let mut buffer = [MaybeUninit::uninit(); 1024];
-            let mut events = Reader::new(&self.0, &mut buffer);
-            while events.next().is_ok() {}
-        }
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-mod kernel {
-    use std::path::Path;
-    use std::time::Duration;
-
-    /// No kernel that tells of files is known here.
-    pub(super) enum Watch {}
-
-    impl Watch {
-        pub(super) fn begin(_path: &Path) -> Option<Watch> {
-            None
-        }
-
-        pub(super) fn wait(&self, _patience: Duration) {
-            match *self {}
         }
     }
 }

@@ -1,0 +1,196 @@
+//! Systems without the interfaces of Linux, macOS first of all: ps(1), lsof(8), sysctl(8) and what POSIX has.
+//!
+//! What they lack is made up for as far as it can be: a supervisor asks who its parent is, for none is told; and a
+//! process that leaves its parent below a supervisor goes to process 1, so that only its group or its environment
+//! still tells whose it was.
+
+use super::{Process, ps};
+use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{Pid, Signal, getpid, getppid, kill_process, test_kill_process};
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// How often a supervisor asks who its parent is.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// What a program of the system writes.
+fn ask(program: &str, arguments: &[&[u8]]) -> io::Result<Vec<u8>> {
+    let mut command = Command::new(program);
+    command.env("LC_ALL", "C").env("TZ", "UTC");
+    for argument in arguments {
+        command.arg(std::ffi::OsStr::from_bytes(argument));
+    }
+    Ok(command.output()?.stdout)
+}
+
+impl Process {
+    /// Every process there is now.
+    ///
+    /// # Errors
+    /// That there is no ps(1).
+    pub(crate) fn all() -> io::Result<Vec<Process>> {
+        let columns: [&[u8]; 9] = [
+            b"-A", b"-o", b"pid=", b"-o", b"ppid=", b"-o", b"stat=", b"-o", b"lstart=",
+        ];
+        Ok(ps::parse(&ask("ps", &columns)?))
+    }
+
+    /// Every process whose standard input is that file.
+    ///
+    /// # Errors
+    /// That there is no ps(1) or no lsof(8).
+    pub(crate) fn reading(file: &Path) -> io::Result<Vec<Process>> {
+        let path = file.as_os_str().as_bytes();
+        let pids = ask("lsof", &[b"-t", b"-a", b"-d", b"0", b"--", path])?;
+        let pids = String::from_utf8_lossy(&pids);
+        let mut all = Process::all()?;
+        all.retain(|process| {
+            let pid = process.pid.as_raw_nonzero().to_string();
+            pids.lines().any(|line| line == pid)
+        });
+        Ok(all)
+    }
+
+    /// Whether it was started with this variable, `NAME=value`, as far as the system shows it.
+    pub(crate) fn has_variable(&self, variable: &[u8]) -> bool {
+        let pid = self.pid.as_raw_nonzero().to_string();
+        let shown = ask(
+            "ps",
+            &[b"-E", b"-ww", b"-o", b"command=", b"-p", pid.as_bytes()],
+        );
+        let shown = shown.unwrap_or_default();
+        let mut words = shown.split(u8::is_ascii_whitespace);
+        words.any(|word| word == variable)
+    }
+
+    /// Sends it a signal, if it is still there.
+    pub(crate) fn signal(&self, signal: Signal) {
+        if Process::all().is_ok_and(|all| all.contains(self)) {
+            // One that has ended meanwhile needs no signal.
+            let _ = kill_process(self.pid, signal);
+        }
+    }
+}
+
+/// Whether there is a process with that number.
+pub(crate) fn is_alive(pid: Pid) -> bool {
+    // One that may not be signalled is there.
+    !matches!(test_kill_process(pid), Err(rustix::io::Errno::SRCH))
+}
+
+/// Which start of the machine this is; `None` where the system does not tell.
+pub(crate) fn boot_id() -> Option<String> {
+    let id = ask("sysctl", &[b"-n", b"kern.bootsessionuuid"]).ok()?;
+    let id = String::from_utf8(id).ok()?;
+    Some(id.trim().to_owned()).filter(|id| !id.is_empty())
+}
+
+/// The signals that this process was told to ignore. No safe interface tells of them here: none.
+pub(crate) fn ignored_signals() -> u64 {
+    0
+}
+
+/// A child of ours, for signals from another thread.
+#[derive(Debug)]
+pub(crate) struct Handle(Pid);
+
+impl Handle {
+    /// Of a child that was not waited for yet, so that the number is still its own.
+    ///
+    /// # Errors
+    /// None here.
+    pub(crate) fn of(child: Pid) -> io::Result<Handle> {
+        Ok(Handle(child))
+    }
+
+    /// Sends it a signal. One that is gone has nothing left to end.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let _ = kill_process(self.0, signal);
+    }
+}
+
+/// Nothing adopts here; see above.
+///
+/// # Errors
+/// None here.
+pub(crate) fn adopt_orphans() -> io::Result<()> {
+    Ok(())
+}
+
+/// Has this process get a signal when its parent is gone.
+///
+/// # Errors
+/// That no thread can be started.
+pub(crate) fn announce_orphaning(signal: Signal) -> io::Result<()> {
+    let parent = getppid();
+    let look = std::thread::Builder::new().name("parent".into());
+    look.spawn(move || {
+        while getppid() == parent {
+            std::thread::sleep(LOOK);
+        }
+        let _ = kill_process(getpid(), signal);
+    })
+    .map(drop)
+}
+
+/// A process that becomes another program cannot arrange for that here: its supervisor ends it.
+///
+/// # Errors
+/// None here.
+pub(crate) fn die_with_parent() -> io::Result<()> {
+    Ok(())
+}
+
+/// An empty file without a name.
+///
+/// # Errors
+/// That `/tmp` takes none.
+pub(crate) fn blank_file() -> io::Result<File> {
+    let unique = uuid::Uuid::new_v4();
+    let path = Path::new("/tmp").join(format!("git-agent-{unique}"));
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(&path)?;
+    std::fs::remove_file(&path)?;
+    Ok(file)
+}
+
+/// Opens a path below a directory. A directory that is a link is followed, which costs the reader a look more: what
+/// is read is compared with its hash.
+///
+/// # Errors
+/// Those of openat(2).
+pub(crate) fn open_beneath(
+    root: BorrowedFd<'_>,
+    path: &[u8],
+    flags: OFlags,
+) -> rustix::io::Result<OwnedFd> {
+    rustix::fs::openat(root, path, flags, Mode::empty())
+}
+
+/// Has one file share the blocks of another: not known here.
+pub(crate) fn clone_blocks(_to: &File, _from: &File) -> bool {
+    false
+}
+
+/// Word from the kernel that a file was closed: not known here.
+pub(crate) enum ClosingWatch {}
+
+impl ClosingWatch {
+    /// `None` where the kernel does not tell.
+    pub(crate) fn begin(_path: &Path) -> Option<ClosingWatch> {
+        None
+    }
+
+    /// Never comes to it.
+    pub(crate) fn wait(&self, _patience: Duration) {
+        match *self {}
+    }
+}

@@ -1,0 +1,219 @@
+//! Linux: proc(5), pidfd_open(2), prctl(2), inotify(7), openat2(2).
+
+use super::Process;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
+use rustix::fs::{MemfdFlags, Mode, OFlags, ResolveFlags, memfd_create};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open, pidfd_send_signal,
+    set_child_subreaper, set_parent_process_death_signal,
+};
+use std::fs::{self, File};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+impl Process {
+    /// Every process there is now.
+    ///
+    /// # Errors
+    /// That the kernel does not list them.
+    pub(crate) fn all() -> io::Result<Vec<Process>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir("/proc")? {
+            let name = entry?.file_name();
+            let pid = name.to_str().and_then(|name| name.parse().ok());
+            found.extend(pid.and_then(Pid::from_raw).and_then(Process::read));
+        }
+        Ok(found)
+    }
+
+    /// Every process whose standard input is that file. The files of another user's process cannot be seen.
+    ///
+    /// # Errors
+    /// That the kernel does not list them, or the file is not there.
+    pub(crate) fn reading(file: &Path) -> io::Result<Vec<Process>> {
+        let file = fs::metadata(file)?;
+        let mut all = Process::all()?;
+        all.retain(|process| {
+            let input = fs::metadata(process.file("fd/0"));
+            input.is_ok_and(|input| (input.dev(), input.ino()) == (file.dev(), file.ino()))
+        });
+        Ok(all)
+    }
+
+    /// Whether it was started with this variable, `NAME=value`. Only its owner may see that.
+    pub(crate) fn has_variable(&self, variable: &[u8]) -> bool {
+        let environment = fs::read(self.file("environ")).unwrap_or_default();
+        let mut variables = environment.split(|&byte| byte == 0);
+        variables.any(|one| one == variable)
+    }
+
+    /// Sends it a signal. The handle is made first and the process looked at through its number after, so what is
+    /// signalled is what was meant.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let handle = pidfd_open(self.pid, PidfdFlags::empty());
+        if Process::read(self.pid).as_ref() != Some(self) {
+            return;
+        }
+        // One that has ended meanwhile needs no signal, and before Linux 5.3 there are no handles.
+        let _ = match handle {
+            Ok(handle) => pidfd_send_signal(handle, signal),
+            Err(_) => kill_process(self.pid, signal),
+        };
+    }
+
+    /// What the kernel says of it under this name.
+    fn file(&self, name: &str) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/{name}", self.pid.as_raw_nonzero()))
+    }
+
+    /// `None` for one that is gone, or dead and only waiting to be noticed.
+    fn read(pid: Pid) -> Option<Process> {
+        let text = fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+        let (state, parent, start) = parse(&text)?;
+        let start = start.to_owned();
+        (!matches!(state, b'Z' | b'X')).then_some(Process { pid, parent, start })
+    }
+}
+
+/// State, parent and start time of proc_pid_stat(5). The name before them may hold anything, parentheses
+/// too.
+fn parse(stat: &[u8]) -> Option<(u8, i32, &str)> {
+    let end = stat.iter().rposition(|&byte| byte == b')')?;
+    let rest = std::str::from_utf8(&stat[end + 1..]).ok()?;
+    let mut fields = rest.split_ascii_whitespace();
+    let state = *fields.next()?.as_bytes().first()?;
+    let parent = fields.next()?.parse().ok()?;
+    Some((state, parent, fields.nth(17)?))
+}
+
+/// Whether there is a process with that number.
+pub(crate) fn is_alive(pid: Pid) -> bool {
+    Path::new("/proc")
+        .join(pid.as_raw_nonzero().to_string())
+        .exists()
+}
+
+/// Which start of the machine this is; `None` where the kernel does not tell.
+pub(crate) fn boot_id() -> Option<String> {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(id.trim().to_owned())
+}
+
+/// The signals that this process was told to ignore by the process that started it, as a mask whose bit 0 is
+/// signal 1.
+pub(crate) fn ignored_signals() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0)
+}
+
+/// A child of ours, for signals from another thread.
+#[derive(Debug)]
+pub(crate) struct Handle(OwnedFd);
+
+impl Handle {
+    /// Of a child that was not waited for yet, so that the number is still its own.
+    ///
+    /// # Errors
+    /// Those of pidfd_open(2).
+    pub(crate) fn of(child: Pid) -> io::Result<Handle> {
+        Ok(Handle(pidfd_open(child, PidfdFlags::empty())?))
+    }
+
+    /// Sends it a signal. One that is gone has nothing left to end.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let _ = pidfd_send_signal(&self.0, signal);
+    }
+}
+
+/// Has this process adopt what loses its parent below it.
+///
+/// # Errors
+/// Those of prctl(2).
+pub(crate) fn adopt_orphans() -> io::Result<()> {
+    Ok(set_child_subreaper(Some(getpid()))?)
+}
+
+/// Has this process get a signal when its parent is gone. Asking who the parent is would not do: the signal comes
+/// with the end of its first thread.
+///
+/// # Errors
+/// Those of prctl(2).
+pub(crate) fn announce_orphaning(signal: Signal) -> io::Result<()> {
+    Ok(set_parent_process_death_signal(Some(signal))?)
+}
+
+/// Has this process, and the command that it becomes, die with its parent.
+///
+/// # Errors
+/// Those of prctl(2).
+pub(crate) fn die_with_parent() -> io::Result<()> {
+    announce_orphaning(Signal::KILL)
+}
+
+/// An empty file without a name.
+///
+/// # Errors
+/// Those of memfd_create(2).
+pub(crate) fn blank_file() -> io::Result<File> {
+    Ok(memfd_create("git-agent", MemfdFlags::CLOEXEC).map(File::from)?)
+}
+
+/// Opens a path below a directory through no link. A kernel older than 5.6 says no to all of it.
+///
+/// # Errors
+/// Those of openat2(2).
+pub(crate) fn open_beneath(
+    root: BorrowedFd<'_>,
+    path: &[u8],
+    flags: OFlags,
+) -> rustix::io::Result<OwnedFd> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    rustix::fs::openat2(root, path, flags, Mode::empty(), resolve)
+}
+
+/// Has one file share the blocks of another; `false` where the file system cannot.
+pub(crate) fn clone_blocks(to: &File, from: &File) -> bool {
+    rustix::fs::ioctl_ficlone(to, from).is_ok()
+}
+
+/// Word from the kernel that a file which was open for writing was closed.
+pub(crate) struct ClosingWatch(OwnedFd);
+
+impl ClosingWatch {
+    /// `None` where the kernel does not tell.
+    pub(crate) fn begin(path: &Path) -> Option<ClosingWatch> {
+        let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
+        inotify::add_watch(&inotify, path, WatchFlags::CLOSE_WRITE).ok()?;
+        Some(ClosingWatch(inotify))
+    }
+
+    /// Waits until it was closed, for `patience` at most.
+    pub(crate) fn wait(&self, patience: Duration) {
+        let timeout = Timespec::try_from(patience).unwrap_or_default();
+        // An interrupted wait is a short one.
+        let _ = poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&timeout));
+        let mut buffer = [MaybeUninit::uninit(); 1024];
+        let mut events = Reader::new(&self.0, &mut buffer);
+        while events.next().is_ok() {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_with_parentheses_do_not_shift_the_fields() {
+        let stat = b"7 (a) R 1 (b) S 42 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 98765 1 2 3\n";
+        assert_eq!(parse(stat), Some((b'S', 42, "98765")));
+        assert_eq!(parse(b"7 (sh) S 42"), None);
+        assert_eq!(parse(b""), None);
+    }
+}
