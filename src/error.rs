@@ -144,9 +144,12 @@ codes! {
     DiskFull, "disk-full", Environment, "There is no space left.";
     GitMissing, "git-missing", Environment, "The git command was not found.";
     GitFailed, "git-failed", Environment, "A git command or a libgit2 call failed.";
+    RemoteUnreachable, "remote-unreachable", Environment, "The remote could not be reached, or is no git repository.";
+    RemoteRefused, "remote-refused", Environment, "The remote does not take what was pushed: a hook, a rule, hidden refs or missing rights.";
     Io, "io", Environment, "The file system said no.";
     LockTimeout, "lock-timeout", TryAgain, "Another process held a lock for too long.";
     LostRace, "lost-race", TryAgain, "Another process changed the same thing at the same moment.";
+    RemoteBusy, "remote-busy", TryAgain, "The remote did not answer in time, or other clones kept moving its refs.";
     Bug, "bug", Bug, "This program contradicts itself; please report it.";
 }
 

@@ -35,6 +35,7 @@
 //! discard id -> Site -> Salvage -> keep -> aside -> Salvage again -> trash -> event -> no branch
 //! send    words -> Draft -> Letter -> commit on refs/agents/mail | file in a spool -> post_spool
 //! receive cursor + new commits + receipts -> [Open] -> receipt -> ReceiveReport
+//! sync    refs of a remote -> copies -> union -> push of the shared refs, or of the outbox -> refs of the remote -> SyncReport
 //! check   policy -> ScopeGuard; index | worktree | commits | paths -> [Change] -> [Violation] -> CheckReport
 //! ```
 //!
@@ -51,6 +52,7 @@
 //! | `refs/agents/keep` | a chain of empty commits whose extra parents must stay reachable |
 //! | `refs/agents/mail` | the mailbox: a chain with one commit for each message |
 //! | `refs/notes/agents-mail` | who has read which message: one note per reader, and one per full page of it |
+//! | `refs/agents/remote/<remote>/<file>` | what a remote was last seen to have, by `sync`; on the remote itself `refs/agents/from/<clone>/<name>`, outboxes |
 //! | `logs/refs/heads/agent/<slug>-<time>-<id8>` | the branch's reflog |
 //! | `logs/refs/notes/agents` | the ledger's reflog, from which it is recovered |
 //! | `logs/refs/agents/keep` | the keep chain's reflog |
@@ -61,11 +63,12 @@
 //! | `info/exclude` | two lines: the default place of worktrees and the bundle, added once |
 //! | `config` | `extensions.worktreeConfig`, switched on once as git does it |
 //! | `config.worktree` | `core.bare` and `core.worktree` where `config` had them, moved as git does it |
-//! | `agents/clone-id` | four hex digits that tell clones apart in time stamps |
+//! | `agents/clone-id` | four hex digits that tell clones apart in time stamps; sixteen once `sync` has given the clone a name on remotes |
 //! | `agents/closed` | the agents that this clone has merged, rejected or discarded itself, one a line |
 //! | `agents/ledger.lock` | an OS lock, never removed |
 //! | `agents/spawn.lock` | an OS lock, never removed |
 //! | `agents/mail.lock` | an OS lock, never removed; its closing tells waiting receivers of mail |
+//! | `agents/sync.lock` | an OS lock, never removed |
 //! | `agents/landing.lock` | an OS lock, never removed; says which ref lock the last landing held |
 //! | `agents/spawning/<id8>` | the journal of a spawn under way |
 //! | `agents/leases/<file>` | a symlink to `<id8>:<VARIABLE>`: a value that an agent holds while it lives |
@@ -104,7 +107,7 @@
 //! on `refs/heads/worktree-<name>`.
 //!
 //! Settings read: `agent.worktreeDir`, `agent.bundleDir`, `agent.outputDir`, `agent.role.<name>.*`,
-//! `agent.merge`, `agent.run.allowWrite`, `core.hooksPath`. Settings written:
+//! `agent.merge`, `agent.run.allowWrite`, `agent.remote`, `agent.sync`, `agent.refPrefix`, `core.hooksPath`. Settings written:
 //! `extensions.worktreeConfig`, and in the `config.worktree` of an agent's admin directory `core.hooksPath` or
 //! `hook.git-agent-<event>.*`, `gc.auto`, `maintenance.auto`; `notes.displayRef`, by `init --notes` alone. `doctor --fix` alone takes
 //! `core.bare`, `core.worktree`, `core.hooksPath` and `gc.pruneExpire` out of `config` or the main worktree's `config.worktree`, where they

@@ -10,6 +10,8 @@ use walkdir::WalkDir;
 const NOT_ALWAYS: &[&str] = &[
     "refs/heads/rescued/<slug>",
     "config.worktree",
+    "refs/agents/remote/<remote>/<file>",
+    "agents/sync.lock",
     "agents/closed",
     "agents/landing.lock",
     "agents/spawning/<id8>",

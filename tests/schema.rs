@@ -197,6 +197,11 @@ fn messages(judged: &mut Judged) {
     ];
     judged.repo.git(copy);
     judged.answer("unite", &["unite"]);
+    let hub = judged.repo.path().with_file_name("hub.git");
+    let hub = hub.to_str().expect("UTF-8");
+    judged.repo.git(["init", "--quiet", "--bare", hub]);
+    judged.repo.git(["remote", "add", "origin", hub]);
+    judged.answer("sync", &["sync"]);
 }
 
 /// What is about no agent.

@@ -87,6 +87,8 @@ mod shell;
 mod spawn;
 /// Real repositories to test on.
 mod support;
+/// The exchange with remotes: nothing lost, refusals named.
+mod sync;
 /// Task files: what is accepted, and the whole report of what is not.
 mod task_file;
 /// The judge: every rule against real repositories, tricks and bad input included.

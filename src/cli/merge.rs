@@ -2,6 +2,7 @@
 
 use super::render::agents::handle_of;
 use super::style::{BAD, BOLD, DIM, GOOD, WARN, paint};
+use super::sync::SyncArg;
 use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
 use crate::domain::agent::State;
@@ -53,6 +54,8 @@ pub(super) struct MergeArgs {
     /// Judge and show what would land, and stop
     #[arg(long, short = 'n')]
     dry_run: bool,
+    #[command(flatten)]
+    sync: SyncArg,
 }
 
 /// An order as the command line names it.
@@ -65,6 +68,12 @@ enum OrderArg {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: MergeArgs) -> Result<Exit> {
+    let sync = args.sync.clone();
+    let exit = land(ctx, ui, args)?;
+    Ok(sync.after(ctx, ui, exit))
+}
+
+fn land(ctx: &Ctx, ui: &mut Ui, args: MergeArgs) -> Result<Exit> {
     let options = MergeOptions {
         method: method(&args),
         into: args.into,

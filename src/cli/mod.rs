@@ -42,6 +42,7 @@ mod show;
 mod spawn;
 mod stop;
 mod style;
+mod sync;
 mod terminal;
 mod tree;
 mod ui;

@@ -1,6 +1,7 @@
 //! `git agent spawn`
 
 use super::style::{BOLD, DIM, HINT, paint};
+use super::sync::SyncArg;
 use super::ui::{Answer, Format, Ui};
 use crate::agents::ctx::Ctx;
 use crate::agents::half_made;
@@ -51,6 +52,8 @@ pub(super) struct SpawnArgs {
     /// Show what would be made and stop
     #[arg(long, short = 'n')]
     dry_run: bool,
+    #[command(flatten)]
+    sync: SyncArg,
 }
 
 /// A task on the command line, in the place of a task file.
@@ -95,6 +98,12 @@ impl WordArgs {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs) -> Result<Exit> {
+    let sync = args.sync.clone();
+    let exit = spawn(ctx, ui, args)?;
+    Ok(sync.after(ctx, ui, exit))
+}
+
+fn spawn(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs) -> Result<Exit> {
     let options = SpawnOptions {
         base: args.base,
         name: args.name,

@@ -15,6 +15,9 @@ use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{ErrorKind, Stdout, Write};
 use std::os::fd::BorrowedFd;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 /// What empties a terminal and goes to its top (ECMA-48: ED, CUP).
 const CLEAR: &str = "\x1b[2J\x1b[H";
@@ -160,6 +163,12 @@ impl Ui {
         }
     }
 
+    /// Says on a terminal what is waited for, once that takes a while, until what is given is dropped.
+    pub(super) fn progress(&self, text: &'static str) -> Option<Progress> {
+        let is_read = self.format == Format::Text && super::terminal::is_watched();
+        is_read.then(|| Progress::start(text))
+    }
+
     /// Shows an error and gives the status to end with.
     pub(super) fn fail(&mut self, error: &Error) -> Exit {
         let text = match self.format {
@@ -174,6 +183,44 @@ impl Ui {
     fn narrate(&mut self, text: &str) {
         let _ = self.err.write_all(neutral(text).as_bytes());
         let _ = self.err.flush();
+    }
+}
+
+/// How long something may take before it is said what is waited for.
+const QUIET: Duration = Duration::from_millis(400);
+
+/// A line on standard error about what is waited for.
+pub(super) struct Progress {
+    /// Dropped to end the line.
+    end: Option<mpsc::Sender<()>>,
+    writer: Option<JoinHandle<()>>,
+}
+
+impl Progress {
+    fn start(text: &'static str) -> Progress {
+        let (end, ended) = mpsc::channel();
+        let writer = thread::spawn(move || {
+            if ended.recv_timeout(QUIET) == Err(RecvTimeoutError::Timeout) {
+                let mut err = anstream::stderr();
+                let _ = write!(err, "{text} ...");
+                let _ = err.flush();
+                let _ = ended.recv();
+                // Back to the start of the line, and the line cleared (ECMA-48: EL).
+                let _ = write!(err, "\r\x1b[K");
+                let _ = err.flush();
+            }
+        });
+        Progress {
+            end: Some(end),
+            writer: Some(writer),
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        let _ = self.writer.take().map(JoinHandle::join);
     }
 }
 

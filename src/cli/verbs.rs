@@ -5,7 +5,7 @@ use super::ui::{Format, Ui};
 use super::{
     archive, bundle, check, commit, config, decide, diff, discard, doctor, gc, help, hook, hooks,
     init, list, logs, merge, overlap, ps, receive, report, rescue, retry, roles, run, schema, send,
-    settle, shell, show, spawn, stop, tree, unite, verify, wait,
+    settle, shell, show, spawn, stop, sync, tree, unite, verify, wait,
 };
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
@@ -88,6 +88,9 @@ verbs! { ui;
         Ack(args: archive::AckArgs) => archive::run_ack(&open(ui)?, ui, &args);
         Archive(args: archive::ArchiveArgs) => archive::run(&open(ui)?, ui, &args);
     }
+    "travel" {
+        Sync(args: sync::SyncArgs) => sync::run(&open(ui)?, ui, args);
+    }
     "clean" {
         [*] Discard(args: discard::DiscardArgs) => discard::run(&open(ui)?, ui, &args);
         [*] Rescue(args: rescue::RescueArgs) => rescue::run(&open(ui)?, ui, args);
@@ -102,10 +105,11 @@ verbs! { ui;
         InstallShell(args: shell::install::InstallShellArgs) => shell::install::run(ui, args);
         Schema(args: schema::SchemaArgs) => schema::run(ui, &args);
         Help(args: help::HelpArgs) => help::run(ui, &args);
-        Unite(args: unite::UniteArgs) => unite::run(&open(ui)?, ui, &args);
         Hook(args: hook::HookArgs) => hook::run(ui, args);
     }
     "internal" {
+        #[command(hide = true)]
+        Unite(args: unite::UniteArgs) => unite::run(&open(ui)?, ui, &args);
         #[command(hide = true)]
         Sweep(args: discard::SweepArgs) => Ok(discard::run_sweep(&Ctx::of_process()?, &args));
         #[command(hide = true)]

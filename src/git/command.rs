@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tracing::debug;
 
 /// After this time a git that reads what an agent wrote is suspected to wait for something that never comes.
@@ -167,6 +167,50 @@ impl Running {
             output => Ok(output),
         }
     }
+}
+
+/// Runs a command that [`git`] made and gives its output whatever the status; `None` where it did not end by then, as
+/// one that waits for a network. It is killed, but what it started in turn, as an ssh, may go on for a moment.
+///
+/// # Errors
+/// As [`output`].
+pub(in crate::git) fn finish_by(command: Command, end: Instant) -> Result<Option<Output>> {
+    let mut running = start(command)?;
+    let failed = |source| Error::io("could not read what git says", source);
+    let pipes: [Option<Box<dyn Read + Send>>; 2] = [
+        running.child.stdout.take().map(|pipe| Box::new(pipe) as _),
+        running.child.stderr.take().map(|pipe| Box::new(pipe) as _),
+    ];
+    // The readers are not waited for after a kill: a child of git's may hold the pipes open.
+    let readers = pipes.map(|pipe| {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let read = pipe.map_or(Ok(0), |mut pipe| pipe.read_to_end(&mut bytes));
+            // Failing to send means that the time was up.
+            let _ = sender.send(read.map(|_| bytes));
+        });
+        receiver
+    });
+    let mut streams = Vec::new();
+    for reader in readers {
+        match reader.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            Ok(bytes) => streams.push(bytes.map_err(failed)?),
+            Err(_) => {
+                running.child.kill().map_err(failed)?;
+                running.child.wait().map_err(failed)?;
+                return Ok(None);
+            }
+        }
+    }
+    let status = running.child.wait().map_err(failed)?;
+    let stderr = streams.pop().unwrap_or_default();
+    let stdout = streams.pop().unwrap_or_default();
+    Ok(Some(Output {
+        status,
+        stdout,
+        stderr,
+    }))
 }
 
 /// Runs a command that [`git`] made with this on its standard input, no more than a pipe holds, and gives

@@ -31,6 +31,7 @@ pub mod quarantine;
 pub mod raw_commit;
 pub mod reflog;
 pub mod refs;
+pub mod remote;
 pub mod repo;
 pub mod restage;
 pub mod salvage;

@@ -98,6 +98,24 @@ impl Repo {
         Ok(oids)
     }
 
+    /// What the ref named before each fetch that moved it to something else than a descendant, as far as its reflog
+    /// tells: git says so in the message of the entry.
+    ///
+    /// # Errors
+    /// `io`.
+    pub fn overwritten_by_fetch(&self, refname: &str) -> Result<Vec<Oid>> {
+        let path = path(self, refname);
+        untrusted::require_regular(&path, LONGEST)?;
+        let content = match std::fs::read(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            content => content.at("could not read", &path)?,
+        };
+        let lines = content.split(|&b| b == b'\n');
+        let forced = lines.filter(|line| line.ends_with(b": forced-update"));
+        let forced = forced.filter_map(names).map(|(old, _)| old);
+        Ok(forced.filter(|old| !old.is_zero()).collect())
+    }
+
     /// The last move of the ref that its reflog tells of, from which object to which.
     ///
     /// # Errors

@@ -155,6 +155,24 @@ impl Repo {
         Ok(first.map_err(|error| failed(what, error))?.is_some())
     }
 
+    /// The refs whose full names begin with a text that ends with a slash, each with the object it names.
+    ///
+    /// # Errors
+    /// `git-failed` when the refs cannot be listed.
+    pub fn refs_below(&self, prefix: &str) -> Result<Vec<(String, Oid)>> {
+        let what = "could not list refs";
+        let found = self.inner.references_glob(&format!("{prefix}*"));
+        let found = found.map_err(|error| failed(what, error))?;
+        let mut refs = Vec::new();
+        for reference in found {
+            let reference = reference.map_err(|error| failed(what, error))?;
+            if let (Ok(name), Some(target)) = (reference.name(), reference.target()) {
+                refs.push((name.to_owned(), from_git2(target)));
+            }
+        }
+        Ok(refs)
+    }
+
     /// Deletes a ref if it still names `expected`; `false` when it does not.
     ///
     /// # Errors

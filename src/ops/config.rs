@@ -129,6 +129,21 @@ pub const GIT: &[KnownSetting] = &[
         "Further places where the command of a run may write; may repeat",
     ),
     setting(
+        "agent.remote",
+        "`origin`, or the only remote",
+        "Remote that `sync` exchanges with",
+    ),
+    setting(
+        "agent.sync",
+        "`ledger branches`",
+        "What `sync` exchanges: `ledger`, `branches` (of live agents), `keep`, `mail`, or `all`",
+    ),
+    setting(
+        "agent.refPrefix",
+        "none",
+        "Place of our refs on remotes that take branches only, such as `refs/heads/agent-sync`",
+    ),
+    setting(
         "agent.role.<name>.<key>",
         "what the role says",
         "Adjusts a role: `subagentType`, `isolation`, `spawnable`, `denylist`",

@@ -35,6 +35,7 @@ pub mod send;
 pub mod show;
 pub mod spawn;
 pub mod status;
+pub mod sync;
 pub mod tree;
 pub mod unite;
 pub mod verify;

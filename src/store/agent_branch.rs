@@ -58,7 +58,7 @@ pub fn local_or_fetched(repo: &Repo, agent: &Agent) -> Result<Option<(String, Oi
 ///
 /// # Errors
 /// `git-failed`.
-pub(super) fn held(repo: &Repo, agent: &Agent) -> Result<Option<Oid>> {
+pub fn held(repo: &Repo, agent: &Agent) -> Result<Option<Oid>> {
     let Some(branch) = &agent.branch else {
         return Ok(None);
     };

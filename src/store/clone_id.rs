@@ -1,4 +1,4 @@
-//! The number that tells this clone's stamps from those of every other clone.
+//! The number that tells this clone's stamps from those of every other clone, and its name on remotes.
 
 use super::{fsx, layout};
 use crate::error::{Error, Result};
@@ -25,6 +25,39 @@ pub(super) fn load_or_make(common_dir: &Path) -> Result<u16> {
     read(&path)?.ok_or_else(|| Error::bug("a clone id must be readable once written"))
 }
 
+/// The name under which this clone writes on remotes: sixteen hex digits, of which the last four are its number.
+/// The caller holds a lock that keeps other callers away.
+///
+/// # Errors
+/// `repo-read-only`, `disk-full`, `io`.
+pub fn long_name(common_dir: &Path) -> Result<String> {
+    let number = load_or_make(common_dir)?;
+    let path = layout::clone_id(common_dir);
+    let content = fsx::load_if_there(&path)?.unwrap_or_default();
+    let text = String::from_utf8_lossy(&content).trim_end().to_owned();
+    if is_long_name(&text) {
+        return Ok(text);
+    }
+    let drawn = getrandom::u64()
+        .map_err(|error| Error::bug("the system must have random numbers").because(error))?;
+    let text = format!("{:016x}", drawn & !0xffff | u64::from(number));
+    fsx::write_atomic(&path, format!("{text}\n").as_bytes())?;
+    Ok(text)
+}
+
+/// How many digits the long name of a clone has.
+const LONG: usize = 16;
+
+/// Whether a text can be the long name of a clone.
+pub fn is_long_name(text: &str) -> bool {
+    text.len() == LONG && is_lower_hex(text)
+}
+
+fn is_lower_hex(text: &str) -> bool {
+    let digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    text.bytes().all(digit)
+}
+
 /// The clone's number; `None` before it was drawn.
 ///
 /// # Errors
@@ -36,5 +69,6 @@ pub(super) fn load(common_dir: &Path) -> Result<Option<u16>> {
 fn read(path: &Path) -> Result<Option<u16>> {
     let content = fsx::load_if_there(path)?.unwrap_or_default();
     let text = std::str::from_utf8(&content).unwrap_or_default();
-    Ok(u16::from_str_radix(text.trim_end(), 16).ok())
+    let number = u64::from_str_radix(text.trim_end(), 16).ok();
+    Ok(number.map(|number| (number & 0xffff) as u16))
 }

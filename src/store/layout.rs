@@ -26,6 +26,9 @@ pub const MAIL_LOCK: &str = "mail.lock";
 /// The file locked while work lands.
 pub const LANDING_LOCK: &str = "landing.lock";
 
+/// The file locked while refs are exchanged with a remote.
+pub const SYNC_LOCK: &str = "sync.lock";
+
 /// What stands before the first eight digits of an agent's id in the name of its admin directory.
 pub const WORKTREE_PREFIX: &str = "agent-";
 
@@ -132,7 +135,12 @@ pub fn fetch_refspec(refname: &str, remote: &str) -> String {
     format!("'+{refname}*:{}*'", fetched_ref(refname, remote))
 }
 
-/// Four hex digits that tell this clone's stamps from those of others.
+/// What the copies of a remote's refs begin with, which are what it was last seen to have.
+pub fn copies(remote: &str) -> String {
+    format!("refs/agents/remote/{remote}/")
+}
+
+/// Sixteen hex digits that name this clone on remotes; the last four tell its stamps from those of others.
 pub fn clone_id(common_dir: &Path) -> PathBuf {
     agents_dir(common_dir).join("clone-id")
 }

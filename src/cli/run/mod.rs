@@ -15,6 +15,7 @@ mod target;
 pub(super) use target::{at_least_one, require_one_input};
 
 use super::one_of::one_of;
+use super::sync::SyncArg;
 use super::ui::{Format, Ui};
 use crate::agents::ctx::Ctx;
 use crate::agents::half_made;
@@ -56,6 +57,8 @@ pub(super) struct RunArgs {
     #[arg(long, short = 'n')]
     dry_run: bool,
     #[command(flatten)]
+    sync: SyncArg,
+    #[command(flatten)]
     inputs: CommissionArgs,
     /// Command and its arguments
     #[arg(last = true, required_unless_present = "host", value_name = "COMMAND")]
@@ -91,7 +94,11 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs) -> Result<Exit> {
         return args.read(ctx)?.outline(ctx, ui);
     }
     match args.mode.way(&args.targets)? {
-        Way::Together { jobs } => return batch::run(ctx, ui, args.read(ctx)?, jobs, quiet),
+        Way::Together { jobs } => {
+            let sync = args.sync.clone();
+            let exit = batch::run(ctx, ui, args.read(ctx)?, jobs, quiet)?;
+            return Ok(sync.after(ctx, ui, exit));
+        }
         Way::Background => return background::start(ctx, ui, quiet),
         Way::Plain => {}
     }
@@ -102,6 +109,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs) -> Result<Exit> {
     } else {
         Echo::default()
     };
+    let sync = args.sync.clone();
     let report = one(ctx, args, echo)?;
     if spoken && !quiet {
         report.warnings.iter().for_each(|text| ui.warn(text));
@@ -109,7 +117,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs) -> Result<Exit> {
     } else if !spoken {
         ui.answer(&report)?;
     }
-    Ok(Exit::Child(report.exit_status()))
+    Ok(sync.after(ctx, ui, Exit::Child(report.exit_status())))
 }
 
 fn one(ctx: &Ctx, args: RunArgs, echo: Echo<'_>) -> Result<RunReport> {

@@ -111,6 +111,14 @@ pub fn all(repo: &Repo, tree: Oid) -> Result<Vec<(Oid, Oid)>> {
     Ok(notes)
 }
 
+/// Whether the top of a tree looks as that of a notes tree does: nothing but notes and their directories.
+///
+/// # Errors
+/// As [`lookup`].
+pub fn is_notes_tree(repo: &Repo, tree: Oid) -> Result<bool> {
+    Ok(read_level(repo, tree, &[])?.others.is_empty())
+}
+
 fn collect(
     repo: &Repo,
     tree: Oid,

@@ -71,10 +71,7 @@ fn without_row(ctx: &Ctx) -> Result<Vec<Finding>> {
         Finding::report(
             Sign::BranchUnknown,
             format!("the branch {short} is an agent's and has no row"),
-            format!(
-                "git fetch <remote> {} && git agent unite <remote>",
-                layout::fetch_refspec(layout::LEDGER_REF, "<remote>")
-            ),
+            "git agent sync <remote>",
         )
     });
     Ok(findings.collect())

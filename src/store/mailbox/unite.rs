@@ -8,7 +8,7 @@ use super::{MAIL, Mailbox, RECEIPTS};
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
-use crate::git::notes::union;
+use crate::git::notes::{self, union};
 use crate::git::objects::{Identity, NewCommit};
 use crate::git::refs::Tip;
 use crate::store::chain::{self, Chain, TRAILER};
@@ -50,8 +50,24 @@ pub fn unite(
     let Tip::At(theirs) = repo.tip(&layout::fetched_ref(refname, remote))? else {
         return Ok(None);
     };
+    unite_with(repo, chain, theirs, remote, now).map(Some)
+}
+
+/// Unites one chain with a commit of a chain of its kind; `from` says where that came from.
+///
+/// # Errors
+/// As [`unite`].
+pub fn unite_with(
+    repo: &Repo,
+    chain: Chain,
+    theirs: Oid,
+    from: &str,
+    now: DateTime<Utc>,
+) -> Result<United> {
+    let refname = chain.refname();
     let who = chain::identity(repo, now);
     let guard = lock::hold(repo.common_dir(), chain.lock())?;
+    let message = format!("agent: unite with {from}");
     let from = chain::tip(repo, chain)?.map(|tip| tip.oid);
     let join = |ours: Oid| match chain {
         Chain::Notes(_) => union::union_commit(repo, ours, theirs, "agent: unite"),
@@ -63,12 +79,24 @@ pub fn unite(
     let to = if from == Some(united) {
         united
     } else {
-        let message = format!("agent: unite with {remote}");
         chain::append(repo, &guard, chain, &who, &message, |tip| {
             tip.map_or(Ok(theirs), |tip| join(tip.oid))
         })?
     };
-    Ok(Some(United { refname, from, to }))
+    Ok(United { refname, from, to })
+}
+
+/// Whether a commit can be the tip of such a chain: one of ours or, for notes, one that holds notes alone.
+pub fn is_of_chain(repo: &Repo, chain: Chain, oid: Oid) -> bool {
+    let Ok(commit) = repo.read_commit(oid) else {
+        return false;
+    };
+    let is_ours = [TRAILER, STAMP_TRAILER]
+        .iter()
+        .any(|name| commit.trailer(name).is_some());
+    is_ours
+        || matches!(chain, Chain::Notes(_))
+            && notes::is_notes_tree(repo, commit.tree).unwrap_or(false)
 }
 
 /// The commit below which are the messages of both. Its stamp is the later of theirs, so that what

@@ -1,0 +1,245 @@
+//! One attempt at an exchange: what the remote has is brought here and united with what is here.
+
+use super::SyncReport;
+use crate::agents::ctx::Ctx;
+use crate::domain::oid::Oid;
+use crate::error::{Code, Result};
+use crate::git::refs::{Swap, Tip};
+use crate::git::remote::RemoteRefs;
+use crate::store::chain::{self, Chain};
+use crate::store::mailbox::unite;
+use crate::store::remote_names::{RemoteNames, Travelling, word};
+use crate::store::{layout, recovery};
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// The exchange with one remote.
+pub(super) struct Exchange<'c> {
+    pub ctx: &'c Ctx,
+    pub remote: String,
+    /// The name under which this clone has its outbox.
+    pub clone: String,
+    pub names: RemoteNames,
+    pub travelling: Travelling,
+    pub end: Instant,
+    pub report: SyncReport,
+}
+
+/// What the remote has of one chain, as it is known here.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sight {
+    /// Where the shared ref is.
+    pub shared: Option<Oid>,
+    /// Whether the shared ref names something that is no such chain.
+    pub is_foreign: bool,
+    /// The outboxes whose content is united with this clone's, by their full names.
+    pub outboxes: BTreeMap<String, Oid>,
+}
+
+impl Exchange<'_> {
+    /// Brings back what a forced fetch of the user's took from this clone's refs.
+    pub(super) fn restore_overwritten(&mut self) -> Result<()> {
+        let (repo, now) = (&self.ctx.repo, self.ctx.now());
+        for chain in unite::CHAINS {
+            let before = repo.tip(chain.refname())?;
+            for old in repo.overwritten_by_fetch(chain.refname())? {
+                if !self.holds(chain, old)? && unite::is_of_chain(repo, chain, old) {
+                    unite::unite_with(repo, chain, old, "before a fetch", now)?;
+                }
+            }
+            if chain.refname() == layout::LEDGER_REF && recovery::is_overwritten(repo)? {
+                recovery::restore(repo, now)?;
+            }
+            if repo.tip(chain.refname())? != before {
+                self.report.restored.push(chain.refname().to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the history of a chain of this clone has that commit.
+    fn holds(&self, chain: Chain, oid: Oid) -> Result<bool> {
+        let Some(tip) = chain::tip(&self.ctx.repo, chain)? else {
+            return Ok(false);
+        };
+        Ok(tip.oid == oid || self.is_ancestor(oid, tip.oid))
+    }
+
+    fn is_ancestor(&self, ancestor: Oid, tip: Oid) -> bool {
+        let base = self.ctx.repo.merge_base(ancestor, tip);
+        base.is_ok_and(|base| base == Some(ancestor))
+    }
+
+    /// One attempt. `false` when other clones were faster and it has to be made again.
+    ///
+    /// # Errors
+    /// As [`super::sync`].
+    pub(super) fn once(&mut self) -> Result<bool> {
+        let listed = self.list()?;
+        self.ctx.reached("remote-listed");
+        let Some(sights) = self.bring(&listed)? else {
+            return Ok(false);
+        };
+        self.ctx.reached("copies-united");
+        self.fetch_branches(&listed)?;
+        self.push(listed, sights)
+    }
+
+    pub(super) fn list(&self) -> Result<RemoteRefs> {
+        self.ctx.repo.list_remote(&self.remote, self.end)
+    }
+
+    /// The ref that holds what the remote was last seen to have under that name.
+    pub(super) fn copy(&self, chain: Chain, clone: Option<&str>) -> String {
+        let below = layout::copies(&self.remote);
+        match clone {
+            Some(clone) => format!("{below}from/{clone}/{}", word(chain)),
+            None => format!("{below}{}", word(chain)),
+        }
+    }
+
+    /// Fetches what differs from its copy and unites all copies with this clone's refs. `None` when a ref went away in
+    /// between.
+    fn bring(&mut self, listed: &RemoteRefs) -> Result<Option<BTreeMap<&'static str, Sight>>> {
+        let repo = &self.ctx.repo;
+        // What differs, and what the remote had before.
+        let mut refspecs = Vec::new();
+        let mut had = Vec::new();
+        let mut copies = Vec::new();
+        for chain in self.travelling.chains.clone() {
+            let shared = self.names.shared(chain);
+            let copy = self.copy(chain, None);
+            let (is, was) = (listed.get(&shared).copied(), repo.tip(&copy)?.oid());
+            if was.is_some() && was != is {
+                had.extend(was.map(|was| (chain, was)));
+            }
+            if is.is_some() && is != was {
+                refspecs.push(format!("+{shared}:{copy}"));
+            }
+            copies.push((chain, shared, copy));
+        }
+        for (refname, is) in listed {
+            let Some((clone, chain)) = self.names.outbox_of(refname) else {
+                continue;
+            };
+            if !self.travelling.chains.contains(&chain) {
+                continue;
+            }
+            let copy = self.copy(chain, Some(clone));
+            if repo.tip(&copy)? != Tip::At(*is) {
+                refspecs.push(format!("+{refname}:{copy}"));
+            }
+            copies.push((chain, refname.clone(), copy));
+        }
+        // The copies are overwritten: what they hold is united first, should an earlier exchange not have come so far.
+        for (chain, was) in &had {
+            if unite::is_of_chain(repo, *chain, *was) && !self.holds(*chain, *was)? {
+                unite::unite_with(repo, *chain, *was, &self.remote, self.ctx.now())?;
+            }
+        }
+        if !refspecs.is_empty() {
+            if !repo.fetch_refs(&self.remote, &refspecs, self.end)? {
+                return Ok(None);
+            }
+            self.ctx.reached("copies-fetched");
+        }
+        let sights = self.unite(listed, &copies)?;
+        for (chain, was) in had {
+            let shared = self.names.shared(chain);
+            let is = sights.get(word(chain)).and_then(|sight| sight.shared);
+            if !is.is_some_and(|is| is == was || self.is_ancestor(was, is)) {
+                self.report.heal(&shared);
+            }
+        }
+        Ok(Some(sights))
+    }
+
+    /// Unites the copies with this clone's refs. What cannot be united is named and passed over.
+    fn unite(
+        &mut self,
+        listed: &RemoteRefs,
+        copies: &[(Chain, String, String)],
+    ) -> Result<BTreeMap<&'static str, Sight>> {
+        let mut sights: BTreeMap<&'static str, Sight> = BTreeMap::new();
+        for (chain, refname, copy) in copies {
+            let sight = sights.entry(word(*chain)).or_default();
+            let is_shared = *refname == self.names.shared(*chain);
+            let Some(theirs) = self.ctx.repo.tip(copy)?.oid() else {
+                continue;
+            };
+            if !listed.contains_key(refname) {
+                continue;
+            }
+            if is_shared {
+                sight.shared = Some(theirs);
+            }
+            let is_sound = unite::is_of_chain(&self.ctx.repo, *chain, theirs);
+            if is_sound && self.take(*chain, theirs)? {
+                if !is_shared {
+                    sight.outboxes.insert(refname.clone(), theirs);
+                }
+                continue;
+            }
+            sight.is_foreign |= is_shared;
+            let what = format!(
+                "{refname} of `{}` is at {}, which is no {}; it was not united",
+                self.remote,
+                theirs.short(),
+                word(*chain)
+            );
+            self.report.warn(what);
+        }
+        Ok(sights)
+    }
+
+    /// Unites one commit with the chain; `false` for one that is damaged.
+    fn take(&mut self, chain: Chain, theirs: Oid) -> Result<bool> {
+        if self.holds(chain, theirs)? {
+            return Ok(true);
+        }
+        let repo = &self.ctx.repo;
+        match unite::unite_with(repo, chain, theirs, &self.remote, self.ctx.now()) {
+            Ok(united) => {
+                self.report.set(chain.refname(), "", united.to, "equal");
+                let one =
+                    { self.report.refs.iter_mut() }.find(|one| one.refname == chain.refname());
+                if let Some(one) = one {
+                    one.received = true;
+                }
+                Ok(true)
+            }
+            Err(error) if error.code() == Code::RepoCorrupt => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Notes what the remote was seen to have, and forgets outboxes that it has no more.
+    pub(super) fn move_copies(&self, listed: &RemoteRefs) -> Result<()> {
+        let repo = &self.ctx.repo;
+        let who = chain::identity(repo, self.ctx.now());
+        for chain in self.travelling.chains.clone() {
+            let copy = self.copy(chain, None);
+            let was = repo.tip(&copy)?;
+            match listed.get(&self.names.shared(chain)) {
+                Some(is) if was != Tip::At(*is) && repo.has_object(*is) => {
+                    // Another process that moves it sees it as it is, too.
+                    let _: Swap = repo.swap_ref(&copy, was, *is, &who, "agent: sync")?;
+                }
+                _ => {}
+            }
+        }
+        let from = format!("{}from/", layout::copies(&self.remote));
+        for (copy, oid) in repo.refs_below(&from)? {
+            let Some((clone, name)) = copy[from.len()..].split_once('/') else {
+                continue;
+            };
+            let chain = { unite::CHAINS.into_iter() }.find(|chain| word(*chain) == name);
+            let is_there =
+                chain.is_some_and(|chain| listed.contains_key(&self.names.outbox(clone, chain)));
+            if !is_there && chain.is_some_and(|chain| self.holds(chain, oid).unwrap_or(false)) {
+                repo.delete_ref(&copy, oid)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,148 @@
+//! `sync`: the ledger and what belongs to it, exchanged with a remote.
+//!
+//! ```text
+//! list -> fetch what differs -> unite -> push the shared refs, once -> list: are they there?
+//!                                              | another clone was faster
+//!                                              +-> push the outbox of this clone -> list: is it there?
+//!      -> delete the outboxes that the shared refs contain by now
+//! ```
+//!
+//! No row can be lost on the way: the copies of what a remote had are united before a fetch overwrites
+//! them, shared refs and outboxes only ever move to descendants, and an outbox is deleted only after the shared ref that
+//! contains it was seen on the remote. Success is what the remote lists, never what a push says.
+
+mod branches;
+mod exchange;
+mod push;
+mod report;
+
+pub use report::{BranchReport, SyncReport, SyncedRef};
+
+use crate::agents::ctx::Ctx;
+use crate::error::{Code, Error, Result};
+use crate::store::clone_id;
+use crate::store::remote_names::{RemoteNames, Travelling};
+use crate::store::{layout, lock};
+use exchange::Exchange;
+use std::time::{Duration, Instant};
+
+/// How long an exchange may take unless told otherwise.
+pub const LIMIT: Duration = Duration::from_secs(60);
+
+/// What [`sync`] goes through where another clone is faster; each step may be reached more than once.
+pub const STEPS: &[&str] = &[
+    "sync-locked",
+    "remote-listed",
+    "copies-fetched",
+    "copies-united",
+    "shared-pushed",
+    "shared-listed",
+    "outbox-pushed",
+    "outbox-listed",
+    "copies-moved",
+    "outboxes-deleted",
+];
+
+/// The shortest and the longest pause between two attempts.
+const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)];
+
+/// How to synchronise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SyncOptions {
+    /// The name of the remote; without it `agent.remote`, `origin`, or the only one.
+    pub remote: Option<String>,
+    /// How long it may take in all.
+    pub limit: Duration,
+}
+
+impl SyncOptions {
+    /// With that remote, and the usual time.
+    pub fn with(remote: Option<String>) -> SyncOptions {
+        SyncOptions {
+            remote,
+            limit: LIMIT,
+        }
+    }
+}
+
+/// Exchanges ledger, branches of live agents and what else `agent.sync` names with a remote.
+///
+/// # Errors
+/// `usage` for an unknown remote or a bad setting; `remote-unreachable`, `remote-refused`; `remote-busy` when the time is
+/// up; `lock-timeout`, `repo-corrupt`, `git-missing`, `disk-full`, `repo-read-only`.
+pub fn sync(ctx: &Ctx, options: &SyncOptions) -> Result<SyncReport> {
+    let end = Instant::now() + options.limit;
+    let remote = remote_name(ctx, options.remote.as_deref())?;
+    let names = RemoteNames::configured(&ctx.repo)?;
+    let travelling = Travelling::configured(&ctx.repo)?;
+    let common_dir = ctx.repo.common_dir();
+    let _guard = lock::hold_for(common_dir, layout::SYNC_LOCK, options.limit)?;
+    ctx.reached("sync-locked");
+    let mut exchange = Exchange {
+        ctx,
+        clone: clone_id::long_name(common_dir)?,
+        report: SyncReport::new(&remote),
+        remote,
+        names,
+        travelling,
+        end,
+    };
+    exchange.restore_overwritten()?;
+    let mut pause = PAUSES[0];
+    while !exchange.once()? {
+        wait(ctx, pause, end, &exchange.remote)?;
+        pause = PAUSES[1].min(pause * 2);
+    }
+    Ok(exchange.report)
+}
+
+/// Waits for about so long, so that clones that met once do not meet again.
+fn wait(ctx: &Ctx, pause: Duration, end: Instant, remote: &str) -> Result<()> {
+    let pause = pause.mul_f64(0.5 + f64::from(ctx.nonce()?[0]) / 255.0);
+    if Instant::now() + pause >= end {
+        return Err(Error::new(
+            Code::RemoteBusy,
+            format!("other clones kept moving the refs of `{remote}` until the time was up"),
+        )
+        .hint(format!("to try again, run git agent sync {remote}")));
+    }
+    std::thread::sleep(pause);
+    Ok(())
+}
+
+/// The name of the remote that is meant.
+///
+/// # Errors
+/// `usage` when there is none of that name, or when several could be meant.
+pub fn remote_name(ctx: &Ctx, wanted: Option<&str>) -> Result<String> {
+    let known = ctx.repo.remotes()?;
+    let configured = ctx.repo.config_string("agent.remote")?;
+    let named = wanted.map(str::to_owned).or(configured);
+    let is_usual = |name: &&String| known.len() == 1 || *name == "origin";
+    let (name, what) = match named {
+        Some(name) if known.contains(&name) => return Ok(name),
+        Some(name) => (name.clone(), format!("there is no remote `{name}`")),
+        None => match known.iter().find(is_usual) {
+            Some(name) => return Ok(name.clone()),
+            None if known.is_empty() => ("origin".to_owned(), "there is no remote".to_owned()),
+            None => {
+                return Err(Error::new(
+                    Code::Usage,
+                    format!("which of the remotes {} is not said", known.join(", ")),
+                )
+                .hint(format!(
+                    "to choose one for good, run git config agent.remote {}",
+                    known[0]
+                )));
+            }
+        },
+    };
+    // A path or URL has no name under which its refs could be remembered.
+    Err(
+        Error::new(Code::Usage, what).hint(if name.contains(['/', ':']) {
+            format!("to give it a name, run git remote add hub {name}")
+        } else {
+            format!("to add it, run git remote add {name} <url>")
+        }),
+    )
+}

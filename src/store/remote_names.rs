@@ -1,0 +1,141 @@
+//! What our refs are called on a remote, and what leaves this clone.
+//!
+//! ```text
+//! shared by all clones   refs/notes/agents, refs/agents/keep, …     <prefix>/ledger, <prefix>/keep, …
+//! outbox of one clone    refs/agents/from/<clone>/ledger, …         <prefix>/from/<clone>/ledger, …
+//! claim on a task        refs/agents/claim/<key>                    <prefix>/claim/<key>
+//! ```
+//!
+//! The second form is for hosts that take branches only (`agent.refPrefix`).
+
+use super::chain::Chain;
+use super::clone_id::is_long_name;
+use super::layout;
+use super::mailbox::unite::CHAINS;
+use crate::error::{Code, Error, Result};
+use crate::git::Repo;
+
+/// The word for a chain in names of refs.
+pub fn word(chain: Chain) -> &'static str {
+    match chain.refname() {
+        layout::LEDGER_REF => "ledger",
+        layout::KEEP_REF => "keep",
+        layout::MAIL_REF => "mail",
+        _ => "receipts",
+    }
+}
+
+/// The names on remotes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteNames {
+    /// Ends with a slash.
+    prefix: Option<String>,
+}
+
+impl RemoteNames {
+    /// Names as `agent.refPrefix` wants them.
+    ///
+    /// # Errors
+    /// `usage` for a prefix that is no name of a ref.
+    pub fn configured(repo: &Repo) -> Result<RemoteNames> {
+        let Some(value) = repo.config_string("agent.refPrefix")? else {
+            return Ok(RemoteNames { prefix: None });
+        };
+        let short = value.trim_matches('/');
+        let full = match short.strip_prefix("refs/") {
+            Some(_) => short.to_owned(),
+            None => format!("refs/heads/{short}"),
+        };
+        let is_below = full.split('/').count() > 2;
+        if short.is_empty() || !is_below || !Repo::is_valid_ref(&full) {
+            return Err(Error::new(
+                Code::Usage,
+                format!("agent.refPrefix is `{value}`, which cannot be the beginning of a ref's name"),
+            )
+            .hint("to have our refs on a remote below agent-sync/, run git config agent.refPrefix refs/heads/agent-sync"));
+        }
+        Ok(RemoteNames {
+            prefix: Some(format!("{full}/")),
+        })
+    }
+
+    /// Whether these names are ours alone, so that what else is found there is damage. Below a configured prefix a user
+    /// may have branches.
+    pub fn are_reserved(&self) -> bool {
+        self.prefix.is_none()
+    }
+
+    /// The ref that all clones share.
+    pub fn shared(&self, chain: Chain) -> String {
+        match &self.prefix {
+            Some(prefix) => format!("{prefix}{}", word(chain)),
+            None => chain.refname().to_owned(),
+        }
+    }
+
+    /// The ref that this clone alone writes.
+    pub fn outbox(&self, clone: &str, chain: Chain) -> String {
+        format!("{}{clone}/{}", self.outboxes(), word(chain))
+    }
+
+    /// What the names of all outboxes begin with.
+    fn outboxes(&self) -> String {
+        format!("{}from/", self.own())
+    }
+
+    /// The clone and the chain of an outbox; `None` for a ref that is none.
+    pub fn outbox_of<'r>(&self, refname: &'r str) -> Option<(&'r str, Chain)> {
+        let (clone, name) = refname.strip_prefix(&self.outboxes())?.split_once('/')?;
+        let chain = CHAINS.into_iter().find(|chain| word(*chain) == name)?;
+        is_long_name(clone).then_some((clone, chain))
+    }
+
+    fn own(&self) -> &str {
+        self.prefix.as_deref().unwrap_or("refs/agents/")
+    }
+}
+
+/// The chains and branches that leave this clone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Travelling {
+    /// The chains, what rows name before the rows.
+    pub chains: Vec<Chain>,
+    /// Whether the branches of live agents leave.
+    pub branches: bool,
+}
+
+impl Travelling {
+    /// What `agent.sync` names: `ledger`, `branches`, `keep`, `mail`, or `all`.
+    ///
+    /// # Errors
+    /// `usage` for another word.
+    pub fn configured(repo: &Repo) -> Result<Travelling> {
+        let value = repo.config_string("agent.sync")?;
+        let value = value.as_deref().unwrap_or("ledger branches");
+        let separators = |c: char| c == ',' || c.is_whitespace();
+        let words: Vec<&str> = value
+            .split(separators)
+            .filter(|word| !word.is_empty())
+            .collect();
+        let known = ["ledger", "branches", "keep", "mail", "all"];
+        if let Some(other) = words.iter().find(|word| !known.contains(word)) {
+            return Err(Error::new(
+                Code::Usage,
+                format!(
+                    "agent.sync names `{other}`, which is none of {}",
+                    known.join(", ")
+                ),
+            )
+            .hint("to send ledger and branches, run git config agent.sync 'ledger branches'"));
+        }
+        let has = |word: &str| words.contains(&"all") || words.contains(&word);
+        let is_sent = |chain: &Chain| match word(*chain) {
+            "receipts" => has("mail"),
+            word => has(word),
+        };
+        Ok(Travelling {
+            chains: CHAINS.into_iter().filter(is_sent).collect(),
+            branches: has("branches"),
+        })
+    }
+}

@@ -1,0 +1,473 @@
+//! `sync`: three clones and a bare remote, with real git as the judge of what is where.
+
+/// Death between every two steps.
+mod kill;
+/// Clones that synchronise at the same moment.
+mod races;
+/// What remotes refuse, and how it is named.
+mod refusals;
+/// Remotes and clones that lost something, and get it back.
+mod repair;
+
+use crate::support::agent::{agent_command, describe, json_of};
+use crate::support::{TestRepo, git_in, git_output};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+/// A bare remote and clones of it, side by side.
+pub(crate) struct Hub {
+    first: TestRepo,
+    pub bare: PathBuf,
+    pub clones: Vec<PathBuf>,
+}
+
+/// The four refs that travel, as every clone and the remote name them.
+pub(crate) const REFS: [&str; 4] = [
+    "refs/notes/agents",
+    "refs/agents/keep",
+    "refs/agents/mail",
+    "refs/notes/agents-mail",
+];
+
+impl Hub {
+    /// A remote with one commit, and so many clones of it.
+    pub(crate) fn new(clones: usize) -> Hub {
+        let first = TestRepo::with_commit();
+        let place = first.path().with_file_name("hub.git");
+        let bare = place.to_str().expect("UTF-8");
+        first.git(["clone", "--quiet", "--bare", ".", bare]);
+        let mut hub = Hub {
+            first,
+            bare: place.clone(),
+            clones: Vec::new(),
+        };
+        for number in 0..clones {
+            let name = format!("clone-{number}");
+            hub.add(&name, &[]);
+        }
+        hub
+    }
+
+    /// Another clone, made with these options.
+    pub(crate) fn add(&mut self, name: &str, options: &[&str]) -> PathBuf {
+        let place = self.bare.with_file_name(name);
+        let url = format!("file://{}", self.bare.display());
+        let mut words = vec!["clone", "--quiet"];
+        words.extend(options);
+        words.extend([url.as_str(), name]);
+        git_in(self.bare.parent().expect("a directory"), words);
+        self.clones.push(place.clone());
+        place
+    }
+
+    /// Every clone sends everything.
+    pub(crate) fn send_all(&self) -> &Hub {
+        for clone in &self.clones {
+            git_in(clone, ["config", "agent.sync", "all"]);
+        }
+        self
+    }
+
+    /// Where a ref of the remote is; empty for none.
+    pub(crate) fn remote_tip(&self, name: &str) -> String {
+        tip(&self.bare, name)
+    }
+
+    /// The names of the outboxes on the remote.
+    pub(crate) fn outboxes(&self) -> Vec<String> {
+        let names = git_in(
+            &self.bare,
+            ["for-each-ref", "--format=%(refname)", "refs/agents/from"],
+        );
+        names.lines().map(str::to_owned).collect()
+    }
+
+    /// Makes a file of the remote's hooks.
+    pub(crate) fn hook(&self, name: &str, script: &str) {
+        use std::os::unix::fs::PermissionsExt;
+        let path = self.bare.join("hooks").join(name);
+        std::fs::create_dir_all(path.parent().expect("a directory")).expect("made");
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("written");
+        let executable = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(&path, executable).expect("executable");
+    }
+
+    /// That this clone and the remote agree on all four refs.
+    pub(crate) fn assert_equal(&self, clone: &Path) {
+        for name in REFS {
+            assert_eq!(tip(clone, name), self.remote_tip(name), "{name}");
+        }
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        use std::os::unix::fs::PermissionsExt;
+        for clone in &self.clones {
+            let agents = std::fs::read_dir(clone.join(".git/agents"));
+            for agent in agents.into_iter().flatten().flatten() {
+                let writable = std::fs::Permissions::from_mode(0o755);
+                let _ = std::fs::set_permissions(agent.path().join("hooks"), writable);
+            }
+        }
+        let _ = &self.first;
+    }
+}
+
+/// Where a ref is; empty for none.
+pub(crate) fn tip(repo: &Path, name: &str) -> String {
+    let output = git_output(repo, ["rev-parse", "--verify", "--quiet", name]);
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+pub(crate) fn agent(clone: &Path, words: &[&str]) -> Output {
+    let output = agent_command(clone).args(words).output();
+    output.expect("git-agent starts")
+}
+
+pub(crate) fn json(clone: &Path, words: &[&str]) -> Value {
+    let mut command = agent_command(clone);
+    command.args(words).arg("--format=json");
+    json_of(command)
+}
+
+/// A shared agent, which is a row and nothing else; gives its id.
+pub(crate) fn row(clone: &Path, name: &str) -> String {
+    let spawned = json(
+        clone,
+        &[
+            "spawn",
+            "-m",
+            "Read the library and say what is missing in it.",
+            "--role=read-only",
+            "--scope=src/**",
+            "--name",
+            name,
+        ],
+    );
+    spawned["agent_id"].as_str().expect("an id").to_owned()
+}
+
+/// The names of all agents that a clone has rows of, sorted.
+pub(crate) fn names(clone: &Path) -> Vec<String> {
+    let listed = json(clone, &["list", "--all", "--fast"]);
+    let agents = listed["agents"].as_array().expect("rows");
+    let names = agents.iter().map(|row| row["name"].as_str().unwrap_or("-"));
+    let mut names: Vec<_> = names.map(str::to_owned).collect();
+    names.sort();
+    names
+}
+
+/// The state of a ref in an answer of `sync`.
+pub(crate) fn state<'v>(report: &'v Value, name: &str) -> &'v str {
+    let refs = report["refs"].as_array().expect("refs");
+    let one = refs.iter().find(|one| one["ref"] == name);
+    one.and_then(|one| one["state"].as_str()).unwrap_or("-")
+}
+
+#[test]
+fn three_clones_have_the_same_rows_after_one_command_each() {
+    let hub = Hub::new(3);
+    let [one, two, three] = [0, 1, 2].map(|n| hub.clones[n].clone());
+    hub.send_all();
+    row(&one, "a");
+    row(&two, "b");
+    for (clone, message) in [(&one, "hello"), (&two, "again")] {
+        let payload = format!("--payload=message={message}");
+        let send = ["send", "--type=notify", "--to=bob", &payload];
+        json(clone, &send);
+    }
+    json(&two, &["receive", "--agent=bob"]);
+    let first = json(&one, &["sync"]);
+    assert_eq!(state(&first, "refs/notes/agents"), "pushed", "{first:#}");
+    let second = json(&two, &["sync"]);
+    assert_eq!(second["refs"][0]["received"], true, "{second:#}");
+    let third = json(&three, &["sync"]);
+    assert_eq!(state(&third, "refs/notes/agents"), "equal", "{third:#}");
+    json(&one, &["sync"]);
+    for clone in [&one, &two, &three] {
+        assert_eq!(names(clone), ["a", "b"]);
+        hub.assert_equal(clone);
+        assert_eq!(
+            git_in(
+                clone,
+                ["fsck", "--strict", "--no-progress", "--no-dangling"]
+            ),
+            ""
+        );
+    }
+    assert_eq!(hub.outboxes(), Vec::<String>::new());
+}
+
+#[test]
+fn nothing_new_asks_once_and_writes_nothing() {
+    let hub = Hub::new(1);
+    let clone = &hub.clones[0];
+    row(clone, "a");
+    json(clone, &["sync"]);
+    let before = git_in(clone, ["for-each-ref"]);
+    let mut command = agent_command(clone);
+    command.env("GIT_AGENT_LOG", "debug").arg("sync");
+    let output = command.output().expect("starts");
+    let said = describe(&output);
+    assert!(output.status.success(), "{said}");
+    let network = ["ls-remote", "\"fetch\"", "\"push\""];
+    let counts = network.map(|word| said.matches(word).count());
+    assert_eq!(counts, [1, 0, 0], "{said}");
+    assert_eq!(git_in(clone, ["for-each-ref"]), before);
+}
+
+#[test]
+fn no_ref_of_the_user_moves_and_only_what_is_configured_leaves() {
+    let hub = Hub::new(2);
+    let [one, two] = [0, 1].map(|n| hub.clones[n].clone());
+    // A tag, a branch of the user's, a note, a message: none of them leaves.
+    git_in(&one, ["tag", "mine"]);
+    git_in(&one, ["branch", "private"]);
+    git_in(&one, ["notes", "add", "-m", "mine", "HEAD"]);
+    json(
+        &one,
+        &["send", "--type=notify", "--to=bob", "--payload=message=x"],
+    );
+    let spawned = json(
+        &one,
+        &[
+            "spawn",
+            "-m",
+            "Add a second function to the library.",
+            "--scope=src/**",
+        ],
+    );
+    let branch = format!(
+        "refs/heads/{}",
+        spawned["branch"].as_str().expect("a branch")
+    );
+    let worktree = spawned["worktree_abspath"]
+        .as_str()
+        .expect("a path")
+        .to_owned();
+    git_in(&two, ["commit", "--quiet", "--allow-empty", "-m", "theirs"]);
+    git_in(&two, ["push", "--quiet"]);
+    let mine = [
+        tip(&one, "refs/heads/main"),
+        tip(&one, "refs/remotes/origin/main"),
+    ];
+
+    let report = json(&one, &["sync"]);
+    assert_eq!(report["branches"][0]["ref"], branch.as_str(), "{report:#}");
+    let there = git_in(&hub.bare, ["for-each-ref", "--format=%(refname)"]);
+    let expected = format!("{branch}\nrefs/heads/main\nrefs/notes/agents");
+    assert_eq!(there, expected);
+    assert_eq!(hub.remote_tip(&branch), tip(&one, &branch));
+    json(&two, &["sync"]);
+    json(&one, &["sync"]);
+    let same = [
+        tip(&one, "refs/heads/main"),
+        tip(&one, "refs/remotes/origin/main"),
+    ];
+    assert_eq!(mine, same);
+
+    // Nothing on the remote names a place of this machine, or repeats the prompt.
+    let objects = git_in(
+        &hub.bare,
+        ["cat-file", "--batch-check", "--batch-all-objects"],
+    );
+    let place = Path::new(&worktree).parent().expect("a directory");
+    for line in objects.lines() {
+        let (oid, rest) = line.split_once(' ').expect("an object");
+        let kind = rest.split(' ').next().expect("a kind");
+        if kind == "tree" {
+            continue;
+        }
+        let text = git_in(&hub.bare, ["cat-file", kind, oid]);
+        assert!(!text.contains(place.to_str().expect("UTF-8")), "{text}");
+        assert!(!text.contains("MUST NOT invoke git"), "{text}");
+    }
+}
+
+#[test]
+fn a_remote_that_takes_branches_only_gets_them_below_a_prefix() {
+    let hub = Hub::new(2);
+    hub.send_all();
+    hub.hook(
+        "update",
+        "case $1 in refs/heads/*) exit 0;; esac; echo branches only; exit 1",
+    );
+    let [one, two] = [0, 1].map(|n| hub.clones[n].clone());
+    row(&one, "a");
+    let refused = agent(&one, &["sync"]);
+    assert_eq!(refused.status.code(), Some(4), "{}", describe(&refused));
+    assert!(describe(&refused).contains("agent.refPrefix"));
+    for clone in [&one, &two] {
+        git_in(
+            clone,
+            ["config", "agent.refPrefix", "refs/heads/agent-sync"],
+        );
+        json(clone, &["sync"]);
+    }
+    assert_eq!(names(&two), ["a"]);
+    let there = hub.remote_tip("refs/heads/agent-sync/ledger");
+    assert_eq!(there, tip(&one, "refs/notes/agents"));
+    // A branch of the user's below the prefix is not ours to move.
+    let main = tip(&one, "refs/heads/main");
+    git_in(
+        &hub.bare,
+        ["update-ref", "refs/heads/agent-sync/ledger", &main],
+    );
+    row(&one, "b");
+    let output = agent(&one, &["sync"]);
+    assert_eq!(output.status.code(), Some(4), "{}", describe(&output));
+    assert_eq!(hub.remote_tip("refs/heads/agent-sync/ledger"), main);
+}
+
+#[test]
+fn two_remotes_have_a_cursor_each() {
+    let mut hub = Hub::new(1);
+    let other = hub.bare.with_file_name("other.git");
+    let clone = hub.clones[0].clone();
+    git_in(
+        &clone,
+        ["init", "--quiet", "--bare", other.to_str().expect("UTF-8")],
+    );
+    git_in(
+        &clone,
+        ["remote", "add", "other", other.to_str().expect("UTF-8")],
+    );
+    let second = hub.add("second", &[]);
+    git_in(
+        &second,
+        [
+            "remote",
+            "set-url",
+            "origin",
+            other.to_str().expect("UTF-8"),
+        ],
+    );
+    row(&clone, "a");
+    row(&second, "b");
+    json(&clone, &["sync", "origin"]);
+    json(&second, &["sync"]);
+    let report = json(&clone, &["sync", "other"]);
+    assert_eq!(report["healed"], serde_json::json!([]));
+    let report = json(&clone, &["sync"]);
+    assert_eq!(report["remote"], "origin");
+    assert_eq!(state(&report, "refs/notes/agents"), "pushed", "{report:#}");
+    for bare in [&hub.bare, &other] {
+        assert_eq!(
+            tip(bare, "refs/notes/agents"),
+            tip(&clone, "refs/notes/agents")
+        );
+    }
+    // Which remote is meant without a name is said once.
+    git_in(&clone, ["remote", "rename", "origin", "first"]);
+    let output = agent(&clone, &["sync"]);
+    assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
+    git_in(&clone, ["config", "agent.remote", "other"]);
+    assert_eq!(json(&clone, &["sync"])["remote"], "other");
+}
+
+#[test]
+fn shallow_partial_and_mirror_clones_get_whole_rows() {
+    let mut hub = Hub::new(1);
+    let first = hub.clones[0].clone();
+    git_in(
+        &first,
+        ["commit", "--quiet", "--allow-empty", "-m", "second"],
+    );
+    git_in(&first, ["push", "--quiet"]);
+    git_in(&hub.bare, ["config", "uploadpack.allowFilter", "true"]);
+    row(&first, "a");
+    row(&first, "b");
+    json(&first, &["sync"]);
+    for (name, option) in [
+        ("shallow", "--depth=1"),
+        ("partial", "--filter=blob:none"),
+        ("mirror", "--mirror"),
+    ] {
+        let clone = hub.add(name, &[option]);
+        let shallow = tip_count(&clone);
+        row(&clone, name);
+        json(&clone, &["sync"]);
+        assert_eq!(tip_count(&clone), shallow, "{name}: history of its own");
+        assert_eq!(
+            tip(&clone, "refs/notes/agents"),
+            hub.remote_tip("refs/notes/agents")
+        );
+        assert!(names(&clone).contains(&"a".to_owned()), "{name}");
+        // Every row is here, not only promised.
+        git_in(&clone, ["config", "remote.origin.url", "/nowhere"]);
+        assert!(names(&clone).contains(&"b".to_owned()), "{name}");
+    }
+    json(&first, &["sync"]);
+    assert_eq!(names(&first), ["a", "b", "mirror", "partial", "shallow"]);
+}
+
+/// How many commits the branch has in this clone.
+fn tip_count(clone: &Path) -> String {
+    git_in(clone, ["rev-list", "--count", "HEAD"])
+}
+
+#[test]
+fn spawn_run_and_merge_synchronise_on_request() {
+    let hub = Hub::new(2);
+    let [one, two] = [0, 1].map(|n| hub.clones[n].clone());
+    let spawned = json(
+        &one,
+        &[
+            "spawn",
+            "-m",
+            "Add a second function to the library.",
+            "--scope=src/**",
+            "--no-bundle",
+            "--name=traveller",
+            "--sync=origin",
+        ],
+    );
+    json(&two, &["sync"]);
+    assert_eq!(names(&two), ["traveller"]);
+    let branch = spawned["branch"].as_str().expect("a branch");
+    let copy = format!("refs/remotes/origin/{branch}");
+    let local = format!("refs/heads/{branch}");
+    assert_eq!(
+        tip(&two, &copy),
+        tip(&one, &local),
+        "to verify and to land there"
+    );
+    let id = spawned["agent_id"].as_str().expect("an id");
+    let edit = ["sh", "-c", "echo 'pub fn two() {}' >> src/lib.rs"];
+    let ran = agent(
+        &one,
+        &[&["run", id, "--sync", "origin", "--"][..], &edit].concat(),
+    );
+    assert!(ran.status.success(), "{}", describe(&ran));
+    assert_eq!(
+        hub.remote_tip("refs/notes/agents"),
+        tip(&one, "refs/notes/agents")
+    );
+    let merged = agent(&one, &["merge", id, "--sync", "origin"]);
+    assert!(merged.status.success(), "{}", describe(&merged));
+    json(&two, &["sync"]);
+    assert_eq!(
+        tip(&two, "refs/notes/agents"),
+        tip(&one, "refs/notes/agents")
+    );
+    // The landing itself is the user's to push.
+    assert_ne!(
+        hub.remote_tip("refs/heads/main"),
+        tip(&one, "refs/heads/main")
+    );
+    // The command was successful, and the exchange was not.
+    let output = agent(
+        &two,
+        &[
+            "spawn",
+            "-m",
+            "Say what is missing in it all.",
+            "--role=read-only",
+            "--scope=src/**",
+            "--sync=nowhere",
+        ],
+    );
+    assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
+}

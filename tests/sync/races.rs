@@ -1,0 +1,109 @@
+use super::{Hub, agent, json, names, row, state, tip};
+use crate::support::agent::{agent_command, describe};
+use crate::support::git_in;
+use std::process::{Child, Stdio};
+
+/// Starts a command in every clone, and lets them all begin at one moment: each reads its first byte from a pipe.
+fn all_at_once(hub: &Hub, words: &str) -> Vec<i32> {
+    let program = env!("CARGO_BIN_EXE_git-agent");
+    let line = format!("read go; exec {program} {words}");
+    let mut started: Vec<Child> = { hub.clones.iter() }
+        .map(|clone| {
+            let mut command = crate::support::isolated("sh", clone);
+            command.args(["-c", &line]).stdin(Stdio::piped());
+            command.stdout(Stdio::null()).stderr(Stdio::null());
+            command.spawn().expect("starts")
+        })
+        .collect();
+    // A pipe that is closed ends the waiting.
+    started
+        .iter_mut()
+        .for_each(|child| drop(child.stdin.take()));
+    let ended = started.iter_mut().map(|child| child.wait().expect("ends"));
+    ended.map(|status| status.code().unwrap_or(-1)).collect()
+}
+
+#[test]
+fn thirty_two_clones_at_once_lose_no_row_and_end_with_equal_ledgers() {
+    let hub = Hub::new(32);
+    let mut expected = Vec::new();
+    for (number, clone) in hub.clones.iter().enumerate() {
+        let name = format!("agent-{number:02}");
+        row(clone, &name);
+        expected.push(name);
+    }
+    let ended = all_at_once(&hub, "sync");
+    assert!(ended.iter().all(|status| *status == 0), "{ended:?}");
+    // Every row is on the remote now, in the shared ref or in an outbox: one clone that knows nothing gets them all.
+    let reader = &hub.clones[0];
+    json(reader, &["sync"]);
+    assert_eq!(names(reader), expected);
+    for clone in &hub.clones {
+        let output = agent(clone, &["sync"]);
+        assert!(output.status.success(), "{}", describe(&output));
+        assert_eq!(
+            tip(clone, "refs/notes/agents"),
+            hub.remote_tip("refs/notes/agents")
+        );
+    }
+    assert_eq!(hub.outboxes(), Vec::<String>::new());
+}
+
+#[test]
+fn a_clone_that_is_overtaken_uses_its_outbox_and_waits_for_no_other() {
+    let hub = Hub::new(3);
+    let [one, two, three] = [0, 1, 2].map(|n| hub.clones[n].clone());
+    row(&one, "a");
+    row(&two, "b");
+    json(&two, &["sync"]);
+    let overtaking = tip(&two, "refs/notes/agents");
+    git_in(&hub.bare, ["update-ref", "-d", "refs/notes/agents"]);
+    // Just before the shared ref of the first clone would move, that of the second is there.
+    hub.hook(
+        "update",
+        &format!("test $1 != refs/notes/agents || git update-ref refs/notes/agents {overtaking}"),
+    );
+    let report = json(&one, &["sync"]);
+    assert_eq!(state(&report, "refs/notes/agents"), "outbox", "{report:#}");
+    assert_eq!(hub.outboxes().len(), 1);
+    hub.hook("update", "exit 0");
+    // Any other clone takes the outbox over and deletes it.
+    let report = json(&three, &["sync"]);
+    assert_eq!(state(&report, "refs/notes/agents"), "pushed", "{report:#}");
+    assert_eq!(names(&three), ["a", "b"]);
+    assert_eq!(hub.outboxes(), Vec::<String>::new());
+    json(&one, &["sync"]);
+    assert_eq!(names(&one), ["a", "b"]);
+    let copies = git_in(&three, ["for-each-ref", "refs/agents/remote/origin/from"]);
+    json(&three, &["sync"]);
+    let left = git_in(&three, ["for-each-ref", "refs/agents/remote/origin/from"]);
+    assert!(left.is_empty(), "{copies} then {left}");
+}
+
+#[test]
+fn a_clone_that_is_overtaken_everywhere_ends_with_5_in_time() {
+    let hub = Hub::new(1);
+    let clone = &hub.clones[0];
+    row(clone, "a");
+    // A lock that another process holds looks like a race for ever.
+    for place in ["refs/notes", "refs/agents/from"] {
+        std::fs::create_dir_all(hub.bare.join(place)).expect("made");
+    }
+    std::fs::write(hub.bare.join("refs/notes/agents.lock"), "").expect("written");
+    json_fails_busy(clone, &hub);
+    std::fs::remove_file(hub.bare.join("refs/notes/agents.lock")).expect("removed");
+    json(clone, &["sync"]);
+}
+
+/// The outbox is taken away as soon as it is there, so that it proves nothing.
+fn json_fails_busy(clone: &std::path::Path, hub: &Hub) {
+    hub.hook(
+        "post-receive",
+        "git for-each-ref --format='delete %(refname)' refs/agents/from | git update-ref --stdin",
+    );
+    let mut command = agent_command(clone);
+    let output = command.args(["sync", "--timeout=2s"]).output();
+    let output = output.expect("starts");
+    assert_eq!(output.status.code(), Some(5), "{}", describe(&output));
+    std::fs::remove_file(hub.bare.join("hooks/post-receive")).expect("removed");
+}
