@@ -12,6 +12,8 @@ mod hosts;
 mod ignored;
 /// Symlinks that lead out.
 mod links;
+/// Locks that killed processes leave.
+mod locks;
 /// Which agent a branch belongs to, and which policy binds it.
 mod origin;
 /// Programs that an agent planted, at every verb.

@@ -14,6 +14,7 @@ const NOT_ALWAYS: &[&str] = &[
     "agents/sync.lock",
     "agents/closed",
     "agents/landing.lock",
+    "agents/locks/<file>",
     "agents/spawning/<id8>",
     "agents/tmp/<file>",
     "agents/trash/<file>",

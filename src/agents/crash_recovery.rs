@@ -9,6 +9,7 @@ use crate::domain::agent::Agent;
 use crate::domain::event::What;
 use crate::domain::run::Outcome;
 use crate::error::{Code, Result};
+use crate::git::lock_file;
 use crate::proc::supervisor;
 use crate::store::ledger::Ledger;
 use crate::store::lock::Guard;
@@ -42,12 +43,14 @@ pub(crate) fn record_crashed_run(ctx: &Ctx, agent: &Agent) -> Result<Option<Cras
 /// # Errors
 /// As [`record_crashed_run`].
 pub(crate) fn at_rest(ctx: &Ctx, agent: Agent) -> Result<Agent> {
-    let Some(run) = &agent.run else {
-        return Ok(agent);
-    };
     if ctx.repo.is_scratch() {
         return Ok(agent);
     }
+    // What cannot be cleared now is in the way of a command that needs it, and that one says so.
+    let _ = lock_file::clear_left(ctx.repo.common_dir());
+    let Some(run) = &agent.run else {
+        return Ok(agent);
+    };
     // A command that verifies its own work may not open the lock for writing, and nothing of its run is left behind.
     if liveness::is_at_work(ctx.repo.common_dir(), &agent, run)? {
         return Ok(agent);

@@ -111,7 +111,7 @@ impl RunRepo {
         }
         let alternates = format!("{}\n", common.join("objects").display());
         self.write("objects/info/alternates", alternates.as_bytes())?;
-        self.write("config", self.config(repo)?.as_bytes())?;
+        self.write("config", repo.including_config()?.as_bytes())?;
         for file in ["HEAD", "packed-refs"] {
             if let Some(content) = fsx::load_if_there(&common.join(file))? {
                 self.write(file, &content)?;
@@ -219,27 +219,6 @@ impl RunRepo {
         self.directory.with_extension("pointer")
     }
 
-    fn config(&self, repo: &Repo) -> Result<String> {
-        let version = repo.config_string("core.repositoryFormatVersion")?;
-        let mut text = format!(
-            "[core]\n\trepositoryformatversion = {}\n",
-            version.as_deref().unwrap_or("0")
-        );
-        let mut extensions = String::new();
-        for setting in repo.shared_settings("extensions.")? {
-            let name = setting.key.trim_start_matches("extensions.");
-            extensions.push_str(&format!("\t{name} = {}\n", config_value(&setting.value)));
-        }
-        if !extensions.is_empty() {
-            text.push_str("[extensions]\n");
-            text.push_str(&extensions);
-        }
-        let shared = self.common_dir.join("config");
-        let shared = config_value(&shared.to_string_lossy());
-        text.push_str(&format!("[include]\n\tpath = {shared}\n"));
-        Ok(text)
-    }
-
     /// Makes the directories of the branch; in each, whatever else the repository has there is a link.
     fn link_refs(&self, tip: Oid) -> Result<()> {
         let mut directory = PathBuf::new();
@@ -305,14 +284,4 @@ impl RunRepo {
 /// The object name that a file of git's holds.
 fn oid_of(content: &[u8]) -> Option<Oid> {
     Oid::from_hex(std::str::from_utf8(content).ok()?.trim())
-}
-
-/// A value as a configuration file takes it, whatever is in it.
-fn config_value(text: &str) -> String {
-    format!(
-        "\"{}\"",
-        text.replace('\\', "\\\\")
-            .replace('"', "\\\"")
-            .replace('\n', "\\n")
-    )
 }

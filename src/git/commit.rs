@@ -2,15 +2,18 @@
 //! database alone with the user's signature.
 
 use super::identity::Identities;
-use super::landing::Checkout;
+use super::landing::{Checkout, copy_with_time};
 use super::objects::NewCommit;
+use super::own_branch::OwnBranch;
 use super::untrusted;
+use super::view::WorktreeView;
 use super::{Repo, command};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -33,7 +36,7 @@ impl Checkout {
     /// `io`, `git-failed`.
     pub fn index_without(&self, paths: &[Vec<u8>], copy: &Path) -> Result<()> {
         let index = self.git_dir.join("index");
-        fs::copy(&index, copy).at("could not copy", &index)?;
+        copy_with_time(&index, copy)?;
         let mut command = self.git();
         command.env("GIT_INDEX_FILE", copy).args([
             "reset",
@@ -46,12 +49,47 @@ impl Checkout {
     }
 
     /// Commits what is staged, here or in another `index`, with the message in a file. Gives the new
-    /// HEAD.
+    /// HEAD. The worktree is one that is looked at through a view, and on a branch.
+    ///
+    /// Git locks nothing that is shared: it moves a copy of the branch and writes a copy of the index, which then become
+    /// the branch and the index.
     ///
     /// # Errors
-    /// `commit-refused` with what git and the hooks said.
-    pub fn commit(&self, new: &ToCommit<'_>, who: &Identities) -> Result<Oid> {
-        let (message, index) = (new.message, new.index);
+    /// `commit-refused` with what git and the hooks said; `lost-race` when the branch moved meanwhile; `lock-timeout`.
+    pub fn commit(&self, repo: &Repo, new: &ToCommit<'_>, who: &Identities) -> Result<Oid> {
+        let (Some(view), head) = (&self.view, self.head()) else {
+            return Err(Error::bug("a commit is made through a view"));
+        };
+        let branch = head.strip_prefix("ref: ").unwrap_or_default();
+        let own = OwnBranch::make(repo, view, branch)?;
+        // 1. The commit, on copies.
+        let staged = match new.index {
+            Some(_) => None,
+            None => Some(IndexCopy::make(self, view)?),
+        };
+        let index = { staged.as_ref() }.map(|staged| staged.copy.as_path());
+        let commit = self.commit_copies(new, index, who)?;
+        // 2. What git and the hooks made of the index, then the branch: from the index, a branch that lags behind has
+        // everything staged.
+        if let Some(staged) = staged {
+            staged.publish(self)?;
+        }
+        let log = fs::read(view.git_dir().join("logs/HEAD")).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        let reason = { log.lines().last() }.and_then(|line| line.split_once('\t'));
+        let reason = reason.map_or("commit", |(_, reason)| reason);
+        own.publish(commit, &who.committer, reason)?;
+        self.keep_reflog()?;
+        Ok(commit)
+    }
+
+    fn commit_copies(
+        &self,
+        new: &ToCommit<'_>,
+        index: Option<&Path>,
+        who: &Identities,
+    ) -> Result<Oid> {
+        let (message, index) = (new.message, new.index.or(index));
         let mut command = self.git();
         if let Some(directory) = new.hooks {
             let mut setting = OsString::from("core.hooksPath=");
@@ -85,9 +123,47 @@ impl Checkout {
         }
         let mut command = self.git();
         command.args(["rev-parse", "--verify", "HEAD"]);
-        let commit = named(&command::successful(command)?)?;
-        self.keep_reflog()?;
-        Ok(commit)
+        named(&command::successful(command)?)
+    }
+}
+
+/// A copy of a worktree's index, on which git works without a lock.
+struct IndexCopy {
+    copy: PathBuf,
+    /// The index as it was copied.
+    of: Stamp,
+}
+
+/// What tells a file from one that takes its place: inode, length, and time in seconds and nanoseconds.
+type Stamp = Option<(u64, u64, i64, i64)>;
+
+fn stamp(path: &Path) -> Stamp {
+    let file = fs::symlink_metadata(path).ok()?;
+    Some((file.ino(), file.len(), file.mtime(), file.mtime_nsec()))
+}
+
+impl IndexCopy {
+    fn make(checkout: &Checkout, view: &WorktreeView) -> Result<IndexCopy> {
+        let index = checkout.git_dir.join("index");
+        let copy = view.room().join("index");
+        let of = stamp(&index);
+        copy_with_time(&index, &copy)?;
+        Ok(IndexCopy { copy, of })
+    }
+
+    /// Makes the copy the index, unless another process wrote that meanwhile: git leaves it at that, too.
+    fn publish(self, checkout: &Checkout) -> Result<()> {
+        let lock = checkout.lock_index()?;
+        let index = checkout.git_dir.join("index");
+        if stamp(&index) != self.of {
+            return Ok(());
+        }
+        lock.publish_by(|mut body| {
+            let mut copy = fs::File::open(&self.copy)?;
+            std::io::copy(&mut copy, &mut body)?;
+            // An index that looks younger than it is hides changes of that moment.
+            body.set_modified(copy.metadata()?.modified()?)
+        })
     }
 }
 
@@ -150,10 +226,20 @@ pub(in crate::git) fn named(output: &[u8]) -> Result<Oid> {
 }
 
 /// Runs a command with paths on its standard input, each ended by NUL.
-pub(in crate::git) fn feed(mut command: Command, paths: &[Vec<u8>]) -> Result<()> {
+pub(in crate::git) fn feed(command: Command, paths: &[Vec<u8>]) -> Result<()> {
+    feed_with(command, paths, Stdio::null())
+}
+
+/// As [`feed`], for a command that holds a lock: it has [`LockFile::shared`](super::lock_file::LockFile::shared) for
+/// its standard output, to which it writes nothing.
+pub(in crate::git) fn feed_with(
+    mut command: Command,
+    paths: &[Vec<u8>],
+    shared: Stdio,
+) -> Result<()> {
     command
         .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
+        .stdout(shared)
         .stderr(Stdio::piped());
     let fail = |error| Error::io("could not run git", error);
     let mut child = command.spawn().map_err(fail)?;

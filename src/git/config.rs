@@ -1,7 +1,6 @@
 //! Whole sections of git's configuration, where the names of the keys are not known beforehand.
 
 use super::Repo;
-use super::refs::retry_locked;
 use super::repo::failed;
 use crate::error::Result;
 
@@ -64,13 +63,39 @@ impl Repo {
         Ok(settings)
     }
 
+    /// The text of a `config` for a stand-in of the repository, which includes the repository's own.
+    ///
+    /// # Errors
+    /// `git-failed` when the configuration cannot be read.
+    pub fn including_config(&self) -> Result<String> {
+        let version = self.config_string("core.repositoryFormatVersion")?;
+        let mut text = format!(
+            "[core]\n\trepositoryformatversion = {}\n",
+            version.as_deref().unwrap_or("0")
+        );
+        // Git reads these before it looks into other files.
+        let mut extensions = String::new();
+        for setting in self.shared_settings("extensions.")? {
+            let name = setting.key.trim_start_matches("extensions.");
+            extensions.push_str(&format!("\t{name} = {}\n", quoted(&setting.value)));
+        }
+        if !extensions.is_empty() {
+            text.push_str("[extensions]\n");
+            text.push_str(&extensions);
+        }
+        let shared = self.common_dir().join("config");
+        let shared = quoted(&shared.to_string_lossy());
+        text.push_str(&format!("[include]\n\tpath = {shared}\n"));
+        Ok(text)
+    }
+
     /// Adds a value to a key of the repository's own configuration that may have several.
     ///
     /// # Errors
     /// `lost-race` while another process holds the file's lock, `git-failed`.
     pub fn add_setting(&self, key: &str, value: &str) -> Result<()> {
         // No value of the key is empty, so nothing is replaced.
-        self.change_setting(key, |config| config.set_multivar(key, "^$", value))
+        self.change_shared(|config| config.set_multivar(key, "^$", value))
     }
 
     /// Removes a value, given without regular-expression signs but dots, from such a key.
@@ -78,19 +103,23 @@ impl Repo {
     /// # Errors
     /// As [`Repo::add_setting`].
     pub fn remove_setting(&self, key: &str, value: &str) -> Result<()> {
-        self.change_setting(key, |config| {
-            config.remove_multivar(key, &format!("^{value}$"))
-        })
+        self.change_shared(|config| config.remove_multivar(key, &format!("^{value}$")))
     }
 
-    fn change_setting(
+    fn change_shared(
         &self,
-        key: &str,
         change: impl Fn(&mut git2::Config) -> std::result::Result<(), git2::Error>,
     ) -> Result<()> {
-        let fail = |error| failed(&format!("could not change the setting {key}"), error);
-        let config = self.inner.config().map_err(fail)?;
-        let mut local = config.open_level(git2::ConfigLevel::Local).map_err(fail)?;
-        retry_locked(|| change(&mut local)).map_err(fail)
+        self.edit_config(&self.common_dir().join("config"), change)
     }
+}
+
+/// A value as a configuration file takes it, whatever is in it.
+fn quoted(text: &str) -> String {
+    format!(
+        "\"{}\"",
+        text.replace('\\', "\\\\")
+            .replace('"', "\\\"")
+            .replace('\n', "\\n")
+    )
 }

@@ -1,10 +1,16 @@
 //! Single files of the configuration, for telling what is shared from what is one worktree's.
 
 use super::Repo;
-use super::refs::retry_locked;
+use super::lock_file::LockFile;
+use super::refs::{lost_to, patiently};
 use super::repo::failed;
-use crate::error::Result;
-use std::path::PathBuf;
+use super::untrusted;
+use crate::error::{Code, Error, IoContext, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The longest configuration file that is changed, in bytes.
+const LONGEST_CONFIG: u64 = 1 << 24;
 
 /// A configuration file of the repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,12 +58,60 @@ impl Repo {
     /// `lost-race` while another process holds the file's lock, `git-failed`.
     pub fn unset_in(&self, file: ConfigFile, key: &str) -> Result<()> {
         let path = self.config_path(file);
-        let fail = |error| failed(&format!("could not write {}", path.display()), error);
-        let mut config = git2::Config::open(&path).map_err(fail)?;
-        retry_locked(|| config.remove_multivar(key, ".*")).map_err(fail)
+        self.edit_config(&path, |config| config.remove_multivar(key, ".*"))
+    }
+
+    /// Changes a configuration file, which need not be there, as a whole: `change` sees a copy, which then takes its place.
+    ///
+    /// # Errors
+    /// `lost-race` while another process holds the file's lock, `git-failed`, `io`.
+    pub(in crate::git) fn edit_config(
+        &self,
+        path: &Path,
+        change: impl FnOnce(&mut git2::Config) -> std::result::Result<(), git2::Error>,
+    ) -> Result<()> {
+        let what = format!("could not write {}", path.display());
+        // A link is followed, as git does, but not where an agent may have made it.
+        let is_shared = path.parent() == Some(self.common_dir());
+        let path = { is_shared.then(|| fs::canonicalize(path).ok()) }
+            .flatten()
+            .unwrap_or(path.to_owned());
+        let mut lock_path = path.clone().into_os_string();
+        lock_path.push(".lock");
+        let lock_path = PathBuf::from(lock_path);
+        let lock = patiently(&lock_path, || LockFile::take(self.common_dir(), &lock_path));
+        let lock = lock.map_err(|error| lost_to(&what, error))?;
+        let copy = lock.beside();
+        let mut mode = None;
+        if path.exists() {
+            let content = untrusted::read_at(&path, LONGEST_CONFIG);
+            let content = content.ok_or_else(|| unusable(&path))?;
+            fs::write(&copy, content).at("could not write", &copy)?;
+            mode = Some(
+                fs::metadata(&path)
+                    .at("could not read", &path)?
+                    .permissions(),
+            );
+        }
+        let changed = git2::Config::open(&copy).and_then(|mut config| change(&mut config));
+        changed.map_err(|error| failed(&what, error))?;
+        let content = untrusted::read_at(&copy, LONGEST_CONFIG).unwrap_or_default();
+        lock.publish_by(|mut body| {
+            mode.map_or(Ok(()), |mode| body.set_permissions(mode))?;
+            std::io::Write::write_all(&mut body, &content)
+        })
     }
 
     fn config_path(&self, file: ConfigFile) -> PathBuf {
         self.common_dir().join(file.name())
     }
+}
+
+fn unusable(path: &Path) -> Error {
+    let shown = path.display();
+    Error::new(
+        Code::GitFailed,
+        format!("{shown} is no file that git can use"),
+    )
+    .hint(format!("to see what it is, run ls -l {shown}"))
 }

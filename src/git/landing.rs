@@ -22,10 +22,11 @@ use super::view::WorktreeView;
 use super::worktree::Worktree;
 use crate::domain::change::{Change, ChangeKind};
 use crate::domain::oid::Oid;
-use crate::error::{Code, Error, IoContext, Result};
+use crate::error::{Code, Error, Result};
+pub(in crate::git) use precheck::copy_with_time;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 pub(in crate::git) use steps::FEW;
@@ -43,8 +44,6 @@ const UNFINISHED: &[&str] = &[
 /// How often an index that another process has locked is tried, and the time in between: 5 s in all.
 const ATTEMPTS: usize = 200;
 const PAUSE: Duration = Duration::from_millis(25);
-/// What git ends with when it gives up.
-const FATAL: i32 = 128;
 
 /// A worktree and its own git dir.
 #[derive(Clone, Debug)]
@@ -161,34 +160,31 @@ impl Checkout {
                 return Ok(());
             }
         }
-        // Where nothing may be written, git refreshes a copy of the index.
-        let copy = repo.is_scratch().then_some(scratch);
-        if let Some(copy) = copy {
-            let index = self.git_dir.join("index");
-            fs::copy(&index, copy).at("could not copy", &index)?;
+        // Looking takes no lock and changes nothing, so git looks at a copy of the index.
+        let index = self.git_dir.join("index");
+        if index.exists() {
+            precheck::copy_with_time(&index, scratch)?;
         }
-        let rehearsed = self.rehearse(repo, old, new_tree, copy);
-        if let Some(copy) = copy {
-            let _ = fs::remove_file(copy);
-        }
+        let rehearsed = self.rehearse(repo, old, new_tree, scratch);
+        let _ = fs::remove_file(scratch);
         rehearsed
     }
 
-    /// The same by git, which also says what is in the way; on a copy of the index where one is given.
-    fn rehearse(&self, repo: &Repo, old: Oid, new_tree: Oid, copy: Option<&Path>) -> Result<()> {
+    /// The same by git on a copy of the index, which also says what is in the way.
+    fn rehearse(&self, repo: &Repo, old: Oid, new_tree: Oid, copy: &Path) -> Result<()> {
         let changes = self.require_room(repo, old, new_tree)?;
-        let mut rehearsal = self.read_tree(old, new_tree);
-        rehearsal.arg("--dry-run");
+        let mut rehearsal = self.git();
+        rehearsal.args(read_tree(old, new_tree)).arg("--dry-run");
         repo.redirect_objects(&mut rehearsal);
-        if let Some(copy) = copy {
-            rehearsal.env("GIT_INDEX_FILE", copy);
-        }
-        if self.patiently(&mut rehearsal)?.status.success() {
+        rehearsal.env("GIT_INDEX_FILE", copy);
+        if command::finish(&mut rehearsal)?.status.success() {
             return Ok(());
         }
         // A file that was only touched counts as changed until its content is compared.
-        self.refresh(copy)?;
-        let output = self.patiently(&mut rehearsal)?;
+        let mut refresh = self.git();
+        refresh.env("GIT_INDEX_FILE", copy);
+        refresh_by(refresh)?;
+        let output = command::finish(&mut rehearsal)?;
         if output.status.success() {
             return Ok(());
         }
@@ -233,17 +229,18 @@ impl Checkout {
         {
             return Ok(());
         }
-        self.clear_left_lock()?;
+        let own = self.own_index()?;
         self.require_room(repo, old, new_tree)?;
-        let mut command = self.read_tree(old, new);
-        if self.patiently(&mut command)?.status.success() {
-            return Ok(());
+        let mut command = own.git()?;
+        command.args(read_tree(old, new));
+        let mut output = command::finish(&mut command)?;
+        if !output.status.success() {
+            // This says which files are in the way, and looks at those that were only touched.
+            self.rehearse(repo, old, new_tree, own.copy())?;
+            output = command::finish(&mut command)?;
         }
-        // This says which files are in the way, and looks at those that were only touched.
-        self.rehearse(repo, old, new_tree, None)?;
-        let output = self.patiently(&mut command)?;
         if output.status.success() {
-            Ok(())
+            own.publish()
         } else {
             Err(command::refused(&command, &output))
         }
@@ -254,19 +251,21 @@ impl Checkout {
     /// # Errors
     /// `git-failed`, `lock-timeout` while another process has the index.
     pub fn stage(&self, tree: Oid) -> Result<()> {
-        let mut command = self.git();
+        let own = self.own_index()?;
+        let mut command = own.git()?;
         // Not `-m`, which refuses an index that is behind its files: that is what is to be mended here.
         command.args(["read-tree", "--reset", &tree.to_hex()]);
-        let mut output = self.patiently(&mut command)?;
+        let mut output = command::finish(&mut command)?;
         if !output.status.success() {
             // It does not pass over a file that it was told to pass over, once that one has changed.
-            self.uncover()?;
-            output = self.patiently(&mut command)?;
+            self.uncover(&own)?;
+            output = command::finish(&mut command)?;
         }
         if !output.status.success() {
             return Err(command::refused(&command, &output));
         }
-        self.refresh(None)
+        refresh_by(own.git()?)?;
+        own.publish()
     }
 
     /// A git command on exactly this worktree.
@@ -287,33 +286,6 @@ impl Checkout {
         self.view.as_ref().map_or(&self.git_dir, |view| view.room())
     }
 
-    fn refresh(&self, copy: Option<&Path>) -> Result<()> {
-        let mut command = self.git();
-        if let Some(copy) = copy {
-            command.env("GIT_INDEX_FILE", copy);
-        }
-        command.args(["update-index", "-q", "--refresh"]);
-        // It fails where files differ, too.
-        self.patiently(&mut command).map(|_| ())
-    }
-
-    /// Runs a command that needs the index, and runs it again while another process has it locked: a
-    /// `git status` in an editor does, every few seconds, and git itself does not wait.
-    pub(in crate::git) fn patiently(&self, command: &mut Command) -> Result<Output> {
-        for _ in 0..ATTEMPTS {
-            let output = command::finish(command)?;
-            // `update-index -q` keeps quiet about it.
-            let said = String::from_utf8_lossy(&output.stderr);
-            let locked = said.contains("index.lock")
-                || (output.status.code() == Some(FATAL) && said.is_empty());
-            if !locked {
-                return Ok(output);
-            }
-            std::thread::sleep(PAUSE);
-        }
-        Err(self.locked_out())
-    }
-
     fn locked_out(&self) -> Error {
         let lock = self.lock_path();
         let lock = lock.display();
@@ -325,12 +297,19 @@ impl Checkout {
             "to clear it when no git process is at work, run rm {lock}"
         ))
     }
+}
 
-    fn read_tree(&self, old: Oid, new: Oid) -> Command {
-        let mut command = self.git();
-        command.args(["read-tree", "-m", "-u", &old.to_hex(), &new.to_hex()]);
-        command
-    }
+/// Lets git compare the content of files whose stat data differ from an index, and note what it finds.
+fn refresh_by(mut git: Command) -> Result<()> {
+    git.args(["update-index", "-q", "--refresh"]);
+    // It fails where files differ, too.
+    command::finish(&mut git).map(|_| ())
+}
+
+/// The words that let git move index and files from one commit or tree to another.
+fn read_tree(old: Oid, new: Oid) -> [String; 5] {
+    let [name, merge, update] = ["read-tree", "-m", "-u"].map(str::to_owned);
+    [name, merge, update, old.to_hex(), new.to_hex()]
 }
 
 /// The checkout of an agent's worktree, whatever it has checked out. `scratch` is a directory that the agent cannot

@@ -1,19 +1,18 @@
 //! The reflog of our own refs, which recovery depends on.
 //!
-//! libgit2 and git write none in a bare repository and none for refs outside heads, remotes and notes
-//! unless the file exists. So it is made to exist, and where configuration keeps libgit2 from writing,
-//! the line is written here (git's `gitformat`: `<old> <new> <identity> <time> <zone>\t<message>`).
+//! git writes none in a bare repository and none for refs outside heads, remotes and notes unless the file exists.
+//! So every move of a ref is noted here (git's `gitformat`: `<old> <new> <identity> <time> <zone>\t<message>`).
 
 use super::Repo;
+use super::lock_file::remove_empty_directories;
 use super::objects::Identity;
 use super::pruned::retry_if_pruned;
-use super::repo::failed;
 use super::untrusted;
 use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Write};
-use std::path::PathBuf;
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
 
 /// How far from the end the last line is looked for; those of a longer one are not found, as in a reflog that
 /// was garbled.
@@ -22,29 +21,8 @@ const LONGEST_LINE: u64 = 4096;
 /// The longest reflog that is read, in bytes.
 const LONGEST: u64 = 1 << 30;
 
-/// Whether libgit2 notes a move of this ref by itself; makes the log file if that is all it lacks.
-pub(super) fn is_written_by_libgit2(repo: &Repo, refname: &str) -> Result<bool> {
-    let what = "could not prepare the reflog";
-    let logs = match repo.config_string("core.logAllRefUpdates")?.as_deref() {
-        None => !repo.inner.is_bare(),
-        Some(word) => {
-            word.eq_ignore_ascii_case("always") || git2::Config::parse_bool(word).unwrap_or(true)
-        }
-    };
-    if !logs {
-        return Ok(false);
-    }
-    // libgit2 opens whatever is there.
-    untrusted::require_regular(&path(repo, refname), LONGEST)?;
-    let has_log = repo.inner.reference_has_log(refname);
-    if !has_log.map_err(|error| failed(what, error))? {
-        let made = retry_if_pruned(|| repo.inner.reference_ensure_log(refname));
-        made.map_err(|error| failed(what, error))?;
-    }
-    Ok(true)
-}
-
-/// Adds one entry. The caller holds the ref's lock.
+/// Adds one entry, and the same one to the reflog of the `HEAD` that leads to the ref in the worktree that the repository
+/// was opened from. The caller holds the ref's lock.
 pub(super) fn append(
     repo: &Repo,
     refname: &str,
@@ -58,17 +36,33 @@ pub(super) fn append(
     let what = "could not write the reflog";
     let mut options = File::options();
     options.create(true).append(true);
-    let opened = retry_if_pruned(|| {
-        path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
-        options.open(&path)
-    });
+    let open = || {
+        retry_if_pruned(|| {
+            path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+            options.open(&path)
+        })
+    };
+    let opened = match open() {
+        // Directories that are left of refs whose names went on.
+        Err(error) if error.kind() == ErrorKind::IsADirectory => {
+            remove_empty_directories(&path);
+            open()
+        }
+        opened => opened,
+    };
     let mut file = opened.at(what, &path)?;
     let line = format!(
         "{old} {new} {}\t{}\n",
         who.stamp(),
         message.replace('\n', " ")
     );
-    file.write_all(line.as_bytes()).at(what, &path)
+    file.write_all(line.as_bytes()).at(what, &path)?;
+    let head = untrusted::text(repo.git_dir(), "HEAD").unwrap_or_default();
+    if head.trim_end().strip_prefix("ref: ") == Some(refname) {
+        // One that is missing, or is no file, is not kept.
+        let _ = untrusted::append(repo.git_dir(), Path::new("logs/HEAD"), line.as_bytes());
+    }
+    Ok(())
 }
 
 impl Repo {

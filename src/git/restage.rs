@@ -15,14 +15,17 @@ impl Checkout {
     /// # Errors
     /// `git-failed` while paths are unmerged, or while another process has the index.
     pub fn staged_tree(&self, repo: &Repo) -> Result<Oid> {
-        // What another process is about to put there must not be passed over: git refuses.
+        // What another process is about to put there must not be passed over.
         let is_locked = self.git_dir.join("index.lock").exists();
         if !is_locked && let Some(tree) = repo.index_tree(&self.git_dir.join("index"))? {
             return Ok(tree);
         }
-        let mut command = self.git();
+        let own = self.own_index()?;
+        let mut command = own.git()?;
         command.arg("write-tree");
-        commit::named(&command::successful(command)?)
+        let tree = commit::named(&command::successful(command)?)?;
+        own.publish()?;
+        Ok(tree)
     }
 
     /// As [`Checkout::stage`] for an index that is known to hold the tree `old`. The next `git status` looks
@@ -58,9 +61,9 @@ impl Checkout {
             [line.as_bytes(), path].concat()
         };
         let lines: Vec<_> = paths.iter().zip(contents).map(line).collect();
-        let mut update = self.git();
-        update.args(["update-index", "-z", "--index-info"]);
-        commit::feed(update, &lines)
+        let own = self.own_index()?;
+        own.feed(&["update-index", "-z", "--index-info"], &lines)?;
+        own.publish()
     }
 }
 

@@ -71,6 +71,11 @@ pub fn read(top: &Path, relative: &Path, limit: u64) -> Option<Vec<u8>> {
     (content.len() as u64 <= limit).then_some(content)
 }
 
+/// As [`read`], for a file by its path: what leads to its directory is trusted.
+pub fn read_at(path: &Path, limit: u64) -> Option<Vec<u8>> {
+    read(path.parent()?, Path::new(path.file_name()?), limit)
+}
+
 /// The names in a directory, sorted; none where it cannot be listed.
 pub fn names(top: &Path) -> Vec<OsString> {
     let entries = fs::read_dir(top).into_iter().flatten();

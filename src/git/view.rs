@@ -79,7 +79,7 @@ impl WorktreeView {
         };
         fs::create_dir(&view.git_dir).at("could not make", &view.git_dir)?;
         view.write("HEAD", &head)?;
-        view.write("commondir", &line(common_dir))?;
+        view.lead_to(common_dir)?;
         view.write("gitdir", &line(&top.join(".git")))?;
         view.take_settings(common_dir, admin_dir)?;
         for file in untrusted::names(admin_dir) {
@@ -120,6 +120,11 @@ impl WorktreeView {
     /// A directory of ours beside it, for more files that go when this does.
     pub fn room(&self) -> &Path {
         self.root.path()
+    }
+
+    /// Leads git to the shared repository, or to a stand-in for it.
+    pub(in crate::git) fn lead_to(&self, common_dir: &Path) -> Result<()> {
+        self.write("commondir", &line(common_dir))
     }
 
     fn write(&self, name: &str, content: &[u8]) -> Result<()> {

@@ -4,7 +4,6 @@ use super::Repo;
 use super::repo::failed;
 use crate::error::Result;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// What is true of the main worktree alone: shared, it would make a linked worktree bare or lead it
 /// elsewhere.
@@ -17,7 +16,7 @@ impl Repo {
     /// Makes git read `config.worktree`, in the order of git's own `worktree.c: init_worktree_config`:
     /// `core.bare = true` and `core.worktree` go from the shared file to the main worktree's.
     ///
-    /// The new place is written before the extension is switched on and the old one is cleared after,
+    /// The new place is written before the extension is switched on, with which the old one is cleared,
     /// so that no reader ever finds neither. A repository whose extension is on and which shares one of
     /// them all the same was left half way, and is finished. The caller holds a lock that keeps
     /// its own kind away; other writers of the file are waited for.
@@ -26,7 +25,7 @@ impl Repo {
     /// `lost-race` when the file stays locked, `git-failed` when it cannot be read or written.
     pub fn enable_worktree_config(&self) -> Result<()> {
         let path = self.common_dir().join("config");
-        let mut shared = open(&path)?;
+        let shared = open(&path)?;
         let mut moving = Vec::new();
         for key in PLACE {
             let value = string(&shared, key).map_err(|error| unreadable(&path, error))?;
@@ -44,15 +43,20 @@ impl Repo {
             return Ok(());
         }
         let main = self.common_dir().join("config.worktree");
-        set_all(&main, &moving)?;
-        if !is_on {
-            retry_locked(|| shared.set_bool(EXTENSION, true))
-                .map_err(|error| unwritable(&path, error))?;
+        self.set_all(&main, &moving)?;
+        self.edit_config(&path, |shared| {
+            shared.set_bool(EXTENSION, true)?;
+            moving.iter().try_for_each(|(key, _)| shared.remove(key))
+        })
+    }
+
+    fn set_all<K: AsRef<str>>(&self, path: &Path, settings: &[(K, String)]) -> Result<()> {
+        if settings.is_empty() {
+            return Ok(());
         }
-        for (key, _) in &moving {
-            retry_locked(|| shared.remove(key)).map_err(|error| unwritable(&path, error))?;
-        }
-        Ok(())
+        self.edit_config(path, |config| {
+            { settings.iter() }.try_for_each(|(key, value)| set(config, key.as_ref(), value))
+        })
     }
 
     /// Whether git reads `config.worktree` in this repository.
@@ -101,7 +105,7 @@ impl Repo {
     /// # Errors
     /// `lost-race` when the file stays locked, `git-failed`.
     pub fn set_worktree_settings(&self, worktree: &str, settings: &[(&str, String)]) -> Result<()> {
-        set_all(&self.worktree_config(worktree), settings)
+        self.set_all(&self.worktree_config(worktree), settings)
     }
 
     /// Removes settings of a linked worktree, those whose key starts with `prefix`.
@@ -113,7 +117,7 @@ impl Repo {
         if !path.exists() {
             return Ok(());
         }
-        let mut config = open(&path)?;
+        let config = open(&path)?;
         let mut keys = Vec::new();
         // libgit2 gives sections and names in lower case.
         let prefix = prefix.to_ascii_lowercase();
@@ -128,11 +132,12 @@ impl Repo {
             .map_err(|error| unreadable(&path, error))?;
         // A key with several values is listed once per value.
         keys.dedup();
-        for key in keys {
-            retry_locked(|| config.remove_multivar(&key, ".*"))
-                .map_err(|error| unwritable(&path, error))?;
+        if keys.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        self.edit_config(&path, |config| {
+            { keys.iter() }.try_for_each(|key| config.remove_multivar(key, ".*"))
+        })
     }
 
     /// `core.hooksPath` as the repository has it without any linked worktree's say: the main worktree's
@@ -180,43 +185,17 @@ fn string(config: &git2::Config, key: &str) -> std::result::Result<Option<String
     }
 }
 
-fn set_all<K: AsRef<str>>(path: &Path, settings: &[(K, String)]) -> Result<()> {
-    let mut config = open(path)?;
-    for (key, value) in settings {
-        let key = key.as_ref();
-        let set = match retry_locked(|| config.set_str(key, value)) {
-            // A key with several values is set by taking all of them out first.
-            Err(error) if error.class() == git2::ErrorClass::Config => {
-                retry_locked(|| config.remove_multivar(key, ".*"))
-                    .and_then(|()| retry_locked(|| config.set_str(key, value)))
-            }
-            set => set,
-        };
-        set.map_err(|error| unwritable(path, error))?;
-    }
-    Ok(())
-}
-
-/// Tries again while another process has the file's lock: unlike git, libgit2 never waits by itself.
-fn retry_locked<T>(
-    mut attempt: impl FnMut() -> std::result::Result<T, git2::Error>,
-) -> std::result::Result<T, git2::Error> {
-    // 1 + 2 + … + 40 ms is 0.8 s; a write holds the lock for less than one.
-    for milliseconds in 1..=40 {
-        match attempt() {
-            Err(error) if error.code() == git2::ErrorCode::Locked => {
-                std::thread::sleep(Duration::from_millis(milliseconds));
-            }
-            other => return other,
+fn set(config: &mut git2::Config, key: &str, value: &str) -> std::result::Result<(), git2::Error> {
+    match config.set_str(key, value) {
+        // A key with several values is set by taking all of them out first.
+        Err(error) if error.class() == git2::ErrorClass::Config => {
+            config.remove_multivar(key, ".*")?;
+            config.set_str(key, value)
         }
+        set => set,
     }
-    attempt()
 }
 
 fn unreadable(path: &Path, error: git2::Error) -> crate::error::Error {
     failed(&format!("could not read {}", path.display()), error)
-}
-
-fn unwritable(path: &Path, error: git2::Error) -> crate::error::Error {
-    failed(&format!("could not write {}", path.display()), error)
 }

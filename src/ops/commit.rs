@@ -145,14 +145,14 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
         ctx.reached("staged");
         // Nothing was staged before a hook said no, so nothing is afterwards.
         place
-            .commit(&to_commit(None), &identities)
+            .commit(&ctx.repo, &to_commit(None), &identities)
             .inspect_err(|_| drop(place.stage(before)))?
     } else {
         let index = (!outside.is_empty()).then_some(scratch.index.as_path());
         if let Some(index) = index {
             place.index_without(&outside, index)?;
         }
-        place.commit(&to_commit(index), &identities)?
+        place.commit(&ctx.repo, &to_commit(index), &identities)?
     };
     ctx.reached("committed");
     // The row.

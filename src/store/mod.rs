@@ -22,7 +22,6 @@ pub mod journal;
 pub mod keep;
 pub mod landed;
 pub mod landing_commit;
-pub mod landing_lock;
 pub mod layout;
 pub mod leases;
 pub mod ledger;

@@ -9,12 +9,12 @@
 //! is reached through directories alone, never through a symlink. Until the rename, the index says what it said,
 //! so a kill leaves files that are missing or new; the next attempt takes both for what they are.
 
-use super::lock::IndexLock;
 use super::precheck::{Above, IndexSnapshot, PathState, Precheck};
 use super::steps::{Step, Steps};
 use super::{Checkout, PAUSE};
 use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
+use crate::git::lock_file::LockFile;
 use crate::git::{Repo, commit};
 use rustix::fs::{AtFlags, unlinkat};
 use std::fs;
@@ -32,9 +32,7 @@ impl Checkout {
         scratch: &Path,
         reached: &dyn Fn(&str),
     ) -> Result<bool> {
-        let Some(lock) = self.lock_index(scratch)? else {
-            return Ok(false);
-        };
+        let lock = self.lock_index()?;
         reached("locked");
         let carried = self.look(steps, scratch).and_then(|look| match look {
             Some(look) => self.carry_looked(steps, &look, scratch, lock, reached),
@@ -62,9 +60,7 @@ impl Checkout {
         if self.is_special()? {
             return Ok(false);
         }
-        let Some(_lock) = self.lock_index(scratch)? else {
-            return Ok(false);
-        };
+        let _lock = self.lock_index()?;
         let index = self.git_dir.join("index");
         let seen = IndexSnapshot::load(&index)
             .filter(|seen| steps.list.iter().all(|step| seen.fits(step)));
@@ -81,7 +77,7 @@ impl Checkout {
         steps: &Steps,
         look: &Precheck,
         copy: &Path,
-        lock: IndexLock,
+        lock: LockFile,
         reached: &dyn Fn(&str),
     ) -> Result<bool> {
         let edits = steps.edits(|at| look.places[at] != PathState::AlreadyStaged);
@@ -94,9 +90,9 @@ impl Checkout {
         reached("emptied");
         let new = of(steps, look, &[PathState::Old, PathState::Free]);
         let new: Vec<_> = new.into_iter().filter(|step| step.new.is_some()).collect();
-        let written = moved && self.write_files(copy, &["-u"], &new).is_ok();
+        let written = moved && self.write_files(copy, &["-u"], &new, &lock).is_ok();
         if !written {
-            self.put_back(copy, &old, &new)?;
+            self.put_back(copy, &old, &new, &lock)?;
             return Ok(false);
         }
         // Also above a file that was gone already, as git does.
@@ -135,7 +131,13 @@ impl Checkout {
     }
 
     /// Lets git write the files of an index where there are none.
-    fn write_files(&self, index: &Path, options: &[&str], steps: &[&Step]) -> Result<()> {
+    fn write_files(
+        &self,
+        index: &Path,
+        options: &[&str],
+        steps: &[&Step],
+        lock: &LockFile,
+    ) -> Result<()> {
         if steps.is_empty() {
             return Ok(());
         }
@@ -146,11 +148,11 @@ impl Checkout {
             .args(options)
             .args(["-z", "--stdin"]);
         let paths: Vec<_> = steps.iter().map(|step| step.path.clone()).collect();
-        commit::feed(command, &paths)
+        commit::feed_with(command, &paths, lock.shared()?)
     }
 
     /// Gives the worktree the files back that it had. One that appeared meanwhile stays.
-    fn put_back(&self, copy: &Path, old: &[&Step], new: &[&Step]) -> Result<()> {
+    fn put_back(&self, copy: &Path, old: &[&Step], new: &[&Step], lock: &LockFile) -> Result<()> {
         // Only a file that is older than a tick of the clock is told from one that was changed since.
         std::thread::sleep(PAUSE);
         if self.refresh_copy(copy)?
@@ -166,7 +168,7 @@ impl Checkout {
         // Where something appeared instead git keeps away from it; what follows says what that is.
         let index = self.git_dir.join("index");
         for step in old {
-            let _ = self.write_files(&index, &[], &[step]);
+            let _ = self.write_files(&index, &[], &[step], lock);
         }
         Ok(())
     }

@@ -1,88 +1,131 @@
-//! Holding a worktree's index as git does: by an `index.lock` beside it, created only
-//! where there is none.
+//! Holding a worktree's index as git does, by an `index.lock` beside it.
 //!
-//! Git writes the new index into that file. Ours says only whose it is, and the new index comes from elsewhere:
-//! so a lock that a killed landing left is told from one of git's, and the next landing may clear it.
+//! Git never takes that lock for us: a git that was killed would leave one that tells nothing. It works on a copy, while
+//! this process holds the lock ([`super::super::lock_file`]), and the copy becomes the index.
 
-use super::{ATTEMPTS, Checkout, PAUSE};
+use super::{ATTEMPTS, Checkout, PAUSE, precheck};
 use crate::error::{IoContext, Result};
-use crate::git::Repo;
+use crate::git::commit;
+use crate::git::lock_file::LockFile;
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-/// What stands in a lock of ours.
-const MARK: &[u8] = b"git-agent landing\n";
-
-/// The right to write an index, until this is dropped.
-#[must_use = "the lock is released when this is dropped"]
-pub(super) struct IndexLock(PathBuf);
-
-impl Drop for IndexLock {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
-impl Repo {
-    /// The worktrees whose index a landing has, or one that was killed had.
-    ///
-    /// # Errors
-    /// `io`.
-    pub fn locked_by_landings(&self) -> Result<Vec<Checkout>> {
-        let every = self.every_checkout()?.into_iter();
-        Ok(every.filter(Checkout::is_locked_by_landing).collect())
-    }
+/// The index of a worktree while this process holds it, and a copy on which git works.
+#[must_use]
+pub(in crate::git) struct OwnIndex<'c> {
+    checkout: &'c Checkout,
+    lock: LockFile,
+    copy: PathBuf,
+    /// The inode of the copy before git wrote it; `None` where there is no index yet.
+    before: Option<u64>,
 }
 
 impl Checkout {
-    /// Waits while another process has the index, and clears what a killed landing left, which the caller's lock
-    /// for landings proves. `None` where the file system has no links. `scratch` is an unused name on it.
+    /// Waits while another process has the index, and clears the lock that a dead process of ours left.
     ///
     /// # Errors
     /// `lock-timeout`, `io`.
-    pub(super) fn lock_index(&self, scratch: &Path) -> Result<Option<IndexLock>> {
+    pub(in crate::git) fn lock_index(&self) -> Result<LockFile> {
         let path = self.lock_path();
-        let made = fs::write(scratch, MARK).at("could not write", scratch);
-        let locked = made.and_then(|()| self.link_lock(scratch, &path));
-        let _ = fs::remove_file(scratch);
-        Ok(locked?.then(|| IndexLock(path)))
-    }
-
-    fn link_lock(&self, scratch: &Path, path: &Path) -> Result<bool> {
         for _ in 0..ATTEMPTS {
-            match fs::hard_link(scratch, path) {
-                Ok(()) => return Ok(true),
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                Err(_) => return Ok(false),
+            if let Some(lock) = LockFile::take(self.common_dir(), &path)? {
+                return Ok(lock);
             }
-            if !self.clear_left_lock()? {
-                std::thread::sleep(PAUSE);
-            }
+            std::thread::sleep(PAUSE);
         }
         Err(self.locked_out())
     }
 
-    /// Whether a landing has the index, or one that was killed had it.
-    pub fn is_locked_by_landing(&self) -> bool {
-        fs::read(self.lock_path()).is_ok_and(|text| text == MARK)
-    }
-
-    /// Removes the lock that a killed landing left, for a caller that keeps other landings away; `false` where there
-    /// is none.
+    /// Holds the index and copies it.
     ///
     /// # Errors
-    /// `io`.
-    pub fn clear_left_lock(&self) -> Result<bool> {
-        if !self.is_locked_by_landing() {
-            return Ok(false);
+    /// As [`Checkout::lock_index`].
+    pub(in crate::git) fn own_index(&self) -> Result<OwnIndex<'_>> {
+        let lock = self.lock_index()?;
+        let copy = lock.beside();
+        let mut own = OwnIndex {
+            checkout: self,
+            lock,
+            copy,
+            before: None,
+        };
+        let index = self.git_dir.join("index");
+        if index.exists() {
+            precheck::copy_with_time(&index, &own.copy)?;
+            own.before = inode(&own.copy);
         }
-        let path = self.lock_path();
-        fs::remove_file(&path).at("could not remove", &path)?;
-        Ok(true)
+        Ok(own)
     }
 
     pub(super) fn lock_path(&self) -> PathBuf {
         self.git_dir.join("index.lock")
     }
+
+    /// The directory that the repository's worktrees share.
+    fn common_dir(&self) -> &Path {
+        let above = self.git_dir.parent();
+        match above.filter(|above| above.ends_with("worktrees")) {
+            Some(worktrees) => worktrees.parent().unwrap_or(&self.git_dir),
+            None => &self.git_dir,
+        }
+    }
+}
+
+impl OwnIndex<'_> {
+    /// A git command on the worktree and the copy. The lock is held until it is dead as well.
+    ///
+    /// # Errors
+    /// `io`.
+    pub(in crate::git) fn git(&self) -> Result<Command> {
+        let mut command = self.checkout.git();
+        command.env("GIT_INDEX_FILE", &self.copy);
+        command.stdin(self.lock.shared()?);
+        Ok(command)
+    }
+
+    /// As [`OwnIndex::git`], which is given paths on its standard input.
+    ///
+    /// # Errors
+    /// Those of git.
+    pub(in crate::git) fn feed(&self, arguments: &[&str], paths: &[Vec<u8>]) -> Result<()> {
+        let mut command = self.git()?;
+        command.args(arguments);
+        commit::feed_with(command, paths, self.lock.shared()?)
+    }
+
+    /// The copy.
+    pub(super) fn copy(&self) -> &Path {
+        &self.copy
+    }
+
+    /// Makes the copy the index, if git wrote it.
+    ///
+    /// # Errors
+    /// `io`.
+    pub(in crate::git) fn publish(self) -> Result<()> {
+        let after = inode(&self.copy);
+        if after.is_none() || after == self.before {
+            return Ok(());
+        }
+        let index = self.checkout.git_dir.join("index");
+        fs::rename(&self.copy, &index).at("could not write", &index)
+    }
+}
+
+impl Drop for OwnIndex<'_> {
+    fn drop(&mut self) {
+        match fs::remove_file(&self.copy) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                tracing::debug!(?error, "a copy of an index stays");
+            }
+            _ => {}
+        }
+    }
+}
+
+fn inode(path: &Path) -> Option<u64> {
+    fs::symlink_metadata(path).ok().map(|file| file.ino())
 }

@@ -2,10 +2,11 @@
 //! files that git was told to pass over.
 
 use super::Checkout;
+use super::lock::OwnIndex;
 use crate::domain::path::Quoted;
 use crate::error::{Code, Error, Result};
 use crate::git::changes::status;
-use crate::git::{command, commit};
+use crate::git::command;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
@@ -68,12 +69,10 @@ impl Checkout {
     }
 
     /// Lets git look again at what it was told to pass over, where something is there.
-    pub(super) fn uncover(&self) -> Result<()> {
+    pub(super) fn uncover(&self, own: &OwnIndex<'_>) -> Result<()> {
         let paths = self.passed_over()?;
         for flag in ["--no-assume-unchanged", "--no-skip-worktree"] {
-            let mut command = self.git();
-            command.args(["update-index", flag, "-z", "--stdin"]);
-            commit::feed(command, &paths)?;
+            own.feed(&["update-index", flag, "-z", "--stdin"], &paths)?;
         }
         Ok(())
     }

@@ -269,7 +269,7 @@ pub(super) fn stat_at(directory: &OwnedFd, name: &[u8]) -> Option<Option<Stat>> 
 
 /// A copy that looks as old as what it is copied from: a file that was written in the same moment is still
 /// looked into.
-fn copy_with_time(index: &Path, copy: &Path) -> Result<()> {
+pub(in crate::git) fn copy_with_time(index: &Path, copy: &Path) -> Result<()> {
     let modified = fs::metadata(index).and_then(|metadata| metadata.modified());
     let modified = modified.at("could not read", index)?;
     fs::copy(index, copy).at("could not copy", index)?;

@@ -1,17 +1,18 @@
 //! Lock files that killed processes left on refs and indexes.
 //!
-//! Ours are cleared under the OS lock that keeps our own writers away. A branch is also written by git,
-//! whose hooks may take their time while its lock is held: that one is cleared where a killed landing of
-//! ours said that it held it, and is for a person to clear otherwise.
+//! What a note of ours proves to be left ([`crate::git::lock_file`]) is cleared. Refs that only we write are cleared when
+//! their lock is old, under the OS lock that keeps our own writers away. Any other lock may belong to a git whose hooks
+//! take their time, and is for a person to clear.
 
 use crate::agents::ctx::Ctx;
 use crate::agents::worktree;
+use crate::domain::agent::Agent;
 use crate::domain::diagnosis::Sign;
 use crate::error::Result;
+use crate::git::lock_file;
 use crate::ops::doctor::Finding;
 use crate::ops::doctor::survey::Survey;
 use crate::store::chain::Chain;
-use crate::store::landing_lock::{self, LandingLock};
 use crate::store::mailbox::{MAIL, RECEIPTS};
 use crate::store::{layout, lock};
 use chrono::{DateTime, TimeDelta, Utc};
@@ -53,23 +54,24 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
             Finding::curable(Sign::RefLocked, what, move |ctx| clear(ctx, chain))
         }));
     }
-    let landing = landing_lock::left_over(&ctx.repo)?;
-    found.extend(landing.as_ref().map(|branch| {
-        let what = format!("a landing that was killed left the lock file of {branch}");
+    // Those of which our own notes prove that a dead process of ours left them.
+    let left = lock_file::left(ctx.repo.common_dir())?;
+    found.extend(left.iter().map(|lock| {
+        let what = format!(
+            "a process that was killed left the lock file of {}",
+            locked(ctx, survey, lock)
+        );
         Finding::curable(Sign::RefLocked, what, |ctx| {
-            // Taking the lock clears it.
-            let _landings = LandingLock::hold(&ctx.repo)?;
+            lock_file::clear_left(ctx.repo.common_dir())?;
             Ok(REMOVED.to_owned())
         })
     }));
-    let left_indexes = landing_lock::left_indexes(&ctx.repo)?;
     // A git that was killed in an agent's worktree, ours or another, leaves its locks there.
     for agent in survey.rows() {
         let admin_dir = worktree::admin_dir(&ctx.repo, agent.id);
-        let is_told = left_indexes.iter().any(|left| left.git_dir == admin_dir);
-        for name in OF_WORKTREES.iter().filter(|_| !is_told) {
-            let path = admin_dir.join(name);
-            found.extend(age_of(&path).map(|seconds| {
+        let paths = OF_WORKTREES.map(|name| (name, admin_dir.join(name)));
+        for (name, path) in { paths }.iter().filter(|(_, path)| !left.contains(path)) {
+            found.extend(age_of(path).map(|seconds| {
                 Finding::report(
                     Sign::RefLocked,
                     format!(
@@ -81,22 +83,13 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
             }));
         }
     }
-    found.extend(left_indexes.into_iter().map(|left| {
-        let top = left.top.display();
-        let what = format!("a landing that was killed left the lock file of the index of {top}");
-        Finding::curable(Sign::RefLocked, what, move |ctx| {
-            let _landings = LandingLock::hold(&ctx.repo)?;
-            left.clear_left_lock()?;
-            Ok(REMOVED.to_owned())
-        })
-    }));
     let own = survey.rows().iter().filter_map(|row| row.branch.as_ref());
     let bases = survey.rows().iter().filter_map(|row| row.base.as_ref());
     let targets = bases.filter_map(|base| base.refname.as_ref());
     let branches: BTreeSet<_> = own.chain(targets).collect();
     for branch in branches
         .into_iter()
-        .filter(|name| landing.as_ref() != Some(name))
+        .filter(|name| !left.contains(&ctx.repo.ref_lock_path(name)))
     {
         found.extend(age(branch).map(|seconds| {
             let path = ctx.repo.ref_lock_path(branch);
@@ -108,6 +101,27 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         }));
     }
     Ok(found)
+}
+
+/// What a lock file locks, as a reader names it.
+fn locked(ctx: &Ctx, survey: &Survey, lock: &Path) -> String {
+    let common = ctx.repo.common_dir();
+    let path = lock.with_extension("");
+    if path == common.join("index") {
+        let root = ctx.repo.root();
+        return format!(
+            "the index of {}",
+            root.as_deref().unwrap_or(common).display()
+        );
+    }
+    let holds = |agent: &&Agent| path == worktree::admin_dir(&ctx.repo, agent.id).join("index");
+    if let Some(agent) = survey.rows().iter().find(holds) {
+        return format!("the index of agent {}", agent.id.short());
+    }
+    path.strip_prefix(common)
+        .unwrap_or(&path)
+        .display()
+        .to_string()
 }
 
 fn clear(ctx: &Ctx, chain: Chain) -> Result<String> {

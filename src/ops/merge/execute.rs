@@ -22,8 +22,8 @@ use crate::ops::merge::report::{LandingReport, LandingState};
 use crate::ops::merge::scratch;
 use crate::ops::merge::swap::moved;
 use crate::ops::merge::swap::swap;
-use crate::store::landing_lock::LandingLock;
 use crate::store::ledger::Ledger;
+use crate::store::lock;
 use crate::store::{briefing, keep, layout};
 
 /// The steps of a landing of uncommitted work on a branch that is checked out.
@@ -51,7 +51,7 @@ pub fn execute(ctx: &Ctx, plan: &MergePlan) -> Result<LandingReport> {
     if plan.hooks && plan.landed.is_none() {
         run_hook_of(ctx, HookMoment::BeforeMerge, &plan.agent)?;
     }
-    let lock = LandingLock::hold(&ctx.repo)?;
+    let landings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
     let ledger = Ledger::new(&ctx.repo);
     let agent = ledger.agent(plan.agent.spawn_commit)?;
     agent.as_ref().unwrap_or(&plan.agent).may(Move::Merge)?;
@@ -64,9 +64,9 @@ pub fn execute(ctx: &Ctx, plan: &MergePlan) -> Result<LandingReport> {
         }
         None => {
             let who = ctx.identities()?;
-            let tip = commit_the_rest(ctx, plan, &lock, &who)?;
+            let tip = commit_the_rest(ctx, plan, &who)?;
             report.committed = (tip != plan.tip).then(|| tip.to_hex());
-            land(ctx, plan, &lock, tip, &who)?
+            land(ctx, plan, tip, &who)?
         }
     };
     // Before the row says merged, so that a landing that was killed here deletes it when it is run again. The work has
@@ -87,7 +87,7 @@ pub fn execute(ctx: &Ctx, plan: &MergePlan) -> Result<LandingReport> {
     ctx.reached("merged");
     worktree::release(ctx, &plan.agent);
     report.commit = Some(commit.to_hex());
-    drop(lock);
+    drop(landings);
     if plan.hooks {
         let ran = run_hook_of(ctx, HookMoment::AfterMerge, &plan.agent);
         report.warnings.extend(ran.err().as_ref().map(in_one_line));
@@ -98,12 +98,7 @@ pub fn execute(ctx: &Ctx, plan: &MergePlan) -> Result<LandingReport> {
 /// Makes the judged uncommitted work the next commit of the agent's branch, and gives the tip
 /// that lands. The index goes first: seen from it, a branch that lags behind has everything staged, which
 /// is judged the same.
-fn commit_the_rest(
-    ctx: &Ctx,
-    plan: &MergePlan,
-    lock: &LandingLock,
-    who: &Identities,
-) -> Result<Oid> {
+fn commit_the_rest(ctx: &Ctx, plan: &MergePlan, who: &Identities) -> Result<Oid> {
     let repo = &ctx.repo;
     if repo.tip(&plan.branch)? != Tip::At(plan.tip) {
         return Err(moved(&plan.branch));
@@ -134,7 +129,6 @@ fn commit_the_rest(
     let own = Repo::open_git_dir(own)?;
     swap(
         &own,
-        lock,
         &plan.branch,
         (plan.tip, commit),
         who,
@@ -183,13 +177,7 @@ fn keep_what_is_only_staged(
 }
 
 /// Brings the work to the target, worktrees and ref together, and gives the commit that did.
-fn land(
-    ctx: &Ctx,
-    plan: &MergePlan,
-    lock: &LandingLock,
-    tip: Oid,
-    who: &Identities,
-) -> Result<Oid> {
+fn land(ctx: &Ctx, plan: &MergePlan, tip: Oid, who: &Identities) -> Result<Oid> {
     let repo = &ctx.repo;
     // The landing commit, with the judged tree.
     let parents = match plan.method {
@@ -230,7 +218,6 @@ fn land(
     let reason = format!("agent: merge {}", plan.agent.id.short());
     let swapped = swap(
         &own,
-        lock,
         &plan.target,
         (plan.base, commit),
         who,

@@ -24,7 +24,6 @@ use crate::ops::merge::summary;
 use crate::ops::verify;
 use crate::ops::verify::Recording;
 use crate::ops::verify::VerifyOptions;
-use crate::store::landing_lock::LandingLock;
 use crate::store::ledger::Ledger;
 use crate::store::{agent_branch, repository_settings, roles};
 
@@ -190,11 +189,6 @@ pub fn judged_plan(
     ctx.logged("judged");
     plan.checkouts = untrusted::checkouts(&ctx.repo, &plan.target, &ctx.temporary_place())?;
     for checkout in &plan.checkouts {
-        if checkout.is_locked_by_landing() && !is_rehearsal {
-            // Once no landing is at work, it was left by one that was killed.
-            let _landings = LandingLock::hold(&ctx.repo)?;
-            checkout.clear_left_lock()?;
-        }
         let scratch = scratch(&ctx.repo)?;
         checkout.require_unblocked(&ctx.repo, plan.base, plan.merged_tree, &scratch)?;
     }

@@ -5,15 +5,12 @@ use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::identity::Identities;
 use crate::git::refs::{LockWait, Swap, Tip};
-use crate::store::landing_lock::LandingLock;
 use crate::store::lock::PATIENCE;
 
 /// Moves a branch from one commit to another, doing `first` under its lock. Waits for others who have it. However
-/// old their lock is, it stays: a prepared transaction may take its time. What a killed landing of ours left was
-/// cleared when the landing lock was taken.
+/// old their lock is, it stays: a prepared transaction may take its time.
 pub(super) fn swap(
     repo: &Repo,
-    lock: &LandingLock,
     branch: &str,
     (old, new): (Oid, Oid),
     who: &Identities,
@@ -23,11 +20,7 @@ pub(super) fn swap(
     let mut waiting = LockWait::new(PATIENCE);
     let expected = Tip::At(old);
     loop {
-        let locked = || {
-            lock.note(repo, branch)?;
-            first()
-        };
-        match repo.swap_ref_after(branch, expected, new, &who.committer, reason, locked)? {
+        match repo.swap_ref_after(branch, expected, new, &who.committer, reason, &mut *first)? {
             Swap::Done => return Ok(()),
             Swap::Moved => return Err(moved(branch)),
             Swap::Locked => waiting.wait(&repo.ref_lock_path(branch))?,

@@ -1,0 +1,106 @@
+//! Deleting a ref, with its reflog and its packed value.
+
+use super::{Tip, lost_to, patiently};
+use crate::domain::oid::Oid;
+use crate::error::{IoContext, Result};
+use crate::git::lock_file::LockFile;
+use crate::git::{Repo, untrusted};
+use std::path::{Path, PathBuf};
+
+/// The longest `packed-refs` that is rewritten, in bytes.
+const LONGEST_PACKED: u64 = 1 << 30;
+
+impl Repo {
+    /// Deletes a ref with its reflog if it still names `expected`; `false` when it does not.
+    ///
+    /// # Errors
+    /// `lost-race` while another process keeps its lock.
+    pub fn delete_ref(&self, refname: &str, expected: Oid) -> Result<bool> {
+        let what = || format!("could not delete {refname}");
+        let lock = self.patiently_locked(refname);
+        let _lock = lock.map_err(|error| lost_to(&what(), error))?;
+        if self.tip(refname)? != Tip::At(expected) {
+            return Ok(false);
+        }
+        // The packed value goes first: it counts wherever there is no file.
+        self.unpack_ref(refname)
+            .map_err(|error| lost_to(&what(), error))?;
+        self.remove_loose(refname)?;
+        Ok(true)
+    }
+
+    /// Deletes a ref that names no commit, with its reflog, if it is still at `expected`; `false` when it is not. Only
+    /// its loose file is looked at: no other can be broken.
+    ///
+    /// # Errors
+    /// `lock-timeout` while another process keeps its lock; `io`.
+    pub fn delete_broken_ref(&self, refname: &str, expected: Tip) -> Result<bool> {
+        let _lock = self.patiently_locked(refname)?;
+        if self.tip(refname)? != expected {
+            return Ok(false);
+        }
+        self.remove_loose(refname)?;
+        Ok(true)
+    }
+
+    /// Removes the file of a ref and its reflog, and directories that become empty by it.
+    fn remove_loose(&self, refname: &str) -> Result<()> {
+        for file in [Path::new("logs").join(refname), PathBuf::from(refname)] {
+            let file = self.common_dir().join(file);
+            match std::fs::remove_file(&file) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(error).at("could not remove", &file);
+                }
+                _ => {}
+            }
+        }
+        // The lock file still is in the last directory of the ref, which therefore stays, as git leaves it at times.
+        let log = self.common_dir().join("logs").join(refname);
+        let kept = self.common_dir().join("logs/refs");
+        let below = |directory: &&Path| directory.parent().is_some_and(|above| above != kept);
+        for directory in { log.ancestors() }.skip(1).take_while(below) {
+            if std::fs::remove_dir(directory).is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a ref out of `packed-refs`, if it is there.
+    fn unpack_ref(&self, refname: &str) -> Result<()> {
+        let path = self.common_dir().join("packed-refs");
+        let load = || match std::fs::read(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+            content => content.at("could not read", &path),
+        };
+        untrusted::require_regular(&path, LONGEST_PACKED)?;
+        if without_ref(&load()?, refname).is_none() {
+            return Ok(());
+        }
+        let lock_path = path.with_extension("lock");
+        let lock = patiently(&lock_path, || LockFile::take(self.common_dir(), &lock_path))?;
+        match without_ref(&load()?, refname) {
+            Some(rest) => lock.publish(&rest),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The content of `packed-refs` without one ref; `None` where it is not there.
+fn without_ref(packed: &[u8], refname: &str) -> Option<Vec<u8>> {
+    let mut rest = Vec::with_capacity(packed.len());
+    let mut is_dropped = false;
+    let mut is_found = false;
+    for line in packed.split_inclusive(|&byte| byte == b'\n') {
+        // A line that begins with `^` tells what the tag in the line above it leads to.
+        if !line.starts_with(b"^") {
+            let name = line.trim_ascii_end().splitn(2, |&byte| byte == b' ').nth(1);
+            is_dropped = !line.starts_with(b"#") && name == Some(refname.as_bytes());
+            is_found |= is_dropped;
+        }
+        if !is_dropped {
+            rest.extend_from_slice(line);
+        }
+    }
+    is_found.then_some(rest)
+}
