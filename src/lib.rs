@@ -68,13 +68,9 @@
 //! | `agents/ledger.lock` | an OS lock, never removed |
 //! | `agents/spawn.lock` | an OS lock, never removed |
 //! | `agents/mail.lock` | an OS lock, never removed; its closing tells waiting receivers of mail |
-<<<<<<< HEAD
 //! | `agents/sync.lock` | an OS lock, never removed |
-//! | `agents/landing.lock` | an OS lock, never removed; says which ref lock the last landing held |
-=======
 //! | `agents/landing.lock` | an OS lock, never removed |
 //! | `agents/locks/<file>` | while a lock file of ours exists: whose it is, so that one that a killed process left is cleared |
->>>>>>> f131a27 (locks: leave none behind, and prove whose a lock file is)
 //! | `agents/spawning/<id8>` | the journal of a spawn under way |
 //! | `agents/leases/<file>` | a symlink to `<id8>:<VARIABLE>`: a value that an agent holds while it lives |
 //! | `agents/tmp/<file>` | half-made admin directories and indexes |
