@@ -3,7 +3,7 @@
 //!
 //! Makes a repository of so many files (100,000 unless told) in the system's temporary directory
 //! (`TMPDIR`), spawns an agent in it, and prints the medians in milliseconds of `git-agent hook pre-tool` for
-//! calls of each kind, beside `git rev-parse` in the same place.
+//! calls of each kind and of `post-tool` after a shell command, beside `git rev-parse` in the same place.
 
 #![allow(
     clippy::print_stdout,
@@ -65,9 +65,16 @@ fn main() {
     ];
     println!("{files} files, median of {rounds}, ms");
     for (name, directory, payload) in cases {
-        let time = typical(rounds, || pre_tool(directory, &payload));
+        let time = typical(rounds, || hook("pre-tool", directory, &payload));
         println!("{:6.1}  {name}", milliseconds(time));
     }
+    let shell =
+        r#"{"hook_event_name":"PostToolUse","tool_name":"Bash","tool_input":{"command":"make"}}"#;
+    let time = typical(rounds, || hook("post-tool", &worktree, shell));
+    println!(
+        "{:6.1}  inside an agent, after a shell command",
+        milliseconds(time)
+    );
     let words = ["git", "rev-parse", "--show-toplevel"];
     let git = typical(rounds, || {
         let mut command = command(&worktree, &words);
@@ -90,8 +97,8 @@ fn make_repository(top: &Path, files: usize) {
     git(top, &["commit", "--quiet", "-m", "all"]);
 }
 
-fn pre_tool(directory: &Path, payload: &str) -> Duration {
-    let mut command = command(directory, &[AGENT, "hook", "pre-tool"]);
+fn hook(moment: &str, directory: &Path, payload: &str) -> Duration {
+    let mut command = command(directory, &[AGENT, "hook", moment]);
     timed(&mut command, payload.as_bytes())
 }
 

@@ -245,6 +245,8 @@ const VERBS_OF_VERBS: &[(&str, &[&str])] = &[
     ("run", &["spawn", "verify"]),
     ("merge", &["verify"]),
     ("gc", &["discard"]),
+    // A hook says what those two would say.
+    ("host_hook", &["check", "verify"]),
     // Merging everything goes in the order that `overlap` finds.
     ("merge", &["overlap"]),
     // The page is made of what those two answer.

@@ -2,6 +2,8 @@
 
 /// What `init` writes and takes out again.
 mod init;
+/// What an agent hears after a shell command.
+mod post_tool;
 /// Whatever arrives, no write out of scope gets through.
 mod properties;
 /// Worktrees that hosts ask for.

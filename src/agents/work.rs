@@ -15,6 +15,7 @@ use crate::store::{agent_branch, policy};
 use crate::wire::policy::Policy;
 use std::path::Path;
 
+pub(crate) mod own_commits;
 pub(crate) mod uncommitted;
 
 /// One agent and where its work is.

@@ -13,6 +13,8 @@ use std::io::Read;
 pub(super) enum HostHook {
     /// Before a tool runs: status 2 and a reason when the agent may not do that
     PreTool,
+    /// After a tool that may have started programs: status 2 and a list when the work is out of scope
+    PostTool,
     /// When a session starts: what the agent may touch and has to leave behind
     SessionStart,
     /// When an agent wants to end: status 2 and a list while its bundle is not complete
@@ -28,6 +30,7 @@ pub(super) fn run(ui: &mut Ui, hook: HostHook) -> Result<Exit> {
     let call = &payload.call;
     let answer = Env::of_process().and_then(|env| match hook {
         HostHook::PreTool => host_hook::pre_tool(&env, call),
+        HostHook::PostTool => host_hook::post_tool(&env, call),
         HostHook::SessionStart => host_hook::session_start(&env, call),
         HostHook::Stop => host_hook::stop(&env, call),
         HostHook::WorktreeCreate => host_hook::worktree_create(&env, call),
@@ -45,6 +48,13 @@ pub(super) fn run(ui: &mut Ui, hook: HostHook) -> Result<Exit> {
 }
 
 fn speak(ui: &mut Ui, payload: &Payload, answer: &HookAnswer) -> Result<Exit> {
+    if let Some(addition) = payload
+        .addition(answer.stderr())
+        .filter(|_| answer.status() != 0)
+    {
+        ui.print(&addition)?;
+        return Ok(Exit::Yes);
+    }
     ui.explain(answer.stderr());
     match answer {
         HookAnswer::Deny { .. } => {

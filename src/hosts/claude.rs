@@ -106,7 +106,7 @@ impl Host for Claude {
                 self.name(),
                 ".claude",
                 ".claude/settings.json",
-                include_str!("../../hooks/claude.json"),
+                include_str!("registrations/claude.json"),
             )
         })
     }
@@ -118,7 +118,12 @@ impl Host for Claude {
     fn prepare(&self, ground: &Ground<'_>) -> Preparation {
         let mut made = Preparation::default();
         let mut settings = hooks(self.registration(), ground.program);
-        let allowed = OWN_COMMANDS.map(|verb| format!("Bash(git-agent {verb}:*)"));
+        let own = OWN_COMMANDS.map(|verb| format!("Bash(git-agent {verb}:*)"));
+        let mut allowed = own.to_vec();
+        if ground.fenced && ground.edits {
+            // Without a terminal it cannot ask, and what a command writes is bounded by our sandbox.
+            allowed.push("Bash".to_owned());
+        }
         settings["permissions"] = json!({ "allow": allowed });
         if ground.fenced {
             settings["sandbox"] = json!({ "enabled": false });
@@ -141,7 +146,7 @@ impl Host for Claude {
     fn events(&self) -> &'static [EventNames] {
         &[
             (Moment::PreTool, &["PreToolUse"]),
-            (Moment::PostTool, &["PostToolUse"]),
+            (Moment::PostTool, &["PostToolUse", "PostToolUseFailure"]),
             (Moment::SessionStart, &["SessionStart"]),
             (Moment::Stop, &["Stop", "SubagentStop"]),
             (Moment::WorktreeCreate, &["WorktreeCreate"]),

@@ -7,7 +7,7 @@ use super::Host;
 use super::command::{Line, Needs};
 use super::home::{Ground, Preparation, hooks};
 use super::output::{Tokens, Told, json_lines, text};
-use super::payload::{ToolKind, ToolNames};
+use super::payload::{Json, ToolKind, ToolNames};
 use super::settings::Registration;
 use serde_json::{Value, json};
 
@@ -77,7 +77,7 @@ impl Host for Codex {
                 self.name(),
                 ".codex",
                 ".codex/hooks.json",
-                include_str!("../../hooks/codex.json"),
+                include_str!("registrations/codex.json"),
             )
         })
     }
@@ -95,6 +95,8 @@ impl Host for Codex {
             made.options
                 .push(format!("hooks.{event}={}", toml(entries)).into());
         }
+        // A login shell would lose the PATH on which this program is.
+        (made.options).extend(["-c".into(), "allow_login_shell=false".into()]);
         // Else they are skipped in silence.
         made.options.push("--dangerously-bypass-hook-trust".into());
         if ground.fenced {
@@ -117,6 +119,17 @@ impl Host for Codex {
             (ToolKind::Shell, &["shell", "local_shell", "exec_command"]),
             (ToolKind::Spawner, &["spawn_agent"]),
         ]
+    }
+
+    /// No other host counts turns.
+    fn sent(&self, payload: &Json) -> bool {
+        payload.has("turnid")
+    }
+
+    /// Status 2 would put the text in the place of what the tool answered.
+    fn addition(&self, text: &str) -> Option<String> {
+        let context = json!({"hookEventName": "PostToolUse", "additionalContext": text});
+        Some(format!("{}\n", json!({ "hookSpecificOutput": context })))
     }
 
     fn skills(&self) -> &'static [&'static str] {

@@ -1,8 +1,8 @@
 //! Copilot CLI.
 //!
 //! It reads hooks from files of its own and from `.claude/settings.json`, and its payload has the shape that
-//! belongs to the file: from its own, a payload with `toolArgs` and without the name of an event. Of a denial
-//! in its own shape the model sees the reason only if it is JSON on standard output.
+//! belongs to the file: from its own, a payload with `toolArgs` or `stopReason` and without the name of an event. Of
+//! a denial in its own shape the model sees the reason only if it is JSON on standard output.
 
 use super::Host;
 use super::command::{Line, Needs};
@@ -107,7 +107,7 @@ impl Host for Copilot {
                 self.name(),
                 ".github/hooks",
                 ".github/hooks/git-agent.json",
-                include_str!("../../hooks/copilot.json"),
+                include_str!("registrations/copilot.json"),
             )
         })
     }
@@ -132,7 +132,8 @@ impl Host for Copilot {
     }
 
     fn sent(&self, payload: &Json) -> bool {
-        payload.has("toolargs") && !payload.has("hookeventname")
+        let own = payload.has("toolargs") || payload.has("stopreason");
+        own && !payload.has("hookeventname")
     }
 
     fn denial(&self, event: &HookEvent, reason: &str) -> String {
@@ -142,8 +143,15 @@ impl Host for Copilot {
                     json!({"permissionDecision": "deny", "permissionDecisionReason": reason});
                 format!("{answer}\n")
             }
+            HookEvent::Stop { .. } => {
+                format!("{}\n", json!({"decision": "block", "reason": reason}))
+            }
             _ => String::new(),
         }
+    }
+
+    fn addition(&self, text: &str) -> Option<String> {
+        Some(format!("{}\n", json!({ "additionalContext": text })))
     }
 }
 

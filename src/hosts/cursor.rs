@@ -19,7 +19,7 @@ impl Host for Cursor {
             self.name(),
             ".cursor",
             ".cursor/hooks.json",
-            include_str!("../../hooks/cursor.json"),
+            include_str!("registrations/cursor.json"),
         ))
     }
 

@@ -7,9 +7,9 @@ use super::Host;
 use super::command::{Line, Needs};
 use super::home::{Ground, Preparation, hooks};
 use super::output::{Tokens, Told, first_object, text};
-use super::payload::{EventNames, Moment, ToolKind, ToolNames};
+use super::payload::{EventNames, Json, Moment, ToolKind, ToolNames};
 use super::settings::Registration;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Where its directory is, in place of the user's home.
 const HOME: &str = "GEMINI_CLI_HOME";
@@ -51,7 +51,12 @@ impl Host for Gemini {
     fn arguments(&self, needs: &Needs<'_>, line: &mut Line) -> Result<(), String> {
         line.add(["-p", "", "--output-format", "json", "--skip-trust"]);
         line.add(["--approval-mode"]);
-        line.add([if needs.edits { "auto_edit" } else { "default" }]);
+        line.add([match (needs.edits, needs.fenced) {
+            // Behind our sandbox its shell is offered as well; what it leaves is judged after each command.
+            (true, true) => "yolo",
+            (true, false) => "auto_edit",
+            (false, _) => "default",
+        }]);
         if needs.fenced {
             line.add(["--sandbox=false"]);
         }
@@ -86,7 +91,7 @@ impl Host for Gemini {
                 self.name(),
                 ".gemini",
                 ".gemini/settings.json",
-                include_str!("../../hooks/gemini.json"),
+                include_str!("registrations/gemini.json"),
             )
         })
     }
@@ -136,6 +141,18 @@ impl Host for Gemini {
         ]
     }
 
+    /// No other host has events of these names.
+    fn sent(&self, payload: &Json) -> bool {
+        let name = payload.single(&["hookeventname"]).ok().flatten();
+        name.is_some_and(|name| name.starts_with("Before") || name.starts_with("After"))
+    }
+
+    /// Status 2 would put the text in the place of what the tool answered.
+    fn addition(&self, text: &str) -> Option<String> {
+        let context = json!({"hookEventName": "AfterTool", "additionalContext": text});
+        Some(format!("{}\n", json!({ "hookSpecificOutput": context })))
+    }
+
     fn skills(&self) -> &'static [&'static str] {
         &[".gemini/skills"]
     }
@@ -157,7 +174,7 @@ mod tests {
         check(
             &Gemini,
             &full(&[]),
-            "gemini -p  --output-format json --skip-trust --approval-mode auto_edit --sandbox=false -m m",
+            "gemini -p  --output-format json --skip-trust --approval-mode yolo --sandbox=false -m m",
         );
         check(
             &Gemini,

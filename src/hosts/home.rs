@@ -28,6 +28,8 @@ pub struct Ground<'a> {
     pub program: &'a str,
     /// Whether our own sandbox is on, so that the user's home cannot be written.
     pub fenced: bool,
+    /// Whether the agent may change files.
+    pub edits: bool,
     /// The user's home.
     pub home: Option<&'a Path>,
     /// The user's values of the variables that hosts name in [`super::Host::home_variables`].
@@ -132,6 +134,7 @@ pub(super) mod tests {
             spool: Path::new("/spool"),
             program: "/opt/my bin/git-agent",
             fenced,
+            edits: true,
             home: Some(Path::new("/home/u")),
             variables: &BTreeMap::new(),
         })

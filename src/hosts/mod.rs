@@ -9,7 +9,7 @@
 //! run --host   Needs -> command::build -> HostCommand;  Ground -> Host::prepare -> Preparation;
 //!              its output -> Host::told -> Told
 //! init         Registration + the file that is there -> settings::merge -> the file to write
-//! hook         bytes -> payload::read -> Payload (the sender, a ToolCall);  HookAnswer -> Host::denial
+//! hook         bytes -> payload::read -> Payload (the sender, a ToolCall);  HookAnswer -> Host::denial, Host::addition
 //! ```
 //!
 //! Text in, text out: no file is opened and no process started here. No other module names a host.
@@ -117,6 +117,12 @@ pub trait Host: Sync {
     /// for every host.
     fn denial(&self, _event: &HookEvent, _reason: &str) -> String {
         String::new()
+    }
+
+    /// What goes to standard output, with status 0, so that a text is added to what a tool answered. Where this
+    /// is `None`, status 2 and the text on standard error do that.
+    fn addition(&self, _text: &str) -> Option<String> {
+        None
     }
 
     /// The directories of a project in which it keeps skills, the preferred one first.

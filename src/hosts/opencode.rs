@@ -93,7 +93,7 @@ impl Host for Opencode {
                 self.name(),
                 ".opencode",
                 ".opencode/plugins/git-agent.ts",
-                include_str!("../../hooks/opencode.ts"),
+                include_str!("registrations/opencode.ts"),
             )
         })
     }

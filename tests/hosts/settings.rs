@@ -93,6 +93,40 @@ fn comments_and_formatting_stay() {
     →→→→],
     →→→},
     →→],
+    →→"PostToolUse": [
+    →→→{
+    →→→→"matcher": "^(Bash|mcp__.*)$",
+    →→→→"hooks": [
+    →→→→→{
+    →→→→→→"type": "command",
+    →→→→→→"command": "git-agent hook post-tool",
+    →→→→→→"timeout": 60,
+    →→→→→→"statusMessage": "scope"
+    →→→→→}
+    →→→→]
+    →→→}
+    →→],
+    →→"SessionStart": [
+    →→→{
+    →→→→"hooks": [
+    →→→→→{
+    →→→→→→"type": "command",
+    →→→→→→"command": "git-agent hook session-start"
+    →→→→→}
+    →→→→]
+    →→→}
+    →→],
+    →→"Stop": [
+    →→→{
+    →→→→"hooks": [
+    →→→→→{
+    →→→→→→"type": "command",
+    →→→→→→"command": "git-agent hook stop",
+    →→→→→→"timeout": 120
+    →→→→→}
+    →→→→]
+    →→→}
+    →→],
     →},
     }
     "#);
@@ -115,7 +149,7 @@ fn an_older_entry_is_replaced_where_it_stands_and_others_stay() {
       ]}
     ],
     "Notification": [{"hooks": [{"type": "command", "command": "git-agent hook pre-tool"}]}],
-    "PostToolUse": []
+    "UserPromptSubmit": []
   }
 }
 "#;
@@ -139,7 +173,7 @@ fn an_older_entry_is_replaced_where_it_stands_and_others_stay() {
     );
     assert_eq!(entries[3]["hooks"].as_array().map(Vec::len), Some(1));
     assert_eq!(value["hooks"]["Notification"], Value::Null);
-    assert_eq!(value["hooks"]["PostToolUse"], json!([]));
+    assert_eq!(value["hooks"]["UserPromptSubmit"], json!([]));
     assert_eq!(merged(&host("claude"), Some(&text)), text);
 }
 

@@ -86,7 +86,7 @@ export const HOSTS = {
     write: named("create", ["path", "file_text"]),
     shell: shell("bash"),
     unfenced: ["--allow-all-tools"],
-    hears: ["own tool", "shell"],
+    hears: ["own tool", "shell", "end"],
     point: (url) => ({
       COPILOT_PROVIDER_BASE_URL: `${url}/v1`,
       COPILOT_PROVIDER_API_KEY: "none",

@@ -20,7 +20,7 @@ const MARKS = ["<!-- tried: written by .ci/hosts -->\n", "<!-- end of tried -->\
 const { values: options, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    "git-agent": { type: "string", default: "git-agent" },
+    "git-agent": { type: "string", default: "target/debug/git-agent" },
     cached: { type: "boolean" },
     table: { type: "string" },
     keep: { type: "boolean" },
@@ -42,7 +42,7 @@ for (const name of names) {
 if (options.table) writeTable(options.table);
 const failed = rows.flatMap((row) => row.findings).filter((finding) => !finding.holds).length;
 const passed = rows.flatMap((row) => row.findings).length - failed;
-console.log(`hosts: ${passed} passed, ${failed} failed`);
+if (rows.length > 0) console.log(`hosts: ${passed} passed, ${failed} failed`);
 process.exit(failed > 0 ? 1 : 0);
 
 /// The directory with a host's program, installed if need be.
@@ -85,7 +85,7 @@ async function attempt(name, host, programs, sandbox) {
   const [root, home] = ["repo", "home"].map((part) => path.join(scratch, part));
   [root, home].forEach((directory) => fs.mkdirSync(directory));
   const findings = [];
-  const place = { root, home, fenced: sandbox !== "off", transcript: [] };
+  const place = { root, home, program: fs.realpathSync(options["git-agent"]), fenced: sandbox !== "off", transcript: [] };
   const model = await startModel(tour(host, place, findings));
   const kept = Object.entries(process.env).filter(([variable]) => !FOREIGN.test(variable));
   const environment = {

@@ -66,7 +66,7 @@ function withTools(host, place) {
       then: () => ({ "its own tool is denied in the main worktree": !has(path.join(place.root, "src/main.rs.new")) }),
     },
     {
-      does: () => host.shell(`echo sneaky > ${inside("docs/shell.md")}; echo written`),
+      does: () => host.shell(`echo sneaky > ${inside("docs/shell.md")}; echo written; false`),
       then: (told) => ({
         "its shell runs": told.includes("written") && has(inside("docs/shell.md")),
         "the model is told what its shell wrote out of scope": told.includes("docs/shell.md"),
@@ -78,8 +78,8 @@ function withTools(host, place) {
     },
     {
       // Whatever the last step committed is taken back.
-      does: () => host.shell(`git reset -q "$(git log -1 --format=%H --grep='^agent: spawn')"; rm ${inside("docs/shell.md")}; git-agent check --worktree; echo "check: $?"`),
-      then: (told) => ({ "our program is on its shell's PATH": told.includes("check: 0") }),
+      does: () => host.shell(`git log -1 --format=%H --grep='^agent: spawn' | xargs git reset -q; rm ${inside("docs/shell.md")}; git-agent check --worktree; echo "check: $?"; command -v git-agent | xargs readlink -f`),
+      then: (told) => ({ "our program is on its shell's PATH": told.includes("check: 0") && told.includes(place.program) }),
     },
     {
       only: hears("end"),

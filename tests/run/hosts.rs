@@ -92,7 +92,15 @@ fn codex_gets_its_flags_and_the_prompt_and_is_quoted() {
     let report = stage.run(&["--host=codex"]);
     insta::assert_snapshot!(heard(&stage, &report), @r#"
     <-c>
+    <hooks.PostToolUse=[{ hooks = [{ command = "PROGRAM hook post-tool", statusMessage = "scope", timeout = 60, type = "command" }], matcher = "^(Bash|mcp__.*)$" }]>
+    <-c>
     <hooks.PreToolUse=[{ hooks = [{ command = "PROGRAM hook pre-tool", statusMessage = "scope", timeout = 10, type = "command" }], matcher = "^(Bash|apply_patch|spawn_agent|mcp__.*)$" }]>
+    <-c>
+    <hooks.SessionStart=[{ hooks = [{ command = "PROGRAM hook session-start", type = "command" }] }]>
+    <-c>
+    <hooks.Stop=[{ hooks = [{ command = "PROGRAM hook stop", timeout = 120, type = "command" }] }]>
+    <-c>
+    <allow_login_shell=false>
     <--dangerously-bypass-hook-trust>
     <-c>
     <sandbox_workspace_write.writable_roots=["REPO/.git/agents/spool/ID8"]>

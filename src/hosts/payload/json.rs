@@ -77,7 +77,7 @@ impl Json {
     ///
     /// # Errors
     /// A sentence, when a value is no text or two texts differ: hosts would disagree on which counts.
-    pub(super) fn single(&self, keys: Keys) -> Result<Option<&str>, String> {
+    pub(in crate::hosts) fn single(&self, keys: Keys) -> Result<Option<&str>, String> {
         let mut found = None;
         for value in self.all(keys) {
             let Json::Text(text) = value else {

@@ -39,6 +39,10 @@ const INPUT: Keys = &[
     "params",
 ];
 const EVENT: Keys = &["hookeventname"];
+/// What a tool answered: such a payload comes after it ran.
+const RESULT: Keys = &["toolresult", "toolresponse"];
+/// Why an agent stopped: such a payload comes when it wants to end.
+const STOPPED: Keys = &["stopreason"];
 const CWD: Keys = &["cwd"];
 
 /// Keys of a command line, among the arguments of a tool.
@@ -81,6 +85,13 @@ impl Payload {
         let answer = |host: &dyn Host| host.denial(&self.call.event, reason);
         self.host.map(answer).unwrap_or_default()
     }
+
+    /// What goes to standard output, with status 0, where a reason after a tool is added to what the tool
+    /// answered.
+    pub fn addition(&self, reason: &str) -> Option<String> {
+        let after = self.call.event == HookEvent::PostTool;
+        self.host.filter(|_| after)?.addition(reason)
+    }
 }
 
 /// Reads a payload. Total: whatever cannot be read comes back as [`Intent::Unreadable`].
@@ -109,7 +120,8 @@ pub fn read(bytes: &[u8]) -> Payload {
 fn call(payload: Json) -> ToolCall {
     let event_name = payload.single(EVENT).ok().flatten();
     let event_name = event_name.unwrap_or_default().to_owned();
-    let moment = moment(&event_name);
+    let stopped = || payload.all(STOPPED).next().map(|_| Moment::Stop);
+    let moment = moment(&event_name).or_else(|| stopped().filter(|_| event_name.is_empty()));
     let event = event(moment, &event_name, &payload);
     let (cwd, intent) = match (payload.single(TOOL), cwd(&payload)) {
         (Err(why), _) => (None, Intent::Unreadable { tool: None, why }),
@@ -171,6 +183,9 @@ fn event(moment: Option<Moment>, name: &str, payload: &Json) -> HookEvent {
         Some(Moment::WorktreeRemove) => HookEvent::WorktreeRemove {
             path: text(&["worktreepath"]),
         },
+        None if squash(name).is_empty() && payload.all(RESULT).next().is_some() => {
+            HookEvent::PostTool
+        }
         None if squash(name).is_empty() => HookEvent::Unstated,
         None => HookEvent::Other(name.to_owned()),
     }

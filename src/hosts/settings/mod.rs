@@ -3,7 +3,7 @@
 //!
 //! Most hosts read JSON, some of it with comments; `document` edits that in place, so that every
 //! comment, key and blank line that is not ours stays. A file that is ours as a whole, such as a plugin,
-//! is known by how it begins. The texts are the files of `hooks/`, embedded.
+//! is known by how it begins. The texts are the files of `src/hosts/registrations/`, embedded.
 //!
 //! All of it is text in, text out: reading and writing the file is the caller's. An entry of ours is
 //! recognised by its command, `git-agent hook …`, and by nothing else, so that the entries of every

@@ -15,6 +15,7 @@ pub use report::{CheckReport, ViolationReport};
 use crate::agents::ctx::Ctx;
 use crate::agents::lookup;
 use crate::agents::scope_guard::{ScopeGuard, agent_here};
+use crate::agents::scratch::Scratch;
 use crate::agents::work;
 use crate::agents::worktree;
 use crate::domain::agent::Agent;
@@ -73,7 +74,10 @@ pub fn check(ctx: &Ctx, who: Option<&str>, subject: &Subject) -> Result<CheckRep
             report.add(changes.len(), &violations, &fixer);
         }
         Subject::Worktree => {
-            let changes = worktree_work(ctx, repo, &fence)?;
+            // A sandbox of the host may keep the agent itself from writing to the repository.
+            let scratch = Scratch::make(ctx, "check")?;
+            let apart = ctx.with_scratch_objects(scratch.path())?;
+            let changes = worktree_work(&apart, repo, &fence)?;
             let violations = fence.judge(&changes, BundleRule::Writable)?;
             report.add(changes.len(), &violations, &fixer);
         }

@@ -2,6 +2,7 @@
 //! `update-ref` run too.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::work::own_commits;
 use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
 use crate::domain::ref_update::{Owner, RefUpdate, Target};
@@ -50,19 +51,9 @@ pub(super) fn judge(ctx: &Ctx, input: &[u8]) -> Result<()> {
 /// Judges what is new on the agent's branch. What the base's branch has, here or as it was last fetched,
 /// is not the agent's doing: a rebase or a merge brings it along.
 fn require_in_scope(ctx: &Ctx, agent: &Agent, branch: &str, tip: Oid) -> Result<()> {
-    let mut names = vec![branch.to_owned()];
-    let mut hidden = Vec::new();
-    if let Some(base) = &agent.base {
-        hidden.push(base.oid);
-        if let Some(name) = &base.refname {
-            names.push(name.clone());
-            names.extend(ctx.repo.upstream_name(name));
-        }
-    }
-    for name in names {
-        if let Tip::At(oid) = ctx.repo.tip(&name)? {
-            hidden.push(oid);
-        }
+    let mut hidden = own_commits::of_its_base(ctx, agent)?;
+    if let Tip::At(oid) = ctx.repo.tip(branch)? {
+        hidden.push(oid);
     }
     hidden.retain(|oid| ctx.repo.has_object(*oid));
     match fence::require_commits_in_scope(ctx, agent.clone(), &hidden, tip) {

@@ -1,5 +1,5 @@
-//! What an agent host is told before a tool runs, when a session starts, when an agent wants to end,
-//! and when it wants a worktree.
+//! What an agent host is told before and after a tool runs, when a session starts, when an agent wants to
+//! end, and when it wants a worktree.
 //!
 //! Flow: payload -> [`ToolCall`] -> [`CurrentAgent`](crate::agents::current::CurrentAgent) of the agent ->
 //! [`HookAnswer`](crate::domain::tool_call::HookAnswer). A call that changes no file and starts no agent is allowed before
@@ -12,10 +12,12 @@
 mod bundle;
 mod call_guard;
 mod case_variants;
+mod post_tool;
 mod pre_tool;
 mod session;
 mod worktree;
 
+pub use post_tool::post_tool;
 pub use pre_tool::{pre_tool, refusal};
 pub use session::{session_start, stop};
 pub use worktree::{worktree_create, worktree_remove};

@@ -40,6 +40,7 @@ pub(super) fn lay_out(
         // A path that is no text cannot stand in a settings file.
         program: program.to_str().unwrap_or(PROGRAM),
         fenced: matches!(plan.enforcement, Enforcement::Fenced(_)),
+        edits: plan.inputs.edits(),
         home: ctx.env.home.as_deref(),
         variables: &ctx.env.host_variables,
     });

@@ -135,6 +135,11 @@ impl AgentInputs {
         &self.assignment.task
     }
 
+    /// Whether the role may change files.
+    pub(super) fn edits(&self) -> bool {
+        self.assignment.role.edits
+    }
+
     /// The prompt.
     pub(super) fn prompt(&self) -> String {
         let output = self.output.as_ref().map(Output::path);

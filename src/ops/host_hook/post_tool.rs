@@ -1,0 +1,112 @@
+//! After a tool ran that can start programs.
+//!
+//! What a shell writes cannot be read off its command, so the worktree is looked at when it is over. The work is
+//! judged as `verify` will judge it, and the agent is told within the same turn. A host may also keep our git hooks
+//! from running (one of them takes every hook out of the configuration of its shell), so commits are judged as well.
+
+use crate::agents::ctx::{Ctx, Env, Seams};
+use crate::agents::current::CurrentAgent;
+use crate::agents::scope_guard::ScopeGuard;
+use crate::agents::work::own_commits;
+use crate::domain::agent::Agent;
+use crate::domain::event::Isolation;
+use crate::domain::path::Quoted;
+use crate::domain::tool_call::{HookAnswer, Intent, ToolCall};
+use crate::domain::violation::{BundleRule, Violation};
+use crate::error::Result;
+use crate::ops::check::{self, Subject};
+use crate::ops::host_hook::directory_of;
+use crate::ops::host_hook::whereabouts;
+
+/// How many offending paths a reason lists.
+const LISTED: usize = 20;
+
+/// Tells an agent what of its work is out of scope, after a call that can have started programs. Silent
+/// where all is in scope, for tools that only read or write files, and outside of agents with a worktree.
+///
+/// # Errors
+/// Those of [`CurrentAgent::find`] and [`check::check`].
+pub fn post_tool(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
+    if !starts_programs(&call.intent) {
+        return Ok(HookAnswer::Allow);
+    }
+    let directory = directory_of(env, call);
+    let home = CurrentAgent::find(env, &whereabouts(env, &directory))?;
+    let Some(home) = home.filter(|home| home.agent.isolation == Some(Isolation::Worktree)) else {
+        return Ok(HookAnswer::Allow);
+    };
+    // The shell may stand elsewhere, so the repository is opened where the work is.
+    let Some(there) = CurrentAgent::around(&home.root)? else {
+        return Ok(HookAnswer::Allow);
+    };
+    let ctx = Ctx::new(there.repo, env.clone(), Seams::real());
+    let offences = offences(&ctx, there.agent)?;
+    if offences.is_empty() {
+        return Ok(HookAnswer::Allow);
+    }
+    let listed = offences.len().min(LISTED);
+    let mut reason = format!(
+        "Out of the scope of agent {}:\n  {}\n",
+        home.agent.id.short(),
+        offences[..listed].join("\n  ")
+    );
+    if offences.len() > listed {
+        reason.push_str(&format!("  and {} more\n", offences.len() - listed));
+    }
+    reason.push_str(
+        "Undo this before you go on: remove what is new, and restore what was changed. Work that keeps it is rejected.",
+    );
+    Ok(HookAnswer::Deny { reason })
+}
+
+/// Whether a tool can have changed files that its call does not name.
+fn starts_programs(intent: &Intent) -> bool {
+    match intent {
+        Intent::Shell { .. } | Intent::Unknown { .. } | Intent::Unreadable { .. } => true,
+        Intent::Reads
+        | Intent::NoTool
+        | Intent::Writes(_)
+        | Intent::SpawnsAgent { .. }
+        | Intent::EntersWorktree => false,
+    }
+}
+
+/// What is out of scope in the worktree and in the agent's commits, one line each.
+fn offences(ctx: &Ctx, agent: Agent) -> Result<Vec<String>> {
+    let report = check::check(ctx, None, &Subject::Worktree)?;
+    let mut lines: Vec<String> = { report.violations.iter() }
+        .map(|found| {
+            let path = found.path.to_bytes();
+            format!("{} ({}): {}", Quoted(&path), found.change, found.detail)
+        })
+        .collect();
+    lines.extend(committed(ctx, agent)?);
+    Ok(lines)
+}
+
+/// What is out of scope in the commits that only the agent's HEAD has, each by itself, as `verify` judges them.
+fn committed(ctx: &Ctx, agent: Agent) -> Result<Vec<String>> {
+    let head = ctx.repo.resolve_commit("HEAD")?.commit;
+    let mut hidden = own_commits::of_its_base(ctx, &agent)?;
+    hidden.push(agent.spawn_commit);
+    hidden.retain(|oid| ctx.repo.has_object(*oid));
+    let commits = ctx.repo.commits_between(&hidden, head)?;
+    if commits.is_empty() {
+        return Ok(Vec::new());
+    }
+    let fence = ScopeGuard::around(&ctx.repo, agent)?;
+    let mut lines = Vec::new();
+    for commit in commits {
+        let changes = ctx.repo.commit_changes(commit)?;
+        let violations = fence.judge(&changes, BundleRule::NeverCommitted)?;
+        let line = |found: &Violation| {
+            let (path, commit) = (Quoted(&found.path), commit.short());
+            format!(
+                "{path} ({} in commit {commit}): {}",
+                found.kind, found.reason
+            )
+        };
+        lines.extend(violations.iter().map(line));
+    }
+    Ok(lines)
+}
