@@ -4,6 +4,11 @@
 //! place that fails also decides what the calling script sees. Messages are lower case, name their
 //! object and carry no final full stop; a [`hint`](Error::hint) ends with a command to run.
 
+mod facts;
+mod remedy;
+
+pub use facts::{ErrorFacts, FileProblem};
+pub use remedy::Remedy;
 use std::error::Error as StdError;
 use std::fmt;
 
@@ -159,43 +164,6 @@ impl fmt::Display for Code {
     }
 }
 
-/// What a user can do about an error, where it takes this program. What the command is called is not for the layer that
-/// fails to know.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Remedy {
-    /// See all agents.
-    Agents,
-    /// See how an agent stands.
-    Agent(String),
-    /// See where an agent's worktree is.
-    Place(String),
-    /// See the events of an agent.
-    History(String),
-    /// See the events of agents.
-    Histories,
-    /// Give an agent's work back.
-    Rescue(String),
-    /// See the roles.
-    Roles,
-    /// Look for damage.
-    Examine,
-    /// Repair damage.
-    Repair,
-    /// Repair the hooks of one agent's worktree, or of all.
-    RepairHooks(Option<&'static str>),
-    /// See messages: those for a reader, or one's own.
-    Messages(Option<String>),
-    /// Delete old messages.
-    ExpireMessages,
-    /// Spawn an agent from a task file, or from standard input.
-    SpawnFrom(&'static str),
-    /// Check a task file without spawning.
-    CheckTask(String),
-    /// Register a host's hooks.
-    Register(String),
-}
-
 /// A line of advice.
 #[derive(Clone, Debug)]
 enum Hint {
@@ -217,6 +185,7 @@ struct Inner {
     message: String,
     details: Vec<String>,
     hints: Vec<Hint>,
+    facts: ErrorFacts,
     is_absence: bool,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
@@ -230,6 +199,7 @@ impl Error {
                 message: message.into(),
                 details: Vec::new(),
                 hints: Vec::new(),
+                facts: ErrorFacts::default(),
                 is_absence: false,
                 source: None,
             }),
@@ -290,6 +260,13 @@ impl Error {
         self
     }
 
+    /// Adds the codes and values that programs read in the place of the details.
+    #[must_use]
+    pub fn facts(mut self, facts: ErrorFacts) -> Error {
+        self.inner.facts = facts;
+        self
+    }
+
     /// Names the error below this one. One that says nothing, as of a child that ended in silence, explains
     /// nothing.
     #[must_use]
@@ -323,6 +300,11 @@ impl Error {
     /// Blocks shown below the message.
     pub fn details(&self) -> &[String] {
         &self.inner.details
+    }
+
+    /// What programs read in the place of the details.
+    pub fn told(&self) -> &ErrorFacts {
+        &self.inner.facts
     }
 
     /// Lines of advice; `command` says what a remedy is called on the command line.

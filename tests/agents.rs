@@ -305,7 +305,7 @@ fn a_summary_too_long_for_a_line_is_kept_whole() {
     let short = listed["agents"][0]["summary"].as_str().expect("a text");
     assert!(short.len() < 1024 && short.ends_with('…'), "{short}");
 
-    let blob = said["text_oid"].as_str().expect("a blob");
+    let blob = said["text_blob"].as_str().expect("a blob");
     let note = repo.git([
         "notes",
         "--ref=agents",
@@ -330,7 +330,7 @@ fn a_summary_too_long_for_a_line_is_kept_whole() {
         .expect("one")
         .clone();
     assert_eq!(
-        (&said["detail"], &said["text_oid"]),
+        (&said["detail"], &said["text_blob"]),
         (&"short".into(), &Value::Null)
     );
     let longer = "x".repeat(5000);

@@ -258,10 +258,12 @@ const VERBS_OF_VERBS: &[(&str, &[&str])] = &[
 /// Rooms of `ops` that are no verbs: parts of answers that several verbs give.
 const SHARED_ANSWERS: &[&str] = &[
     "agent_report",
+    "error_report",
     "event_report",
     "mail",
     "remedy",
     "run_row",
+    "target_report",
     "status",
 ];
 

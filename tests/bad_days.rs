@@ -14,7 +14,7 @@ fn refused(mut command: Command, code: &str, status: i32) -> Value {
     assert!(output.stdout.is_empty(), "{}", describe(&output));
     let error: Value = serde_json::from_slice(&output.stderr)
         .unwrap_or_else(|_| panic!("no JSON: {}", describe(&output)));
-    assert_eq!(error["schema"], "git-agent.error/1");
+    assert_eq!(error["schema"], "git-agent.error/2");
     assert_eq!(error["error"]["code"], code, "{error}");
     error
 }

@@ -79,7 +79,7 @@ fn examine(repo: &TestRepo, arguments: &[&str]) -> (i32, Value) {
 /// The codes of the problems in a report.
 fn problems(report: &Value) -> Vec<String> {
     let findings = report["findings"].as_array().expect("a list");
-    let problems = findings.iter().filter(|one| one["weight"] == "problem");
+    let problems = findings.iter().filter(|one| one["severity"] == "problem");
     let codes = problems.map(|one| one["code"].as_str().expect("a code").to_owned());
     codes.collect()
 }

@@ -204,9 +204,9 @@ fn config_lists_every_setting_and_where_it_comes_from() {
     assert_eq!(find("agent.role.explorer.subagenttype")["value"], "Explore");
     assert_eq!(find("defaults.role")["source"], "default");
     assert_eq!(find("defaults.role").get("value"), None);
-    assert_eq!(answer["uncommitted"], false);
+    assert_eq!(answer["has_uncommitted"], false);
     repo.write(".config/git-agent.toml", "");
-    assert_eq!(repo.agent_json(&["config"])["uncommitted"], true);
+    assert_eq!(repo.agent_json(&["config"])["has_uncommitted"], true);
 }
 
 #[test]

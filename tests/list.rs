@@ -54,10 +54,10 @@ fn counts_are_those_of_git() {
     let listed = format!("{}\t{}", row["behind"], row["ahead"]);
     assert_eq!(listed, counts);
     let status = agent.git(&["status", "--porcelain", "-uall", "--no-renames"]);
-    assert_eq!(row["dirty"], lines(&status));
-    assert_eq!(row["tip_oid"], agent.git(&["rev-parse", "HEAD"]).as_str());
+    assert_eq!(row["uncommitted"], lines(&status));
+    assert_eq!(row["tip"], agent.git(&["rev-parse", "HEAD"]).as_str());
     assert_eq!(
-        row["target_oid"],
+        row["target"]["oid"],
         agent.repo.git(["rev-parse", "main"]).as_str()
     );
 }
@@ -126,16 +126,16 @@ fn a_shared_agent_has_no_branch_to_count_on() {
     repo.spawn_task(SHARED_TASK, &[]);
     let row = row(&repo);
     for key in [
-        "tip_oid",
+        "tip",
         "ahead",
         "behind",
-        "dirty",
+        "uncommitted",
         "out_of_scope",
         "bundle",
     ] {
         assert_eq!(row.get(key), None, "{key}");
     }
-    assert_eq!(row["verdict"], "none");
+    assert_eq!(row.get("verdict"), None);
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn what_cannot_be_told_is_null() {
     let agent = Agent::new();
     std::fs::rename(&agent.worktree, agent.worktree.with_extension("away")).expect("rename");
     let without_worktree = row(&agent.repo);
-    for key in ["dirty", "out_of_scope", "bundle"] {
+    for key in ["uncommitted", "out_of_scope", "bundle"] {
         assert_eq!(without_worktree[key], Value::Null, "{key}");
     }
     assert_eq!(without_worktree["ahead"], 1);
@@ -151,7 +151,7 @@ fn what_cannot_be_told_is_null() {
         .repo
         .git(["update-ref", "-d", &format!("refs/heads/{}", agent.branch)]);
     let without_branch = row(&agent.repo);
-    for key in ["tip_oid", "ahead", "behind"] {
+    for key in ["tip", "ahead", "behind"] {
         assert_eq!(without_branch[key], Value::Null, "{key}");
         assert!(without_branch.get(key).is_some());
     }
@@ -163,9 +163,9 @@ fn a_broken_worktree_does_not_take_the_others_away() {
     let other = agent.repo.spawn_task(TASK, &["--name=other"]);
     std::fs::write(agent.worktree.join(".git"), "nonsense\n").expect("write");
     let listed = agent.repo.agent_json(&["list"]);
-    assert_eq!(listed["agents"][0]["dirty"], Value::Null);
+    assert_eq!(listed["agents"][0]["uncommitted"], Value::Null);
     assert_eq!(listed["agents"][1]["agent_id"], other["agent_id"]);
-    assert_eq!(listed["agents"][1]["dirty"], 0);
+    assert_eq!(listed["agents"][1]["uncommitted"], 0);
 }
 
 #[test]

@@ -89,7 +89,7 @@ fn pairs<'v>(report: &'v Value, agents: &[(&str, &Agent)], key: &str) -> Vec<(St
         .filter(|pair| !pair[key].is_null())
         .map(|pair| {
             (
-                format!("{} {}", name(&pair["one"]), name(&pair["two"])),
+                format!("{} {}", name(&pair["one_id"]), name(&pair["two_id"])),
                 &pair[key],
             )
         })

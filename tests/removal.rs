@@ -111,14 +111,14 @@ fn every_byte_an_agent_wrote_is_kept() {
     assert_eq!(report["state"], "discarded");
     assert_gone(&agent, "discarded");
     assert_kept(&agent.repo, &WRITTEN, "discarded");
-    let salvage = report["salvage_oid"].as_str().expect("a salvage");
+    let salvage = report["salvage_commit"].as_str().expect("a salvage");
     let shown = agent.repo.git(["show", &format!("{salvage}:src/lib.rs")]);
     assert_eq!(shown, WRITTEN[4].trim_end());
     let shown = agent.repo.git(["show", &format!("{salvage}^2:src/lib.rs")]);
     assert_eq!(shown, WRITTEN[3].trim_end());
     assert_eq!(
         agent.repo.git(["rev-parse", &format!("{salvage}^1")]),
-        report["tip_oid"].as_str().expect("a tip")
+        report["tip"].as_str().expect("a tip")
     );
 }
 
@@ -147,7 +147,7 @@ fn a_change_in_the_tick_in_which_it_was_staged_is_kept() {
 fn git_itself_can_apply_a_salvage_as_a_stash() {
     let agent = busy();
     let report = discarded(&agent, &[]);
-    let salvage = report["salvage_oid"].as_str().expect("a salvage");
+    let salvage = report["salvage_commit"].as_str().expect("a salvage");
     agent
         .repo
         .git(["checkout", "--quiet", &format!("{salvage}^1")]);
@@ -165,7 +165,7 @@ fn ignored_files_go_unless_they_are_asked_for() {
         let agent = Agent::spawned_in(repo, crate::support::agent::TASK);
         agent.write("built/a.o", "an ignored file\n");
         let report = discarded(&agent, arguments);
-        assert_eq!(report["salvage_oid"].is_string(), kept);
+        assert_eq!(report["salvage_commit"].is_string(), kept);
         if kept {
             assert_kept(&agent.repo, &["an ignored file\n"], "with --with-ignored");
         }
@@ -240,10 +240,10 @@ fn symlinks_are_removed_and_never_followed() {
     let report = discarded(&agent, &[]);
     assert_gone(&agent, "with symlinks");
     assert!(outside.join("precious").exists());
-    let salvage = report["salvage_oid"].as_str().expect("a salvage");
+    let salvage = report["salvage_commit"].as_str().expect("a salvage");
     let tree = agent.repo.git(["ls-tree", "-r", salvage]);
     assert_eq!(tree.matches("120000 blob").count(), 2, "{tree}");
-    assert!(report["bundle_oid"].is_null());
+    assert!(report["bundle_commit"].is_null());
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn what_is_not_kept_because_it_is_ignored_is_named() {
     assert!(describe(&output).contains(said), "{}", describe(&output));
     let report = discarded(&agent, &[]);
     assert_eq!(report["ignored"], serde_json::json!(ignored));
-    let salvage = report["salvage_oid"].as_str().expect("a salvage");
+    let salvage = report["salvage_commit"].as_str().expect("a salvage");
     let kept = agent.repo.git(["diff", "--name-only", "main", salvage]);
     assert_eq!(kept, ".gitignore\nhidden too.txt");
 }

@@ -67,7 +67,7 @@ fn the_report_tells_each_life() {
     for agent in agents {
         let spans = agent["spans"].as_array().expect("spans");
         for pair in spans.windows(2) {
-            assert_eq!(pair[0]["to"], pair[1]["from"]);
+            assert_eq!(pair[0]["left_at"], pair[1]["entered_at"]);
         }
     }
     let landed = &agents[0]["landed"];
@@ -76,7 +76,7 @@ fn the_report_tells_each_life() {
         landed["subject"],
         repo.git(["log", "-1", "--format=%s", "main"]).as_str()
     );
-    assert_eq!(landed["into"], "main");
+    assert_eq!(landed["target"]["ref"], "refs/heads/main");
     let findings = &agents[4]["verdicts"][0]["findings"];
     let codes: Vec<_> = findings.as_array().expect("findings").iter().collect();
     assert!(

@@ -101,12 +101,12 @@ fn a_task_becomes_an_agent_that_works_and_is_judged() {
     let repo = TestRepo::with_commit();
     let task = repo.task_file(TASK);
     let report = run_json(&repo, &task, &[], WORKS);
-    assert_eq!(report["schema"], "git-agent.run/1");
+    assert_eq!(report["schema"], "git-agent.run/2");
     assert_eq!(
         [&report["status"], &report["ended"], &report["verdict"]],
         ["success", "exit", "accept"]
     );
-    assert_eq!(report["verify"]["schema"], "git-agent.verify/1");
+    assert_eq!(report["verify"]["schema"], "git-agent.verify/2");
     assert_eq!(report["timeout_ms"], 300_000);
     let id = report["agent_id"].as_str().expect("an id");
     assert_eq!(report["spawn"]["agent_id"], id);

@@ -263,6 +263,131 @@ fn an_answer_says_under_which_name_its_schema_is() {
     assert_eq!(schema("git-agent.send/2"), None);
 }
 
+/// Keys that may not be used, each with the word that the thing has.
+const OTHER_WORDS: [(&str, &str); 12] = [
+    ("duration", "duration_ms"),
+    ("time", "a word that ends in _at"),
+    ("started", "started_at"),
+    ("updated", "updated_at"),
+    ("dirty", "uncommitted"),
+    ("into", "target"),
+    ("tip_oid", "tip"),
+    ("base_oid", "base"),
+    ("base_ref", "base"),
+    ("target_oid", "target"),
+    ("verdict_findings", "findings"),
+    ("weight", "severity"),
+];
+
+/// Keys that name an agent beside `agent_id`: references, which have no `short_id` of their own.
+const REFERENCES: [&str; 3] = ["parent_id", "one_id", "two_id"];
+
+/// Times whose names are not ours: those of the messages that SEEDS name.
+const GIVEN_TIMES: [&str; 1] = ["created"];
+
+#[test]
+fn every_answer_uses_one_word_for_one_thing() {
+    let mut problems = Vec::new();
+    for answer in answers() {
+        let schema = schema(answer.name).expect("a schema");
+        walk(answer.name, &schema, &mut problems);
+    }
+    assert!(problems.is_empty(), "{problems:#?}");
+}
+
+/// Holds the keys of every object in a schema to the rules.
+fn walk(name: &str, schema: &Value, problems: &mut Vec<String>) {
+    match schema {
+        Value::Object(keys) => {
+            if let Some(properties) = keys.get("properties").and_then(Value::as_object) {
+                for (key, kind) in properties {
+                    problems.extend(wrong(key, kind).map(|why| format!("{name}: {key}: {why}")));
+                }
+                if properties.contains_key("agent_id") && !properties.contains_key("short_id") {
+                    problems.push(format!("{name}: agent_id without short_id"));
+                }
+            }
+            keys.values().for_each(|value| walk(name, value, problems));
+        }
+        Value::Array(items) => items.iter().for_each(|item| walk(name, item, problems)),
+        _ => {}
+    }
+}
+
+/// Why a key of this kind may not have this name.
+fn wrong(key: &str, kind: &Value) -> Option<String> {
+    if let Some((_, word)) = OTHER_WORDS.iter().find(|(other, _)| *other == key) {
+        return Some(format!("the word is {word}"));
+    }
+    let text = kind.to_string();
+    let refers_to = |shape: &str| text.contains(&format!("#/$defs/{shape}\""));
+    let is_time = text.contains("date-time") && !text.contains("properties");
+    let is_whole = kind["type"] == "integer";
+    let is_agent = text.contains("\"uuid\"") && !text.contains("properties");
+    if is_time != key.ends_with("_at") && !GIVEN_TIMES.contains(&key) {
+        return Some("a time, and nothing else, ends in _at".to_owned());
+    }
+    if key.ends_with("_ms") && !text.contains("integer") {
+        return Some("what ends in _ms is a whole number".to_owned());
+    }
+    if ["seconds", "millis", "_time", "_secs", "_oid"]
+        .iter()
+        .any(|end| key.ends_with(end))
+    {
+        return Some("durations end in _ms, times in _at, and an oid has no ending".to_owned());
+    }
+    if is_agent && key != "agent_id" && !REFERENCES.contains(&key) {
+        return Some("an agent is agent_id and short_id".to_owned());
+    }
+    if key == "verdict" && (!text.contains("accept") || text.contains("accepted")) {
+        return Some("a verdict is accept or reject".to_owned());
+    }
+    let is_text = kind["type"] == "string";
+    if key == "base" && !refers_to("base") || key == "target" && !refers_to("target") && !is_text {
+        return Some("it is {ref, oid}".to_owned());
+    }
+    if key == "tip" && is_whole || key == "conflicts" && !refers_to("path") {
+        return Some("tip is an oid, conflicts are paths".to_owned());
+    }
+    None
+}
+
+#[test]
+fn errors_tell_codes_and_values() {
+    let mut judged = Judged::new();
+    let wrong = judged
+        .repo
+        .task_file("role = \"edit-local\"\nwhitelst = 1\n");
+    let error = judged.answer("error", &["spawn", &wrong]);
+    let problem = &error["error"]["problems"][0];
+    assert_eq!(
+        (&problem["line"], &problem["column"]),
+        (&json!(2), &json!(1))
+    );
+    assert_eq!(problem["key"], "whitelst", "{error:#}");
+    assert_eq!(error["error"]["causes"], json!([]), "{error:#}");
+
+    let id = judged.spawn(TASK);
+    judged.work(&id, "src/lib.rs");
+    judged.repo.write("src/lib.rs", "pub fn theirs() {}\n");
+    judged.repo.commit_all("theirs");
+    let error = judged.answer("error", &["merge", &id]);
+    assert_eq!(
+        error["error"]["findings"],
+        json!(["merge.conflict"]),
+        "{error:#}"
+    );
+    assert_eq!(error["error"]["conflicts"], json!(["src/lib.rs"]));
+    judged.answer("move", &["done", &id]);
+    let round = judged.answer("merge-all", &["merge", "--all"]);
+    let item = &round["items"][0];
+    assert_eq!(item["outcome"], "not-merged", "{round:#}");
+    assert_eq!(item["verdict"], "reject");
+    assert_eq!(item["findings"], json!(["merge.conflict"]));
+    assert_eq!(item["conflicts"], json!(["src/lib.rs"]));
+    assert_eq!(item["error"]["code"], "not-accepted");
+}
+
 /// Commands that answer nothing in JSON: hosts and git read what they say.
 const SILENT: [&str; 2] = ["hook", "help"];
 
@@ -300,14 +425,24 @@ fn a_schema_needs_no_repository() {
         "schema": {
           "const": "git-agent.path/1"
         },
+        "short_id": {
+          "description": "The first eight hex digits of the id",
+          "type": "string"
+        },
         "worktree_abspath": {
           "description": "The worktree, absolute",
+          "type": "string"
+        },
+        "worktree_path": {
+          "description": "The worktree relative to the root when inside it, else absolute",
           "type": "string"
         }
       },
       "required": [
         "schema",
         "agent_id",
+        "short_id",
+        "worktree_path",
         "worktree_abspath"
       ],
       "title": "git-agent.path/1",

@@ -211,12 +211,14 @@ fn several_tasks_and_standard_input() {
     let task = repo.task_file(TASK);
     let output = repo.agent(&["spawn", "--format=json", "--jobs=3", &task, &task, &task]);
     assert!(output.status.success(), "{}", describe(&output));
-    let lines = String::from_utf8_lossy(&output.stdout);
-    let reports: Vec<Value> = lines
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("JSON"))
-        .collect();
-    assert_eq!(reports.len(), 3);
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("one document");
+    assert_eq!(answer["schema"], "git-agent.batch/2");
+    let items = answer["items"].as_array().expect("items");
+    assert_eq!(items.len(), 3);
+    for item in items {
+        assert_eq!(item["target"], task.as_str());
+        assert_eq!(item["schema"], "git-agent.spawn/1");
+    }
     assert_eq!(repo.git(["worktree", "list"]).lines().count(), 4);
 
     let mut child = agent_command(&repo.path())

@@ -39,7 +39,7 @@ impl Answer for ConfigReport {
             ]);
         }
         let mut text = table.render();
-        if self.uncommitted {
+        if self.has_uncommitted {
             text.push_str(&format!(
                 "{} {PATH} in the worktree differs from the one that counts; to make it count, run git commit\n",
                 paint(HINT, "hint:")

@@ -76,12 +76,12 @@ impl Answer for DiscardReport {
             text.push_str(&format!("  worktree {path}\n"));
         }
         if let (true, Some(branch)) = (self.deletes_branch, &self.agent.branch) {
-            let tip = self.tip_oid.as_deref().map_or("", |tip| &tip[..7]);
+            let tip = self.tip.as_deref().map_or("", |tip| &tip[..7]);
             text.push_str(&format!("  branch {branch} at {tip}\n"));
         }
         for (what, oid) in [
-            ("uncommitted work", &self.salvage_oid),
-            ("bundle", &self.bundle_oid),
+            ("uncommitted work", &self.salvage_commit),
+            ("bundle", &self.bundle_commit),
         ] {
             if let Some(oid) = oid {
                 text.push_str(&format!("  kept {what} as {}\n", &oid[..7]));

@@ -31,12 +31,12 @@ impl Answer for DoctorReport {
             text.push_str(&format!("  {}\n", cured.done));
         }
         for finding in &self.findings {
-            let style = if finding.weight == "problem" {
+            let style = if finding.severity == "problem" {
                 BAD
             } else {
                 WARN
             };
-            let label = format!("{}[{}]:", finding.weight, finding.code);
+            let label = format!("{}[{}]:", finding.severity, finding.code);
             text.push_str(&format!("{} {}\n", paint(style, &label), finding.what));
             text.push_str(&format!("  {}\n", finding.why));
             if let Some(failed) = &finding.failed {
@@ -50,7 +50,7 @@ impl Answer for DoctorReport {
                 0 => paint(GOOD, "ok"),
                 count => paint(BAD, &format!("{count} found")),
             };
-            let what = paint(DIM, family.looks_at);
+            let what = paint(DIM, family.examines);
             text.push_str(&format!("{:<10} {state}  {what}\n", family.family));
         }
         text

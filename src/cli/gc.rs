@@ -80,7 +80,7 @@ impl Answer for GcReport {
                 table.push(vec![
                     Cell::painted(BOLD, item.short_id.clone()),
                     Cell::plain(item.action),
-                    Cell::plain(item.kept.clone()),
+                    Cell::plain(item.kept_at.clone()),
                     Cell::plain(item.commits.len().to_string()),
                     Cell::plain(item.why.clone()),
                 ]);

@@ -198,7 +198,7 @@ fn cells(row: &ListedAgent) -> Vec<Cell> {
             out => Cell::painted(BAD, format!("{out} out")),
         }),
         look.ahead(standing),
-        look.fact(&standing.dirty, |dirty| match dirty {
+        look.fact(&standing.uncommitted, |dirty| match dirty {
             0 => Cell::plain(""),
             dirty => Cell::painted(WARN, dirty.to_string()),
         }),
@@ -206,7 +206,7 @@ fn cells(row: &ListedAgent) -> Vec<Cell> {
             let style = if good == of { GOOD } else { DIM };
             Cell::painted(style, format!("{good}/{of}"))
         }),
-        look.fact(&standing.verdict, |verdict| match *verdict {
+        look.fact(&standing.verdict_word, |verdict| match *verdict {
             "none" => Cell::plain(""),
             "accepted" => Cell::painted(GOOD, "accepted"),
             "rejected" => Cell::painted(BAD, "rejected"),

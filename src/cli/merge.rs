@@ -122,12 +122,12 @@ fn method(args: &MergeArgs) -> Option<Method> {
 
 impl Answer for LandingReport {
     fn text(&self) -> String {
-        let verb = match self.verdict {
+        let verb = match self.outcome {
             LandingState::Planned => paint(WARN, "would merge"),
             LandingState::AlreadyMerged => paint(GOOD, "had already merged"),
             LandingState::Merged => paint(GOOD, "merged"),
         };
-        let into = self.into.trim_start_matches("refs/heads/");
+        let into = self.target.short();
         let mut text = format!("{verb} {} into {into}", &self.agent_id[..8]);
         if let Some(commit) = &self.commit {
             text.push_str(&format!(" as {}", paint(BOLD, &commit[..7])));
@@ -145,7 +145,7 @@ impl Answer for LandingReport {
     }
 
     fn to_see_it(&self) -> Option<String> {
-        (self.verdict != LandingState::Planned).then(|| format!("git agent log {}", self.agent_id))
+        (self.outcome != LandingState::Planned).then(|| format!("git agent log {}", self.agent_id))
     }
 
     fn json(&self) -> Value {
@@ -155,19 +155,19 @@ impl Answer for LandingReport {
 
 impl Answer for AllReport {
     fn text(&self) -> String {
-        let mut text: String = if self.agents.is_empty() {
+        let mut text: String = if self.items.is_empty() {
             "(no agents)\n".to_owned()
         } else {
-            self.agents.iter().map(decision_text).collect()
+            self.items.iter().map(decision_text).collect()
         };
         let close = self.close.as_ref();
-        text.extend(close.map(|close| close_text(close, &self.agents)));
+        text.extend(close.map(|close| close_text(close, &self.items)));
         text
     }
 
     fn to_see_it(&self) -> Option<String> {
-        let mut agents = self.agents.iter();
-        let landed = agents.any(|one| one.verdict == Fate::Landed(LandingState::Merged));
+        let mut agents = self.items.iter();
+        let landed = agents.any(|one| one.outcome == Fate::Landed(LandingState::Merged));
         landed.then(|| "git agent list --all".to_owned())
     }
 
@@ -177,7 +177,7 @@ impl Answer for AllReport {
 
     fn rows(&self) -> Vec<Value> {
         let close = self.close.iter().map(|close| json!({ "close": close }));
-        let agents = self.agents.iter().map(|one| json!(one));
+        let agents = self.items.iter().map(|one| json!(one));
         agents.chain(close).collect()
     }
 }
@@ -185,7 +185,7 @@ impl Answer for AllReport {
 fn close_text(close: &CloseReport, agents: &[Decision]) -> String {
     let mut text = String::new();
     if !close.running.is_empty() {
-        let is_running = |one: &&Decision| close.running.contains(&one.agent_id);
+        let is_running = |one: &&Decision| close.running.contains(&one.agent);
         let running: Vec<_> = agents.iter().filter(is_running).map(who).collect();
         let label = paint(WARN, "still at work:");
         text.push_str(&format!("{label} {}\n", running.join(", ")));
@@ -204,16 +204,16 @@ fn close_text(close: &CloseReport, agents: &[Decision]) -> String {
 
 /// An agent's id and name.
 fn who(one: &Decision) -> String {
-    handle_of(&one.agent_id[..8], one.name.as_deref())
+    handle_of(&one.agent.short_id, one.agent.name.as_deref())
 }
 
 fn decision_text(one: &Decision) -> String {
-    let style = match one.verdict {
+    let style = match one.outcome {
         Fate::Landed(LandingState::Merged | LandingState::AlreadyMerged) => GOOD,
         Fate::RejectBundle | Fate::NotMerged | Fate::Left(State::Rejected | State::Failed) => BAD,
         Fate::Landed(LandingState::Planned) | Fate::Deferred | Fate::Left(_) => WARN,
     };
-    let verdict = paint(style, one.verdict.as_str());
+    let verdict = paint(style, one.outcome.as_str());
     let mut text = format!("{} {verdict}", paint(BOLD, &who(one)));
     if let Some(commit) = &one.commit {
         text.push_str(&format!(" {}", &commit[..7]));

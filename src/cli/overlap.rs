@@ -10,9 +10,8 @@ use super::terminal::width;
 use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::ops::overlap::{
-    self, MergeState, Named, OverlapOptions, OverlapReport, PairReport, Step,
-};
+use crate::ops::agent_report::AgentRef;
+use crate::ops::overlap::{self, MergeState, OverlapOptions, OverlapReport, PairReport, Step};
 use matrix::NAME_WIDTH;
 use pair::conflict_list;
 pub(super) use pair::{Kind, in_common};
@@ -149,10 +148,10 @@ impl OverlapReport {
 }
 
 /// The agents that overlap with any other.
-pub(super) fn involved(report: &OverlapReport) -> Vec<&Named> {
+pub(super) fn involved(report: &OverlapReport) -> Vec<&AgentRef> {
     let pairs = report.pairs.iter();
     let ids: BTreeSet<&str> = pairs
-        .flat_map(|pair| [pair.one.as_str(), pair.two.as_str()])
+        .flat_map(|pair| [pair.one_id.as_str(), pair.two_id.as_str()])
         .collect();
     let agents = report.agents.iter().map(|live| &live.agent);
     agents
@@ -173,14 +172,14 @@ pub(super) fn meanings(report: &OverlapReport) -> impl Iterator<Item = (Kind, &'
     compared.map(|(_, kind, meaning)| (kind, meaning))
 }
 
-fn pair_line(pair: &PairReport, agents: &[&Named], width: usize) -> String {
+fn pair_line(pair: &PairReport, agents: &[&AgentRef], width: usize) -> String {
     let handle = |id: &str| {
         let agent = agents.iter().find(|agent| agent.agent_id == id);
         let name = agent.and_then(|agent| agent.name.as_deref());
         let name = name.map(|name| cut(name, NAME_WIDTH));
         handle_of(id.get(..8).unwrap_or_default(), name.as_deref())
     };
-    let who = format!("{} {}", handle(&pair.one), handle(&pair.two));
+    let who = format!("{} {}", handle(&pair.one_id), handle(&pair.two_id));
     let room = width.saturating_sub(who.width() + 3).max(12);
     let line = cut(&in_common(pair), room);
     format!("{} {who} {line}\n", Kind::of(pair).letter())
@@ -191,11 +190,11 @@ fn order_text(order: &[Step]) -> String {
         return "nothing is ready to land\n".to_owned();
     }
     let mut text = String::new();
-    let mut target = "";
+    let mut target = None;
     for (index, step) in order.iter().enumerate() {
-        if step.into != target {
-            target = &step.into;
-            let shown = target.strip_prefix("refs/heads/").unwrap_or(target);
+        if target != Some(&step.target) {
+            target = Some(&step.target);
+            let shown = step.target.short();
             text.push_str(&format!("landing order on {}\n", paint(BOLD, shown)));
         }
         let style = if step.state == MergeState::Clean {
@@ -224,7 +223,7 @@ fn order_text(order: &[Step]) -> String {
 }
 
 /// The first of some agents, and how many there are besides.
-fn id_list(agents: &[Named]) -> String {
+fn id_list(agents: &[AgentRef]) -> String {
     let ids: Vec<&str> = agents.iter().map(|agent| agent.short_id.as_str()).collect();
     match ids.len().checked_sub(LISTED_IDS) {
         None | Some(0) => ids.join(", "),

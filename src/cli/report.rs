@@ -37,7 +37,7 @@ impl Answer for FleetReport {
             .iter()
             .map(|count| format!("{} {}", count.count, count.state))
             .collect();
-        match &self.until {
+        match &self.last_event_at {
             None => "(no agents)\n".to_owned(),
             Some(until) => format!(
                 "{} as of {until}: {}\n",

@@ -43,7 +43,7 @@ impl Answer for RescueReport {
         match (&self.rescued_branch, &self.rescued_directory) {
             (Some(branch), _) => {
                 let mut text = format!("rescued {id} as branch {branch}\n");
-                if self.bundle_oid.is_some() {
+                if self.bundle_commit.is_some() {
                     text.push_str(&format!(
                         "{} git agent rescue {} --to <directory>\n",
                         paint(HINT, "to have its bundle too:"),

@@ -34,5 +34,5 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &RetryArgs) -> Result<Exit> {
         ui.answer(&plan)?;
         return Ok(Exit::Yes);
     }
-    super::spawn::make(ctx, ui, vec![plan], 1)
+    super::spawn::make(ctx, ui, vec![plan])
 }

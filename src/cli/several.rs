@@ -76,25 +76,30 @@ fn in_state(ctx: &Ctx, state: State) -> Result<Vec<String>> {
 
 /// What became of several agents, in the order they were named.
 #[derive(Default)]
-struct SeveralAnswer {
+pub(super) struct SeveralAnswer {
     items: Vec<Value>,
     texts: String,
     failed: usize,
 }
 
 impl SeveralAnswer {
-    fn push<A: Answer>(&mut self, name: &str, done: Result<A, Error>) {
-        let mut item = match &done {
-            Ok(answer) => answer.json(),
-            Err(error) => json!({ "error": error_json(error)["error"] }),
-        };
-        item["target"] = json!(name);
-        self.items.push(item);
+    pub(super) fn push<A: Answer>(&mut self, name: &str, done: Result<A, Error>) {
+        self.items.push(item(name, &done));
         match &done {
             Ok(answer) => self.texts.push_str(&answer.text()),
             Err(_) => self.failed += 1,
         }
     }
+}
+
+/// What became of one of several: its answer, or the error, with the name that the command line has for it.
+pub(super) fn item<A: Answer>(name: &str, done: &Result<A, Error>) -> Value {
+    let mut item = match done {
+        Ok(answer) => answer.json(),
+        Err(error) => json!({ "error": error_json(error)["error"] }),
+    };
+    item["target"] = json!(name);
+    item
 }
 
 impl Answer for SeveralAnswer {
@@ -107,7 +112,7 @@ impl Answer for SeveralAnswer {
 
     fn json(&self) -> Value {
         json!({
-            "schema": "git-agent.batch/1",
+            "schema": "git-agent.batch/2",
             "succeeded": self.items.len() - self.failed,
             "failed": self.failed,
             "items": self.items,

@@ -145,9 +145,9 @@ impl Answer for ShowReport {
             Some(globs) => Some(globs.join(" ")),
             None => Some("not known in this clone".to_owned()),
         };
-        let base = agent.base_oid.as_ref().map(|oid| match &agent.base_ref {
-            Some(name) => format!("{name} {}", &oid[..7]),
-            None => oid.clone(),
+        let base = agent.base.as_ref().map(|base| match &base.refname {
+            Some(name) => format!("{name} {}", &base.oid[..7]),
+            None => base.oid.clone(),
         });
         let clone = (!agent.local).then(|| format!("{}, not this one", agent.clone_id));
         let lines = [
@@ -245,7 +245,7 @@ fn ahead(standing: &WorkStatus) -> Option<String> {
 }
 
 fn dirty(standing: &WorkStatus) -> Option<String> {
-    counted(&standing.dirty, "nothing", "not committed")
+    counted(&standing.uncommitted, "nothing", "not committed")
 }
 
 fn scope(standing: &WorkStatus) -> Option<String> {
@@ -268,8 +268,11 @@ fn bundle(standing: &WorkStatus) -> Option<String> {
 }
 
 fn verdict(standing: &WorkStatus) -> Option<String> {
-    let verdict = standing.verdict.known().filter(|word| **word != "none")?;
-    let codes = standing.verdict_findings.known();
+    let verdict = standing
+        .verdict_word
+        .known()
+        .filter(|word| **word != "none")?;
+    let codes = standing.findings.known();
     Some(match codes {
         Some(codes) => format!("{verdict}: {}", codes.join(", ")),
         None => (*verdict).to_owned(),
@@ -280,7 +283,7 @@ fn history(events: &[EventReport]) -> String {
     let mut table = Table::new(vec!["TIME", "EVENT", "BY", "DETAIL"], width());
     for event in events {
         // Fractions of a second are for machines.
-        let time = event.time.split('.').next().unwrap_or_default();
+        let time = event.recorded_at.split('.').next().unwrap_or_default();
         table.push(vec![
             Cell::painted(DIM, format!("{time}Z")),
             Cell::plain(event.event.clone()),

@@ -1,5 +1,6 @@
 //! `git agent spawn`
 
+use super::several::{self, SeveralAnswer};
 use super::style::{BOLD, DIM, HINT, paint};
 use super::sync::SyncArg;
 use super::ui::{Answer, Format, Ui};
@@ -134,33 +135,94 @@ fn spawn(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs) -> Result<Exit> {
     if args.dry_run {
         for plan in &mut plans {
             spawn::preview_conflicts(ctx, plan)?;
-            ui.answer(plan)?;
         }
-        return Ok(Exit::Yes);
+        return preview(ui, plans, &args.tasks);
     }
-    make(ctx, ui, plans, args.jobs)
+    if several {
+        make_several(ctx, ui, plans, args.jobs, &args.tasks)
+    } else {
+        make(ctx, ui, plans)
+    }
 }
 
-/// Makes the agents of these plans, and answers for each as it is made.
-pub(super) fn make(ctx: &Ctx, ui: &mut Ui, plans: Vec<SpawnPlan>, jobs: usize) -> Result<Exit> {
+fn preview(ui: &mut Ui, plans: Vec<SpawnPlan>, tasks: &[PathBuf]) -> Result<Exit> {
+    if let [plan] = plans.as_slice() {
+        ui.answer(plan)?;
+        return Ok(Exit::Yes);
+    }
+    let mut batch = SeveralAnswer::default();
+    for (task, plan) in tasks.iter().zip(plans) {
+        batch.push(&task.to_string_lossy(), Ok(plan));
+    }
+    ui.answer(&batch)?;
+    Ok(Exit::Yes)
+}
+
+/// Makes the agent of the only plan.
+pub(super) fn make(ctx: &Ctx, ui: &mut Ui, plans: Vec<SpawnPlan>) -> Result<Exit> {
     half_made::sweep(ctx)?;
     let mut exit = Exit::Yes;
-    spawn::execute_all(ctx, plans, jobs, &mut |result| {
-        match result {
-            Ok(report) => {
-                if ui.format() == Format::Text {
-                    report.warnings.iter().for_each(|text| ui.warn(text));
-                }
+    spawn::execute_all(ctx, plans, 1, &mut |_, result| match result {
+        Ok(report) => {
+            warn(ui, &report);
+            ui.answer(&report)
+        }
+        Err(error) => {
+            exit = ui.fail(&error);
+            Ok(())
+        }
+    })?;
+    Ok(exit)
+}
+
+/// Makes the agents of several plans. One that cannot be made does not stop the others. People and readers of lines are
+/// told of each as it is made; the one document of JSON has them in the order of the task files.
+fn make_several(
+    ctx: &Ctx,
+    ui: &mut Ui,
+    plans: Vec<SpawnPlan>,
+    jobs: usize,
+    tasks: &[PathBuf],
+) -> Result<Exit> {
+    half_made::sweep(ctx)?;
+    let mut exit = Exit::Yes;
+    let mut made = Vec::new();
+    spawn::execute_all(ctx, plans, jobs, &mut |index, result| {
+        let task = tasks[index].to_string_lossy();
+        if let Err(error) = &result {
+            exit = error.code().exit();
+        }
+        match (ui.format(), result) {
+            (Format::Text, Ok(report)) => {
+                warn(ui, &report);
                 ui.answer(&report)
             }
-            // One agent that cannot be made does not stop the others.
-            Err(error) => {
-                exit = ui.fail(&error);
+            (Format::Text, Err(error)) => {
+                let _ = ui.fail(&error);
+                Ok(())
+            }
+            (Format::Ndjson, result) => ui.row(&several::item(&task, &result)),
+            (Format::Json | Format::Sarif, result) => {
+                made.push((index, result));
                 Ok(())
             }
         }
     })?;
+    if ui.format() == Format::Json {
+        made.sort_by_key(|(index, _)| *index);
+        let mut batch = SeveralAnswer::default();
+        for (index, result) in made {
+            batch.push(&tasks[index].to_string_lossy(), result);
+        }
+        ui.answer(&batch)?;
+    }
     Ok(exit)
+}
+
+fn warn(ui: &mut Ui, report: &SpawnReport) {
+    if ui.format() == Format::Text {
+        report.warnings.iter().for_each(|text| ui.warn(text));
+    }
 }
 
 pub(super) fn read_task(ctx: &Ctx, path: &std::path::Path) -> Result<TaskDraft> {
@@ -258,6 +320,7 @@ impl Answer for SpawnPlan {
         let mut value = json!({
             "schema": "git-agent.spawn-plan/1",
             "agent_id": self.id.to_string(),
+            "short_id": self.id.short(),
             "dna": self.dna.to_string(),
             "role": self.role.name,
             "subagent_type": self.role.subagent_type,

@@ -7,6 +7,7 @@ pub(super) use super::format::Format;
 use super::neutral::neutral;
 use super::style::{BAD, HINT, WARN, paint};
 use crate::error::{Code, Error, Exit, Result};
+use crate::ops::error_report::ErrorReport;
 use crate::ops::remedy;
 use crate::ops::run::Echo;
 use anstream::{AutoStream, ColorChoice};
@@ -252,21 +253,7 @@ fn error_text(error: &Error) -> String {
     text
 }
 
-/// An error as one value.
+/// An error as one value, as the batches have it too.
 pub(super) fn error_json(error: &Error) -> Value {
-    let causes: Vec<String> = error
-        .details()
-        .iter()
-        .cloned()
-        .chain(error.causes())
-        .collect();
-    json!({
-        "schema": "git-agent.error/1",
-        "error": {
-            "code": error.code().name(),
-            "message": error.message(),
-            "causes": causes,
-            "hints": error.hints(remedy::command),
-        }
-    })
+    json!({ "schema": "git-agent.error/2", "error": ErrorReport::from(error) })
 }

@@ -20,7 +20,7 @@ mod nearest;
 mod tests;
 
 use super::redaction::secret;
-use crate::error::Code;
+use crate::error::{Code, FileProblem};
 use excerpt::{excerpt, printable, shown};
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -161,12 +161,32 @@ impl Source {
         match &problem.span {
             None => format!("{}: {message}", self.name()),
             Some(span) => {
-                let (number, line) = self.line_of(span.start);
-                let before = line.start..span.start.min(line.end);
-                let column = self.slice(&before).chars().count() + 1;
-                format!("{}:{number}:{column}: {message}", self.name())
+                let (line, column) = self.position(span);
+                format!("{}:{line}:{column}: {message}", self.name())
             }
         }
+    }
+
+    /// A problem as programs read it.
+    pub fn fact(&self, problem: &Problem) -> FileProblem {
+        let span = problem.span.as_ref();
+        let shown =
+            span.filter(|span| !self.hides(span) && !self.hides(&self.line_of(span.start).1));
+        let key = shown.map(|span| printable(self.slice(span)));
+        FileProblem {
+            file: self.name(),
+            position: span.map(|span| self.position(span)),
+            key: key.filter(|key| !key.is_empty()),
+            message: printable(&problem.message),
+            suggestion: problem.help.as_deref().map(printable),
+        }
+    }
+
+    /// The line and the column in characters, both counted from 1.
+    fn position(&self, span: &Range<usize>) -> (usize, usize) {
+        let (number, line) = self.line_of(span.start);
+        let before = line.start..span.start.min(line.end);
+        (number, self.slice(&before).chars().count() + 1)
     }
 
     /// The headline, the offending line and a caret with the help.

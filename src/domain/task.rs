@@ -17,7 +17,7 @@ mod duration;
 use super::diagnostic::{Problem, Source};
 use super::glob::Glob;
 use super::id::AgentName;
-use crate::error::{Code, Error, Remedy};
+use crate::error::{Code, Error, ErrorFacts, Remedy};
 use std::fmt;
 use std::time::Duration;
 
@@ -117,6 +117,25 @@ impl TaskProblems {
     }
 }
 
+impl TaskProblems {
+    /// Adds every problem to an error: for people the first ones as blocks, for programs all of them as values.
+    #[must_use]
+    pub fn told(&self, error: Error) -> Error {
+        let problems = self
+            .problems
+            .iter()
+            .map(|problem| self.source.fact(problem));
+        let facts = ErrorFacts {
+            problems: problems.collect(),
+            ..ErrorFacts::default()
+        };
+        self.details()
+            .into_iter()
+            .fold(error, Error::detail)
+            .facts(facts)
+    }
+}
+
 impl From<TaskProblems> for Error {
     /// One detail per problem. A file with a single problem goes by that problem's own code, so that a
     /// script can tell an unknown role from a typing error.
@@ -127,7 +146,7 @@ impl From<TaskProblems> for Error {
             more => (Code::TaskInvalid, format!("{} problems", more.len())),
         };
         let error = Error::new(code, format!("{name} has {count}"));
-        let error = task.details().into_iter().fold(error, Error::detail);
+        let error = task.told(error);
         let argument = match name.as_str() {
             "<stdin>" => "-",
             COMMAND_LINE => "-m <task> --scope <glob>",

@@ -4,7 +4,7 @@ use crate::agents::ctx::Ctx;
 use crate::agents::liveness::{self, Liveness};
 use crate::agents::lookup::clone_id;
 use crate::domain::agent::{Agent, State};
-use crate::domain::event::Isolation;
+use crate::domain::event::{Base, Isolation};
 use crate::domain::lease::Lease;
 use crate::domain::run::{Ending, Run};
 use crate::domain::stamp::is_ahead;
@@ -54,22 +54,22 @@ pub struct AgentReport {
     /// The worktree relative to the root when inside it, else absolute; absent when it is in another clone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worktree_path: Option<String>,
+    /// The worktree, absolute; absent as the one before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worktree_abspath: Option<String>,
     /// The four hex digits of the clone that it was spawned in.
     pub clone_id: String,
     /// Whether that is this clone.
     pub local: bool,
-    /// The commit it started from.
+    /// Where it started from.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub base_oid: Option<String>,
-    /// The ref that was named as base.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub base_ref: Option<String>,
+    pub base: Option<BaseReport>,
     /// The first commit of the branch.
     pub spawn_commit: String,
     /// The time of the first event, RFC 3339.
-    pub created: String,
+    pub created_at: String,
     /// The time of the last event, RFC 3339.
-    pub updated: String,
+    pub updated_at: String,
     /// The last summary or reason that was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
@@ -115,7 +115,7 @@ pub struct LastRun {
     /// Its command, shortened.
     pub command: String,
     /// When it began, RFC 3339.
-    pub started: String,
+    pub started_at: String,
     /// When it ended, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<String>,
@@ -125,6 +125,47 @@ pub struct LastRun {
     /// `exit`, `signal`, `timeout`, `stopped` or `lost`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<&'static str>,
+}
+
+/// An agent by its names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AgentRef {
+    /// The id.
+    pub agent_id: String,
+    /// The first eight hex digits of the id.
+    pub short_id: String,
+    /// The alias.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+impl AgentRef {
+    pub(super) fn of(agent: &Agent) -> AgentRef {
+        AgentRef {
+            agent_id: agent.id.to_string(),
+            short_id: agent.id.short(),
+            name: agent.name.as_ref().map(ToString::to_string),
+        }
+    }
+}
+
+/// A base in JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BaseReport {
+    /// The ref that was named; absent when it was an object name.
+    #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
+    pub refname: Option<String>,
+    /// The commit.
+    pub oid: String,
+}
+
+impl From<&Base> for BaseReport {
+    fn from(base: &Base) -> BaseReport {
+        BaseReport {
+            refname: base.refname.clone(),
+            oid: base.oid.to_hex(),
+        }
+    }
 }
 
 /// Turns folded rows into reports, all with the same root and the same now.
@@ -165,14 +206,14 @@ impl Reporter {
             description: agent.description.clone(),
             dna: agent.dna.clone(),
             branch: agent.branch.as_deref().map(short_branch),
-            worktree_path: worktree.map(|path| self.inside(&path)),
+            worktree_path: worktree.as_deref().map(|path| self.inside(path)),
+            worktree_abspath: worktree.as_deref().map(text),
             clone_id: clone_id(agent),
             local,
-            base_oid: agent.base.as_ref().map(|base| base.oid.to_hex()),
-            base_ref: agent.base.as_ref().and_then(|base| base.refname.clone()),
+            base: agent.base.as_ref().map(BaseReport::from),
             spawn_commit: agent.spawn_commit.to_hex(),
-            created: rfc3339(agent.started),
-            updated: rfc3339(agent.updated),
+            created_at: rfc3339(agent.started),
+            updated_at: rfc3339(agent.updated),
             summary: agent.summary.clone(),
             leases: self.leases(agent),
             run: agent.run.as_ref().map(|run| self.last_run(agent, run)),
@@ -186,6 +227,7 @@ impl Reporter {
         let mut report = self.agent(agent);
         if let Some(place) = place {
             report.worktree_path = Some(self.inside(place));
+            report.worktree_abspath = Some(text(place));
         }
         report
     }
@@ -208,9 +250,8 @@ impl Reporter {
     }
 
     /// A path as people read it: relative to the root when it is inside.
-    fn inside(&self, path: &Path) -> String {
-        let shown = path.strip_prefix(&self.root).unwrap_or(path);
-        shown.to_string_lossy().into_owned()
+    pub(super) fn inside(&self, path: &Path) -> String {
+        text(path.strip_prefix(&self.root).unwrap_or(path))
     }
 
     fn last_run(&self, agent: &Agent, run: &Run) -> LastRun {
@@ -225,12 +266,16 @@ impl Reporter {
                 Liveness::Dead => "dead",
             },
             command: run.started.command.clone(),
-            started: rfc3339(run.began),
+            started_at: rfc3339(run.began),
             ended_at: end.map(|(_, time)| rfc3339(*time)),
             exit_code: end.map(|(facts, _)| facts.code),
             ended: end.and_then(|(facts, _)| facts.ended).map(Ending::as_str),
         }
     }
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
 }
 
 pub(super) fn short_branch(full: &str) -> String {

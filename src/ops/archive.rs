@@ -19,7 +19,7 @@ pub struct ArchivedReport {
     #[serde(flatten)]
     pub message: MessageReport,
     /// Since when it is done with, RFC 3339.
-    pub archived: String,
+    pub archived_at: String,
 }
 
 /// The answer of `archive`.
@@ -61,11 +61,11 @@ pub fn archive(ctx: &Ctx, agent: Option<&str>, limit: usize) -> Result<ArchiveRe
         .iter()
         .map(|(message, at)| ArchivedReport {
             message: MessageReport::new(message, Some(Standing::Archived)),
-            archived: at.time().to_rfc3339_opts(SecondsFormat::Micros, true),
+            archived_at: at.time().to_rfc3339_opts(SecondsFormat::Micros, true),
         })
         .collect();
     Ok(ArchiveReport {
-        schema: "git-agent.archive/1",
+        schema: "git-agent.archive/2",
         agent: reader.name.to_string(),
         count: messages.len(),
         status_message: match messages.len() {

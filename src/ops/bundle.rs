@@ -21,6 +21,8 @@ pub struct BundleReport {
     pub schema: &'static str,
     /// The agent's id.
     pub agent_id: String,
+    /// The first eight hex digits of the id.
+    pub short_id: String,
     /// Whether its work lands only with a complete bundle.
     pub required: bool,
     /// Whether nothing is wrong with the six files.
@@ -80,6 +82,7 @@ pub fn bundle(ctx: &Ctx, who: &str) -> Result<BundleReport> {
     Ok(BundleReport {
         schema: "git-agent.bundle/1",
         agent_id: agent.id.to_string(),
+        short_id: agent.id.short(),
         required: policy.bundle_required,
         complete: findings.is_empty(),
         bundle_path: directory.map(|path| path.display().to_string()),

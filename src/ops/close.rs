@@ -21,7 +21,7 @@ use crate::store::ledger::Ledger;
 use crate::store::{layout, lock};
 use serde::Serialize;
 
-const SCHEMA: &str = "git-agent.move/1";
+const SCHEMA: &str = "git-agent.move/2";
 
 /// The answer of a command that moves an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

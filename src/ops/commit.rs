@@ -22,7 +22,7 @@ use crate::domain::change::Change;
 use crate::domain::event::What;
 use crate::domain::path::Quoted;
 use crate::domain::violation::{BundleRule, Reason};
-use crate::error::{Code, Error, IoContext, Result};
+use crate::error::{Code, Error, ErrorFacts, IoContext, Result};
 use crate::git::Repo;
 use crate::git::changes::Staging;
 use crate::git::commit::ToCommit;
@@ -48,6 +48,8 @@ pub struct CommitReport {
     pub schema: &'static str,
     /// The agent's id.
     pub agent_id: String,
+    /// The first eight hex digits of the id.
+    pub short_id: String,
     /// The new commit.
     pub commit: String,
     /// Its tree.
@@ -167,6 +169,7 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
     Ok(CommitReport {
         schema: "git-agent.commit/1",
         agent_id: agent.id.to_string(),
+        short_id: agent.id.short(),
         commit: commit.to_hex(),
         tree: tree.to_hex(),
         paths: texts(&inside),
@@ -244,6 +247,10 @@ fn out_of_scope(fence: &ScopeGuard<'_>, paths: &[Vec<u8>]) -> Error {
         format!("agent {short} may not commit {} of its paths", paths.len()),
     )
     .detail(lines.join("\n"))
+    .facts(ErrorFacts {
+        paths: paths.to_vec(),
+        ..ErrorFacts::default()
+    })
     .hint(format!(
         "to see the rules, run git agent check {short} --worktree"
     ))

@@ -161,7 +161,7 @@ const fn setting(key: &'static str, default: &'static str, about: &'static str) 
 /// The answer of `config`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ConfigReport {
-    /// `git-agent.config/1`
+    /// `git-agent.config/2`
     pub schema: &'static str,
     /// The commit whose settings file counts; absent in a repository without commits.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -169,7 +169,7 @@ pub struct ConfigReport {
     /// Every setting, those of the repository first.
     pub settings: Vec<SettingReport>,
     /// Whether the settings file of the main worktree is not the one that counts.
-    pub uncommitted: bool,
+    pub has_uncommitted: bool,
 }
 
 /// One setting.
@@ -238,10 +238,10 @@ pub fn config(ctx: &Ctx, base: &str) -> Result<ConfigReport> {
         settings.extend(of_git(ctx, setting)?);
     }
     Ok(ConfigReport {
-        schema: "git-agent.config/1",
+        schema: "git-agent.config/2",
         commit: commit.map(|commit| commit.to_hex()),
         settings,
-        uncommitted: is_uncommitted(ctx, file.as_deref())?,
+        has_uncommitted: is_uncommitted(ctx, file.as_deref())?,
     })
 }
 

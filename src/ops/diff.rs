@@ -6,26 +6,29 @@ use crate::agents::work::Work;
 use crate::domain::oid::Oid;
 use crate::error::{Error, Result};
 pub use crate::git::show::Detail;
+use crate::ops::agent_report::BaseReport;
 use crate::store::ledger::Ledger;
 use crate::store::policy;
 use crate::wire::path_text::PathText;
 use serde::Serialize;
 
-/// The answer of `diff`: `git-agent.diff/1`.
+/// The answer of `diff`: `git-agent.diff/2`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DiffReport {
     /// The format's name and version.
     pub schema: &'static str,
     /// The agent's id.
     pub agent_id: String,
-    /// The commit that the work is compared with.
-    pub base: String,
+    /// The first eight hex digits of the id.
+    pub short_id: String,
+    /// What the work is compared with: the commit where it left its target.
+    pub base: BaseReport,
     /// The branch's tip.
     pub tip: String,
     /// The tree of everything; the tip's when all is committed.
     pub tree: String,
     /// Whether some of it is not committed.
-    pub uncommitted: bool,
+    pub has_uncommitted: bool,
     /// What differs, ordered by path. A rename is a deletion and an addition.
     pub changes: Vec<ChangeReport>,
 }
@@ -55,11 +58,15 @@ pub fn diff(ctx: &Ctx, who: &str) -> Result<DiffReport> {
     let before = ctx.repo.read_commit(base)?.tree;
     let changes = ctx.repo.tree_changes(&[before], tree)?;
     Ok(DiffReport {
-        schema: "git-agent.diff/1",
+        schema: "git-agent.diff/2",
         agent_id: live.agent.id.to_string(),
-        base: base.to_hex(),
+        short_id: live.agent.id.short(),
+        base: BaseReport {
+            refname: None,
+            oid: base.to_hex(),
+        },
         tip: tip.to_hex(),
-        uncommitted: tree != ctx.repo.read_commit(tip)?.tree,
+        has_uncommitted: tree != ctx.repo.read_commit(tip)?.tree,
         tree: tree.to_hex(),
         changes: changes
             .iter()
@@ -79,7 +86,7 @@ impl DiffReport {
     pub fn show(&self, ctx: &Ctx, detail: Detail, paths: &[String]) -> Result<()> {
         let object =
             |hex: &str| Oid::from_hex(hex).ok_or_else(|| Error::bug("a report names objects"));
-        let base = ctx.repo.read_commit(object(&self.base)?)?.tree;
+        let base = ctx.repo.read_commit(object(&self.base.oid)?)?.tree;
         ctx.repo.show_diff(base, object(&self.tree)?, detail, paths)
     }
 }

@@ -13,7 +13,7 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EventReport {
     /// The time, RFC 3339.
-    pub time: String,
+    pub recorded_at: String,
     /// What happened.
     pub event: String,
     /// Who says so.
@@ -23,17 +23,17 @@ pub struct EventReport {
     pub detail: Option<String>,
     /// The blob of what was said, where a line of the ledger cannot hold it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub text_oid: Option<String>,
+    pub text_blob: Option<String>,
 }
 
 pub(super) fn event(repo: &Repo, event: &Event) -> EventReport {
     let blob = event.what.said().and_then(|(_, blob)| blob);
     EventReport {
-        time: rfc3339(event.at.time()),
+        recorded_at: rfc3339(event.at.time()),
         event: event.what.kind().to_owned(),
         by: event.by.clone(),
         detail: long_text::whole(repo, &event.what).or_else(|| detail(&event.what)),
-        text_oid: blob.map(Oid::to_hex),
+        text_blob: blob.map(Oid::to_hex),
     }
 }
 

@@ -29,6 +29,7 @@ use crate::ops::discard::NotKept;
 use crate::ops::discard::WorktreeSnapshot;
 use crate::ops::gc::expire::ExpiryPlan;
 use crate::ops::gc::expire::SalvageItem;
+use crate::ops::target_report::TargetReport;
 use crate::store::ledger::Ledger;
 use crate::store::place::RecordedPlaces;
 use crate::store::{agent_branch, briefing, journal::Journal, landed, leases, trash};
@@ -108,13 +109,19 @@ pub struct GcItem {
     pub why: String,
     /// The commit that brought its work, where no row says so yet; it is recorded before the agent is removed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub landed_as: Option<String>,
-    /// The branch that this commit is on, full name.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub landed_into: Option<String>,
+    pub landed: Option<GcLanding>,
     /// The files that are not kept.
     #[serde(flatten)]
     pub not_kept: NotKept,
+}
+
+/// A commit that brought an agent's work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct GcLanding {
+    /// The commit.
+    pub commit: String,
+    /// The branch that it is on.
+    pub target: TargetReport,
 }
 
 /// Looks at every agent that has something left; writes nothing but objects.
@@ -165,8 +172,7 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
             state: agent.state.as_str(),
             action: "keep",
             why: String::new(),
-            landed_as: None,
-            landed_into: None,
+            landed: None,
             not_kept: NotKept::default(),
         };
         let removal = match judged {
@@ -230,7 +236,7 @@ impl GcPlan {
 
     fn outline(&self) -> GcReport {
         GcReport {
-            schema: "git-agent.gc/1",
+            schema: "git-agent.gc/2",
             dry_run: true,
             agents: self.items.iter().map(|(item, _)| item.clone()).collect(),
             salvage: self.expiry.as_ref().map(ExpiryPlan::report),

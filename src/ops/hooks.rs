@@ -24,6 +24,8 @@ pub struct HooksReport {
 pub struct AgentHooks {
     /// The agent's id.
     pub agent_id: String,
+    /// The first eight hex digits of the id.
+    pub short_id: String,
     /// Whether everything is as it should be.
     pub ok: bool,
     /// `config` or `directory`; null when nothing leads git to the hooks.
@@ -69,6 +71,7 @@ pub fn status(ctx: &Ctx, who: Option<&str>) -> Result<HooksReport> {
         });
         agents.push(AgentHooks {
             agent_id: agent.id.to_string(),
+            short_id: agent.id.short(),
             ok: found.problems.is_empty(),
             route: found.route.map(Route::as_str),
             version: hooks::VERSION,

@@ -1,4 +1,4 @@
-//! One run as the ledger tells it: the keys of `git-agent.run/1` that are known of every run.
+//! One run as the ledger tells it: the keys of `git-agent.run/2` that are known of every run.
 
 use crate::agents::ctx::Ctx;
 use crate::agents::liveness;
@@ -21,6 +21,8 @@ pub struct RunRow {
     pub status: &'static str,
     /// The agent's id.
     pub agent_id: String,
+    /// The first eight hex digits of the id.
+    pub short_id: String,
     /// The number of the run among those of its agent.
     pub run: u32,
     /// The command, shortened, with its placeholders.
@@ -32,7 +34,7 @@ pub struct RunRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<&'static str>,
     /// When it began, RFC 3339.
-    pub started: String,
+    pub started_at: String,
     /// When it ended, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<String>,
@@ -76,18 +78,19 @@ impl RunRow {
         let facts = end.map(|(facts, _)| facts);
         let succeeded = facts.is_some_and(Exited::is_success);
         RunRow {
-            schema: "git-agent.run/1",
+            schema: "git-agent.run/2",
             status: match (works, succeeded) {
                 (true, _) => "running",
                 (false, true) => SUCCESS,
                 (false, false) => "failed",
             },
             agent_id: agent.id.to_string(),
+            short_id: agent.id.short(),
             run: run.number(),
             command: run.started.command.clone(),
             exit_code: facts.map(|facts| facts.code),
             ended: facts.and_then(|facts| facts.ended).map(Ending::as_str),
-            started: rfc3339(run.began),
+            started_at: rfc3339(run.began),
             ended_at: end.map(|(_, time)| rfc3339(*time)),
             pid: works.then_some(run.started.pid),
             timeout_ms: run.started.limit_ms,

@@ -53,6 +53,8 @@ pub struct LogReport {
     pub schema: &'static str,
     /// The agent's id.
     pub agent_id: String,
+    /// The first eight hex digits of the id.
+    pub short_id: String,
     /// What happened, oldest first.
     pub events: Vec<EventReport>,
 }
@@ -78,6 +80,10 @@ pub struct PathReport {
     pub schema: &'static str,
     /// The agent's id.
     pub agent_id: String,
+    /// The first eight hex digits of the id.
+    pub short_id: String,
+    /// The worktree relative to the root when inside it, else absolute.
+    pub worktree_path: String,
     /// The worktree, absolute.
     pub worktree_abspath: String,
 }
@@ -97,7 +103,7 @@ pub fn show(ctx: &Ctx, who: &str) -> Result<ShowReport> {
     let mut report = Reporter::new(ctx)?.agent_at(&agent, place.as_deref());
     report.summary = summary(&ledger, &agent)?;
     Ok(ShowReport {
-        schema: "git-agent.show/1",
+        schema: "git-agent.show/2",
         standing: status::of(ctx, &agent)?,
         agent: report,
         whitelist: told(|policy| &policy.whitelist),
@@ -115,8 +121,9 @@ pub fn log(ctx: &Ctx, who: &str) -> Result<LogReport> {
     let ledger = Ledger::new(&ctx.repo);
     let agent = lookup::agent_or_landed(ctx, &ledger, who)?;
     Ok(LogReport {
-        schema: "git-agent.log/1",
+        schema: "git-agent.log/2",
         agent_id: agent.id.to_string(),
+        short_id: agent.id.short(),
         events: events(&ledger, &agent)?,
     })
 }
@@ -193,6 +200,8 @@ pub fn path(ctx: &Ctx, who: &str) -> Result<PathReport> {
     Ok(PathReport {
         schema: "git-agent.path/1",
         agent_id: agent.id.to_string(),
+        short_id: agent.id.short(),
+        worktree_path: Reporter::new(ctx)?.inside(worktree),
         worktree_abspath: worktree.to_string_lossy().into_owned(),
     })
 }

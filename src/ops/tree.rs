@@ -81,7 +81,7 @@ pub fn tree(ctx: &Ctx, who: Option<&str>) -> Result<TreeReport> {
     forest.draw_all(&roots, 0);
     forest.draw_all(&rest, 0);
     Ok(TreeReport {
-        schema: "git-agent.tree/1",
+        schema: "git-agent.tree/2",
         agents: forest.nodes,
         truncated,
     })

@@ -61,9 +61,7 @@ pub fn load(repo: &Repo, base: Oid, roles: &RoleSet) -> Result<RepositorySetting
         let short = &base.to_hex()[..7];
         let message = format!("the settings of the repository at {short} cannot be used");
         wrong
-            .details()
-            .into_iter()
-            .fold(Error::new(Code::SettingsInvalid, message), Error::detail)
+            .told(Error::new(Code::SettingsInvalid, message))
             .hint(format!(
                 "to see the file that counts, run git show {short}:{PATH}"
             ))

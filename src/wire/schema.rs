@@ -7,7 +7,7 @@
 //! # The notation
 //!
 //! ```text
-//! answer <name> <verb>[,<verb>…]  <what it is>      an answer with the key `schema`
+//! answer <name>[/<n>] <verb>[,<verb>…]  <what it is>  an answer with the key `schema`, version n (1 unless it is said)
 //! bare <name> <verb>[,<verb>…]  <what it is>        one without
 //! shape <name>  <what it is>                        part of answers
 //!   <key>[?]  <kind>  <what it is>                  `?`: absent where it does not apply
@@ -31,13 +31,15 @@ pub struct Answer {
     pub verbs: &'static str,
     /// What it is, in one line.
     pub what: &'static str,
-    versioned: bool,
+    /// The number in the key `schema`; `None` for an answer that has no such key.
+    version: Option<&'static str>,
 }
 
 impl Answer {
     /// What the key `schema` holds; `None` for an answer that has no such key.
     pub fn id(&self) -> Option<String> {
-        self.versioned.then(|| format!("git-agent.{}/1", self.name))
+        let version = self.version?;
+        Some(format!("git-agent.{}/{version}", self.name))
     }
 }
 
@@ -45,6 +47,7 @@ impl Answer {
 struct Section {
     kind: &'static str,
     name: &'static str,
+    version: &'static str,
     rest: &'static str,
     lines: Vec<&'static str>,
 }
@@ -57,7 +60,7 @@ impl Section {
             name: self.name,
             verbs,
             what,
-            versioned: self.kind == "answer",
+            version: (self.kind == "answer").then_some(self.version),
         })
     }
 }
@@ -250,9 +253,11 @@ fn sections() -> Vec<Section> {
             _ => {
                 let (kind, rest) = cut(line);
                 let (name, rest) = cut(rest);
+                let (name, version) = name.split_once('/').unwrap_or((name, "1"));
                 sections.push(Section {
                     kind,
                     name,
+                    version,
                     rest,
                     lines: Vec::new(),
                 });

@@ -111,7 +111,7 @@ fn j5_a_branch_of_two_rows_is_the_agents_whose_spawn_commit_it_holds() {
     let tip = |id: &Value| {
         let rows = list["agents"].as_array().expect("rows");
         let row = rows.iter().find(|row| row["agent_id"] == *id);
-        row.expect("listed")["tip_oid"].clone()
+        row.expect("listed")["tip"].clone()
     };
     assert_eq!(tip(&here["agent_id"]), here["spawn_commit"]);
     assert_eq!(tip(&there["agent_id"]), Value::Null);
@@ -265,12 +265,12 @@ fn j8_a_branch_that_was_fetched_is_listed_judged_and_landed() {
     let tip = clones.here.git(["rev-parse", &format!("there/{branch}")]);
     let list = clones.here.agent_json(&["list"]);
     let row = &list["agents"][0];
-    assert_eq!(row["tip_oid"], *tip);
+    assert_eq!(row["tip"], *tip);
     assert_eq!((&row["ahead"], &row["state"]), (&2.into(), &"done".into()));
     // What the other clone recorded stands; what only it can see is not told.
-    assert_eq!(row["verdict"], "accepted");
+    assert_eq!(row["verdict"], "accept");
     assert_eq!(
-        (&row["bundle"], &row["dirty"]),
+        (&row["bundle"], &row["uncommitted"]),
         (&Value::Null, &Value::Null)
     );
 
@@ -307,7 +307,7 @@ fn j7_an_agent_that_lives_elsewhere_is_not_discarded() {
     let shown = clones.here.agent_json(&["show", &id]);
     for part in [
         &text(&shown, "clone_id"),
-        &text(&shown, "updated"),
+        &text(&shown, "updated_at"),
         &format!("git agent discard {} --force", &id[..8]),
     ] {
         assert!(said.contains(part.as_str()), "{said}");
@@ -509,7 +509,7 @@ fn j10_a_branch_in_another_clone_is_fetched_by_what_the_hint_says() {
     let output = clones.here.agent(&["diff", &id]);
     refused(&output, "branch-gone", 4);
     follow(&clones.here.path(), &advised(&output));
-    let tip = &clones.here.agent_json(&["show", &id])["tip_oid"];
+    let tip = &clones.here.agent_json(&["show", &id])["tip"];
     assert_eq!(*tip, agent["spawn_commit"]);
 }
 
@@ -604,8 +604,8 @@ fn j6_a_squash_by_a_forge_is_found_recorded_and_shown() {
     assert_eq!(here.agent_json(&["show", &squash])["state"], "done");
     let planned = here.agent_json(&["gc"]);
     let item = &planned["agents"][0];
-    assert_eq!(item["landed_as"], *squash, "{planned:#}");
-    assert_eq!(item["landed_into"], "refs/heads/main");
+    assert_eq!(item["landed"]["commit"], *squash, "{planned:#}");
+    assert_eq!(item["landed"]["target"]["ref"], "refs/heads/main");
     let why = text(item, "why");
     assert!(
         why.ends_with(&format!("landed as {}", &squash[..7])),
@@ -629,7 +629,7 @@ fn j6_a_merge_after_a_forge_records_the_commit_that_brought_the_work() {
     let (id, branch) = finished(&here, "src/new.rs");
     let squash = squashed_by_a_forge(&here, &branch);
     let landed = here.agent_json(&["merge", &id]);
-    assert_eq!(landed["verdict"], "already-merged");
+    assert_eq!(landed["outcome"], "already-merged");
     assert_eq!(landed["commit"], *squash);
     assert!(noted(&here, &squash).contains(&id));
 

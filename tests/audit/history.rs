@@ -239,7 +239,7 @@ fn j2_partial_clones_and_bare_mirrors_give_the_verdict_of_a_whole_clone() {
         let verdicts = clones.each_ref().map(|clone| {
             let output = run_in(clone, &agent.id, &words);
             let mut verdict = report(&output);
-            verdict["base"]["ref"].take();
+            verdict["target"]["ref"].take();
             verdict
         });
         for (clone, verdict) in clones.iter().zip(&verdicts) {

@@ -80,11 +80,11 @@ fn u1_caches_with_an_ignore_file_of_their_own_are_no_work() {
     assert_eq!(check["checked"], 1, "{check}");
     let shown = agent.repo.agent_json(&["show", &agent.id]);
     assert_eq!(
-        (&shown["dirty"], &shown["out_of_scope"]),
+        (&shown["uncommitted"], &shown["out_of_scope"]),
         (&json!(1), &json!(0))
     );
     let listed = agent.repo.agent_json(&["list"]);
-    assert_eq!(listed["agents"][0]["dirty"], 1, "{listed}");
+    assert_eq!(listed["agents"][0]["uncommitted"], 1, "{listed}");
     let said = agent.repo.agent(&["verify", &agent.id]);
     assert!(
         describe(&said).contains(", 5 ignored paths)\n"),
@@ -109,7 +109,7 @@ fn u1_caches_with_an_ignore_file_of_their_own_are_no_work() {
             "src/.venv/"
         ])
     );
-    assert!(gone["salvage_oid"].is_null(), "{gone}");
+    assert!(gone["salvage_commit"].is_null(), "{gone}");
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn u1_what_is_ignored_is_salvaged_where_that_is_asked_for() {
     leave(&agent, CACHES);
     leave(&agent, ENVIRONMENT);
     let salvage = discarded(&agent, &["--with-ignored"]);
-    let salvage = salvage["salvage_oid"].as_str().expect("a salvage");
+    let salvage = salvage["salvage_commit"].as_str().expect("a salvage");
     let kept = paths_of(&agent, salvage);
     for (path, _) in CACHES.iter().chain(ENVIRONMENT) {
         assert!(kept.iter().any(|kept| kept == path), "{path}: {kept:?}");
@@ -229,10 +229,10 @@ fn u1_no_rule_brings_the_bundle_back() {
     assert_eq!(report["findings"], json!([]), "{report}");
     assert_eq!(report["uncommitted"], 1, "{report}");
     let shown = agent.repo.agent_json(&["show", &agent.id]);
-    assert_eq!(shown["dirty"], 1, "{shown}");
+    assert_eq!(shown["uncommitted"], 1, "{shown}");
     let gone = discarded(&agent, &[]);
     assert_eq!(gone["ignored"], json!([".gitignore"]));
-    assert!(gone["bundle_oid"].is_string(), "{gone}");
+    assert!(gone["bundle_commit"].is_string(), "{gone}");
 }
 
 /// The excludes file that binds is the one of the configuration that the agent cannot write.
@@ -249,11 +249,11 @@ fn u1_settings_of_the_worktree_hide_nothing() {
     assert_eq!(report["findings"][0]["path"], "stolen.txt", "{report}");
     let shown = agent.repo.agent_json(&["show", &agent.id]);
     assert_eq!(
-        (&shown["dirty"], &shown["out_of_scope"]),
+        (&shown["uncommitted"], &shown["out_of_scope"]),
         (&json!(1), &json!(1))
     );
     let gone = discarded(&agent, &[]);
-    assert!(gone["salvage_oid"].is_string(), "{gone}");
+    assert!(gone["salvage_commit"].is_string(), "{gone}");
 }
 
 /// A row of a version before, which named the ignore rules of the spawn.
@@ -293,11 +293,11 @@ fn u1_rules_that_cannot_be_read_are_not_waited_for() {
         assert!(made.expect("mkfifo starts").success());
         assert_eq!(agent.codes(), ["worktree.unreadable"], "{place}");
         let listed = agent.repo.agent_json(&["list"]);
-        assert!(listed["agents"][0]["dirty"].is_null(), "{listed}");
+        assert!(listed["agents"][0]["uncommitted"].is_null(), "{listed}");
         let check = agent.repo.agent(&["check", &agent.id, "--worktree"]);
         assert_eq!(check.status.code(), Some(1), "{}", describe(&check));
         let gone = discarded(&agent, &[]);
-        let salvage = gone["salvage_oid"].as_str().expect("a salvage");
+        let salvage = gone["salvage_commit"].as_str().expect("a salvage");
         let kept = agent.repo.git(["diff", "--name-only", "main", salvage]);
         assert_eq!(kept, "src/new/file", "{place}");
     }

@@ -190,7 +190,7 @@ fn f13_a_lock_counts_as_left_when_the_git_that_was_started_is_dead_too() {
     assert_eq!(locks(&landing.agent), Vec::<PathBuf>::new());
     let id = landing.agent.id.clone();
     let merged = landing.agent.repo.agent_json(&["merge", &id]);
-    assert_eq!(merged["verdict"], "merged");
+    assert_eq!(merged["outcome"], "merged");
     assert_eq!(landing.agent.repo.git(["status", "--porcelain"]), "");
 }
 

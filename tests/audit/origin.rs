@@ -388,7 +388,7 @@ fn j1_a_plain_checkout_of_the_branch_is_enough() {
         let answer = report(&verify(&whole, asked));
         assert_eq!(answer["verdict"], "accept", "{answer}");
         assert_eq!(answer["agent_id"], agent.id.as_str());
-        assert_eq!(answer["base"]["ref"], "refs/remotes/origin/main");
+        assert_eq!(answer["target"]["ref"], "refs/remotes/origin/main");
         assert_eq!(answer["merge"]["state"], "fast-forward");
         assert_eq!(without_worktree(&answer), ALONE);
         let answer = report(&verify(&single, asked));
@@ -595,7 +595,7 @@ fn merge_heavy() -> Agent {
 /// What decides, without what depends on which refs a clone has.
 fn verdict(answer: &Value) -> Value {
     let mut verdict = answer.clone();
-    let base = verdict["base"].as_object_mut().expect("an object");
+    let base = verdict["target"].as_object_mut().expect("an object");
     base.remove("ref");
     verdict
 }

@@ -102,9 +102,9 @@ fn require_failed(repo: &TestRepo, id: &str, reason: &str) {
         (&json!([]), 1),
         "{round}"
     );
-    let decision = &round["agents"][0];
+    let decision = &round["items"][0];
     assert_eq!(
-        (&decision["verdict"], &decision["reason"]),
+        (&decision["outcome"], &decision["reason"]),
         (&json!("failed"), &json!(reason))
     );
 }
@@ -154,8 +154,8 @@ fn u2_a_run_that_succeeds_is_followed_by_its_verdict() {
     assert_eq!(state(&repo, &unjudged), "done");
     assert_eq!(state(&repo, &waiting), "running", "a person works in it");
     let (round, code) = ask(&repo, &["merge", "--all"]);
-    let verdicts: Vec<_> = { round["agents"].as_array().expect("agents").iter() }
-        .map(|one| text(one, "verdict"))
+    let verdicts: Vec<_> = { round["items"].as_array().expect("agents").iter() }
+        .map(|one| text(one, "outcome"))
         .collect();
     // Both have the same work, so the second one changes nothing any more.
     assert_eq!(verdicts, ["merged", "failed", "already-merged", "running"]);
@@ -499,7 +499,7 @@ fn u17_a_merge_that_is_refused_leaves_an_unfinished_agent_running() {
     let ready = Agent::new();
     ready.write("src/two.rs", "pub fn two() {}\n");
     let planned = ready.repo.agent_json(&["merge", &ready.id, "--dry-run"]);
-    assert_eq!(planned["verdict"], "planned");
+    assert_eq!(planned["outcome"], "planned");
     assert_eq!(state(&ready.repo, &ready.id), "running", "a dry run");
     ready.repo.agent_json(&["merge", &ready.id]);
     assert_eq!(state(&ready.repo, &ready.id), "merged");

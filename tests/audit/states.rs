@@ -182,10 +182,10 @@ impl Scene {
         let all = self.run(name, &["merge", "--all", "--format=json"]);
         let report: Value = serde_json::from_slice(&all.stdout)
             .unwrap_or_else(|_| panic!("{name}: {}", describe(&all)));
-        let agents = report["agents"].as_array().expect("agents");
+        let agents = report["items"].as_array().expect("agents");
         let verdict_of = |id: &str| {
             let agent = agents.iter().find(|agent| agent["agent_id"] == id);
-            agent.expect("decided")["verdict"].clone()
+            agent.expect("decided")["outcome"].clone()
         };
         assert_eq!(verdict_of(&self.good_id), "merged", "{name}: {report}");
         // A verdict that was recorded failed the agent before.

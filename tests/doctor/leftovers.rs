@@ -108,7 +108,7 @@ fn the_ref_lock_of_a_killed_landing_is_cleared_however_young() {
     assert!(!lock_file(&agent).exists());
     agent.repo.git(["branch", "--force", "elsewhere", "main"]);
     let answer = agent.repo.agent_json(&["merge", &agent.id]);
-    assert_eq!(answer["verdict"], "merged");
+    assert_eq!(answer["outcome"], "merged");
 }
 
 #[test]

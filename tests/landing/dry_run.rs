@@ -18,7 +18,7 @@ fn a_rehearsed_landing_writes_nothing() {
     answer(&agent, "show", &[]);
     assert_writes_nothing(&agent, "merge --dry-run", || {
         let planned = answer(&agent, "merge", &["--dry-run"]);
-        assert_eq!(planned["verdict"], "planned");
+        assert_eq!(planned["outcome"], "planned");
     });
     // Of a file that was only touched, git would note in the index that it is unchanged.
     let readme = agent.repo.path().join("README.md");

@@ -10,7 +10,7 @@ fn a_merge_commit_has_the_judged_tree_and_brings_the_uncommitted_work() {
     let tip = agent.git(&["rev-parse", "HEAD"]);
     let main = agent.repo.git(["rev-parse", "main"]);
     let planned = answer(&agent, "merge", &["--dry-run"]);
-    assert_eq!(planned["verdict"], "planned");
+    assert_eq!(planned["outcome"], "planned");
     assert_eq!(agent.repo.git(["rev-parse", "main"]), main);
 
     let report = answer(&agent, "merge", &[]);
@@ -371,14 +371,14 @@ fn all_lands_in_order_and_gives_each_one_verdict() {
         .expect("starts");
     assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let verdicts: Vec<_> = report["agents"]
+    let verdicts: Vec<_> = report["items"]
         .as_array()
         .expect("agents")
         .iter()
         .map(|one| {
             (
                 one["agent_id"].as_str().expect("id"),
-                one["verdict"].as_str().expect("one"),
+                one["outcome"].as_str().expect("one"),
             )
         })
         .collect();
@@ -393,9 +393,13 @@ fn all_lands_in_order_and_gives_each_one_verdict() {
         ]
     );
     let close = &report["close"];
-    assert_eq!(close["running"], serde_json::json!([running]));
-    assert_eq!(close["deferred"], serde_json::json!([put_off]));
-    assert_eq!(close["not_landed"], serde_json::json!([conflicting, bare]));
+    let ids = |key: &str| -> Vec<&str> {
+        let agents = close[key].as_array().expect("agents").iter();
+        agents.filter_map(|one| one["agent_id"].as_str()).collect()
+    };
+    assert_eq!(ids("running"), [&running]);
+    assert_eq!(ids("deferred"), [&put_off]);
+    assert_eq!(ids("not_landed"), [&conflicting, &bare]);
     first
         .repo
         .agent_json(&["reject", &conflicting, "--reason", "too late"]);
@@ -475,8 +479,8 @@ fn a_deferred_agent_stays_deferred_until_somebody_decides() {
     let shown = agent.repo.agent_json(&["show", &agent.id]);
     assert_eq!(shown["deferred"], true, "{shown}");
     let report = agent.repo.agent_json(&["merge", "--all"]);
-    assert_eq!(report["agents"][0]["verdict"], "deferred");
-    assert_eq!(report["agents"][0]["reason"], "after the release");
+    assert_eq!(report["items"][0]["outcome"], "deferred");
+    assert_eq!(report["items"][0]["reason"], "after the release");
 }
 
 #[test]
@@ -489,9 +493,9 @@ fn a_round_names_agents_and_what_a_verdict_failed_them_for() {
     let output = repo.agent(&["merge", "--all", "--format=json"]);
     assert_eq!(output.status.code(), Some(1), "nothing landed");
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let first = &report["agents"][0];
+    let first = &report["items"][0];
     assert_eq!(
-        (&first["name"], &first["verdict"]),
+        (&first["name"], &first["outcome"]),
         (&"fixer".into(), &"failed".into())
     );
     let reason = first["reason"].as_str().expect("why");

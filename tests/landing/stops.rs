@@ -340,7 +340,7 @@ fn work_is_judged_anew_when_the_target_moves_while_it_lands() {
         }),
     );
     let report = merge::land(&ctx, &agent.id, &MergeOptions::default()).expect("landed");
-    assert_eq!(report.verdict.as_str(), "merged");
+    assert_eq!(report.outcome.as_str(), "merged");
     let subjects = agent
         .repo
         .git(["log", "-2", "--first-parent", "--format=%s", "main"]);

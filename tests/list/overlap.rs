@@ -34,7 +34,7 @@ fn by_overlap(repo: &TestRepo, id: &str) -> Value {
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let pairs = report["pairs"].as_array().expect("pairs").iter();
     let own: Vec<&Value> = pairs
-        .filter(|pair| pair["one"] == id || pair["two"] == id)
+        .filter(|pair| pair["one_id"] == id || pair["two_id"] == id)
         .collect();
     let paths = own.iter().flat_map(|pair| {
         let paths = pair["changes"]["paths"].as_array().expect("paths");

@@ -63,7 +63,7 @@ fn fast_looks_into_no_worktree() {
     std::fs::write(format!("{worktree}/src/new.rs"), "").expect("write");
     let listed = repo.agent_json(&["list", "--fast"]);
     let row = listed["agents"][0].as_object().expect("a row");
-    for key in ["dirty", "ahead", "verdict", "bundle"] {
+    for key in ["uncommitted", "ahead", "verdict", "bundle"] {
         assert_eq!(row.get(key), None, "{key}");
     }
     let text = String::from_utf8(repo.agent(&["list", "--fast"]).stdout).expect("UTF-8");
@@ -114,7 +114,7 @@ fn a_first_row_does_not_wait_for_the_last() {
     assert_eq!(first["agent_id"], quick["agent_id"]);
     let second = rows.recv().expect("the other row");
     assert_eq!(second["agent_id"], slow["agent_id"]);
-    assert_eq!(second["dirty"], 1);
+    assert_eq!(second["uncommitted"], 1);
     reader.join().expect("reads");
     assert!(child.wait().expect("ends").success());
 }

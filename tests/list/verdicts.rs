@@ -5,20 +5,24 @@ use crate::verify::Agent;
 use serde_json::Value;
 
 fn verdict(agent: &Agent) -> Value {
-    row(&agent.repo)["verdict"].clone()
+    let row = row(&agent.repo);
+    match (&row["verdict"], &row["verdict_stale"]) {
+        (_, Value::Bool(true)) => "stale".into(),
+        (verdict, _) => verdict.clone(),
+    }
 }
 
 #[test]
 fn a_verdict_on_uncommitted_work_stands_until_a_byte_changes() {
     let agent = Agent::new();
-    assert_eq!(verdict(&agent), "none");
+    assert_eq!(verdict(&agent), Value::Null);
     agent.write("src/two.rs", "pub fn two() {}\n");
     agent.verify(&[]);
-    assert_eq!(verdict(&agent), "accepted");
+    assert_eq!(verdict(&agent), "accept");
     agent.write("src/two.rs", "pub fn six() {}\n");
     assert_eq!(verdict(&agent), "stale");
     agent.write("src/two.rs", "pub fn two() {}\n");
-    assert_eq!(verdict(&agent), "accepted");
+    assert_eq!(verdict(&agent), "accept");
     agent.write("src/three.rs", "pub fn three() {}\n");
     assert_eq!(verdict(&agent), "stale");
 }
@@ -29,12 +33,12 @@ fn a_commit_on_either_side_makes_it_stale() {
     agent.write("src/two.rs", "pub fn two() {}\n");
     agent.commit("two");
     agent.verify(&[]);
-    assert_eq!(verdict(&agent), "accepted");
+    assert_eq!(verdict(&agent), "accept");
     agent.repo.write("NOTES.md", "moved on\n");
     agent.repo.commit_all("main moves on");
     assert_eq!(verdict(&agent), "stale");
     agent.verify(&[]);
-    assert_eq!(verdict(&agent), "accepted");
+    assert_eq!(verdict(&agent), "accept");
     agent.git(&[
         "commit",
         "--quiet",
@@ -61,8 +65,8 @@ fn a_rejection_names_its_findings() {
     agent.write("docs/a.md", "out of scope\n");
     agent.verify(&[]);
     let row = row(&agent.repo);
-    assert_eq!(row["verdict"], "rejected");
-    assert_eq!(row["verdict_findings"][0], "scope.not-in-whitelist");
+    assert_eq!(row["verdict"], "reject");
+    assert_eq!(row["findings"][0], "scope.not-in-whitelist");
 }
 
 #[test]
@@ -73,7 +77,7 @@ fn what_landed_keeps_its_verdict() {
     let row = row(&agent.repo);
     assert_eq!(
         (&row["state"], &row["verdict"]),
-        (&"merged".into(), &"accepted".into())
+        (&"merged".into(), &"accept".into())
     );
     assert_eq!(row.get("ahead"), None);
 }

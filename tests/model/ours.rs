@@ -174,11 +174,11 @@ pub(super) fn merge_all(world: &mut World) -> Option<Deed> {
         lands: true,
         ..Deed::default()
     };
-    for decision in report["agents"].as_array().into_iter().flatten() {
+    for decision in report["items"].as_array().into_iter().flatten() {
         let id = decision["agent_id"].as_str().expect("an id");
         let agent = world.agents.iter().position(|agent| agent.id == id)?;
-        let verdict = decision["verdict"].as_str().expect("a verdict");
-        let states = match verdict {
+        let outcome = decision["outcome"].as_str().expect("an outcome");
+        let states = match outcome {
             "merged" | "already-merged" => vec!["merged"],
             "reject-bundle" | "not-merged" => judged(same(world, agent)),
             _ => vec![same(world, agent)],

@@ -26,7 +26,7 @@ fn a_diff_holds_what_is_committed_and_what_is_not() {
         .collect();
     assert_eq!(kinds.len(), 4);
     assert_eq!(kinds[2], &json!({ "path": "c/one", "kind": "deleted" }));
-    assert_eq!(report["uncommitted"], true);
+    assert_eq!(report["has_uncommitted"], true);
     // The patch is one: applied to the base it gives the tree.
     let patch = repo.agent(&["diff", "one"]);
     let path = repo.path().with_file_name("patch");

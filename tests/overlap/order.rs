@@ -67,8 +67,8 @@ fn the_best_order_lands_more_than_the_oldest_first() {
         let repo = fleet();
         let output = repo.agent(&["merge", "--all", order, "--format=json"]);
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        let verdicts = report["agents"].as_array().expect("agents").iter();
-        let landed = verdicts.filter(|one| one["verdict"] == "merged").count();
+        let verdicts = report["items"].as_array().expect("items").iter();
+        let landed = verdicts.filter(|one| one["outcome"] == "merged").count();
         assert_eq!(repo.git(["status", "--porcelain"]), "");
         landed
     };

@@ -57,7 +57,7 @@ fn what_is_old_enough_is_let_go_of_and_the_row_says_when() {
         [(agent.id.clone(), "expired".to_owned())]
     );
     collect(&agent.repo);
-    for key in ["tip_oid", "salvage_oid", "bundle_oid"] {
+    for key in ["tip", "salvage_commit", "bundle_commit"] {
         assert!(!is_there(&agent.repo, &report[key]), "{key}");
     }
     let output = rescue(&agent);
@@ -100,8 +100,8 @@ fn what_was_let_go_of_comes_back_until_git_has_collected_it() {
     let output = rescue(&agent);
     assert!(output.status.success(), "{}", describe(&output));
     collect(&agent.repo);
-    assert!(is_there(&agent.repo, &report["salvage_oid"]));
-    assert!(is_there(&agent.repo, &report["tip_oid"]));
+    assert!(is_there(&agent.repo, &report["salvage_commit"]));
+    assert!(is_there(&agent.repo, &report["tip"]));
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn what_a_branch_or_another_agent_stands_on_stays() {
     let id = second["agent_id"].as_str().expect("an id");
     first.repo.agent_json(&["discard", id]);
     let back = first.repo.agent_json(&["rescue", id]);
-    assert_eq!(back["commit_oid"], second["spawn_commit"]);
+    assert_eq!(back["commit"], second["spawn_commit"]);
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn whatever_a_kill_leaves_the_next_one_finishes() {
         }
         gc(&agent.repo, &EVERYTHING);
         collect(&agent.repo);
-        assert!(!is_there(&agent.repo, &report["salvage_oid"]), "{step}");
+        assert!(!is_there(&agent.repo, &report["salvage_commit"]), "{step}");
         let log = agent.repo.agent_json(&["log", &agent.id]);
         let events = log["events"].as_array().expect("events").iter();
         let told = events.filter(|event| event["event"] == "expired").count();

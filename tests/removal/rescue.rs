@@ -162,10 +162,10 @@ fn what_is_still_there_comes_back_with_a_word_about_the_rest() {
         let directory = agent.repo.path().join(".git/objects").join(&oid[..2]);
         fs::remove_file(directory.join(&oid[2..])).expect("a loose object");
     };
-    let salvage = discarded["salvage_oid"].as_str().expect("a salvage");
+    let salvage = discarded["salvage_commit"].as_str().expect("a salvage");
     lose(salvage);
     let report = agent.repo.agent_json(&["rescue", &agent.id]);
-    assert_eq!(report["commit_oid"], tip.as_str());
+    assert_eq!(report["commit"], tip.as_str());
     let warnings = report["warnings"].as_array().expect("a list");
     assert_eq!(warnings.len(), 1, "{report:#}");
     assert!(warnings[0].to_string().contains(salvage), "{report:#}");

@@ -80,7 +80,7 @@ fn whatever_a_kill_leaves_the_next_rescue_to_a_branch_finishes() {
         let back = agent.repo.agent_json(&words);
         assert_eq!(back["rescued_branch"], "back", "after {step}");
         let tip = agent.repo.git(["rev-parse", "back"]);
-        assert_eq!(report["salvage_oid"], tip, "after {step}");
+        assert_eq!(report["salvage_commit"], tip, "after {step}");
         let log = agent.repo.agent_json(&["log", &agent.id]);
         let last = log["events"].as_array().expect("events").last().cloned();
         assert_eq!(last.expect("one")["event"], "rescued", "after {step}");

@@ -19,7 +19,7 @@ fn start(repo: &TestRepo, target: &str, script: &str) -> Value {
     assert!(output.status.success(), "{}", describe(&output));
     assert!(output.stderr.is_empty(), "{}", describe(&output));
     let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(answer["schema"], "git-agent.run/1");
+    assert_eq!(answer["schema"], "git-agent.run/2");
     assert_eq!(answer["status"], "running");
     answer
 }

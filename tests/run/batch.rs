@@ -54,7 +54,7 @@ fn one_failure_does_not_stop_the_rest() {
     assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
     let mut rows = lines(&output.stdout);
     let summary = rows.pop().expect("a summary");
-    assert_eq!(summary["schema"], "git-agent.run-batch/1");
+    assert_eq!(summary["schema"], "git-agent.run-batch/2");
     assert_eq!(summary["status"], "failed");
     let counts = ["succeeded", "failed", "left"].map(|key| summary[key].as_u64());
     assert_eq!(counts, [Some(2), Some(2), Some(0)]);
@@ -83,7 +83,7 @@ fn as_many_work_at_once_as_were_allowed() {
         .expect("starts");
     assert!(output.status.success(), "{}", describe(&output));
     let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let runs = answer["runs"].as_array().expect("a list").iter();
+    let runs = answer["items"].as_array().expect("a list").iter();
     let order: Vec<_> = runs
         .map(|run| run["target"].as_str().expect("a name").to_owned())
         .collect();

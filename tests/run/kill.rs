@@ -71,7 +71,7 @@ fn problems(repo: &TestRepo, arguments: &[&str]) -> Vec<String> {
     let output = repo.agent(&all);
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let findings = report["findings"].as_array().expect("a list").iter();
-    let problems = findings.filter(|finding| finding["weight"] == "problem");
+    let problems = findings.filter(|finding| finding["severity"] == "problem");
     let codes = problems.map(|one| one["code"].as_str().expect("a code").to_owned());
     codes.collect()
 }

@@ -107,7 +107,7 @@ fn agents_of_one_type_that_work_at_once_write_into_files_of_their_own() {
             shared.display()
         ));
     let report = report(&command.output().expect("git-agent starts"));
-    let runs = report["runs"].as_array().expect("a list");
+    let runs = report["items"].as_array().expect("a list");
     assert_eq!(runs.len(), 4);
     for run in runs {
         let file = run["output_file"].as_str().expect("a file");

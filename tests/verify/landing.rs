@@ -23,7 +23,7 @@ fn held_to_git(agent: &Agent, expected: &str) -> Value {
         _ => {
             let theirs: Vec<_> = lines.skip(1).take_while(|line| !line.is_empty()).collect();
             let ours = report["merge"]["conflicts"].as_array().expect("conflicts");
-            let ours: Vec<_> = ours.iter().filter_map(|one| one["path"].as_str()).collect();
+            let ours: Vec<_> = ours.iter().filter_map(|one| one.as_str()).collect();
             assert_eq!(ours, theirs);
             assert_eq!(report.get("merged_tree"), None);
         }
@@ -58,9 +58,9 @@ fn conflicts_come_with_paths_and_kinds() {
     agent.repo.commit_all("theirs");
     let report = held_to_git(&agent, "conflicts");
     assert_eq!(codes(&report), ["merge.conflict", "merge.conflict"]);
-    let conflicts = &report["merge"]["conflicts"];
-    assert_eq!(conflicts[0]["kinds"][0], "modify/delete");
-    assert_eq!(conflicts[1]["kinds"][0], "contents");
+    let findings = &report["findings"];
+    assert_eq!(findings[0]["kinds"][0], "modify/delete");
+    assert_eq!(findings[1]["kinds"][0], "contents");
 }
 
 #[test]

@@ -124,7 +124,7 @@ fn what_two_clones_said_without_each_other_is_no_tampering() {
     assert_eq!(answer["verdict"], "accept", "{answer}");
     assert_eq!(codes(&answer), [""; 0]);
     let landed = agent.repo.agent_json(&["merge", &agent.id]);
-    assert_eq!(landed["verdict"], "merged");
+    assert_eq!(landed["outcome"], "merged");
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn ci_finds_the_agent_by_its_trailers_also_after_a_rebase() {
     };
     assert_eq!(ci()["agent_id"], agent.id.as_str());
     git_in(&path, ["branch", "--quiet", "-D", "main"]);
-    assert_eq!(ci()["base"]["ref"], "refs/remotes/origin/main");
+    assert_eq!(ci()["target"]["ref"], "refs/remotes/origin/main");
     git_in(&path, ["checkout", "--quiet", "--detach", "origin/main"]);
     let output = agent_command(&path)
         .args(["verify", "--ci"])

@@ -3,7 +3,7 @@
 use super::Kind;
 use crate::cli::render::table::cut;
 use crate::cli::style::{BOLD, DIM, paint};
-use crate::ops::overlap::Named;
+use crate::ops::agent_report::AgentRef;
 use crate::ops::overlap::PairReport;
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ pub(super) const NAME_WIDTH: usize = 12;
 
 /// The lower half of the matrix, in as many bands of columns as the width asks for. Rows have names,
 /// columns the numbers of the rows.
-pub(super) fn matrix(agents: &[&Named], pairs: &[PairReport], width: usize) -> String {
+pub(super) fn matrix(agents: &[&AgentRef], pairs: &[PairReport], width: usize) -> String {
     let place: HashMap<&str, usize> = agents
         .iter()
         .enumerate()
@@ -20,8 +20,10 @@ pub(super) fn matrix(agents: &[&Named], pairs: &[PairReport], width: usize) -> S
         .collect();
     let mut cells: HashMap<(usize, usize), Kind> = HashMap::new();
     for pair in pairs {
-        if let (Some(one), Some(two)) = (place.get(pair.one.as_str()), place.get(pair.two.as_str()))
-        {
+        if let (Some(one), Some(two)) = (
+            place.get(pair.one_id.as_str()),
+            place.get(pair.two_id.as_str()),
+        ) {
             cells.insert((*one.min(two), *one.max(two)), Kind::of(pair));
         }
     }

@@ -3,7 +3,6 @@
 use crate::cli::style::{BAD, WARN, paint};
 use crate::domain::path::Quoted;
 use crate::ops::overlap::PairReport;
-use crate::wire::conflict_report::ConflictReport;
 use crate::wire::path_text::PathText;
 use anstyle::Style;
 
@@ -84,10 +83,6 @@ fn path_list(paths: &[PathText], count: usize) -> String {
     }
 }
 
-pub(super) fn conflict_list(conflicts: &[ConflictReport]) -> String {
-    let paths: Vec<PathText> = conflicts
-        .iter()
-        .map(|conflict| conflict.path.clone())
-        .collect();
-    path_list(&paths, paths.len())
+pub(super) fn conflict_list(conflicts: &[PathText]) -> String {
+    path_list(conflicts, conflicts.len())
 }

@@ -48,9 +48,9 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, asked: Asked, jobs: usize, quiet: bool
         }
     })?;
     rows.sort_by_key(|(index, _)| *index);
-    let runs = rows.into_iter().map(|(_, row)| row).collect();
+    let items = rows.into_iter().map(|(_, row)| row).collect();
     let exit = Exit::Child(report.exit_code);
-    let answer = BatchAnswer { report, runs };
+    let answer = BatchAnswer { report, items };
     match format {
         _ if quiet => {}
         Format::Ndjson => ui.print(&format!("{}\n", answer.summary()))?,

@@ -36,7 +36,7 @@ pub(in crate::cli) fn row(name: &str, outcome: &Result<Box<RunReport>, Error>) -
     let mut row = match outcome {
         Ok(report) => json!(report),
         Err(error) => json!({
-            "schema": "git-agent.run/1",
+            "schema": "git-agent.run/2",
             "status": "failed",
             "error": error_json(error)["error"],
         }),
@@ -49,7 +49,7 @@ pub(in crate::cli) fn row(name: &str, outcome: &Result<Box<RunReport>, Error>) -
 pub(in crate::cli) struct BatchAnswer {
     pub report: BatchReport,
     /// In the order of the command line; nothing when each was told of as it ended.
-    pub runs: Vec<Value>,
+    pub items: Vec<Value>,
 }
 
 impl BatchAnswer {
@@ -71,7 +71,7 @@ impl Answer for BatchAnswer {
 
     fn json(&self) -> Value {
         let mut answer = self.summary();
-        answer["runs"] = json!(self.runs);
+        answer["items"] = json!(self.items);
         answer
     }
 }

@@ -4,7 +4,7 @@
 use super::Checkout;
 use super::lock::OwnIndex;
 use crate::domain::path::Quoted;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, ErrorFacts, Result};
 use crate::git::changes::status;
 use crate::git::command;
 use std::collections::BTreeSet;
@@ -111,7 +111,10 @@ impl Checkout {
         let error = if names.is_empty() {
             error
         } else {
-            error.detail(names)
+            error.detail(names).facts(ErrorFacts {
+                paths: paths.to_vec(),
+                ..ErrorFacts::default()
+            })
         };
         if said.is_empty() {
             error

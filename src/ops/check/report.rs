@@ -14,6 +14,9 @@ pub struct CheckReport {
     /// The agent; absent outside every agent's worktree.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
+    /// The first eight hex digits of the id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub short_id: Option<String>,
     /// Whether there is no violation.
     pub in_scope: bool,
     /// How many changes were judged.
@@ -54,6 +57,7 @@ impl CheckReport {
         CheckReport {
             schema: "git-agent.check/1",
             agent_id: None,
+            short_id: None,
             in_scope: true,
             checked: 0,
             violations: Vec::new(),
@@ -65,6 +69,7 @@ impl CheckReport {
     pub(super) fn new(fence: &ScopeGuard<'_>) -> CheckReport {
         CheckReport {
             agent_id: Some(fence.agent().id.to_string()),
+            short_id: Some(fence.agent().id.short()),
             whitelist: Some(fence.policy().whitelist.clone()),
             ..CheckReport::of_nobody()
         }

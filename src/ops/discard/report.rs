@@ -27,13 +27,13 @@ pub struct DiscardReport {
     pub deletes_branch: bool,
     /// The branch's last commit.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub tip_oid: Option<String>,
+    pub tip: Option<String>,
     /// The commit that holds what was not committed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub salvage_oid: Option<String>,
+    pub salvage_commit: Option<String>,
     /// The commit that holds the bundle.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub bundle_oid: Option<String>,
+    pub bundle_commit: Option<String>,
     /// The files that are not kept.
     #[serde(flatten)]
     pub not_kept: NotKept,
@@ -87,14 +87,14 @@ impl DiscardReport {
 
     pub(super) fn new(ctx: &Ctx, agent: &Agent, site: &Site) -> Result<DiscardReport> {
         Ok(DiscardReport {
-            schema: "git-agent.discard/1",
+            schema: "git-agent.discard/2",
             agent: Reporter::new(ctx)?.agent(agent),
             dry_run: false,
             removes_worktree: site.place.is_some(),
             deletes_branch: site.branch.is_some() || site.broken_branch.is_some(),
-            tip_oid: site.branch.as_ref().map(|(_, tip)| tip.to_hex()),
-            salvage_oid: None,
-            bundle_oid: None,
+            tip: site.branch.as_ref().map(|(_, tip)| tip.to_hex()),
+            salvage_commit: None,
+            bundle_commit: None,
             not_kept: NotKept::default(),
             warnings: Vec::new(),
             trash: Vec::new(),
@@ -102,8 +102,8 @@ impl DiscardReport {
     }
 
     pub(super) fn found(&mut self, salvage: &Salvage) {
-        self.salvage_oid = salvage.work.map(|oid| oid.to_hex());
-        self.bundle_oid = salvage.bundle.map(|oid| oid.to_hex());
+        self.salvage_commit = salvage.work.map(|oid| oid.to_hex());
+        self.bundle_commit = salvage.bundle.map(|oid| oid.to_hex());
         self.not_kept = salvage.not_kept.clone();
     }
 

@@ -27,7 +27,7 @@ pub struct FamilyReport {
     /// Its name, with which the codes of its findings begin.
     pub family: &'static str,
     /// What is looked at.
-    pub looks_at: &'static str,
+    pub examines: &'static str,
     /// How many problems are left.
     pub problems: usize,
 }
@@ -38,7 +38,7 @@ pub struct FindingReport {
     /// A stable word.
     pub code: &'static str,
     /// `problem` or `information`.
-    pub weight: &'static str,
+    pub severity: &'static str,
     /// What is the matter and with what.
     pub what: String,
     /// Why it matters.
@@ -80,19 +80,19 @@ impl DoctorReport {
             .enumerate()
             .map(|(index, family)| FamilyReport {
                 family: family.name,
-                looks_at: family.what,
+                examines: family.what,
                 problems: problems(index),
             });
         let families: Vec<_> = families.collect();
         DoctorReport {
-            schema: "git-agent.doctor/1",
+            schema: "git-agent.doctor/2",
             healthy: families.iter().all(|family| family.problems == 0),
             families,
             findings: findings
                 .iter()
                 .map(|(_, finding)| FindingReport {
                     code: finding.diagnosis.sign.name(),
-                    weight: finding.diagnosis.sign.weight().as_str(),
+                    severity: finding.diagnosis.sign.weight().as_str(),
                     what: finding.diagnosis.what.clone(),
                     why: finding.diagnosis.sign.why(),
                     command: finding.diagnosis.command.clone(),

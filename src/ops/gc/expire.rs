@@ -43,7 +43,7 @@ pub struct SalvageItem {
     /// Why, in words.
     pub why: String,
     /// When the newest of it was kept, RFC 3339.
-    pub kept: String,
+    pub kept_at: String,
     /// The commits, tips and salvages and bundles.
     pub commits: Vec<String>,
 }
@@ -209,7 +209,7 @@ fn item(agent: &Agent, links: &[Passing], commits: &[Oid], is_doomed: bool) -> S
         state: agent.state.as_str(),
         action,
         why,
-        kept: kept.to_rfc3339_opts(SecondsFormat::Secs, true),
+        kept_at: kept.to_rfc3339_opts(SecondsFormat::Secs, true),
         commits: commits.iter().map(|oid| oid.to_hex()).collect(),
     }
 }

@@ -7,6 +7,8 @@ use crate::domain::oid::Oid;
 use crate::error::{Error, Result};
 use crate::git::refs::Tip;
 use crate::ops::gc::GcItem;
+use crate::ops::gc::GcLanding;
+use crate::ops::target_report::TargetReport;
 use crate::store::agent_branch;
 use crate::store::landing_commit::{Line, Work};
 use crate::store::ledger::Ledger;
@@ -44,8 +46,10 @@ impl GcItem {
     pub(super) fn tell_landing(&mut self, landing: Option<(Oid, String)>) {
         if let Some((commit, into)) = landing {
             self.why = format!("{}, landed as {}", self.why, commit.short());
-            self.landed_as = Some(commit.to_hex());
-            self.landed_into = Some(into);
+            self.landed = Some(GcLanding {
+                commit: commit.to_hex(),
+                target: TargetReport::new(Some(&into), None),
+            });
         }
     }
 
@@ -55,13 +59,14 @@ impl GcItem {
     /// # Errors
     /// Those of the ledger; `agent-state` when the agent's state changed meanwhile.
     pub(super) fn record_landing(&self, ctx: &Ctx, agent: &Agent) -> Result<()> {
-        let (Some(commit), Some(into)) = (&self.landed_as, &self.landed_into) else {
+        let Some(landed) = &self.landed else {
             return Ok(());
         };
-        let commit = Oid::from_hex(commit).ok_or_else(|| Error::bug("a plan names objects"))?;
+        let commit = Oid::from_hex(&landed.commit);
+        let commit = commit.ok_or_else(|| Error::bug("a plan names objects"))?;
         let what = What::Merged {
             commit,
-            into: into.clone(),
+            into: landed.target.refname.clone().unwrap_or_default(),
         };
         let (ledger, by) = (Ledger::new(&ctx.repo), ctx.actor()?);
         if commit != agent.spawn_commit {

@@ -6,7 +6,7 @@ use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
 use crate::domain::path::Quoted;
 use crate::domain::violation::{BundleRule, Violation};
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, ErrorFacts, Result};
 
 /// How many paths one message names.
 const NAMED: usize = 20;
@@ -73,6 +73,10 @@ fn require_none(agent: &Agent, what: &str, violations: &[Violation]) -> Result<(
         ),
     )
     .detail(lines.join("\n"))
+    .facts(ErrorFacts {
+        paths: violations.iter().map(|one| one.path.clone()).collect(),
+        ..ErrorFacts::default()
+    })
     .hint("to take a path out of the commit, run git restore --staged -- <path>")
     .hint(format!(
         "to see what the agent may touch, run git agent show {short}"

@@ -23,7 +23,7 @@ use crate::ops::status::survey;
 use globset::GlobMatcher;
 use serde::Serialize;
 
-const SCHEMA: &str = "git-agent.list/1";
+const SCHEMA: &str = "git-agent.list/2";
 
 /// Which agents are wanted, and in what order.
 #[derive(Clone, Debug, Default)]

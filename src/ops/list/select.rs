@@ -85,7 +85,7 @@ pub(super) fn select(ctx: &Ctx, options: &ListOptions) -> Result<Vec<Agent>> {
 pub(super) fn by_activity(rows: &mut [ListedAgent]) {
     rows.sort_by_key(|row| {
         // The times are of one width, so that their texts sort as they do.
-        let active = row.standing.active.known();
-        Reverse(active.unwrap_or(&row.agent.updated).clone())
+        let active = row.standing.active_at.known();
+        Reverse(active.unwrap_or(&row.agent.updated_at).clone())
     });
 }

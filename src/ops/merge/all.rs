@@ -9,6 +9,8 @@ use crate::agents::lookup;
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::Isolation;
 use crate::error::{Code, Error, Exit, Result};
+use crate::ops::agent_report::AgentRef;
+use crate::ops::error_report::ErrorReport;
 use crate::ops::merge::CloseReport;
 use crate::ops::merge::LandingReport;
 use crate::ops::merge::MergeOptions;
@@ -17,19 +19,20 @@ use crate::ops::merge::execute;
 use crate::ops::merge::plan::{NotAccepted, judged_plan, rehearsed_plan};
 use crate::ops::merge::report::LandingState;
 use crate::ops::overlap;
+use crate::wire::path_text::PathText;
 use serde::{Serialize, Serializer};
 
 /// How often an agent is tried when another process moves a branch meanwhile. Of those who land at the same
 /// moment one gets through each time, so as many as this do all.
 const ATTEMPTS: usize = 10;
 
-/// One verdict per open agent: `git-agent.merge-all/1`.
+/// One verdict per open agent: `git-agent.merge-all/2`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AllReport {
     /// The format's name and version.
     pub schema: &'static str,
     /// What became of each, in the order they were taken.
-    pub agents: Vec<Decision>,
+    pub items: Vec<Decision>,
     /// Who is still at work, and what is to be decided about those who did not land; absent when there is
     /// neither.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,17 +42,27 @@ pub struct AllReport {
 /// What became of one agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Decision {
-    /// The agent's id.
-    pub agent_id: String,
-    /// The alias.
+    /// The agent.
+    #[serde(flatten)]
+    pub agent: AgentRef,
+    /// What became of it.
+    pub outcome: Fate,
+    /// What was judged, in this round or before: `accept` or `reject`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// What was decided.
-    pub verdict: Fate,
+    pub verdict: Option<&'static str>,
     /// The commit that brought its work.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// Why it did not land.
+    /// The codes of what rejects it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<String>,
+    /// The paths on which it conflicts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conflicts: Vec<PathText>,
+    /// What kept it from landing, for one that was tried in this round.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<ErrorReport>,
+    /// Why it did not land, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -93,12 +106,27 @@ impl Serialize for Fate {
     }
 }
 
+impl Decision {
+    fn new(agent: &Agent, outcome: Fate) -> Decision {
+        Decision {
+            agent: AgentRef::of(agent),
+            outcome,
+            verdict: None,
+            commit: None,
+            findings: Vec::new(),
+            conflicts: Vec::new(),
+            error: None,
+            reason: None,
+        }
+    }
+}
+
 impl AllReport {
     /// Whether the round did what it was for: no agent that was done was refused, and something landed unless
     /// nothing was left to land. Agents that are running or failed have work to land; a rejected or deferred one
     /// has been decided about.
     pub fn is_success(&self) -> bool {
-        let any = |is: fn(Fate) -> bool| self.agents.iter().any(|one| is(one.verdict));
+        let any = |is: fn(Fate) -> bool| self.items.iter().any(|one| is(one.outcome));
         let landed = any(|fate| matches!(fate, Fate::Landed(_)));
         let unfinished = any(|fate| matches!(fate, Fate::Left(State::Running | State::Failed)));
         !any(Fate::is_refusal) && (landed || !unfinished)
@@ -134,9 +162,9 @@ pub fn all(ctx: &Ctx, options: &MergeOptions) -> Result<AllReport> {
     });
     let decisions = decisions.collect::<Result<Vec<_>>>()?;
     Ok(AllReport {
-        schema: "git-agent.merge-all/1",
+        schema: "git-agent.merge-all/2",
         close: CloseReport::of(ctx.repo.common_dir(), &decisions),
-        agents: decisions,
+        items: decisions,
     })
 }
 
@@ -172,7 +200,6 @@ fn land_judged(
 
 fn attempt(ctx: &Ctx, agent: &Agent, options: &MergeOptions) -> Result<Decision> {
     let who = agent.id.to_string();
-    let name = name_of(agent);
     let landed = if options.dry_run {
         rehearsed_plan(ctx, &who, options).map(|plan| plan.map(|plan| plan.report()))
     } else {
@@ -180,11 +207,9 @@ fn attempt(ctx: &Ctx, agent: &Agent, options: &MergeOptions) -> Result<Decision>
     };
     match landed {
         Ok(Ok(report)) => Ok(Decision {
-            agent_id: who,
-            name,
-            verdict: Fate::Landed(report.verdict),
+            verdict: Some("accept"),
             commit: report.commit,
-            reason: None,
+            ..Decision::new(agent, Fate::Landed(report.outcome))
         }),
         Ok(Err(refused)) => {
             let incomplete = refused.verdict.bundle_errors().next().is_some();
@@ -193,7 +218,15 @@ fn attempt(ctx: &Ctx, agent: &Agent, options: &MergeOptions) -> Result<Decision>
             } else {
                 Fate::NotMerged
             };
-            Ok(refusal(agent, fate, &refused.error()))
+            let verdict = if refused.verdict.is_accepted() {
+                "accept"
+            } else {
+                "reject"
+            };
+            Ok(Decision {
+                verdict: Some(verdict),
+                ..refusal(agent, fate, &refused.error())
+            })
         }
         // What fails because of one agent's work or state is this agent's decision; anything else ends the walk.
         Err(error) if !concerns_all(error.code()) => Ok(refusal(agent, Fate::NotMerged, &error)),
@@ -224,40 +257,36 @@ fn refusal(agent: &Agent, fate: Fate, error: &Error) -> Decision {
     } else {
         format!("{}\n{details}", error.message())
     };
+    let told = ErrorReport::from(error);
     Decision {
-        agent_id: agent.id.to_string(),
-        name: name_of(agent),
-        verdict: fate,
-        commit: None,
+        findings: told.findings.iter().map(ToString::to_string).collect(),
+        conflicts: told.conflicts.clone(),
+        error: Some(told),
         reason: Some(reason),
+        ..Decision::new(agent, fate)
     }
 }
 
 fn left_alone(agent: &Agent) -> Decision {
-    let verdict = if agent.deferred {
+    let fate = if agent.deferred {
         Fate::Deferred
     } else {
         Fate::Left(agent.state)
     };
+    let findings = rejected_for(agent);
+    let reason = Some(findings.unwrap_or_default().join(", ")).filter(|text| !text.is_empty());
     Decision {
-        agent_id: agent.id.to_string(),
-        name: name_of(agent),
-        verdict,
-        commit: None,
-        reason: rejected_for(agent).or(agent.summary.clone().filter(|text| !text.is_empty())),
+        verdict: findings.map(|_| "reject"),
+        findings: findings.unwrap_or_default().to_vec(),
+        reason: reason.or(agent.summary.clone().filter(|text| !text.is_empty())),
+        ..Decision::new(agent, fate)
     }
 }
 
-/// What made a verdict fail an agent, when that was the last that was said of it.
-fn rejected_for(agent: &Agent) -> Option<String> {
+/// The codes for which a verdict failed an agent, when that was the last that was said of it.
+fn rejected_for(agent: &Agent) -> Option<&[String]> {
     let failed = agent.state == State::Failed && !agent.deferred;
-    let verdict = agent
-        .verdict
-        .as_ref()
-        .filter(|verdict| failed && !verdict.accepted)?;
-    Some(verdict.findings.join(", ")).filter(|text| !text.is_empty())
-}
-
-fn name_of(agent: &Agent) -> Option<String> {
-    agent.name.as_ref().map(ToString::to_string)
+    let verdict = agent.verdict.as_ref();
+    let verdict = verdict.filter(|verdict| failed && !verdict.accepted)?;
+    Some(&verdict.findings)
 }

@@ -2,6 +2,7 @@
 
 use crate::domain::agent::State;
 use crate::domain::shell;
+use crate::ops::agent_report::AgentRef;
 use crate::ops::merge::{Decision, Fate};
 use crate::store::{briefing, layout};
 use serde::Serialize;
@@ -11,13 +12,13 @@ use std::path::Path;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CloseReport {
     /// Who is still at work; the round is not over before they are.
-    pub running: Vec<String>,
+    pub running: Vec<AgentRef>,
     /// Who was turned down.
-    pub rejected: Vec<String>,
+    pub rejected: Vec<AgentRef>,
     /// About whom the decision was put off.
-    pub deferred: Vec<String>,
+    pub deferred: Vec<AgentRef>,
     /// Who failed, or was refused in this round.
-    pub not_landed: Vec<String>,
+    pub not_landed: Vec<AgentRef>,
     /// What has to be decided, once no agent is at work; absent where all who finished have landed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
@@ -40,9 +41,9 @@ pub struct Way {
 impl CloseReport {
     /// `None` when there is nothing to wait for and nothing to decide.
     pub(super) fn of(common_dir: &Path, decisions: &[Decision]) -> Option<CloseReport> {
-        let with = |is: fn(Fate) -> bool| -> Vec<String> {
-            let those = decisions.iter().filter(|one| is(one.verdict));
-            those.map(|one| one.agent_id.clone()).collect()
+        let with = |is: fn(Fate) -> bool| -> Vec<AgentRef> {
+            let those = decisions.iter().filter(|one| is(one.outcome));
+            those.map(|one| one.agent.clone()).collect()
         };
         let mut close = CloseReport {
             running: with(|fate| fate == Fate::Left(State::Running)),
@@ -70,9 +71,9 @@ impl CloseReport {
         let mut retry: Vec<_> = self
             .rejected
             .iter()
-            .map(|id| spawn_again(common_dir, &id[..8]))
+            .map(|agent| spawn_again(common_dir, &agent.short_id))
             .collect();
-        let verify = |id: &String| format!("git agent verify {}", &id[..8]);
+        let verify = |agent: &AgentRef| format!("git agent verify {}", agent.short_id);
         retry.extend(self.not_landed.iter().map(verify));
         retry.push(again.clone());
         let way = |way, what, commands| Way {

@@ -59,7 +59,7 @@ pub fn execute(ctx: &Ctx, plan: &MergePlan) -> Result<LandingReport> {
     let mut report = LandingReport::new(plan, LandingState::Merged);
     let commit = match plan.landed {
         Some(commit) => {
-            report.verdict = LandingState::AlreadyMerged;
+            report.outcome = LandingState::AlreadyMerged;
             commit
         }
         None => {

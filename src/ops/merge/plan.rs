@@ -12,7 +12,7 @@ use crate::domain::finding::Finding;
 use crate::domain::oid::Oid;
 use crate::domain::repository_settings::{RepositorySettings, filled_subject};
 use crate::domain::verdict::Verdict;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, ErrorFacts, Result};
 use crate::git::landing::Checkout;
 use crate::git::trailer;
 use crate::ops::merge::MergeOptions;
@@ -317,6 +317,27 @@ fn method(ctx: &Ctx, options: &MergeOptions, settings: &RepositorySettings) -> R
 }
 
 impl NotAccepted {
+    /// The codes of what rejects the work, and the paths on which it conflicts.
+    fn facts(&self) -> ErrorFacts {
+        let rejecting = self.verdict.findings.iter().filter(|one| one.rejects());
+        let mut findings: Vec<_> = rejecting.map(|one| one.code.name()).collect();
+        findings.dedup();
+        let outcome = self
+            .verdict
+            .landing
+            .as_ref()
+            .map(|landing| &landing.outcome);
+        let conflicts = match outcome {
+            Some(Outcome::Conflicts(conflicts)) => conflicts.as_slice(),
+            _ => &[],
+        };
+        ErrorFacts {
+            findings,
+            conflicts: conflicts.iter().map(|one| one.path.clone()).collect(),
+            ..ErrorFacts::default()
+        }
+    }
+
     /// The error that names what rejects the work.
     pub(super) fn error(&self) -> Error {
         let short = self.agent.id.short();
@@ -330,6 +351,7 @@ impl NotAccepted {
             format!("agent {short} has no accepting verdict, so its work does not land"),
         )
         .detail(lines.join("\n"))
+        .facts(self.facts())
         .hint(format!(
             "to see how to mend it, run git agent verify {short}"
         ))

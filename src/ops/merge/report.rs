@@ -1,6 +1,7 @@
-//! The answer of `merge`: `git-agent.merge/1`.
+//! The answer of `merge`: `git-agent.merge/2`.
 
 use crate::ops::merge::MergePlan;
+use crate::ops::target_report::TargetReport;
 use serde::Serialize;
 
 /// How far a landing came.
@@ -33,14 +34,14 @@ pub struct LandingReport {
     pub schema: &'static str,
     /// The agent's id.
     pub agent_id: String,
+    /// The first eight hex digits of the id.
+    pub short_id: String,
     /// How far it came.
-    pub verdict: LandingState,
+    pub outcome: LandingState,
     /// `no-ff`, `squash` or `ff-only`.
     pub method: &'static str,
-    /// The branch it lands on, full name.
-    pub into: String,
-    /// Where that branch was.
-    pub base: String,
+    /// The branch it lands on, and where it was.
+    pub target: TargetReport,
     /// The agent's branch as it was judged.
     pub tip: String,
     /// How many paths were not committed.
@@ -63,15 +64,15 @@ pub struct LandingReport {
 }
 
 impl LandingReport {
-    pub(super) fn new(plan: &MergePlan, verdict: LandingState) -> LandingReport {
+    pub(super) fn new(plan: &MergePlan, outcome: LandingState) -> LandingReport {
         let tops = plan.checkouts.iter().map(|checkout| &checkout.top);
         LandingReport {
-            schema: "git-agent.merge/1",
+            schema: "git-agent.merge/2",
             agent_id: plan.agent.id.to_string(),
-            verdict,
+            short_id: plan.agent.id.short(),
+            outcome,
             method: plan.method.as_str(),
-            into: plan.target.clone(),
-            base: plan.base.to_hex(),
+            target: TargetReport::new(Some(&plan.target), Some(plan.base)),
             tip: plan.tip.to_hex(),
             uncommitted: plan.uncommitted,
             merged_tree: plan.merged_tree.to_hex(),

@@ -9,7 +9,6 @@ use crate::error::Result;
 use crate::git::merge::{Merge, MergeResult};
 use crate::ops::overlap::Scene;
 use crate::ops::overlap::cache::Cache;
-use crate::wire::conflict_report::ConflictReport;
 use crate::wire::path_text::PathText;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -43,7 +42,7 @@ pub(super) struct Outcome {
     /// Whether they do.
     pub state: MergeState,
     /// Where it conflicts, ordered by path.
-    pub conflicts: Vec<ConflictReport>,
+    pub conflicts: Vec<PathText>,
     /// Whether libgit2 answered in git's place.
     pub approximate: bool,
 }
@@ -65,10 +64,7 @@ impl From<Merge> for Outcome {
             state,
             conflicts: conflicts
                 .into_iter()
-                .map(|conflict| ConflictReport {
-                    path: PathText::from(conflict.path.as_slice()),
-                    kinds: conflict.kinds,
-                })
+                .map(|conflict| PathText::from(conflict.path.as_slice()))
                 .collect(),
             approximate: merge.approximate,
         }

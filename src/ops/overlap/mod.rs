@@ -24,7 +24,7 @@ mod scopes;
 pub use merges::MergeState;
 pub use order::{Step, order_of};
 pub use report::{
-    ChangesReport, LiveAgent, MergeReport, Named, OverlapReport, PairReport, Problem, ScopesReport,
+    ChangesReport, LiveAgent, MergeReport, OverlapReport, PairReport, Problem, ScopesReport,
 };
 
 use crate::agents::ctx::Ctx;

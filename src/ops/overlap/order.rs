@@ -7,12 +7,13 @@ use crate::domain::landing_order::most_without_conflict;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::merge::MergeResult;
+use crate::ops::agent_report::AgentRef;
 use crate::ops::overlap::OverlapOptions;
 use crate::ops::overlap::Scene;
 use crate::ops::overlap::merges::Outcome;
 use crate::ops::overlap::merges::{MergeState, Merges};
-use crate::ops::overlap::report::Named;
-use crate::wire::conflict_report::ConflictReport;
+use crate::ops::target_report::TargetReport;
+use crate::wire::path_text::PathText;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -21,15 +22,15 @@ use std::collections::BTreeMap;
 pub struct Step {
     /// Who lands.
     #[serde(flatten)]
-    pub agent: Named,
-    /// The full name of the branch to land on.
-    pub into: String,
+    pub agent: AgentRef,
+    /// The branch to land on.
+    pub target: TargetReport,
     /// `clean`, `conflicts` or `unrelated`, after the steps before it.
     pub state: MergeState,
-    /// Where it conflicts.
-    pub conflicts: Vec<ConflictReport>,
+    /// The paths on which it conflicts.
+    pub conflicts: Vec<PathText>,
     /// Whom it conflicts with on the other side of the choice.
-    pub conflicts_with: Vec<Named>,
+    pub conflicts_with: Vec<AgentRef>,
     /// Why it stands here.
     pub why: String,
 }
@@ -145,7 +146,7 @@ fn order_for(
 fn step(scene: &Scene, index: usize, target: &str, outcome: Outcome) -> Step {
     Step {
         agent: named(scene, index),
-        into: target.to_owned(),
+        target: TargetReport::new(Some(target), scene.agents[index].target_tip),
         state: outcome.state,
         conflicts: outcome.conflicts,
         conflicts_with: Vec::new(),
@@ -164,8 +165,8 @@ fn why(is_first: bool, outcome: &Outcome, is_contested: bool) -> String {
     why.to_owned()
 }
 
-fn named(scene: &Scene, index: usize) -> Named {
-    Named::of(&scene.agents[index].agent)
+fn named(scene: &Scene, index: usize) -> AgentRef {
+    AgentRef::of(&scene.agents[index].agent)
 }
 
 fn short(target: &str) -> &str {

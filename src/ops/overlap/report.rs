@@ -1,12 +1,12 @@
-//! The answer of `overlap`: `git-agent.overlap/1`.
+//! The answer of `overlap`: `git-agent.overlap/2`.
 
-use crate::domain::agent::Agent;
 use crate::domain::path::RepoPath;
+use crate::ops::agent_report::AgentRef;
 use crate::ops::overlap::OverlapOptions;
 use crate::ops::overlap::Scene;
 use crate::ops::overlap::merges::MergeState;
 use crate::ops::overlap::order::Step;
-use crate::wire::conflict_report::ConflictReport;
+use crate::ops::target_report::TargetReport;
 use crate::wire::path_text::PathText;
 use serde::Serialize;
 
@@ -29,33 +29,21 @@ pub struct OverlapReport {
     pub problems: Vec<Problem>,
 }
 
-/// An agent by its names.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Named {
-    /// The id.
-    pub agent_id: String,
-    /// The first eight hex digits of the id.
-    pub short_id: String,
-    /// The alias.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-}
-
 /// One agent that was compared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LiveAgent {
     /// Its names.
     #[serde(flatten)]
-    pub agent: Named,
+    pub agent: AgentRef,
     /// `running`, `done` or `failed`.
     pub state: &'static str,
     /// Whether a decision was put off.
     pub deferred: bool,
     /// Whether it may change files.
     pub edits: bool,
-    /// The full name of the branch it lands on.
+    /// The branch it lands on.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub into: Option<String>,
+    pub target: Option<TargetReport>,
     /// How many paths it has touched since its base.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub touched: Option<Option<usize>>,
@@ -65,9 +53,9 @@ pub struct LiveAgent {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PairReport {
     /// The id of the older one.
-    pub one: String,
+    pub one_id: String,
     /// The id of the other one.
-    pub two: String,
+    pub two_id: String,
     /// What both may touch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scopes: Option<ScopesReport>,
@@ -102,8 +90,8 @@ pub struct ChangesReport {
 pub struct MergeReport {
     /// `clean`, `conflicts` or `unrelated`.
     pub state: MergeState,
-    /// Where it conflicts.
-    pub conflicts: Vec<ConflictReport>,
+    /// The paths on which they conflict.
+    pub conflicts: Vec<PathText>,
     /// Whether libgit2 answered in git's place.
     pub approximate: bool,
 }
@@ -113,18 +101,10 @@ pub struct MergeReport {
 pub struct Problem {
     /// Whom it is about.
     pub agent_id: String,
+    /// The first eight hex digits of the id.
+    pub short_id: String,
     /// What is the matter.
     pub message: String,
-}
-
-impl Named {
-    pub(super) fn of(agent: &Agent) -> Named {
-        Named {
-            agent_id: agent.id.to_string(),
-            short_id: agent.id.short(),
-            name: agent.name.as_ref().map(ToString::to_string),
-        }
-    }
 }
 
 impl OverlapReport {
@@ -172,10 +152,11 @@ pub(super) fn report(
         .filter_map(|(name, asked)| asked.then_some(name));
     let problems = scene.problems.iter().map(|(index, message)| Problem {
         agent_id: scene.agents[*index].agent.id.to_string(),
+        short_id: scene.agents[*index].agent.id.short(),
         message: message.clone(),
     });
     OverlapReport {
-        schema: "git-agent.overlap/1",
+        schema: "git-agent.overlap/2",
         compared: compared.collect(),
         agents: agents(scene, options.changes),
         pairs: scene
@@ -192,11 +173,12 @@ fn agents(scene: &Scene, changes: bool) -> Vec<LiveAgent> {
     let agents = scene.agents.iter().zip(&scene.changes);
     agents
         .map(|(live, touched)| LiveAgent {
-            agent: Named::of(&live.agent),
+            agent: AgentRef::of(&live.agent),
             state: live.agent.state.as_str(),
             deferred: live.agent.deferred,
             edits: live.policy.as_ref().is_some_and(|policy| policy.edits),
-            into: live.target.clone(),
+            target: { live.target.as_deref() }
+                .map(|target| TargetReport::new(Some(target), live.target_tip)),
             touched: changes.then(|| touched.as_ref().map(|touched| touched.paths.len())),
         })
         .collect()
@@ -222,8 +204,8 @@ fn pair(scene: &Scene, options: &OverlapOptions, one: usize, two: usize) -> Opti
     }
     let id = |index: usize| scene.agents[index].agent.id.to_string();
     Some(PairReport {
-        one: id(one),
-        two: id(two),
+        one_id: id(one),
+        two_id: id(two),
         scopes: scopes.map(|common| ScopesReport {
             tracked: common.tracked,
             examples: common.examples.iter().map(text).collect(),

@@ -6,7 +6,7 @@ use crate::domain::finding::FindingCode;
 use crate::domain::run::Ending;
 use crate::git::Repo;
 use crate::ops::agent_report::rfc3339;
-use crate::ops::agent_report::short_branch;
+use crate::ops::target_report::TargetReport;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
@@ -16,9 +16,9 @@ pub struct Span {
     /// The state.
     pub state: &'static str,
     /// When it was entered, RFC 3339.
-    pub from: String,
+    pub entered_at: String,
     /// When it was left; for the last one the end of the report, or for an end its beginning.
-    pub to: String,
+    pub left_at: String,
     /// The same as a time.
     #[serde(skip)]
     pub begin: DateTime<Utc>,
@@ -31,13 +31,13 @@ pub struct Span {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct VerdictReport {
     /// When it was recorded, RFC 3339.
-    pub time: String,
-    /// `accepted` or `rejected`.
+    pub recorded_at: String,
+    /// `accept` or `reject`.
     pub verdict: &'static str,
     /// The commit that was judged.
     pub tip: String,
     /// What it would have landed on.
-    pub base: String,
+    pub target: TargetReport,
     /// What was found.
     pub findings: Vec<FoundCode>,
 }
@@ -57,10 +57,10 @@ pub struct FoundCode {
 pub struct LandedCommit {
     /// The commit.
     pub commit: String,
-    /// The branch it landed on, short name.
-    pub into: String,
+    /// The branch it landed on.
+    pub target: TargetReport,
     /// When, RFC 3339.
-    pub time: String,
+    pub landed_at: String,
     /// The first line of its message; null when the commit is not here.
     pub subject: Option<String>,
 }
@@ -71,7 +71,7 @@ pub struct Run {
     /// The command line, shortened.
     pub command: String,
     /// When it began, RFC 3339.
-    pub started: String,
+    pub started_at: String,
     /// When it ended; null while it runs, or when its end was not recorded.
     pub ended_at: Option<String>,
     /// What ended it: `exit`, `signal`, `timeout`, `stopped` or `lost`; null in rows of old.
@@ -118,8 +118,8 @@ pub(super) fn spans(
         .zip(ends)
         .map(|((state, begin), end)| Span {
             state: state.as_str(),
-            from: rfc3339(begin),
-            to: rfc3339(end),
+            entered_at: rfc3339(begin),
+            left_at: rfc3339(end),
             begin,
             end,
         })
@@ -129,14 +129,10 @@ pub(super) fn spans(
 pub(super) fn verdicts(events: &[Event]) -> Vec<VerdictReport> {
     let verdict = |event: &Event| match &event.what {
         What::Verified(verdict) => Some(VerdictReport {
-            time: rfc3339(event.at.time()),
-            verdict: if verdict.accepted {
-                "accepted"
-            } else {
-                "rejected"
-            },
+            recorded_at: rfc3339(event.at.time()),
+            verdict: if verdict.accepted { "accept" } else { "reject" },
             tip: verdict.tip.to_hex(),
-            base: verdict.base.to_hex(),
+            target: TargetReport::new(None, Some(verdict.base)),
             findings: verdict.findings.iter().map(|code| found(code)).collect(),
         }),
         _ => None,
@@ -161,8 +157,8 @@ pub(super) fn landed(repo: &Repo, agent: &Agent, events: &[Event]) -> Option<Lan
     let message = repo.read_commit(*commit).ok().map(|commit| commit.message);
     Some(LandedCommit {
         commit: commit.to_hex(),
-        into: short_branch(into),
-        time: rfc3339(time),
+        target: TargetReport::new(Some(into), None),
+        landed_at: rfc3339(time),
         subject: message.map(|text| text.lines().next().unwrap_or_default().to_owned()),
     })
 }
@@ -178,7 +174,7 @@ pub(super) fn runs(events: &[Event], lost: Option<&(Exited, DateTime<Utc>)>) -> 
                 begun = Some(time);
                 runs.push(Run {
                     command: facts.command.clone(),
-                    started: rfc3339(time),
+                    started_at: rfc3339(time),
                     ended_at: None,
                     ended: None,
                     exit_code: None,

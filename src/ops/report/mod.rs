@@ -48,7 +48,7 @@ pub struct FleetReport {
     pub repository: String,
     /// The time of the last event, RFC 3339; absent without agents.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub until: Option<String>,
+    pub last_event_at: Option<String>,
     /// How many agents are in each state that occurs, in the order of a life.
     pub states: Vec<StateCount>,
     /// Every agent, oldest first.
@@ -88,6 +88,8 @@ pub struct TreeEntry {
     pub depth: usize,
     /// The agent's id.
     pub agent_id: String,
+    /// The first eight hex digits of the id.
+    pub short_id: String,
 }
 
 /// One agent's life.
@@ -147,15 +149,16 @@ pub fn report(ctx: &Ctx) -> Result<FleetReport> {
     let tree = tree(ctx, None)?.agents.into_iter().map(|node| TreeEntry {
         depth: node.depth,
         agent_id: node.agent.agent_id,
+        short_id: node.agent.short_id,
     });
     let root = ctx.repo.root()?;
     Ok(FleetReport {
-        schema: "git-agent.report/1",
+        schema: "git-agent.report/2",
         repository: root
             .file_name()
             .map(|name| name.to_string_lossy().into_owned())
             .unwrap_or_default(),
-        until: until.map(rfc3339),
+        last_event_at: until.map(rfc3339),
         states: states(&agents),
         agents: reported,
         tree: tree.collect(),

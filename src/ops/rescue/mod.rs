@@ -70,10 +70,10 @@ pub struct RescueReport {
     pub rescued_directory: Option<String>,
     /// The commit that was given back: the uncommitted work on its tip, or the tip alone.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub commit_oid: Option<String>,
+    pub commit: Option<String>,
     /// The commit that holds the bundle.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub bundle_oid: Option<String>,
+    pub bundle_commit: Option<String>,
     /// What the caller should know, such as what was kept and is not here.
     pub warnings: Vec<String>,
 }
@@ -118,12 +118,12 @@ pub fn plan(ctx: &Ctx, who: &str, destination: Destination) -> Result<RescuePlan
 /// ledger.
 pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
     let mut report = RescueReport {
-        schema: "git-agent.rescue/1",
+        schema: "git-agent.rescue/2",
         agent: Reporter::new(ctx)?.agent(&plan.agent),
         rescued_branch: None,
         rescued_directory: None,
-        commit_oid: plan.commit.map(|oid| oid.to_hex()),
-        bundle_oid: plan.bundle.map(|oid| oid.to_hex()),
+        commit: plan.commit.map(|oid| oid.to_hex()),
+        bundle_commit: plan.bundle.map(|oid| oid.to_hex()),
         warnings: plan.warnings.clone(),
     };
     let to = match (&plan.destination, plan.commit) {

@@ -118,7 +118,7 @@ pub fn execute_all(
     let asked = interrupts.received().map(|signal| 128 + signal.as_raw());
     let asked = asked.and_then(|code| u8::try_from(code).ok());
     Ok(BatchReport {
-        schema: "git-agent.run-batch/1",
+        schema: "git-agent.run-batch/2",
         status: if succeeded == count {
             "success"
         } else {

@@ -1,4 +1,4 @@
-//! What a run would do: `git-agent.run-plan/1`.
+//! What a run would do: `git-agent.run-plan/2`.
 
 use crate::domain::run::shell_line;
 use crate::ops::run::RunPlan;
@@ -14,9 +14,12 @@ pub struct RunOutline {
     /// The agent's id; absent for one that the run would make.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
+    /// The first eight hex digits of the id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub short_id: Option<String>,
     /// Where the command would run, absolute; absent for an agent that the run would make.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub directory: Option<String>,
+    pub worktree_abspath: Option<String>,
     /// The program and its arguments, with their placeholders.
     pub command: Vec<String>,
     /// The same as one line for a shell.
@@ -37,7 +40,7 @@ impl RunPlan {
     pub fn outline(&self) -> RunOutline {
         let inputs = &self.inputs;
         let known = match &self.worker {
-            Worker::Known(agent) => Some(agent.id.to_string()),
+            Worker::Known(agent) => Some(agent.id),
             Worker::New(_) => None,
         };
         let directory = inputs.place.directory.to_string_lossy();
@@ -48,9 +51,10 @@ impl RunPlan {
         };
         warnings.extend(inputs.warnings.iter().cloned());
         RunOutline {
-            schema: "git-agent.run-plan/1",
-            directory: known.is_some().then(|| directory.into_owned()),
-            agent_id: known,
+            schema: "git-agent.run-plan/2",
+            worktree_abspath: known.is_some().then(|| directory.into_owned()),
+            agent_id: known.map(|id| id.to_string()),
+            short_id: known.map(|id| id.short()),
             command_line: shell_line(words.clone()),
             command: words.map(|word| word.into_owned()).collect(),
             prompt_on: if command_line::name_prompt(&inputs.command) {

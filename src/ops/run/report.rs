@@ -1,4 +1,4 @@
-//! What a finished run answers: `git-agent.run/1`.
+//! What a finished run answers: `git-agent.run/2`.
 
 use crate::domain::agent::Agent;
 use crate::domain::run::{Ending, Outcome};
@@ -58,6 +58,8 @@ pub struct RunReport {
     pub status: &'static str,
     /// The agent's id.
     pub agent_id: String,
+    /// The first eight hex digits of the id.
+    pub short_id: String,
     /// The number of the run among those of its agent.
     pub run: u32,
     /// The command, shortened, with its placeholders.
@@ -69,7 +71,7 @@ pub struct RunReport {
     /// Whether its time was up.
     pub timed_out: bool,
     /// When it began, RFC 3339.
-    pub started: String,
+    pub started_at: String,
     /// When it ended, RFC 3339.
     pub ended_at: String,
     /// How long it took, in milliseconds.
@@ -143,19 +145,20 @@ impl RunReport {
             }
         }
         RunReport {
-            schema: "git-agent.run/1",
+            schema: "git-agent.run/2",
             status: if ended.is_success() {
                 SUCCESS
             } else {
                 "failed"
             },
             agent_id: agent.id.to_string(),
+            short_id: agent.id.short(),
             run: stage.number,
             command: stage.description.clone(),
             exit_code: outcome.code,
             ended: outcome.ending.as_str(),
             timed_out: outcome.ending == Ending::Timeout,
-            started: rfc3339(ended.started),
+            started_at: rfc3339(ended.started),
             ended_at: rfc3339(ended.ended),
             duration_ms: millis(ended.duration),
             timeout_ms: millis(plan.limit),

@@ -7,7 +7,7 @@ use crate::ops::run_row::RunRow;
 use crate::ops::spawn::SpawnReport;
 use serde::Serialize;
 
-/// What is known when a command has begun to work: `git-agent.run/1`, with the keys that a run under way has.
+/// What is known when a command has begun to work: `git-agent.run/2`, with the keys that a run under way has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct StartReport {
     /// The run.

@@ -36,6 +36,8 @@ pub struct LogsReport {
     pub schema: &'static str,
     /// The agent's id.
     pub agent_id: String,
+    /// The first eight hex digits of the id.
+    pub short_id: String,
     /// The number of the run.
     pub run: u32,
     /// `stdout` or `stderr`.
@@ -84,6 +86,7 @@ pub fn logs(
     Ok(LogsReport {
         schema: "git-agent.logs/1",
         agent_id: last.agent.id.to_string(),
+        short_id: last.agent.id.short(),
         run: number,
         stream,
         path: path.to_string_lossy().into_owned(),

@@ -8,8 +8,8 @@ use crate::ops::spawn::SpawnReport;
 use crate::ops::spawn::execute;
 use std::sync::mpsc::Sender;
 
-/// Carries out plans, at most `jobs` at a time, and gives each result as it comes. One that fails does
-/// not stop the others.
+/// Carries out plans, at most `jobs` at a time, and gives each result as it comes, with the number of its plan. One that
+/// fails does not stop the others.
 ///
 /// # Errors
 /// The first error of `done`; the spawns under way are finished all the same.
@@ -17,12 +17,13 @@ pub fn execute_all(
     ctx: &Ctx,
     plans: Vec<SpawnPlan>,
     jobs: usize,
-    done: &mut dyn FnMut(Result<SpawnReport>) -> Result<()>,
+    done: &mut dyn FnMut(usize, Result<SpawnReport>) -> Result<()>,
 ) -> Result<()> {
     let several = plans.len() > 1;
     let seed = ctx.seed();
-    let work = |queue: &Queue<SpawnPlan>, reports: Sender<Result<SpawnReport>>| {
-        while let Some(plan) = queue.next() {
+    let work = |queue: &Queue<(usize, SpawnPlan)>,
+                reports: Sender<(usize, Result<SpawnReport>)>| {
+        while let Some((index, plan)) = queue.next() {
             let file = plan.task_file.clone();
             let result = seed.open().and_then(|ctx| execute(&ctx, plan));
             let result = result.map_err(|error| {
@@ -32,17 +33,22 @@ pub fn execute_all(
                     error
                 }
             });
-            if reports.send(result).is_err() {
+            if reports.send((index, result)).is_err() {
                 return;
             }
         }
     };
-    parallel::share(plans, jobs, work, |reports| {
-        let mut outcome = Ok(());
-        for report in reports {
-            let told = done(report);
-            outcome = outcome.and(told);
-        }
-        outcome
-    })
+    parallel::share(
+        plans.into_iter().enumerate().collect(),
+        jobs,
+        work,
+        |reports| {
+            let mut outcome = Ok(());
+            for (index, report) in reports {
+                let told = done(index, report);
+                outcome = outcome.and(told);
+            }
+            outcome
+        },
+    )
 }

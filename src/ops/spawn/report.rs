@@ -4,7 +4,7 @@ use crate::agents::ctx::Ctx;
 use crate::domain::lease::Lease;
 use crate::domain::shell;
 use crate::error::Result;
-use crate::ops::agent_report::LeaseReport;
+use crate::ops::agent_report::{BaseReport, LeaseReport};
 use crate::ops::spawn::contract::SpawnPlan;
 use crate::ops::spawn::files::AgentFiles;
 use serde::Serialize;
@@ -17,6 +17,8 @@ pub struct SpawnReport {
     pub schema: &'static str,
     /// The agent's id, a UUID.
     pub agent_id: String,
+    /// The first eight hex digits of the id.
+    pub short_id: String,
     /// `sha256:` and 64 hex digits over role, task and scope.
     pub dna: String,
     /// The role's name.
@@ -67,16 +69,6 @@ pub struct SpawnReport {
     pub warnings: Vec<String>,
 }
 
-/// A base in JSON.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct BaseReport {
-    /// The ref that was named; absent when it was an object name.
-    #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
-    pub refname: Option<String>,
-    /// The commit.
-    pub oid: String,
-}
-
 /// What a finished spawn knows beyond its plan.
 #[derive(Debug, Default)]
 pub(super) struct Built {
@@ -109,6 +101,7 @@ impl SpawnReport {
         Ok(SpawnReport {
             schema: "git-agent.spawn/1",
             agent_id: plan.id.to_string(),
+            short_id: plan.id.short(),
             dna: plan.dna.to_string(),
             role: plan.role.name,
             subagent_type: plan.role.subagent_type,

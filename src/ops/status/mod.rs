@@ -38,6 +38,7 @@ use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::changes::{Glance, glance};
 use crate::ops::agent_report::rfc3339;
+use crate::ops::target_report::TargetReport;
 use chrono::{DateTime, Utc};
 use common::Common;
 use serde::Serialize;
@@ -54,10 +55,10 @@ const ASKED_FOR_TIME: usize = 256;
 pub struct WorkStatus {
     /// The branch's tip; null when the branch is gone.
     #[serde(skip_serializing_if = "Fact::is_absent")]
-    pub tip_oid: Fact<String>,
-    /// The commit it would land on: the base branch as it is now.
+    pub tip: Fact<String>,
+    /// What it would land on: the target branch as it is now.
     #[serde(skip_serializing_if = "Fact::is_absent")]
-    pub target_oid: Fact<String>,
+    pub target: Fact<TargetReport>,
     /// Commits of the branch that the target does not hold, the spawn commit among them.
     #[serde(skip_serializing_if = "Fact::is_absent")]
     pub ahead: Fact<usize>,
@@ -66,29 +67,54 @@ pub struct WorkStatus {
     pub behind: Fact<usize>,
     /// Paths that are staged, modified or untracked in the worktree.
     #[serde(skip_serializing_if = "Fact::is_absent")]
-    pub dirty: Fact<usize>,
+    pub uncommitted: Fact<usize>,
     /// Paths that were touched, committed or not, and are out of scope.
     #[serde(skip_serializing_if = "Fact::is_absent")]
     pub out_of_scope: Fact<usize>,
     /// How much of the bundle is as it has to be.
     #[serde(skip_serializing_if = "Fact::is_absent")]
     pub bundle: Fact<BundleCount>,
-    /// `accepted`, `rejected`, `stale` when what it judged is no longer what there is, or `none`.
+    /// The last verdict, `accept` or `reject`; null when it cannot be told whether it still holds.
     #[serde(skip_serializing_if = "Fact::is_absent")]
     pub verdict: Fact<&'static str>,
+    /// Whether what the verdict judged is no longer what there is; absent where it holds, or where there is none.
+    #[serde(skip_serializing_if = "Fact::is_absent")]
+    pub verdict_stale: Fact<bool>,
+    /// Both in one word for people: `accepted`, `rejected`, `stale` or `none`.
+    #[serde(skip)]
+    pub verdict_word: Fact<&'static str>,
     /// The codes that a rejecting verdict named.
     #[serde(skip_serializing_if = "Fact::is_absent")]
-    pub verdict_findings: Fact<Vec<String>>,
+    pub findings: Fact<Vec<String>>,
     /// With how many live agents it shares touched paths, of those that were looked at together; absent for
     /// none.
     #[serde(skip_serializing_if = "Fact::is_absent")]
     pub overlap: Fact<OverlapCount>,
     /// When it last did something that shows: an event, a commit, a file; RFC 3339.
     #[serde(skip_serializing_if = "Fact::is_absent")]
-    pub active: Fact<String>,
+    pub active_at: Fact<String>,
     /// What `overlap` is counted from.
     #[serde(skip)]
     touched: overlap::Touched,
+}
+
+impl WorkStatus {
+    /// Puts the last verdict of an agent into the words of the answer; `word` is `None` where it cannot be told whether
+    /// it still holds.
+    fn judged(&mut self, agent: &Agent, word: Option<&'static str>) {
+        self.verdict_word = Fact::of(word.ok_or(()));
+        let Some(verdict) = &agent.verdict else {
+            return;
+        };
+        self.verdict = match word {
+            Some(_) if verdict.accepted => Fact::Known("accept"),
+            Some(_) => Fact::Known("reject"),
+            None => Fact::Unknown,
+        };
+        if word == Some(verdict::STALE) {
+            self.verdict_stale = Fact::Known(true);
+        }
+    }
 }
 
 /// Looks at one agent's work, wherever its worktree is.
@@ -103,21 +129,21 @@ pub(super) fn of(ctx: &Ctx, agent: &Agent) -> Result<WorkStatus> {
 /// Looks at one agent's work. `worktree` is where it is, if it is in this clone.
 fn standing(common: &Common<'_>, agent: &Agent, worktree: Option<&Path>) -> WorkStatus {
     let mut standing = WorkStatus {
-        verdict_findings: match &agent.verdict {
+        findings: match &agent.verdict {
             Some(verdict) if !verdict.accepted => Fact::Known(verdict.findings.clone()),
             _ => Fact::NotApplicable,
         },
-        active: Fact::Known(rfc3339(agent.updated)),
+        active_at: Fact::Known(rfc3339(agent.updated)),
         ..WorkStatus::default()
     };
     match agent.state {
         State::Spawning => {}
         // What is left behind matters, how it got there is history.
         State::Merged | State::Discarded => {
-            standing.verdict = Fact::Known(verdict::recorded(agent));
+            standing.judged(agent, Some(verdict::recorded(agent)));
             if let Some(top) = worktree {
                 let changes = changes(common, agent, top, common.fence(agent, true).as_ref());
-                standing.dirty = Fact::of(changes.map(|changes| changes.len()));
+                standing.uncommitted = Fact::of(changes.map(|changes| changes.len()));
             }
         }
         State::Running | State::Done | State::Failed | State::Rejected => {
@@ -205,15 +231,17 @@ impl<'a> Look<'a> {
         let artefacts = bundle::artefacts(self);
         standing.bundle = bundle::count(self, artefacts.as_deref());
         let verdict = verdict::now(self, artefacts.as_deref());
-        standing.verdict = Fact::of(verdict.ok_or(()));
+        standing.judged(self.agent, verdict);
         if self.agent.isolation == Some(Isolation::Shared) {
             return;
         }
-        standing.tip_oid = hex(self.tip);
-        standing.target_oid = hex(self.target);
+        standing.tip = hex(self.tip);
+        let refname = { self.agent.base.as_ref() }.and_then(|base| base.refname.as_deref());
+        let target = |oid| TargetReport::new(refname, Some(oid));
+        standing.target = Fact::of(self.target.map(target).ok_or(()));
         standing.ahead = Fact::of(self.own.as_ref().map(Vec::len).ok_or(()));
         standing.behind = Fact::of(self.behind().ok_or(()));
-        standing.dirty = match &self.changes {
+        standing.uncommitted = match &self.changes {
             Fact::Known(changes) => Fact::Known(changes.len()),
             _ => Fact::Unknown,
         };
@@ -221,7 +249,7 @@ impl<'a> Look<'a> {
             Some(verdict::ACCEPTED) => Fact::Known(0),
             _ => Fact::of(scope::paths_out(self).ok_or(())),
         };
-        standing.active = Fact::Known(rfc3339(self.last_seen()));
+        standing.active_at = Fact::Known(rfc3339(self.last_seen()));
         standing.touched = overlap::touched(self);
     }
 

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 pub(super) const ACCEPTED: &str = "accepted";
 const REJECTED: &str = "rejected";
-const STALE: &str = "stale";
+pub(super) const STALE: &str = "stale";
 const NONE: &str = "none";
 
 /// How the last verdict came out, whatever happened since.

@@ -1,15 +1,15 @@
-//! The answer of `verify`: `git-agent.verify/1`.
+//! The answer of `verify`: `git-agent.verify/2`.
 
-use crate::domain::evidence::{CommandEnd, Commands, Landing, Outcome};
-use crate::domain::finding::Finding;
+use crate::domain::evidence::{CommandEnd, Commands, Conflict, Landing, Outcome};
+use crate::domain::finding::{Finding, FindingCode};
 use crate::domain::oid::Oid;
 use crate::domain::verdict::Verdict;
 use crate::ops::remedy;
-use crate::wire::conflict_report::ConflictReport;
+use crate::ops::target_report::TargetReport;
 use crate::wire::path_text::PathText;
 use serde::{Serialize, Serializer};
 
-const SCHEMA: &str = "git-agent.verify/1";
+const SCHEMA: &str = "git-agent.verify/2";
 
 /// The answer: a verdict, and how it is written as JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,23 +35,21 @@ impl Serialize for VerifyReport {
         View {
             schema: SCHEMA,
             agent_id: verdict.agent.to_string(),
+            short_id: verdict.agent.short(),
             verdict: self.word(),
             tip: verdict.tip.to_hex(),
             tree: verdict.tree.to_hex(),
-            base: BaseTip {
-                refname: verdict.base_ref.clone(),
-                oid: verdict.base.to_hex(),
-            },
+            target: TargetReport::new(verdict.base_ref.as_deref(), Some(verdict.base)),
             merged_tree: verdict.merged_tree().map(Oid::to_hex),
             bundle_required: verdict.bundle_required,
-            bundle: verdict.bundle.map(Oid::to_hex),
+            bundle_tree: verdict.bundle.map(Oid::to_hex),
             policy: verdict.policy.to_hex(),
             uncommitted: verdict.uncommitted,
             ignored_paths: verdict.ignored,
             setup_paths: verdict.from_setup,
             merge: verdict.landing.as_ref().map(merge),
             commands: commands(&verdict.commands),
-            findings: verdict.findings.iter().map(FindingReport::from).collect(),
+            findings: findings(verdict),
         }
         .serialize(serializer)
     }
@@ -64,6 +62,8 @@ struct View {
     schema: &'static str,
     /// The agent's id.
     agent_id: String,
+    /// The first eight hex digits of the id.
+    short_id: String,
     /// `accept` or `reject`.
     verdict: &'static str,
     /// The commit that was judged; where none can be read, the spawn commit.
@@ -71,7 +71,7 @@ struct View {
     /// The tree that was judged: the tip's, or the one that committing the rest would make.
     tree: String,
     /// What it would land on.
-    base: BaseTip,
+    target: TargetReport,
     /// The tree that landing would give; absent when it cannot land.
     #[serde(skip_serializing_if = "Option::is_none")]
     merged_tree: Option<String>,
@@ -79,7 +79,7 @@ struct View {
     bundle_required: bool,
     /// The tree of the bundle; absent when none could be read.
     #[serde(skip_serializing_if = "Option::is_none")]
-    bundle: Option<String>,
+    bundle_tree: Option<String>,
     /// The blob of the policy it was judged by.
     policy: String,
     /// How many paths are not committed yet.
@@ -101,16 +101,6 @@ struct View {
     findings: Vec<FindingReport>,
 }
 
-/// The branch to land on.
-#[derive(Serialize)]
-struct BaseTip {
-    /// Its full name; absent when the base is a mere commit.
-    #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
-    refname: Option<String>,
-    /// The commit it is at; when the branch is gone, the one that the agent started from.
-    oid: String,
-}
-
 /// How work would land.
 #[derive(Serialize)]
 struct MergeReport {
@@ -126,8 +116,8 @@ struct MergeReport {
     behind: usize,
     /// Whether the base branch would only have to be moved.
     fast_forward: bool,
-    /// Where it conflicts.
-    conflicts: Vec<ConflictReport>,
+    /// The paths on which it conflicts.
+    conflicts: Vec<PathText>,
 }
 
 /// A check command that ran.
@@ -137,7 +127,7 @@ struct CommandReport {
     command: String,
     /// Its status as the shell gives it; absent when it was stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<u8>,
+    exit_code: Option<u8>,
     /// The end of its output, when it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     output: Option<String>,
@@ -153,6 +143,9 @@ pub struct FindingReport {
     /// The path it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathText>,
+    /// For a conflict, git's names for what is wrong, such as `contents`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<String>,
     /// The commit it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
@@ -163,10 +156,6 @@ pub struct FindingReport {
 }
 
 fn merge(landing: &Landing) -> MergeReport {
-    let conflicts = match &landing.outcome {
-        Outcome::Conflicts(conflicts) => conflicts.as_slice(),
-        _ => &[],
-    };
     MergeReport {
         state: landing.outcome.as_str(),
         how: match landing.outcome {
@@ -176,8 +165,32 @@ fn merge(landing: &Landing) -> MergeReport {
         ahead: landing.ahead,
         behind: landing.behind,
         fast_forward: matches!(landing.outcome, Outcome::FastForward { .. }),
-        conflicts: conflicts.iter().map(ConflictReport::from).collect(),
+        conflicts: { conflicts(landing).iter() }
+            .map(|conflict| PathText::from(conflict.path.as_slice()))
+            .collect(),
     }
+}
+
+fn conflicts(landing: &Landing) -> &[Conflict] {
+    match &landing.outcome {
+        Outcome::Conflicts(conflicts) => conflicts,
+        _ => &[],
+    }
+}
+
+/// The findings; those of conflicts say which kinds git names.
+fn findings(verdict: &Verdict) -> Vec<FindingReport> {
+    let conflicts = verdict.landing.as_ref().map_or(&[][..], conflicts);
+    let report = |finding: &Finding| {
+        let is_its = |one: &&Conflict| Some(&one.path) == finding.path.as_ref();
+        let conflict = conflicts.iter().find(is_its);
+        let conflict = conflict.filter(|_| finding.code == FindingCode::MergeConflict);
+        FindingReport {
+            kinds: conflict.map_or(Vec::new(), |conflict| conflict.kinds.clone()),
+            ..FindingReport::from(finding)
+        }
+    };
+    verdict.findings.iter().map(report).collect()
 }
 
 fn commands(commands: &Commands) -> Vec<CommandReport> {
@@ -187,7 +200,7 @@ fn commands(commands: &Commands) -> Vec<CommandReport> {
     runs.iter()
         .map(|run| CommandReport {
             command: run.command.clone(),
-            status: match run.end {
+            exit_code: match run.end {
                 CommandEnd::Status(status) => Some(status),
                 CommandEnd::TimedOut(_) => None,
             },
@@ -203,6 +216,7 @@ impl From<&Finding> for FindingReport {
             code: finding.code.name(),
             severity: finding.code.severity().as_str(),
             path: finding.path.as_deref().map(PathText::from),
+            kinds: Vec::new(),
             commit: finding.commit.map(Oid::to_hex),
             message: finding.message.clone(),
             fix: remedy::fix(finding),

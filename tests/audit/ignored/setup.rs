@@ -65,10 +65,10 @@ fn u1_what_setup_made_neither_lands_nor_counts_against_the_agent() {
     assert_eq!(check["checked"], 1, "{check}");
     let shown = agent.repo.agent_json(&["show", &agent.id]);
     assert_eq!(
-        (&shown["dirty"], &shown["out_of_scope"]),
+        (&shown["uncommitted"], &shown["out_of_scope"]),
         (&json!(1), &json!(0))
     );
-    assert_eq!(shown["verdict"], "accepted", "{shown}");
+    assert_eq!(shown["verdict"], "accept", "{shown}");
     let diff = agent.repo.agent(&["diff", &agent.id, "--name-only"]);
     assert_eq!(String::from_utf8_lossy(&diff.stdout), "src/two.rs\n");
     let commit = agent.repo.agent_json(&["commit", &agent.id, "-m", "Two"]);
@@ -83,7 +83,7 @@ fn u1_what_setup_made_neither_lands_nor_counts_against_the_agent() {
     assert_eq!(agent.repo.git(["show", "main:package.lock"]), "locked");
     let gone = discarded(&agent, &[]);
     assert_eq!(gone["setup"], json!(SET_UP));
-    assert!(gone["salvage_oid"].is_null(), "{gone}");
+    assert!(gone["salvage_commit"].is_null(), "{gone}");
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn u1_what_setup_made_is_salvaged_where_that_is_asked_for() {
     assert!(said.contains(&line), "{said}");
     let gone = discarded(&agent, &["--with-ignored"]);
     assert!(gone["setup"].is_null(), "{gone}");
-    let salvage = gone["salvage_oid"].as_str().expect("a salvage");
+    let salvage = gone["salvage_commit"].as_str().expect("a salvage");
     let kept = agent.repo.git(["show", &format!("{salvage}:made.txt")]);
     assert_eq!(kept, "made");
 }
@@ -175,7 +175,7 @@ fn u1_a_salvage_holds_the_work_alone() {
     agent.write("src/two.rs", "pub fn two() {}\n");
     agent.write("package.lock", "locked, and more, and mine\n");
     let gone = discarded(&agent, &[]);
-    let salvage = gone["salvage_oid"].as_str().expect("a salvage");
+    let salvage = gone["salvage_commit"].as_str().expect("a salvage");
     let kept = agent.repo.git(["diff", "--name-only", "main", salvage]);
     assert_eq!(kept, "package.lock\nsrc/two.rs");
     let setup: Vec<_> = { SET_UP.into_iter() }
@@ -193,7 +193,7 @@ fn u1_agents_with_the_same_setup_are_not_in_each_others_way() {
     assert_eq!(pairs["pairs"], json!([]), "{pairs}");
     let listed = agent.repo.agent_json(&["list"]);
     for row in listed["agents"].as_array().expect("agents") {
-        assert_eq!(row["dirty"], 0, "{listed}");
+        assert_eq!(row["uncommitted"], 0, "{listed}");
     }
     drop(other);
 }

@@ -114,7 +114,7 @@ fn f14_a_claim_removes_no_agent_that_is_at_work() {
 
         // What the agent does goes on, and lands.
         let landed = agent.repo.agent_json(&["merge", &agent.id, "--squash"]);
-        assert_eq!(landed["verdict"], "merged", "{when}");
+        assert_eq!(landed["outcome"], "merged", "{when}");
         let report = shown(&agent);
         assert_eq!(
             (&report["state"], &report["claimed_state"]),
@@ -203,7 +203,7 @@ fn f14_a_landing_elsewhere_counts_once_its_branch_is_here() {
         let clone = clone_of(&agent);
         let mut command = agent_command(&clone);
         command.args(["merge", &agent.id, method, "--format=json"]);
-        assert_eq!(json_of(command)["verdict"], "merged");
+        assert_eq!(json_of(command)["outcome"], "merged");
         std::fs::write(
             clone.join("src/two.rs"),
             "pub fn two() {}\npub fn more() {}\n",

@@ -48,7 +48,7 @@ fn f18_an_event_of_the_year_9999_dates_no_other_and_is_not_the_last_word() {
     let after = shown(&agent);
     assert_eq!(after["state"], "done", "{after:#}");
     assert!(
-        !after["updated"]
+        !after["updated_at"]
             .as_str()
             .expect("a time")
             .starts_with("9999")
@@ -78,8 +78,8 @@ fn f18_an_event_of_the_year_9999_dates_no_other_and_is_not_the_last_word() {
     let there = crate::support::agent::json_of(command);
     for key in [
         "state",
-        "updated",
-        "created",
+        "updated_at",
+        "created_at",
         "events",
         "irregular",
         "summary",
@@ -88,7 +88,7 @@ fn f18_an_event_of_the_year_9999_dates_no_other_and_is_not_the_last_word() {
     }
 
     let landed = agent.repo.agent_json(&["merge", &agent.id]);
-    assert_eq!(landed["verdict"], "merged");
+    assert_eq!(landed["outcome"], "merged");
     assert_eq!(shown(&agent)["state"], "merged");
 }
 
@@ -167,7 +167,7 @@ fn f18_a_beginning_that_was_made_up_does_not_block() {
     );
     assert!(!codes(&verdict).is_empty(), "it is told");
     let landed = agent.repo.agent_json(&["merge", &agent.id]);
-    assert_eq!(landed["verdict"], "merged");
+    assert_eq!(landed["outcome"], "merged");
 }
 
 #[test]

@@ -87,9 +87,9 @@ pub(super) fn write(html: &mut Html, report: &FleetReport) {
 
 fn facts(html: &mut Html, reported: &ReportedAgent) {
     let agent = &reported.agent;
-    let base = agent.base_oid.as_ref().map(|oid| match &agent.base_ref {
-        Some(name) => format!("{name} {}", short(oid)),
-        None => oid.clone(),
+    let base = agent.base.as_ref().map(|base| match &base.refname {
+        Some(name) => format!("{name} {}", short(&base.oid)),
+        None => base.oid.clone(),
     });
     let facts = [
         ("Agent ID", Some(agent.agent_id.clone())),
@@ -121,7 +121,7 @@ fn history(html: &mut Html, agent: &ReportedAgent) {
     let columns = [words("Time"), words("Event"), words("By"), words("Detail")];
     table(html, &columns, &agent.events, |html, event, column| {
         let text = match column {
-            0 => &minute(&event.time),
+            0 => &minute(&event.recorded_at),
             1 => &event.event,
             2 => &event.by,
             _ => event.detail.as_deref().unwrap_or_default(),

@@ -62,7 +62,7 @@ fn summary(html: &mut Html, report: &FleetReport, title: &str) {
             1 => "1 agent".to_owned(),
             count => format!("{count} agents"),
         });
-        if let Some(until) = &report.until {
+        if let Some(until) = &report.last_event_at {
             html.text(&format!(", as of {}", minute(until)));
         }
     });

@@ -50,8 +50,8 @@ pub(super) fn write(html: &mut Html, report: &FleetReport) {
     let columns = [words("Agent"), words("With"), words("Both")];
     let listed = pairs.iter().take(LISTED_PAIRS);
     table(html, &columns, listed, |html, pair, column| match column {
-        0 => named(html, &agents, &pair.one),
-        1 => named(html, &agents, &pair.two),
+        0 => named(html, &agents, &pair.one_id),
+        1 => named(html, &agents, &pair.two_id),
         _ => {
             let kind = Kind::of(pair);
             html.text_element("span", &[("class", class(kind))], &in_common(pair));
@@ -74,8 +74,10 @@ fn matrix(html: &mut Html, overlap: &OverlapReport, agents: &Agents<'_>) {
         .collect();
     let mut cells = HashMap::new();
     for pair in &overlap.pairs {
-        if let (Some(one), Some(two)) = (place.get(pair.one.as_str()), place.get(pair.two.as_str()))
-        {
+        if let (Some(one), Some(two)) = (
+            place.get(pair.one_id.as_str()),
+            place.get(pair.two_id.as_str()),
+        ) {
             cells.insert((*one.min(two), *one.max(two)), Kind::of(pair));
         }
     }

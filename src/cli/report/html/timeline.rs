@@ -140,12 +140,12 @@ fn piece(html: &mut Html, span: &Span, axis: &Axis) {
 /// A stretch of time in words.
 fn told(span: &Span) -> String {
     if span.begin == span.end {
-        format!("{} {}", span.state, minute(&span.from))
+        format!("{} {}", span.state, minute(&span.entered_at))
     } else {
         format!(
             "{} {} for {}",
             span.state,
-            minute(&span.from),
+            minute(&span.entered_at),
             duration(span.end - span.begin)
         )
     }

@@ -67,11 +67,11 @@ pub(super) fn in_progress(html: &mut Html, report: &FleetReport) {
             }
             2 => scope(html, standing),
             3 => html.text(&ahead(standing)),
-            4 => html.text(&told(&standing.dirty, usize::to_string)),
+            4 => html.text(&told(&standing.uncommitted, usize::to_string)),
             5 => html.text(&told(&standing.bundle, |bundle| {
                 format!("{}/{}", bundle.good, bundle.of)
             })),
-            6 => verdict(html, &told(&standing.verdict, ToString::to_string)),
+            6 => verdict(html, &told(&standing.verdict_word, ToString::to_string)),
             7 => mail(html, &agent.mail),
             _ => html.text(agent.agent.description.as_deref().unwrap_or_default()),
         }
@@ -106,6 +106,15 @@ fn told<T>(fact: &Fact<T>, known: impl Fn(&T) -> String) -> String {
     }
 }
 
+/// A verdict as people read it.
+fn past(verdict: &str) -> &'static str {
+    if verdict == "accept" {
+        "accepted"
+    } else {
+        "rejected"
+    }
+}
+
 fn verdict(html: &mut Html, word: &str) {
     let class = match word {
         "accepted" => "done",
@@ -134,8 +143,8 @@ pub(super) fn verdicts(html: &mut Html, report: &FleetReport) {
         rows,
         |html, (agent, judged), column| match column {
             0 => name(html, &agent.agent),
-            1 => html.text(&minute(&judged.time)),
-            2 => verdict(html, judged.verdict),
+            1 => html.text(&minute(&judged.recorded_at)),
+            2 => verdict(html, past(judged.verdict)),
             3 => html.text_element("code", &[], short(&judged.tip)),
             _ => findings(html, judged),
         },
@@ -171,16 +180,16 @@ pub(super) fn landed(html: &mut Html, report: &FleetReport) {
         .iter()
         .filter_map(|agent| Some((agent, agent.landed.as_ref()?)))
         .collect();
-    rows.sort_by_key(|(_, landed)| &landed.time);
+    rows.sort_by_key(|(_, landed)| &landed.landed_at);
     table(
         html,
         &columns,
         rows,
         |html, (agent, landed), column| match column {
             0 => name(html, &agent.agent),
-            1 => html.text(&minute(&landed.time)),
+            1 => html.text(&minute(&landed.landed_at)),
             2 => html.text_element("code", &[], short(&landed.commit)),
-            3 => html.text(&landed.into),
+            3 => html.text(landed.target.short()),
             _ => html.text(landed.subject.as_deref().unwrap_or("?")),
         },
     );
@@ -204,7 +213,7 @@ pub(super) fn runs(html: &mut Html, report: &FleetReport) {
         rows,
         |html, (agent, run), column| match column {
             0 => name(html, &agent.agent),
-            1 => html.text(&minute(&run.started)),
+            1 => html.text(&minute(&run.started_at)),
             2 => match run.duration_ms.map(TimeDelta::milliseconds) {
                 Some(took) => html.text(&duration(took)),
                 None => html.text("?"),

@@ -1,0 +1,38 @@
+//! What can be done about an error with this program, in words that no command line is needed for.
+
+/// What a user can do about an error, where it takes this program. What the command is called is not for the layer that
+/// fails to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Remedy {
+    /// See all agents.
+    Agents,
+    /// See how an agent stands.
+    Agent(String),
+    /// See where an agent's worktree is.
+    Place(String),
+    /// See the events of an agent.
+    History(String),
+    /// See the events of agents.
+    Histories,
+    /// Give an agent's work back.
+    Rescue(String),
+    /// See the roles.
+    Roles,
+    /// Look for damage.
+    Examine,
+    /// Repair damage.
+    Repair,
+    /// Repair the hooks of one agent's worktree, or of all.
+    RepairHooks(Option<&'static str>),
+    /// See messages: those for a reader, or one's own.
+    Messages(Option<String>),
+    /// Delete old messages.
+    ExpireMessages,
+    /// Spawn an agent from a task file, or from standard input.
+    SpawnFrom(&'static str),
+    /// Check a task file without spawning.
+    CheckTask(String),
+    /// Register a host's hooks.
+    Register(String),
+}
