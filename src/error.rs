@@ -132,6 +132,8 @@ codes! {
     HostSettingsInvalid, "host-settings-invalid", Refused, "The settings file of an agent host cannot be edited safely; nothing was written.";
     ScopeOverlap, "scope-overlap", Refused, "A live agent may touch what the new one, which is to be the only one, may.";
     RecursionRefused, "recursion-refused", Refused, "An agent tried to spawn an agent.";
+    ClaimHeld, "claim-held", Refused, "Another clone or process works on that task.";
+    ClaimLost, "claim-lost", Refused, "Another clone took the task over before this one was done with it.";
     RunActive, "run-active", Refused, "A run of that agent is under way, and there is one at a time.";
     SandboxUnavailable, "sandbox-unavailable", Environment, "The sandbox that was asked for cannot be had here; nothing was run.";
     CommandNotRunnable, "command-not-runnable", NotRunnable, "The command exists and cannot be run.";

@@ -52,7 +52,7 @@
 //! | `refs/agents/keep` | a chain of empty commits whose extra parents must stay reachable |
 //! | `refs/agents/mail` | the mailbox: a chain with one commit for each message |
 //! | `refs/notes/agents-mail` | who has read which message: one note per reader, and one per full page of it |
-//! | `refs/agents/remote/<remote>/<file>` | what a remote was last seen to have, by `sync`; on the remote itself `refs/agents/from/<clone>/<name>`, outboxes |
+//! | `refs/agents/remote/<remote>/<file>` | what a remote was last seen to have, by `sync`; on the remote itself `refs/agents/from/<clone>/<name>`, outboxes, and `refs/agents/claim/<key>`, claims on tasks |
 //! | `logs/refs/heads/agent/<slug>-<time>-<id8>` | the branch's reflog |
 //! | `logs/refs/notes/agents` | the ledger's reflog, from which it is recovered |
 //! | `logs/refs/agents/keep` | the keep chain's reflog |
@@ -69,6 +69,7 @@
 //! | `agents/spawn.lock` | an OS lock, never removed |
 //! | `agents/mail.lock` | an OS lock, never removed; its closing tells waiting receivers of mail |
 //! | `agents/sync.lock` | an OS lock, never removed |
+//! | `agents/claims/<file>` | what this clone knows of each claim that it holds on a task, and an OS lock for each |
 //! | `agents/landing.lock` | an OS lock, never removed |
 //! | `agents/locks/<file>` | while a lock file of ours exists: whose it is, so that one that a killed process left is cleared |
 //! | `agents/spawning/<id8>` | the journal of a spawn under way |
@@ -108,7 +109,7 @@
 //! on `refs/heads/worktree-<name>`.
 //!
 //! Settings read: `agent.worktreeDir`, `agent.bundleDir`, `agent.outputDir`, `agent.role.<name>.*`,
-//! `agent.merge`, `agent.run.allowWrite`, `agent.remote`, `agent.sync`, `agent.refPrefix`, `core.hooksPath`. Settings written:
+//! `agent.merge`, `agent.run.allowWrite`, `agent.remote`, `agent.sync`, `agent.refPrefix`, `agent.claimTtl`, `core.hooksPath`. Settings written:
 //! `extensions.worktreeConfig`, and in the `config.worktree` of an agent's admin directory `core.hooksPath` or
 //! `hook.git-agent-<event>.*`, `gc.auto`, `maintenance.auto`; `notes.displayRef`, by `init --notes` alone. `doctor --fix` alone takes
 //! `core.bare`, `core.worktree`, `core.hooksPath` and `gc.pruneExpire` out of `config` or the main worktree's `config.worktree`, where they

@@ -12,6 +12,7 @@ const NOT_ALWAYS: &[&str] = &[
     "config.worktree",
     "refs/agents/remote/<remote>/<file>",
     "agents/sync.lock",
+    "agents/claims/<file>",
     "agents/closed",
     "agents/landing.lock",
     "agents/locks/<file>",

@@ -202,6 +202,10 @@ fn messages(judged: &mut Judged) {
     judged.repo.git(["init", "--quiet", "--bare", hub]);
     judged.repo.git(["remote", "add", "origin", hub]);
     judged.answer("sync", &["sync"]);
+    let task = judged.repo.task_file(SHARED_TASK);
+    let run = ["run", &task, "--claim=x", "--sync=origin", "--", "true"];
+    judged.answer("run", &run);
+    judged.answer("run-claim", &run);
 }
 
 /// What is about no agent.

@@ -1,5 +1,7 @@
 //! `sync`: three clones and a bare remote, with real git as the judge of what is where.
 
+/// One worker for each task, in all clones.
+mod claims;
 /// Death between every two steps.
 mod kill;
 /// Clones that synchronise at the same moment.

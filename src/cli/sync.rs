@@ -59,6 +59,11 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SyncArgs) -> Result<Exit> {
 }
 
 impl SyncArg {
+    /// The remote that was named.
+    pub(super) fn remote(&self) -> Option<&str> {
+        self.sync.as_deref()
+    }
+
     /// Synchronises after a command that ended like that, whatever its answer was. The status is that of the command,
     /// unless it was successful and this is not.
     pub(super) fn after(&self, ctx: &Ctx, ui: &mut Ui, exit: Exit) -> Exit {

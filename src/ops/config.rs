@@ -144,6 +144,11 @@ pub const GIT: &[KnownSetting] = &[
         "Place of our refs on remotes that take branches only, such as `refs/heads/agent-sync`",
     ),
     setting(
+        "agent.claimTtl",
+        "`60s`",
+        "How long a claim on a task holds without a sign of life",
+    ),
+    setting(
         "agent.role.<name>.<key>",
         "what the role says",
         "Adjusts a role: `subagentType`, `isolation`, `spawnable`, `denylist`",

@@ -135,6 +135,16 @@ pub fn fetch_refspec(refname: &str, remote: &str) -> String {
     format!("'+{refname}*:{}*'", fetched_ref(refname, remote))
 }
 
+/// What this clone knows of a claim that it made: its nonce, and the agent that works on it.
+pub fn claim_record(common_dir: &Path, key: &str) -> PathBuf {
+    agents_dir(common_dir).join("claims").join(key)
+}
+
+/// The file, below [`agents_dir`], locked while a process of ours holds that claim.
+pub fn claim_lock(key: &str) -> String {
+    format!("claims/{key}.lock")
+}
+
 /// What the copies of a remote's refs begin with, which are what it was last seen to have.
 pub fn copies(remote: &str) -> String {
     format!("refs/agents/remote/{remote}/")

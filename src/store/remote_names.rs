@@ -90,6 +90,11 @@ impl RemoteNames {
         is_long_name(clone).then_some((clone, chain))
     }
 
+    /// The claim on the task that goes by this key.
+    pub fn claim(&self, key: &str) -> String {
+        format!("{}claim/{key}", self.own())
+    }
+
     fn own(&self) -> &str {
         self.prefix.as_deref().unwrap_or("refs/agents/")
     }

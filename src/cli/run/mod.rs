@@ -6,6 +6,7 @@ pub(super) mod background;
 mod batch;
 mod batch_answer;
 mod board;
+mod claimed;
 mod execution_mode;
 pub(super) mod fenced;
 mod inputs;
@@ -56,6 +57,9 @@ pub(super) struct RunArgs {
     /// Show what would be run and stop
     #[arg(long, short = 'n')]
     dry_run: bool,
+    /// Work on the task only if no other clone does or has: KEY names it on the remote of --sync
+    #[arg(long, value_name = "KEY", requires = "sync", conflicts_with_all = ["background", "jobs", "no_verify", "dry_run"])]
+    claim: Option<String>,
     #[command(flatten)]
     sync: SyncArg,
     #[command(flatten)]
@@ -102,22 +106,35 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs) -> Result<Exit> {
         Way::Background => return background::start(ctx, ui, quiet),
         Way::Plain => {}
     }
-    // Standard output belongs to the command, or to the machine that reads the report.
-    let spoken = ui.format() == Format::Text;
-    let echo = if spoken && !quiet {
-        ui.echo()?
-    } else {
-        Echo::default()
-    };
+    if let Some(key) = args.claim.clone() {
+        return claimed::run(ctx, ui, args, &key);
+    }
+    let echo = echo(ui, quiet)?;
     let sync = args.sync.clone();
     let report = one(ctx, args, echo)?;
+    show(ui, &report, quiet)?;
+    Ok(sync.after(ctx, ui, Exit::Child(report.exit_status())))
+}
+
+/// Where the command's output goes: standard output belongs to the command, or to the machine that reads the report.
+fn echo(ui: &Ui, quiet: bool) -> Result<Echo<'static>> {
+    if ui.format() == Format::Text && !quiet {
+        ui.echo()
+    } else {
+        Ok(Echo::default())
+    }
+}
+
+/// Tells people how a run ended, or answers a machine.
+fn show(ui: &mut Ui, report: &RunReport, quiet: bool) -> Result<()> {
+    let spoken = ui.format() == Format::Text;
     if spoken && !quiet {
         report.warnings.iter().for_each(|text| ui.warn(text));
-        ui.tell(&report);
+        ui.tell(report);
     } else if !spoken {
-        ui.answer(&report)?;
+        ui.answer(report)?;
     }
-    Ok(sync.after(ctx, ui, Exit::Child(report.exit_status())))
+    Ok(())
 }
 
 fn one(ctx: &Ctx, args: RunArgs, echo: Echo<'_>) -> Result<RunReport> {

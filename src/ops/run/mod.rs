@@ -55,6 +55,7 @@ use crate::agents::ctx::Ctx;
 use crate::agents::lookup;
 use crate::domain::agent::{Agent, Move, State};
 use crate::domain::event::Isolation;
+use crate::domain::id::AgentId;
 use crate::domain::run::DEFAULT_LIMIT;
 use crate::domain::sandbox::{Enforcement, Mode};
 use crate::domain::task::TaskDraft;
@@ -186,6 +187,28 @@ pub fn plan(
         enforcement,
         options,
     })
+}
+
+/// The agent of an earlier attempt; `None` where that did not come as far as making it, or where the agent was
+/// rejected or discarded.
+///
+/// # Errors
+/// Those of the ledger.
+pub fn earlier(ctx: &Ctx, id: AgentId) -> Result<Option<Agent>> {
+    let agents = Ledger::new(&ctx.repo).agents()?;
+    let usable =
+        |agent: &Agent| agent.id == id && (agent.state.is_live() || agent.state == State::Merged);
+    Ok(agents.into_iter().find(usable))
+}
+
+impl RunPlan {
+    /// The agent that the command works for, or that will be made for it.
+    pub fn agent_id(&self) -> AgentId {
+        match &self.worker {
+            Worker::New(spawn) => spawn.id,
+            Worker::Known(agent) => agent.id,
+        }
+    }
 }
 
 fn require_words(command: &[OsString]) -> Result<()> {

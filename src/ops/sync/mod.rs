@@ -12,6 +12,7 @@
 //! contains it was seen on the remote. Success is what the remote lists, never what a push says.
 
 mod branches;
+pub mod claim;
 mod exchange;
 mod push;
 mod report;
@@ -42,6 +43,10 @@ pub const STEPS: &[&str] = &[
     "copies-moved",
     "outboxes-deleted",
 ];
+
+/// The advice for remotes that take branches only.
+const PREFIX_HINT: &str =
+    "where the remote takes branches only, run git config agent.refPrefix refs/heads/agent-sync";
 
 /// The shortest and the longest pause between two attempts.
 const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)];

@@ -1,5 +1,6 @@
 //! The way out: the shared refs once, this clone's outbox where another clone was faster, and the proof of both.
 
+use super::PREFIX_HINT;
 use super::exchange::{Exchange, Sight};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
@@ -246,7 +247,3 @@ impl Pending {
         }
     }
 }
-
-/// The advice for remotes that take branches only.
-const PREFIX_HINT: &str =
-    "where the remote takes branches only, run git config agent.refPrefix refs/heads/agent-sync";

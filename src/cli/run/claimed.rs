@@ -1,0 +1,137 @@
+//! `git agent run --claim`: a run of a task that one clone does and no other.
+
+use super::{RunArgs, echo, show};
+use crate::agents::ctx::Ctx;
+use crate::agents::half_made;
+use crate::cli::style::{DIM, paint};
+use crate::cli::ui::{Answer, Ui};
+use crate::domain::agent::{Agent, State};
+use crate::domain::id::AgentId;
+use crate::error::{Code, Error, Exit, Result};
+use crate::ops::run;
+use crate::ops::run::RunReport;
+use crate::ops::sync::claim::{self, Acquired, ClaimReport, Heartbeat, TaskClaim};
+use crate::ops::sync::{self, SyncOptions};
+use serde_json::{Value, json};
+
+/// Runs a task under a claim. The status is one that a batch engine can act on: 0 for work that was judged acceptable,
+/// 3 where another clone has the task, 5 to try again, 124 and above as ever, and 1 for every other end.
+pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs, key: &str) -> Result<Exit> {
+    let [_] = &args.targets[..] else {
+        return Err(Error::new(
+            Code::Usage,
+            "--claim is for one task, and several are given",
+        )
+        .hint("to run several, run git agent run --claim for each"));
+    };
+    let remote = args.sync.remote().map(str::to_owned);
+    let synchronise = || sync::sync(ctx, &SyncOptions::with(remote.clone()));
+    let claim = match claim::acquire(ctx, remote.as_deref(), key)? {
+        Acquired::Held(claim) => *claim,
+        Acquired::Done(report) => {
+            synchronise()?;
+            ui.answer(&report)?;
+            return Ok(Exit::Yes);
+        }
+    };
+    // An earlier attempt in this clone may have come as far as a good verdict.
+    let earlier = claim.earlier_agent();
+    let earlier = earlier
+        .map(|id| run::earlier(ctx, id))
+        .transpose()?
+        .flatten();
+    if let Some(agent) = earlier.as_ref().filter(|agent| is_acceptable(agent)) {
+        synchronise()?;
+        let report = claim.report(Some(agent.id));
+        claim.finish(ctx)?;
+        ui.answer(&report)?;
+        return Ok(Exit::Yes);
+    }
+    let quiet = args.mode.quiet;
+    let echo = echo(ui, quiet)?;
+    let mut claim = claim;
+    let begun = begin(ctx, args, earlier.map(|agent| agent.id), &mut claim);
+    let plan = match begun {
+        Ok(plan) => plan,
+        Err(error) => {
+            // Nothing has begun, so nothing is to be waited for.
+            claim.release(ctx)?;
+            return Err(error);
+        }
+    };
+    let heartbeat = Heartbeat::start(ctx, claim)?;
+    let ended = run::execute(ctx, plan, echo);
+    let claim = heartbeat.stop()?;
+    let report = match ended {
+        Ok(report) if report.exit_status() == 0 => {
+            // The rows first: the claim says that they are there.
+            synchronise()?;
+            claim.finish(ctx)?;
+            report
+        }
+        Ok(report) => {
+            claim.release(ctx)?;
+            synchronise()?;
+            report
+        }
+        Err(error) => {
+            claim.release(ctx)?;
+            return Err(error);
+        }
+    };
+    show(ui, &report, quiet)?;
+    Ok(Exit::Child(status(&report)))
+}
+
+/// Plans the run, for the agent of an earlier attempt where there is one, and notes the agent in the claim.
+fn begin(
+    ctx: &Ctx,
+    mut args: RunArgs,
+    earlier: Option<AgentId>,
+    claim: &mut TaskClaim,
+) -> Result<run::RunPlan> {
+    half_made::sweep(ctx)?;
+    if let Some(id) = earlier {
+        args.targets = vec![id.to_string()];
+    }
+    let asked = args.read(ctx)?;
+    let plan = asked.plan(ctx, &asked.targets[0])?;
+    claim.note_agent(ctx, plan.agent_id())?;
+    Ok(plan)
+}
+
+fn is_acceptable(agent: &Agent) -> bool {
+    let is_accepted = agent
+        .verdict
+        .as_ref()
+        .is_some_and(|verdict| verdict.accepted);
+    agent.state == State::Merged || agent.state == State::Done && is_accepted
+}
+
+/// What a command of an agent ends with must not look like one of our own reasons.
+fn status(report: &RunReport) -> u8 {
+    match report.exit_status() {
+        code @ (0 | 124..) => code,
+        _ => 1,
+    }
+}
+
+impl Answer for ClaimReport {
+    fn text(&self) -> String {
+        let by = self
+            .agent_id
+            .as_ref()
+            .map(|id| format!(" by agent {}", &id[..8]));
+        let by = by.unwrap_or_default();
+        let where_ = format!("{} of {}", self.remote_ref, self.remote);
+        format!(
+            "{} is done already{by}, says {}\n",
+            self.key,
+            paint(DIM, &where_)
+        )
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+}

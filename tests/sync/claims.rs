@@ -1,0 +1,334 @@
+use super::{Hub, agent, json, row, tip};
+use crate::support::agent::{agent_command, describe};
+use crate::support::death::{self, Order};
+use crate::support::git_in;
+use git_agent::ops::sync::claim::{self, Acquired, STEPS};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const CLAIM: &str = "refs/agents/claim/task-1";
+
+/// A task beside the clones whose work any command can do.
+fn task(hub: &Hub) -> String {
+    let path = hub.bare.with_file_name("task-1.toml");
+    let text = "role = \"edit-local\"\ntask = \"Add a second function to the library.\"\n\
+                [scope]\nwhitelist = [\"src/**\"]\n[bundle]\nrequired = false\n";
+    std::fs::write(&path, text).expect("written");
+    path.to_str().expect("UTF-8").to_owned()
+}
+
+/// The command of a worker that does the task by this shell command.
+fn worker(clone: &Path, task: &str, script: &str) -> Command {
+    let mut command = agent_command(clone);
+    let words = [
+        "run",
+        task,
+        "--claim=task-1",
+        "--sync=origin",
+        "--sandbox=off",
+        "--",
+    ];
+    command.args(words).args(["sh", "-c", script]);
+    command
+}
+
+const WORK: &str = "echo 'pub fn two() {}' >> src/lib.rs";
+
+fn work(clone: &Path, task: &str, script: &str) -> (Option<i32>, String) {
+    let output = worker(clone, task, script).output().expect("starts");
+    (output.status.code(), describe(&output))
+}
+
+/// Not a test: the process that dies. It does nothing unless a step is named.
+#[test]
+fn child() {
+    if let Some(order) = Order::received() {
+        let ctx = death::ctx(&order.directory, order.dying());
+        let acquired = claim::acquire(&ctx, None, "task-1").expect("an answer");
+        assert!(matches!(acquired, Acquired::Held(_)));
+    }
+}
+
+fn state(hub: &Hub) -> String {
+    let message = git_in(&hub.bare, ["log", "-1", "--format=%B", CLAIM]);
+    let line = message
+        .lines()
+        .find_map(|line| line.strip_prefix("Claim-State: "));
+    line.expect("a state").to_owned()
+}
+
+#[test]
+fn a_task_is_done_once_and_the_second_worker_is_told_so() {
+    let hub = Hub::new(2);
+    let task = task(&hub);
+    let [one, two] = [0, 1].map(|n| hub.clones[n].clone());
+    let (code, said) = work(&one, &task, WORK);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(state(&hub), "done");
+    assert_eq!(
+        hub.remote_tip("refs/notes/agents"),
+        tip(&one, "refs/notes/agents")
+    );
+    for clone in [&two, &one] {
+        let (code, said) = work(clone, &task, "echo must not run; exit 7");
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains("task-1 is done already by agent"), "{said}");
+        assert_eq!(
+            json(clone, &["list", "--all", "--fast"])["agents"]
+                .as_array()
+                .map(Vec::len),
+            Some(1)
+        );
+    }
+    // Nothing of the machine is in a claim.
+    let message = git_in(&hub.bare, ["log", "--format=%B", CLAIM]);
+    assert!(
+        !message.contains(hub.bare.parent().and_then(Path::to_str).expect("UTF-8")),
+        "{message}"
+    );
+}
+
+#[test]
+fn of_many_workers_one_works_and_the_others_end_with_3() {
+    let hub = Hub::new(6);
+    let task = task(&hub);
+    // The winner works until every other worker has ended.
+    let open = hub.bare.with_file_name("open");
+    let script = format!(
+        "{WORK}; while ! test -e {}; do sleep 0.05; done",
+        open.display()
+    );
+    let mut workers: Vec<_> = { hub.clones.iter() }
+        .map(|clone| {
+            worker(clone, &task, &script)
+                .stdout(std::process::Stdio::null())
+                .stderr(std::process::Stdio::null())
+                .spawn()
+                .expect("starts")
+        })
+        .collect();
+    let mut codes = Vec::new();
+    while codes.len() < 5 {
+        for worker in &mut workers {
+            let ended = worker.try_wait().expect("waited for");
+            if let Some(status) = ended.filter(|_| !codes.iter().any(|(id, _)| *id == worker.id()))
+            {
+                codes.push((worker.id(), status.code()));
+            }
+        }
+        std::thread::yield_now();
+    }
+    assert!(codes.iter().all(|(_, code)| *code == Some(3)), "{codes:?}");
+    std::fs::write(&open, "").expect("written");
+    let codes: Vec<_> = { workers.iter_mut() }
+        .map(|worker| worker.wait().expect("ends").code())
+        .collect();
+    assert_eq!(
+        codes.iter().filter(|code| **code == Some(0)).count(),
+        1,
+        "{codes:?}"
+    );
+    assert_eq!(state(&hub), "done");
+}
+
+#[test]
+fn work_that_fails_gives_the_claim_back_and_its_status_is_not_one_of_ours() {
+    let hub = Hub::new(2);
+    let task = task(&hub);
+    let [one, two] = [0, 1].map(|n| hub.clones[n].clone());
+    for (script, expected) in [("exit 3", 1), ("exit 5", 1), ("echo x > README.md", 1)] {
+        let (code, said) = work(&one, &task, script);
+        assert_eq!(code, Some(expected), "{script}: {said}");
+        assert_eq!(hub.remote_tip(CLAIM), "", "{script}");
+    }
+    let words = [
+        "run",
+        &task,
+        "--claim=task-1",
+        "--sync=origin",
+        "--sandbox=off",
+    ];
+    let slow = ["--timeout=1s", "--", "sleep", "1000"];
+    let output = agent(&one, &[&words[..], &slow].concat());
+    assert_eq!(output.status.code(), Some(124), "{}", describe(&output));
+    let (code, said) = work(&two, &task, WORK);
+    assert_eq!(code, Some(0), "{said}");
+}
+
+/// A claim as another clone would have written it, at that time by its clock.
+fn plant(hub: &Hub, seconds: i64, ttl: u32) -> String {
+    let message = format!(
+        "agent: claim task-1\n\nClaim-State: held\nClaim-Clone: 0123456789abcdef\nClaim-Nonce: 00\nClaim-Ttl: {ttl}\nGit-Agent: 1\n"
+    );
+    let tree = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
+    let date = format!("@{seconds} +0000");
+    let mut command = crate::support::isolated("git", &hub.bare);
+    command.args(["hash-object", "-t", "tree", "-w", "/dev/null"]);
+    assert!(command.output().expect("starts").status.success());
+    let mut command = crate::support::isolated("git", &hub.bare);
+    command
+        .args(["commit-tree", tree, "-m", &message])
+        .env("GIT_COMMITTER_DATE", date);
+    let output = command.output().expect("starts");
+    let oid = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    git_in(&hub.bare, ["update-ref", CLAIM, &oid]);
+    oid
+}
+
+fn now() -> i64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.expect("after 1970").as_secs().cast_signed()
+}
+
+#[test]
+fn a_dead_claim_is_taken_over_whatever_the_clocks_say_and_a_recent_one_is_not() {
+    let hub = Hub::new(1);
+    let task = task(&hub);
+    let clone = &hub.clones[0];
+    plant(&hub, now(), 3600);
+    let (code, said) = work(clone, &task, WORK);
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("clone 0123456789abcdef"), "{said}");
+    // An hour behind, and an hour ahead.
+    for seconds in [now() - 3600, now() + 3600] {
+        let old = plant(&hub, seconds, 1);
+        let (code, said) = work(clone, &task, WORK);
+        assert_eq!(code, Some(0), "{said}");
+        assert_eq!(state(&hub), "done");
+        git_in(&hub.bare, ["merge-base", "--is-ancestor", &old, CLAIM]);
+    }
+}
+
+#[test]
+fn a_live_claim_whose_clock_is_wrong_is_not_taken() {
+    let hub = Hub::new(1);
+    let task = task(&hub);
+    let clone = &hub.clones[0];
+    plant(&hub, now() - 3600, 3600);
+    // It is listed several times before it would be taken: the first push of any kind is a sign of life.
+    let mut watching = worker(clone, &task, WORK)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("starts");
+    let copies: PathBuf = clone.join(".git/agents/claims/task-1.lock");
+    while !copies.exists() {
+        std::thread::yield_now();
+    }
+    let _ = watching.kill();
+    let _ = watching.wait();
+    assert_eq!(state(&hub), "held");
+    // With a short time to wait, and a holder that lives.
+    plant(&hub, now() - 3600, 4);
+    let mut watching = worker(clone, &task, WORK)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("starts");
+    for number in 0.. {
+        if let Some(status) = watching.try_wait().expect("waited for") {
+            assert_eq!(status.code(), Some(3));
+            break;
+        }
+        plant(&hub, now() - 3600 - number, 4);
+    }
+    assert_eq!(state(&hub), "held");
+}
+
+#[test]
+fn a_worker_whose_claim_was_taken_over_ends_with_3_and_its_work_is_kept() {
+    let hub = Hub::new(1);
+    let task = task(&hub);
+    let clone = &hub.clones[0];
+    let claim = hub.bare.join(CLAIM);
+    let script = format!("{WORK}; cp {0}.taken {0}", claim.display());
+    let taken = plant(&hub, now(), 60);
+    git_in(&hub.bare, ["update-ref", "-d", CLAIM]);
+    std::fs::create_dir_all(claim.parent().expect("a directory")).expect("made");
+    std::fs::write(claim.with_file_name("task-1.taken"), format!("{taken}\n")).expect("written");
+    let (code, said) = work(clone, &task, &script);
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("error[claim-lost]"), "{said}");
+    assert_eq!(hub.remote_tip(CLAIM), taken);
+    let agents = json(clone, &["list", "--all", "--fast"]);
+    assert_eq!(agents["agents"][0]["state"], "done", "{agents:#}");
+}
+
+#[test]
+fn a_heartbeat_keeps_a_claim_and_needs_no_right_to_force() {
+    let hub = Hub::new(1);
+    let task = task(&hub);
+    let clone = &hub.clones[0];
+    git_in(&hub.bare, ["config", "receive.denyNonFastForwards", "true"]);
+    git_in(clone, ["config", "agent.claimTtl", "1s"]);
+    // The work waits for the third commit of the claim.
+    let count = format!("git -C {} rev-list --count {CLAIM}", hub.bare.display());
+    let script = format!("{WORK}; while test $({count}) -lt 3; do sleep 0.05; done");
+    let (code, said) = work(clone, &task, &script);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(state(&hub), "done");
+}
+
+#[test]
+fn whatever_a_kill_leaves_the_same_clone_takes_its_claim_again_at_once() {
+    for step in STEPS {
+        let hub = Hub::new(2);
+        let task = task(&hub);
+        let [one, two] = [0, 1].map(|n| hub.clones[n].clone());
+        death::die_at("sync::claims::child", &one, step, &[]);
+        if *step != "claim-recorded" {
+            let (code, said) = work(&two, &task, WORK);
+            assert_eq!(code, Some(3), "after {step}: {said}");
+        }
+        let (code, said) = work(&one, &task, WORK);
+        assert_eq!(code, Some(0), "after {step}: {said}");
+        assert_eq!(state(&hub), "done", "after {step}");
+    }
+}
+
+#[test]
+fn work_that_was_accepted_before_its_worker_died_is_not_done_again() {
+    let hub = Hub::new(1);
+    let task = task(&hub);
+    let clone = &hub.clones[0];
+    // The remote is away when the rows are to be sent.
+    let script = format!("{WORK}; mv {0} {0}.away", hub.bare.display());
+    let (code, said) = work(clone, &task, &script);
+    assert_eq!(code, Some(4), "{said}");
+    std::fs::rename(hub.bare.with_extension("git.away"), &hub.bare).expect("renamed");
+    let (code, said) = work(clone, &task, "exit 7");
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(state(&hub), "done");
+    assert_eq!(
+        json(clone, &["list", "--all", "--fast"])["agents"]
+            .as_array()
+            .map(Vec::len),
+        Some(1)
+    );
+}
+
+#[test]
+fn keys_and_times_that_cannot_be_meant_are_refused() {
+    let hub = Hub::new(1);
+    let task = task(&hub);
+    let clone = &hub.clones[0];
+    row(clone, "a");
+    for key in ["", "a/b", "..", "x.lock", "a b", "-"] {
+        let claim = format!("--claim={key}");
+        let output = agent(
+            clone,
+            &["run", &task, &claim, "--sync=origin", "--", "true"],
+        );
+        let said = describe(&output);
+        let is_fine = key == "-";
+        assert_eq!(output.status.code() == Some(2), !is_fine, "{key}: {said}");
+    }
+    let output = agent(clone, &["run", &task, "--claim=x", "--", "true"]);
+    assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
+    git_in(clone, ["config", "agent.claimTtl", "2h"]);
+    let output = agent(
+        clone,
+        &["run", &task, "--claim=x", "--sync=origin", "--", "true"],
+    );
+    assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
+}
