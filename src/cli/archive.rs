@@ -1,4 +1,5 @@
-//! `git agent archive` and `git agent ack`
+//! Messages that their reader is done with: `git agent inbox --ack`, `--archived` and `--expire`. The verbs `ack` and `archive`
+//! say the same and are hidden.
 
 use super::receive::ReaderArg;
 use super::render::mail::block;
@@ -18,12 +19,19 @@ use std::time::Duration;
 pub(super) struct ArchiveArgs {
     #[command(flatten)]
     reader: ReaderArg,
-    /// At most this many
+    #[command(flatten)]
+    done: DoneWithArgs,
+}
+
+/// What is asked of messages that are done with.
+#[derive(Debug, clap::Args)]
+pub(super) struct DoneWithArgs {
+    /// At most this many archived messages
     #[arg(long, short = 'n', default_value_t = 100, value_name = "COUNT", value_parser = super::run::at_least_one)]
     limit: usize,
     /// Delete what everybody has read and archived long ago; what is unread stays
     #[arg(long, conflicts_with_all = ["agent", "limit"])]
-    expire: bool,
+    pub(super) expire: bool,
     /// Archive what was never acknowledged where a reader has more open messages than this [default: 100]
     #[arg(long, requires = "expire", value_name = "COUNT")]
     active: Option<usize>,
@@ -49,9 +57,19 @@ pub(super) struct AckArgs {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &ArchiveArgs) -> Result<Exit> {
-    if args.expire {
-        let plan = retention::plan(ctx, retention(args)?)?;
-        let report = if args.dry_run {
+    run_done_with(ctx, ui, &args.reader, &args.done)
+}
+
+/// Lists what a reader is done with, or deletes what all have done with long ago.
+pub(super) fn run_done_with(
+    ctx: &Ctx,
+    ui: &mut Ui,
+    reader: &ReaderArg,
+    done: &DoneWithArgs,
+) -> Result<Exit> {
+    if done.expire {
+        let plan = retention::plan(ctx, retention(done)?)?;
+        let report = if done.dry_run {
             plan.report()
         } else {
             retention::execute(ctx, plan)?
@@ -59,21 +77,30 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &ArchiveArgs) -> Result<Exit> {
         ui.answer(&report)?;
         return Ok(Exit::Yes);
     }
-    ui.answer(&archive::archive(
-        ctx,
-        args.reader.agent.as_deref(),
-        args.limit,
-    )?)?;
+    ui.answer(&archive::archive(ctx, reader.agent.as_deref(), done.limit)?)?;
     Ok(Exit::Yes)
 }
 
 pub(super) fn run_ack(ctx: &Ctx, ui: &mut Ui, args: &AckArgs) -> Result<Exit> {
-    let agent = args.reader.agent.as_deref();
-    ui.answer(&archive::acknowledge(ctx, agent, &args.messages)?)?;
+    acknowledge(ctx, ui, &args.reader, &args.messages)
+}
+
+/// Takes messages as done with.
+pub(super) fn acknowledge(
+    ctx: &Ctx,
+    ui: &mut Ui,
+    reader: &ReaderArg,
+    messages: &[String],
+) -> Result<Exit> {
+    ui.answer(&archive::acknowledge(
+        ctx,
+        reader.agent.as_deref(),
+        messages,
+    )?)?;
     Ok(Exit::Yes)
 }
 
-fn retention(args: &ArchiveArgs) -> Result<Retention> {
+fn retention(args: &DoneWithArgs) -> Result<Retention> {
     let usual = Retention::default();
     let span = |given: Option<Duration>, usual: TimeDelta| match given {
         None => Ok(usual),
@@ -115,7 +142,7 @@ impl Answer for AckReport {
     }
 
     fn to_see_it(&self) -> Option<String> {
-        Some(format!("git agent archive --agent {}", self.agent))
+        Some(format!("git agent inbox --archived --agent {}", self.agent))
     }
 
     fn json(&self) -> Value {

@@ -1,5 +1,6 @@
 //! `git agent receive` and `git agent inbox`
 
+use super::archive::{self, DoneWithArgs};
 use super::one_of::one_of;
 use super::render::mail::{block, seconds, style, title};
 use super::render::table::{Cell, Table};
@@ -29,7 +30,7 @@ pub(super) struct ReceiveArgs {
     /// Only look: mark nothing
     #[arg(long, conflicts_with = "ack")]
     peek: bool,
-    /// When they count as done with: now, or when `git agent ack` says so; until then they come again
+    /// When they count as done with: now, or when `git agent inbox --ack` says so; until then they come again
     #[arg(long, value_enum, default_value_t = Ack::Now, value_name = "WHEN")]
     ack: Ack,
     /// Wait until there is a message
@@ -40,14 +41,22 @@ pub(super) struct ReceiveArgs {
     timeout: Option<Duration>,
 }
 
-/// List the messages that are not done with yet, without marking them
+/// List the messages that are not done with yet; acknowledge some, list the archived ones or delete expired ones
 #[derive(Debug, clap::Args)]
 pub(super) struct InboxArgs {
     #[command(flatten)]
     reader: ReaderArg,
     /// Keep the list on the terminal up to date
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["ack", "archived", "expire"])]
     watch: bool,
+    /// Acknowledge messages that were received with --ack later, by id or its beginning; repeatable
+    #[arg(long, value_name = "MSG", conflicts_with_all = ["archived", "expire"])]
+    ack: Vec<String>,
+    /// List the archived messages, the latest first
+    #[arg(long, conflicts_with = "expire")]
+    archived: bool,
+    #[command(flatten)]
+    done: DoneWithArgs,
 }
 
 /// Whose messages.
@@ -93,6 +102,12 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: ReceiveArgs) -> Result<Exit> {
 }
 
 pub(super) fn run_inbox(ctx: &Ctx, ui: &mut Ui, args: &InboxArgs) -> Result<Exit> {
+    if !args.ack.is_empty() {
+        return archive::acknowledge(ctx, ui, &args.reader, &args.ack);
+    }
+    if args.archived || args.done.expire {
+        return archive::run_done_with(ctx, ui, &args.reader, &args.done);
+    }
     let agent = args.reader.agent.as_deref();
     if !args.watch {
         ui.answer(&Inbox(&receive::inbox(ctx, agent)?))?;
@@ -130,7 +145,7 @@ impl Answer for ReceiveReport {
 
     fn to_see_it(&self) -> Option<String> {
         let place = match self.handing? {
-            Handing::Archive => "archive",
+            Handing::Archive => "inbox --archived",
             Handing::AwaitAck => "inbox",
         };
         (self.count > 0).then(|| format!("git agent {place} --agent {}", self.agent))

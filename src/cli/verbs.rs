@@ -85,7 +85,9 @@ verbs! { ui;
         [*] Send(args: send::SendArgs) => send::run(&open(ui)?, ui, args);
         [*] Receive(args: receive::ReceiveArgs) => receive::run(&open(ui)?, ui, args);
         Inbox(args: receive::InboxArgs) => receive::run_inbox(&open(ui)?, ui, &args);
+        #[command(hide = true)]
         Ack(args: archive::AckArgs) => archive::run_ack(&open(ui)?, ui, &args);
+        #[command(hide = true)]
         Archive(args: archive::ArchiveArgs) => archive::run(&open(ui)?, ui, &args);
     }
     "travel" {

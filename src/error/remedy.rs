@@ -31,6 +31,8 @@ pub enum Remedy {
     ExpireMessages,
     /// Spawn an agent from a task file, or from standard input.
     SpawnFrom(&'static str),
+    /// Spawn from another commit.
+    SpawnFromCommit,
     /// Check a task file without spawning.
     CheckTask(String),
     /// Register a host's hooks.

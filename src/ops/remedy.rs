@@ -19,8 +19,9 @@ pub fn command(remedy: &Remedy) -> String {
         Remedy::RepairHooks(Some(who)) => format!("git agent hooks repair {who}"),
         Remedy::Messages(None) => "git agent inbox".to_owned(),
         Remedy::Messages(Some(reader)) => format!("git agent inbox --agent '{reader}'"),
-        Remedy::ExpireMessages => "git agent archive --expire".to_owned(),
+        Remedy::ExpireMessages => "git agent inbox --expire".to_owned(),
         Remedy::SpawnFrom(task) => format!("git agent spawn {task}"),
+        Remedy::SpawnFromCommit => "git agent spawn --base <revision> …".to_owned(),
         Remedy::CheckTask(file) => format!("git agent spawn --dry-run {file}"),
         Remedy::Register(host) => format!("git agent init --host {host}"),
     }

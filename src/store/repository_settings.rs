@@ -5,7 +5,7 @@
 use crate::domain::oid::Oid;
 use crate::domain::repository_settings::{INCLUDE_PATH, PATH, RepositorySettings};
 use crate::domain::role::RoleSet;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Remedy, Result};
 use crate::git::{Repo, tree};
 use crate::wire::settings_file;
 
@@ -65,6 +65,13 @@ pub fn load(repo: &Repo, base: Oid, roles: &RoleSet) -> Result<RepositorySetting
             .hint(format!(
                 "to see the file that counts, run git show {short}:{PATH}"
             ))
+            .hint(format!(
+                "to go on, correct the file and run git commit -m \"correct the settings\" -- {PATH}"
+            ))
+            .remedy(
+                "to start from a commit whose settings are right",
+                Remedy::SpawnFromCommit,
+            )
     })
 }
 

@@ -59,6 +59,37 @@ fn answer(directory: &Path, arguments: &[&str]) -> Value {
 }
 
 #[test]
+fn the_inbox_takes_over_acknowledging_and_the_archive() {
+    let repo = TestRepo::with_commit();
+    let send = [
+        "send",
+        "--from=a",
+        "--to=b",
+        "--type=notify",
+        "--payload",
+        "message=hello",
+    ];
+    let sent = repo.agent_json(&send);
+    let id = sent["message_id"].as_str().expect("an id").to_owned();
+    repo.agent_json(&["receive", "--agent=b", "--ack=later"]);
+    let acked = repo.agent_json(&["inbox", "--agent=b", "--ack", &id]);
+    assert_eq!(acked["acknowledged"][0], id.as_str());
+    let archived = repo.agent_json(&["inbox", "--agent=b", "--archived"]);
+    assert_eq!(archived["messages"][0]["message_id"], id.as_str());
+    // The earlier verbs go on without being shown.
+    assert_eq!(archived, repo.agent_json(&["archive", "--agent=b"]));
+    let expired = repo.agent_json(&["inbox", "--expire", "--dry-run"]);
+    assert_eq!(expired["kept"], 1);
+    let help = repo.agent(&["help", "--all"]);
+    let help = String::from_utf8(help.stdout).expect("UTF-8");
+    let has = |verb: &str| {
+        help.lines()
+            .any(|line| line.starts_with(&format!("  {verb} ")))
+    };
+    assert!(has("inbox") && !has("ack") && !has("archive"), "{help}");
+}
+
+#[test]
 fn a_message_is_sent_and_received() {
     let repo = TestRepo::with_commit();
     insta::assert_snapshot!(said(&repo, &["receive", "--agent=pm"]), @r"
@@ -440,7 +471,7 @@ fn what_is_done_is_not_to_be_done_again_because_nobody_could_be_told() {
     assert!(repo.agent(&["show", id]).status.success());
     let read = untold(&["receive", "--agent=b"]);
     assert!(
-        read.contains("to see it, run git agent archive --agent b"),
+        read.contains("to see it, run git agent inbox --archived --agent b"),
         "{read}"
     );
     let looked = untold(&["archive", "--agent=b"]);

@@ -7,12 +7,13 @@ use crate::agents::work::uncommitted::whole_tree;
 use crate::agents::worktree::AgentWorktree;
 use crate::domain::baseline::Baseline;
 use crate::domain::oid::Oid;
-use crate::domain::repository_settings::HookMoment;
-use crate::error::Result;
+use crate::domain::repository_settings::{HookMoment, PATH};
+use crate::error::{Code, Error, Remedy, Result};
 use crate::git::landing::linked_at;
 use crate::ops::spawn::contract::SpawnPlan;
 use crate::ops::spawn::ignored_files;
-use crate::store::{baseline, layout};
+use crate::store::{baseline, layout, repository_settings, roles};
+use crate::wire::settings_file;
 use std::path::Path;
 
 /// Copies and runs what the task asks for; gives what its author should know.
@@ -38,8 +39,45 @@ pub(super) fn set_up(
         branch: Some(branch),
         worktree: Some(worktree),
     };
-    commands::set_up(ctx, &subject, &plan.task.setup_run, worktree)?;
+    commands::set_up(ctx, &subject, &plan.task.setup_run, worktree)
+        .map_err(|error| located(ctx, plan, error))?;
     Ok(warnings)
+}
+
+/// Says where the command stands that failed, and how to go on: what the repository's settings say fails every spawn.
+fn located(ctx: &Ctx, plan: &SpawnPlan, error: Error) -> Error {
+    if error.code() != Code::SetupFailed {
+        return error;
+    }
+    let Some(line) = line_of_setup(ctx, plan) else {
+        let file = &plan.task_file;
+        return error.hint(format!(
+            "it is in [setup] of the task; to try it again, correct it and run git agent spawn {file}"
+        ));
+    };
+    let place = format!("{PATH}:{line}");
+    error
+        .hint(format!(
+            "it stands at {place}; to go on, correct it and run git commit -m \"correct the setup\" -- {PATH}"
+        ))
+        .remedy(
+            "to start from a commit without it",
+            Remedy::SpawnFromCommit,
+        )
+}
+
+/// The line of the repository's settings that the set-up commands come from; `None` where the task has its own.
+fn line_of_setup(ctx: &Ctx, plan: &SpawnPlan) -> Option<usize> {
+    let base = plan.base.oid;
+    let file = repository_settings::read(&ctx.repo, base).ok()??;
+    let roles = roles::load(&ctx.repo, base).ok()?;
+    let settings = repository_settings::load(&ctx.repo, base, &roles).ok()?;
+    if settings.setup_run.as_ref() != Some(&plan.task.setup_run) {
+        return None;
+    }
+    let lines = settings_file::lines(&file);
+    let line = lines.iter().find(|(key, _)| key == "setup.run");
+    line.map(|(_, line)| *line)
 }
 
 /// Runs the commands of `after_spawn`; gives what should be known of one that failed: the agent is ready all the same.
