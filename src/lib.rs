@@ -70,6 +70,8 @@
 //! | `agents/mail.lock` | an OS lock, never removed; its closing tells waiting receivers of mail |
 //! | `agents/sync.lock` | an OS lock, never removed |
 //! | `agents/claims/<file>` | what this clone knows of each claim that it holds on a task, and an OS lock for each |
+//! | `agents/pool.lock` | an OS lock, never removed; held while the pool is filled |
+//! | `agents/pool/<file>` | a file for each warm worktree: its lock, and what is in it; `failure`, why the pool could not be filled |
 //! | `agents/landing.lock` | an OS lock, never removed |
 //! | `agents/locks/<file>` | while a lock file of ours exists: whose it is, so that one that a killed process left is cleared |
 //! | `agents/spawning/<id8>` | the journal of a spawn under way |
@@ -97,6 +99,8 @@
 //! | `<root>/.claude/worktrees/.agent-<id8>.leaving/<file>` | a worktree while it is being discarded |
 //! | `worktrees/verify-<id8>/<file>` | the admin directory of the worktree they run in; removed afterwards |
 //! | `<root>/.claude/worktrees/verify-<id8>/<file>` | that worktree; removed afterwards |
+//! | `worktrees/warm-<random>/<file>` | the admin directory of a warm worktree (`[pool] size`), until an agent gets it |
+//! | `<root>/.claude/worktrees/warm-<random>/<file>` | that worktree; where set-up wrote its path into a file, it stays there with the agent |
 //! | `agents/<id8>/bundle/<file>` | the bundle of a shared agent: its specification, and templates where the bundle is required |
 //! | `agents/<id8>/bundle/output/<file>` | where a shared agent puts an answer that goes into a file (`agent.outputDir`) |
 //! | `<root>/.claude/worktrees/agent-<id8>/<file>` | the worktree (`agent.worktreeDir`) with the bundle in `.agent/` (`agent.bundleDir`), and in that `output/` (`agent.outputDir`) |

@@ -424,7 +424,11 @@ const STARTS_GIT: &[(&str, &str)] = &[
         "in the common dir, on a new index",
     ),
     ("ops/host_hook/worktree.rs", "in the common dir"),
-    ("ops/spawn/ignored_files.rs", "in the main worktree"),
+    (
+        "ops/pool/fill.rs",
+        "in a warm worktree, which no agent has had",
+    ),
+    ("agents/ignored_files.rs", "in the main worktree"),
     ("store/maintenance.rs", "in the common dir"),
 ];
 
@@ -450,6 +454,7 @@ const OPENS_FILES: &[(&str, &str)] = &[
     ),
     ("agents/liveness.rs", "locks of ours"),
     ("agents/persona.rs", "personas of the user"),
+    ("agents/pool.rs", "state of ours"),
     (
         "agents/run_repo.rs",
         "an agent's: names of refs, and files that `untrusted` has named",
@@ -512,14 +517,19 @@ const OPENS_FILES: &[(&str, &str)] = &[
         "an agent's: names of files, no content",
     ),
     ("ops/init/mod.rs", "settings of hosts"),
+    ("ops/pool/", "a warm worktree, which no agent has had"),
     ("ops/rescue/files.rs", "a directory of the user"),
     ("ops/run/report.rs", "logs of ours"),
     ("ops/runs/logs.rs", "logs of ours"),
     ("ops/send/payload_parts.rs", "what the user names"),
     ("ops/show.rs", "a prompt of ours"),
     (
-        "ops/spawn/ignored_files.rs",
+        "agents/ignored_files.rs",
         "ignored files of the main worktree",
+    ),
+    (
+        "ops/spawn/slot.rs",
+        "names in the admin directory of a warm worktree",
     ),
     ("proc/", "/proc, and files of ours"),
     (

@@ -212,6 +212,7 @@ fn messages(judged: &mut Judged) {
 fn around(judged: &mut Judged) {
     judged.answer("roles", &["roles"]);
     judged.answer("config", &["config"]);
+    judged.answer("pool", &["pool"]);
     judged.answer("doctor", &["doctor"]);
     judged.answer("init", &["init", "--host", "claude,cursor", "--dry-run"]);
     judged.answer("schemas", &["schema"]);

@@ -59,6 +59,8 @@ mod overlap;
 mod personas;
 /// Where worktrees and bundles go.
 mod places;
+/// Warm worktrees.
+mod pool;
 /// Populating a worktree: content, index and status equal to git's.
 mod populate;
 /// The README is true.

@@ -26,8 +26,8 @@ const SETUP: &str = "setup";
 
 /// The agent that commands are run for, as they see it. None of the variables makes the command look like the agent's own.
 pub(crate) struct CommandSubject<'a> {
-    /// The agent.
-    pub id: AgentId,
+    /// The agent; absent where a worktree is set up before there is one.
+    pub id: Option<AgentId>,
     /// Its branch, full name.
     pub branch: Option<&'a str>,
     /// Its worktree.
@@ -65,7 +65,8 @@ pub(crate) fn run_hook(
     commands: &[String],
 ) -> Result<()> {
     let failed = |command: &str, how: &str| {
-        let (moment, short) = (moment.as_str(), subject.id.short());
+        let moment = moment.as_str();
+        let short = subject.id.map(AgentId::short).unwrap_or_default();
         let what = format!("the {moment} command `{command}` for agent {short} {how}");
         Error::new(Code::HookFailed, what)
             .hint("to go on without the commands of [hooks], pass --no-hooks")
@@ -92,7 +93,7 @@ pub(crate) fn run_hook_of(ctx: &Ctx, moment: HookMoment, agent: &Agent) -> Resul
     };
     let worktree: Option<PathBuf> = RecordedPlaces::new(&ctx.repo)?.of(agent);
     let subject = CommandSubject {
-        id: agent.id,
+        id: Some(agent.id),
         branch: agent.branch.as_deref(),
         worktree: worktree.as_deref(),
     };
@@ -150,13 +151,15 @@ fn variables(
 ) -> Result<Vec<(Cow<'static, str>, OsString)>> {
     let mut variables: Vec<(Cow<'static, str>, OsString)> = vec![
         ("GIT_AGENT_HOOK".into(), moment.into()),
-        ("GIT_AGENT_HOOK_ID".into(), subject.id.to_string().into()),
         ("GIT_AGENT_HOOK_ROOT".into(), ctx.repo.root()?.into()),
     ];
     let branch = subject.branch.map(OsString::from);
     let worktree = subject.worktree.map(OsString::from);
     variables.extend(branch.map(|branch| ("GIT_AGENT_HOOK_BRANCH".into(), branch)));
     variables.extend(worktree.map(|path| ("GIT_AGENT_HOOK_WORKTREE".into(), path)));
-    variables.extend(leased(ctx, subject.id)?);
+    if let Some(id) = subject.id {
+        variables.push(("GIT_AGENT_HOOK_ID".into(), id.to_string().into()));
+        variables.extend(leased(ctx, id)?);
+    }
     Ok(variables)
 }

@@ -14,7 +14,7 @@ use crate::store::ledger::Ledger;
 use crate::store::{briefing, layout, leases, lock, trash};
 use crate::wire::journal::SpawnJournal;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// How many numbered names a branch is tried under.
 const BRANCH_VARIANTS: usize = 1000;
@@ -66,7 +66,7 @@ pub(crate) fn undo(ctx: &Ctx, record: &SpawnJournal, reason: &str) -> Result<()>
         }
         return Ok(());
     }
-    remove_places(ctx, record.worktree.as_deref(), &admin, id)?;
+    remove_places(ctx, record, &admin, id)?;
     if let Some(wanted) = &record.branch {
         for name in branch_names(wanted) {
             // A name may be free and have been passed over, because a row has it.
@@ -86,11 +86,20 @@ pub(crate) fn undo(ctx: &Ctx, record: &SpawnJournal, reason: &str) -> Result<()>
 }
 
 /// Removes the worktree, its admin directory and what belongs to the agent, while no other is being made.
-fn remove_places(ctx: &Ctx, worktree: Option<&str>, admin: &Path, id: AgentId) -> Result<()> {
+fn remove_places(ctx: &Ctx, record: &SpawnJournal, admin: &Path, id: AgentId) -> Result<()> {
     let common = ctx.repo.common_dir();
     let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
-    if let Some(worktree) = worktree {
-        remove_worktree(&ctx.repo.root()?, common, Path::new(worktree), admin)?;
+    if let Some(worktree) = record.worktree.as_deref().map(Path::new) {
+        // A warm worktree that was renamed names its old admin directory for a moment. One that was not is still a slot.
+        let slot = record.slot.as_deref().map(|name| ctx.repo.admin_dir(name));
+        let was_renamed = |slot: &PathBuf| !belongs_to_slot(ctx, slot, worktree);
+        let slot = slot.filter(was_renamed);
+        remove_worktree(
+            &ctx.repo.root()?,
+            common,
+            worktree,
+            &[Some(admin), slot.as_deref()],
+        )?;
     }
     // Deleted first: what is moved to the trash may lie there for a while.
     briefing::delete(common, id)?;
@@ -104,9 +113,21 @@ fn remove_places(ctx: &Ctx, worktree: Option<&str>, admin: &Path, id: AgentId) -
     Ok(())
 }
 
+/// Whether a worktree is still the slot of that admin directory: at the place that this one names.
+fn belongs_to_slot(ctx: &Ctx, slot: &Path, worktree: &Path) -> bool {
+    let name = slot.file_name().and_then(|name| name.to_str());
+    let known = name.and_then(|name| ctx.repo.worktree(name));
+    known.is_some_and(|known| known.path == worktree)
+}
+
 /// Removes a worktree that is provably the half-made one: its `.git` file names our admin directory, or
 /// it holds nothing yet but at most that file, still empty.
-fn remove_worktree(root: &Path, common: &Path, worktree: &Path, admin: &Path) -> Result<()> {
+fn remove_worktree(
+    root: &Path,
+    common: &Path,
+    worktree: &Path,
+    admins: &[Option<&Path>],
+) -> Result<()> {
     let Ok(metadata) = fs::symlink_metadata(worktree) else {
         return Ok(());
     };
@@ -122,7 +143,8 @@ fn remove_worktree(root: &Path, common: &Path, worktree: &Path, admin: &Path) ->
         1 => pointer.is_ok_and(|pointer| pointer.is_file() && pointer.len() == 0),
         _ => false,
     };
-    if barely_begun || belongs_to(worktree, admin) {
+    let mut admins = admins.iter().flatten();
+    if barely_begun || admins.any(|admin| belongs_to(worktree, admin)) {
         trash::remove(common, worktree)?;
         // Directories that were made for this worktree alone go too; others are not empty.
         let parents = worktree.ancestors().skip(1);

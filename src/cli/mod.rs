@@ -24,6 +24,7 @@ mod merge;
 mod neutral;
 mod one_of;
 mod overlap;
+mod pool;
 mod ps;
 mod receive;
 mod render;

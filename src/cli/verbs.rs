@@ -4,8 +4,8 @@ use super::run::{background, fenced, supervisor};
 use super::ui::{Format, Ui};
 use super::{
     archive, bundle, check, commit, config, decide, diff, discard, doctor, gc, help, hook, hooks,
-    init, list, logs, merge, overlap, ps, receive, report, rescue, retry, roles, run, schema, send,
-    settle, shell, show, spawn, stop, sync, tree, unite, verify, wait,
+    init, list, logs, merge, overlap, pool, ps, receive, report, rescue, retry, roles, run, schema,
+    send, settle, shell, show, spawn, stop, sync, tree, unite, verify, wait,
 };
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
@@ -102,6 +102,7 @@ verbs! { ui;
     "set up" {
         [*] Init(args: init::InitArgs) => init::run(&open(ui)?, ui, args);
         Config(args: config::ConfigArgs) => config::run(&open(ui)?, ui, &args);
+        Pool(args: pool::PoolArgs) => pool::run(&open(ui)?, ui, &args);
         Roles(args: roles::RolesArgs) => roles::run(&open(ui)?, ui, &args);
         Hooks(args: hooks::HooksArgs) => hooks::run(&open(ui)?, ui, &args);
         InstallShell(args: shell::install::InstallShellArgs) => shell::install::run(ui, args);

@@ -83,6 +83,8 @@ pub struct SettingsDraft {
     pub merge_subject: Field<String>,
     /// Commands by moment.
     pub hooks: BTreeMap<HookMoment, Field<Vec<Located<String>>>>,
+    /// How many warm worktrees are kept.
+    pub pool_size: Field<i64>,
     /// Variables and the kinds of what they are to hold.
     pub leases: Vec<(String, Located<String>)>,
 }
@@ -112,6 +114,8 @@ pub struct RepositorySettings {
     pub include: Option<Vec<u8>>,
     /// Commands by moment.
     pub hooks: BTreeMap<HookMoment, Vec<String>>,
+    /// How many warm worktrees are kept; none unless it is set.
+    pub pool_size: usize,
     /// What each agent gets of its own.
     pub leases: Vec<WantedLease>,
     /// How work lands: one of [`MERGE_METHODS`].
@@ -130,6 +134,7 @@ impl SettingsDraft {
         let method = one_of(&self.merge_method, &mut problems);
         let subject = subject(&self.merge_subject, &mut problems);
         let leases = leases(&self.leases, &mut problems);
+        let pool_size = pool_size(&self.pool_size, &mut problems);
         let mut probe = self.task.clone();
         probe.problems.extend(problems);
         let placeholder = |text: &str| Located {
@@ -169,6 +174,7 @@ impl SettingsDraft {
             include: None,
             hooks: hooks.collect(),
             leases,
+            pool_size,
             merge_method: method,
             merge_subject: subject,
         })
@@ -242,6 +248,23 @@ fn one_of(field: &Field<String>, problems: &mut Vec<Problem>) -> Option<String> 
         problems.push(problem.help("write \"no-ff\", \"squash\" or \"ff-only\""));
     }
     Some(value.clone())
+}
+
+/// The most warm worktrees that a repository can ask for.
+const MOST_SLOTS: usize = 64;
+
+fn pool_size(field: &Field<i64>, problems: &mut Vec<Problem>) -> usize {
+    let Some(Located { value, span }) = field.given() else {
+        return 0;
+    };
+    match usize::try_from(*value) {
+        Ok(size) if size <= MOST_SLOTS => size,
+        _ => {
+            let problem = Problem::at(span.clone(), format!("the pool's size is {value}"));
+            problems.push(problem.help(format!("write a number from 0 to {MOST_SLOTS}")));
+            0
+        }
+    }
 }
 
 /// At most so many variables can be leased.

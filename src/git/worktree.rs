@@ -78,6 +78,20 @@ impl Repo {
         self.add_admin_dir(new, |_| Ok(()))
     }
 
+    /// Lets a worktree's `.git` file name an admin directory, in one step.
+    ///
+    /// # Errors
+    /// `path-invalid`, `io`, `disk-full`.
+    pub fn point_worktree(&self, worktree: &Path, admin: &Path) -> Result<()> {
+        let (pointer, _) = self.link_texts(worktree, admin)?;
+        let (file, next) = (worktree.join(".git"), admin.join("pointer.new"));
+        fs::write(&next, pointer).at("could not write", &next)?;
+        // On another file system than the admin directory's it is written in place.
+        fs::rename(&next, &file)
+            .or_else(|_| fs::copy(&next, &file).and_then(|_| fs::remove_file(&next)))
+            .at("could not write", &file)
+    }
+
     /// Makes the admin directory of a worktree whose directory and `.git` file are there. `fill` adds to it
     /// before it can be seen.
     ///

@@ -65,6 +65,11 @@ pub const REPOSITORY: &[KnownSetting] = &[
         "Commands that are run in a new worktree before the agent starts",
     ),
     setting(
+        "pool.size",
+        "`0`",
+        "How many worktrees are kept checked out and set up, for spawns to claim",
+    ),
+    setting(
         "lease.<VARIABLE>",
         "none",
         "Value of its own that each agent gets in that environment variable: `port`, `slug` or `number`",
@@ -281,6 +286,7 @@ fn value_of(found: &RepositorySettings, key: &str) -> Option<SettingValue> {
         "checks.commands" => list(Some(&found.checks)),
         "setup.copy" => list(found.setup_copy.as_ref()),
         "setup.run" => list(found.setup_run.as_ref()),
+        "pool.size" => Some(SettingValue::Text(found.pool_size.to_string())),
         "merge.method" => text(&found.merge_method),
         "merge.subject" => text(&found.merge_subject),
         _ if key.starts_with("lease.") => {

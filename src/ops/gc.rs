@@ -17,6 +17,7 @@ use crate::agents::authority::require_orchestrator;
 use crate::agents::ctx::Ctx;
 use crate::agents::half_made;
 use crate::agents::lookup;
+use crate::agents::pool;
 use crate::agents::worktree;
 use crate::domain::agent::{Agent, State};
 use crate::domain::id::AgentId;
@@ -259,6 +260,7 @@ pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
     let mut report = plan.outline();
     report.dry_run = false;
     half_made::sweep(ctx)?;
+    pool::sweep(ctx)?;
     report.doomed = plan.trash;
     let mut around = plan.around;
     let removals = plan.items.into_iter().map(|(_, removal)| removal);

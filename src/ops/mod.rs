@@ -23,6 +23,7 @@ pub mod list;
 pub mod mail;
 pub mod merge;
 pub mod overlap;
+pub mod pool;
 pub mod receive;
 pub mod remedy;
 pub mod report;

@@ -29,6 +29,15 @@ pub const LANDING_LOCK: &str = "landing.lock";
 /// The file locked while refs are exchanged with a remote.
 pub const SYNC_LOCK: &str = "sync.lock";
 
+/// The file locked while the pool of warm worktrees is filled or emptied.
+pub const POOL_LOCK: &str = "pool.lock";
+
+/// What the name of a warm worktree begins with.
+pub const SLOT_PREFIX: &str = "warm-";
+
+/// What the `locked` file of such a worktree says.
+pub const SLOT_LOCK_REASON: &str = "git-agent pool";
+
 /// What stands before the first eight digits of an agent's id in the name of its admin directory.
 pub const WORKTREE_PREFIX: &str = "agent-";
 
@@ -59,6 +68,11 @@ pub fn worktree_place(common_dir: &Path, id: AgentId) -> PathBuf {
 /// Where the worktree of the agent with these first eight digits finds its git hooks.
 pub fn hooks_dir(common_dir: &Path, short_id: &str) -> PathBuf {
     agents_dir(common_dir).join(short_id).join("hooks")
+}
+
+/// A file for each warm worktree.
+pub fn pool_dir(common_dir: &Path) -> PathBuf {
+    agents_dir(common_dir).join("pool")
 }
 
 /// What agents hold, one symlink for each value.

@@ -15,6 +15,9 @@ pub struct SpawnJournal {
     /// The absolute path of the worktree.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worktree: Option<String>,
+    /// The warm worktree that it took over: the name of its admin directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot: Option<String>,
     /// What the agent will be allowed to change; absent for one that may change nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<JournalScope>,

@@ -17,5 +17,6 @@ pub mod roster;
 pub mod sarif;
 pub mod schema;
 pub mod settings_file;
+pub mod slot;
 pub mod task_file;
 mod toml_reader;

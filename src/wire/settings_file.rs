@@ -6,6 +6,7 @@
 //! | `[bundle]` | `required` |
 //! | `[checks]` | `commands` |
 //! | `[setup]` | `copy`, `run` |
+//! | `[pool]` | `size` |
 //! | `[lease]` | any variable |
 //! | `[hooks]` | `after_spawn`, `before_merge`, `after_merge`, `before_discard` |
 //! | `[merge]` | `method`, `subject` |
@@ -28,6 +29,7 @@ const KEYS: &[Key] = &[
     ("checks", "commands"),
     ("setup", "copy"),
     ("setup", "run"),
+    ("pool", "size"),
     ("lease", ANY),
     ("hooks", "after_spawn"),
     ("hooks", "before_merge"),
@@ -79,6 +81,7 @@ pub fn parse(name: &str, bytes: &[u8]) -> SettingsDraft {
         },
         merge_method: reader.string(("merge", "method")),
         merge_subject: reader.string(("merge", "subject")),
+        pool_size: reader.integer(("pool", "size")),
         leases: reader.texts_of("lease"),
         hooks: HookMoment::ALL
             .into_iter()

@@ -3,6 +3,7 @@
 //! been handed to an agent, and what replaces a file is not that file yet.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::pool;
 use crate::domain::diagnosis::Sign;
 use crate::error::{IoContext, Result};
 use crate::ops::doctor::Finding;
@@ -30,6 +31,17 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
                 remove(ctx, &old_entries(ctx, &directory).collect::<Vec<_>>())
             }));
         }
+    }
+    // A slot that no process works on and that is not whole.
+    for slot in pool::slots(ctx)? {
+        let Some(slot) = slot?.filter(|slot| slot.record.is_none()) else {
+            continue;
+        };
+        let what = format!("the warm worktree {} was never finished", slot.name);
+        found.push(Finding::curable(Sign::Debris, what, |ctx| {
+            pool::sweep(ctx)?;
+            Ok("removed it".to_owned())
+        }));
     }
     let over = { survey.rows().iter() }.filter(|agent| !agent.state.is_open());
     for agent in over.filter(|agent| briefing::is_here(common, agent.id)) {

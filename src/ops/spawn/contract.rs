@@ -1,6 +1,7 @@
 //! What a spawn is asked and what it has decided to do.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::ignored_files::WantedFiles;
 use crate::domain::dna::Dna;
 use crate::domain::event::Base;
 use crate::domain::glob::Glob;
@@ -96,6 +97,10 @@ pub struct SpawnPlan {
     pub hooks: bool,
     /// The patterns of a `.worktreeinclude`, unless the task says itself what to copy.
     pub include: Option<Vec<u8>>,
+    /// Whether the caller said where the worktree goes.
+    pub is_placed: bool,
+    /// How many warm worktrees the repository wants to have.
+    pub pool_size: usize,
     /// What the agent is called in names that are made for it.
     pub slug: Slug,
     /// The values that the agent gets of its own.
@@ -118,6 +123,14 @@ impl SpawnPlan {
             committer: &self.identities.committer,
             header: Some((policy::HEADER, &self.policy_header)),
             message: &self.message,
+        }
+    }
+
+    /// The ignored files that the worktree gets.
+    pub(super) fn wanted_files(&self) -> WantedFiles<'_> {
+        WantedFiles {
+            copy: &self.task.setup_copy,
+            include: self.include.as_deref(),
         }
     }
 

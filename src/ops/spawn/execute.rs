@@ -15,6 +15,7 @@ use crate::ops::spawn::report::Built;
 use crate::ops::spawn::report::SpawnReport;
 use crate::ops::spawn::scope_conflicts;
 use crate::ops::spawn::setup;
+use crate::ops::spawn::slot::{self, Claimed};
 use crate::store::journal::Journal;
 use crate::store::ledger::Ledger;
 use crate::store::{excludes, keep, layout, leases, lock, place as recorded, policy};
@@ -30,7 +31,10 @@ use std::time::Instant;
 /// it are undone. Where undoing fails too, a hint names `doctor`.
 pub fn execute(ctx: &Ctx, mut plan: SpawnPlan) -> Result<SpawnReport> {
     let started = Instant::now();
+    // A worktree that was made before is as good as a new one; where it has to stay, the agent works there.
+    let claimed = slot::claim(ctx, &mut plan);
     let record = SpawnJournal {
+        slot: claimed.as_ref().map(|claimed| claimed.slot.name.clone()),
         agent: plan.id.to_string(),
         spawn_commit: plan.spawn_commit.to_hex(),
         branch: plan.branch.clone(),
@@ -42,10 +46,12 @@ pub fn execute(ctx: &Ctx, mut plan: SpawnPlan) -> Result<SpawnReport> {
     };
     let (journal, under_way) = begin(ctx, &plan, &record)?;
     ctx.reached("journal");
-    let built = scope_conflicts::warn(ctx, &mut plan, &under_way).and_then(|()| build(ctx, &plan));
+    let built =
+        scope_conflicts::warn(ctx, &mut plan, &under_way).and_then(|()| build(ctx, &plan, claimed));
     match built {
         Ok(built) => {
             journal.end()?;
+            slot::refill_later(ctx, &plan);
             SpawnReport::new(ctx, plan, built, started.elapsed())
         }
         Err(error) => match half_made::undo(ctx, &record, &error.to_string()) {
@@ -78,7 +84,7 @@ fn begin(
     Ok((journal, under_way))
 }
 
-fn build(ctx: &Ctx, plan: &SpawnPlan) -> Result<Built> {
+fn build(ctx: &Ctx, plan: &SpawnPlan, claimed: Option<Claimed>) -> Result<Built> {
     let repo = &ctx.repo;
     let ledger = Ledger::new(repo);
     // The texts that the policy and the commit depend on.
@@ -136,21 +142,30 @@ fn build(ctx: &Ctx, plan: &SpawnPlan) -> Result<Built> {
 
     // The worktree: its admin directory, then its files.
     let mut git = None;
+    let preset = claimed.as_ref().map(Claimed::preset).unwrap_or_default();
+    built.claimed = claimed.is_some();
     if let (Some(worktree), Some(branch)) = (&plan.worktree, &built.branch) {
-        make_worktree(ctx, plan, worktree, branch)?;
+        let begun = Instant::now();
+        if let Some(claimed) = claimed {
+            slot::take_over(ctx, plan, claimed, worktree, branch)?;
+        } else {
+            publish(ctx, plan, worktree, branch, |new| repo.add_worktree(new))?;
+        }
+        repo.validate_worktree(&layout::worktree_name(plan.id))?;
         built.warnings.extend(place::in_view(ctx, worktree)?);
         ctx.reached("metadata");
         git = version::ask(worktree).ok();
-        let begun = Instant::now();
-        let outcome = populate::populate(&populate::Request {
-            repo,
-            worktree,
-            admin_dir: &worktree::admin_dir(repo, plan.id),
-            commit: spawn_commit,
-            threads: 0,
-        })?;
+        if !built.claimed {
+            let outcome = populate::populate(&populate::Request {
+                repo,
+                worktree,
+                admin_dir: &worktree::admin_dir(repo, plan.id),
+                commit: spawn_commit,
+                threads: 0,
+            })?;
+            built.warnings.extend(outcome.warnings);
+        }
         built.populate = begun.elapsed();
-        built.warnings.extend(outcome.warnings);
         ctx.reached("populated");
     }
     // What the agent reads: specification, prompt, templates.
@@ -162,13 +177,13 @@ fn build(ctx: &Ctx, plan: &SpawnPlan) -> Result<Built> {
     if let (Some(worktree), Some(branch)) = (&plan.worktree, &built.branch) {
         built
             .warnings
-            .extend(setup::set_up(ctx, plan, worktree, branch)?);
+            .extend(setup::set_up(ctx, plan, worktree, branch, preset)?);
         let hook = if plan.hooks {
             repo.run_post_checkout(worktree, spawn_commit)?
         } else {
             None
         };
-        if setup::has_work(plan) || hook.is_some() {
+        if setup::leaves_something(plan, preset) || hook.is_some() {
             baseline = setup::record(ctx, plan, worktree, branch)?;
         }
         if let Some(said) = hook.and_then(|hook| hook.complaint) {
@@ -237,11 +252,17 @@ fn claim_branch(ctx: &Ctx, plan: &SpawnPlan) -> Result<Option<String>> {
 
 /// Publishes the admin directory. Foreign `git worktree add`s race with each other, not with one
 /// rename; the lock keeps our own spawns from making the same parent directories at once.
-fn make_worktree(ctx: &Ctx, plan: &SpawnPlan, path: &Path, branch: &str) -> Result<()> {
+pub(super) fn publish(
+    ctx: &Ctx,
+    plan: &SpawnPlan,
+    path: &Path,
+    branch: &str,
+    add: impl FnOnce(&NewWorktree<'_>) -> Result<()>,
+) -> Result<()> {
     let common = ctx.repo.common_dir();
     let name = layout::worktree_name(plan.id);
     let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
-    ctx.repo.add_worktree(&NewWorktree {
+    add(&NewWorktree {
         name: &name,
         path,
         branch: Some(branch),
@@ -254,6 +275,5 @@ fn make_worktree(ctx: &Ctx, plan: &SpawnPlan, path: &Path, branch: &str) -> Resu
             system::boot_id().as_deref().unwrap_or("unknown")
         ),
         identity: &plan.identities.committer,
-    })?;
-    ctx.repo.validate_worktree(&name)
+    })
 }

@@ -26,13 +26,13 @@ mod batch;
 mod contract;
 mod execute;
 mod files;
-mod ignored_files;
 mod named;
 mod place;
 mod plan;
 mod report;
 mod scope_conflicts;
 mod setup;
+mod slot;
 
 pub use again::{EarlierTask, earlier_task};
 pub use batch::execute_all;

@@ -147,6 +147,8 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         parent: parent.or(asker),
         hooks: !options.no_hooks,
         include: settings.include.filter(|_| isolated && !own_copy),
+        is_placed: options.path.is_some(),
+        pool_size: settings.pool_size,
         leases: settings.leases,
         slug,
         after_spawn: hooks.remove(&HookMoment::AfterSpawn).unwrap_or_default(),

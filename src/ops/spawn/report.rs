@@ -58,6 +58,9 @@ pub struct SpawnReport {
     pub verify_command: String,
     /// The agent's state.
     pub status: &'static str,
+    /// Whether its worktree was claimed from the pool.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub claimed: bool,
     /// The values of its own that the agent holds while it lives.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub leases: Vec<LeaseReport>,
@@ -80,6 +83,8 @@ pub(super) struct Built {
     pub files: AgentFiles,
     /// The values that it got of its own.
     pub leases: Vec<Lease>,
+    /// Whether the worktree was warm.
+    pub claimed: bool,
     /// How long populating took.
     pub populate: Duration,
     /// What went wrong without mattering.
@@ -133,6 +138,7 @@ impl SpawnReport {
             prompt_path: text(&built.files.prompt),
             task_path: text(&built.files.task),
             status: "running",
+            claimed: built.claimed,
             leases: built.leases.iter().map(LeaseReport::from).collect(),
             timing_ms: millis(elapsed),
             populate_ms: millis(built.populate),

@@ -3,6 +3,7 @@
 
 use crate::agents::commands::{self, CommandSubject};
 use crate::agents::ctx::Ctx;
+use crate::agents::ignored_files;
 use crate::agents::work::uncommitted::whole_tree;
 use crate::agents::worktree::AgentWorktree;
 use crate::domain::baseline::Baseline;
@@ -11,7 +12,6 @@ use crate::domain::repository_settings::{HookMoment, PATH};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::landing::linked_at;
 use crate::ops::spawn::contract::SpawnPlan;
-use crate::ops::spawn::ignored_files;
 use crate::store::{baseline, layout, repository_settings, roles};
 use crate::wire::settings_file;
 use std::path::Path;
@@ -26,21 +26,27 @@ pub(super) fn set_up(
     plan: &SpawnPlan,
     worktree: &Path,
     branch: &str,
+    preset: Preset,
 ) -> Result<Vec<String>> {
     let mut warnings = Vec::new();
-    if !plan.task.setup_copy.is_empty() || plan.include.is_some() {
+    let copies = !plan.task.setup_copy.is_empty() || plan.include.is_some();
+    if copies && preset == Preset::Nothing {
         match ctx.repo.main_worktree()? {
-            Some(root) => warnings = ignored_files::bring(ctx, &root, worktree, plan)?,
+            Some(root) => {
+                warnings = ignored_files::bring(ctx, &root, worktree, &plan.wanted_files())?
+            }
             None => warnings.push("[setup] copies nothing: there is no main worktree".to_owned()),
         }
     }
     let subject = CommandSubject {
-        id: plan.id,
+        id: Some(plan.id),
         branch: Some(branch),
         worktree: Some(worktree),
     };
-    commands::set_up(ctx, &subject, &plan.task.setup_run, worktree)
-        .map_err(|error| located(ctx, plan, error))?;
+    if matches!(preset, Preset::Nothing | Preset::Files) {
+        commands::set_up(ctx, &subject, &plan.task.setup_run, worktree)
+            .map_err(|error| located(ctx, plan, error))?;
+    }
     Ok(warnings)
 }
 
@@ -87,7 +93,7 @@ pub(super) fn after_spawn(ctx: &Ctx, plan: &SpawnPlan, branch: Option<&str>) -> 
         return None;
     }
     let subject = CommandSubject {
-        id: plan.id,
+        id: Some(plan.id),
         branch,
         worktree: plan.worktree.as_deref(),
     };
@@ -95,8 +101,25 @@ pub(super) fn after_spawn(ctx: &Ctx, plan: &SpawnPlan, branch: Option<&str>) -> 
     ran.err().as_ref().map(commands::in_one_line)
 }
 
-/// Whether the plan has anything to set up.
-pub(super) fn has_work(plan: &SpawnPlan) -> bool {
+/// What of the set-up was done before the agent was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Preset {
+    /// Nothing: the worktree is new.
+    #[default]
+    Nothing,
+    /// Files were copied; the commands have to run, again or for the first time.
+    Files,
+    /// Everything, and it left something that git does not ignore.
+    AllWithLeftovers,
+    /// Everything, and it left nothing but ignored files.
+    All,
+}
+
+/// Whether set-up may have left something that counts as a change.
+pub(super) fn leaves_something(plan: &SpawnPlan, preset: Preset) -> bool {
+    if preset == Preset::All {
+        return false;
+    }
     let task = &plan.task;
     !task.setup_copy.is_empty() || !task.setup_run.is_empty() || plan.include.is_some()
 }

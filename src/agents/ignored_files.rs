@@ -11,7 +11,6 @@ use crate::domain::path::RepoPath;
 use crate::domain::scope::Scope;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::command;
-use crate::ops::spawn::contract::SpawnPlan;
 use crate::store::{fsx, layout};
 use crate::system;
 use std::collections::{HashMap, HashSet};
@@ -25,22 +24,31 @@ use std::path::{Component, Path};
 /// How many paths a warning names.
 const NAMED: usize = 3;
 
-/// Copies the files of the plan; gives what its author should know.
+/// Which ignored files are wanted.
+#[derive(Clone, Copy)]
+pub(crate) struct WantedFiles<'a> {
+    /// Globs of `[setup] copy`.
+    pub(crate) copy: &'a [Glob],
+    /// The patterns of a `.worktreeinclude`.
+    pub(crate) include: Option<&'a [u8]>,
+}
+
+/// Copies what is wanted; gives what its author should know.
 ///
 /// # Errors
 /// `io`, `disk-full`; `git-failed` when git cannot list the files; `task-invalid`.
-pub(super) fn bring(
+pub(crate) fn bring(
     ctx: &Ctx,
     root: &Path,
     worktree: &Path,
-    plan: &SpawnPlan,
+    wanted: &WantedFiles<'_>,
 ) -> Result<Vec<String>> {
     let ignored = list(root, &["--exclude-standard".into()])?;
-    let included = match &plan.include {
+    let included = match wanted.include {
         Some(patterns) => matching(ctx, root, patterns)?,
         None => HashSet::new(),
     };
-    let (named, mut warnings) = named_by(&plan.task.setup_copy, &ignored)?;
+    let (named, mut warnings) = named_by(wanted.copy, &ignored)?;
     let is_wanted = |name: &&Vec<u8>| included.contains(*name) || named.contains(name.as_slice());
     let wanted: Vec<&Path> = { ignored.iter().filter(is_wanted) }
         .map(|name| Path::new(OsStr::from_bytes(name)))

@@ -1,0 +1,296 @@
+//! Warm worktrees: checked out and set up before an agent needs them.
+//!
+//! A slot is a linked worktree `warm-<random>` below the default place of worktrees, with a file of the same name in
+//! `<common dir>/agents/pool/`. That file is the slot's lock and says what is in the slot once it is whole. Who fills, moves or
+//! claims a slot holds the OS lock on the file, which the kernel drops when the process ends in any way. So:
+//!
+//! - a file that can be locked and says nothing, or whose worktree is not where it should be, belongs to a process that died:
+//!   [`sweep`] removes what is left of the slot;
+//! - any other file that can be locked is a whole slot, which one process gets.
+//!
+//! An agent never had a slot before it is claimed, and a slot that was claimed is none any more.
+
+use crate::agents::ctx::Ctx;
+use crate::domain::glob::Glob;
+use crate::domain::hex::hex;
+use crate::domain::oid::Oid;
+use crate::error::{Error, IoContext, Result};
+use crate::git::landing::Checkout;
+use crate::git::worktree::leads_to;
+use crate::hosts::WORKTREE_DIR;
+use crate::store::{fsx, layout, lock, trash};
+use crate::wire::slot::SlotRecord;
+use sha2::{Digest, Sha256};
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read, Seek, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A slot that this process holds.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    /// Its name, that of its admin directory too.
+    pub(crate) name: String,
+    /// Its worktree.
+    pub(crate) path: PathBuf,
+    /// Its admin directory.
+    pub(crate) admin_dir: PathBuf,
+    /// What is in it; `None` while it is not whole.
+    pub(crate) record: Option<SlotRecord>,
+    place: PathBuf,
+    file: File,
+}
+
+/// What a slot is to hold besides files of a commit: a hash of lists whose order does not matter, commands and patterns.
+pub(crate) fn setup_hash(copy: &[Glob], run: &[String], include: Option<&[u8]>) -> String {
+    let mut copy: Vec<&str> = copy.iter().map(Glob::as_str).collect();
+    copy.sort_unstable();
+    copy.dedup();
+    let mut digest = Sha256::new();
+    for list in [copy, run.iter().map(String::as_str).collect()] {
+        for text in list {
+            digest.update(text.len().to_le_bytes());
+            digest.update(text);
+        }
+        digest.update(usize::MAX.to_le_bytes());
+    }
+    digest.update(include.unwrap_or_default());
+    hex(&digest.finalize()[..16])
+}
+
+impl Slot {
+    /// Begins a slot that is not whole yet.
+    ///
+    /// # Errors
+    /// `repo-read-only`, `disk-full`, `io`.
+    pub(crate) fn begin(ctx: &Ctx) -> Result<Slot> {
+        let name = format!("{}{}", layout::SLOT_PREFIX, hex(&ctx.nonce()?[..4]));
+        let directory = layout::pool_dir(ctx.repo.common_dir());
+        fsx::create_dir(&directory)?;
+        let place = directory.join(&name);
+        let options = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&place);
+        let file = options.at("could not make", &place)?;
+        file.lock().at("could not lock", &place)?;
+        let mut slot = Slot::at(ctx, name, place, file)?;
+        slot.record = None;
+        Ok(slot)
+    }
+
+    fn at(ctx: &Ctx, name: String, place: PathBuf, file: File) -> Result<Slot> {
+        Ok(Slot {
+            path: ctx.repo.root()?.join(WORKTREE_DIR).join(&name),
+            admin_dir: ctx.repo.admin_dir(&name),
+            record: None,
+            name,
+            place,
+            file,
+        })
+    }
+
+    /// Takes the lock of a slot and reads what is in it; `None` where another process has it or it is gone.
+    fn lock(ctx: &Ctx, name: String) -> Result<Option<Slot>> {
+        let place = layout::pool_dir(ctx.repo.common_dir()).join(&name);
+        let Ok(mut file) = File::options().read(true).write(true).open(&place) else {
+            return Ok(None);
+        };
+        if file.try_lock().is_err() {
+            return Ok(None);
+        }
+        // One that was removed between opening and locking is no slot any more.
+        let inode = file.metadata().at("could not look at", &place)?.ino();
+        if !fs::metadata(&place).is_ok_and(|found| found.ino() == inode) {
+            return Ok(None);
+        }
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).at("could not read", &place)?;
+        let mut slot = Slot::at(ctx, name, place, file)?;
+        slot.record = SlotRecord::from_bytes(&bytes).filter(|_| slot.is_in_place());
+        Ok(Some(slot))
+    }
+
+    /// Whether the worktree and the admin directory name each other.
+    fn is_in_place(&self) -> bool {
+        self.admin_dir.join("index").is_file() && leads_to(&self.path, &self.admin_dir)
+    }
+
+    /// Says what is in it, or that it is not whole from here on.
+    ///
+    /// # Errors
+    /// `io`, `disk-full`.
+    pub(crate) fn write(&mut self, record: Option<SlotRecord>) -> Result<()> {
+        let bytes = record.as_ref().map(SlotRecord::to_bytes);
+        let written = self
+            .file
+            .set_len(0)
+            .and_then(|()| self.file.rewind())
+            .and_then(|()| self.file.write_all(&bytes.unwrap_or_default()));
+        written.at("could not write", &self.place)?;
+        self.record = record;
+        Ok(())
+    }
+
+    /// Brings it to another commit by the files that differ. It is not whole until that is done.
+    ///
+    /// # Errors
+    /// `target-dirty` where set-up changed a file that differs; `git-failed`, `io`. The slot is to be removed then.
+    pub(crate) fn bring_to(
+        &mut self,
+        ctx: &Ctx,
+        record: &SlotRecord,
+        commit: Oid,
+        tree: Oid,
+    ) -> Result<()> {
+        let old = Oid::from_hex(&record.commit);
+        let old = old.ok_or_else(|| Error::bug("a slot's record names no commit"))?;
+        self.write(None)?;
+        let directory = layout::tmp_dir(ctx.repo.common_dir());
+        fsx::create_dir(&directory)?;
+        // No agent has had the slot, so git can be started in it as it is.
+        let checkout = Checkout {
+            top: self.path.clone(),
+            git_dir: self.admin_dir.clone(),
+            view: None,
+        };
+        let scratch = fsx::unique_name(&directory.join("index"));
+        checkout.carry(&ctx.repo, (old, commit), &scratch, &|_| ())?;
+        ctx.reached("slot-moved");
+        self.write(Some(SlotRecord {
+            commit: commit.to_hex(),
+            tree: tree.to_hex(),
+            ..record.clone()
+        }))
+    }
+
+    /// Removes the slot: the worktree where it is still the slot's, the admin directory and the file.
+    ///
+    /// # Errors
+    /// `io`.
+    pub(crate) fn remove(self, ctx: &Ctx) -> Result<()> {
+        let common = ctx.repo.common_dir();
+        let is_empty =
+            || fs::read_dir(&self.path).is_ok_and(|mut entries| entries.next().is_none());
+        {
+            let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
+            if leads_to(&self.path, &self.admin_dir) || is_empty() {
+                trash::remove(common, &self.path)?;
+            }
+            ctx.reached("slot-emptied");
+            let half_made = layout::tmp_dir(common).join(&self.name);
+            for directory in [&self.admin_dir, &half_made] {
+                if directory.exists() {
+                    trash::remove(common, directory)?;
+                }
+            }
+        }
+        ctx.reached("slot-unlinked");
+        fs::remove_file(&self.place).at("could not remove", &self.place)
+    }
+}
+
+/// The slots, one after the other, each locked as long as the caller keeps it; `None` for one that another process works on.
+///
+/// # Errors
+/// `io`.
+pub(crate) fn slots(ctx: &Ctx) -> Result<impl Iterator<Item = Result<Option<Slot>>>> {
+    let names = names(ctx)?.into_iter();
+    Ok(names.map(|name| Slot::lock(ctx, name)))
+}
+
+/// Takes the whole slot that `rate` gives the lowest number; `None` where it gives none.
+///
+/// # Errors
+/// `io`.
+pub(crate) fn claim(
+    ctx: &Ctx,
+    rate: impl Fn(&Slot, &SlotRecord) -> Option<u32>,
+) -> Result<Option<Slot>> {
+    let mut best: Option<(u32, Slot)> = None;
+    for name in names(ctx)? {
+        let Some(slot) = Slot::lock(ctx, name)? else {
+            continue;
+        };
+        let Some(rating) = slot.record.as_ref().and_then(|record| rate(&slot, record)) else {
+            continue;
+        };
+        if best.as_ref().is_none_or(|(other, _)| rating < *other) {
+            best = Some((rating, slot));
+        }
+        if rating == 0 {
+            break;
+        }
+    }
+    Ok(best.map(|(_, slot)| slot))
+}
+
+/// The names of all slots.
+fn names(ctx: &Ctx) -> Result<Vec<String>> {
+    let directory = layout::pool_dir(ctx.repo.common_dir());
+    let entries = match fs::read_dir(&directory) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.at("could not list", &directory)?,
+    };
+    let names = entries.flatten().map(|entry| entry.file_name());
+    let names = names.filter_map(|name| name.into_string().ok());
+    let mut names: Vec<String> = names
+        .filter(|name| name.starts_with(layout::SLOT_PREFIX))
+        .collect();
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// How long a process waits for another one to fill the pool.
+const FILLING: Duration = Duration::from_secs(60 * 60);
+
+/// Takes the lock of the process that fills the pool. Where another one has it, waits for it or gives `None`.
+///
+/// # Errors
+/// `lock-timeout`, `repo-read-only`, `io`.
+pub(crate) fn tend(ctx: &Ctx, waits: bool) -> Result<Option<lock::Guard>> {
+    let common = ctx.repo.common_dir();
+    if waits {
+        lock::hold_for(common, layout::POOL_LOCK, FILLING).map(Some)
+    } else {
+        lock::try_hold(common, layout::POOL_LOCK)
+    }
+}
+
+/// Removes what processes left that died while they filled, moved or claimed a slot; gives how many there were.
+///
+/// # Errors
+/// `io`; those of [`Slot::remove`].
+pub(crate) fn sweep(ctx: &Ctx) -> Result<usize> {
+    // Only who tends the pool begins slots, so none is seen between its beginning and its locking.
+    let Some(_tending) = tend(ctx, false)? else {
+        return Ok(0);
+    };
+    sweep_while_tending(ctx)
+}
+
+/// As [`sweep`], for a process that has the lock of [`tend`].
+///
+/// # Errors
+/// As [`sweep`].
+pub(crate) fn sweep_while_tending(ctx: &Ctx) -> Result<usize> {
+    let mut count = 0;
+    for slot in slots(ctx)? {
+        if let Some(slot) = slot?.filter(|slot| slot.record.is_none()) {
+            slot.remove(ctx)?;
+            count += 1;
+        }
+    }
+    Ok(count)
+}
+
+/// Whether two places are on one file system, so that one can be renamed to the other.
+pub(crate) fn can_be_moved(from: &Path, to: &Path) -> bool {
+    let device = |path: &Path| {
+        let existing = path.ancestors().find_map(|path| fs::metadata(path).ok());
+        existing.map(|found| found.dev())
+    };
+    device(from).is_some() && device(from) == device(to)
+}

@@ -1,0 +1,124 @@
+//! `git agent pool`
+
+use super::render::table::{Cell, Table};
+use super::style::{BOLD, DIM, HINT, WARN, paint};
+use super::terminal::width;
+use super::ui::{Answer, Ui};
+use crate::agents::ctx::Ctx;
+use crate::domain::repository_settings::PATH;
+use crate::error::{Exit, Result};
+use crate::ops::pool::{self, PoolReport};
+use serde_json::{Value, json};
+
+/// Keep worktrees ready that spawns claim in milliseconds; `[pool] size` in the repository's settings says how many
+#[derive(Debug, clap::Args)]
+pub(super) struct PoolArgs {
+    /// Show the pool, fill it, or empty it; a spawn fills it again in the background
+    #[arg(value_enum, default_value_t = PoolAction::Status, value_name = "ACTION")]
+    action: PoolAction,
+    /// Leave it to a process that fills the pool already
+    #[arg(long, hide = true)]
+    unless_busy: bool,
+}
+
+/// What is to be done about the pool.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum PoolAction {
+    /// Show it.
+    Status,
+    /// Make what is missing.
+    Fill,
+    /// Remove all that is ready.
+    Drain,
+}
+
+pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &PoolArgs) -> Result<Exit> {
+    let report = match args.action {
+        PoolAction::Status => pool::status(ctx)?,
+        PoolAction::Fill => pool::fill(ctx, !args.unless_busy)?,
+        PoolAction::Drain => pool::drain(ctx)?,
+    };
+    ui.answer(&report)?;
+    Ok(Exit::Yes)
+}
+
+impl Answer for PoolReport {
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for (count, verb) in [(self.made, "made"), (self.removed, "removed")] {
+            if count > 0 {
+                text.push_str(&format!("{verb} {count}\n"));
+            }
+        }
+        let ready = self
+            .slots
+            .iter()
+            .filter(|slot| slot.state == "ready")
+            .count();
+        let busy = match self.busy {
+            0 => String::new(),
+            count => format!(", {count} being filled or claimed"),
+        };
+        text.push_str(&format!("pool of {}: {ready} ready{busy}\n", self.size));
+        if !self.slots.is_empty() {
+            let mut table = Table::new(vec!["WORKTREE", "STATE", "COMMIT", "DISK"], width());
+            for slot in &self.slots {
+                let commit = slot.commit.as_deref().map_or("-", |commit| &commit[..7]);
+                let behind = if slot.current {
+                    ""
+                } else {
+                    ", to be brought up"
+                };
+                table.push(vec![
+                    Cell::painted(BOLD, slot.name.clone()),
+                    Cell::plain(format!("{}{behind}", slot.state)),
+                    Cell::painted(DIM, commit.to_owned()),
+                    Cell::plain(size(slot.disk_bytes)),
+                ]);
+            }
+            text.push_str(&table.render());
+        }
+        if let Some(failure) = &self.failure {
+            text.push_str(&format!("{} {failure}\n", paint(WARN, "not filled:")));
+        }
+        text.push_str(&self.hint());
+        text
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        self.slots.iter().map(|slot| json!(slot)).collect()
+    }
+}
+
+impl PoolReport {
+    fn hint(&self) -> String {
+        let hint = paint(HINT, "hint:");
+        if self.size == 0 {
+            return format!(
+                "{hint} to keep two worktrees ready, commit [pool] size = 2 in {PATH}; each takes as much of the disk as a \
+                 worktree with what [setup] makes\n"
+            );
+        }
+        if self.slots.len() + self.busy < self.size {
+            format!("{hint} to fill it now, run git agent pool fill\n")
+        } else {
+            String::new()
+        }
+    }
+}
+
+/// A size for people.
+fn size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    let mut unit = 0;
+    let mut tenths = bytes * 10 / 1024;
+    while tenths >= 10_240 && unit + 1 < UNITS.len() {
+        tenths /= 1024;
+        unit += 1;
+    }
+    format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit])
+}

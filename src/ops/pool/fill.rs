@@ -1,0 +1,241 @@
+//! Making warm worktrees.
+
+use crate::agents::commands::{self, CommandSubject};
+use crate::agents::ctx::Ctx;
+use crate::agents::ignored_files::{self, WantedFiles};
+use crate::agents::pool::{self, Slot};
+use crate::agents::work::uncommitted::whole_tree;
+use crate::agents::worktree::AgentWorktree;
+use crate::domain::glob::Glob;
+use crate::domain::oid::Oid;
+use crate::error::{Code, Error, IoContext, Result};
+use crate::git::worktree::NewWorktree;
+use crate::git::{command, populate};
+use crate::hosts::WORKTREE_DIR;
+use crate::store::{excludes, layout, lock, repository_settings, roles};
+use crate::wire::slot::SlotRecord;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// The steps of making one, in order, under the names given to [`crate::agents::ctx::Seams::reached`].
+pub const STEPS: [&str; 5] = [
+    "slot-begun",
+    "slot-added",
+    "slot-populated",
+    "slot-set-up",
+    "slot-ready",
+];
+
+/// Files above this size are not searched for the path of the worktree that they are in.
+const LARGE: u64 = 1 << 20;
+
+/// What a warm worktree is to be, by the settings at HEAD.
+pub(super) struct Wanted {
+    /// How many.
+    pub(super) size: usize,
+    commit: Oid,
+    tree: Oid,
+    copy: Vec<Glob>,
+    run: Vec<String>,
+    include: Option<Vec<u8>>,
+    setup: String,
+}
+
+impl Wanted {
+    /// Reads the settings; where they name another base than HEAD, those of that base count.
+    pub(super) fn at_head(ctx: &Ctx) -> Result<Wanted> {
+        let load = |commit: Oid| {
+            let roles = roles::load(&ctx.repo, commit)?;
+            repository_settings::load(&ctx.repo, commit, &roles)
+        };
+        let mut commit = ctx.repo.resolve_commit("HEAD")?.commit;
+        let mut settings = load(commit)?;
+        if let Some(base) = &settings.base {
+            commit = ctx.repo.resolve_commit(base)?.commit;
+            settings = load(commit)?;
+        }
+        let globs = settings.setup_copy.unwrap_or_default();
+        let globs = globs.iter().map(|glob| Glob::parse(glob));
+        let copy: Vec<Glob> = globs
+            .collect::<Result<_, _>>()
+            .map_err(|rule| Error::new(Code::SettingsInvalid, rule))?;
+        let run = settings.setup_run.unwrap_or_default();
+        Ok(Wanted {
+            size: settings.pool_size,
+            tree: ctx.repo.read_commit(commit)?.tree,
+            setup: pool::setup_hash(&copy, &run, settings.include.as_deref()),
+            include: settings.include,
+            commit,
+            copy,
+            run,
+        })
+    }
+
+    /// Whether a slot is as a spawn from HEAD wants it.
+    pub(super) fn is_met_by(&self, record: &SlotRecord) -> bool {
+        record.tree == self.tree.to_hex() && record.setup == self.setup
+    }
+}
+
+/// Fills the pool; gives how many slots were made and how many removed.
+pub(super) fn fill(ctx: &Ctx, waits: bool) -> Result<(usize, usize)> {
+    let Some(_tending) = pool::tend(ctx, waits)? else {
+        return Ok((0, 0));
+    };
+    let (mut made, mut removed) = (0, pool::sweep_while_tending(ctx)?);
+    loop {
+        // Settings and HEAD may have changed since the last one was made.
+        let wanted = Wanted::at_head(ctx)?;
+        let (ready, gone) = bring_up(ctx, &wanted)?;
+        removed += gone;
+        if ready >= wanted.size {
+            return Ok((made, removed));
+        }
+        make(ctx, &wanted)?;
+        made += 1;
+    }
+}
+
+/// Brings the slots that there are to what is wanted, and removes those that cannot be and those that are too many; gives how
+/// many are ready, and how many were removed.
+fn bring_up(ctx: &Ctx, wanted: &Wanted) -> Result<(usize, usize)> {
+    let (mut ready, mut removed) = (0, 0);
+    for slot in pool::slots(ctx)? {
+        let Some(mut slot) = slot? else {
+            continue;
+        };
+        let record = slot.record.clone();
+        let record = record.filter(|record| record.setup == wanted.setup && ready < wanted.size);
+        let fits = match record {
+            Some(record) if wanted.is_met_by(&record) => true,
+            // Set-up commands would have to run again: a new slot is as good.
+            Some(record) if wanted.run.is_empty() => {
+                let (commit, tree) = (wanted.commit, wanted.tree);
+                slot.bring_to(ctx, &record, commit, tree).is_ok()
+            }
+            _ => false,
+        };
+        if fits {
+            ready += 1;
+        } else {
+            slot.remove(ctx)?;
+            removed += 1;
+        }
+    }
+    Ok((ready, removed))
+}
+
+/// Makes one slot; nothing of it is left where that fails.
+fn make(ctx: &Ctx, wanted: &Wanted) -> Result<()> {
+    let mut slot = Slot::begin(ctx)?;
+    ctx.reached(STEPS[0]);
+    match furnish(ctx, wanted, &slot) {
+        Ok(record) => {
+            slot.write(Some(record))?;
+            ctx.reached(STEPS[4]);
+            Ok(())
+        }
+        Err(error) => {
+            slot.remove(ctx)?;
+            Err(error)
+        }
+    }
+}
+
+/// Makes the worktree of a slot and sets it up.
+fn furnish(ctx: &Ctx, wanted: &Wanted, slot: &Slot) -> Result<SlotRecord> {
+    // The worktree, at a detached HEAD: no branch is taken before there is an agent.
+    let common = ctx.repo.common_dir();
+    excludes::add(&ctx.repo, &[WORKTREE_DIR])?;
+    {
+        let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
+        ctx.repo.add_worktree(&NewWorktree {
+            name: &slot.name,
+            path: &slot.path,
+            branch: None,
+            commit: wanted.commit,
+            scratch: &layout::tmp_dir(common),
+            lock_reason: layout::SLOT_LOCK_REASON,
+            identity: &ctx.identities()?.committer,
+        })?;
+    }
+    ctx.reached(STEPS[1]);
+    populate::populate(&populate::Request {
+        repo: &ctx.repo,
+        worktree: &slot.path,
+        admin_dir: &slot.admin_dir,
+        commit: wanted.commit,
+        threads: 0,
+    })?;
+    ctx.reached(STEPS[2]);
+
+    // What the repository wants in it.
+    let files = WantedFiles {
+        copy: &wanted.copy,
+        include: wanted.include.as_deref(),
+    };
+    if let (Some(root), true) = (
+        ctx.repo.main_worktree()?,
+        !files.copy.is_empty() || files.include.is_some(),
+    ) {
+        ignored_files::bring(ctx, &root, &slot.path, &files)?;
+    }
+    let subject = CommandSubject {
+        id: None,
+        branch: None,
+        worktree: Some(&slot.path),
+    };
+    commands::set_up(ctx, &subject, &wanted.run, &slot.path)?;
+    ctx.reached(STEPS[3]);
+
+    // What a claim has to know of it.
+    let place = AgentWorktree {
+        path: slot.path.clone(),
+        admin_dir: slot.admin_dir.clone(),
+    };
+    Ok(SlotRecord {
+        commit: wanted.commit.to_hex(),
+        tree: wanted.tree.to_hex(),
+        setup: wanted.setup.clone(),
+        pinned: !wanted.run.is_empty() && holds_its_path(&slot.path)?,
+        leftovers: whole_tree(ctx, wanted.commit, &place, None)?.is_some(),
+    })
+}
+
+/// Whether set-up wrote the worktree's own path into a file or a symlink, as virtual environments have it: such a worktree
+/// works nowhere else.
+fn holds_its_path(worktree: &Path) -> Result<bool> {
+    let own = worktree.as_os_str().as_bytes();
+    let listed = command::run(worktree, ["ls-files", "-z", "--others"])?;
+    for name in command::names(&listed) {
+        let path = worktree.join(OsStr::from_bytes(name));
+        let Ok(found) = fs::symlink_metadata(&path) else {
+            continue;
+        };
+        let content = if found.is_symlink() {
+            let target = fs::read_link(&path).at("could not read", &path)?;
+            target.as_os_str().as_bytes().to_vec()
+        } else if found.is_file() && found.len() <= LARGE {
+            fs::read(&path).at("could not read", &path)?
+        } else {
+            continue;
+        };
+        if contains(&content, own) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a path occurs in some bytes.
+fn contains(content: &[u8], path: &[u8]) -> bool {
+    let starts = content
+        .iter()
+        .enumerate()
+        .filter(|(_, byte)| **byte == b'/');
+    starts
+        .into_iter()
+        .any(|(index, _)| content[index..].starts_with(path))
+}

@@ -1,0 +1,171 @@
+//! `pool`: the warm worktrees that spawns claim: how they stand, filling and emptying.
+//!
+//! ```text
+//! fill   settings at HEAD -> sweep -> what does not fit goes -> [begin, add, populate, set up, ready] until there are enough
+//! spawn  claim -> bring to the base -> take over                                            (ops/spawn/slot)
+//! drain  what no process works on goes
+//! ```
+//!
+//! A slot is made from a commit and from what the repository's settings at that commit say, never from anything that an agent
+//! wrote. Which process has a slot, and what a dead one left, is told by OS locks ([`crate::agents::pool`]).
+
+mod fill;
+
+pub use fill::STEPS;
+
+use crate::agents::ctx::Ctx;
+use crate::agents::pool::{self, Slot};
+use crate::error::{Error, Result};
+use crate::store::{fsx, layout};
+use fill::Wanted;
+use serde::Serialize;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// The file in the pool's directory that says why it could not be filled.
+const FAILURE: &str = "failure";
+
+/// The answer of `pool`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PoolReport {
+    /// The format's name and version.
+    pub schema: &'static str,
+    /// How many warm worktrees the settings at HEAD ask for.
+    pub size: usize,
+    /// Those that no process is working on.
+    pub slots: Vec<SlotReport>,
+    /// How many others there are: being filled, or claimed at this moment.
+    pub busy: usize,
+    /// How many were made.
+    pub made: usize,
+    /// How many were removed.
+    pub removed: usize,
+    /// Why the pool could not be filled the last time; absent where it could.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+}
+
+/// One warm worktree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SlotReport {
+    /// Its name.
+    pub name: String,
+    /// Where it is, absolute.
+    pub worktree_abspath: String,
+    /// `ready`, or `broken` for what a killed process left.
+    pub state: &'static str,
+    /// The commit whose files it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// Whether a spawn from HEAD gets it as it is.
+    pub current: bool,
+    /// Whether it stays where it is, because set-up wrote its path into a file.
+    pub pinned: bool,
+    /// How much of the disk it takes, in bytes; blocks that it shares with other files are counted.
+    pub disk_bytes: u64,
+}
+
+/// How the pool stands.
+///
+/// # Errors
+/// `settings-invalid`, `head-unborn`, `repo-corrupt`, `io`.
+pub fn status(ctx: &Ctx) -> Result<PoolReport> {
+    let wanted = Wanted::at_head(ctx)?;
+    let (mut slots, mut busy) = (Vec::new(), 0);
+    for slot in pool::slots(ctx)? {
+        match slot? {
+            Some(slot) => slots.push(report(&slot, &wanted)),
+            None => busy += 1,
+        }
+    }
+    // No slot is locked any more: reading all that is in one takes a while.
+    for slot in &mut slots {
+        slot.disk_bytes = disk_use(Path::new(&slot.worktree_abspath));
+    }
+    let place = failure_place(ctx);
+    let failure = fsx::load_if_there(&place)?;
+    Ok(PoolReport {
+        schema: "git-agent.pool/1",
+        size: wanted.size,
+        slots,
+        busy,
+        made: 0,
+        removed: 0,
+        failure: failure.map(|text| String::from_utf8_lossy(&text).into_owned()),
+    })
+}
+
+fn report(slot: &Slot, wanted: &Wanted) -> SlotReport {
+    let record = slot.record.as_ref();
+    SlotReport {
+        name: slot.name.clone(),
+        worktree_abspath: slot.path.to_string_lossy().into_owned(),
+        state: if record.is_some() { "ready" } else { "broken" },
+        commit: record.map(|record| record.commit.clone()),
+        current: record.is_some_and(|record| wanted.is_met_by(record)),
+        pinned: record.is_some_and(|record| record.pinned),
+        disk_bytes: 0,
+    }
+}
+
+/// Makes warm worktrees until there are as many as the settings at HEAD ask for, all as a spawn from HEAD wants them. Where
+/// another process does that already, `waits` for it, or leaves it to that one.
+///
+/// # Errors
+/// `setup-failed`; those of making a worktree. What was made until then stays.
+pub fn fill(ctx: &Ctx, waits: bool) -> Result<PoolReport> {
+    let counts = fill::fill(ctx, waits);
+    let place = failure_place(ctx);
+    match &counts {
+        // What runs in the background has nobody to tell it to.
+        Err(error) => {
+            let _ = fsx::write_private(&place, one_line(error).as_bytes());
+        }
+        Ok(_) => {
+            let _ = std::fs::remove_file(&place);
+        }
+    }
+    let (made, removed) = counts?;
+    Ok(PoolReport {
+        made,
+        removed,
+        ..status(ctx)?
+    })
+}
+
+fn one_line(error: &Error) -> String {
+    let causes = error.causes().into_iter();
+    let lines = std::iter::once(error.to_string()).chain(causes);
+    lines.collect::<Vec<_>>().join(": ").replace('\n', " ")
+}
+
+/// Removes every warm worktree that no process is working on.
+///
+/// # Errors
+/// `io`.
+pub fn drain(ctx: &Ctx) -> Result<PoolReport> {
+    let mut removed = 0;
+    for slot in pool::slots(ctx)? {
+        if let Some(slot) = slot? {
+            slot.remove(ctx)?;
+            removed += 1;
+        }
+    }
+    Ok(PoolReport {
+        removed,
+        ..status(ctx)?
+    })
+}
+
+fn failure_place(ctx: &Ctx) -> std::path::PathBuf {
+    layout::pool_dir(ctx.repo.common_dir()).join(FAILURE)
+}
+
+/// How much of the disk the files below a directory take, in bytes.
+fn disk_use(directory: &Path) -> u64 {
+    /// What `st_blocks` counts in, on every system.
+    const BLOCK: u64 = 512;
+    let entries = walkdir::WalkDir::new(directory).into_iter().flatten();
+    let found = entries.filter_map(|entry| entry.metadata().ok());
+    found.map(|file| file.blocks() * BLOCK).sum()
+}

@@ -1,0 +1,336 @@
+//! Warm worktrees: claimed once, never lost, never half.
+
+use crate::support::agent::{TASK, agent_command, describe};
+use crate::support::death::{self, Order, ctx};
+use crate::support::{TestRepo, git_in};
+use git_agent::ops::pool;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+/// Set-up that counts how often it ran, in a file of the repository.
+const COUNTED: &str = "[setup]\ncopy = [\"*.env\"]\nrun = [\"echo ran >> $GIT_AGENT_HOOK_ROOT/.git/count; echo built > built.out\"]\n";
+
+fn with_pool(size: usize, setup: &str) -> TestRepo {
+    let repo = TestRepo::with_commit();
+    repo.write(".gitignore", "*.out\n*.env\n");
+    let settings = format!("[bundle]\nrequired = false\n[pool]\nsize = {size}\n{setup}");
+    repo.write(".config/git-agent.toml", settings);
+    repo.commit_all("settings");
+    repo.write("local.env", "secret of this machine\n");
+    repo
+}
+
+/// Fills the pool, after any process that does so already.
+fn fill(repo: &TestRepo) -> Value {
+    repo.agent_json(&["pool", "fill"])
+}
+
+fn runs(repo: &TestRepo) -> usize {
+    let count = fs::read_to_string(repo.path().join(".git/count"));
+    count.map_or(0, |text| text.lines().count())
+}
+
+fn worktree(report: &Value) -> PathBuf {
+    report["worktree_abspath"].as_str().expect("a path").into()
+}
+
+/// The worktrees that git knows besides the main one, which all exist, and nothing else is where they are.
+fn require_tidy(repo: &TestRepo) {
+    let listed = repo.git(["worktree", "list", "--porcelain"]);
+    let listed: BTreeSet<PathBuf> = listed
+        .lines()
+        .filter_map(|line| line.strip_prefix("worktree "))
+        .skip(1)
+        .map(PathBuf::from)
+        .collect();
+    let there = fs::read_dir(repo.path().join(".claude/worktrees"));
+    let there: BTreeSet<PathBuf> = there
+        .into_iter()
+        .flatten()
+        .map(|entry| entry.expect("readable").path())
+        .collect();
+    assert_eq!(listed, there);
+    for path in listed {
+        let status = ["-c", "core.hooksPath=/dev/null", "status", "--porcelain"];
+        assert_eq!(git_in(&path, status), "", "{}", path.display());
+    }
+    repo.git(["fsck", "--connectivity-only"]);
+}
+
+#[test]
+fn a_spawn_claims_a_warm_worktree_that_is_as_a_new_one() {
+    let repo = with_pool(1, COUNTED);
+    let filled = fill(&repo);
+    assert_eq!((&filled["made"], runs(&repo)), (&json!(1), 1));
+    let slot = filled["slots"][0].clone();
+    assert_eq!(
+        (&slot["state"], &slot["current"]),
+        (&json!("ready"), &json!(true))
+    );
+    assert!(slot["disk_bytes"].as_u64().is_some_and(|bytes| bytes > 0));
+    let report = repo.spawn_task(TASK, &[]);
+    assert_eq!(report["claimed"], true, "{report}");
+    let path = worktree(&report);
+    assert!(path.ends_with(format!(
+        "agent-{}",
+        &report["agent_id"].as_str().expect("an id")[..8]
+    )));
+    assert_eq!(
+        fs::read_to_string(path.join("built.out")).expect("set up"),
+        "built\n"
+    );
+    assert_eq!(
+        fs::read_to_string(path.join("local.env")).expect("copied"),
+        "secret of this machine\n"
+    );
+    let branch = git_in(&path, ["symbolic-ref", "--short", "HEAD"]);
+    assert_eq!(report["branch"], branch);
+    assert_eq!(report["spawn_commit"], git_in(&path, ["rev-parse", "HEAD"]));
+    // What was ready went to the agent; the pool fills itself.
+    let again = fill(&repo);
+    assert_ne!(again["slots"][0]["name"], slot["name"]);
+    assert_eq!(runs(&repo), 2);
+    require_tidy(&repo);
+    // The agent works, lands and goes like any other, and its worktree goes with it.
+    let id = report["agent_id"].as_str().expect("an id");
+    fs::write(path.join("src/lib.rs"), "pub fn two() {}\n").expect("written");
+    repo.agent_json(&["merge", id]);
+    assert_eq!(repo.git(["show", "main:src/lib.rs"]), "pub fn two() {}");
+    repo.agent_json(&["discard", id]);
+    fill(&repo);
+    require_tidy(&repo);
+    let findings = repo.agent_json(&["doctor"])["findings"].to_string();
+    assert!(!findings.contains("problem"), "{findings}");
+}
+
+#[test]
+fn a_warm_worktree_is_brought_to_the_base_by_what_differs() {
+    let repo = with_pool(1, COUNTED);
+    fill(&repo);
+    repo.write("src/lib.rs", "pub fn changed() {}\n");
+    repo.write("src/new.rs", "pub fn new() {}\n");
+    repo.git(["rm", "--quiet", "src/bin/tool.rs"]);
+    repo.commit_all("on");
+    let report = repo.spawn_task(TASK, &[]);
+    assert_eq!(report["claimed"], true, "{report}");
+    let path = worktree(&report);
+    assert_eq!(git_in(&path, ["status", "--porcelain"]), "");
+    assert_eq!(
+        fs::read_to_string(path.join("src/lib.rs")).expect("there"),
+        "pub fn changed() {}\n"
+    );
+    assert!(path.join("src/new.rs").exists() && !path.join("src/bin/tool.rs").exists());
+    assert_eq!(runs(&repo), 2, "what is built may depend on what changed");
+    fill(&repo);
+    require_tidy(&repo);
+}
+
+#[test]
+fn a_slot_whose_set_up_wrote_its_path_stays_where_it_is() {
+    let repo = with_pool(1, "[setup]\nrun = [\"pwd > here.out\"]\n");
+    let filled = fill(&repo);
+    assert_eq!(filled["slots"][0]["pinned"], true);
+    // One that has to stay is nothing for a caller that names another place.
+    let beside = repo.path().with_file_name("beside");
+    let placed = repo.spawn_task(TASK, &["--path", beside.to_str().expect("UTF-8")]);
+    assert_eq!(placed["claimed"], Value::Null);
+    let report = repo.spawn_task(TASK, &[]);
+    assert_eq!(
+        (&report["claimed"], &report["worktree_abspath"]),
+        (&json!(true), &filled["slots"][0]["worktree_abspath"])
+    );
+    let path = worktree(&report);
+    let here = fs::read_to_string(path.join("here.out")).expect("set up");
+    assert_eq!(Path::new(here.trim_end()), path);
+    let prompt = fs::read_to_string(report["prompt_path"].as_str().expect("a path"));
+    let prompt = prompt.expect("a prompt");
+    assert!(prompt.contains(here.trim_end()), "{prompt}");
+    fill(&repo);
+    let id = report["agent_id"].as_str().expect("an id");
+    repo.agent_json(&["discard", id]);
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_task_that_sets_up_something_else_gets_a_new_worktree() {
+    let repo = with_pool(1, COUNTED);
+    fill(&repo);
+    let own = repo.spawn_task(
+        &format!("{TASK}[setup]\nrun = [\"echo own > own.out\"]\n"),
+        &[],
+    );
+    assert_eq!(own["claimed"], Value::Null);
+    assert!(worktree(&own).join("own.out").exists() && !worktree(&own).join("built.out").exists());
+    // What set-up staged or left is no work of the agent's, in a warm worktree neither.
+    let repo = with_pool(
+        1,
+        "[setup]\nrun = [\"echo made > made.txt; git add made.txt\"]\n",
+    );
+    fill(&repo);
+    let report = repo.spawn_task(TASK, &[]);
+    assert_eq!(report["claimed"], true);
+    let verdict = agent_command(&repo.path())
+        .args([
+            "verify",
+            report["agent_id"].as_str().expect("an id"),
+            "--format=json",
+        ])
+        .output()
+        .expect("starts");
+    let verdict: Value = serde_json::from_slice(&verdict.stdout).expect("JSON");
+    assert_eq!(
+        (&verdict["uncommitted"], &verdict["setup_paths"]),
+        (&json!(0), &json!(1)),
+        "{verdict}"
+    );
+    fill(&repo);
+}
+
+#[test]
+fn several_spawns_at_once_never_get_the_same_slot() {
+    let repo = with_pool(3, "");
+    fill(&repo);
+    let task = repo.task_file(TASK);
+    let children: Vec<_> = (0..8)
+        .map(|_| {
+            let mut command = agent_command(&repo.path());
+            command.args(["--format=json", "spawn", &task]);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            command.spawn().expect("starts")
+        })
+        .collect();
+    let mut claimed = 0;
+    for child in children {
+        let output = child.wait_with_output().expect("ends");
+        assert!(output.status.success(), "{}", describe(&output));
+        let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        claimed += usize::from(report["claimed"] == true);
+    }
+    assert!(claimed >= 1, "slots were ready");
+    assert_eq!(fill(&repo)["slots"].as_array().map(Vec::len), Some(3));
+    require_tidy(&repo);
+}
+
+#[test]
+fn the_pool_is_off_unless_it_is_asked_for_and_can_be_emptied() {
+    let repo = TestRepo::with_commit();
+    let output = repo.agent(&["pool"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        text.contains("pool of 0: 0 ready") && text.contains("[pool] size = 2"),
+        "{text}"
+    );
+    repo.spawn();
+    assert!(!repo.path().join(".git/agents/pool").exists());
+    let repo = with_pool(2, "");
+    assert_eq!(fill(&repo)["made"], 2);
+    let drained = repo.agent_json(&["pool", "drain"]);
+    assert_eq!(
+        (&drained["removed"], &drained["slots"]),
+        (&json!(2), &json!([]))
+    );
+    require_tidy(&repo);
+    // Where set-up fails nothing is left, and the next look says why.
+    let repo = with_pool(1, "[setup]\nrun = [\"echo no such thing; exit 3\"]\n");
+    let output = repo.agent(&["pool", "fill"]);
+    assert_eq!(output.status.code(), Some(4), "{}", describe(&output));
+    let status = repo.agent_json(&["pool"]);
+    assert_eq!(status["slots"], json!([]));
+    assert!(
+        status["failure"]
+            .as_str()
+            .is_some_and(|text| text.contains("no such thing")),
+        "{status}"
+    );
+    require_tidy(&repo);
+}
+
+/// Not a test: the process that dies while it fills or empties the pool.
+#[test]
+fn child() {
+    if let Some(order) = Order::received() {
+        let ctx = ctx(&order.directory, order.dying());
+        match order.words[0].as_str() {
+            "fill" => pool::fill(&ctx, true).expect("filled"),
+            _ => pool::drain(&ctx).expect("drained"),
+        };
+    }
+}
+
+#[test]
+fn a_fill_or_a_drain_that_is_killed_leaves_whole_slots_or_what_is_swept() {
+    for step in pool::STEPS {
+        let repo = with_pool(1, COUNTED);
+        death::die_at("pool::child", &repo.path(), step, &["fill"]);
+        let filled = fill(&repo);
+        assert_eq!(
+            filled["slots"].as_array().map(Vec::len),
+            Some(1),
+            "{step}: {filled}"
+        );
+        assert_eq!(filled["slots"][0]["state"], "ready");
+        require_tidy(&repo);
+    }
+    for step in ["slot-emptied", "slot-unlinked"] {
+        let repo = with_pool(1, "");
+        fill(&repo);
+        death::die_at("pool::child", &repo.path(), step, &["drain"]);
+        let findings =
+            serde_json::from_slice::<Value>(&repo.agent(&["doctor", "--format=json"]).stdout)
+                .expect("JSON")["findings"]
+                .clone();
+        assert!(
+            findings.to_string().contains("was never finished"),
+            "{step}: {findings}"
+        );
+        repo.agent_json(&["doctor", "--fix"]);
+        assert_eq!(repo.agent_json(&["pool"])["slots"], json!([]), "{step}");
+        require_tidy(&repo);
+    }
+}
+
+#[test]
+fn a_claim_that_is_killed_leaves_a_whole_slot_or_what_is_swept() {
+    let claim = ["adopted", "renamed", "pointed", "slot-emptied", "metadata"];
+    let others = [
+        "slot-moved",
+        "journal",
+        "spawning",
+        "slot-unlinked",
+        "spawned",
+    ];
+    // One that is renamed, at every step, and one that stays, where that makes a difference.
+    let renamed = [&claim[..], &others[..]].concat();
+    let pinned = "[setup]\nrun = [\"pwd > here.out\"]\n";
+    for (setup, steps) in [("", renamed.as_slice()), (pinned, &claim[..])] {
+        for &step in steps {
+            let repo = with_pool(1, setup);
+            fill(&repo);
+            if step == "slot-moved" {
+                repo.write("src/lib.rs", "pub fn changed() {}\n");
+                repo.commit_all("on");
+            }
+            death::die_at("kill::child", &repo.path(), step, &[TASK]);
+            // The next spawn takes apart what is left, whether it gets the slot or not.
+            let report = repo.spawn_task(TASK, &[]);
+            assert!(worktree(&report).join("src/lib.rs").exists(), "{step}");
+            let filled = fill(&repo);
+            assert_eq!(
+                filled["slots"].as_array().map(Vec::len),
+                Some(1),
+                "{step}: {filled}"
+            );
+            let agents = repo.agent_json(&["list"])["agents"].clone();
+            let expected = if step == "spawned" { 2 } else { 1 };
+            assert_eq!(
+                agents.as_array().map(Vec::len),
+                Some(expected),
+                "{step}: {agents}"
+            );
+            require_tidy(&repo);
+        }
+    }
+}
