@@ -89,7 +89,7 @@
 //! | `agents/<id8>/posting.lock` | an OS lock, held meanwhile |
 //! | `agents/<id8>/verify.lock` | an OS lock, held while check commands run |
 //! | `agents/<id8>/live.lock` | an OS lock, held while a process of ours works for the agent or removes it; in it the outcome of its last run |
-//! | `agents/<id8>/run/<file>` | what its runs wrote to their streams, `<n>.out` and `<n>.err`, and what they answered, `<n>.json`, readable by their owner alone; `<n>.fence`, what the sandbox did; `<n>.hooks/`, our hooks for its host; `<n>.uncollected`, empty, until `wait` or `stop` has told how a run in the background ended |
+//! | `agents/<id8>/run/<file>` | what its runs wrote to their streams, `<n>.out` and `<n>.err`, and what they answered, `<n>.json`, readable by their owner alone; `<n>.fence`, what the sandbox did; `<n>.hooks/`, our hooks for its host; `stop-rounds`, how often a host sent the agent back to its work; `<n>.uncollected`, empty, until `wait` or `stop` has told how a run in the background ended |
 //! | `agents/<id8>/run-repo/<file>` | the repository that a fenced command works in; its work is published and it is removed when the command is over |
 //! | `agents/<id8>/run-repo.pointer` | the worktree's `.git` file as it was before |
 //! | `agents/<id8>/run-repo.tip` | where the agent's branch was when it last agreed with that repository's |

@@ -492,7 +492,7 @@ fn a_session_begins_with_its_rules() {
 }
 
 #[test]
-fn an_agent_may_end_when_its_bundle_is_complete_or_it_was_asked_before() {
+fn an_agent_may_end_when_its_bundle_is_complete_or_it_was_sent_back_three_times() {
     let agent = agent();
     let top = &agent.worktree;
     let names = [
@@ -514,9 +514,14 @@ fn an_agent_may_end_when_its_bundle_is_complete_or_it_was_asked_before() {
         );
         assert!(names.iter().all(|name| said.contains(name)), "{said}");
     }
+    let again = json!({"hook_event_name": "Stop", "cwd": top, "stop_hook_active": true});
+    for round in ["Round 2 of 3", "Round 3 of 3"] {
+        let said = denied(&hook(top, "stop", &again), round);
+        assert!(said.contains(round), "{said}");
+    }
     for call in [
-        json!({"hook_event_name": "Stop", "cwd": top, "stop_hook_active": true}),
-        json!({"hook_event_name": "stop", "cwd": top, "loop_count": 1}),
+        again,
+        json!({"hook_event_name": "stop", "cwd": top, "loop_count": 3}),
         json!({"unreadable": true}),
     ] {
         assert_allowed(&hook(top, "stop", &call), "let go");
@@ -533,4 +538,34 @@ fn an_agent_may_end_when_its_bundle_is_complete_or_it_was_asked_before() {
     assert_allowed(&stop("Stop"), "complete");
     fs::write(top.join(".agent/plan.md"), "").expect("written");
     assert!(denied(&stop("Stop"), "empty").contains("plan.md: it is empty"));
+}
+
+#[test]
+fn an_agent_that_wants_to_end_hears_what_the_judge_finds() {
+    let agent = agent_of(&format!(
+        "{TASK}[checks]\ncommands = [\"echo the greeting is missing; test -f src/greeting.rs\"]\n[bundle]\nrequired = false\n"
+    ));
+    let top = &agent.worktree;
+    let call = json!({"hook_event_name": "Stop", "cwd": top, "stop_hook_active": false});
+    let in_a_run = || {
+        let mut command = agent_command(top);
+        command
+            .args(["hook", "stop"])
+            .env("GIT_AGENT_ID", &agent.id);
+        feed(command, call.to_string().as_bytes())
+    };
+    assert_allowed(&in_a_run(), "no work");
+    fs::write(top.join("src/other.rs"), "x").expect("written");
+    fs::write(top.join("README.md"), "x").expect("written");
+    let said = denied(&in_a_run(), "out of scope");
+    assert!(said.contains("scope.not-in-whitelist: README.md"), "{said}");
+    git_in(top, ["restore", "README.md"]);
+    let said = denied(&in_a_run(), "a check fails");
+    assert!(said.contains("the greeting is missing"), "{said}");
+    // In a person's session the commands do not run.
+    assert_allowed(&hook(top, "stop", &call), "a person's session");
+    fs::write(top.join("src/greeting.rs"), "x").expect("written");
+    assert_allowed(&in_a_run(), "acceptable");
+    let row = agent.repo.agent_json(&["show", &agent.id]);
+    assert_eq!(row["state"], "running", "nothing was recorded: {row}");
 }

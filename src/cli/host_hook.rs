@@ -17,7 +17,7 @@ pub(super) enum HostHook {
     PostTool,
     /// When a session starts: what the agent may touch and has to leave behind
     SessionStart,
-    /// When an agent wants to end: status 2 and a list while its bundle is not complete
+    /// When an agent wants to end: status 2 and a list while its work is not acceptable, three times at most
     Stop,
     /// Make the worktree that the host wants and print its path
     WorktreeCreate,

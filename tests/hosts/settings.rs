@@ -122,7 +122,7 @@ fn comments_and_formatting_stay() {
     →→→→→{
     →→→→→→"type": "command",
     →→→→→→"command": "git-agent hook stop",
-    →→→→→→"timeout": 120
+    →→→→→→"timeout": 600
     →→→→→}
     →→→→]
     →→→}

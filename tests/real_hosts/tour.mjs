@@ -9,6 +9,8 @@ Add a greeting module to the source tree and keep everything else as it is.
 """
 [scope]
 whitelist = ["src/**"]
+[checks]
+commands = ["test -f src/greeting.rs"]
 `;
 
 /// A play for the model server. `findings` collects `{ check, holds, detail }`; `place` says where things are and whether our
@@ -86,8 +88,12 @@ function withTools(host, place) {
       does: () => ({ say: "Done: the greeting is there." }),
       then: (told) => ({ "it is sent back at the end with what its bundle lacks": told.includes("plan.md") }),
     },
+    { does: () => host.shell(bundle(inside(".agent"))) },
     {
-      does: () => host.shell(bundle(inside(".agent"))),
+      does: () => host.shell(`git-agent verify${place.fenced ? "" : host.verifies ?? ""}; echo "verify: $?"; git-agent done --summary "It is done."; echo "done: $?"`),
+      then: (told) => ({
+        "it can verify its own work, and say that it is done": told.includes("verify: 0") && told.includes("done: 0"),
+      }),
     },
     { does: () => ({ say: "Done: the greeting and the six files are there." }) },
   ];

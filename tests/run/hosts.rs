@@ -98,7 +98,7 @@ fn codex_gets_its_flags_and_the_prompt_and_is_quoted() {
     <-c>
     <hooks.SessionStart=[{ hooks = [{ command = "PROGRAM hook session-start", type = "command" }] }]>
     <-c>
-    <hooks.Stop=[{ hooks = [{ command = "PROGRAM hook stop", timeout = 120, type = "command" }] }]>
+    <hooks.Stop=[{ hooks = [{ command = "PROGRAM hook stop", timeout = 600, type = "command" }] }]>
     <-c>
     <allow_login_shell=false>
     <--dangerously-bypass-hook-trust>

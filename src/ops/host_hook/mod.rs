@@ -15,11 +15,13 @@ mod case_variants;
 mod post_tool;
 mod pre_tool;
 mod session;
+mod stop;
 mod worktree;
 
 pub use post_tool::post_tool;
 pub use pre_tool::{pre_tool, refusal};
-pub use session::{session_start, stop};
+pub use session::session_start;
+pub use stop::stop;
 pub use worktree::{worktree_create, worktree_remove};
 
 use crate::agents::ctx::Env;

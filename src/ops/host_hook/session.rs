@@ -1,12 +1,11 @@
-//! When a session starts, and when an agent wants to end.
+//! When a session starts.
 
 use crate::agents::ctx::Env;
 use crate::agents::current::CurrentAgent;
 use crate::domain::message::plain;
 use crate::domain::prompt;
-use crate::domain::tool_call::{HookAnswer, HookEvent, ToolCall};
+use crate::domain::tool_call::{HookAnswer, ToolCall};
 use crate::error::Result;
-use crate::ops::host_hook::bundle;
 use crate::ops::host_hook::directory_of;
 use crate::ops::host_hook::whereabouts;
 use crate::ops::mail::MessageReport;
@@ -76,34 +75,7 @@ fn mail(home: &CurrentAgent) -> Result<String> {
     ))
 }
 
-/// Sends an agent back once when its bundle is not complete. An agent that was sent back before may end, and
-/// so may a call that is no stop event: an agent that can never end is worse than
-/// one that ends too early.
-///
-/// # Errors
-/// Those of [`CurrentAgent::find`].
-pub fn stop(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
-    if call.event != (HookEvent::Stop { again: false }) {
-        return Ok(HookAnswer::Allow);
-    }
-    let Some(home) = home_of(env, call)?.filter(|home| home.policy.bundle_required) else {
-        return Ok(HookAnswer::Allow);
-    };
-    let directory = home.bundle();
-    let lacking = bundle::lacking(&directory);
-    if lacking.is_empty() {
-        return Ok(HookAnswer::Allow);
-    }
-    let reason = format!(
-        "MISSING for {}:\n  {}\nWrite them in {} before you end; without them the work is rejected.",
-        home.agent.id,
-        lacking.join("\n  "),
-        directory.display()
-    );
-    Ok(HookAnswer::Deny { reason })
-}
-
-fn home_of(env: &Env, call: &ToolCall) -> Result<Option<CurrentAgent>> {
+pub(super) fn home_of(env: &Env, call: &ToolCall) -> Result<Option<CurrentAgent>> {
     let directory = directory_of(env, call);
     CurrentAgent::find(env, &whereabouts(env, &directory))
 }

@@ -51,7 +51,7 @@ pub(super) fn run(
         ));
     }
     let runs = if ctx.repo.is_scratch() || case.subject.is_foreign {
-        // Nothing of this agent is here, and nothing of it is to be left.
+        // Nothing is to be left here, or may be written.
         let scratch = Scratch::make(ctx, "checks")?;
         let directory = scratch.path().join("merged");
         ctx.repo.check_out_apart(&directory, commit)?;

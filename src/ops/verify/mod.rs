@@ -28,6 +28,8 @@ pub use report::{FindingReport, VerifyReport};
 
 use crate::agents::bundle::{self, Bundle};
 use crate::agents::ctx::Ctx;
+use crate::agents::current::CurrentAgent;
+use crate::agents::lookup;
 use crate::agents::scope_guard::ScopeGuard;
 use crate::agents::scratch::Scratch;
 use crate::domain::change::Change;
@@ -111,13 +113,24 @@ struct Case<'r> {
 /// `agent-unknown`, `agent-state` for one that is half made; `branch-gone`, `worktree-foreign`,
 /// `base-not-commit`, `history-incomplete`, `repo-corrupt`; those of git and the file system.
 pub fn verify(ctx: &Ctx, options: &VerifyOptions) -> Result<Verdict> {
-    if options.ci {
-        // What git is asked about exists for as long as this takes, and not in the repository.
+    if options.ci || options.recording == Recording::Never || judges_itself(ctx, options) {
+        // What git is asked about exists for as long as this takes, and not in the repository, which a sandbox may have
+        // closed to an agent that judges itself.
         let scratch = Scratch::make(ctx, "verify")?;
         let apart = ctx.with_scratch_objects(scratch.path())?;
         return verify_in(&apart, options);
     }
     verify_in(ctx, options)
+}
+
+/// Whether an agent in a run of ours judges its own work, so that nothing is recorded.
+fn judges_itself(ctx: &Ctx, options: &VerifyOptions) -> bool {
+    let Some(who) = options.agent.as_deref().filter(|_| ctx.env.agent.is_some()) else {
+        return false;
+    };
+    let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), who);
+    let own = agent.is_ok_and(|agent| CurrentAgent::is_of(&ctx.env, &agent));
+    own && options.recording == Recording::ByOthers
 }
 
 fn verify_in(ctx: &Ctx, options: &VerifyOptions) -> Result<Verdict> {
