@@ -221,6 +221,42 @@ fn nothing_new_asks_once_and_writes_nothing() {
 }
 
 #[test]
+fn a_branch_with_a_name_of_its_own_travels_and_one_that_is_behind_does_not() {
+    let hub = Hub::new(2);
+    let [one, two] = [0, 1].map(|n| hub.clones[n].clone());
+    let words = [
+        "spawn",
+        "-m",
+        "Add a second function to the library.",
+        "--scope=src/**",
+        "--branch=mine",
+    ];
+    json(&one, &words);
+    let report = json(&one, &["sync"]);
+    assert_eq!(report["branches"][0]["state"], "pushed", "{report:#}");
+    let there = hub.remote_tip("refs/heads/mine");
+    assert_eq!(there, tip(&one, "refs/heads/mine"));
+    // Another clone adds to it; the first has nothing to add.
+    json(&two, &["sync"]);
+    git_in(&two, ["fetch", "--quiet", "origin", "mine:mine"]);
+    let tree = git_in(&two, ["rev-parse", "mine^{tree}"]);
+    let more = git_in(&two, ["commit-tree", "-p", "mine", "-m", "more", &tree]);
+    git_in(
+        &two,
+        [
+            "push",
+            "--quiet",
+            "origin",
+            &format!("{more}:refs/heads/mine"),
+        ],
+    );
+    git_in(&one, ["fetch", "--quiet", "origin"]);
+    let report = json(&one, &["sync"]);
+    assert_eq!(report["branches"], serde_json::json!([]), "{report:#}");
+    assert_eq!(hub.remote_tip("refs/heads/mine"), more);
+}
+
+#[test]
 fn no_ref_of_the_user_moves_and_only_what_is_configured_leaves() {
     let hub = Hub::new(2);
     let [one, two] = [0, 1].map(|n| hub.clones[n].clone());

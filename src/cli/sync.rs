@@ -1,6 +1,6 @@
 //! `git agent sync`, and `--sync` of other verbs.
 
-use super::style::{DIM, GOOD, WARN, paint};
+use super::style::{GOOD, WARN, paint};
 use super::ui::{Answer, Format, Ui};
 use crate::agents::ctx::Ctx;
 use crate::domain::task::parse_duration;
@@ -106,14 +106,9 @@ impl Answer for SyncReport {
             ));
         }
         self.refs.iter().for_each(|one| text.push_str(&line(one)));
-        for one in self.branches.iter().filter(|one| one.state != "equal") {
-            text.push_str(&branch_line(one));
-        }
-        let equal = self.branches.iter().filter(|one| one.state == "equal");
-        match equal.count() {
-            0 => {}
-            count => text.push_str(&paint(DIM, &format!("up to date: {count} branches\n"))),
-        }
+        self.branches
+            .iter()
+            .for_each(|one| text.push_str(&branch_line(one)));
         if text.is_empty() {
             text.push_str("nothing to exchange yet\n");
         }

@@ -1,6 +1,6 @@
 //! The number that tells this clone's stamps from those of every other clone, and its name on remotes.
 
-use super::{fsx, layout};
+use super::{fsx, layout, lock};
 use crate::error::{Error, Result};
 use std::path::Path;
 
@@ -25,24 +25,34 @@ pub(super) fn load_or_make(common_dir: &Path) -> Result<u16> {
     read(&path)?.ok_or_else(|| Error::bug("a clone id must be readable once written"))
 }
 
-/// The name under which this clone writes on remotes: sixteen hex digits, of which the last four are its number.
-/// The caller holds a lock that keeps other callers away.
+/// The name under which this clone writes on remotes: sixteen hex digits, of which the last four are its number. Made
+/// the first time it is asked for, under the ledger's lock.
 ///
 /// # Errors
-/// `repo-read-only`, `disk-full`, `io`.
+/// `lock-timeout`, `repo-read-only`, `disk-full`, `io`.
 pub fn long_name(common_dir: &Path) -> Result<String> {
-    let number = load_or_make(common_dir)?;
-    let path = layout::clone_id(common_dir);
-    let content = fsx::load_if_there(&path)?.unwrap_or_default();
-    let text = String::from_utf8_lossy(&content).trim_end().to_owned();
-    if is_long_name(&text) {
-        return Ok(text);
+    if let Some(name) = read_long_name(common_dir)? {
+        return Ok(name);
     }
+    let _guard = lock::hold(common_dir, layout::LEDGER_LOCK)?;
+    if let Some(name) = read_long_name(common_dir)? {
+        return Ok(name);
+    }
+    let number = load_or_make(common_dir)?;
     let drawn = getrandom::u64()
         .map_err(|error| Error::bug("the system must have random numbers").because(error))?;
-    let text = format!("{:016x}", drawn & !0xffff | u64::from(number));
-    fsx::write_atomic(&path, format!("{text}\n").as_bytes())?;
-    Ok(text)
+    let name = format!("{:016x}", drawn & !0xffff | u64::from(number));
+    fsx::write_atomic(
+        &layout::clone_id(common_dir),
+        format!("{name}\n").as_bytes(),
+    )?;
+    Ok(name)
+}
+
+fn read_long_name(common_dir: &Path) -> Result<Option<String>> {
+    let content = fsx::load_if_there(&layout::clone_id(common_dir))?.unwrap_or_default();
+    let text = String::from_utf8_lossy(&content).trim_end().to_owned();
+    Ok(Some(text).filter(|text| is_long_name(text)))
 }
 
 /// How many digits the long name of a clone has.

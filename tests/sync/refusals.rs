@@ -204,3 +204,26 @@ fn a_row_that_names_a_branch_of_the_user_pushes_nothing() {
     assert_eq!(report["branches"], serde_json::json!([]), "{report:#}");
     assert_eq!(hub.remote_tip("refs/heads/main"), before);
 }
+
+#[test]
+fn an_agent_cannot_reach_a_remote_with_the_keys_of_the_user() {
+    let hub = Hub::new(1);
+    let clone = &hub.clones[0];
+    let words = [
+        "spawn",
+        "-m",
+        "Add a second function to the library.",
+        "--scope=src/**",
+    ];
+    let spawned = super::json(clone, &words);
+    let worktree = spawned["worktree_abspath"].as_str().expect("a path");
+    let claiming = ["run", "any", "--claim=x", "--sync=origin", "--", "true"];
+    for words in [&["sync"][..], &claiming] {
+        let output = agent(Path::new(worktree), words);
+        let said = describe(&output);
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        assert!(said.contains("error[orchestrator-only]"), "{said}");
+    }
+    assert_eq!(hub.remote_tip("refs/notes/agents"), "");
+    assert_eq!(hub.remote_tip("refs/agents/claim/x"), "");
+}

@@ -3,21 +3,21 @@
 use super::BranchReport;
 use super::exchange::Exchange;
 use crate::domain::agent::Agent;
+use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
 use crate::git::refs::Tip;
 use crate::git::remote::{self, PushManner, RefChange, RefPush, RemoteRefs};
 use crate::store::ledger::Ledger;
+use crate::store::spawn_commit::NONCE;
 use crate::store::{agent_branch, layout};
-
-/// Whether a branch that a row names can be an agent's: rows that were fetched may name any branch of the user's.
-fn is_ours(repo: &Repo, agent: &Agent, branch: &str) -> bool {
-    let admin_dir = repo.admin_dir(&layout::worktree_name(agent.id));
-    branch.starts_with(AGENTS_BRANCHES) || admin_dir.exists()
-}
+use std::collections::{BTreeMap, HashSet};
 
 /// What the names of agents' branches begin with unless the user gave them another name.
 const AGENTS_BRANCHES: &str = "refs/heads/agent/";
+
+/// The trailers of commits that agents' branches end with: of the spawn commit, and of every later one.
+const TRAILERS: [&str; 2] = [NONCE, "Agent-Id"];
 
 impl Exchange<'_> {
     /// Fetches the branches of live agents of other clones, to where `git fetch` has them.
@@ -25,29 +25,55 @@ impl Exchange<'_> {
         if !self.travelling.branches {
             return Ok(());
         }
+        // Rows are read only where there is a branch that is not here: that takes longer than all the rest.
         let repo = &self.ctx.repo;
-        let mut refspecs = Vec::new();
-        let agents = Ledger::new(repo).agents()?;
-        for agent in agents.iter().filter(|agent| agent.state.is_live()) {
-            let Some(branch) = &agent.branch else {
+        let mut missing = BTreeMap::new();
+        for (branch, is) in listed {
+            let Some(short) = branch.strip_prefix("refs/heads/") else {
                 continue;
             };
-            let (Some(short), Some(is)) =
-                (branch.strip_prefix(AGENTS_BRANCHES), listed.get(branch))
-            else {
-                continue;
-            };
-            let copy = format!("refs/remotes/{}/agent/{short}", self.remote);
-            let is_here = repo.tip(branch)? != Tip::Absent || repo.tip(&copy)? == Tip::At(*is);
-            if !is_here && Repo::is_valid_ref(branch) {
-                refspecs.push(format!("+{branch}:{copy}"));
+            let copy = format!("refs/remotes/{}/{short}", self.remote);
+            let is_candidate = branch.starts_with(AGENTS_BRANCHES) && Repo::is_valid_ref(&copy);
+            if is_candidate && repo.tip(branch)? == Tip::Absent && repo.tip(&copy)? != Tip::At(*is)
+            {
+                missing.insert(branch.as_str(), copy);
             }
+        }
+        let mut refspecs = Vec::new();
+        for agent in self.live_agents(missing.is_empty())? {
+            let branch = agent.branch.as_deref().unwrap_or_default();
+            refspecs.extend(missing.get(branch).map(|copy| format!("+{branch}:{copy}")));
         }
         // A branch that went away in between is fetched no more.
         if !refspecs.is_empty() {
             repo.fetch_refs(&self.remote, &refspecs, self.end)?;
         }
         Ok(())
+    }
+
+    /// The agents whose work may still land; none where they are of no interest.
+    fn live_agents(&self, is_idle: bool) -> Result<Vec<Agent>> {
+        if is_idle {
+            return Ok(Vec::new());
+        }
+        let mut agents = Ledger::new(&self.ctx.repo).agents()?;
+        agents.retain(|agent| agent.state.is_live());
+        Ok(agents)
+    }
+
+    /// The branches here that can be agents' and that the remote has not, or elsewhere.
+    fn unlike(&self, listed: &RemoteRefs) -> Result<HashSet<String>> {
+        let repo = &self.ctx.repo;
+        repo.require_listable("refs/heads")?;
+        let is_agents = |tip| {
+            let commit = repo.read_commit(tip);
+            commit.is_ok_and(|commit| TRAILERS.iter().any(|name| commit.trailer(name).is_some()))
+        };
+        let branches = repo.refs_below("refs/heads/")?.into_iter();
+        let unlike = branches.filter(|(name, tip)| {
+            listed.get(name) != Some(tip) && (name.starts_with(AGENTS_BRANCHES) || is_agents(*tip))
+        });
+        Ok(unlike.map(|(name, _)| name).collect())
     }
 
     /// Pushes the branches of this clone's live agents that the remote lacks, and says whether there were any. No branch
@@ -59,37 +85,31 @@ impl Exchange<'_> {
         }
         let repo = &self.ctx.repo;
         let mut pushes = Vec::new();
-        let agents = Ledger::new(repo).agents()?;
-        for agent in agents.iter().filter(|agent| agent.state.is_live()) {
-            let Some(refname) = agent
-                .branch
-                .as_ref()
-                .filter(|name| is_ours(repo, agent, name))
-            else {
+        let unlike = self.unlike(listed)?;
+        for agent in self.live_agents(unlike.is_empty())? {
+            let named = agent.branch.as_ref().filter(|name| unlike.contains(*name));
+            let Some(refname) = named.filter(|name| is_ours(repo, &agent, name)) else {
                 continue;
             };
-            let Some(tip) = agent_branch::held(repo, agent)? else {
+            let Some(tip) = agent_branch::held(repo, &agent)? else {
                 continue;
             };
-            let there = listed.get(refname).copied();
             // A clone that only fetched the branch has nothing to add to it.
-            let is_behind = |there| {
-                repo.merge_base(tip, there)
+            let is_behind = |there: &Oid| {
+                repo.merge_base(tip, *there)
                     .is_ok_and(|base| base == Some(tip))
             };
-            let state = if there.is_some_and(|there| there == tip || is_behind(there)) {
-                "equal"
-            } else {
-                pushes.push(RefPush {
-                    refname: refname.clone(),
-                    change: RefChange::Forward(tip),
-                });
-                "pushed"
-            };
+            if listed.get(refname).is_some_and(is_behind) {
+                continue;
+            }
+            pushes.push(RefPush {
+                refname: refname.clone(),
+                change: RefChange::Forward(tip),
+            });
             self.report.branches.push(BranchReport {
                 refname: refname.clone(),
                 oid: tip.to_hex(),
-                state,
+                state: "pushed",
                 reason: None,
             });
         }
@@ -103,11 +123,8 @@ impl Exchange<'_> {
         let outcome = repo.push_refs(&self.remote, &pushes, manner, self.end)?;
         for refusal in &outcome.refusals {
             let layer = remote::refusing_layer(&refusal.reason, &outcome.remote_text);
-            let branches = &mut self.report.branches;
-            if let Some(one) = branches
-                .iter_mut()
-                .find(|one| one.refname == refusal.refname)
-            {
+            let mut branches = self.report.branches.iter_mut();
+            if let Some(one) = branches.find(|one| one.refname == refusal.refname) {
                 one.state = "refused";
                 one.reason = Some(format!("{layer} ({})", refusal.reason));
             }
@@ -125,4 +142,10 @@ impl Exchange<'_> {
             }
         }
     }
+}
+
+/// Whether a branch that a row names can be an agent's: rows that were fetched may name any branch of the user's.
+fn is_ours(repo: &Repo, agent: &Agent, branch: &str) -> bool {
+    let admin_dir = repo.admin_dir(&layout::worktree_name(agent.id));
+    branch.starts_with(AGENTS_BRANCHES) || admin_dir.exists()
 }

@@ -19,6 +19,7 @@ mod report;
 
 pub use report::{BranchReport, SyncReport, SyncedRef};
 
+use crate::agents::authority::require_orchestrator;
 use crate::agents::ctx::Ctx;
 use crate::error::{Code, Error, Result};
 use crate::store::clone_id;
@@ -73,9 +74,11 @@ impl SyncOptions {
 /// Exchanges ledger, branches of live agents and what else `agent.sync` names with a remote.
 ///
 /// # Errors
-/// `usage` for an unknown remote or a bad setting; `remote-unreachable`, `remote-refused`; `remote-busy` when the time is
+/// `orchestrator-only` for an agent; `usage` for an unknown remote or a bad setting; `remote-unreachable`, `remote-refused`; `remote-busy` when the time is
 /// up; `lock-timeout`, `repo-corrupt`, `git-missing`, `disk-full`, `repo-read-only`.
 pub fn sync(ctx: &Ctx, options: &SyncOptions) -> Result<SyncReport> {
+    // The remote is reached with the user's keys, which are not the agent's to use.
+    require_orchestrator(ctx)?;
     let end = Instant::now() + options.limit;
     let remote = remote_name(ctx, options.remote.as_deref())?;
     let names = RemoteNames::configured(&ctx.repo)?;

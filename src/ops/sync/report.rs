@@ -12,7 +12,7 @@ pub struct SyncReport {
     pub remote: String,
     /// What became of each ref that is exchanged and that this clone has.
     pub refs: Vec<SyncedRef>,
-    /// The branches of live agents of this clone.
+    /// The branches of live agents of this clone that the remote did not have as they are.
     pub branches: Vec<BranchReport>,
     /// Refs of the remote that had lost what it was seen to have, or held something else, and are whole again.
     pub healed: Vec<String>,
@@ -46,7 +46,7 @@ pub struct BranchReport {
     pub refname: String,
     /// The commit it is at here.
     pub oid: String,
-    /// `equal`, `pushed`, or `refused` where the remote has another one or does not take it.
+    /// `pushed`, or `refused` where the remote has another one or does not take it.
     pub state: &'static str,
     /// Why it was refused.
     #[serde(skip_serializing_if = "Option::is_none")]

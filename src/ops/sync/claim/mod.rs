@@ -25,6 +25,7 @@ use message::{ClaimMessage, ClaimRecord, ClaimState};
 use terms::{TTLS, configured_ttl, require_key};
 
 use super::remote_name;
+use crate::agents::authority::require_orchestrator;
 use crate::agents::ctx::Ctx;
 use crate::domain::hex::hex;
 use crate::domain::id::AgentId;
@@ -96,18 +97,15 @@ pub struct ClaimReport {
 /// Takes the claim of that key on a remote.
 ///
 /// # Errors
-/// `claim-held` while another clone or process works on the task; `usage` for a key that cannot be part of a ref's name;
+/// `orchestrator-only` for an agent; `claim-held` while another clone or process works on the task; `usage` for a key that cannot be part of a ref's name;
 /// `remote-refused`, `remote-unreachable`, `remote-busy`; those of the file system.
 pub fn acquire(ctx: &Ctx, remote: Option<&str>, key: &str) -> Result<Acquired> {
+    require_orchestrator(ctx)?;
     let names = RemoteNames::configured(&ctx.repo)?;
     let refname = names.claim(key);
     require_key(key, &refname)?;
     let remote = remote_name(ctx, remote)?;
     let common_dir = ctx.repo.common_dir();
-    let clone = {
-        let _guard = lock::hold(common_dir, layout::SYNC_LOCK)?;
-        clone_id::long_name(common_dir)?
-    };
     let Some(guard) = lock::try_hold(common_dir, &layout::claim_lock(key))? else {
         return Err(held(key, "another process of this clone"));
     };
@@ -115,7 +113,7 @@ pub fn acquire(ctx: &Ctx, remote: Option<&str>, key: &str) -> Result<Acquired> {
     let mut claim = TaskClaim {
         key: key.to_owned(),
         refname,
-        clone,
+        clone: clone_id::long_name(common_dir)?,
         nonce: hex(&ctx.nonce()?[..8]),
         ttl: configured_ttl(&ctx.repo)?,
         agent: record.as_ref().and_then(|record| record.agent),
