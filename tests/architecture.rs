@@ -242,7 +242,7 @@ const FLOORS: usize = 6;
 
 /// Which verb may name another verb.
 const VERBS_OF_VERBS: &[(&str, &[&str])] = &[
-    ("run", &["spawn", "verify"]),
+    ("run", &["spawn", "commit", "verify"]),
     ("merge", &["verify"]),
     ("gc", &["discard"]),
     // A hook says what those two would say.

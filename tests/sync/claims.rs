@@ -65,6 +65,16 @@ fn a_task_is_done_once_and_the_second_worker_is_told_so() {
     let (code, said) = work(&one, &task, WORK);
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(state(&hub), "done");
+    // What was not committed would have stayed behind.
+    let branches = git_in(
+        &hub.bare,
+        ["for-each-ref", "--format=%(refname)", "refs/heads/agent"],
+    );
+    let library = git_in(
+        &hub.bare,
+        ["show", &format!("{}:src/lib.rs", branches.trim())],
+    );
+    assert!(library.contains("pub fn two"), "{library}");
     assert_eq!(
         hub.remote_tip("refs/notes/agents"),
         tip(&one, "refs/notes/agents")

@@ -76,6 +76,7 @@ impl RunArgs {
             sandbox: self.sandbox,
             allow_write: self.allow_write,
             no_verify: self.no_verify,
+            commit: self.sync.remote().is_some(),
             background: self.mode.background,
             ..RunOptions::default()
         };

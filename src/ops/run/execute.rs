@@ -8,7 +8,8 @@ use crate::domain::agent::{Agent, Move};
 use crate::domain::event::{Isolation, Started, What};
 use crate::domain::run::{Outcome, Run};
 use crate::domain::verdict::Verdict;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
+use crate::ops::commit;
 use crate::ops::run::RunPlan;
 use crate::ops::run::Worker;
 use crate::ops::run::enclosure::warning;
@@ -124,6 +125,12 @@ fn work(
         output.release();
     }
     if ended.is_success() && is_judged(ctx, plan, agent)? {
+        if plan.options.commit {
+            let refused = commit_work(ctx, agent).err();
+            report
+                .warnings
+                .extend(refused.map(|error| error.to_string()));
+        }
         report.judged(judge(ctx, agent));
     }
     let kept = liveness::keep_report(ctx.repo.common_dir(), agent, report.run, &json!(report));
@@ -231,6 +238,19 @@ fn is_judged(ctx: &Ctx, plan: &RunPlan, agent: &Agent) -> Result<bool> {
     }
     let policy = policy::of_agent(&ctx.repo, agent)?;
     Ok(policy.is_some_and(|policy| policy.bundle_required))
+}
+
+/// Commits the agent's work. What is out of scope stops it, and the verdict names that.
+fn commit_work(ctx: &Ctx, agent: &Agent) -> Result<()> {
+    if agent.isolation != Some(Isolation::Worktree) {
+        return Ok(());
+    }
+    let summary = agent.description.as_deref().unwrap_or("what it changed");
+    let message = format!("work({}): {summary}", agent.id.short());
+    match commit::commit(ctx, &agent.id.to_string(), &message, false) {
+        Err(error) if !matches!(error.code(), Code::NothingToLand | Code::OutOfScope) => Err(error),
+        _ => Ok(()),
+    }
 }
 
 fn judge(ctx: &Ctx, agent: &Agent) -> Result<Verdict> {

@@ -110,6 +110,8 @@ pub struct RunOptions {
     pub allow_write: Vec<PathBuf>,
     /// Leaves the verdict out.
     pub no_verify: bool,
+    /// Commits what is in scope before it is judged, because what is not committed stays in this clone.
+    pub commit: bool,
     /// It goes on without the caller, who hears from `wait` how it ended.
     pub background: bool,
     /// The agent host to start by its recipe; the command is then its last arguments.
