@@ -457,31 +457,11 @@ const OPENS_FILES: &[(&str, &str)] = &[
     ("agents/pool.rs", "state of ours"),
     (
         "agents/run_repo.rs",
-        "an agent's: names of refs, and files that `untrusted` has named",
+        "names of refs of the shared repository",
     ),
     ("cli/run/inputs.rs", "what the user names"),
     ("cli/spawn.rs", "what the user names"),
-    (
-        "git/changes/index_tree.rs",
-        "an agent's index, which `git/open.rs` has found to be a file",
-    ),
-    (
-        "git/changes/staged.rs",
-        "an agent's index, which `git/open.rs` has found to be a file",
-    ),
-    (
-        "git/commit.rs",
-        "an agent's index, which was looked at before",
-    ),
-    (
-        "git/gitlinks.rs",
-        "an agent's: whether a directory is empty",
-    ),
     ("git/ignore.rs", "an agent's: names of files, no content"),
-    (
-        "git/landing/precheck.rs",
-        "an index that was looked at before",
-    ),
     ("git/lock_file.rs", "notes of ours"),
     (
         "git/populate/",
@@ -498,14 +478,10 @@ const OPENS_FILES: &[(&str, &str)] = &[
     ),
     (
         "git/salvage",
-        "an agent's: every file that a discard keeps, after its kind is known",
+        "an agent's: names in its directories, no content",
     ),
     ("git/scratch_objects.rs", "the shared repository"),
     ("git/shallow.rs", "the shared repository"),
-    (
-        "git/uncommitted/mod.rs",
-        "an agent's index, which was found to be a file",
-    ),
     ("git/untrusted.rs", "the road itself"),
     ("git/worktree", "names of admin directories"),
     ("ops/discard/gate.rs", "the shared repository"),
@@ -534,7 +510,7 @@ const OPENS_FILES: &[(&str, &str)] = &[
     ("proc/", "/proc, and files of ours"),
     (
         "store/mailbox/spool.rs",
-        "an agent's spool, each file by its kind and size",
+        "an agent's: names in its spool, no content",
     ),
     ("store/", "state of ours"),
     ("system/", "proc(5), and a file in /tmp"),

@@ -38,6 +38,9 @@ const LINKED: [&str; 7] = [
     "hooks", "info", "modules", "lfs", "annex", "agents", "shallow",
 ];
 
+/// The longest file of an admin directory that is copied, in bytes.
+const LONGEST_COPIED: u64 = 1 << 30;
+
 /// The longest text with a ref in it, in bytes.
 const LONGEST_REF: u64 = 4096;
 
@@ -263,7 +266,7 @@ impl RunRepo {
         for file in untrusted::files(&from) {
             let path = to.join(&file);
             fsx::create_dir(path.parent().unwrap_or(&to))?;
-            fs::copy(from.join(&file), &path).at("could not copy", &path)?;
+            untrusted::copy_as_old(&from.join(&file), &path, LONGEST_COPIED)?;
         }
         fsx::create_dir(&to.join("refs"))?;
         let pointer = format!("{}\n", self.worktree.join(".git").display());

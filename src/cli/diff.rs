@@ -1,11 +1,13 @@
 //! `git agent diff`
 
+use super::neutral::NeutralWriter;
 use super::show::OwnAgentArg;
+use super::terminal::is_terminal;
 use super::ui::{Answer, Format, Ui};
 use crate::agents::ctx::Ctx;
 use crate::domain::path::Quoted;
 use crate::error::{Exit, Result};
-use crate::ops::diff::{self, Detail, DiffReport};
+use crate::ops::diff::{self, Detail, DiffReport, Filter};
 use serde_json::{Value, json};
 
 /// Show what an agent changed since its base, committed or not
@@ -35,7 +37,9 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &DiffArgs) -> Result<Exit> {
         (false, true) => Detail::Names,
         (false, false) => Detail::Patch,
     };
-    report.show(ctx, detail, &args.paths)?;
+    let filter: Filter = |to| Box::new(NeutralWriter::new(to));
+    let filter = is_terminal().then_some(filter);
+    report.show(ctx, detail, &args.paths, filter)?;
     Ok(Exit::Yes)
 }
 

@@ -1,8 +1,6 @@
 //! `git agent logs`
 
-use super::neutral::neutral;
 use super::show::OwnAgentArg;
-use super::terminal;
 use super::ui::{Answer, Format, Ui};
 use crate::agents::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
@@ -40,20 +38,14 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: LogsArgs) -> Result<Exit> {
         return Ok(Exit::Yes);
     }
     let mut out = ui.echo()?.out;
-    let is_terminal = terminal::is_terminal();
-    logs::logs(ctx, &options, &mut |bytes| {
-        // A file gets the log as it is; a terminal must not obey what an agent's command wrote.
-        let shown = is_terminal.then(|| neutral(&String::from_utf8_lossy(bytes)).into_owned());
-        let bytes = shown.as_ref().map_or(bytes, |text| text.as_bytes());
-        match out.as_mut() {
-            None => Ok(false),
-            Some(out) => match out.write_all(bytes) {
-                Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
-                other => other
-                    .map(|()| true)
-                    .map_err(|source| Error::io("could not write the log", source)),
-            },
-        }
+    logs::logs(ctx, &options, &mut |bytes| match out.as_mut() {
+        None => Ok(false),
+        Some(out) => match out.write_all(bytes) {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+            other => other
+                .map(|()| true)
+                .map_err(|source| Error::io("could not write the log", source)),
+        },
     })?;
     Ok(Exit::Yes)
 }

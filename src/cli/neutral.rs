@@ -5,9 +5,10 @@
 //! else that a terminal obeys is shown as `\u202e`, which JSON reads back as the character that it was.
 
 use std::borrow::Cow;
+use std::io::{self, Write};
 
 /// The parameters of the styles in our own texts and in the help (ECMA-48: SGR).
-const OWN_STYLES: [&str; 8] = ["0", "1", "2", "4", "31", "32", "33", "36"];
+const OWN_STYLES: [&str; 9] = ["", "0", "1", "2", "4", "31", "32", "33", "36"];
 
 /// The text with everything spelled out that a terminal would obey.
 pub(super) fn neutral(text: &str) -> Cow<'_, str> {
@@ -35,6 +36,54 @@ pub(super) fn neutral(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// A terminal to which text comes in pieces that end anywhere.
+pub(super) struct NeutralWriter<W> {
+    to: W,
+    /// The beginning of a character, or of one of our styles, whose end is still to come.
+    rest: Vec<u8>,
+}
+
+impl<W: Write> NeutralWriter<W> {
+    pub(super) fn new(to: W) -> NeutralWriter<W> {
+        let rest = Vec::new();
+        NeutralWriter { to, rest }
+    }
+}
+
+impl<W: Write> Write for NeutralWriter<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.rest.extend_from_slice(bytes);
+        let whole = self.rest.len() - unfinished(&self.rest);
+        let text = String::from_utf8_lossy(&self.rest[..whole]);
+        self.to.write_all(neutral(&text).as_bytes())?;
+        self.rest.drain(..whole);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
+/// How many bytes at the end are the beginning of a character, or of one of our styles.
+fn unfinished(bytes: &[u8]) -> usize {
+    let tail = bytes.len().saturating_sub("\x1b[31".len())..bytes.len();
+    let style = { tail.clone() }.find(|at| match bytes[*at..] {
+        [0x1b] => true,
+        [0x1b, b'[', ref digits @ ..] => digits.iter().all(u8::is_ascii_digit),
+        _ => false,
+    });
+    if let Some(at) = style {
+        return bytes.len() - at;
+    }
+    let tail = bytes.len().saturating_sub(3)..bytes.len();
+    let begins = |at: &usize| match std::str::from_utf8(&bytes[*at..]) {
+        Err(error) => error.valid_up_to() == 0 && error.error_len().is_none(),
+        Ok(_) => false,
+    };
+    tail.clone().find(begins).map_or(0, |at| bytes.len() - at)
+}
+
 /// Whether a terminal does something else with a character than showing it in its place.
 fn is_obeyed(character: char) -> bool {
     let is_plain = matches!(character, '\n' | '\t');
@@ -59,7 +108,24 @@ fn own_style(text: &str) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::neutral;
+    use super::{NeutralWriter, neutral};
+    use std::io::Write;
+
+    #[test]
+    fn text_in_pieces_is_shown_as_text_in_one_piece() {
+        let text = "añ\u{202e}b\u{1f600}\x1b]0;t\x07\x1b[31mred\x1b[m \x1b[8mend".as_bytes();
+        for size in 1..=text.len() {
+            let mut writer = NeutralWriter::new(Vec::new());
+            for piece in text.chunks(size) {
+                writer.write_all(piece).expect("written");
+            }
+            let whole = String::from_utf8_lossy(text);
+            assert_eq!(writer.to, neutral(&whole).as_bytes(), "pieces of {size}");
+        }
+        let mut writer = NeutralWriter::new(Vec::new());
+        writer.write_all(b"\xff\xfe\xc3(").expect("written");
+        assert!(String::from_utf8(writer.to).is_ok());
+    }
 
     #[test]
     fn what_a_terminal_obeys_is_spelled_out() {

@@ -4,7 +4,7 @@
 //! standard output is empty. A reader that goes away ends the program quietly.
 
 pub(super) use super::format::Format;
-use super::neutral::neutral;
+use super::neutral::{NeutralWriter, neutral};
 use super::style::{BAD, HINT, WARN, paint};
 use crate::error::{Code, Error, Exit, Result};
 use crate::ops::error_report::ErrorReport;
@@ -12,6 +12,7 @@ use crate::ops::remedy;
 use crate::ops::run::Echo;
 use anstream::{AutoStream, ColorChoice};
 use rustix::stdio::{stderr, stdout};
+use rustix::termios::isatty;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{ErrorKind, Stdout, Write};
@@ -120,18 +121,26 @@ impl Ui {
         }
     }
 
-    /// This process's streams for a command to speak on as they are, colours and all.
+    /// This process's streams for a command to speak on: a file gets what it says as it is, and a terminal made harmless.
     pub(super) fn echo(&self) -> Result<Echo<'static>> {
-        let raw = |stream: BorrowedFd<'_>| -> Result<Box<dyn Write + Send>> {
-            let owned = stream.try_clone_to_owned();
-            let owned = owned.map_err(|error| Error::io("could not share our output", error))?;
-            Ok(Box::new(File::from(owned)))
+        let harmless = |stream: BorrowedFd<'_>| -> Result<Box<dyn Write + Send>> {
+            let file = shared(stream)?;
+            if isatty(&file) {
+                Ok(Box::new(NeutralWriter::new(file)))
+            } else {
+                Ok(Box::new(file))
+            }
         };
         Ok(Echo {
-            out: Some(raw(stdout())?),
-            err: Some(raw(stderr())?),
+            out: Some(harmless(stdout())?),
+            err: Some(harmless(stderr())?),
             begun: None,
         })
+    }
+
+    /// Standard error, for moving the cursor and the like among texts that were made harmless.
+    pub(super) fn screen(&self) -> Result<Box<dyn Write + Send>> {
+        Ok(Box::new(shared(stderr())?))
     }
 
     /// Writes an answer to standard error, where standard output belongs to a command.
@@ -256,4 +265,10 @@ fn error_text(error: &Error) -> String {
 /// An error as one value, as the batches have it too.
 pub(super) fn error_json(error: &Error) -> Value {
     json!({ "schema": "git-agent.error/2", "error": ErrorReport::from(error) })
+}
+
+fn shared(stream: BorrowedFd<'_>) -> Result<File> {
+    let owned = stream.try_clone_to_owned();
+    let owned = owned.map_err(|error| Error::io("could not share our output", error))?;
+    Ok(File::from(owned))
 }

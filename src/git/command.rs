@@ -48,6 +48,15 @@ pub fn git(directory: &Path) -> Command {
     command
 }
 
+/// A program of the user's that shows what it is given page by page, as git would start it (git-config(1):
+/// `core.pager`).
+pub(in crate::git) fn pager(line: &str) -> Command {
+    let mut command = Command::new("sh");
+    let line = format!("export LESS=\"${{LESS-FRX}}\" LV=\"${{LV--c}}\"; {line}");
+    command.args(["-c", &line]).stdin(Stdio::piped());
+    command
+}
+
 /// Runs `git` and gives its output whatever the status.
 ///
 /// # Errors

@@ -74,7 +74,7 @@ impl Checkout {
         if let Some(staged) = staged {
             staged.publish(self)?;
         }
-        let log = fs::read(view.git_dir().join("logs/HEAD")).unwrap_or_default();
+        let log = untrusted::log(view.git_dir(), Path::new("logs/HEAD"));
         let log = String::from_utf8_lossy(&log);
         let reason = { log.lines().last() }.and_then(|line| line.split_once('\t'));
         let reason = reason.map_or("commit", |(_, reason)| reason);
@@ -159,7 +159,8 @@ impl IndexCopy {
             return Ok(());
         }
         lock.publish_by(|mut body| {
-            let mut copy = fs::File::open(&self.copy)?;
+            let copy = untrusted::open_at(&self.copy);
+            let mut copy = copy.ok_or(std::io::ErrorKind::NotFound)?;
             std::io::copy(&mut copy, &mut body)?;
             // An index that looks younger than it is hides changes of that moment.
             body.set_modified(copy.metadata()?.modified()?)
@@ -173,10 +174,10 @@ impl Checkout {
         let Some(view) = &self.view else {
             return Ok(());
         };
-        let written = view.git_dir().join("logs/HEAD");
-        let Ok(lines) = fs::read(&written) else {
+        let lines = untrusted::log(view.git_dir(), Path::new("logs/HEAD"));
+        if lines.is_empty() {
             return Ok(());
-        };
+        }
         let log = untrusted::append(&self.git_dir, Path::new("logs/HEAD"), &lines);
         log.at("could not write", self.git_dir.join("logs/HEAD"))
     }

@@ -2,13 +2,9 @@
 
 use super::open;
 use super::scratch_objects::ScratchObjects;
-use super::untrusted;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use std::path::{Path, PathBuf};
-
-/// The longest list of alternates that is read, in bytes.
-const LONGEST_ALTERNATES: u64 = 1 << 20;
 
 /// An open repository, seen from one of its worktrees or from its git dir.
 ///
@@ -39,8 +35,6 @@ impl Repo {
             )
         })?;
         require_own_common_dir(inner.path(), &common_dir)?;
-        let alternates = common_dir.join("objects/info/alternates");
-        untrusted::require_regular(&alternates, LONGEST_ALTERNATES)?;
         Ok(Repo {
             inner,
             common_dir,

@@ -31,6 +31,9 @@ use walkdir::WalkDir;
 /// So many commits back from a tip are known to be kept with it before git is asked.
 const NEAR: usize = 100;
 
+/// The longest file of an agent's notes that is kept, in bytes.
+const LONGEST_KEPT: u64 = 1 << 32;
+
 /// The trailer that says what a salvage commit holds.
 pub const TRAILER: &str = "Salvage";
 /// The trailer's value for the work: the worktree, and in a second parent the index.
@@ -114,7 +117,8 @@ fn write_directory(repo: &Repo, directory: &Path) -> Result<Option<Oid>> {
                 0 => FILE,
                 _ => EXECUTABLE,
             };
-            let content = fs::read(&path).at("could not read", &path)?;
+            let content = untrusted::read_at(&path, LONGEST_KEPT);
+            let content = content.ok_or_else(|| unkeepable(&[path]))?;
             Some((mode, repo.write_blob(&content)?))
         } else {
             None

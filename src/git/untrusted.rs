@@ -3,7 +3,7 @@
 //! Beneath a directory that was chosen by us no link is followed, nothing but a regular file is opened, opening
 //! never waits, and no more is read than a limit. What is anything else counts as absent.
 
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, IoContext, Result};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -71,9 +71,41 @@ pub fn read(top: &Path, relative: &Path, limit: u64) -> Option<Vec<u8>> {
     (content.len() as u64 <= limit).then_some(content)
 }
 
-/// As [`read`], for a file by its path: what leads to its directory is trusted.
+/// As [`open`], for a file by its path: what leads to its directory is trusted.
+pub fn open_at(path: &Path) -> Option<File> {
+    let directory = fs::canonicalize(path.parent()?).ok()?;
+    open(&directory, Path::new(path.file_name()?))
+}
+
+/// As [`read`], for a file as in [`open_at`].
 pub fn read_at(path: &Path, limit: u64) -> Option<Vec<u8>> {
-    read(path.parent()?, Path::new(path.file_name()?), limit)
+    let directory = fs::canonicalize(path.parent()?).ok()?;
+    read(&directory, Path::new(path.file_name()?), limit)
+}
+
+/// Copies a regular file of at most `limit` bytes, opened as in [`open_at`]. The copy looks as old as what it is copied
+/// from: of an index, a file that was written in the same moment is then still looked into.
+///
+/// # Errors
+/// `io`, also for anything but such a file; `disk-full`.
+pub fn copy_as_old(from: &Path, to: &Path, limit: u64) -> Result<()> {
+    let unusable = || {
+        let shown = from.display();
+        let what =
+            format!("could not copy {shown}: it is no regular file of at most {limit} bytes");
+        Error::new(Code::Io, what).hint(format!("to see what it is, run ls -l {shown}"))
+    };
+    let file = open_at(from).ok_or_else(unusable)?;
+    let metadata = file.metadata().at("could not read", from)?;
+    let mut copy = File::create(to).at("could not write", to)?;
+    // It may grow while it is read.
+    let copied = io::copy(&mut file.take(limit + 1), &mut copy).at("could not write", to)?;
+    if copied > limit {
+        return Err(unusable());
+    }
+    let dated = { metadata.modified() }.and_then(|modified| copy.set_modified(modified));
+    let moded = dated.and_then(|()| copy.set_permissions(metadata.permissions()));
+    moded.at("could not write", to)
 }
 
 /// The names in a directory, sorted; none where it cannot be listed.
@@ -116,20 +148,32 @@ const LONGEST_LOG: u64 = 1 << 28;
 /// The longest index that is looked at: that of ten million files.
 pub(in crate::git) const LONGEST_INDEX: u64 = 1 << 30;
 
-/// What libgit2 reads of a git dir as soon as it is opened, or when a commit or the index is asked for.
-const OPENED: [(&str, u64); 11] = [
+/// What libgit2 and git read of a git dir as soon as it is opened, or when a commit or the index is asked for.
+const OPENED: [(&str, u64); 7] = [
     ("HEAD", LONGEST_TEXT),
     ("commondir", LONGEST_TEXT),
     ("gitdir", LONGEST_TEXT),
     ("MERGE_HEAD", LONGEST_TEXT),
     ("index", LONGEST_INDEX),
-    ("config", LONGEST_LOG),
     ("config.worktree", LONGEST_LOG),
+    ("logs/HEAD", LONGEST_LOG),
+];
+
+/// What they read of the directory that worktrees share.
+const OPENED_SHARED: [(&str, u64); 9] = [
+    ("config", LONGEST_LOG),
     ("packed-refs", LONGEST_INDEX),
     ("shallow", LONGEST_LOG),
-    ("logs/HEAD", LONGEST_LOG),
+    ("info/grafts", LONGEST_LOG),
+    ("info/attributes", LONGEST_LOG),
+    ("info/exclude", LONGEST_LOG),
     ("objects/info/alternates", LONGEST_LOG),
+    ("objects/info/commit-graph", LONGEST_PACK),
+    ("objects/info/packs", LONGEST_LOG),
 ];
+
+/// No pack is longer than a disk.
+const LONGEST_PACK: u64 = u64::MAX;
 
 /// The text of a small file, such as `HEAD` or the `.git` file of a worktree; `None` as for [`read`].
 pub fn text(top: &Path, relative: &str) -> Option<String> {
@@ -149,17 +193,29 @@ pub fn log(top: &Path, relative: &Path) -> Vec<u8> {
 /// `repo-corrupt`, naming the file.
 pub fn require_openable(git_dir: &Path) -> Result<()> {
     { OPENED.iter() }.try_for_each(|(name, limit)| require_regular(&git_dir.join(name), *limit))?;
-    let Some(head) = text(git_dir, "HEAD") else {
-        return Ok(());
-    };
-    let Some(branch) = head.strip_prefix("ref: ").map(str::trim_end) else {
-        return Ok(());
-    };
     let common_dir = match text(git_dir, "commondir") {
         Some(common_dir) => git_dir.join(common_dir.trim_end()),
         None => git_dir.to_owned(),
     };
-    require_regular(&common_dir.join(branch), LONGEST_TEXT)
+    require_shared(&common_dir)?;
+    let head = text(git_dir, "HEAD").unwrap_or_default();
+    match head.strip_prefix("ref: ").map(str::trim_end) {
+        Some(branch) => require_regular(&common_dir.join(branch), LONGEST_TEXT),
+        None => Ok(()),
+    }
+}
+
+/// As [`require_openable`], for the directory that worktrees share, with its packs.
+fn require_shared(common_dir: &Path) -> Result<()> {
+    { OPENED_SHARED.iter() }
+        .try_for_each(|(name, limit)| require_regular(&common_dir.join(name), *limit))?;
+    let packs = fs::read_dir(common_dir.join("objects/pack"));
+    for pack in packs.into_iter().flatten().flatten() {
+        if !pack.file_type().is_ok_and(|kind| kind.is_file()) {
+            require_regular(&pack.path(), LONGEST_PACK)?;
+        }
+    }
+    Ok(())
 }
 
 /// As [`require_openable`], for the git dir of the worktree that a directory is in, if any.

@@ -5,7 +5,7 @@ use crate::agents::lookup;
 use crate::agents::work::Work;
 use crate::domain::oid::Oid;
 use crate::error::{Error, Result};
-pub use crate::git::show::Detail;
+pub use crate::git::show::{Detail, Filter};
 use crate::ops::agent_report::BaseReport;
 use crate::store::ledger::Ledger;
 use crate::store::policy;
@@ -79,14 +79,21 @@ pub fn diff(ctx: &Ctx, who: &str) -> Result<DiffReport> {
 }
 
 impl DiffReport {
-    /// Lets git show the difference on standard output; `paths` narrow it down.
+    /// Lets git show the difference on standard output; `paths` narrow it down. A `filter` is for a terminal.
     ///
     /// # Errors
     /// `git-missing`, `git-failed`.
-    pub fn show(&self, ctx: &Ctx, detail: Detail, paths: &[String]) -> Result<()> {
+    pub fn show(
+        &self,
+        ctx: &Ctx,
+        detail: Detail,
+        paths: &[String],
+        filter: Option<Filter>,
+    ) -> Result<()> {
         let object =
             |hex: &str| Oid::from_hex(hex).ok_or_else(|| Error::bug("a report names objects"));
         let base = ctx.repo.read_commit(object(&self.base.oid)?)?.tree;
-        ctx.repo.show_diff(base, object(&self.tree)?, detail, paths)
+        let trees = (base, object(&self.tree)?);
+        ctx.repo.show_diff(trees, detail, paths, filter)
     }
 }

@@ -139,3 +139,52 @@ fn f20_no_verb_prints_what_a_terminal_obeys() {
         "{text:?}"
     );
 }
+
+/// What a terminal obeys: a title, hidden text, a changed reading direction, a cleared screen.
+const SPOKEN: &str = "\x1b]0;title\x07\x1b[8mhidden\u{202e}\x1b[2J\rend";
+
+/// Runs a line of `sh`, in which `$ga` is the program, in a terminal, and gives what that is sent.
+fn in_a_terminal(agent: &Agent, line: &str) -> String {
+    let output = isolated("script", &agent.repo.path())
+        .args(["-qec", line, "/dev/null"])
+        .env("ga", env!("CARGO_BIN_EXE_git-agent"))
+        .env("TERM", "xterm")
+        .env("GIT_PAGER", "cat")
+        .stdin(Stdio::null())
+        .output()
+        .expect("script starts");
+    assert!(output.status.success(), "{}", describe(&output));
+    String::from_utf8_lossy(&output.stdout).replace("\r\n", "\n")
+}
+
+#[test]
+fn f20_a_terminal_obeys_neither_a_diff_nor_a_run() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", format!("// {SPOKEN}\n"));
+    agent.write(".agent/say", SPOKEN);
+    let id = &agent.id;
+    let run = format!(
+        "\"$ga\" run {id} --sandbox=off --no-verify -- sh -c 'cat .agent/say; cat .agent/say >&2'"
+    );
+    for line in [
+        format!("\"$ga\" diff {id}"),
+        run,
+        format!("\"$ga\" logs {id}"),
+    ] {
+        let shown = in_a_terminal(&agent, &line);
+        for obeyed in ["\x1b]", "\x1b[8m", "\u{202e}", "\x1b[2J", "\r"] {
+            assert!(!shown.contains(obeyed), "{line}: {obeyed:?} in {shown:?}");
+        }
+        assert!(shown.contains("hidden\\u202e"), "{line}: {shown:?}");
+    }
+    // Git's own shows it all, and colours of git's stay.
+    let tree = agent.repo.agent_json(&["diff", id])["tree"].clone();
+    let tree = tree.as_str().expect("a tree");
+    let plain = in_a_terminal(&agent, &format!("git diff main {tree}"));
+    assert!(plain.contains("\x1b[8mhidden"), "{plain:?}");
+    let ours = in_a_terminal(&agent, &format!("\"$ga\" diff {id}"));
+    assert!(ours.contains("\x1b[32m+"), "{ours:?}");
+    // A pipe gets what git writes.
+    let piped = agent.repo.agent(&["diff", id]);
+    assert!(String::from_utf8_lossy(&piped.stdout).contains(SPOKEN));
+}

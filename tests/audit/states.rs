@@ -267,3 +267,43 @@ fn f11_a_link_among_the_refs_keeps_no_command_waiting() {
         scene.goes_on("link", verb);
     }
 }
+
+/// What git and libgit2 open of the directory that worktrees share.
+const SHARED: [&str; 9] = [
+    "packed-refs",
+    "shallow",
+    "info/grafts",
+    "info/attributes",
+    "info/exclude",
+    "objects/info/alternates",
+    "objects/info/commit-graph",
+    "objects/pack/pack-0123456789012345678901234567890123456789.idx",
+    "objects/pack/pack-0123456789012345678901234567890123456789.pack",
+];
+
+#[test]
+fn f11_what_is_no_file_in_the_shared_repository_is_named_and_keeps_no_command_waiting() {
+    let scene = Scene::new();
+    for name in SHARED {
+        let path = scene.git_dir().join(name);
+        let before = std::fs::read(&path).ok();
+        table::fifo(&path);
+        for verb in [
+            &["list"][..],
+            &["verify", &scene.bad.id],
+            &["merge", "--all"],
+            &["run", &scene.bad.id, "--timeout", "5s", "--", "true"],
+        ] {
+            let output = scene.run(name, verb);
+            let said = describe(&output);
+            assert_eq!(output.status.code(), Some(4), "{name}: {verb:?}: {said}");
+            assert!(said.contains("repo-corrupt"), "{name}: {verb:?}: {said}");
+            assert!(said.contains(name), "{name}: {verb:?}: {said}");
+        }
+        std::fs::remove_file(&path).expect("removed");
+        if let Some(content) = before {
+            std::fs::write(&path, content).expect("written");
+        }
+    }
+    scene.goes_on("nothing", &["list"]);
+}

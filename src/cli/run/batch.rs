@@ -21,7 +21,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, asked: Asked, jobs: usize, quiet: bool
         format => format,
     };
     let mut board = match format {
-        Format::Text if !quiet => Some(Board::new(ui.echo()?.err, &names)),
+        Format::Text if !quiet => Some(Board::new(Some(ui.screen()?), &names)),
         _ => None,
     };
     let mut rows = Vec::new();

@@ -10,6 +10,7 @@ use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
 use crate::git::tree::{DIRECTORY, Entry, GITLINK};
+use crate::git::untrusted;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -23,7 +24,7 @@ impl Repo {
     /// # Errors
     /// `disk-full`, `repo-read-only`, `git-failed`.
     pub(in crate::git) fn index_tree(&self, path: &Path) -> Result<Option<Oid>> {
-        match std::fs::read(path).ok().and_then(Index::parse) {
+        match untrusted::read_at(path, untrusted::LONGEST_INDEX).and_then(Index::parse) {
             Some(index) => self.tree_of(&index),
             None => Ok(None),
         }

@@ -4,7 +4,7 @@ use super::index::Index;
 use super::kind_of;
 use crate::domain::change::{Change, ChangeKind};
 use crate::domain::oid::Oid;
-use crate::error::{Code, Error, IoContext, Result};
+use crate::error::{Code, Error, Result};
 use crate::git::{Repo, command, tree, untrusted};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,14 +28,12 @@ impl Repo {
     /// `repo-corrupt`, `io`; `git-failed` for an index that neither we nor git can read.
     pub fn staged_changes(&self, staging: &Staging) -> Result<Vec<Change>> {
         let path = self.index_path(staging.index.as_deref());
-        let data = match std::fs::read(&path) {
-            // Git takes a missing index for an empty one.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-            other => Some(other.at("could not read", &path)?),
-        };
+        let data = untrusted::read_at(&path, untrusted::LONGEST_INDEX);
         let trees = self.parent_trees(&staging.merged)?;
         let index = match data {
-            None => Some(Index::default()),
+            // Git takes a missing index for an empty one.
+            None if !path.exists() => Some(Index::default()),
+            None => None,
             Some(data) => Index::parse(data),
         };
         match index {

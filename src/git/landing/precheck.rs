@@ -9,12 +9,13 @@ use super::Checkout;
 use super::steps::{Step, Steps};
 use crate::error::{Error, IoContext, Result};
 use crate::git::changes::{Edits, TICK, Written};
+use crate::git::untrusted;
 use crate::git::{Repo, command};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, openat, statat};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -267,13 +268,7 @@ pub(super) fn stat_at(directory: &OwnedFd, name: &[u8]) -> Option<Option<Stat>> 
     }
 }
 
-/// A copy that looks as old as what it is copied from: a file that was written in the same moment is still
-/// looked into.
+/// Copies an index, which then looks as old as the one that it is copied from.
 pub(in crate::git) fn copy_with_time(index: &Path, copy: &Path) -> Result<()> {
-    let modified = fs::metadata(index).and_then(|metadata| metadata.modified());
-    let modified = modified.at("could not read", index)?;
-    fs::copy(index, copy).at("could not copy", index)?;
-    let made = File::options().write(true).open(copy);
-    let dated = made.and_then(|file| file.set_modified(modified));
-    dated.at("could not set the time of", copy)
+    untrusted::copy_as_old(index, copy, untrusted::LONGEST_INDEX)
 }

@@ -4,8 +4,8 @@ use crate::error::{Code, Error, Result};
 use crate::git::changes::Index;
 use crate::git::command;
 use crate::git::uncommitted::{Source, git, ignored};
+use crate::git::untrusted;
 use std::collections::{BTreeSet, HashSet};
-use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -26,7 +26,8 @@ pub struct Beside {
 /// # Errors
 /// `git-failed`; `io` for a directory that cannot be listed.
 pub fn beside(source: &Source<'_>, bundle: Option<&Path>) -> Result<Beside> {
-    let kept = match fs::read(source.index).ok().and_then(Index::parse) {
+    let index = untrusted::read_at(source.index, untrusted::LONGEST_INDEX);
+    let kept = match index.and_then(Index::parse) {
         Some(index) if !index.is_flagged => index.paths().map(<[u8]>::to_vec).collect(),
         _ => {
             let mut cached = git(source);

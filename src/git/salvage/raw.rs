@@ -11,7 +11,7 @@ use crate::git::objects::Commit;
 use crate::git::tree::{DIRECTORY, EXECUTABLE, Entry, FILE, SYMLINK};
 use crate::git::{Repo, command, untrusted};
 use std::collections::{BTreeMap, HashSet};
-use std::fs::{self, File};
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -234,11 +234,13 @@ impl WorktreeFiles<'_> {
             EXECUTABLE
         };
         if metadata.len() <= LONGEST_AT_ONCE {
-            let content = fs::read(path).at("could not read", path)?;
+            let content = untrusted::read_at(path, LONGEST_AT_ONCE);
+            let content = content.ok_or_else(replaced).at("could not read", path)?;
             return Ok((mode, self.repo.write_blob(&content)?));
         }
         // Git reads it piece by piece.
-        let file = File::open(path).at("could not read", path)?;
+        let file = untrusted::open_at(path);
+        let file = file.ok_or_else(replaced).at("could not read", path)?;
         let mut hash = self.repo.plumbing();
         hash.args(["hash-object", "-w", "--stdin"]).stdin(file);
         let oid = command::successful(hash)?;
@@ -249,4 +251,9 @@ impl WorktreeFiles<'_> {
         })?;
         Ok((mode, oid))
     }
+}
+
+/// The error for a file that something else has taken the place of, or that cannot be read.
+fn replaced() -> std::io::Error {
+    std::io::Error::other("it is no regular file that can be read")
 }

@@ -19,10 +19,10 @@ use super::ignore::Rules;
 use super::view::WorktreeView;
 use super::{Repo, command, untrusted};
 use crate::domain::oid::Oid;
-use crate::error::{Code, Error, IoContext, Result};
+use crate::error::{Code, Error, Result};
 use listed::Listed;
 pub use listed::ignored;
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 use update::{bring_up_to_date, update_files};
@@ -200,24 +200,15 @@ fn look(source: &Source<'_>) -> Result<Look> {
 pub fn copy_index(source: &Source<'_>) -> Result<()> {
     let index = source.admin_dir.join("index");
     untrusted::require_regular(&index, untrusted::LONGEST_INDEX)?;
-    let written = fs::metadata(&index).and_then(|metadata| metadata.modified());
-    match fs::copy(&index, source.index) {
+    if fs::symlink_metadata(&index).is_err() {
         // An agent that removed the index hides nothing by it.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let mut command = git(source);
-            command.args(["read-tree", &source.tip.to_hex()]);
-            command::successful(command).map(|_| ())
-        }
-        other => other.at("could not copy", &index).map(|_| ()),
-    }?;
+        let mut command = git(source);
+        command.args(["read-tree", &source.tip.to_hex()]);
+        return command::successful(command).map(|_| ());
+    }
     // A file that was written in the moment in which the index was is looked into, whatever its times say.
     // A copy that looked younger than its entries would take that doubt away, and with it a change.
-    match written {
-        Ok(written) => File::open(source.index)
-            .and_then(|copy| copy.set_modified(written))
-            .at("could not set the time of", source.index),
-        Err(_) => Ok(()),
-    }
+    untrusted::copy_as_old(&index, source.index, untrusted::LONGEST_INDEX)
 }
 
 fn write_tree(source: &Source<'_>) -> Result<Oid> {

@@ -14,6 +14,7 @@ use crate::domain::id::AgentId;
 use crate::domain::message::PAYLOAD_LIMIT;
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
+use crate::git::untrusted;
 use crate::store::lock::Guard;
 use crate::store::{fsx, layout, lock, trash};
 use chrono::{DateTime, Utc};
@@ -153,7 +154,7 @@ fn content(path: &Path) -> std::result::Result<Vec<u8>, String> {
         return Err(format!("it is longer than {LONGEST} bytes"));
     }
     let mut content = Vec::new();
-    let file = fs::File::open(path).map_err(|error| error.to_string())?;
+    let file = untrusted::open_at(path).ok_or("it is no regular file")?;
     let read = file.take(LONGEST).read_to_end(&mut content);
     read.map(|_| content).map_err(|error| error.to_string())
 }

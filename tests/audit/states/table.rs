@@ -203,7 +203,7 @@ fn remove(file: &Path) {
     fs::remove_file(file).expect("removed");
 }
 
-fn fifo(path: &Path) {
+pub fn fifo(path: &Path) {
     let _ = fs::remove_file(path);
     let made = Command::new("mkfifo").arg(path).status();
     assert!(made.expect("mkfifo starts").success(), "{}", path.display());
