@@ -28,6 +28,7 @@
 //! wait    id -> live.lock -> events + <n>.json -> WaitReport
 //! hook    payload of a host -> ToolCall -> CurrentAgent -> ScopeGuard -> HookAnswer
 //! verify  id -> events -> Subject + Trees + Bundle -> Evidence -> judge() -> [Finding] -> Verdict -> event
+//! train   [Agent] -> verify without commands -> [MergePlan] -> stacks in memory -> checks (domain::train) -> [MergePlan] -> one move of the target
 //! doctor  Survey -> families of checks -> [Diagnosis] (-> cures, and again) -> DoctorReport
 //! list    refs/notes/agents -> [Event] -> fold -> [Agent] -> survey (branch, worktree, bundle) -> [WorkStatus] -> table
 //! report  the same, and each life -> FleetReport -> page
@@ -97,7 +98,8 @@
 //! | `<tmp>/git-agent-verify-<random>/<file>` | objects that `verify --ci` asks git about; removed afterwards |
 //! | `<tmp>/git-agent-checks-<random>/<file>` | where check commands run for `verify --ci` and in another clone; removed afterwards |
 //! | `<root>/.claude/worktrees/.agent-<id8>.leaving/<file>` | a worktree while it is being discarded |
-//! | `worktrees/verify-<id8>/<file>` | the admin directory of the worktree they run in; removed afterwards |
+//! | `<tmp>/git-agent-train-<random>/<file>` | objects that `train --dry-run` asks git about; removed afterwards |
+//! | `worktrees/verify-<id8>/<file>` | the admin directory of the worktree they run in; for a train, a number in place of the id; removed afterwards |
 //! | `<root>/.claude/worktrees/verify-<id8>/<file>` | that worktree; removed afterwards |
 //! | `worktrees/warm-<random>/<file>` | the admin directory of a warm worktree (`[pool] size`), until an agent gets it |
 //! | `<root>/.claude/worktrees/warm-<random>/<file>` | that worktree; where set-up wrote its path into a file, it stays there with the agent |

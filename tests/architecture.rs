@@ -247,6 +247,8 @@ const VERBS_OF_VERBS: &[(&str, &[&str])] = &[
     ("gc", &["discard"]),
     // A hook says what those two would say.
     ("host_hook", &["check", "verify"]),
+    // A train lands what it checked, in the order that `overlap` finds.
+    ("train", &["merge", "overlap"]),
     // Merging everything goes in the order that `overlap` finds.
     ("merge", &["overlap"]),
     // The page is made of what those two answer.

@@ -160,7 +160,12 @@ fn landings(judged: &mut Judged) {
     let three = judged.spawn(TASK);
     judged.work(&three, "src/four.rs");
     judged.answer("move", &["done", &three, "--summary", "four"]);
+    judged.answer("train", &["train", "--all", "--dry-run"]);
     judged.answer("merge-all", &["merge", "--all"]);
+    let four = judged.spawn(TASK);
+    judged.work(&four, "src/five.rs");
+    judged.answer("move", &["done", &four, "--summary", "five"]);
+    judged.answer("train", &["train", "nobody", &four]);
     judged.answer("report", &["report"]);
     judged.answer("report-saved", &["report", "--html", "../report.html"]);
     judged.answer("gc", &["gc"]);

@@ -93,5 +93,7 @@ mod support;
 mod sync;
 /// Task files: what is accepted, and the whole report of what is not.
 mod task_file;
+/// Trains: many agents land, and the target is green at every step.
+mod train;
 /// The judge: every rule against real repositories, tricks and bad input included.
 mod verify;

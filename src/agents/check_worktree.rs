@@ -1,14 +1,19 @@
-//! The worktree that check commands run in, beside the agents' own.
+//! The worktree that check commands run in, beside the agents' own, and running them.
 
 use crate::agents::ctx::Ctx;
 use crate::agents::untrusted;
+use crate::domain::evidence::{CommandEnd, CommandRun};
+use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
-use crate::git::Repo;
-use crate::git::worktree::belongs_to;
+use crate::git::landing::linked_at;
+use crate::git::worktree::{NewWorktree, belongs_to};
+use crate::git::{Repo, populate};
 use crate::hosts::WORKTREE_DIR;
-use crate::store::{layout, lock, trash};
+use crate::proc::{self, End, Job};
+use crate::store::{fsx, layout, lock, trash};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Where the check commands of one agent run.
 pub(crate) struct CheckWorktree {
@@ -108,4 +113,118 @@ impl CheckWorktree {
 
 fn is_there(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
+}
+
+/// A check worktree with a commit checked out, which is gone when this is dropped.
+pub(crate) struct CheckStage<'a> {
+    ctx: &'a Ctx,
+    place: CheckWorktree,
+}
+
+impl<'a> CheckStage<'a> {
+    /// Makes one. What a killed process left there goes first; the caller keeps all others away.
+    ///
+    /// # Errors
+    /// `path-exists` when something else is there; `io`, `disk-full`, `git-failed`.
+    pub(crate) fn build(ctx: &'a Ctx, place: CheckWorktree, commit: Oid) -> Result<CheckStage<'a>> {
+        let repo = &ctx.repo;
+        let common_dir = repo.common_dir();
+        place.make_way(repo)?;
+        let stage = CheckStage { ctx, place };
+        {
+            let _spawns = lock::hold(common_dir, layout::SPAWN_LOCK)?;
+            repo.add_worktree(&NewWorktree {
+                name: &stage.place.name,
+                path: &stage.place.path,
+                branch: None,
+                commit,
+                scratch: &layout::tmp_dir(common_dir),
+                lock_reason: layout::VERIFY_LOCK_REASON,
+                identity: &ctx.identities()?.committer,
+            })?;
+        }
+        populate::populate(&populate::Request {
+            repo,
+            worktree: &stage.place.path,
+            admin_dir: &stage.place.admin_dir,
+            commit,
+            threads: 0,
+        })?;
+        Ok(stage)
+    }
+
+    /// The worktree.
+    pub(crate) fn path(&self) -> &Path {
+        &self.place.path
+    }
+
+    /// Checks another commit out in the same place. Ignored files stay, so that a build takes up where the last one ended;
+    /// every other file is as the commit has it.
+    ///
+    /// # Errors
+    /// `git-failed`, also where a command left the index locked; `io`.
+    pub(crate) fn move_to(&self, commit: Oid) -> Result<()> {
+        let (ctx, place) = (self.ctx, &self.place);
+        let scratch = ctx.temporary_place();
+        linked_at(&ctx.repo, &place.name, &place.path, &scratch)?.check_out(commit)?;
+        fsx::write_atomic(
+            &place.admin_dir.join("HEAD"),
+            format!("{commit}\n").as_bytes(),
+        )
+    }
+
+    fn tear_down(&self) -> Result<()> {
+        let repo = &self.ctx.repo;
+        let _spawns = lock::hold(repo.common_dir(), layout::SPAWN_LOCK)?;
+        if self.place.is_ours(repo) {
+            self.place.remove(repo.common_dir())
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl Drop for CheckStage<'_> {
+    fn drop(&mut self) {
+        // What cannot be removed now is removed when the place is needed again.
+        let _ = self.tear_down();
+    }
+}
+
+/// Runs commands in a directory, one after the other, until one fails, or all of them with `keep_going`. Each may take as
+/// long as `limit`.
+///
+/// # Errors
+/// `io` when one cannot be started.
+pub(crate) fn run_checks(
+    ctx: &Ctx,
+    checks: &[String],
+    directory: &Path,
+    limit: Duration,
+    keep_going: bool,
+) -> Result<Vec<CommandRun>> {
+    let program = ctx.env.require_program()?;
+    let mut runs = Vec::new();
+    for script in checks {
+        let finished = proc::run(&Job {
+            program,
+            script,
+            directory,
+            variables: &[],
+            limit,
+        })?;
+        let end = match finished.end {
+            End::Status(status) => CommandEnd::Status(status),
+            End::TimedOut => CommandEnd::TimedOut(limit),
+        };
+        runs.push(CommandRun {
+            command: script.clone(),
+            end,
+            output: finished.output,
+        });
+        if end != CommandEnd::Status(0) && !keep_going {
+            break;
+        }
+    }
+    Ok(runs)
 }

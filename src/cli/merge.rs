@@ -84,6 +84,7 @@ fn land(ctx: &Ctx, ui: &mut Ui, args: MergeArgs) -> Result<Exit> {
             OrderArg::Spawned => Order::Spawned,
             OrderArg::Best => Order::Best,
         },
+        leave_checks: false,
     };
     let Some(agent) = args.agent else {
         return run_all(ctx, ui, &options);

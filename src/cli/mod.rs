@@ -45,6 +45,7 @@ mod stop;
 mod style;
 mod sync;
 mod terminal;
+mod train;
 mod tree;
 mod ui;
 mod unite;

@@ -5,7 +5,7 @@ use super::ui::{Format, Ui};
 use super::{
     archive, bundle, check, commit, config, decide, diff, discard, doctor, gc, help, hook, hooks,
     init, list, logs, merge, overlap, pool, ps, receive, report, rescue, retry, roles, run, schema,
-    send, settle, shell, show, spawn, stop, sync, tree, unite, verify, wait,
+    send, settle, shell, show, spawn, stop, sync, train, tree, unite, verify, wait,
 };
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
@@ -78,6 +78,7 @@ verbs! { ui;
     "land" {
         [*] Verify(args: verify::VerifyArgs) => verify::run(&open(ui)?, ui, args);
         [*] Merge(args: merge::MergeArgs) => merge::run(&open(ui)?, ui, args);
+        Train(args: train::TrainArgs) => train::run(&open(ui)?, ui, args);
         Reject(args: decide::RejectArgs) => decide::run_reject(&open(ui)?, ui, &args);
         Defer(args: decide::DeferArgs) => decide::run_defer(&open(ui)?, ui, &args);
     }

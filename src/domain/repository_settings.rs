@@ -81,6 +81,8 @@ pub struct SettingsDraft {
     pub merge_method: Field<String>,
     /// The subject of a landing commit, with fields in braces.
     pub merge_subject: Field<String>,
+    /// Commands that a train runs besides those of its agents.
+    pub train_checks: Field<Vec<Located<String>>>,
     /// Commands by moment.
     pub hooks: BTreeMap<HookMoment, Field<Vec<Located<String>>>>,
     /// How many warm worktrees are kept.
@@ -112,6 +114,8 @@ pub struct RepositorySettings {
     pub setup_run: Option<Vec<String>>,
     /// The content of [`INCLUDE_PATH`].
     pub include: Option<Vec<u8>>,
+    /// Commands that a train runs besides those of its agents.
+    pub train_checks: Vec<String>,
     /// Commands by moment.
     pub hooks: BTreeMap<HookMoment, Vec<String>>,
     /// How many warm worktrees are kept; none unless it is set.
@@ -151,9 +155,10 @@ impl SettingsDraft {
                 span: 0..0,
             });
         }
-        // Commands of hooks obey the rules of set-up commands.
+        // Commands of hooks and trains obey the rules of set-up commands.
         let mut commands = values_of(&self.task.setup_run);
         commands.extend(self.hooks.values().flat_map(values_of));
+        commands.extend(values_of(&self.train_checks));
         probe.setup_run = Field::Given(Located {
             value: commands,
             span: 0..0,
@@ -172,6 +177,7 @@ impl SettingsDraft {
             setup_copy: values(&self.task.setup_copy),
             setup_run: values(&self.task.setup_run),
             include: None,
+            train_checks: values(&self.train_checks).unwrap_or_default(),
             hooks: hooks.collect(),
             leases,
             pool_size,

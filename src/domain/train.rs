@@ -45,11 +45,12 @@ pub trait Track {
     /// What keeps checks from running at all.
     fn check(&mut self, stacks: &[Self::Stack]) -> Result<Option<Vec<bool>>, Self::Error>;
 
-    /// Whether the target without any candidate is green. Asked at most once, when nothing has been green.
+    /// Whether the target without any candidate is green. Asked at most once, when nothing has been green. `None` where no
+    /// more checks may run.
     ///
     /// # Errors
     /// As [`Track::check`].
-    fn check_target(&mut self) -> Result<bool, Self::Error>;
+    fn check_target(&mut self) -> Result<Option<bool>, Self::Error>;
 
     /// Brings a green stack to the target. It holds what was landed before, and `candidates` on top of it.
     ///
@@ -357,8 +358,9 @@ impl<T: Track> Train<'_, T> {
 
     fn convict(&mut self) -> Result<Step, T::Error> {
         if !self.accused.is_empty() && !self.seen_green {
-            if !self.track.check_target()? {
-                self.decided.target_is_red = true;
+            let answer = self.track.check_target()?;
+            self.decided.target_is_red = answer == Some(false);
+            if answer != Some(true) {
                 return Ok(Step::Stop);
             }
             self.seen_green = true;

@@ -53,8 +53,16 @@ impl Verdict {
 
     /// Whether a part was left out that could have rejected the work.
     pub fn is_partial(&self) -> bool {
-        let left_out = [FindingCode::CommandsSkipped, FindingCode::BundleNotJudged];
-        { self.findings.iter() }.any(|finding| left_out.contains(&finding.code))
+        self.has(FindingCode::CommandsSkipped) || self.lacks_bundle()
+    }
+
+    /// Whether the bundle was left out, which could have rejected the work.
+    pub fn lacks_bundle(&self) -> bool {
+        self.has(FindingCode::BundleNotJudged)
+    }
+
+    fn has(&self, code: FindingCode) -> bool {
+        self.findings.iter().any(|finding| finding.code == code)
     }
 
     /// The tree that landing would give; absent when the work cannot land.

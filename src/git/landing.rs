@@ -268,6 +268,26 @@ impl Checkout {
         own.publish()
     }
 
+    /// Lets index and files hold a commit. Changed files are overwritten and untracked ones removed; ignored ones stay.
+    ///
+    /// # Errors
+    /// `git-failed`, also where the index is locked.
+    pub fn check_out(&self, commit: Oid) -> Result<()> {
+        let commit = commit.to_hex();
+        for words in [
+            &["read-tree", "--reset", "-u", &commit][..],
+            &["clean", "-ffdq"],
+        ] {
+            let mut command = self.git();
+            command.args(words);
+            let output = command::finish(&mut command)?;
+            if !output.status.success() {
+                return Err(command::refused(&command, &output));
+            }
+        }
+        Ok(())
+    }
+
     /// A git command on exactly this worktree.
     pub(in crate::git) fn git(&self) -> Command {
         if let Some(view) = &self.view {

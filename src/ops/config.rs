@@ -104,6 +104,11 @@ pub const REPOSITORY: &[KnownSetting] = &[
         "`merge({id}): {summary}`; `feat({id}): {summary} (squashed)` for `squash`",
         "Subject of a landing commit; the fields are `{summary}`, `{id}`, `{name}`, `{role}`, `{branch}`",
     ),
+    setting(
+        "train.checks",
+        "none",
+        "Commands that `train` runs on what lands, before those of the agents; read from the target's tip",
+    ),
 ];
 
 /// The settings of a person or a clone, in git's configuration.
@@ -289,6 +294,7 @@ fn value_of(found: &RepositorySettings, key: &str) -> Option<SettingValue> {
         "pool.size" => Some(SettingValue::Text(found.pool_size.to_string())),
         "merge.method" => text(&found.merge_method),
         "merge.subject" => text(&found.merge_subject),
+        "train.checks" => list(Some(&found.train_checks)),
         _ if key.starts_with("lease.") => {
             let mut leases = found.leases.iter();
             let lease = leases.find(|lease| key.strip_prefix("lease.") == Some(&lease.variable));

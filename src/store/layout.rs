@@ -223,6 +223,11 @@ pub fn verify_worktree_name(short_id: &str) -> String {
     format!("{VERIFY_PREFIX}{short_id}")
 }
 
+/// What stands for the eight digits in the name of a worktree that the checks of a train run in.
+pub fn train_place(number: usize) -> String {
+    format!("{number:08}")
+}
+
 /// The first eight digits of the id of the agent whose check commands run in a worktree of this name;
 /// `None` for one that cannot be such a worktree.
 pub fn agent_of_verify_worktree(name: &str) -> Option<&str> {

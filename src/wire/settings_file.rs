@@ -10,6 +10,7 @@
 //! | `[lease]` | any variable |
 //! | `[hooks]` | `after_spawn`, `before_merge`, `after_merge`, `before_discard` |
 //! | `[merge]` | `method`, `subject` |
+//! | `[train]` | `checks` |
 //!
 //! Unknown sections and keys are problems, so that a slip never passes for a setting.
 
@@ -37,6 +38,7 @@ const KEYS: &[Key] = &[
     ("hooks", "before_discard"),
     ("merge", "method"),
     ("merge", "subject"),
+    ("train", "checks"),
 ];
 
 /// The keys as `section.key`, in the order of the documentation.
@@ -82,6 +84,7 @@ pub fn parse(name: &str, bytes: &[u8]) -> SettingsDraft {
         merge_method: reader.string(("merge", "method")),
         merge_subject: reader.string(("merge", "subject")),
         pool_size: reader.integer(("pool", "size")),
+        train_checks: reader.strings(("train", "checks")),
         leases: reader.texts_of("lease"),
         hooks: HookMoment::ALL
             .into_iter()

@@ -1,9 +1,11 @@
 //! The one door to the environment of this process.
 
+use crate::domain::hex::hex;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::changes::Staging;
 use crate::hosts::HOSTS;
+use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -52,7 +54,38 @@ pub struct Env {
     pub host_variables: BTreeMap<&'static str, PathBuf>,
     /// `SHELL`: the user's own.
     pub shell: Option<PathBuf>,
+    /// SHA-256 over the kind of machine and the variables that a check command may depend on, in hex.
+    pub digest: String,
 }
+
+/// Variables that differ between two terminals of one user and between two calls, or tie a process to a repository or an
+/// agent: check commands get none of the latter, and no answer should depend on the others. One with a final underscore is
+/// a prefix.
+const VOLATILE: [&str; 23] = [
+    "_",
+    "PWD",
+    "OLDPWD",
+    "SHLVL",
+    "TERM",
+    "COLUMNS",
+    "LINES",
+    "WINDOWID",
+    "DISPLAY",
+    "STY",
+    "COLORTERM",
+    "LS_COLORS",
+    "GIT_",
+    "SSH_",
+    "TMUX",
+    "TMUX_PANE",
+    "XDG_SESSION_",
+    "XDG_RUNTIME_",
+    "DBUS_",
+    "INVOCATION_",
+    "JOURNAL_",
+    "SYSTEMD_",
+    "VTE_",
+];
 
 impl Env {
     /// `GIT_AGENT_LOG`: how much of what we do is logged. Asked before anything else is read.
@@ -119,6 +152,7 @@ impl Env {
                 .filter_map(|name| Some((*name, path(name).filter(|path| path.is_absolute())?)))
                 .collect(),
             shell: path("SHELL"),
+            digest: digest(std::env::vars_os()),
         })
     }
 
@@ -160,4 +194,24 @@ impl Env {
                 .hint("to see whether /proc is mounted, run ls -l /proc/self/exe")
         })
     }
+}
+
+/// SHA-256 over the kind of machine, and names and values of all variables that are not volatile.
+fn digest(variables: impl Iterator<Item = (OsString, OsString)>) -> String {
+    let is_volatile = |name: &OsString| {
+        let name = name.to_string_lossy();
+        let is_prefix = |one: &str| one.len() > 1 && one.ends_with('_') && name.starts_with(one);
+        VOLATILE.iter().any(|one| name == *one || is_prefix(one))
+    };
+    let mut kept: Vec<_> = variables.filter(|(name, _)| !is_volatile(name)).collect();
+    kept.sort();
+    let mut hash = Sha256::new();
+    hash.update(std::env::consts::OS);
+    hash.update(std::env::consts::ARCH);
+    for part in kept.iter().flat_map(|(name, value)| [name, value]) {
+        let bytes = part.as_encoded_bytes();
+        hash.update(bytes.len().to_be_bytes());
+        hash.update(bytes);
+    }
+    hex(&hash.finalize())
 }

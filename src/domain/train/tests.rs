@@ -77,9 +77,9 @@ impl Track for Counting<'_> {
         Ok(Some(answers.collect()))
     }
 
-    fn check_target(&mut self) -> Result<bool, Infallible> {
+    fn check_target(&mut self) -> Result<Option<bool>, Infallible> {
         self.target_runs += 1;
-        Ok(!self.world.target_is_red)
+        Ok((self.runs < self.most).then_some(!self.world.target_is_red))
     }
 
     fn land(&mut self, stack: &u64, candidates: &[usize]) -> Result<(), Infallible> {

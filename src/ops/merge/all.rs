@@ -236,7 +236,7 @@ fn attempt(ctx: &Ctx, agent: &Agent, options: &MergeOptions) -> Result<Decision>
 
 /// Whether the next agent would fail in the same way: the machine, the repository or this program is at fault, and
 /// not the state of one agent.
-fn concerns_all(code: Code) -> bool {
+pub(crate) fn concerns_all(code: Code) -> bool {
     let is_of_one = matches!(
         code,
         Code::BranchGone

@@ -9,7 +9,7 @@ use crate::domain::event::What;
 use crate::domain::oid::Oid;
 use crate::domain::repository_settings::HookMoment;
 use crate::domain::shell;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::git::Repo;
 use crate::git::identity::Identities;
 use crate::git::landing::{self, Checkout};
@@ -45,30 +45,74 @@ pub const STEPS: [&str; 11] = [
 ///
 /// # Errors
 /// `lost-race` when either branch moved, or the agent's state changed, since the plan was made: nothing
-/// has landed then. `target-dirty`, `lock-timeout`, those of the ledger.
+/// has landed then. `target-dirty`, `lock-timeout`, `hook-failed`, those of the ledger.
 pub fn execute(ctx: &Ctx, plan: &MergePlan) -> Result<LandingReport> {
-    // The repository may object; what it runs changes nothing of what was judged.
+    before(ctx, plan)?;
+    let mut reports = execute_stack(ctx, std::slice::from_ref(plan))?;
+    reports
+        .pop()
+        .ok_or_else(|| Error::bug("a landing has no report"))
+}
+
+/// Runs what the repository has for the moment before a landing. It may object; what it runs changes nothing of what was
+/// judged.
+///
+/// # Errors
+/// `hook-failed`, `io`.
+pub(crate) fn before(ctx: &Ctx, plan: &MergePlan) -> Result<()> {
     if plan.hooks && plan.landed.is_none() {
         run_hook_of(ctx, HookMoment::BeforeMerge, &plan.agent)?;
     }
+    Ok(())
+}
+
+/// Lands plans for one target that stand on each other, with one commit each and one move of the target. The first
+/// stands on the target; the base of the others is the landing before them.
+///
+/// # Errors
+/// As [`execute`].
+pub(crate) fn execute_stack(ctx: &Ctx, plans: &[MergePlan]) -> Result<Vec<LandingReport>> {
     let landings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
     let ledger = Ledger::new(&ctx.repo);
-    let agent = ledger.agent(plan.agent.spawn_commit)?;
-    agent.as_ref().unwrap_or(&plan.agent).may(Move::Merge)?;
+    for plan in plans {
+        let agent = ledger.agent(plan.agent.spawn_commit)?;
+        agent.as_ref().unwrap_or(&plan.agent).may(Move::Merge)?;
+    }
     // The landing itself, unless an earlier one was killed right after it.
-    let mut report = LandingReport::new(plan, LandingState::Merged);
-    let commit = match plan.landed {
-        Some(commit) => {
-            report.outcome = LandingState::AlreadyMerged;
-            commit
-        }
-        None => {
-            let who = ctx.identities()?;
-            let tip = commit_the_rest(ctx, plan, &who)?;
-            report.committed = (tip != plan.tip).then(|| tip.to_hex());
-            land(ctx, plan, tip, &who)?
-        }
+    let landed = match plans {
+        [only] if only.landed.is_some() => None,
+        _ => Some(land_stack(ctx, plans)?),
     };
+    let mut reports = Vec::new();
+    for (number, plan) in plans.iter().enumerate() {
+        let mut report = LandingReport::new(plan, LandingState::Merged);
+        let commit = match &landed {
+            Some(stack) => {
+                let (tip, commit) = stack[number];
+                report.committed = (tip != plan.tip).then(|| tip.to_hex());
+                commit
+            }
+            None => {
+                report.outcome = LandingState::AlreadyMerged;
+                plan.landed.unwrap_or(plan.base)
+            }
+        };
+        record(ctx, &ledger, plan, commit)?;
+        report.commit = Some(commit.to_hex());
+        reports.push(report);
+    }
+    drop(landings);
+    for (plan, report) in plans.iter().zip(&mut reports) {
+        if plan.hooks {
+            let ran = run_hook_of(ctx, HookMoment::AfterMerge, &plan.agent);
+            report.warnings.extend(ran.err().as_ref().map(in_one_line));
+        }
+    }
+    Ok(reports)
+}
+
+/// Writes down that a commit brought an agent's work, and lets go of what the agent held.
+fn record(ctx: &Ctx, ledger: &Ledger<'_>, plan: &MergePlan, commit: Oid) -> Result<()> {
     // Before the row says merged, so that a landing that was killed here deletes it when it is run again. The work has
     // landed whether or not this succeeds; `gc` and `doctor` find what is left.
     let _ = briefing::forget_at_rest(ctx.repo.common_dir(), plan.agent.id);
@@ -86,13 +130,7 @@ pub fn execute(ctx: &Ctx, plan: &MergePlan) -> Result<LandingReport> {
     ledger.append(plan.agent.spawn_commit, &by, what, ctx.now())?;
     ctx.reached("merged");
     worktree::release(ctx, &plan.agent);
-    report.commit = Some(commit.to_hex());
-    drop(landings);
-    if plan.hooks {
-        let ran = run_hook_of(ctx, HookMoment::AfterMerge, &plan.agent);
-        report.warnings.extend(ran.err().as_ref().map(in_one_line));
-    }
-    Ok(report)
+    Ok(())
 }
 
 /// Makes the judged uncommitted work the next commit of the agent's branch, and gives the tip
@@ -176,58 +214,60 @@ fn keep_what_is_only_staged(
     Ok(staged)
 }
 
-/// Brings the work to the target, worktrees and ref together, and gives the commit that did.
-fn land(ctx: &Ctx, plan: &MergePlan, tip: Oid, who: &Identities) -> Result<Oid> {
+/// Brings the work to the target, worktrees and ref together. Gives for each plan the tip that landed and the commit that
+/// brought it.
+fn land_stack(ctx: &Ctx, plans: &[MergePlan]) -> Result<Vec<(Oid, Oid)>> {
     let repo = &ctx.repo;
-    // The landing commit, with the judged tree.
-    let parents = match plan.method {
-        Method::NoFf => vec![plan.base, tip],
-        Method::Squash => {
-            // Its history hangs on the branch alone from now on, and branches are deleted.
-            let why = format!("squashed {}", plan.agent.id);
-            keep::keep(repo, &[tip], &why, ctx.now())?;
-            vec![plan.base]
-        }
-        Method::FfOnly => Vec::new(),
+    let who = ctx.identities()?;
+    let Some(first) = plans.first() else {
+        return Ok(Vec::new());
     };
-    let commit = if parents.is_empty() {
-        tip
-    } else {
-        write(repo, plan.merged_tree, &parents, &plan.message(), who)?
-    };
+    // The landing commits, each with its judged tree.
+    let mut stack: Vec<(Oid, Oid)> = Vec::new();
+    for plan in plans {
+        let tip = commit_the_rest(ctx, plan, &who)?;
+        let below = stack.last().map_or(first.base, |(_, commit)| *commit);
+        stack.push((tip, landing_commit(ctx, plan, below, tip, &who)?));
+    }
+    let top = stack.last().map_or(first.base, |(_, commit)| *commit);
     // Who checked the target out since the plan was made is asked again, under the ref's lock.
     let mut carried: Vec<Checkout> = Vec::new();
     let mut carry = || {
-        if repo.tip(&plan.branch)? != Tip::At(tip) {
-            return Err(moved(&plan.branch));
+        for (plan, (tip, _)) in plans.iter().zip(&stack) {
+            if repo.tip(&plan.branch)? != Tip::At(*tip) {
+                return Err(moved(&plan.branch));
+            }
         }
         let reached = |step: &str| ctx.reached(step);
-        for checkout in untrusted::checkouts(repo, &plan.target, &ctx.temporary_place())? {
-            checkout.carry(repo, (plan.base, commit), &scratch(repo)?, &reached)?;
+        for checkout in untrusted::checkouts(repo, &first.target, &ctx.temporary_place())? {
+            checkout.carry(repo, (first.base, top), &scratch(repo)?, &reached)?;
             carried.push(checkout);
         }
         ctx.reached("moved");
         Ok(())
     };
     // The target moves by compare-and-swap, the worktrees while its lock is held.
-    let own = match plan.checkouts.first() {
+    let own = match first.checkouts.first() {
         // Its HEAD's reflog is written along with the branch's.
         Some(checkout) => Repo::open_git_dir(&checkout.git_dir)?,
         None => Repo::open_git_dir(repo.common_dir())?,
     };
-    let reason = format!("agent: merge {}", plan.agent.id.short());
+    let reason = match plans {
+        [only] => format!("agent: merge {}", only.agent.id.short()),
+        _ => format!("agent: merge {} agents", plans.len()),
+    };
     let swapped = swap(
         &own,
-        &plan.target,
-        (plan.base, commit),
-        who,
+        &first.target,
+        (first.base, top),
+        &who,
         &reason,
         &mut carry,
     );
     // It did not move: the worktrees go back.
     if let Err(mut error) = swapped {
         for checkout in carried.iter().rev() {
-            let way = (commit, plan.base);
+            let way = (top, first.base);
             let back = scratch(repo).and_then(|name| checkout.carry(repo, way, &name, &|_| {}));
             if back.is_err() {
                 let top = shell::word(checkout.top.as_os_str().as_encoded_bytes());
@@ -239,7 +279,29 @@ fn land(ctx: &Ctx, plan: &MergePlan, tip: Oid, who: &Identities) -> Result<Oid> 
         return Err(error);
     }
     ctx.reached("landed");
-    Ok(commit)
+    Ok(stack)
+}
+
+/// Writes the commit that brings the work on top of `below`; for a fast forward it is the tip.
+fn landing_commit(
+    ctx: &Ctx,
+    plan: &MergePlan,
+    below: Oid,
+    tip: Oid,
+    who: &Identities,
+) -> Result<Oid> {
+    let repo = &ctx.repo;
+    let parents = match plan.method {
+        Method::NoFf => vec![below, tip],
+        Method::Squash => {
+            // Its history hangs on the branch alone from now on, and branches are deleted.
+            let why = format!("squashed {}", plan.agent.id);
+            keep::keep(repo, &[tip], &why, ctx.now())?;
+            vec![below]
+        }
+        Method::FfOnly => return Ok(tip),
+    };
+    write(repo, plan.merged_tree, &parents, &plan.message(), who)
 }
 
 /// Writes a commit that becomes history, and is signed as the user's own merges are.

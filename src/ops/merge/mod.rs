@@ -25,9 +25,11 @@ mod report;
 mod summary;
 mod swap;
 
+pub(crate) use all::concerns_all;
 pub use all::{AllReport, Decision, Fate, all, land};
 pub use close::{CloseReport, Way};
 pub use execute::{STEPS, execute};
+pub(crate) use execute::{before, execute_stack};
 pub use plan::{MergePlan, NotAccepted, judged_plan, plan};
 pub use report::{LandingReport, LandingState};
 
@@ -80,6 +82,8 @@ pub struct MergeOptions {
     pub into: Option<String>,
     /// The order, where several land.
     pub order: Order,
+    /// Leaves the check commands to the caller, who runs them on exactly what lands.
+    pub leave_checks: bool,
     /// Only say what would land; no verdict is recorded then.
     pub dry_run: bool,
     /// Leaves the commands of `[hooks]` out.

@@ -6,7 +6,7 @@ use crate::agents::lookup;
 use crate::agents::scratch::Scratch;
 use crate::agents::untrusted;
 use crate::domain::agent::{Agent, Move};
-use crate::domain::event::Isolation;
+use crate::domain::event::{Isolation, Verified};
 use crate::domain::evidence::Outcome;
 use crate::domain::finding::Finding;
 use crate::domain::oid::Oid;
@@ -60,6 +60,8 @@ pub struct MergePlan {
     pub body: String,
     /// The worktrees that move along.
     pub checkouts: Vec<Checkout>,
+    /// The verdict that accepted it, as the ledger records one.
+    pub verdict: Verified,
     /// The commit that brought the work, when it has landed and only the row does not say so.
     pub landed: Option<Oid>,
 }
@@ -122,6 +124,7 @@ pub fn judged_plan(
         &VerifyOptions {
             agent: Some(agent.id.to_string()),
             base: Some(target.clone()),
+            no_commands: options.leave_checks,
             // Work that cannot land yet goes on as if nothing had been asked.
             recording: if is_rehearsal {
                 Recording::Never
@@ -132,7 +135,12 @@ pub fn judged_plan(
         },
     )
     .map_err(|error| overtaken(&ledger, &agent, error))?;
-    if !verdict.is_accepted() || verdict.is_partial() {
+    let is_partial = if options.leave_checks {
+        verdict.lacks_bundle()
+    } else {
+        verdict.is_partial()
+    };
+    if !verdict.is_accepted() || is_partial {
         return Ok(Err(Box::new(NotAccepted { agent, verdict })));
     }
     let agent = ledger.agent(agent.spawn_commit)?.unwrap_or(agent);
@@ -169,6 +177,7 @@ pub fn judged_plan(
         summary,
         body,
         checkouts: Vec::new(),
+        verdict: verdict.recorded(),
         landed: None,
         target,
         agent,
@@ -339,7 +348,7 @@ impl NotAccepted {
     }
 
     /// The error that names what rejects the work.
-    pub(super) fn error(&self) -> Error {
+    pub(crate) fn error(&self) -> Error {
         let short = self.agent.id.short();
         // One that accepts only half was judged: its notes say what was left out.
         let telling = |finding: &&Finding| finding.rejects() || self.verdict.is_accepted();

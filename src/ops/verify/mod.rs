@@ -113,7 +113,10 @@ struct Case<'r> {
 /// `agent-unknown`, `agent-state` for one that is half made; `branch-gone`, `worktree-foreign`,
 /// `base-not-commit`, `history-incomplete`, `repo-corrupt`; those of git and the file system.
 pub fn verify(ctx: &Ctx, options: &VerifyOptions) -> Result<Verdict> {
-    if options.ci || options.recording == Recording::Never || judges_itself(ctx, options) {
+    let is_for_itself =
+        options.ci || options.recording == Recording::Never || judges_itself(ctx, options);
+    // A rehearsal reads on what was written here.
+    if is_for_itself && !ctx.repo.is_scratch() {
         // What git is asked about exists for as long as this takes, and not in the repository, which a sandbox may have
         // closed to an agent that judges itself.
         let scratch = Scratch::make(ctx, "verify")?;

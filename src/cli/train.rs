@@ -1,0 +1,264 @@
+//! `git agent train`
+
+use super::render::agents::handle_of;
+use super::style::{BAD, BOLD, DIM, GOOD, WARN, paint};
+use super::terminal::is_watched;
+use super::ui::{Answer, Format, Ui, error_json};
+use crate::agents::ctx::Ctx;
+use crate::domain::task::parse_duration;
+use crate::error::{Exit, Result};
+use crate::ops::merge::{Method, Order};
+use crate::ops::train::{
+    self, ItemReport, Outcome, RunReason, TrainNews, TrainOptions, TrainReport, TrainRun,
+};
+use crate::ops::verify::COMMAND_LIMIT;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// How many checks run at the same time at most unless the caller says otherwise.
+const MOST_JOBS: usize = 4;
+
+/// Land many agents with few check runs; the branch is green at every step
+///
+/// The agents are stacked in memory and the checks run on the last tree: those of [train] in the repository's settings and
+/// those of every agent. If they succeed, all of it lands at once, one commit for each agent. If they fail, the train finds
+/// the agent with which they begin to fail, lands those below it, rejects it, and goes on with the others. An agent that
+/// conflicts with another waits until that one is decided.
+///
+/// The status is 1 when an agent that was asked for has not landed.
+#[derive(Debug, clap::Args)]
+pub(super) struct TrainArgs {
+    /// Agents: ids or prefixes of 4 digits or more, names, branches or worktrees
+    #[arg(value_name = "AGENT", required_unless_present = "all")]
+    agents: Vec<String>,
+    /// Every agent that is done and not deferred
+    #[arg(long, conflicts_with = "agents")]
+    all: bool,
+    /// Land on this branch instead of the one that each agent started from
+    #[arg(long, value_name = "BRANCH")]
+    into: Option<String>,
+    /// Land each as one commit without its branch's history
+    #[arg(long)]
+    squash: bool,
+    /// How many checks run at the same time [default: the number of processors, at most 4]
+    #[arg(long, short = 'j', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    jobs: Option<u16>,
+    /// Stop when the checks have run so often
+    #[arg(long, value_name = "N")]
+    max_runs: Option<usize>,
+    /// How long one check command may take, such as 90s or 5m [default: 10m]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    timeout: Option<Duration>,
+    /// Run the check commands after one that failed, too
+    #[arg(long)]
+    keep_going: bool,
+    /// Say why each check ran or did not
+    #[arg(long)]
+    explain: bool,
+    /// Tell of every check as it ends, also where standard error is no terminal
+    #[arg(long)]
+    watch: bool,
+    /// Leave the commands of [hooks] out
+    #[arg(long)]
+    no_hooks: bool,
+    /// Show the order and what would be checked, and stop
+    #[arg(long, short = 'n')]
+    dry_run: bool,
+}
+
+pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: TrainArgs) -> Result<Exit> {
+    ui.refuse_sarif()?;
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let options = TrainOptions {
+        agents: args.agents,
+        into: args.into,
+        method: args.squash.then_some(Method::Squash),
+        order: Order::Best,
+        jobs: args.jobs.map_or(processors.min(MOST_JOBS), usize::from),
+        max_runs: args.max_runs,
+        limit: args.timeout.unwrap_or(COMMAND_LIMIT),
+        keep_going: args.keep_going,
+        dry_run: args.dry_run,
+        no_hooks: args.no_hooks,
+    };
+    let is_told = args.watch || ui.format() == Format::Text && is_watched();
+    let report = train::train(ctx, &options, &mut |news| {
+        if is_told {
+            ui.say(&told(news));
+        }
+    })?;
+    let exit = if report.is_success() {
+        Exit::Yes
+    } else {
+        Exit::No
+    };
+    ui.answer(&TrainAnswer {
+        report,
+        explain: args.explain,
+    })?;
+    Ok(exit)
+}
+
+fn told(news: &TrainNews<'_>) -> String {
+    match news {
+        TrainNews::Checking(1) => "checking ...\n".to_owned(),
+        TrainNews::Checking(count) => format!("checking {count} stacks ...\n"),
+        TrainNews::Checked(run) => format!("{}\n", run_line(run)),
+        TrainNews::Landed(count, target) => {
+            format!("{count} landed on {}\n", short_ref(target))
+        }
+        TrainNews::Rejected(id) => format!("{} rejected\n", &id[..8]),
+    }
+}
+
+fn short_ref(name: &str) -> &str {
+    name.strip_prefix("refs/heads/").unwrap_or(name)
+}
+
+/// One check in one line.
+fn run_line(run: &TrainRun) -> String {
+    let green = match run.green {
+        Some(true) => paint(GOOD, "green"),
+        Some(false) => paint(BAD, "red"),
+        None => paint(WARN, "open"),
+    };
+    let stack = match run.stack.as_slice() {
+        [] => short_ref(&run.lands_on).to_owned(),
+        [one] => format!("{} + {}", short_ref(&run.lands_on), &one[..8]),
+        [.., last] => {
+            let target = short_ref(&run.lands_on);
+            format!("{target} + {} up to {}", run.stack.len(), &last[..8])
+        }
+    };
+    let seconds = Duration::from_millis(run.duration_ms).as_secs_f32();
+    let mut line = format!(
+        "{green} {stack} {}",
+        paint(DIM, &format!("({seconds:.1} s)"))
+    );
+    if let Some(command) = &run.failed {
+        line.push_str(&format!(" {command}"));
+    }
+    line
+}
+
+fn why(run: &TrainRun) -> &'static str {
+    match run.why {
+        RunReason::NeverRun => "ran: never checked in this environment",
+        RunReason::WasRed => "ran: failed before, and may do better",
+        RunReason::KnownGreen => "not run: known to succeed on this tree in this environment",
+        RunReason::NoCommands => "not run: there are no check commands",
+        RunReason::DryRun => "not run: would be checked",
+    }
+}
+
+/// The answer, with or without the reasons of each check in its text.
+struct TrainAnswer {
+    report: TrainReport,
+    explain: bool,
+}
+
+impl Answer for TrainAnswer {
+    fn text(&self) -> String {
+        let report = &self.report;
+        if report.items.is_empty() {
+            return "(no agents)\n".to_owned();
+        }
+        let mut text: String = report.items.iter().map(item_text).collect();
+        if self.explain {
+            for run in &report.runs {
+                text.push_str(&format!("{}\n  {}\n", run_line(run), paint(DIM, why(run))));
+            }
+        }
+        for flaky in &report.flaky {
+            let command = flaky.command.as_deref().unwrap_or("a check");
+            let label = paint(WARN, "flaky:");
+            let tree = &flaky.tree[..7];
+            text.push_str(&format!(
+                "{label} {command} failed and then succeeded on tree {tree}\n"
+            ));
+        }
+        for target in report.targets.iter().filter(|target| target.red) {
+            let label = paint(BAD, "red:");
+            let name = short_ref(&target.refname);
+            text.push_str(&format!(
+                "{label} the checks fail on {name} without any agent's work\n"
+            ));
+        }
+        text.push_str(&summary(report));
+        text
+    }
+
+    fn to_see_it(&self) -> Option<String> {
+        let mut items = self.report.items.iter();
+        let landed = items.any(|item| item.outcome == Outcome::Landed);
+        landed.then(|| "git agent list --all".to_owned())
+    }
+
+    fn json(&self) -> Value {
+        let mut value = json!(self.report);
+        value["items"] = self.report.items.iter().map(item_json).collect();
+        value
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        let mut summary = json!(self.report);
+        if let Some(summary) = summary.as_object_mut() {
+            summary.remove("items");
+        }
+        let items = self.report.items.iter().map(item_json);
+        items.chain([summary]).collect()
+    }
+}
+
+fn item_json(item: &ItemReport) -> Value {
+    let mut value = json!(item);
+    if let Some(error) = &item.error {
+        value["error"] = error_json(error)["error"].clone();
+    }
+    value
+}
+
+fn item_text(item: &ItemReport) -> String {
+    let style = match item.outcome {
+        Outcome::Landed | Outcome::AlreadyMerged => GOOD,
+        Outcome::Rejected | Outcome::Conflicts | Outcome::Refused => BAD,
+        Outcome::Planned | Outcome::Undecided => WARN,
+    };
+    let who = match &item.short_id {
+        Some(short) => handle_of(short, item.name.as_deref()),
+        None => item.target.clone(),
+    };
+    let outcome = paint(style, item.outcome.as_str());
+    let mut text = format!("{} {outcome}", paint(BOLD, &who));
+    if let Some(commit) = &item.commit {
+        text.push_str(&format!(" {}", &commit[..7]));
+    }
+    if let Some(reason) = &item.reason {
+        text.push_str(&format!(" {}", reason.replace('\n', "\n  ")));
+    }
+    text.push('\n');
+    if let Some(check) = &item.check {
+        for line in check.output.lines() {
+            text.push_str(&format!("    {line}\n"));
+        }
+    }
+    for warning in &item.warnings {
+        text.push_str(&format!("  {} {warning}\n", paint(WARN, "warning:")));
+    }
+    text
+}
+
+fn summary(report: &TrainReport) -> String {
+    let count = |is: fn(Outcome) -> bool| {
+        let items = report.items.iter();
+        items.filter(|item| is(item.outcome)).count()
+    };
+    let landed = count(|one| matches!(one, Outcome::Landed | Outcome::AlreadyMerged));
+    let planned = count(|one| one == Outcome::Planned);
+    let left = report.items.len() - landed - planned;
+    let (checks, known) = (report.checks_run, report.checks_known);
+    if report.dry_run {
+        return format!("would land at most {planned}, {left} not\n");
+    }
+    format!("{landed} landed, {left} not; {checks} check runs, {known} known before\n")
+}

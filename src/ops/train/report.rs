@@ -1,0 +1,204 @@
+//! The answer of `train`: `git-agent.train/1`.
+
+use crate::error::Error;
+use crate::wire::path_text::PathText;
+use serde::{Serialize, Serializer};
+
+/// What became of every agent, and which checks ran for it.
+#[derive(Debug, Serialize)]
+pub struct TrainReport {
+    /// The format's name and version.
+    pub schema: &'static str,
+    /// Whether nothing was done.
+    pub dry_run: bool,
+    /// Every agent: as they were named, or in the order of the train.
+    pub items: Vec<ItemReport>,
+    /// The branches that agents landed on, or would.
+    pub targets: Vec<TrainTarget>,
+    /// Every check, in order.
+    pub runs: Vec<TrainRun>,
+    /// Trees on which a check failed and then succeeded.
+    pub flaky: Vec<FlakyReport>,
+    /// How many checks ran.
+    pub checks_run: usize,
+    /// How many answers were known.
+    pub checks_known: usize,
+    /// How long it all took, in milliseconds.
+    pub duration_ms: u64,
+}
+
+impl TrainReport {
+    /// Whether every agent landed, or would.
+    pub fn is_success(&self) -> bool {
+        self.items.iter().all(|item| item.outcome.has_landed())
+    }
+}
+
+/// How far an agent's work came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It has landed.
+    Landed,
+    /// It had landed before, and only the row did not say so.
+    AlreadyMerged,
+    /// It would be stacked at its place.
+    Planned,
+    /// The checks are red with it and green without it.
+    Rejected,
+    /// It conflicts with what landed.
+    Conflicts,
+    /// It was not stacked: judging it, or its state, forbids that.
+    Refused,
+    /// No answer was found: there were no more check runs, or the target itself is red.
+    Undecided,
+}
+
+impl Outcome {
+    /// The word used in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Outcome::Landed => "landed",
+            Outcome::AlreadyMerged => "already-merged",
+            Outcome::Planned => "planned",
+            Outcome::Rejected => "rejected",
+            Outcome::Conflicts => "conflicts",
+            Outcome::Refused => "refused",
+            Outcome::Undecided => "undecided",
+        }
+    }
+
+    fn has_landed(self) -> bool {
+        matches!(
+            self,
+            Outcome::Landed | Outcome::AlreadyMerged | Outcome::Planned
+        )
+    }
+}
+
+impl Serialize for Outcome {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+/// What became of one agent.
+#[derive(Debug, Serialize)]
+pub struct ItemReport {
+    /// What the caller named, or the agent's id.
+    pub target: String,
+    /// The agent's id; absent where none was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
+    /// The first eight hex digits of the id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub short_id: Option<String>,
+    /// The alias.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// How far it came.
+    pub outcome: Outcome,
+    /// The branch to land on, full name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lands_on: Option<String>,
+    /// The commit that brought its work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// The tree of the target with its work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tree: Option<String>,
+    /// Where it conflicts; absent where it does not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conflicts: Vec<PathText>,
+    /// The check that failed with its work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub check: Option<FailedCheck>,
+    /// Why it did not land, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Why it was not stacked.
+    #[serde(skip)]
+    pub error: Option<Error>,
+    /// What the caller should know though the work has landed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// A check command that failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FailedCheck {
+    /// The command line.
+    pub command: String,
+    /// The status as a shell gives it: 128 + n for signal n, 124 when the time was up.
+    pub exit_code: u8,
+    /// Whether its time was up.
+    pub timed_out: bool,
+    /// The tree it ran on.
+    pub tree: String,
+    /// The end of what it wrote, both streams.
+    pub output: String,
+}
+
+/// Where a branch was, and where the train brought it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TrainTarget {
+    /// Its full name.
+    #[serde(rename = "ref")]
+    pub refname: String,
+    /// Where it was.
+    pub before: String,
+    /// Where it is.
+    pub oid: String,
+    /// Whether the checks fail on it without any agent's work.
+    pub red: bool,
+}
+
+/// Why a check ran, or did not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunReason {
+    /// It ran: nothing is known of these commands on this tree in this environment.
+    NeverRun,
+    /// It ran: it failed before, and may do better.
+    WasRed,
+    /// It did not run: it is known to succeed.
+    KnownGreen,
+    /// It did not run: there are no commands.
+    NoCommands,
+    /// It did not run, because this is a dry run.
+    DryRun,
+}
+
+/// One check of a tree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TrainRun {
+    /// The branch that the stack stands on.
+    pub lands_on: String,
+    /// The tree.
+    pub tree: String,
+    /// Whose work is stacked, in order; none for the target alone.
+    pub stack: Vec<String>,
+    /// The commands, in order.
+    pub commands: Vec<String>,
+    /// Whether they succeeded; absent in a dry run where that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub green: Option<bool>,
+    /// Why they ran, or did not.
+    pub why: RunReason,
+    /// The first command that failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+    /// How long it took, in milliseconds; 0 where nothing ran.
+    pub duration_ms: u64,
+}
+
+/// A tree on which the same check failed and then succeeded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FlakyReport {
+    /// The tree.
+    pub tree: String,
+    /// Whose work is stacked, in order.
+    pub stack: Vec<String>,
+    /// The command that failed once; absent where that was in an earlier train.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+}

@@ -1,0 +1,313 @@
+//! Stacks of agents' work on a target, as commits that no ref names, and landing them.
+
+use crate::agents::ctx::Ctx;
+use crate::agents::moves;
+use crate::agents::work::simulated;
+use crate::domain::agent::Move;
+use crate::domain::event::{Verified, What};
+use crate::domain::evidence::Conflict;
+use crate::domain::finding::FindingCode;
+use crate::domain::oid::Oid;
+use crate::domain::train::Track;
+use crate::error::{Code, Error, Result};
+use crate::git::merge::MergeResult;
+use crate::ops::merge::{LandingReport, MergePlan, Method, execute_stack};
+use crate::ops::train::checks::{Checks, Stacked};
+use crate::ops::train::report::{FailedCheck, TrainTarget};
+use crate::ops::train::{TrainNews, TrainOptions};
+use crate::store::{policy, repository_settings, roles};
+use std::collections::HashMap;
+
+/// What became of one plan.
+pub(super) enum CandidateFate {
+    /// Nothing yet.
+    Open,
+    /// It landed.
+    Landed(Box<LandingReport>),
+    /// It would land, with this tree.
+    Planned(Oid),
+    /// It is red.
+    Red(FailedCheck),
+    /// It conflicts.
+    Conflicts(Vec<Conflict>),
+}
+
+/// Work of agents, in order, on the target.
+#[derive(Clone)]
+pub(super) struct Stack {
+    commit: Oid,
+    tree: Oid,
+    members: Vec<usize>,
+}
+
+/// The plans of one train for one target.
+pub(super) struct Stacking<'a, 'scope, 'env> {
+    ctx: &'a Ctx,
+    plans: Vec<MergePlan>,
+    /// The commit that holds all of the work, by plan.
+    works: Vec<Oid>,
+    /// The check commands of each agent, by plan, and those of the repository.
+    commands: Vec<Vec<String>>,
+    shared: Vec<String>,
+    /// What git answered.
+    merged: HashMap<(Oid, usize), Option<(Oid, Oid)>>,
+    conflicts: HashMap<usize, Vec<Conflict>>,
+    /// The target as the train sees it, and the commit it is at.
+    ground: Stack,
+    tip: Oid,
+    before: Oid,
+    fates: Vec<CandidateFate>,
+    is_rehearsal: bool,
+    checks: &'a mut Checks<'scope, 'env>,
+    tell: &'a mut dyn FnMut(&TrainNews<'_>),
+}
+
+impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
+    /// Plans for one target, all judged against the same tip of it.
+    ///
+    /// # Errors
+    /// `settings-invalid`; those of reading policies and objects.
+    pub(super) fn new(
+        ctx: &'a Ctx,
+        options: &TrainOptions,
+        plans: Vec<MergePlan>,
+        checks: &'a mut Checks<'scope, 'env>,
+        tell: &'a mut dyn FnMut(&TrainNews<'_>),
+    ) -> Result<Stacking<'a, 'scope, 'env>> {
+        let repo = &ctx.repo;
+        let Some(first) = plans.first() else {
+            return Err(Error::bug("a train without agents"));
+        };
+        let base = first.base;
+        let ground = Stack {
+            commit: base,
+            tree: repo.read_commit(base)?.tree,
+            members: Vec::new(),
+        };
+        let (mut works, mut commands) = (Vec::new(), Vec::new());
+        for plan in &plans {
+            let is_committed = plan.tree == repo.read_commit(plan.tip)?.tree;
+            works.push(if is_committed {
+                plan.tip
+            } else {
+                simulated(repo, plan.tree, &[plan.tip])?
+            });
+            let policy = policy::of_agent(repo, &plan.agent)?;
+            commands.push(policy.map(|policy| policy.checks).unwrap_or_default());
+        }
+        let roles = roles::load(repo, base)?;
+        let settings = repository_settings::load(repo, base, &roles)?;
+        let mut shared = settings.train_checks;
+        add(&mut shared, &settings.checks);
+        Ok(Stacking {
+            ctx,
+            fates: plans.iter().map(|_| CandidateFate::Open).collect(),
+            plans,
+            works,
+            commands,
+            shared,
+            merged: HashMap::new(),
+            conflicts: HashMap::new(),
+            tip: base,
+            before: base,
+            ground,
+            is_rehearsal: options.dry_run,
+            checks,
+            tell,
+        })
+    }
+
+    /// The target alone.
+    pub(super) fn start(&self) -> Stack {
+        self.ground.clone()
+    }
+
+    /// What became of each plan, and where the target is.
+    pub(super) fn finish(mut self) -> (Vec<CandidateFate>, TrainTarget) {
+        for (candidate, conflicts) in self.conflicts {
+            if matches!(self.fates[candidate], CandidateFate::Open) {
+                self.fates[candidate] = CandidateFate::Conflicts(conflicts);
+            }
+        }
+        let target = self.plans.first().map(|plan| plan.target.clone());
+        let report = TrainTarget {
+            refname: target.unwrap_or_default(),
+            before: self.before.to_hex(),
+            oid: self.tip.to_hex(),
+            red: false,
+        };
+        (self.fates, report)
+    }
+
+    /// Merges the work of a plan on top of a commit: the commit that would land, and its tree.
+    fn merge(&mut self, below: &Stack, candidate: usize) -> Result<Option<(Oid, Oid)>> {
+        let (repo, plan) = (&self.ctx.repo, &self.plans[candidate]);
+        let work = self.works[candidate];
+        if plan.method == Method::FfOnly {
+            let is_ahead = repo.merge_base(below.commit, work)? == Some(below.commit);
+            return Ok(is_ahead.then_some((work, plan.tree)));
+        }
+        let tree = match repo.merge(below.commit, work)?.result {
+            // There is nothing to land any more, which judging it again shows.
+            MergeResult::Clean { tree } if tree == below.tree => return Ok(None),
+            MergeResult::Clean { tree } => tree,
+            MergeResult::Conflicts { conflicts, .. } => {
+                self.conflicts.insert(candidate, conflicts);
+                return Ok(None);
+            }
+            MergeResult::Unrelated => return Ok(None),
+        };
+        let parents = [below.commit, work];
+        let parents = match plan.method {
+            Method::Squash => &parents[..1],
+            Method::NoFf | Method::FfOnly => &parents[..],
+        };
+        Ok(Some((simulated(repo, tree, parents)?, tree)))
+    }
+
+    fn stacked(&self, stack: &Stack) -> Stacked {
+        let mut commands = self.shared.clone();
+        for member in &stack.members {
+            add(&mut commands, &self.commands[*member]);
+        }
+        let id = |member: &usize| self.plans[*member].agent.id.to_string();
+        Stacked {
+            lands_on: self.plans[0].target.clone(),
+            commit: stack.commit,
+            tree: stack.tree,
+            agents: stack.members.iter().map(id).collect(),
+            commands,
+        }
+    }
+
+    /// The verdict by which the row says that the checks failed with this agent's work.
+    fn record_red(&self, candidate: usize, red: &Stack, check: &FailedCheck) -> Result<()> {
+        let plan = &self.plans[candidate];
+        let finding = if check.timed_out {
+            FindingCode::CommandTimedOut
+        } else {
+            FindingCode::CommandFailed
+        };
+        let verdict = Verified {
+            accepted: false,
+            base: self.tip,
+            merged_tree: Some(red.tree),
+            findings: vec![finding.name().to_owned()],
+            ..plan.verdict.clone()
+        };
+        let by = self.ctx.actor()?;
+        let appended = moves::append(
+            self.ctx,
+            &plan.agent,
+            &by,
+            Move::Reject,
+            What::Verified(verdict),
+        );
+        match appended {
+            // It was decided about meanwhile; the answer stands, the row needs none.
+            Err(error) if error.code() == Code::AgentState => Ok(()),
+            other => other,
+        }
+    }
+}
+
+/// Adds what is not there yet.
+fn add(commands: &mut Vec<String>, more: &[String]) {
+    for command in more {
+        if !commands.contains(command) {
+            commands.push(command.clone());
+        }
+    }
+}
+
+impl Track for Stacking<'_, '_, '_> {
+    type Stack = Stack;
+    type Error = Error;
+
+    fn push(&mut self, stack: &Stack, candidate: usize) -> Result<Option<Stack>> {
+        let key = (stack.commit, candidate);
+        let merged = match self.merged.get(&key) {
+            Some(merged) => *merged,
+            None => {
+                let merged = self.merge(stack, candidate)?;
+                self.merged.insert(key, merged);
+                merged
+            }
+        };
+        Ok(merged.map(|(commit, tree)| {
+            let mut members = stack.members.clone();
+            members.push(candidate);
+            Stack {
+                commit,
+                tree,
+                members,
+            }
+        }))
+    }
+
+    fn check(&mut self, stacks: &[Stack]) -> Result<Option<Vec<bool>>> {
+        let stacked: Vec<Stacked> = stacks.iter().map(|stack| self.stacked(stack)).collect();
+        let answers = self.checks.ask(&stacked, self.tell)?;
+        self.ctx.reached("checked");
+        Ok(answers)
+    }
+
+    fn check_target(&mut self) -> Result<Option<bool>> {
+        let alone = self.start();
+        let stacked = Stacked {
+            commands: self.shared.clone(),
+            ..self.stacked(&alone)
+        };
+        let answers = self.checks.ask(&[stacked], self.tell)?;
+        Ok(answers.map(|answers| answers[0]))
+    }
+
+    fn land(&mut self, stack: &Stack, candidates: &[usize]) -> Result<()> {
+        let mut plans = Vec::new();
+        let mut at = self.ground.clone();
+        for candidate in candidates {
+            let Some(next) = self.push(&at, *candidate)? else {
+                return Err(Error::bug("what was stacked does not stack any more"));
+            };
+            at = next;
+            plans.push(MergePlan {
+                base: self.tip,
+                merged_tree: at.tree,
+                ..self.plans[*candidate].clone()
+            });
+        }
+        if at.commit != stack.commit {
+            return Err(Error::bug("another stack lands than was checked"));
+        }
+        if self.is_rehearsal {
+            for (candidate, plan) in candidates.iter().zip(&plans) {
+                self.fates[*candidate] = CandidateFate::Planned(plan.merged_tree);
+            }
+        } else {
+            let target = self.plans[0].target.clone();
+            for (candidate, report) in candidates.iter().zip(execute_stack(self.ctx, &plans)?) {
+                if let Some(commit) = report.commit.as_deref().and_then(Oid::from_hex) {
+                    self.tip = commit;
+                }
+                self.fates[*candidate] = CandidateFate::Landed(Box::new(report));
+            }
+            (self.tell)(&TrainNews::Landed(candidates.len(), &target));
+        }
+        self.ground = at;
+        Ok(())
+    }
+
+    fn reject(&mut self, candidate: usize, red: &Stack) -> Result<()> {
+        let stacked = self.stacked(red);
+        let check = { self.checks.failure(&stacked) }
+            .ok_or_else(|| Error::bug("a red stack has no failed check"))?;
+        if !self.is_rehearsal {
+            self.record_red(candidate, red, &check)?;
+        }
+        let id = self.plans[candidate].agent.id.to_string();
+        (self.tell)(&TrainNews::Rejected(&id));
+        self.fates[candidate] = CandidateFate::Red(check);
+        self.ctx.reached("rejected");
+        Ok(())
+    }
+}

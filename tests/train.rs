@@ -1,0 +1,407 @@
+//! Trains: what lands is green at every step, with few check runs, held against git itself.
+
+/// Death at every step.
+mod kill;
+/// Random small fleets.
+mod model;
+
+use crate::support::agent::describe;
+use crate::support::{TestRepo, git_in};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A repository whose check fails on certain work, and agents that are done.
+struct Fleet {
+    repo: TestRepo,
+    agents: Vec<String>,
+    /// The trees that were checked, one a line.
+    log: PathBuf,
+}
+
+impl Fleet {
+    /// A check that logs the tree and fails where a file says so: `bad`, or both `left` and `right`, or `once`
+    /// when it runs for the first time.
+    fn new() -> Fleet {
+        let repo = TestRepo::with_commit();
+        let log = repo.path().with_file_name("checked");
+        let once = repo.path().with_file_name("once");
+        let script = format!(
+            "git write-tree >> '{log}'
+if grep -qsx bad parts/*; then echo a part is bad; exit 3; fi
+if grep -qsx left parts/* && grep -qsx right parts/*; then echo left meets right; exit 4; fi
+if grep -qsx once parts/* && ! test -e '{once}'; then touch '{once}'; echo by accident; exit 5; fi
+",
+            log = log.display(),
+            once = once.display(),
+        );
+        repo.write("check.sh", script);
+        repo.write(
+            ".config/git-agent.toml",
+            "[bundle]\nrequired = false\n[train]\nchecks = [\"sh check.sh\"]\n",
+        );
+        repo.write("shared", "one\ntwo\nthree\n");
+        repo.commit_all("a check");
+        fs::write(&log, "").expect("written");
+        Fleet {
+            repo,
+            agents: Vec::new(),
+            log,
+        }
+    }
+
+    /// One agent that is done, and has written these files.
+    fn add(&mut self, files: &[(&str, &str)]) -> &mut Fleet {
+        let name = format!("a{}", self.agents.len());
+        let spawned = self.repo.agent_json(&[
+            "spawn",
+            "-m",
+            "Write a part of the whole for the train.",
+            "--name",
+            &name,
+            "--scope=parts/**",
+            "--scope=shared",
+        ]);
+        let worktree = spawned["worktree_abspath"].as_str().expect("a worktree");
+        for (path, content) in files {
+            let path = Path::new(worktree).join(path);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("made");
+            fs::write(path, content).expect("written");
+        }
+        self.repo.agent_json(&["done", &name]);
+        let id = spawned["agent_id"].as_str().expect("an id");
+        self.agents.push(id.to_owned());
+        self
+    }
+
+    /// Agents with a part each that says this.
+    fn with_parts(parts: &[&str]) -> Fleet {
+        let mut fleet = Fleet::new();
+        for (number, part) in parts.iter().enumerate() {
+            fleet.add(&[(&format!("parts/{number}"), &format!("{part}\n"))]);
+        }
+        fleet
+    }
+
+    /// Runs a train, and gives its answer and its status.
+    fn train(&self, words: &[&str]) -> (Value, i32) {
+        let mut all = vec!["train", "--format=json"];
+        all.extend(words);
+        let output = self.repo.agent(&all);
+        let answer = serde_json::from_slice(&output.stdout);
+        let answer = answer.unwrap_or_else(|_| panic!("{}", describe(&output)));
+        (answer, output.status.code().expect("a status"))
+    }
+
+    /// What became of each agent, in the order in which they were spawned.
+    fn outcomes(&self, answer: &Value) -> Vec<String> {
+        let items = answer["items"].as_array().expect("items");
+        let of = |id: &String| {
+            let item = items.iter().find(|item| item["agent_id"] == **id);
+            let outcome = item.map_or("absent", |item| item["outcome"].as_str().expect("a word"));
+            outcome.to_owned()
+        };
+        self.agents.iter().map(of).collect()
+    }
+
+    fn checked(&self) -> Vec<String> {
+        let log = fs::read_to_string(&self.log).expect("read");
+        log.lines().map(str::to_owned).collect()
+    }
+
+    fn tree(&self) -> String {
+        self.repo.git(["rev-parse", "main^{tree}"])
+    }
+
+    fn state(&self, agent: usize) -> String {
+        let shown = self.repo.agent_json(&["show", &self.agents[agent]]);
+        shown["state"].as_str().expect("a state").to_owned()
+    }
+
+    /// The main worktree is as the branch says, and no check worktree is left.
+    fn require_sound(&self) {
+        assert_eq!(self.repo.git(["status", "--porcelain"]), "");
+        let fsck = ["fsck", "--strict", "--no-progress", "--no-dangling"];
+        assert_eq!(self.repo.git(fsck), "");
+        let worktrees = self.repo.git(["worktree", "list"]);
+        assert!(!worktrees.contains("verify-"), "{worktrees}");
+        let doctor = self.repo.agent(&["doctor"]);
+        assert!(doctor.status.success(), "{}", describe(&doctor));
+    }
+}
+
+#[test]
+fn good_agents_land_with_one_check_and_a_commit_each() {
+    for (words, parents) in [(&["--all"][..], 2), (&["--all", "--squash"], 1)] {
+        let fleet = Fleet::with_parts(&["one", "two", "three"]);
+        let before = fleet.repo.git(["rev-parse", "main"]);
+        let (answer, status) = fleet.train(words);
+        assert_eq!(status, 0, "{answer:#}");
+        assert_eq!(answer["checks_run"], 1);
+        assert_eq!(fleet.checked(), [fleet.tree()], "what landed was checked");
+        let first_parents = ["rev-list", "--first-parent", "--parents", "main"];
+        let commits = fleet.repo.git(first_parents);
+        let new: Vec<_> = { commits.lines() }.take(3).collect();
+        for (line, item) in new
+            .iter()
+            .rev()
+            .zip(answer["items"].as_array().expect("items"))
+        {
+            let words: Vec<_> = line.split(' ').collect();
+            assert_eq!(words.len(), 1 + parents, "{line}");
+            assert_eq!(item["commit"], words[0]);
+            let tree = fleet
+                .repo
+                .git(["rev-parse", &format!("{}^{{tree}}", words[0])]);
+            assert_eq!(item["tree"], tree);
+        }
+        assert_eq!(answer["targets"][0]["before"], before);
+        assert_eq!(
+            answer["targets"][0]["oid"],
+            fleet.repo.git(["rev-parse", "main"])
+        );
+        let reflog = fleet.repo.git(["reflog", "--format=%gs", "-1", "main"]);
+        assert_eq!(reflog, "agent: merge 3 agents");
+        for agent in 0..3 {
+            assert_eq!(fleet.state(agent), "merged");
+        }
+        fleet.require_sound();
+    }
+}
+
+#[test]
+fn a_culprit_is_rejected_with_its_log_and_the_others_land() {
+    let fleet = Fleet::with_parts(&["one", "two", "bad", "four", "five"]);
+    for jobs in ["--jobs=1", "--jobs=2"] {
+        let (answer, status) = fleet.train(&["--all", jobs]);
+        if jobs == "--jobs=2" {
+            assert_eq!(answer["items"], serde_json::json!([]), "all is decided");
+            continue;
+        }
+        assert_eq!(status, 1);
+        let expected = ["landed", "landed", "rejected", "landed", "landed"];
+        assert_eq!(fleet.outcomes(&answer), expected);
+        let check = &answer["items"][2]["check"];
+        assert_eq!(check["command"], "sh check.sh");
+        assert_eq!(check["exit_code"], 3);
+        assert_eq!(check["output"], "a part is bad\n");
+        assert!(fleet.checked().contains(&fleet.tree()));
+    }
+    assert_eq!(fleet.state(2), "failed");
+    let log = fleet
+        .repo
+        .agent_json(&["log", &fleet.agents[2]])
+        .to_string();
+    assert!(log.contains("commands.failed"), "{log}");
+    fleet.require_sound();
+}
+
+#[test]
+fn agents_that_are_bad_together_are_told_apart() {
+    let fleet = Fleet::with_parts(&["one", "left", "three", "right"]);
+    let (answer, _) = fleet.train(&["--all"]);
+    let expected = ["landed", "landed", "landed", "rejected"];
+    assert_eq!(fleet.outcomes(&answer), expected);
+    assert_eq!(answer["items"][3]["check"]["output"], "left meets right\n");
+}
+
+#[test]
+fn a_conflict_with_what_landed_is_named_with_its_paths() {
+    let mut fleet = Fleet::new();
+    fleet.add(&[("shared", "first\ntwo\nthree\n")]);
+    fleet.add(&[("shared", "second\ntwo\nthree\n")]);
+    fleet.add(&[("parts/good", "good\n")]);
+    let (answer, status) = fleet.train(&[&fleet.agents[0], &fleet.agents[1], &fleet.agents[2]]);
+    assert_eq!(status, 1);
+    assert_eq!(fleet.outcomes(&answer), ["landed", "conflicts", "landed"]);
+    assert_eq!(answer["items"][1]["conflicts"][0], "shared");
+    assert_eq!(fleet.state(1), "failed");
+    fleet.require_sound();
+}
+
+#[test]
+fn a_conflict_with_a_culprit_is_none() {
+    let mut fleet = Fleet::new();
+    fleet.add(&[("shared", "first\ntwo\nthree\n"), ("parts/x", "bad\n")]);
+    fleet.add(&[("shared", "second\ntwo\nthree\n")]);
+    let (answer, _) = fleet.train(&[&fleet.agents[0], &fleet.agents[1]]);
+    assert_eq!(fleet.outcomes(&answer), ["rejected", "landed"]);
+}
+
+#[test]
+fn a_check_that_fails_by_accident_is_named_and_rejects_no_agent() {
+    let fleet = Fleet::with_parts(&["one", "once", "three"]);
+    let (answer, status) = fleet.train(&["--all", "--jobs=1"]);
+    assert_eq!(status, 0, "{answer:#}");
+    let flaky = &answer["flaky"][0];
+    assert_eq!(flaky["tree"], fleet.tree());
+    assert_eq!(flaky["command"], "sh check.sh");
+}
+
+#[test]
+fn a_target_that_is_red_itself_rejects_no_agent() {
+    let fleet = Fleet::with_parts(&["one", "two", "three"]);
+    fleet.repo.write("parts/own", "bad\n");
+    fleet.repo.commit_all("broken by hand");
+    let before = fleet.repo.git(["rev-parse", "main"]);
+    let (answer, status) = fleet.train(&["--all"]);
+    assert_eq!(status, 1);
+    assert_eq!(answer["targets"][0]["red"], true);
+    assert_eq!(fleet.outcomes(&answer), ["undecided"; 3]);
+    assert_eq!(fleet.repo.git(["rev-parse", "main"]), before);
+    assert_eq!(fleet.state(0), "done");
+}
+
+#[test]
+fn what_was_green_is_not_checked_again_and_explain_says_so() {
+    let fleet = Fleet::with_parts(&["one", "two"]);
+    let first = fleet.train(&["--all", "--max-runs=0"]).0;
+    assert_eq!(fleet.outcomes(&first), ["undecided"; 2]);
+    fleet.repo.git(["branch", "one", "main"]);
+    let words = ["train", "--all", "--into=one", "--explain"];
+    let text = describe(&fleet.repo.agent(&words));
+    assert!(
+        text.contains("ran: never checked in this environment"),
+        "{text}"
+    );
+    assert_eq!(fleet.checked().len(), 1);
+    // Two more that make the same tree on the same target.
+    let again = fleet.repo.git(["rev-parse", "one^{tree}"]);
+    let mut twin = fleet;
+    for (path, part) in [("parts/0", "one\n"), ("parts/1", "two\n")] {
+        twin.add(&[(path, part)]);
+    }
+    let (answer, _) = twin.train(&["--all"]);
+    assert_eq!(answer["runs"][0]["tree"], again);
+    assert_eq!(answer["runs"][0]["why"], "known-green");
+    assert_eq!(answer["checks_known"], 1);
+    assert_eq!(twin.checked().len(), 1);
+    twin.require_sound();
+}
+
+#[test]
+fn a_dry_run_shows_the_stack_and_changes_nothing() {
+    let mut fleet = Fleet::with_parts(&["one", "bad"]);
+    fleet.add(&[("parts/0", "another\n")]);
+    let refs = fleet.repo.git(["for-each-ref"]);
+    let objects = fleet.repo.git(["count-objects"]);
+    let mut words = vec!["--dry-run"];
+    words.extend(fleet.agents.iter().map(String::as_str));
+    let (answer, status) = fleet.train(&words);
+    assert_eq!(status, 1);
+    let expected = ["planned", "planned", "conflicts"];
+    assert_eq!(fleet.outcomes(&answer), expected, "{answer:#}");
+    assert_eq!(answer["runs"][0]["why"], "dry-run");
+    assert_eq!(answer["runs"][0]["stack"].as_array().map(Vec::len), Some(2));
+    assert_eq!(fleet.repo.git(["for-each-ref"]), refs);
+    assert_eq!(fleet.repo.git(["count-objects"]), objects);
+    assert!(fleet.checked().is_empty());
+    let text = describe(
+        &fleet
+            .repo
+            .agent(&["train", "--all", "--dry-run", "--explain"]),
+    );
+    assert!(text.contains("not run: would be checked"), "{text}");
+    assert!(text.contains("would land at most 2, 1 not"), "{text}");
+}
+
+#[test]
+fn no_more_checks_than_allowed_leave_the_rest_undecided() {
+    let fleet = Fleet::with_parts(&["one", "two", "bad", "four"]);
+    let (answer, status) = fleet.train(&["--all", "--max-runs=1"]);
+    assert_eq!(status, 1);
+    assert_eq!(fleet.outcomes(&answer), ["undecided"; 4]);
+    assert_eq!(answer["checks_run"], 1);
+    let (answer, _) = fleet.train(&["--all"]);
+    let expected = ["landed", "landed", "rejected", "landed"];
+    assert_eq!(fleet.outcomes(&answer), expected);
+}
+
+#[test]
+fn builds_take_up_where_the_last_one_ended() {
+    let mut fleet = Fleet::new();
+    fleet.repo.write(".gitignore", "built\n");
+    fleet.repo.write(
+        "check.sh",
+        format!(
+            "echo x >> built; wc -l < built >> '{}'; touch stray; ! grep -qsx bad parts/*",
+            fleet.log.display()
+        ),
+    );
+    fleet.repo.commit_all("a check that keeps what it built");
+    for part in ["one\n", "bad\n", "three\n", "four\n"] {
+        let name = format!("parts/{}", fleet.agents.len());
+        fleet.add(&[(&name, part)]);
+    }
+    let (answer, _) = fleet.train(&["--all", "--jobs=1"]);
+    let runs = answer["checks_run"].as_u64().expect("a number");
+    let expected: Vec<String> = (1..=runs).map(|run| run.to_string()).collect();
+    assert_eq!(fleet.checked(), expected);
+    assert_eq!(fleet.outcomes(&answer)[1], "rejected");
+    assert!(!fleet.repo.git(["ls-tree", "-r", "main"]).contains("stray"));
+    fleet.require_sound();
+}
+
+#[test]
+fn the_checks_of_every_agent_run_on_what_lands() {
+    let mut fleet = Fleet::new();
+    let spawned = fleet.repo.agent_json(&[
+        "spawn",
+        "-m",
+        "Write a part that brings a check of its own.",
+        "--name=own",
+        "--scope=parts/**",
+        "--check=test -e parts/own && test ! -e parts/1",
+    ]);
+    let worktree = Path::new(spawned["worktree_abspath"].as_str().expect("a worktree"));
+    fs::create_dir_all(worktree.join("parts")).expect("made");
+    fs::write(worktree.join("parts/own"), "own\n").expect("written");
+    git_in(worktree, ["status"]);
+    fleet.repo.agent_json(&["done", "own"]);
+    fleet
+        .agents
+        .push(spawned["agent_id"].as_str().expect("an id").to_owned());
+    fleet.add(&[("parts/1", "one\n")]);
+    let (answer, _) = fleet.train(&[&fleet.agents[0], &fleet.agents[1]]);
+    assert_eq!(fleet.outcomes(&answer), ["landed", "rejected"]);
+    let commands = &answer["runs"][0]["commands"];
+    let expected = ["sh check.sh", "test -e parts/own && test ! -e parts/1"];
+    assert_eq!(*commands, serde_json::json!(expected));
+}
+
+#[test]
+fn an_agent_that_cannot_ride_is_an_item_with_an_error() {
+    let fleet = Fleet::with_parts(&["one"]);
+    let spawned = fleet.repo.agent_json(&[
+        "spawn",
+        "-m",
+        "Write a part that is not done yet at all.",
+        "--name=slow",
+        "--scope=parts/**",
+    ]);
+    let (answer, status) = fleet.train(&["nobody", "slow", &fleet.agents[0]]);
+    assert_eq!(status, 1);
+    let items = answer["items"].as_array().expect("items");
+    assert_eq!(items[0]["target"], "nobody");
+    assert_eq!(items[0]["error"]["code"], "agent-unknown");
+    assert_eq!(items[1]["agent_id"], spawned["agent_id"]);
+    assert_eq!(items[1]["error"]["code"], "agent-state");
+    assert_eq!(items[2]["outcome"], "landed");
+}
+
+#[test]
+fn the_answer_is_one_line_for_each_agent_and_one_for_all() {
+    let fleet = Fleet::with_parts(&["one", "two"]);
+    let output = fleet
+        .repo
+        .agent(&["train", "--all", "--watch", "--format=ndjson"]);
+    let lines = String::from_utf8_lossy(&output.stdout);
+    let lines: Vec<Value> = { lines.lines() }
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert_eq!(lines.len(), 3);
+    assert_eq!(lines[0]["target"], fleet.agents[0]);
+    assert_eq!(lines[2]["checks_run"], 1);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("2 landed on main"), "{told}");
+}

@@ -1,0 +1,68 @@
+//! A train that dies at any step (see [`death`]) leaves the target green, and running it again completes it.
+
+use super::Fleet;
+use crate::support::death::{self, Order};
+use git_agent::agents::ctx::Ctx;
+use git_agent::ops::merge;
+use git_agent::ops::train::{self, TrainOptions, TrainReport};
+use std::time::Duration;
+
+/// Where it matters whether a train dies.
+const STEPS: [&str; 6] = [
+    "checked", "rejected", "advanced", "moved", "landed", "pointed",
+];
+
+/// Not a test: the process that dies. It does nothing unless a step is named.
+#[test]
+fn child() {
+    if let Some(order) = Order::received() {
+        run(&death::ctx(&order.directory, order.dying()));
+    }
+}
+
+fn run(ctx: &Ctx) -> TrainReport {
+    let options = TrainOptions {
+        agents: Vec::new(),
+        into: None,
+        method: None,
+        order: merge::Order::Spawned,
+        jobs: 1,
+        max_runs: None,
+        limit: Duration::from_secs(60),
+        keep_going: false,
+        dry_run: false,
+        no_hooks: false,
+    };
+    train::train(ctx, &options, &mut |_| {}).expect("a train")
+}
+
+fn fleet() -> Fleet {
+    Fleet::with_parts(&["one", "bad", "three"])
+}
+
+#[test]
+fn a_train_that_dies_at_any_step_leaves_the_target_green_and_goes_on() {
+    // What lies between is the same for every landing and has tests of its own.
+    for step in STEPS {
+        let fleet = fleet();
+        let start = fleet.tree();
+        death::die_at("train::kill::child", &fleet.repo.path(), step, &[]);
+        let tree = fleet.tree();
+        let green = fleet.checked();
+        assert!(
+            tree == start || green.contains(&tree),
+            "after {step}: the target is at a tree that was checked"
+        );
+        let report = run(&death::ctx(&fleet.repo.path(), death::unwatched()));
+        let parts = fleet.repo.git(["ls-tree", "--name-only", "main:parts"]);
+        assert_eq!(parts, "0\n2", "after {step}: {report:#?}");
+        let states: Vec<String> = (0..3).map(|agent| fleet.state(agent)).collect();
+        assert_eq!(states, ["merged", "failed", "merged"], "{step}");
+        // What was green was not checked a second time.
+        let checked = fleet.checked();
+        let tree = fleet.tree();
+        let landed = checked.iter().filter(|one| **one == tree);
+        assert_eq!(landed.count(), 1, "after {step}: {checked:?}");
+        fleet.require_sound();
+    }
+}
