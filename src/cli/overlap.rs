@@ -115,8 +115,15 @@ impl OverlapReport {
                 count => format!("no overlap among {count} agents\n"),
             };
         }
-        let mut text = matrix::matrix(&involved, &self.pairs, width);
+        let pairs = most_telling_first(self);
+        let rows = rows_of_matrix(&involved, &pairs);
+        let mut text = matrix::matrix(&rows, &self.pairs, width);
         text.push_str(&self.legend());
+        if let Some(more @ 1..) = involved.len().checked_sub(rows.len()) {
+            text.push_str(&format!(
+                "{more} more overlap with others and have no row\n"
+            ));
+        }
         if others > 0 {
             let noun = if others == 1 {
                 "agent overlaps"
@@ -126,8 +133,6 @@ impl OverlapReport {
             text.push_str(&format!("{others} more {noun} with no other\n"));
         }
         text.push('\n');
-        let mut pairs: Vec<&PairReport> = self.pairs.iter().collect();
-        pairs.sort_by_key(|pair| Kind::of(pair));
         for pair in pairs.iter().take(LISTED_PAIRS) {
             text.push_str(&pair_line(pair, &involved, width));
         }
@@ -157,6 +162,35 @@ pub(super) fn involved(report: &OverlapReport) -> Vec<&AgentRef> {
     agents
         .filter(|agent| ids.contains(agent.agent_id.as_str()))
         .collect()
+}
+
+/// The pairs, those whose merge conflicts before those that only might meet.
+pub(super) fn most_telling_first(report: &OverlapReport) -> Vec<&PairReport> {
+    let mut pairs: Vec<&PairReport> = report.pairs.iter().collect();
+    pairs.sort_by_key(|pair| Kind::of(pair));
+    pairs
+}
+
+/// A matrix of more agents tells nothing at a glance, and grows with their square.
+const MATRIX_ROWS: usize = 40;
+
+/// The agents that have a row in the matrix: all that overlap with another one or, where these are too many, those of the
+/// most telling `pairs`.
+pub(super) fn rows_of_matrix<'r>(
+    involved: &[&'r AgentRef],
+    pairs: &[&PairReport],
+) -> Vec<&'r AgentRef> {
+    if involved.len() <= MATRIX_ROWS {
+        return involved.to_vec();
+    }
+    let mut chosen = BTreeSet::new();
+    for id in { pairs.iter() }.flat_map(|pair| [&pair.one_id, &pair.two_id]) {
+        if chosen.len() < MATRIX_ROWS {
+            chosen.insert(id.as_str());
+        }
+    }
+    let is_chosen = |agent: &&&AgentRef| chosen.contains(agent.agent_id.as_str());
+    involved.iter().filter(is_chosen).copied().collect()
 }
 
 /// What the signs mean, of those that were asked for.
@@ -228,5 +262,62 @@ fn id_list(agents: &[AgentRef]) -> String {
     match ids.len().checked_sub(LISTED_IDS) {
         None | Some(0) => ids.join(", "),
         Some(more) => format!("{} and {more} more", ids[..LISTED_IDS].join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::overlap::{LiveAgent, ScopesReport};
+
+    /// What `overlap --scopes` finds among so many agents that may all touch the same.
+    fn crowd(count: usize) -> OverlapReport {
+        let id = |number: usize| format!("{number:08x}-0000-8000-8000-000000000000");
+        let agents = (0..count).map(|number| LiveAgent {
+            agent: AgentRef {
+                agent_id: id(number),
+                short_id: format!("{number:08x}"),
+                name: None,
+            },
+            state: "running",
+            deferred: false,
+            edits: true,
+            target: None,
+            touched: None,
+        });
+        let pairs = (0..count).flat_map(|one| (one + 1..count).map(move |two| (one, two)));
+        OverlapReport {
+            schema: "git-agent.overlap/1",
+            compared: vec!["scopes"],
+            agents: agents.collect(),
+            pairs: pairs
+                .map(|(one, two)| PairReport {
+                    one_id: id(one),
+                    two_id: id(two),
+                    scopes: Some(ScopesReport {
+                        tracked: 1,
+                        examples: Vec::new(),
+                        example: None,
+                    }),
+                    changes: None,
+                    merge: None,
+                })
+                .collect(),
+            order: None,
+            problems: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_crowd_is_told_in_a_text_that_does_not_grow_with_its_square() {
+        let length = |count| crowd(count).comparison(usize::MAX).len();
+        let (few, many) = (length(MATRIX_ROWS), length(8 * MATRIX_ROWS));
+        assert!(many < few + 1000, "{few} bytes become {many}");
+        let text = crowd(MATRIX_ROWS + 2).comparison(usize::MAX);
+        assert!(
+            text.contains("2 more overlap with others and have no row"),
+            "{text}"
+        );
+        assert!(!crowd(MATRIX_ROWS).comparison(usize::MAX).contains("no row"));
     }
 }

@@ -3,10 +3,11 @@
 use super::phrases::name;
 use super::table::{table, words};
 use super::writer::Html;
-use crate::cli::overlap::{Kind, LISTED_PAIRS, in_common, involved, meanings};
-use crate::ops::agent_report::AgentReport;
+use crate::cli::overlap::{
+    Kind, LISTED_PAIRS, in_common, involved, meanings, most_telling_first, rows_of_matrix,
+};
+use crate::ops::agent_report::{AgentRef, AgentReport};
 use crate::ops::overlap::OverlapReport;
-use crate::ops::overlap::PairReport;
 use crate::ops::report::FleetReport;
 use std::collections::HashMap;
 
@@ -43,10 +44,15 @@ pub(super) fn write(html: &mut Html, report: &FleetReport) {
         ("tabindex", "0"),
         ("aria-label", "Overlap matrix"),
     ];
-    html.element("div", &frame, |html| matrix(html, overlap, &agents));
+    let pairs = most_telling_first(overlap);
+    let involved = involved(overlap);
+    let rows = rows_of_matrix(&involved, &pairs);
+    html.element("div", &frame, |html| matrix(html, overlap, &rows, &agents));
     html.line();
-    let mut pairs: Vec<&PairReport> = overlap.pairs.iter().collect();
-    pairs.sort_by_key(|pair| Kind::of(pair));
+    if let Some(more @ 1..) = involved.len().checked_sub(rows.len()) {
+        let text = format!("{more} more overlap with others and have no row.");
+        html.text_element("p", &[("class", "range")], &text);
+    }
     let columns = [words("Agent"), words("With"), words("Both")];
     let listed = pairs.iter().take(LISTED_PAIRS);
     table(html, &columns, listed, |html, pair, column| match column {
@@ -65,8 +71,7 @@ pub(super) fn write(html: &mut Html, report: &FleetReport) {
 }
 
 /// The lower half: rows have names, columns the numbers of the rows.
-fn matrix(html: &mut Html, overlap: &OverlapReport, agents: &Agents<'_>) {
-    let rows = involved(overlap);
+fn matrix(html: &mut Html, overlap: &OverlapReport, rows: &[&AgentRef], agents: &Agents<'_>) {
     let place: HashMap<&str, usize> = rows
         .iter()
         .enumerate()
