@@ -6,7 +6,7 @@ use crate::agents::publish;
 use crate::agents::run_repo::RunRepo;
 use crate::agents::spool::post_spool;
 use crate::domain::agent::Agent;
-use crate::domain::event::What;
+use crate::domain::event::{Exited, HostSession, What};
 use crate::domain::run::Outcome;
 use crate::error::{Code, Result};
 use crate::git::lock_file;
@@ -85,7 +85,14 @@ pub(crate) fn record_crashed_run_locked(
     // What the command declared came before its end. What cannot be posted now stays in the spool.
     let _ = post_spool(ctx, agent);
     let outcome = supervisor::noted(guard.file()).unwrap_or(Outcome::LOST);
-    exited(ctx, agent, run.number(), outcome, None)?;
+    exited(
+        ctx,
+        agent,
+        run.number(),
+        outcome,
+        None,
+        HostSession::default(),
+    )?;
     Ok(Some(CrashRecovery { outcome, restored }))
 }
 
@@ -104,8 +111,12 @@ pub(crate) fn exited(
     number: u32,
     outcome: Outcome,
     log_bytes: Option<u64>,
+    session: HostSession,
 ) -> Result<()> {
-    let what = What::Exited(liveness::end_of(number, outcome, log_bytes));
+    let what = What::Exited(Exited {
+        session,
+        ..liveness::end_of(number, outcome, log_bytes)
+    });
     let ledger = Ledger::new(&ctx.repo);
     ledger.append(agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
     Ok(())

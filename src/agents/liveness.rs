@@ -2,7 +2,7 @@
 
 use crate::agents::ctx::Ctx;
 use crate::domain::agent::Agent;
-use crate::domain::event::Exited;
+use crate::domain::event::{Exited, HostSession};
 use crate::domain::run::{Outcome, Run};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::proc::supervisor;
@@ -170,5 +170,6 @@ pub(crate) fn end_of(number: u32, outcome: Outcome, log_bytes: Option<u64>) -> E
         code: outcome.code,
         ended: Some(outcome.ending),
         log_bytes,
+        session: HostSession::default(),
     }
 }

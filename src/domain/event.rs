@@ -304,6 +304,37 @@ pub struct Exited {
     pub ended: Option<Ending>,
     /// How many bytes it wrote to both of its streams.
     pub log_bytes: Option<u64>,
+    /// What the host told of its session.
+    pub session: HostSession,
+}
+
+/// What a host told of the session of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostSession {
+    /// By what the host continues it.
+    pub id: Option<String>,
+    /// What it cost, in millionths of a US dollar.
+    pub cost_micro_usd: Option<u64>,
+    /// How many tokens the models were given.
+    pub input_tokens: Option<u64>,
+    /// How many tokens the models gave.
+    pub output_tokens: Option<u64>,
+}
+
+impl HostSession {
+    /// The longest id that is kept, in bytes: a row's lines are short.
+    const LONGEST_ID: usize = 100;
+
+    /// Whether a text may be kept as the id of a session: a host's output is not trusted.
+    pub fn is_id(text: &str) -> bool {
+        let plain = text.bytes().all(|byte| byte.is_ascii_graphic());
+        plain && !text.is_empty() && text.len() <= HostSession::LONGEST_ID
+    }
+
+    /// What it cost, in US dollars.
+    pub fn cost_usd(&self) -> Option<f64> {
+        Some(self.cost_micro_usd? as f64 / 1e6)
+    }
 }
 
 impl Exited {

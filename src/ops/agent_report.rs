@@ -4,6 +4,7 @@ use crate::agents::ctx::Ctx;
 use crate::agents::liveness::{self, Liveness};
 use crate::agents::lookup::clone_id;
 use crate::domain::agent::{Agent, State};
+use crate::domain::event::HostSession;
 use crate::domain::event::{Base, Isolation};
 use crate::domain::lease::Lease;
 use crate::domain::run::{Ending, Run};
@@ -125,6 +126,40 @@ pub struct LastRun {
     /// `exit`, `signal`, `timeout`, `stopped` or `lost`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<&'static str>,
+    /// What its host told of its session.
+    #[serde(flatten)]
+    pub session: SessionReport,
+}
+
+/// What a host told of the session of a run, in JSON. Absent where it told nothing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct SessionReport {
+    /// By what the host continues the session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// What the session cost, in US dollars.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+    /// How many tokens the models were given, those from a cache included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_tokens: Option<u64>,
+    /// How many tokens the models gave, those of reasoning included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_tokens: Option<u64>,
+}
+
+// A cost is made of a whole number, so it is never a number that is none.
+impl Eq for SessionReport {}
+
+impl From<&HostSession> for SessionReport {
+    fn from(session: &HostSession) -> SessionReport {
+        SessionReport {
+            session_id: session.id.clone(),
+            cost_usd: session.cost_usd(),
+            input_tokens: session.input_tokens,
+            output_tokens: session.output_tokens,
+        }
+    }
 }
 
 /// An agent by its names.
@@ -270,6 +305,9 @@ impl Reporter {
             ended_at: end.map(|(_, time)| rfc3339(*time)),
             exit_code: end.map(|(facts, _)| facts.code),
             ended: end.and_then(|(facts, _)| facts.ended).map(Ending::as_str),
+            session: end
+                .map(|(facts, _)| SessionReport::from(&facts.session))
+                .unwrap_or_default(),
         }
     }
 }

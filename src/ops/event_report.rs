@@ -46,10 +46,16 @@ fn detail(what: &What) -> Option<String> {
         },
         What::Spawned(facts) => format!("policy {}", facts.policy.short()),
         What::Started(facts) => facts.command.clone(),
-        What::Exited(facts) => match facts.ended {
-            Some(Ending::Exit) | None => format!("status {}", facts.code),
-            Some(ended) => format!("status {} ({})", facts.code, ended.as_str()),
-        },
+        What::Exited(facts) => {
+            let status = match facts.ended {
+                Some(Ending::Exit) | None => format!("status {}", facts.code),
+                Some(ended) => format!("status {} ({})", facts.code, ended.as_str()),
+            };
+            match facts.session.cost_usd() {
+                Some(cost) => format!("{status}, cost {cost:.2} USD"),
+                None => status,
+            }
+        }
         What::Committed { commit, .. } => commit.short(),
         What::Verified(verdict) if verdict.accepted => {
             format!("accepted {}", verdict.tip.short())

@@ -5,7 +5,7 @@ use crate::agents::liveness;
 use crate::domain::agent::Agent;
 use crate::domain::event::Exited;
 use crate::domain::run::{Ending, Run};
-use crate::ops::agent_report::rfc3339;
+use crate::ops::agent_report::{SessionReport, rfc3339};
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Serialize;
 
@@ -50,6 +50,9 @@ pub struct RunRow {
     /// What the sandbox enforces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Fenced>,
+    /// What its host told of its session.
+    #[serde(flatten)]
+    pub session: SessionReport,
     /// The log of its standard output, absolute.
     pub stdout_path: String,
     /// The log of its standard error, absolute.
@@ -106,6 +109,9 @@ impl RunRow {
                 .sandbox
                 .clone()
                 .map(|enforced| Fenced { enforced }),
+            session: facts
+                .map(|facts| SessionReport::from(&facts.session))
+                .unwrap_or_default(),
             stdout_path: path("out"),
             stderr_path: path("err"),
             age_seconds: (ctx.now() - run.began).num_seconds().max(0),

@@ -8,7 +8,7 @@
 mod fact;
 
 use crate::domain::event::{
-    Base, Event, Exited, Isolation, Spawned, Spawning, Started, Verified, What,
+    Base, Event, Exited, HostSession, Isolation, Spawned, Spawning, Started, Verified, What,
 };
 use crate::domain::hex::hex;
 use crate::domain::id::{AgentId, AgentName};
@@ -171,6 +171,10 @@ fn facts(what: &What) -> Value {
             "code": facts.code,
             "ended": facts.ended.map(Ending::as_str),
             "log_bytes": facts.log_bytes,
+            "session": facts.session.id,
+            "cost_micro_usd": facts.session.cost_micro_usd,
+            "input_tokens": facts.session.input_tokens,
+            "output_tokens": facts.session.output_tokens,
         }),
         What::Committed { commit, tree } => {
             json!({ "commit": commit.to_hex(), "tree": tree.to_hex() })
@@ -253,6 +257,12 @@ fn parse_facts(kind: &str, d: &Fact<'_>) -> Option<What> {
             code: number("code").and_then(|code| u8::try_from(code).ok())?,
             ended: text("ended").and_then(|word| Ending::parse(&word)),
             log_bytes: number("log_bytes"),
+            session: HostSession {
+                id: text("session").filter(|id| HostSession::is_id(id)),
+                cost_micro_usd: number("cost_micro_usd"),
+                input_tokens: number("input_tokens"),
+                output_tokens: number("output_tokens"),
+            },
         }),
         "committed" => What::Committed {
             commit: oid("commit")?,

@@ -86,6 +86,38 @@ fn claude_gets_its_flags_and_the_prompt_and_is_quoted() {
 }
 
 #[test]
+fn what_a_host_tells_of_its_session_is_kept_in_the_row() {
+    let answer = r#"{"type":"result","result":"Done.","session_id":"5e55","total_cost_usd":0.25,"modelUsage":{"m":{"inputTokens":10,"outputTokens":5}}}"#;
+    let stage = Stage::with("claude", answer);
+    let report = stage.run(&["--host=claude"]);
+    let id = report["agent_id"].as_str().expect("an id");
+    let kept = |run: &Value| {
+        let keys = ["session_id", "cost_usd", "input_tokens", "output_tokens"];
+        keys.map(|key| run[key].to_string()).join(" ")
+    };
+    let expected = r#""5e55" 0.25 10 5"#;
+    assert_eq!(kept(&report), expected);
+    let shown = stage.repo.agent_json(&["show", id]);
+    assert_eq!(kept(&shown["run"]), expected, "{shown}");
+    let listed = stage.repo.agent_json(&["list", "--all"]);
+    assert_eq!(kept(&listed["agents"][0]["run"]), expected, "{listed}");
+    let output = stage.repo.agent(&["log", id]);
+    let log = String::from_utf8_lossy(&output.stdout);
+    assert!(log.contains("status 0, cost 0.25 USD"), "{log}");
+}
+
+#[test]
+fn a_session_that_is_no_plain_word_is_not_kept() {
+    let answer = r#"{"type":"result","result":"Done.","session_id":"a b","total_cost_usd":-1.0}"#;
+    let stage = Stage::with("claude", answer);
+    let report = stage.run(&["--host=claude"]);
+    let id = report["agent_id"].as_str().expect("an id");
+    let shown = stage.repo.agent_json(&["show", id]);
+    assert_eq!(shown["run"]["session_id"], Value::Null);
+    assert_eq!(shown["run"]["cost_usd"], Value::Null);
+}
+
+#[test]
 fn codex_gets_its_flags_and_the_prompt_and_is_quoted() {
     let answer = r#"{"type":"item.completed","item":{"type":"agent_message","text":"All done."}}"#;
     let stage = Stage::with("codex", answer);

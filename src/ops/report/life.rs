@@ -5,7 +5,7 @@ use crate::domain::event::{Event, Exited, What};
 use crate::domain::finding::FindingCode;
 use crate::domain::run::Ending;
 use crate::git::Repo;
-use crate::ops::agent_report::rfc3339;
+use crate::ops::agent_report::{SessionReport, rfc3339};
 use crate::ops::target_report::TargetReport;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
@@ -80,6 +80,9 @@ pub struct Run {
     pub exit_code: Option<u8>,
     /// How long it took, in milliseconds.
     pub duration_ms: Option<i64>,
+    /// What its host told of its session.
+    #[serde(flatten)]
+    pub session: SessionReport,
 }
 
 /// The states that an agent was in; `lost` is the end of its last run, where the ledger has none because the
@@ -179,6 +182,7 @@ pub(super) fn runs(events: &[Event], lost: Option<&(Exited, DateTime<Utc>)>) -> 
                     ended: None,
                     exit_code: None,
                     duration_ms: None,
+                    session: SessionReport::default(),
                 });
             }
             (What::Exited(facts), Some(run)) if run.ended_at.is_none() => {
@@ -197,5 +201,6 @@ fn end(run: &mut Run, begun: Option<DateTime<Utc>>, facts: &Exited, time: DateTi
     run.ended_at = Some(rfc3339(time));
     run.ended = facts.ended.map(Ending::as_str);
     run.exit_code = Some(facts.code);
+    run.session = SessionReport::from(&facts.session);
     run.duration_ms = begun.map(|begun| (time - begun).num_milliseconds());
 }

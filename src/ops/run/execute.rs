@@ -14,6 +14,7 @@ use crate::ops::run::RunPlan;
 use crate::ops::run::Worker;
 use crate::ops::run::enclosure::warning;
 use crate::ops::run::post::Postman;
+use crate::ops::run::report;
 use crate::ops::run::report::Ended;
 use crate::ops::run::report::RunReport;
 use crate::ops::run::require_command;
@@ -196,7 +197,9 @@ fn watch(
     let (out, err) = (out.finish(), err.finish());
     let over = *outcome.as_ref().unwrap_or(&Outcome::LOST);
     let bytes = out.bytes + err.bytes;
-    crash_recovery::exited(ctx, agent, stage.number, over, Some(bytes))?;
+    let told = report::told(plan.inputs.host, stage);
+    let session = report::session(&told);
+    crash_recovery::exited(ctx, agent, stage.number, over, Some(bytes), session)?;
     ctx.reached("exited");
     outcome?;
     Ok(Ended {
@@ -208,6 +211,7 @@ fn watch(
         out,
         err,
         sandbox: sandbox?,
+        told,
     })
 }
 

@@ -1,6 +1,7 @@
 //! What a finished run answers: `git-agent.run/2`.
 
 use crate::domain::agent::Agent;
+use crate::domain::event::HostSession;
 use crate::domain::run::{Ending, Outcome};
 use crate::domain::verdict::Verdict;
 use crate::error::Result;
@@ -40,6 +41,8 @@ pub(super) struct Ended {
     pub out: Logged,
     pub err: Logged,
     pub sandbox: SandboxReport,
+    /// What its host told.
+    pub told: Told,
 }
 
 impl Ended {
@@ -131,7 +134,7 @@ impl RunReport {
         spawn: Option<SpawnReport>,
     ) -> RunReport {
         let outcome = ended.outcome;
-        let told = told(plan.inputs.host, stage);
+        let told = ended.told.clone();
         let mut warnings = spawn
             .as_ref()
             .map_or(Vec::new(), |spawn| spawn.warnings.clone());
@@ -225,12 +228,26 @@ impl RunReport {
     }
 }
 
-fn told(host: Option<&dyn Host>, stage: &Stage) -> Told {
+/// What a host told of its session on its streams.
+pub(super) fn told(host: Option<&dyn Host>, stage: &Stage) -> Told {
     let read = |host: &dyn Host| {
         let [out, err] = [&stage.stdout, &stage.stderr].map(|log| end_of(log, HOST_BYTES));
         host.told(&out, &err)
     };
     host.map(read).unwrap_or_default()
+}
+
+/// What the row keeps of that.
+pub(super) fn session(told: &Told) -> HostSession {
+    HostSession {
+        id: (told.session.clone()).filter(|id| HostSession::is_id(id)),
+        // A number that is none, or negative, becomes nothing.
+        cost_micro_usd: (told.cost_usd)
+            .filter(|cost| cost.is_finite() && *cost >= 0.0)
+            .map(|cost| (cost * 1e6).round() as u64),
+        input_tokens: told.tokens.map(|tokens| tokens.input),
+        output_tokens: told.tokens.map(|tokens| tokens.output),
+    }
 }
 
 /// The host's last message, else the end of its standard output, else of its standard error. Of a command of the

@@ -112,6 +112,11 @@ fn any_what() -> impl Strategy<Value = What> {
                     code,
                     ended,
                     log_bytes: Some(u64::from(code)),
+                    session: HostSession {
+                        id: (code > 1).then(|| format!("session-{code}")),
+                        cost_micro_usd: Some(u64::from(code)),
+                        ..HostSession::default()
+                    },
                 })
             }),
         (oid(), oid()).prop_map(|(commit, tree)| What::Committed { commit, tree }),
