@@ -93,6 +93,7 @@ pub const VERBS: &[Verb] = &[
     looks("install-shell", &["install-shell --dry-run --dir {out}"]),
     looks("complete", &["complete -- git-agent show "]),
     looks("unite", &["unite origin"]),
+    changes("sync", &["sync origin", "sync --best-effort"]),
     looks("hooks status", &["hooks status", "hooks status {id}"]),
     looks("doctor", &["doctor"]),
     looks("gc", &["gc", "gc --dry-run --older-than 0s"]),
