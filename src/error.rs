@@ -128,6 +128,8 @@ codes! {
     TargetDirty, "target-dirty", Refused, "Landing would touch files with uncommitted changes; nothing was moved.";
     WorktreeBusy, "worktree-busy", Refused, "The worktree is in the middle of something, or not on its branch.";
     WorktreeForeign, "worktree-foreign", Usage, "The directory is not the worktree of that agent.";
+    WorktreeDirty, "worktree-dirty", Refused, "The agent's worktree has uncommitted work; nothing was changed.";
+    UpdateConflicts, "update-conflicts", Refused, "The agent's branch conflicts with what it lands on; nothing was changed.";
     DiscardRefused, "discard-refused", Refused, "Removing that worktree or branch could lose or disturb something; nothing was removed.";
     HostSettingsInvalid, "host-settings-invalid", Refused, "The settings file of an agent host cannot be edited safely; nothing was written.";
     ScopeOverlap, "scope-overlap", Refused, "A live agent may touch what the new one, which is to be the only one, may.";

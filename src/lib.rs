@@ -36,6 +36,7 @@
 //! discard id -> Site -> Salvage -> keep -> aside -> Salvage again -> trash -> event -> no branch
 //! send    words -> Draft -> Letter -> commit on refs/agents/mail | file in a spool -> post_spool
 //! receive cursor + new commits + receipts -> [Open] -> receipt -> ReceiveReport
+//! update  id -> nothing uncommitted -> merge of tip and target, in memory -> [ref lock: worktree, ref] -> event
 //! sync    refs of a remote -> copies -> union -> push of the shared refs, or of the outbox -> refs of the remote -> SyncReport
 //! check   policy -> ScopeGuard; index | worktree | commits | paths -> [Change] -> [Violation] -> CheckReport
 //! ```

@@ -12,6 +12,8 @@ mod dry_run;
 mod merge;
 /// Races and deaths.
 pub mod stops;
+/// `update`.
+mod update;
 
 use crate::support::agent::{agent_command, describe};
 use crate::verify::Agent;

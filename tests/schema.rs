@@ -155,6 +155,7 @@ fn landings(judged: &mut Judged) {
     let two = judged.spawn(TASK);
     judged.work(&two, "src/three.rs");
     judged.answer("commit", &["commit", &two, "-m", "feat: three"]);
+    judged.answer("update", &["update", &two]);
     judged.answer("merge", &["merge", &two, "--dry-run"]);
     judged.answer("merge", &["merge", &two]);
     let three = judged.spawn(TASK);

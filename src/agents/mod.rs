@@ -4,6 +4,7 @@
 pub mod assignment;
 pub mod authority;
 pub mod baseline;
+pub mod branch_swap;
 pub mod bundle;
 pub mod check_worktree;
 pub mod commands;
@@ -18,6 +19,7 @@ mod located;
 pub mod lookup;
 pub mod moves;
 pub mod names;
+pub mod own_checkout;
 pub mod parallel;
 pub mod persona;
 pub mod pool;

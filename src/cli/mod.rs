@@ -49,6 +49,7 @@ mod train;
 mod tree;
 mod ui;
 mod unite;
+mod update;
 mod usage_error;
 mod verbs;
 mod verify;

@@ -5,7 +5,7 @@ use super::ui::{Format, Ui};
 use super::{
     archive, bundle, check, commit, config, decide, diff, discard, doctor, gc, help, hook, hooks,
     init, list, logs, merge, overlap, pool, ps, receive, report, rescue, retry, roles, run, schema,
-    send, settle, shell, show, spawn, stop, sync, train, tree, unite, verify, wait,
+    send, settle, shell, show, spawn, stop, sync, train, tree, unite, update, verify, wait,
 };
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
@@ -72,6 +72,7 @@ verbs! { ui;
         Check(args: check::CheckArgs) => check::run(&open(ui)?, ui, args);
         Bundle(args: bundle::BundleArgs) => bundle::run(&open(ui)?, ui, &args);
         Commit(args: commit::CommitArgs) => commit::run(&open(ui)?, ui, &args);
+        Update(args: update::UpdateArgs) => update::run(&open(ui)?, ui, &args);
         Done(args: settle::DoneArgs) => settle::run_done(&open(ui)?, ui, &args);
         Fail(args: settle::FailArgs) => settle::run_fail(&open(ui)?, ui, &args);
     }

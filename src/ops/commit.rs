@@ -14,9 +14,9 @@ use crate::agents::ctx::Ctx;
 use crate::agents::ctx::REPOSITORY_HOOKS;
 use crate::agents::hooks;
 use crate::agents::lookup;
+use crate::agents::own_checkout::own_checkout;
 use crate::agents::scope_guard::ScopeGuard;
 use crate::agents::work;
-use crate::agents::worktree;
 use crate::domain::agent::Move;
 use crate::domain::change::Change;
 use crate::domain::event::What;
@@ -26,9 +26,7 @@ use crate::error::{Code, Error, ErrorFacts, IoContext, Result};
 use crate::git::Repo;
 use crate::git::changes::Staging;
 use crate::git::commit::ToCommit;
-use crate::git::landing::{self, Checkout};
 use crate::git::trailer;
-use crate::git::worktree::belongs_to;
 use crate::store::ledger::Ledger;
 use crate::store::{fsx, layout};
 use crate::wire::path_text::PathText;
@@ -90,7 +88,7 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
     agent.may(Move::Reopen)?;
     let fence = ScopeGuard::around(&ctx.repo, agent)?;
     let agent = fence.agent();
-    let place = place_of(ctx, &fence)?;
+    let place = own_checkout(ctx, agent)?;
     let repo = Repo::open_git_dir(&place.git_dir)?;
     // What there is to commit, and which part of it is in scope.
     let staged = repo.staged_changes(&Staging::default())?;
@@ -175,49 +173,6 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
         paths: texts(&inside),
         left_out: texts(&outside),
     })
-}
-
-/// The agent's worktree, on the agent's branch and in the middle of nothing.
-fn place_of(ctx: &Ctx, fence: &ScopeGuard<'_>) -> Result<Checkout> {
-    let agent = fence.agent();
-    let (Some(top), Some(branch)) = (worktree::find(&ctx.repo, agent), &agent.branch) else {
-        return Err(Error::new(
-            Code::AgentState,
-            format!("agent {} is shared and has nothing to commit", agent.id),
-        ));
-    };
-    let admin_dir = worktree::admin_dir(&ctx.repo, agent.id);
-    if !belongs_to(&top, &admin_dir) {
-        return Err(Error::new(
-            Code::WorktreeForeign,
-            format!(
-                "the worktree of agent {} is not at {}",
-                agent.id,
-                top.display()
-            ),
-        )
-        .hint("to see where the worktrees are, run git worktree list"));
-    }
-    if !admin_dir.is_dir() {
-        return Err(worktree::unlinked(&top, &admin_dir, Code::AgentState));
-    }
-    let name = layout::worktree_name(agent.id);
-    let place = landing::linked_at(&ctx.repo, &name, &top, &ctx.temporary_place())?;
-    if place.is_busy() {
-        return Err(place.busy());
-    }
-    if place.head() != format!("ref: {branch}") {
-        return Err(Error::new(
-            Code::WorktreeBusy,
-            format!("HEAD of {} is not on {branch}", top.display()),
-        )
-        .hint(format!(
-            "to put it back, run git -C {} switch {}",
-            top.display(),
-            branch.trim_start_matches("refs/heads/")
-        )));
-    }
-    Ok(place)
 }
 
 type Paths = Vec<Vec<u8>>;

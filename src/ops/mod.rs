@@ -42,4 +42,5 @@ pub mod target_report;
 pub mod train;
 pub mod tree;
 pub mod unite;
+pub mod update;
 pub mod verify;

@@ -1,5 +1,7 @@
 //! The steps of a landing, in the order that makes every stop harmless.
 
+use crate::agents::branch_swap::moved;
+use crate::agents::branch_swap::swap;
 use crate::agents::commands::{in_one_line, run_hook_of};
 use crate::agents::ctx::Ctx;
 use crate::agents::untrusted;
@@ -20,8 +22,6 @@ use crate::ops::merge::MergePlan;
 use crate::ops::merge::Method;
 use crate::ops::merge::report::{LandingReport, LandingState};
 use crate::ops::merge::scratch;
-use crate::ops::merge::swap::moved;
-use crate::ops::merge::swap::swap;
 use crate::store::ledger::Ledger;
 use crate::store::lock;
 use crate::store::{briefing, keep, layout};

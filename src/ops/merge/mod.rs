@@ -23,7 +23,6 @@ mod landed;
 mod plan;
 mod report;
 mod summary;
-mod swap;
 
 pub(crate) use all::concerns_all;
 pub use all::{AllReport, Decision, Fate, all, land};

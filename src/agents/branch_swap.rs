@@ -9,7 +9,7 @@ use crate::store::lock::PATIENCE;
 
 /// Moves a branch from one commit to another, doing `first` under its lock. Waits for others who have it. However
 /// old their lock is, it stays: a prepared transaction may take its time.
-pub(super) fn swap(
+pub(crate) fn swap(
     repo: &Repo,
     branch: &str,
     (old, new): (Oid, Oid),
@@ -29,7 +29,7 @@ pub(super) fn swap(
 }
 
 /// The error for a branch that is not where the plan says.
-pub(super) fn moved(branch: &str) -> Error {
+pub(crate) fn moved(branch: &str) -> Error {
     Error::new(
         Code::LostRace,
         format!("{branch} moved while the work was about to land; nothing has landed"),

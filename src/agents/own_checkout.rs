@@ -1,0 +1,54 @@
+//! The worktree of an agent as something that a commit or a merge can be made in.
+
+use crate::agents::ctx::Ctx;
+use crate::agents::worktree;
+use crate::domain::agent::Agent;
+use crate::error::{Code, Error, Result};
+use crate::git::landing::{self, Checkout};
+use crate::git::worktree::belongs_to;
+use crate::store::layout;
+
+/// The agent's worktree, on the agent's branch and in the middle of nothing.
+///
+/// # Errors
+/// `agent-state`, `worktree-foreign`, `worktree-busy`, each naming the worktree; those of git.
+pub(crate) fn own_checkout(ctx: &Ctx, agent: &Agent) -> Result<Checkout> {
+    let (Some(top), Some(branch)) = (worktree::find(&ctx.repo, agent), &agent.branch) else {
+        return Err(Error::new(
+            Code::AgentState,
+            format!("agent {} is shared and has nothing to commit", agent.id),
+        ));
+    };
+    let admin_dir = worktree::admin_dir(&ctx.repo, agent.id);
+    if !belongs_to(&top, &admin_dir) {
+        return Err(Error::new(
+            Code::WorktreeForeign,
+            format!(
+                "the worktree of agent {} is not at {}",
+                agent.id,
+                top.display()
+            ),
+        )
+        .hint("to see where the worktrees are, run git worktree list"));
+    }
+    if !admin_dir.is_dir() {
+        return Err(worktree::unlinked(&top, &admin_dir, Code::AgentState));
+    }
+    let name = layout::worktree_name(agent.id);
+    let place = landing::linked_at(&ctx.repo, &name, &top, &ctx.temporary_place())?;
+    if place.is_busy() {
+        return Err(place.busy());
+    }
+    if place.head() != format!("ref: {branch}") {
+        return Err(Error::new(
+            Code::WorktreeBusy,
+            format!("HEAD of {} is not on {branch}", top.display()),
+        )
+        .hint(format!(
+            "to put it back, run git -C {} switch {}",
+            top.display(),
+            branch.trim_start_matches("refs/heads/")
+        )));
+    }
+    Ok(place)
+}

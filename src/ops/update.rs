@@ -1,0 +1,263 @@
+//! `update`: the branch that an agent's work lands on is merged into the agent's branch.
+//!
+//! ```text
+//! plan     Agent ─> nothing uncommitted ─> git's merge of tip and target, in memory ─> UpdatePlan
+//! execute  merge commit ─> [ref lock: worktree, ref] ─> row
+//! ```
+//!
+//! The merge commit has the tree that git made, so `verify` sees nothing in it that the agent added. A conflict is found before
+//! anything is written. A kill between worktree and ref leaves the merge staged in the worktree, and running the command
+//! again completes it.
+//!
+//! Deliberately absent: rebasing, which would change commits that a verdict or a message may name.
+
+use crate::agents::authority::require_orchestrator;
+use crate::agents::branch_swap::swap;
+use crate::agents::crash_recovery;
+use crate::agents::ctx::Ctx;
+use crate::agents::liveness;
+use crate::agents::lookup;
+use crate::agents::own_checkout::own_checkout;
+use crate::agents::scope_guard::ScopeGuard;
+use crate::agents::work::{self, uncommitted};
+use crate::domain::agent::{Agent, Move};
+use crate::domain::event::What;
+use crate::domain::oid::Oid;
+use crate::domain::path::Quoted;
+use crate::error::{Code, Error, ErrorFacts, Result};
+use crate::git::Repo;
+use crate::git::changes::Staging;
+use crate::git::landing::Checkout;
+use crate::git::merge::MergeResult;
+use crate::git::objects::NewCommit;
+use crate::ops::target_report::TargetReport;
+use crate::store::ledger::Ledger;
+use crate::store::{fsx, layout};
+use serde::Serialize;
+
+/// What an update would do.
+pub struct UpdatePlan {
+    agent: Agent,
+    branch: String,
+    target: Option<String>,
+    target_tip: Oid,
+    tip: Oid,
+    /// The merged tree; `None` where the branch holds the target already.
+    tree: Option<Oid>,
+}
+
+/// The answer of `update`: `git-agent.update/1`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UpdateReport {
+    /// The format's name and version.
+    pub schema: &'static str,
+    /// The agent's id.
+    pub agent_id: String,
+    /// The first eight hex digits of the id.
+    pub short_id: String,
+    /// `planned`, `updated`, or `up-to-date` where the branch held the target already.
+    pub outcome: &'static str,
+    /// What is merged into the agent's branch.
+    pub target: TargetReport,
+    /// The branch's tip before.
+    pub tip: String,
+    /// The merge commit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+}
+
+/// Looks at everything and merges in memory; writes nothing but objects.
+///
+/// # Errors
+/// `orchestrator-only`, `agent-unknown`; `agent-state` for an agent that is decided about or has no branch; `run-active`;
+/// `worktree-dirty` and `update-conflicts`, naming the paths; `worktree-busy`; those of git.
+pub fn plan(ctx: &Ctx, who: &str) -> Result<UpdatePlan> {
+    require_orchestrator(ctx)?;
+    // Whose branch, and whether it can still move.
+    let ledger = Ledger::new(&ctx.repo);
+    let agent = crash_recovery::at_rest(ctx, lookup::agent(ctx, &ledger, who)?)?;
+    agent.may(Move::Reopen)?;
+    let Some(branch) = agent.branch.clone() else {
+        return Err(Error::new(
+            Code::AgentState,
+            format!("agent {} is shared and has no branch", agent.id.short()),
+        ));
+    };
+    let tip = work::tip_of(ctx, &agent)?;
+    // What it is brought up to.
+    let (target, target_tip) = work::base_of(ctx, &agent, None)?;
+    let Some(target_tip) = target_tip else {
+        return Err(Error::new(
+            Code::BranchGone,
+            format!(
+                "the branch that agent {} lands on is gone",
+                agent.id.short()
+            ),
+        )
+        .hint("to see the branches, run git branch --all"));
+    };
+    let tree = merged(ctx, &agent, tip, target_tip)?;
+    let plan = UpdatePlan {
+        agent,
+        branch,
+        target,
+        target_tip,
+        tip,
+        tree,
+    };
+    plan.require_clean(ctx, &plan.place(ctx)?)?;
+    Ok(plan)
+}
+
+/// Carries out a plan.
+///
+/// # Errors
+/// `run-active`; `lost-race` when the branch moved since the plan was made; `target-dirty` when a file appeared that is in
+/// the way; those of the ledger.
+pub fn execute(ctx: &Ctx, plan: &UpdatePlan) -> Result<UpdateReport> {
+    let mut report = plan.report();
+    let Some(tree) = plan.tree else {
+        return Ok(report);
+    };
+    // No run of ours begins meanwhile.
+    let _lock = liveness::lock(ctx, &plan.agent)?;
+    let place = plan.place(ctx)?;
+    let who = ctx.identities()?;
+    let commit = ctx.repo.write_commit_as_user(&NewCommit {
+        tree,
+        parents: &[plan.tip, plan.target_tip],
+        author: &who.author,
+        committer: &who.committer,
+        header: None,
+        message: &plan.message(),
+    })?;
+    // The branch moves by compare-and-swap, the worktree while its lock is held.
+    let own = Repo::open_git_dir(&place.git_dir)?;
+    let way = (plan.tip, commit);
+    let reason = format!("agent: update {}", plan.agent.id.short());
+    swap(&own, &plan.branch, way, &who, &reason, &mut || {
+        place.carry(&ctx.repo, way, &unused_name(ctx)?, &|_| {})
+    })?;
+    // The row: what was judged before is not what there is any more.
+    let ledger = Ledger::new(&ctx.repo);
+    let what = What::Committed { commit, tree };
+    ledger.append(plan.agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
+    report.outcome = "updated";
+    report.commit = Some(commit.to_hex());
+    Ok(report)
+}
+
+impl UpdatePlan {
+    /// What would be done.
+    pub fn report(&self) -> UpdateReport {
+        UpdateReport {
+            schema: "git-agent.update/1",
+            agent_id: self.agent.id.to_string(),
+            short_id: self.agent.id.short(),
+            outcome: if self.tree.is_some() {
+                "planned"
+            } else {
+                "up-to-date"
+            },
+            target: TargetReport::new(self.target.as_deref(), Some(self.target_tip)),
+            tip: self.tip.to_hex(),
+            commit: None,
+        }
+    }
+
+    fn place(&self, ctx: &Ctx) -> Result<Checkout> {
+        own_checkout(ctx, &self.agent)
+    }
+
+    /// Refuses uncommitted work, which would be mixed with what the merge brings. What an earlier update staged before it was
+    /// killed is no work.
+    fn require_clean(&self, ctx: &Ctx, place: &Checkout) -> Result<()> {
+        let Some(merged) = self.tree else {
+            return Ok(());
+        };
+        if place.staged_tree(&ctx.repo).ok() == Some(merged) {
+            return Ok(());
+        }
+        let fence = ScopeGuard::around(&ctx.repo, self.agent.clone())?;
+        let repo = Repo::open_git_dir(&place.git_dir)?;
+        let mut changes = repo.staged_changes(&Staging::default())?;
+        if changes.is_empty() {
+            (changes, _) = uncommitted::work_to_commit(ctx, &fence, &place.top, &place.git_dir)?;
+        }
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let short = self.agent.id.short();
+        let paths = changes.into_iter().map(|change| change.path).collect();
+        Err(refusal(
+            Code::WorktreeDirty,
+            format!("agent {short} has uncommitted work, so its branch is not updated"),
+            ErrorFacts {
+                paths,
+                ..ErrorFacts::default()
+            },
+        )
+        .hint(format!(
+            "to commit it first, run git agent commit {short} -m <message>"
+        )))
+    }
+
+    fn message(&self) -> String {
+        let short = |name: &str| name.trim_start_matches("refs/heads/").to_owned();
+        let target = self.target.as_deref().map_or_else(
+            || format!("commit {}", self.target_tip.short()),
+            |name| format!("branch '{}'", short(name)),
+        );
+        let branch = short(&self.branch);
+        format!(
+            "Merge {target} into {branch}\n\nAgent-Id: {}\n",
+            self.agent.id
+        )
+    }
+}
+
+/// The tree that merging the target into the branch gives; `None` where the branch holds it already.
+fn merged(ctx: &Ctx, agent: &Agent, tip: Oid, target: Oid) -> Result<Option<Oid>> {
+    if ctx.repo.is_ancestor(target, tip)? {
+        return Ok(None);
+    }
+    let short = agent.id.short();
+    match ctx.repo.merge(tip, target)?.result {
+        MergeResult::Clean { tree } => Ok(Some(tree)),
+        MergeResult::Conflicts { conflicts, .. } => Err(refusal(
+            Code::UpdateConflicts,
+            format!("the branch of agent {short} conflicts with what it lands on; nothing was changed"),
+            ErrorFacts {
+                conflicts: conflicts.into_iter().map(|one| one.path).collect(),
+                ..ErrorFacts::default()
+            },
+        )
+        .hint(format!(
+            "to resolve it by hand, run git merge in the agent's worktree: cd \"$(git agent path {short})\""
+        ))
+        .hint(format!(
+            "to start again from where the target is now, run git agent retry {short}"
+        ))),
+        MergeResult::Unrelated => Err(Error::new(
+            Code::UpdateConflicts,
+            format!("the branch of agent {short} has no history in common with what it lands on"),
+        )
+        .hint(format!("to see its history, run git agent log {short}"))),
+    }
+}
+
+/// An error about paths: people read them below the message.
+fn refusal(code: Code, message: String, facts: ErrorFacts) -> Error {
+    let paths = facts.paths.iter().chain(&facts.conflicts);
+    let lines: Vec<String> = paths.map(|path| format!("  {}", Quoted(path))).collect();
+    Error::new(code, message)
+        .detail(lines.join("\n"))
+        .facts(facts)
+}
+
+/// A name on the file system of the index that is not in use.
+fn unused_name(ctx: &Ctx) -> Result<std::path::PathBuf> {
+    let directory = layout::tmp_dir(ctx.repo.common_dir());
+    fsx::create_dir(&directory)?;
+    Ok(fsx::unique_name(&directory.join("index")))
+}

@@ -1,0 +1,82 @@
+use super::{answer, run};
+use crate::support::agent::describe;
+use crate::verify::{Agent, refused};
+
+/// The error that a command gives to programs.
+fn error_of(agent: &Agent, arguments: &[&str]) -> serde_json::Value {
+    let arguments = [arguments, &["--format=json"]].concat();
+    let output = run(agent, "update", &arguments);
+    assert_eq!(output.status.code(), Some(3), "{}", describe(&output));
+    serde_json::from_slice::<serde_json::Value>(&output.stderr).expect("JSON")["error"].take()
+}
+
+#[test]
+fn the_branch_gains_what_the_target_gained_and_is_judged_against_it() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "pub fn two() {}\n");
+    answer(&agent, "commit", &["-m", "two"]);
+    assert_eq!(agent.verify(&[])["verdict"], "accept");
+    agent.repo.write("README.md", "new\n");
+    agent.repo.commit_all("main moves on");
+    let head = agent.repo.git(["rev-parse", "main"]);
+    let tip = agent.git(&["rev-parse", "HEAD"]);
+
+    let planned = answer(&agent, "update", &["--dry-run"]);
+    assert_eq!(planned["outcome"], "planned");
+    assert_eq!(agent.git(&["rev-parse", "HEAD"]), tip);
+
+    let report = answer(&agent, "update", &[]);
+    assert_eq!(report["outcome"], "updated");
+    assert_eq!(report["target"]["oid"], head.as_str());
+    assert_eq!(report["tip"], tip.as_str());
+    assert_eq!(report["commit"], agent.git(&["rev-parse", "HEAD"]));
+    assert_eq!(
+        agent.git(&["log", "-1", "--format=%P"]),
+        format!("{tip} {head}")
+    );
+    assert_eq!(agent.git(&["status", "--porcelain"]), "");
+    assert_eq!(agent.git(&["show", "HEAD:README.md"]), "new");
+    // The earlier verdict is gone, and the next one is against the target as it is now.
+    let shown = agent.repo.agent_json(&["show", &agent.id]);
+    assert_eq!(shown["state"], "running", "{shown}");
+    assert_eq!(shown.get("verdict"), None, "{shown}");
+    assert_eq!(shown["behind"], 0);
+    let verdict = agent.verify(&[]);
+    assert_eq!(verdict["verdict"], "accept", "{verdict:#}");
+    assert_eq!(verdict["merge"]["state"], "fast-forward");
+    assert_eq!(answer(&agent, "update", &[])["outcome"], "up-to-date");
+}
+
+#[test]
+fn a_conflict_names_the_paths_and_changes_nothing() {
+    let agent = Agent::new();
+    agent.write("src/lib.rs", "pub fn mine() {}\n");
+    answer(&agent, "commit", &["-m", "mine"]);
+    agent.repo.write("src/lib.rs", "pub fn theirs() {}\n");
+    agent.repo.commit_all("theirs");
+    let before = (
+        agent.git(&["rev-parse", "HEAD"]),
+        agent.repo.agent_json(&["log", &agent.id]),
+    );
+    let error = error_of(&agent, &[]);
+    assert_eq!(error["code"], "update-conflicts");
+    assert_eq!(error["conflicts"], serde_json::json!(["src/lib.rs"]));
+    let after = (
+        agent.git(&["rev-parse", "HEAD"]),
+        agent.repo.agent_json(&["log", &agent.id]),
+    );
+    assert_eq!(before, after);
+    assert_eq!(agent.git(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn uncommitted_work_is_refused_and_named() {
+    let agent = Agent::new();
+    agent.repo.write("README.md", "new\n");
+    agent.repo.commit_all("main moves on");
+    agent.write("src/two.rs", "pub fn two() {}\n");
+    let error = error_of(&agent, &[]);
+    assert_eq!(error["code"], "worktree-dirty");
+    assert_eq!(error["paths"], serde_json::json!(["src/two.rs"]));
+    refused(&run(&agent, "update", &[]), "worktree-dirty", 3);
+}
