@@ -248,6 +248,19 @@ fn the_pool_is_off_unless_it_is_asked_for_and_can_be_emptied() {
     require_tidy(&repo);
 }
 
+#[test]
+fn a_tracked_symlink_leads_no_warm_worktree_out_of_the_repository() {
+    let repo = with_pool(1, "");
+    let outside = tempfile::tempdir().expect("a directory");
+    std::os::unix::fs::symlink(outside.path(), repo.path().join(".claude")).expect("a link");
+    repo.commit_all("a link");
+    let output = repo.agent(&["pool", "fill"]);
+    crate::verify::refused(&output, "path-invalid", 2);
+    let left = fs::read_dir(outside.path()).expect("a directory").count();
+    assert_eq!(left, 0);
+    assert_eq!(repo.agent_json(&["pool"])["slots"], json!([]));
+}
+
 /// Not a test: the process that dies while it fills or empties the pool.
 #[test]
 fn child() {

@@ -14,7 +14,7 @@ use crate::agents::ctx::Ctx;
 use crate::domain::glob::Glob;
 use crate::domain::hex::hex;
 use crate::domain::oid::Oid;
-use crate::error::{Error, IoContext, Result};
+use crate::error::{Code, Error, IoContext, Result};
 use crate::git::landing::Checkout;
 use crate::git::worktree::leads_to;
 use crate::hosts::WORKTREE_DIR;
@@ -63,8 +63,10 @@ impl Slot {
     /// Begins a slot that is not whole yet.
     ///
     /// # Errors
+    /// `path-invalid` where a symlink, which may have come with a commit, leads the place of worktrees out of the repository;
     /// `repo-read-only`, `disk-full`, `io`.
     pub(crate) fn begin(ctx: &Ctx) -> Result<Slot> {
+        require_inside(&ctx.repo.root()?)?;
         let name = format!("{}{}", layout::SLOT_PREFIX, hex(&ctx.nonce()?[..4]));
         let directory = layout::pool_dir(ctx.repo.common_dir());
         fsx::create_dir(&directory)?;
@@ -190,6 +192,22 @@ impl Slot {
         ctx.reached("slot-unlinked");
         fs::remove_file(&self.place).at("could not remove", &self.place)
     }
+}
+
+fn require_inside(root: &Path) -> Result<()> {
+    let place = root.join(WORKTREE_DIR);
+    let real = place
+        .ancestors()
+        .find_map(|path| fs::canonicalize(path).ok());
+    let root = fs::canonicalize(root).at("could not resolve", root)?;
+    if real.is_some_and(|real| real.starts_with(&root)) {
+        return Ok(());
+    }
+    let place = place.display();
+    let what =
+        format!("a symlink leads {place} out of the repository, and no warm worktree goes there");
+    Err(Error::new(Code::PathInvalid, what)
+        .hint(format!("to see which one it is, run ls -ld {place}")))
 }
 
 /// The slots, one after the other, each locked as long as the caller keeps it; `None` for one that another process works on.
