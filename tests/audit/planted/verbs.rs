@@ -93,6 +93,8 @@ pub const VERBS: &[Verb] = &[
     looks("install-shell", &["install-shell --dry-run --dir {out}"]),
     looks("complete", &["complete -- git-agent show "]),
     looks("unite", &["unite origin"]),
+    looks("pool", &["pool status"]),
+    changes("train", &["train {id}", "train --all"]),
     changes("sync", &["sync origin", "sync --best-effort"]),
     looks("hooks status", &["hooks status", "hooks status {id}"]),
     looks("doctor", &["doctor"]),
@@ -110,6 +112,7 @@ pub const VERBS: &[Verb] = &[
     looks("hook pre-tool", &["hook pre-tool"]),
     looks("hook session-start", &["hook session-start"]),
     looks("hook stop", &["hook stop"]),
+    looks("hook post-tool", &["hook post-tool"]),
     looks("init", &["init --dry-run --host claude"]),
     changes("hook worktree-create", &["hook worktree-create"]),
     changes("hook worktree-remove", &["hook worktree-remove"]),
@@ -175,6 +178,8 @@ pub fn input(line: &str, scene: &Scene) -> String {
         "hook pre-tool" => json!({"hook_event_name": "PreToolUse", "cwd": worktree,
             "tool_name": "Write", "tool_input": {"file_path": worktree.join("src/lib.rs")}}),
         "hook session-start" => json!({"hook_event_name": "SessionStart", "cwd": worktree}),
+        "hook post-tool" => json!({"hook_event_name": "PostToolUse", "cwd": worktree,
+            "tool_name": "Bash", "tool_input": {"command": "true"}}),
         "hook stop" => json!({"hook_event_name": "Stop", "cwd": worktree}),
         "hook worktree-create" => {
             json!({"hook_event_name": "WorktreeCreate", "cwd": main, "name": "bold-otter"})
