@@ -68,6 +68,22 @@ fn templates_are_plain_json_with_the_keys_their_hosts_accept() {
 }
 
 #[test]
+fn the_plugin_has_the_hooks_that_init_registers() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("plugin/git-agent");
+    let json = |name: &str| -> Value {
+        let text = std::fs::read_to_string(root.join(name)).expect("there");
+        serde_json::from_str(&text).expect("JSON")
+    };
+    for (name, file) in [
+        ("claude", "hooks/hooks.json"),
+        ("codex", ".codex-plugin/plugin.json"),
+    ] {
+        let registered: Value = serde_json::from_str(&merged(&host(name), None)).expect("JSON");
+        assert_eq!(json(file)["hooks"], registered["hooks"], "{name}");
+    }
+}
+
+#[test]
 fn comments_and_formatting_stay() {
     let theirs = "\u{feff}{\r\n\t// why we log\r\n\t\"model\": \"x\", /* one */\r\n\t\"hooks\": {\r\n\t\t\"PreToolUse\": [\r\n\t\t\t// theirs\r\n\t\t\t{ \"matcher\": \"Bash\", \"hooks\": [{\"type\":\"command\",\"command\":\"./log.sh\"}] },\r\n\t\t],\r\n\t},\r\n}\r\n";
     let text = merged(&host("codex"), Some(theirs));
