@@ -228,6 +228,11 @@ pub fn train_place(number: usize) -> String {
     format!("{number:08}")
 }
 
+/// Whether these eight digits stand for a check worktree of a train.
+pub fn is_train_place(digits: &str) -> bool {
+    digits.starts_with("000000")
+}
+
 /// The first eight digits of the id of the agent whose check commands run in a worktree of this name;
 /// `None` for one that cannot be such a worktree.
 pub fn agent_of_verify_worktree(name: &str) -> Option<&str> {

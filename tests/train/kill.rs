@@ -1,6 +1,7 @@
 //! A train that dies at any step (see [`death`]) leaves the target green, and running it again completes it.
 
 use super::Fleet;
+use crate::support::agent::describe;
 use crate::support::death::{self, Order};
 use git_agent::agents::ctx::Ctx;
 use git_agent::ops::merge;
@@ -53,6 +54,10 @@ fn a_train_that_dies_at_any_step_leaves_the_target_green_and_goes_on() {
             tree == start || green.contains(&tree),
             "after {step}: the target is at a tree that was checked"
         );
+        if step == "checked" {
+            let doctor = describe(&fleet.repo.agent(&["doctor"]));
+            assert!(doctor.contains("is what a killed train left"), "{doctor}");
+        }
         let report = run(&death::ctx(&fleet.repo.path(), death::unwatched()));
         let parts = fleet.repo.git(["ls-tree", "--name-only", "main:parts"]);
         assert_eq!(parts, "0\n2", "after {step}: {report:#?}");

@@ -24,7 +24,12 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
             continue;
         }
         let path = place.path.display();
-        let what = format!("{path} is what a killed verify of agent {short} left");
+        let who = if layout::is_train_place(&short) {
+            "train".to_owned()
+        } else {
+            format!("verify of agent {short}")
+        };
+        let what = format!("{path} is what a killed {who} left");
         found.push(if !place.has_moved() {
             Finding::curable(Sign::VerifyLeft, what, move |ctx| clear(ctx, &short))
         } else {
