@@ -551,3 +551,34 @@ fn u17_a_dry_run_speaks_in_the_conditional() {
     assert!(planned.lines().all(is_fine), "{planned}");
     assert!(!text(&["init", "--host=claude"]).contains("would"));
 }
+
+#[test]
+fn u5_one_documented_line_hides_what_is_ours_from_gits_log() {
+    let repo = TestRepo::with_commit();
+    let before = repo.git(["log", "--format=%H", "--all"]);
+    let agent = repo.agent_json(&["spawn", "-m", TEXT, "--scope", "src/**", "--no-bundle"]);
+    let id = agent["agent_id"].as_str().expect("an id");
+    repo.agent_json(&[
+        "send",
+        "--from",
+        id,
+        "--to=b",
+        "--type=notify",
+        "--payload",
+        "message=hello",
+    ]);
+    repo.agent_json(&["fail", id, "--reason=no"]);
+    assert_ne!(repo.git(["log", "--format=%H", "--all"]), before);
+    let page = include_str!("../docs/concepts.md");
+    let line = page
+        .lines()
+        .find_map(|line| line.strip_prefix("git log --graph --oneline "));
+    let words: Vec<String> = line
+        .expect("the line is documented")
+        .split(' ')
+        .map(|word| word.replace('\'', ""))
+        .collect();
+    let mut shown = vec!["log", "--format=%H"];
+    shown.extend(words.iter().map(String::as_str));
+    assert_eq!(repo.git(&shown), before);
+}
