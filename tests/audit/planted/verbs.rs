@@ -94,6 +94,7 @@ pub const VERBS: &[Verb] = &[
     looks("complete", &["complete -- git-agent show "]),
     looks("unite", &["unite origin"]),
     looks("pool", &["pool status"]),
+    changes("update", &["update {id}"]),
     changes("train", &["train {id}", "train --all"]),
     changes("sync", &["sync origin", "sync --best-effort"]),
     looks("hooks status", &["hooks status", "hooks status {id}"]),
