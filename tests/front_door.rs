@@ -122,7 +122,7 @@ fn every_mistake_in_the_settings_is_told_with_its_line() {
     let repo = TestRepo::with_commit();
     settings(
         &repo,
-        "[defaults]\nrole = \"edit-locl\"\nscop = [\"src/**\"]\ndeny = [\"../x\"]\n[merge]\nmethod = \"rebase\"\nsubject = \"{who}\"\n[pool]\nsize = 3\n",
+        "[defaults]\nrole = \"edit-locl\"\nscop = [\"src/**\"]\ndeny = [\"../x\"]\n[merge]\nmethod = \"rebase\"\nsubject = \"{who}\"\n[pond]\nsize = 3\n",
     );
     let text = refused(&repo.agent(&["spawn", "-m", TEXT, "--scope", "src/**"]), 2);
     assert!(text.starts_with("error[settings-invalid]"), "{text}");

@@ -119,8 +119,11 @@ fn looking_shows_what_there_is() {
     );
     for question in ["--scopes", "--changes", "--merge", "--order"] {
         let report = pair.json(&["overlap", question]);
-        let problem =
-            json!({"agent_id": pair.lives.id, "message": "its scope is not in this clone"});
+        let problem = json!({
+            "agent_id": pair.lives.id,
+            "short_id": &pair.lives.id[..8],
+            "message": "its scope is not in this clone",
+        });
         let problems = report["problems"].as_array().expect("a list");
         assert!(problems.contains(&problem), "{report:#}");
     }

@@ -31,6 +31,9 @@ pub const COMMAND_LINE: &str = "<command line>";
 /// More problems than this are counted, not shown.
 const SHOWN_PROBLEMS: usize = 20;
 
+/// How many problems programs are told of. Finding the line of one takes a walk through the file.
+const TOLD_PROBLEMS: usize = 100;
+
 /// A task that obeys every rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
@@ -118,12 +121,13 @@ impl TaskProblems {
 }
 
 impl TaskProblems {
-    /// Adds every problem to an error: for people the first ones as blocks, for programs all of them as values.
+    /// Adds every problem to an error: for people the first ones as blocks, for programs the first hundred as values.
     #[must_use]
     pub fn told(&self, error: Error) -> Error {
         let problems = self
             .problems
             .iter()
+            .take(TOLD_PROBLEMS)
             .map(|problem| self.source.fact(problem));
         let facts = ErrorFacts {
             problems: problems.collect(),

@@ -541,12 +541,12 @@ commands = ["test -f src/two.rs && test -f NOTES.md && git log --format=%s HEAD 
     crate::support::assert_unchanged(&between, &after, "verify --ci");
 }
 
-/// The command of docs/ci.md that fetches what a build machine needs.
-fn documented_fetch() -> &'static str {
+/// The arguments of the command of docs/ci.md that gets what a build machine needs.
+fn documented_exchange() -> Vec<&'static str> {
     let page = include_str!("../../docs/ci.md");
     let mut lines = page.lines().map(str::trim);
-    let line = lines.find_map(|line| line.strip_prefix("run: git fetch "));
-    line.expect("a command that fetches")
+    let line = lines.find_map(|line| line.strip_prefix("run: git agent "));
+    line.expect("a command that exchanges").split(' ').collect()
 }
 
 #[test]
@@ -592,15 +592,14 @@ fn j3_the_documented_commands_work_the_tenth_time_in_a_kept_clone() {
             let to = kept.to_str().expect("UTF-8");
             git_in(&here, ["clone", "--quiet", remote, to]);
         }
-        let line = format!(
-            "git fetch --quiet --prune origin && git fetch --quiet {}",
-            documented_fetch()
+        git_in(&kept, ["fetch", "--quiet", "--prune", "origin"]);
+        let exchanged = agent_command(&kept).args(documented_exchange()).output();
+        let exchanged = exchanged.expect("starts");
+        assert!(
+            exchanged.status.success(),
+            "{round}: {}",
+            describe(&exchanged)
         );
-        let fetched = crate::support::isolated("sh", &kept)
-            .args(["-c", &line])
-            .output();
-        let fetched = fetched.expect("sh starts");
-        assert!(fetched.status.success(), "{round}: {}", describe(&fetched));
         let tip = git_in(&kept, ["rev-parse", &format!("origin/{own}")]);
         let words = ["--tip", &tip, "--base", "origin/main"];
         let before = crate::support::snapshot(&kept.join(".git"));

@@ -40,7 +40,7 @@ fn the_first_failure_rejects_with_its_output() {
     let commands = report["commands"].as_array().expect("commands");
     assert_eq!(commands.len(), 2);
     assert_eq!(
-        (&commands[1]["status"], &commands[1]["output"]),
+        (&commands[1]["exit_code"], &commands[1]["output"]),
         (&3.into(), &"broken\n".into())
     );
     nothing_is_left(&agent);

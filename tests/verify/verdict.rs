@@ -78,7 +78,7 @@ fn the_bundle_outlives_the_worktree() {
     let agent = Agent::new();
     agent.write("src/two.rs", "pub fn two() {}\n");
     agent.commit("two");
-    let kept = agent.verify(&[])["bundle"]
+    let kept = agent.verify(&[])["bundle_tree"]
         .as_str()
         .expect("a tree")
         .to_owned();
@@ -95,7 +95,7 @@ fn the_bundle_outlives_the_worktree() {
     let report = agent.verify(&[]);
     assert_eq!(codes(&report), ["worktree.gone"]);
     assert_eq!(report["verdict"], "accept");
-    assert_eq!(report["bundle"], kept);
+    assert_eq!(report["bundle_tree"], kept);
 }
 
 #[test]
