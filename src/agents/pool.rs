@@ -5,7 +5,7 @@
 //! claims a slot holds the OS lock on the file, which the kernel drops when the process ends in any way. So:
 //!
 //! - a file that can be locked and says nothing, or whose worktree is not where it should be, belongs to a process that died:
-//!   [`sweep`] removes what is left of the slot;
+//!   `sweep` removes what is left of the slot;
 //! - any other file that can be locked is a whole slot, which one process gets.
 //!
 //! An agent never had a slot before it is claimed, and a slot that was claimed is none any more.
