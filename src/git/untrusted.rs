@@ -288,3 +288,9 @@ pub(in crate::git) fn require_listable(refs: &Path) -> Result<()> {
     }
     Ok(())
 }
+
+/// Whether a directory has a file somewhere below it. What cannot be read may be one; no link is followed.
+pub(crate) fn has_files(directory: &Path) -> bool {
+    let mut entries = WalkDir::new(directory).into_iter();
+    entries.any(|entry| entry.map_or(true, |entry| !entry.file_type().is_dir()))
+}

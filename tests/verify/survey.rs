@@ -308,6 +308,14 @@ fn an_entry_with_a_flag_that_its_version_does_not_know_is_left_to_git() {
     scene.require_one_answer("an extended entry in version 2");
 }
 
+#[test]
+fn an_ignored_directory_with_nothing_in_it_is_not_named() {
+    let scene = Scene::new();
+    let deed = "echo '*' > src/.gitignore; rm src/bin/tool.rs; git add -A; git write-tree";
+    does(&scene.top, deed);
+    scene.require_agreement(deed);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 

@@ -5,6 +5,7 @@ use super::{Source, git};
 use crate::error::{Code, Error, Result};
 use crate::git::command::{self, Running};
 use crate::git::ignore::{ATTRIBUTES_FILES, IGNORE_FILES, Rules, blocking_file};
+use crate::git::untrusted;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs;
@@ -180,6 +181,9 @@ fn collapsed(source: &Source<'_>, output: &[u8]) -> Vec<Vec<u8>> {
     paths.sort_unstable();
     // Git names what is in a directory as well where a rule inside it hides it.
     paths.dedup_by(|path, above| above.ends_with(b"/") && path.starts_with(above));
+    // As `git status` has it, a directory without a file is nothing.
+    let place = |path| source.worktree.join(OsStr::from_bytes(path));
+    paths.retain(|path| !path.ends_with(b"/") || untrusted::has_files(&place(path)));
     paths.into_iter().map(<[u8]>::to_vec).collect()
 }
 
