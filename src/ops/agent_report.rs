@@ -148,7 +148,7 @@ pub struct SessionReport {
     pub output_tokens: Option<u64>,
 }
 
-// A cost is made of a whole number, so it is never a number that is none.
+// A cost is made of a whole number or read from JSON, so it is never a number that is none.
 impl Eq for SessionReport {}
 
 impl From<&HostSession> for SessionReport {

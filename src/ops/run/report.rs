@@ -7,6 +7,7 @@ use crate::domain::verdict::Verdict;
 use crate::error::Result;
 use crate::hosts::Host;
 use crate::hosts::output::Told;
+use crate::ops::agent_report::SessionReport;
 use crate::ops::agent_report::rfc3339;
 use crate::ops::run::RunPlan;
 use crate::ops::run::enclosure::SandboxReport;
@@ -100,18 +101,9 @@ pub struct RunReport {
     /// The last message of a host that we know, else the end of the standard output, of a host's standard error where
     /// that is empty; at most 500 words.
     pub summary: String,
-    /// By what the host continues the session; absent where it told none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub session_id: Option<String>,
-    /// What the session cost, in US dollars; absent where the host told nothing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cost_usd: Option<f64>,
-    /// How many tokens the models were given, those from a cache included; absent where the host told nothing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub input_tokens: Option<u64>,
-    /// How many tokens the models gave, those of reasoning included; absent where the host told nothing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub output_tokens: Option<u64>,
+    /// What the host told of the session.
+    #[serde(flatten)]
+    pub session: SessionReport,
     /// `accept` or `reject`; absent when nothing was judged, null when judging failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Option<&'static str>>,
@@ -173,10 +165,12 @@ impl RunReport {
             sandbox: ended.sandbox.clone(),
             output_file: None,
             summary: summary(told.words, plan.inputs.host, stage),
-            session_id: told.session,
-            cost_usd: told.cost_usd,
-            input_tokens: told.tokens.map(|tokens| tokens.input),
-            output_tokens: told.tokens.map(|tokens| tokens.output),
+            session: SessionReport {
+                session_id: told.session,
+                cost_usd: told.cost_usd,
+                input_tokens: told.tokens.map(|tokens| tokens.input),
+                output_tokens: told.tokens.map(|tokens| tokens.output),
+            },
             verdict: None,
             verify: None,
             spawn,
