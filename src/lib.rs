@@ -99,6 +99,7 @@
 //! | `<tmp>/git-agent-verify-<random>/<file>` | objects that `verify --ci` asks git about; removed afterwards |
 //! | `<tmp>/git-agent-checks-<random>/<file>` | where check commands run for `verify --ci` and in another clone; removed afterwards |
 //! | `<root>/.claude/worktrees/.agent-<id8>.leaving/<file>` | a worktree while it is being discarded |
+//! | `<tmp>/git-agent-overlap-<random>/<file>` | objects that `overlap` asks git about; removed afterwards |
 //! | `<tmp>/git-agent-train-<random>/<file>` | objects that `train --dry-run` asks git about; removed afterwards |
 //! | `worktrees/verify-<id8>/<file>` | the admin directory of the worktree they run in; for a train, a number in place of the id; removed afterwards |
 //! | `<root>/.claude/worktrees/verify-<id8>/<file>` | that worktree; removed afterwards |

@@ -249,8 +249,6 @@ const VERBS_OF_VERBS: &[(&str, &[&str])] = &[
     ("host_hook", &["check", "verify"]),
     // A train lands what it checked, in the order that `overlap` finds.
     ("train", &["merge", "overlap"]),
-    // Merging everything goes in the order that `overlap` finds.
-    ("merge", &["overlap"]),
     // The page is made of what those two answer.
     ("report", &["overlap", "tree"]),
     // What those two wrote is looked at and repaired.

@@ -33,6 +33,7 @@ const NOT_ALWAYS: &[&str] = &[
     "agents/<id8>/run-repo.tip",
     "<tmp>/git-agent-verify-<random>/<file>",
     "<tmp>/git-agent-checks-<random>/<file>",
+    "<tmp>/git-agent-overlap-<random>/<file>",
     "<tmp>/git-agent-train-<random>/<file>",
     "agents/<id8>/posting/<file>",
     "agents/<id8>/posting.lock",

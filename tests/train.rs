@@ -10,6 +10,7 @@ use crate::support::{TestRepo, git_in};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Barrier;
 
 /// A repository whose check fails on certain work, and agents that are done.
 struct Fleet {
@@ -220,12 +221,63 @@ fn a_conflict_with_what_landed_is_named_with_its_paths() {
 }
 
 #[test]
-fn a_conflict_with_a_culprit_is_none() {
+fn a_conflict_with_a_culprit_is_none_and_scripts_read_all_of_it_line_by_line() {
     let mut fleet = Fleet::new();
     fleet.add(&[("shared", "first\ntwo\nthree\n"), ("parts/x", "bad\n")]);
     fleet.add(&[("shared", "second\ntwo\nthree\n")]);
-    let (answer, _) = fleet.train(&[&fleet.agents[0], &fleet.agents[1]]);
-    assert_eq!(fleet.outcomes(&answer), ["rejected", "landed"]);
+    let (first, second) = (&fleet.agents[0], &fleet.agents[1]);
+    let words = ["train", "--format=ndjson", "--jobs=1", first, second];
+    let output = fleet.repo.agent(&words);
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    let lines: Vec<Value> = { text.lines() }
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let told: Vec<String> = { lines.iter() }
+        .map(|line| {
+            let event = line["event"].as_str().expect("an event");
+            let who = line["agent_id"].as_str();
+            let who = who.map(|id| if id == first { " first" } else { " second" });
+            format!("{event}{}", who.unwrap_or_default())
+        })
+        .collect();
+    insta::assert_snapshot!(told.join("\n"), @r"
+    stacked first
+    conflict second
+    check-started
+    check-ended
+    check-started
+    check-ended
+    stacked second
+    check-started
+    check-ended
+    landed
+    culprit first
+    agent first
+    agent second
+    done
+    ");
+    let of = |event: &str| {
+        lines
+            .iter()
+            .find(|line| line["event"] == event)
+            .expect(event)
+    };
+    assert_eq!(of("conflict")["conflicts"][0], "shared");
+    assert_eq!(of("culprit")["check"]["output"], "a part is bad\n");
+    assert_eq!(of("landed")["oid"], fleet.repo.git(["rev-parse", "main"]));
+    let answer = serde_json::json!({ "items": lines });
+    let outcome = |id: &String| {
+        let items = answer["items"].as_array().expect("items").iter();
+        let mut items = items.filter(|item| item["event"] == "agent");
+        let item = items
+            .find(|item| item["agent_id"] == **id)
+            .expect("an item");
+        item["outcome"].clone()
+    };
+    assert_eq!(
+        (outcome(first), outcome(second)),
+        ("rejected".into(), "landed".into())
+    );
 }
 
 #[test]
@@ -343,6 +395,43 @@ fn builds_take_up_where_the_last_one_ended() {
 }
 
 #[test]
+fn two_trains_at_once_keep_the_target_green_and_land_nothing_twice() {
+    let fleet = Fleet::with_parts(&["one", "left", "right", "four"]);
+    let start = fleet.repo.git(["rev-parse", "main"]);
+    let barrier = Barrier::new(2);
+    let answers = std::thread::scope(|scope| {
+        let train = || {
+            barrier.wait();
+            fleet.train(&["--all", "--jobs=1"]).0
+        };
+        [scope.spawn(train), scope.spawn(train)].map(|one| one.join().expect("an answer"))
+    });
+    let parts = fleet.repo.git(["ls-tree", "--name-only", "main:parts"]);
+    assert_eq!(parts, "0\n1\n3", "{answers:#?}");
+    // The target was green wherever it has been.
+    let been = fleet.repo.git(["reflog", "--format=%H", "main"]);
+    for commit in been.lines().take_while(|commit| **commit != start) {
+        let parts = fleet
+            .repo
+            .git(["ls-tree", "--name-only", &format!("{commit}:parts")]);
+        let both = parts.lines().any(|one| one == "1") && parts.lines().any(|one| one == "2");
+        assert!(!both, "{commit} is red: {parts}");
+    }
+    let trailer = "--format=%(trailers:key=Agent-Id,valueonly,separator=)";
+    let brought = fleet
+        .repo
+        .git(["log", "--first-parent", trailer, &format!("{start}..main")]);
+    let mut brought: Vec<&str> = brought.lines().collect();
+    brought.sort_unstable();
+    let count = brought.len();
+    brought.dedup();
+    assert_eq!((brought.len(), count), (3, 3), "nothing landed twice");
+    let states: Vec<String> = (0..4).map(|agent| fleet.state(agent)).collect();
+    assert_eq!(states, ["merged", "merged", "failed", "merged"]);
+    fleet.require_sound();
+}
+
+#[test]
 fn the_checks_of_every_agent_run_on_what_lands() {
     let mut fleet = Fleet::new();
     let spawned = fleet.repo.agent_json(&[
@@ -399,9 +488,15 @@ fn the_answer_is_one_line_for_each_agent_and_one_for_all() {
     let lines: Vec<Value> = { lines.lines() }
         .map(|line| serde_json::from_str(line).expect("JSON"))
         .collect();
+    // After what happened, which other tests read.
+    let ends = lines.iter().position(|line| line["event"] == "agent");
+    let lines = &lines[ends.expect("an agent")..];
     assert_eq!(lines.len(), 3);
     assert_eq!(lines[0]["target"], fleet.agents[0]);
-    assert_eq!(lines[2]["checks_run"], 1);
+    assert_eq!(
+        (&lines[2]["event"], &lines[2]["checks_run"]),
+        (&"done".into(), &1.into())
+    );
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(told.contains("2 landed on main"), "{told}");
 }

@@ -64,6 +64,7 @@ impl Seams {
 #[derive(Clone)]
 pub struct Seed {
     git_dir: PathBuf,
+    objects: Option<PathBuf>,
     env: Env,
     seams: Seams,
 }
@@ -75,7 +76,7 @@ impl Seed {
     /// Those of [`Repo::open`].
     pub fn open(&self) -> Result<Ctx> {
         Ok(Ctx::new(
-            Repo::open_git_dir(&self.git_dir)?,
+            Repo::open_writing_to(&self.git_dir, self.objects.as_deref())?,
             self.env.clone(),
             self.seams.clone(),
         ))
@@ -151,6 +152,7 @@ impl Ctx {
     pub fn seed(&self) -> Seed {
         Seed {
             git_dir: self.repo.git_dir().to_owned(),
+            objects: self.repo.scratch_objects().map(Path::to_owned),
             env: self.env.clone(),
             seams: self.seams.clone(),
         }

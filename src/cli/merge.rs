@@ -7,10 +7,8 @@ use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
 use crate::domain::agent::State;
 use crate::error::{Exit, Result};
-use crate::ops::merge::{
-    self, AllReport, CloseReport, Decision, Fate, LandingReport, LandingState, MergeOptions,
-    Method, Order,
-};
+use crate::ops::merge::{self, LandingReport, LandingState, MergeOptions, Method};
+use crate::ops::train::{self, AllReport, CloseReport, Decision, Fate, Order, TrainOptions};
 use serde_json::{Value, json};
 
 /// Land an agent's work, exactly as it was judged
@@ -26,7 +24,7 @@ pub(super) struct MergeArgs {
     /// Agent: its id or a prefix of 4 digits or more, its name, its branch or its worktree
     #[arg(value_name = "AGENT", required_unless_present = "all")]
     agent: Option<String>,
-    /// Land every agent that is done, in the order they were spawned
+    /// Land every agent that is done, in the order they were spawned, as a train: see git agent help train
     #[arg(long, conflicts_with = "agent")]
     all: bool,
     /// Order of --all: as they were spawned, or so that most of them land
@@ -80,14 +78,21 @@ fn land(ctx: &Ctx, ui: &mut Ui, args: MergeArgs) -> Result<Exit> {
         no_hooks: args.no_hooks,
         dry_run: args.dry_run,
         message: (!args.message.is_empty()).then(|| args.message.join("\n\n")),
-        order: match args.order {
-            OrderArg::Spawned => Order::Spawned,
-            OrderArg::Best => Order::Best,
-        },
         leave_checks: false,
     };
     let Some(agent) = args.agent else {
-        return run_all(ctx, ui, &options);
+        let train = TrainOptions {
+            method: options.method,
+            into: options.into,
+            order: match args.order {
+                OrderArg::Spawned => Order::Spawned,
+                OrderArg::Best => Order::Best,
+            },
+            dry_run: args.dry_run,
+            no_hooks: args.no_hooks,
+            ..super::train::usual()
+        };
+        return run_all(ctx, ui, &train);
     };
     let report = if args.dry_run {
         merge::plan(ctx, &agent, &options)?.report()
@@ -101,8 +106,8 @@ fn land(ctx: &Ctx, ui: &mut Ui, args: MergeArgs) -> Result<Exit> {
     Ok(Exit::Yes)
 }
 
-fn run_all(ctx: &Ctx, ui: &mut Ui, options: &MergeOptions) -> Result<Exit> {
-    let report = merge::all(ctx, options)?;
+fn run_all(ctx: &Ctx, ui: &mut Ui, options: &TrainOptions) -> Result<Exit> {
+    let report = train::merge_all(ctx, options)?;
     ui.answer(&report)?;
     if report.is_success() {
         Ok(Exit::Yes)

@@ -7,11 +7,12 @@ use super::ui::{Answer, Format, Ui, error_json};
 use crate::agents::ctx::Ctx;
 use crate::domain::task::parse_duration;
 use crate::error::{Exit, Result};
-use crate::ops::merge::{Method, Order};
+use crate::ops::merge::Method;
 use crate::ops::train::{
-    self, ItemReport, Outcome, RunReason, TrainNews, TrainOptions, TrainReport, TrainRun,
+    self, ItemReport, Order, Outcome, RunReason, TrainNews, TrainOptions, TrainReport, TrainRun,
 };
 use crate::ops::verify::COMMAND_LIMIT;
+use crate::wire::path_text::PathText;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -55,7 +56,7 @@ pub(super) struct TrainArgs {
     /// Say why each check ran or did not
     #[arg(long)]
     explain: bool,
-    /// Tell of every check as it ends, also where standard error is no terminal
+    /// Report progress on standard error even if that is no terminal
     #[arg(long)]
     watch: bool,
     /// Leave the commands of [hooks] out
@@ -68,21 +69,26 @@ pub(super) struct TrainArgs {
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: TrainArgs) -> Result<Exit> {
     ui.refuse_sarif()?;
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let usual = usual();
     let options = TrainOptions {
         agents: args.agents,
         into: args.into,
         method: args.squash.then_some(Method::Squash),
-        order: Order::Best,
-        jobs: args.jobs.map_or(processors.min(MOST_JOBS), usize::from),
+        jobs: args.jobs.map_or(usual.jobs, usize::from),
         max_runs: args.max_runs,
-        limit: args.timeout.unwrap_or(COMMAND_LIMIT),
+        limit: args.timeout.unwrap_or(usual.limit),
         keep_going: args.keep_going,
         dry_run: args.dry_run,
         no_hooks: args.no_hooks,
+        ..usual
     };
     let is_told = args.watch || ui.format() == Format::Text && is_watched();
+    let is_streamed = ui.format() == Format::Ndjson;
     let report = train::train(ctx, &options, &mut |news| {
+        if is_streamed {
+            // If it cannot be written, the answer cannot either.
+            let _ = ui.row(&json!(news));
+        }
         if is_told {
             ui.say(&told(news));
         }
@@ -99,15 +105,62 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: TrainArgs) -> Result<Exit> {
     Ok(exit)
 }
 
+/// A train of all agents, as it is unless the caller says otherwise.
+pub(super) fn usual() -> TrainOptions {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    TrainOptions {
+        agents: Vec::new(),
+        into: None,
+        method: None,
+        order: Order::Best,
+        jobs: processors.min(MOST_JOBS),
+        max_runs: None,
+        limit: COMMAND_LIMIT,
+        keep_going: false,
+        dry_run: false,
+        no_hooks: false,
+    }
+}
+
 fn told(news: &TrainNews<'_>) -> String {
     match news {
-        TrainNews::Checking(1) => "checking ...\n".to_owned(),
-        TrainNews::Checking(count) => format!("checking {count} stacks ...\n"),
-        TrainNews::Checked(run) => format!("{}\n", run_line(run)),
-        TrainNews::Landed(count, target) => {
-            format!("{count} landed on {}\n", short_ref(target))
+        TrainNews::Stacked { .. } | TrainNews::Flaky(_) => String::new(),
+        TrainNews::Conflict {
+            agent_id,
+            below,
+            conflicts,
+            lands_on,
+        } => {
+            let what = match below {
+                0 => short_ref(lands_on).to_owned(),
+                below => format!("{} + {below}", short_ref(lands_on)),
+            };
+            let paths: Vec<_> = { conflicts.iter() }.map(shown).collect();
+            let paths = paths.join(", ");
+            format!("{} conflicts with {what}: {paths}\n", &agent_id[..8])
         }
-        TrainNews::Rejected(id) => format!("{} rejected\n", &id[..8]),
+        TrainNews::CheckStarted {
+            lands_on, stack, ..
+        } => format!("checking {} ...\n", stack_text(lands_on, stack)),
+        TrainNews::CheckEnded(run) => format!("{}\n", run_line(run)),
+        TrainNews::Landed {
+            agents, lands_on, ..
+        } => format!("{} landed on {}\n", agents.len(), short_ref(lands_on)),
+        TrainNews::Culprit { agent_id, .. } => format!("{} rejected\n", &agent_id[..8]),
+    }
+}
+
+fn shown(path: &PathText) -> String {
+    String::from_utf8_lossy(&path.to_bytes()).into_owned()
+}
+
+/// The branch and what is stacked on it.
+fn stack_text(lands_on: &str, stack: &[String]) -> String {
+    let target = short_ref(lands_on);
+    match stack {
+        [] => target.to_owned(),
+        [one] => format!("{target} + {}", &one[..8]),
+        [.., last] => format!("{target} + {} up to {}", stack.len(), &last[..8]),
     }
 }
 
@@ -122,14 +175,7 @@ fn run_line(run: &TrainRun) -> String {
         Some(false) => paint(BAD, "red"),
         None => paint(WARN, "open"),
     };
-    let stack = match run.stack.as_slice() {
-        [] => short_ref(&run.lands_on).to_owned(),
-        [one] => format!("{} + {}", short_ref(&run.lands_on), &one[..8]),
-        [.., last] => {
-            let target = short_ref(&run.lands_on);
-            format!("{target} + {} up to {}", run.stack.len(), &last[..8])
-        }
-    };
+    let stack = stack_text(&run.lands_on, &run.stack);
     let seconds = Duration::from_millis(run.duration_ms).as_secs_f32();
     let mut line = format!(
         "{green} {stack} {}",
@@ -206,8 +252,15 @@ impl Answer for TrainAnswer {
             summary.remove("items");
         }
         let items = self.report.items.iter().map(item_json);
-        items.chain([summary]).collect()
+        let items = items.map(|item| named("agent", item));
+        items.chain([named("done", summary)]).collect()
     }
+}
+
+/// A line of NDJSON that says what it is about.
+fn named(event: &str, mut value: Value) -> Value {
+    value["event"] = json!(event);
+    value
 }
 
 fn item_json(item: &ItemReport) -> Value {

@@ -51,10 +51,23 @@ impl Repo {
     /// # Errors
     /// As [`Repo::open_git_dir`].
     pub fn seen_from(&self, admin_dir: &Path) -> Result<Repo> {
-        match &self.scratch_objects {
-            Some(objects) => writing_to(admin_dir, objects.path.clone()),
-            None => Repo::open_git_dir(admin_dir),
+        Repo::open_writing_to(admin_dir, self.scratch_objects())
+    }
+
+    /// Opens a git dir whose new objects go to this object directory, if one is given.
+    ///
+    /// # Errors
+    /// As [`Repo::open_git_dir`].
+    pub fn open_writing_to(git_dir: &Path, objects: Option<&Path>) -> Result<Repo> {
+        match objects {
+            Some(objects) => writing_to(git_dir, objects.to_owned()),
+            None => Repo::open_git_dir(git_dir),
         }
+    }
+
+    /// The object directory that is written in place of the repository's.
+    pub fn scratch_objects(&self) -> Option<&Path> {
+        Some(&self.scratch_objects.as_ref()?.path)
     }
 
     /// Whether nothing may be written but objects, and those to a directory of their own.

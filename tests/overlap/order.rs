@@ -35,7 +35,10 @@ fn fleet() -> TestRepo {
 #[test]
 fn an_order_lands_the_most_and_says_why() {
     let repo = fleet();
+    let objects = repo.git(["count-objects", "-v"]);
     let report = repo.agent_json(&["overlap", "--order"]);
+    let after = repo.git(["count-objects", "-v"]);
+    assert_eq!(after, objects, "no object is written");
     let steps: Vec<String> = report["order"]
         .as_array()
         .expect("steps")

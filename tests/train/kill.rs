@@ -4,8 +4,7 @@ use super::Fleet;
 use crate::support::agent::describe;
 use crate::support::death::{self, Order};
 use git_agent::agents::ctx::Ctx;
-use git_agent::ops::merge;
-use git_agent::ops::train::{self, TrainOptions, TrainReport};
+use git_agent::ops::train::{self, Order as TrainOrder, TrainOptions, TrainReport};
 use std::time::Duration;
 
 /// Where it matters whether a train dies.
@@ -26,7 +25,7 @@ fn run(ctx: &Ctx) -> TrainReport {
         agents: Vec::new(),
         into: None,
         method: None,
-        order: merge::Order::Spawned,
+        order: TrainOrder::Spawned,
         jobs: 1,
         max_runs: None,
         limit: Duration::from_secs(60),

@@ -48,7 +48,7 @@ pub const STEPS: [&str; 11] = [
 /// has landed then. `target-dirty`, `lock-timeout`, `hook-failed`, those of the ledger.
 pub fn execute(ctx: &Ctx, plan: &MergePlan) -> Result<LandingReport> {
     before(ctx, plan)?;
-    let mut reports = execute_stack(ctx, std::slice::from_ref(plan))?;
+    let mut reports = execute_stack(ctx, std::slice::from_ref(plan)).map_err(|(_, error)| error)?;
     reports
         .pop()
         .ok_or_else(|| Error::bug("a landing has no report"))
@@ -70,18 +70,32 @@ pub(crate) fn before(ctx: &Ctx, plan: &MergePlan) -> Result<()> {
 /// stands on the target; the base of the others is the landing before them.
 ///
 /// # Errors
-/// As [`execute`].
-pub(crate) fn execute_stack(ctx: &Ctx, plans: &[MergePlan]) -> Result<Vec<LandingReport>> {
+/// As [`execute`], with the number of the plan that fails, if it is one of them; none has landed then.
+pub(crate) fn execute_stack(
+    ctx: &Ctx,
+    plans: &[MergePlan],
+) -> Result<Vec<LandingReport>, (Option<usize>, Error)> {
+    let mut at = None;
+    land_and_record(ctx, plans, &mut at).map_err(|error| (at, error))
+}
+
+fn land_and_record(
+    ctx: &Ctx,
+    plans: &[MergePlan],
+    at: &mut Option<usize>,
+) -> Result<Vec<LandingReport>> {
     let landings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
     let ledger = Ledger::new(&ctx.repo);
-    for plan in plans {
+    for (number, plan) in plans.iter().enumerate() {
+        *at = Some(number);
         let agent = ledger.agent(plan.agent.spawn_commit)?;
         agent.as_ref().unwrap_or(&plan.agent).may(Move::Merge)?;
     }
+    *at = None;
     // The landing itself, unless an earlier one was killed right after it.
     let landed = match plans {
         [only] if only.landed.is_some() => None,
-        _ => Some(land_stack(ctx, plans)?),
+        _ => Some(land_stack(ctx, plans, at)?),
     };
     let mut reports = Vec::new();
     for (number, plan) in plans.iter().enumerate() {
@@ -216,7 +230,7 @@ fn keep_what_is_only_staged(
 
 /// Brings the work to the target, worktrees and ref together. Gives for each plan the tip that landed and the commit that
 /// brought it.
-fn land_stack(ctx: &Ctx, plans: &[MergePlan]) -> Result<Vec<(Oid, Oid)>> {
+fn land_stack(ctx: &Ctx, plans: &[MergePlan], at: &mut Option<usize>) -> Result<Vec<(Oid, Oid)>> {
     let repo = &ctx.repo;
     let who = ctx.identities()?;
     let Some(first) = plans.first() else {
@@ -224,11 +238,13 @@ fn land_stack(ctx: &Ctx, plans: &[MergePlan]) -> Result<Vec<(Oid, Oid)>> {
     };
     // The landing commits, each with its judged tree.
     let mut stack: Vec<(Oid, Oid)> = Vec::new();
-    for plan in plans {
+    for (number, plan) in plans.iter().enumerate() {
+        *at = Some(number);
         let tip = commit_the_rest(ctx, plan, &who)?;
         let below = stack.last().map_or(first.base, |(_, commit)| *commit);
         stack.push((tip, landing_commit(ctx, plan, below, tip, &who)?));
     }
+    *at = None;
     let top = stack.last().map_or(first.base, |(_, commit)| *commit);
     // Who checked the target out since the plan was made is asked again, under the ref's lock.
     let mut carried: Vec<Checkout> = Vec::new();

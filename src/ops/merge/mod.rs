@@ -16,19 +16,17 @@
 //! repository: no merge takes place in a worktree, and a hook could change what was judged. The commands of `[hooks]` run
 //! before and after it, in the main worktree, and change nothing of what lands.
 
-mod all;
-mod close;
 mod execute;
+mod land;
 mod landed;
 mod plan;
 mod report;
 mod summary;
 
-pub(crate) use all::concerns_all;
-pub use all::{AllReport, Decision, Fate, all, land};
-pub use close::{CloseReport, Way};
 pub use execute::{STEPS, execute};
 pub(crate) use execute::{before, execute_stack};
+pub(crate) use land::concerns_all;
+pub use land::land;
 pub use plan::{MergePlan, NotAccepted, judged_plan, plan};
 pub use report::{LandingReport, LandingState};
 
@@ -62,16 +60,6 @@ impl Method {
     }
 }
 
-/// In which order several agents land.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
-    /// As they were spawned.
-    #[default]
-    Spawned,
-    /// So that most of them land (`overlap --order`).
-    Best,
-}
-
 /// What the caller asked for.
 #[derive(Clone, Debug, Default)]
 pub struct MergeOptions {
@@ -79,8 +67,6 @@ pub struct MergeOptions {
     pub method: Option<Method>,
     /// The branch to land on; the one that the agent started from when absent.
     pub into: Option<String>,
-    /// The order, where several land.
-    pub order: Order,
     /// Leaves the check commands to the caller, who runs them on exactly what lands.
     pub leave_checks: bool,
     /// Only say what would land; no verdict is recorded then.

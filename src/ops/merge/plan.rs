@@ -73,18 +73,9 @@ pub struct MergePlan {
 /// `nothing-to-land`, `not-fast-forward`; `target-dirty`, naming the files; `worktree-busy`; those of
 /// [`verify::verify`].
 pub fn plan(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<MergePlan> {
-    rehearsed_plan(ctx, who, options)?.map_err(|refused| refused.error())
-}
-
-/// As [`plan`], with the verdict of work that is not accepted.
-pub(super) fn rehearsed_plan(
-    ctx: &Ctx,
-    who: &str,
-    options: &MergeOptions,
-) -> Result<Result<MergePlan, Box<NotAccepted>>> {
     let scratch = Scratch::make(ctx, "merge")?;
     let apart = ctx.with_scratch_objects(scratch.path())?;
-    judged_plan(&apart, who, options)
+    judged_plan(&apart, who, options)?.map_err(|refused| refused.error())
 }
 
 /// An agent whose work was judged and does not land.

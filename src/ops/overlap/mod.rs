@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Cheapest first: only pairs whose changes are near each other are merged. Nothing here decides
-//! anything: what lands is judged by `verify` and `merge`. Objects are written for work that is not
-//! committed, and merges are remembered in the disposable cache.
+//! anything: what lands is judged by `verify` and `merge`. Objects for work that is not committed and for merges are
+//! written to a temporary directory; merges are remembered in the disposable cache.
 //!
 //! Deliberately absent: agents that may change nothing have no scope here, and what one agent did to the
 //! branch it lands on is `verify`'s business unless an order is asked for.
@@ -29,6 +29,7 @@ pub use report::{
 
 use crate::agents::ctx::Ctx;
 use crate::agents::lookup;
+use crate::agents::scratch::Scratch;
 use crate::agents::work::Work;
 use crate::agents::work::is_live;
 use crate::domain::agent::Agent;
@@ -73,6 +74,14 @@ struct Scene {
 /// `agent-unknown`; `agent-state` for an agent that is named and no longer live; those of git and the
 /// file system.
 pub fn overlap(ctx: &Ctx, options: &OverlapOptions) -> Result<OverlapReport> {
+    if ctx.repo.is_scratch() || !(options.changes || options.merge || options.order) {
+        return compare(ctx, options);
+    }
+    let scratch = Scratch::make(ctx, "overlap")?;
+    compare(&ctx.with_scratch_objects(scratch.path())?, options)
+}
+
+fn compare(ctx: &Ctx, options: &OverlapOptions) -> Result<OverlapReport> {
     let mut scene = Scene::look(ctx, options)?;
     if options.scopes {
         scene.scopes = Some(Scopes::compare(ctx, &scene)?);

@@ -115,9 +115,6 @@ impl<'scope, 'env> Checks<'scope, 'env> {
         {
             return Ok(None);
         }
-        if wanted > 0 {
-            tell(&TrainNews::Checking(wanted));
-        }
         // All at the same time; the answers come in any order.
         let (sender, answers) = mpsc::channel();
         let mut worker = 0;
@@ -129,6 +126,12 @@ impl<'scope, 'env> Checks<'scope, 'env> {
                     commands: stack.commands.clone(),
                     answer: sender.clone(),
                 };
+                tell(&TrainNews::CheckStarted {
+                    lands_on: &stack.lands_on,
+                    tree: &stack.tree.to_hex(),
+                    stack: &stack.agents,
+                    why: reasons[number],
+                });
                 // A worker that is gone sends no answer, which is noticed below.
                 let _ = self.worker(worker).send(task);
                 worker += 1;
@@ -191,11 +194,13 @@ impl<'scope, 'env> Checks<'scope, 'env> {
         let question = self.memory.question(stack.tree, &stack.commands);
         if is_green && why == RunReason::WasRed {
             let earlier = self.failures.get(&question);
-            self.done.flaky.push(FlakyReport {
+            let flaky = FlakyReport {
                 tree: stack.tree.to_hex(),
                 stack: stack.agents.clone(),
                 command: earlier.map(|check| check.command.clone()),
-            });
+            };
+            tell(&TrainNews::Flaky(&flaky));
+            self.done.flaky.push(flaky);
         }
         if let Some(failed) = failed {
             let report = report_of(failed, runs, stack.tree);
@@ -226,7 +231,7 @@ impl<'scope, 'env> Checks<'scope, 'env> {
             failed,
             duration_ms: u64::try_from(taken.as_millis()).unwrap_or(u64::MAX),
         };
-        tell(&TrainNews::Checked(&run));
+        tell(&TrainNews::CheckEnded(&run));
         self.done.runs.push(run);
     }
 

@@ -2,23 +2,32 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::lookup;
+use crate::agents::parallel::{self, Queue};
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::Isolation;
-use crate::error::{Code, Error, Exit, Result};
+use crate::error::{Code, Error, ErrorFacts, Exit, Result};
 use crate::ops::merge::{
-    LandingState, MergeOptions, MergePlan, Order, before, concerns_all, execute, judged_plan,
+    LandingState, MergeOptions, MergePlan, NotAccepted, before, concerns_all, execute, judged_plan,
 };
 use crate::ops::overlap;
-use crate::ops::train::TrainOptions;
-use crate::ops::train::report::{ItemReport, Outcome};
+use crate::ops::train::report::{FailedCheck, ItemReport, Outcome};
 use crate::ops::train::track::CandidateFate;
+use crate::ops::train::{Order, TrainOptions};
 use crate::store::ledger::Ledger;
 use crate::wire::path_text::PathText;
+use std::sync::mpsc::Sender;
+
+/// How an agent's work was judged: how it lands, or why it does not.
+type Judged = Result<Result<MergePlan, Box<NotAccepted>>>;
 
 /// One agent on its way.
 pub(super) struct Rider {
     /// What became of it so far.
     pub report: ItemReport,
+    /// What was judged: `accept` or `reject`.
+    pub verdict: Option<&'static str>,
+    /// Whether it is refused for an incomplete bundle.
+    pub lacks_bundle: bool,
     /// How it lands; absent once that is settled.
     pub plan: Option<MergePlan>,
     agent: Option<Agent>,
@@ -29,11 +38,13 @@ pub(super) struct Rider {
 /// # Errors
 /// What is no matter of one agent.
 pub(super) fn items(ctx: &Ctx, options: &TrainOptions) -> Result<Vec<Rider>> {
-    let mut items = if options.agents.is_empty() {
-        every(ctx, options)?
+    let mut items: Vec<Rider> = Vec::new();
+    if options.agents.is_empty() {
+        let mut agents = open_agents(ctx, options.order)?;
+        agents.retain(is_ready);
+        items = agents.into_iter().map(Rider::of).collect();
     } else {
         let ledger = Ledger::new(&ctx.repo);
-        let mut items: Vec<Rider> = Vec::new();
         for who in &options.agents {
             let found = lookup::agent(ctx, &ledger, who);
             let agent = found.as_ref().ok().map(|agent| agent.id);
@@ -43,34 +54,32 @@ pub(super) fn items(ctx: &Ctx, options: &TrainOptions) -> Result<Vec<Rider>> {
                 items.push(Rider::new(who, found)?);
             }
         }
-        items
-    };
-    for item in &mut items {
-        match item.agent.as_ref().map(require_done) {
-            Some(Err(error)) => item.refuse(error),
-            _ => item.judge(ctx, options)?,
-        }
     }
+    judge_those(ctx, options, &mut items, |_| true)?;
     Ok(items)
 }
 
-/// Every agent that is done and not deferred.
-fn every(ctx: &Ctx, options: &TrainOptions) -> Result<Vec<Rider>> {
+/// Every agent about which nothing is decided, in the order in which they would land.
+///
+/// # Errors
+/// Those of reading the ledger and of finding the order.
+pub(super) fn open_agents(ctx: &Ctx, order: Order) -> Result<Vec<Agent>> {
     let mut agents = lookup::agents(ctx)?;
-    let is_ready = |agent: &Agent| {
-        let is_shared = agent.isolation == Some(Isolation::Shared);
-        agent.state == State::Done && !agent.deferred && !is_shared
-    };
-    agents.retain(is_ready);
+    agents.retain(|agent| agent.state.is_open() && agent.state != State::Spawning);
     agents.sort_by_key(|agent| (agent.started, agent.spawn_commit));
-    if options.order == Order::Best && agents.len() > 1 {
+    if order == Order::Best && agents.len() > 1 {
         let order = overlap::order_of(ctx)?;
         // An agent without a place in it keeps the one among the others, at the end.
         let place = |agent: &Agent| order.iter().position(|id| *id == agent.id.to_string());
         agents.sort_by_key(|agent| place(agent).unwrap_or(usize::MAX));
     }
-    let item = |agent: Agent| Rider::new(&agent.id.to_string(), Ok(agent));
-    agents.into_iter().map(item).collect()
+    Ok(agents)
+}
+
+/// Whether an agent lands without being named: it is done, not deferred, and has a branch.
+pub(super) fn is_ready(agent: &Agent) -> bool {
+    let is_shared = agent.isolation == Some(Isolation::Shared);
+    agent.state == State::Done && !agent.deferred && !is_shared
 }
 
 fn require_done(agent: &Agent) -> Result<()> {
@@ -98,10 +107,55 @@ pub(super) fn judge_again(
     items: &mut [Rider],
     target: &str,
 ) -> Result<()> {
-    for item in items {
-        if { item.plan.iter() }.any(|plan| plan.target == target) {
-            item.judge(ctx, options)?;
+    judge_those(ctx, options, items, |item| item.is_bound_for(target))
+}
+
+/// Judges the work of agents that are done, but for its check commands, a few at the same time, and plans their landings.
+///
+/// # Errors
+/// As [`items`].
+pub(super) fn judge_those(
+    ctx: &Ctx,
+    options: &TrainOptions,
+    items: &mut [Rider],
+    is_wanted: impl Fn(&Rider) -> bool,
+) -> Result<()> {
+    let mut wanted = Vec::new();
+    for (at, item) in items.iter_mut().enumerate() {
+        let Some(agent) = item.agent.as_ref().filter(|_| is_wanted(item)) else {
+            continue;
+        };
+        match require_done(agent) {
+            Ok(()) => wanted.push((at, agent.id.to_string())),
+            Err(error) => item.refuse(error),
         }
+    }
+    let merge = MergeOptions {
+        method: options.method,
+        into: options.into.clone(),
+        leave_checks: true,
+        no_hooks: options.no_hooks,
+        ..MergeOptions::default()
+    };
+    let seed = ctx.seed();
+    let threads = parallel::threads(wanted.len());
+    let judge = |queue: &Queue<(usize, String)>, answers: Sender<(usize, Judged)>| {
+        let mut own = None;
+        while let Some((at, id)) = queue.next() {
+            let judged = match own.take().map_or_else(|| seed.open(), Ok) {
+                Ok(ctx) => judged_plan(own.insert(ctx), &id, &merge),
+                Err(error) => Err(error),
+            };
+            if answers.send((at, judged)).is_err() {
+                return;
+            }
+        }
+    };
+    let mut judged: Vec<_> =
+        parallel::share(wanted, threads, judge, |told| told.into_iter().collect());
+    judged.sort_by_key(|(at, _)| *at);
+    for (at, judged) in judged {
+        items[at].take(ctx, options, judged)?;
     }
     Ok(())
 }
@@ -113,7 +167,7 @@ pub(super) fn judge_again(
 pub(super) fn close_conflict(ctx: &Ctx, options: &TrainOptions, item: &mut Rider) -> Result<()> {
     let conflicts = std::mem::take(&mut item.report.conflicts);
     if !options.dry_run {
-        item.judge(ctx, options)?;
+        judge_those(ctx, options, std::slice::from_mut(item), |_| true)?;
     }
     if item.report.outcome == Outcome::AlreadyMerged {
         return Ok(());
@@ -126,26 +180,31 @@ pub(super) fn close_conflict(ctx: &Ctx, options: &TrainOptions, item: &mut Rider
     }
     item.report.outcome = Outcome::Conflicts;
     item.report.conflicts = conflicts;
-    item.report.error = None;
     Ok(())
 }
 
 impl Rider {
     fn new(target: &str, found: Result<Agent>) -> Result<Rider> {
-        let (agent, error) = match found {
-            Ok(agent) => (Some(agent), None),
-            Err(error) if matches!(error.code().exit(), Exit::No | Exit::Usage | Exit::Refused) => {
-                (None, Some(error))
+        match found {
+            Ok(agent) => {
+                let mut rider = Rider::of(agent);
+                rider.report.target = target.to_owned();
+                Ok(rider)
             }
-            Err(error) => return Err(error),
-        };
-        let known = agent.as_ref();
-        Ok(Rider {
+            Err(error) if matches!(error.code().exit(), Exit::No | Exit::Usage | Exit::Refused) => {
+                Ok(Rider::unknown(target, Some(error)))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn unknown(target: &str, error: Option<Error>) -> Rider {
+        Rider {
             report: ItemReport {
                 target: target.to_owned(),
-                agent_id: known.map(|agent| agent.id.to_string()),
-                short_id: known.map(|agent| agent.id.short()),
-                name: known.and_then(|agent| Some(agent.name.as_ref()?.to_string())),
+                agent_id: None,
+                short_id: None,
+                name: None,
                 outcome: Outcome::Refused,
                 lands_on: None,
                 commit: None,
@@ -156,62 +215,90 @@ impl Rider {
                 error,
                 warnings: Vec::new(),
             },
+            verdict: None,
+            lacks_bundle: false,
             plan: None,
-            agent,
-        })
+            agent: None,
+        }
     }
 
-    /// Judges the work but for its check commands, and plans its landing.
-    fn judge(&mut self, ctx: &Ctx, options: &TrainOptions) -> Result<()> {
-        let Some(agent) = &self.agent else {
-            return Ok(());
-        };
+    /// One for an agent that is known.
+    pub(super) fn of(agent: Agent) -> Rider {
+        let mut rider = Rider::unknown(&agent.id.to_string(), None);
+        rider.report.agent_id = Some(agent.id.to_string());
+        rider.report.short_id = Some(agent.id.short());
+        rider.report.name = agent.name.as_ref().map(ToString::to_string);
+        rider.agent = Some(agent);
+        rider
+    }
+
+    /// Whether it is still to land on this branch.
+    pub(super) fn is_bound_for(&self, target: &str) -> bool {
+        self.plan.iter().any(|plan| plan.target == target)
+    }
+
+    /// Takes over how its work was judged.
+    fn take(&mut self, ctx: &Ctx, options: &TrainOptions, judged: Judged) -> Result<()> {
         self.plan = None;
-        let merge = MergeOptions {
-            method: options.method,
-            into: options.into.clone(),
-            leave_checks: true,
-            no_hooks: options.no_hooks,
-            ..MergeOptions::default()
-        };
-        let judged = judged_plan(ctx, &agent.id.to_string(), &merge)
-            .and_then(|judged| judged.map_err(|refused| refused.error()))
-            .and_then(|plan| {
-                if !options.dry_run {
-                    before(ctx, &plan)?;
+        self.lacks_bundle = false;
+        let planned = judged.and_then(|judged| {
+            let plan = judged.map_err(|refused| {
+                self.lacks_bundle = refused.verdict.bundle_errors().next().is_some();
+                let is_accepted = refused.verdict.is_accepted();
+                self.verdict = Some(if is_accepted { "accept" } else { "reject" });
+                refused.error()
+            })?;
+            self.verdict = Some("accept");
+            self.report.lands_on = Some(plan.target.clone());
+            if !options.dry_run {
+                before(ctx, &plan)?;
+                if plan.landed.is_some() {
+                    self.report.warnings = execute(ctx, &plan)?.warnings;
                 }
-                Ok(plan)
-            });
-        match judged {
-            Ok(plan) if plan.landed.is_some() => self.close_landed(ctx, options, &plan)?,
+            }
+            Ok(plan)
+        });
+        match planned {
+            Ok(plan) if plan.landed.is_some() => {
+                self.report.outcome = Outcome::AlreadyMerged;
+                self.report.commit = plan.landed.map(|commit| commit.to_hex());
+                (self.report.error, self.report.reason) = (None, None);
+            }
             Ok(plan) => {
-                self.report.lands_on = Some(plan.target.clone());
                 self.report.outcome = Outcome::Undecided;
                 (self.report.error, self.report.reason) = (None, None);
                 self.plan = Some(plan);
             }
             Err(error) if concerns_all(error.code()) => return Err(error),
-            Err(error) => self.refuse(error),
+            Err(error) => {
+                self.refuse(error);
+                self.note_other_train(ctx)?;
+            }
         }
         Ok(())
     }
 
-    fn refuse(&mut self, error: Error) {
+    /// Takes it as landed if another process landed it meanwhile.
+    fn note_other_train(&mut self, ctx: &Ctx) -> Result<()> {
+        let Some(agent) = &self.agent else {
+            return Ok(());
+        };
+        let row = Ledger::new(&ctx.repo).agent(agent.spawn_commit)?;
+        if let Some(now) = row.filter(|row| row.state == State::Merged) {
+            let report = &mut self.report;
+            report.outcome = Outcome::AlreadyMerged;
+            report.commit = now.landed.map(|(commit, _)| commit.to_hex());
+            (report.error, report.reason) = (None, None);
+        }
+        Ok(())
+    }
+
+    /// Leaves it behind.
+    pub(super) fn refuse(&mut self, error: Error) {
+        self.plan = None;
         self.report.outcome = Outcome::Refused;
         self.report.reason = Some(reason(&error));
         self.report.error = Some(error);
-    }
-
-    /// Writes down that the work had landed before.
-    fn close_landed(&mut self, ctx: &Ctx, options: &TrainOptions, plan: &MergePlan) -> Result<()> {
-        self.report.lands_on = Some(plan.target.clone());
-        self.report.outcome = Outcome::AlreadyMerged;
-        (self.report.error, self.report.reason) = (None, None);
-        self.report.commit = plan.landed.map(|commit| commit.to_hex());
-        if !options.dry_run {
-            self.report.warnings = execute(ctx, plan)?.warnings;
-        }
-        Ok(())
     }
 
     /// Takes over what became of its plan.
@@ -240,18 +327,20 @@ impl Rider {
                 report.conflicts.clear();
             }
             CandidateFate::Red(check) => {
-                report.outcome = Outcome::Rejected;
-                report.reason = Some(if check.timed_out {
-                    format!("`{}` took too long with its work", check.command)
+                let (command, status) = (&check.command, check.exit_code);
+                let why = if check.timed_out {
+                    format!("`{command}` took too long with its work")
                 } else {
-                    let status = check.exit_code;
-                    let command = &check.command;
                     format!(
                         "`{command}` ended with status {status} with its work, and with 0 without it"
                     )
-                });
+                };
+                report.outcome = Outcome::Rejected;
+                report.error = Some(rejected(report.short_id.as_deref(), &check, &why));
+                report.reason = Some(why);
                 report.check = Some(check);
                 report.conflicts.clear();
+                self.verdict = Some("reject");
             }
         }
         self.plan = None;
@@ -269,6 +358,23 @@ impl Rider {
         };
         self.report.reason = Some(why.to_owned());
     }
+}
+
+/// The error of an agent with whose work a check fails.
+fn rejected(short: Option<&str>, check: &FailedCheck, why: &str) -> Error {
+    let (short, finding) = (short.unwrap_or_default(), check.finding().name());
+    Error::new(
+        Code::NotAccepted,
+        format!("the checks reject agent {short}, so its work does not land"),
+    )
+    .detail(format!("  {finding} {why}"))
+    .facts(ErrorFacts {
+        findings: vec![finding],
+        ..ErrorFacts::default()
+    })
+    .hint(format!(
+        "to see how to mend it, run git agent verify {short}"
+    ))
 }
 
 fn reason(error: &Error) -> String {

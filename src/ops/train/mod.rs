@@ -13,12 +13,16 @@
 //!
 //! Deliberately absent: judging scope, origin and bundle, which `verify` does for each agent before its work is stacked.
 
+mod all;
 mod checks;
+mod close;
 mod gather;
 mod memory;
 mod report;
 mod track;
 
+pub use all::{AllReport, Decision, Fate, merge_all};
+pub use close::{CloseReport, Way};
 pub use report::{
     FailedCheck, FlakyReport, ItemReport, Outcome, RunReason, TrainReport, TrainRun, TrainTarget,
 };
@@ -28,14 +32,26 @@ use crate::agents::ctx::Ctx;
 use crate::agents::scratch::Scratch;
 use crate::domain::train::decide;
 use crate::error::{Code, Error, Result};
-use crate::ops::merge::{MergePlan, Method, Order};
-use checks::Checks;
+use crate::ops::merge::{MergePlan, Method, concerns_all};
+use crate::wire::path_text::PathText;
+use checks::{Checks, Done};
 use gather::Rider;
+use serde::Serialize;
 use std::time::{Duration, Instant};
 use track::Stacking;
 
 /// How often the agents are judged anew because another process moved the target.
 const ATTEMPTS: usize = 10;
+
+/// In which order several agents land.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// As they were spawned.
+    #[default]
+    Spawned,
+    /// So that most of them land (`overlap --order`).
+    Best,
+}
 
 /// What the caller asked for.
 #[derive(Clone, Debug)]
@@ -62,16 +78,65 @@ pub struct TrainOptions {
     pub no_hooks: bool,
 }
 
-/// What happens while a train is under way.
+/// What happens while a train is under way. `lands_on` is the full name of the branch.
+#[derive(Debug, Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
 pub enum TrainNews<'a> {
-    /// So many check runs begin.
-    Checking(usize),
+    /// An agent's work was merged on top of others, in memory.
+    Stacked {
+        /// The agent's id.
+        agent_id: &'a str,
+        /// The branch.
+        lands_on: &'a str,
+        /// How many agents are below it.
+        below: usize,
+        /// The tree with its work.
+        tree: &'a str,
+    },
+    /// An agent's work conflicts with a stack, or with what landed if nothing is below it.
+    Conflict {
+        /// The agent's id.
+        agent_id: &'a str,
+        /// The branch.
+        lands_on: &'a str,
+        /// How many agents are below it.
+        below: usize,
+        /// Where they conflict.
+        conflicts: Vec<PathText>,
+    },
+    /// A check run begins.
+    CheckStarted {
+        /// The branch.
+        lands_on: &'a str,
+        /// The tree.
+        tree: &'a str,
+        /// Whose work is stacked, in order; none for the target alone.
+        stack: &'a [String],
+        /// Why it runs.
+        why: RunReason,
+    },
     /// A check is over, or its answer was known.
-    Checked(&'a TrainRun),
-    /// So many agents landed on this branch.
-    Landed(usize, &'a str),
-    /// An agent's work was rejected.
-    Rejected(&'a str),
+    CheckEnded(&'a TrainRun),
+    /// A check failed and then succeeded.
+    Flaky(&'a FlakyReport),
+    /// Agents landed.
+    Landed {
+        /// Their ids, in order.
+        agents: Vec<String>,
+        /// The branch.
+        lands_on: &'a str,
+        /// Where it is now.
+        oid: &'a str,
+    },
+    /// An agent is rejected.
+    Culprit {
+        /// The agent's id.
+        agent_id: &'a str,
+        /// The branch.
+        lands_on: &'a str,
+        /// What failed with its work.
+        check: &'a FailedCheck,
+    },
 }
 
 /// Lands agents as a train.
@@ -84,38 +149,50 @@ pub fn train(
     options: &TrainOptions,
     tell: &mut dyn FnMut(&TrainNews<'_>),
 ) -> Result<TrainReport> {
-    require_orchestrator(ctx)?;
-    if !options.dry_run {
-        return run(ctx, options, tell);
-    }
-    let scratch = Scratch::make(ctx, "train")?;
-    let apart = ctx.with_scratch_objects(scratch.path())?;
-    run(&apart, options, tell)
+    rehearsed(ctx, options, |ctx| {
+        let clock = Instant::now();
+        let mut items = gather::items(ctx, options)?;
+        ctx.logged("gathered");
+        let (done, targets) = decide_all(ctx, options, &mut items, tell)?;
+        Ok(TrainReport {
+            schema: "git-agent.train/1",
+            dry_run: options.dry_run,
+            items: items.into_iter().map(|item| item.report).collect(),
+            targets,
+            checks_run: done.run,
+            checks_known: done.known,
+            runs: done.runs,
+            flaky: done.flaky,
+            duration_ms: u64::try_from(clock.elapsed().as_millis()).unwrap_or(u64::MAX),
+        })
+    })
 }
 
-fn run(
+/// Calls `work` where a dry run writes nothing to the repository, not even objects.
+fn rehearsed<T>(
     ctx: &Ctx,
     options: &TrainOptions,
+    work: impl FnOnce(&Ctx) -> Result<T>,
+) -> Result<T> {
+    require_orchestrator(ctx)?;
+    if !options.dry_run {
+        return work(ctx);
+    }
+    let scratch = Scratch::make(ctx, "train")?;
+    work(&ctx.with_scratch_objects(scratch.path())?)
+}
+
+/// Decides about all agents that were judged.
+fn decide_all(
+    ctx: &Ctx,
+    options: &TrainOptions,
+    items: &mut [Rider],
     tell: &mut dyn FnMut(&TrainNews<'_>),
-) -> Result<TrainReport> {
-    let clock = Instant::now();
-    let mut items = gather::items(ctx, options)?;
-    ctx.logged("gathered");
-    let (runs, targets) = std::thread::scope(|scope| {
+) -> Result<(Done, Vec<TrainTarget>)> {
+    std::thread::scope(|scope| {
         let mut checks = Checks::new(ctx, options, scope);
-        let targets = run_targets(ctx, options, &mut items, &mut checks, tell)?;
-        Ok::<_, Error>((checks.finish(), targets))
-    })?;
-    Ok(TrainReport {
-        schema: "git-agent.train/1",
-        dry_run: options.dry_run,
-        items: items.into_iter().map(|item| item.report).collect(),
-        targets,
-        checks_run: runs.run,
-        checks_known: runs.known,
-        runs: runs.runs,
-        flaky: runs.flaky,
-        duration_ms: u64::try_from(clock.elapsed().as_millis()).unwrap_or(u64::MAX),
+        let targets = run_targets(ctx, options, items, &mut checks, tell)?;
+        Ok((checks.finish(), targets))
     })
 }
 
@@ -133,8 +210,7 @@ fn run_targets(
         let Some(target) = next.map(|plan| plan.target.clone()) else {
             return Ok(reports);
         };
-        let report = run_target(ctx, options, items, &target, checks, tell)?;
-        reports.push(report);
+        reports.extend(run_target(ctx, options, items, &target, checks, tell)?);
     }
 }
 
@@ -145,18 +221,22 @@ fn run_target(
     target: &str,
     checks: &mut Checks<'_, '_>,
     tell: &mut dyn FnMut(&TrainNews<'_>),
-) -> Result<TrainTarget> {
+) -> Result<Option<TrainTarget>> {
     let mut report: Option<TrainTarget> = None;
+    let mut last = None;
     for _ in 0..ATTEMPTS {
         let members: Vec<usize> = { 0..items.len() }
-            .filter(|at| { items[*at].plan.iter() }.any(|plan| plan.target == target))
+            .filter(|at| items[*at].is_bound_for(target))
             .collect();
         let plans: Vec<MergePlan> = members
             .iter()
             .filter_map(|at| items[*at].plan.clone())
             .collect();
+        let Some(first) = plans.first() else {
+            break;
+        };
         // It moved while they were judged one after the other.
-        if plans.iter().any(|plan| plan.base != plans[0].base) {
+        if plans.iter().any(|plan| plan.base != first.base) {
             gather::judge_again(ctx, options, items, target)?;
             continue;
         }
@@ -164,31 +244,42 @@ fn run_target(
         let start = track.start();
         let decided = decide(&mut track, start, members.len(), options.jobs);
         // What was settled before an error is settled.
+        let blamed = track.blamed();
         let (fates, ground) = track.finish();
         let known = report.get_or_insert_with(|| ground.clone());
         known.oid = ground.oid;
-        let decided = match decided {
-            Err(error) if error.code() == Code::LostRace => None,
-            decided => Some(decided?),
-        };
-        known.red = decided.as_ref().is_some_and(|one| one.target_is_red);
         for (at, fate) in members.iter().zip(fates) {
             items[*at].settle(fate);
         }
-        let Some(decided) = decided else {
-            gather::judge_again(ctx, options, items, target)?;
-            continue;
-        };
-        for candidate in decided.conflicting {
-            gather::close_conflict(ctx, options, &mut items[members[candidate]])?;
+        match decided {
+            Ok(decided) => {
+                known.red = decided.target_is_red;
+                for candidate in decided.conflicting {
+                    gather::close_conflict(ctx, options, &mut items[members[candidate]])?;
+                }
+                for candidate in decided.undecided {
+                    items[members[candidate]].leave(decided.target_is_red);
+                }
+                break;
+            }
+            Err(error) if concerns_all(error.code()) => return Err(error),
+            // One of them cannot land as it was judged; the others go on without it, unless another process was quicker.
+            Err(error) => {
+                let is_race = matches!(error.code(), Code::LostRace | Code::AgentState);
+                let blamed = blamed.filter(|_| !is_race);
+                match blamed {
+                    Some(candidate) => items[members[candidate]].refuse(error),
+                    None => last = Some(error),
+                }
+                gather::judge_again(ctx, options, items, target)?;
+            }
         }
-        for candidate in decided.undecided {
-            items[members[candidate]].leave(decided.target_is_red);
-        }
-        return report.ok_or_else(|| Error::bug("a train has no target"));
     }
-    Err(Error::new(
-        Code::LostRace,
-        format!("other processes moved {target} {ATTEMPTS} times while a train was under way"),
-    ))
+    // Those that no attempt decided about.
+    for item in items.iter_mut().filter(|item| item.is_bound_for(target)) {
+        let moved = format!("other processes moved {target} {ATTEMPTS} times meanwhile");
+        let last = last.as_ref().map(ToString::to_string);
+        item.refuse(Error::new(Code::LostRace, last.unwrap_or(moved)));
+    }
+    Ok(report)
 }

@@ -1,5 +1,6 @@
 //! The answer of `train`: `git-agent.train/1`.
 
+use crate::domain::finding::FindingCode;
 use crate::error::Error;
 use crate::wire::path_text::PathText;
 use serde::{Serialize, Serializer};
@@ -115,7 +116,7 @@ pub struct ItemReport {
     /// Why it did not land, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Why it was not stacked.
+    /// What kept it from landing.
     #[serde(skip)]
     pub error: Option<Error>,
     /// What the caller should know though the work has landed.
@@ -136,6 +137,17 @@ pub struct FailedCheck {
     pub tree: String,
     /// The end of what it wrote, both streams.
     pub output: String,
+}
+
+impl FailedCheck {
+    /// The finding that it amounts to.
+    pub(super) fn finding(&self) -> FindingCode {
+        if self.timed_out {
+            FindingCode::CommandTimedOut
+        } else {
+            FindingCode::CommandFailed
+        }
+    }
 }
 
 /// Where a branch was, and where the train brought it.

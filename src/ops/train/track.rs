@@ -6,7 +6,6 @@ use crate::agents::work::simulated;
 use crate::domain::agent::Move;
 use crate::domain::event::{Verified, What};
 use crate::domain::evidence::Conflict;
-use crate::domain::finding::FindingCode;
 use crate::domain::oid::Oid;
 use crate::domain::train::Track;
 use crate::error::{Code, Error, Result};
@@ -16,6 +15,7 @@ use crate::ops::train::checks::{Checks, Stacked};
 use crate::ops::train::report::{FailedCheck, TrainTarget};
 use crate::ops::train::{TrainNews, TrainOptions};
 use crate::store::{policy, repository_settings, roles};
+use crate::wire::path_text::PathText;
 use std::collections::HashMap;
 
 /// What became of one plan.
@@ -57,6 +57,8 @@ pub(super) struct Stacking<'a, 'scope, 'env> {
     tip: Oid,
     before: Oid,
     fates: Vec<CandidateFate>,
+    /// The plan because of which a stack did not land, as far as it is one of them.
+    blamed: Option<usize>,
     is_rehearsal: bool,
     checks: &'a mut Checks<'scope, 'env>,
     tell: &'a mut dyn FnMut(&TrainNews<'_>),
@@ -111,6 +113,7 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
             tip: base,
             before: base,
             ground,
+            blamed: None,
             is_rehearsal: options.dry_run,
             checks,
             tell,
@@ -120,6 +123,11 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
     /// The target alone.
     pub(super) fn start(&self) -> Stack {
         self.ground.clone()
+    }
+
+    /// The plan because of which a stack did not land.
+    pub(super) fn blamed(&self) -> Option<usize> {
+        self.blamed
     }
 
     /// What became of each plan, and where the target is.
@@ -152,6 +160,14 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
             MergeResult::Clean { tree } if tree == below.tree => return Ok(None),
             MergeResult::Clean { tree } => tree,
             MergeResult::Conflicts { conflicts, .. } => {
+                let paths = conflicts.iter();
+                let paths = paths.map(|one| PathText::from(one.path.as_slice()));
+                (self.tell)(&TrainNews::Conflict {
+                    agent_id: &plan.agent.id.to_string(),
+                    lands_on: &plan.target,
+                    below: below.members.len(),
+                    conflicts: paths.collect(),
+                });
                 self.conflicts.insert(candidate, conflicts);
                 return Ok(None);
             }
@@ -183,16 +199,11 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
     /// The verdict by which the row says that the checks failed with this agent's work.
     fn record_red(&self, candidate: usize, red: &Stack, check: &FailedCheck) -> Result<()> {
         let plan = &self.plans[candidate];
-        let finding = if check.timed_out {
-            FindingCode::CommandTimedOut
-        } else {
-            FindingCode::CommandFailed
-        };
         let verdict = Verified {
             accepted: false,
             base: self.tip,
             merged_tree: Some(red.tree),
-            findings: vec![finding.name().to_owned()],
+            findings: vec![check.finding().name().to_owned()],
             ..plan.verdict.clone()
         };
         let by = self.ctx.actor()?;
@@ -230,6 +241,15 @@ impl Track for Stacking<'_, '_, '_> {
             Some(merged) => *merged,
             None => {
                 let merged = self.merge(stack, candidate)?;
+                if let Some((_, tree)) = merged {
+                    let plan = &self.plans[candidate];
+                    (self.tell)(&TrainNews::Stacked {
+                        agent_id: &plan.agent.id.to_string(),
+                        lands_on: &plan.target,
+                        below: stack.members.len(),
+                        tree: &tree.to_hex(),
+                    });
+                }
                 self.merged.insert(key, merged);
                 merged
             }
@@ -284,14 +304,23 @@ impl Track for Stacking<'_, '_, '_> {
                 self.fates[*candidate] = CandidateFate::Planned(plan.merged_tree);
             }
         } else {
-            let target = self.plans[0].target.clone();
-            for (candidate, report) in candidates.iter().zip(execute_stack(self.ctx, &plans)?) {
+            let landed = execute_stack(self.ctx, &plans).map_err(|(at, error)| {
+                self.blamed = at.map(|at| candidates[at]);
+                error
+            });
+            for (candidate, report) in candidates.iter().zip(landed?) {
                 if let Some(commit) = report.commit.as_deref().and_then(Oid::from_hex) {
                     self.tip = commit;
                 }
                 self.fates[*candidate] = CandidateFate::Landed(Box::new(report));
             }
-            (self.tell)(&TrainNews::Landed(candidates.len(), &target));
+            let ids = candidates.iter();
+            let ids = ids.map(|candidate| self.plans[*candidate].agent.id.to_string());
+            (self.tell)(&TrainNews::Landed {
+                agents: ids.collect(),
+                lands_on: &self.plans[0].target,
+                oid: &self.tip.to_hex(),
+            });
         }
         self.ground = at;
         Ok(())
@@ -304,8 +333,12 @@ impl Track for Stacking<'_, '_, '_> {
         if !self.is_rehearsal {
             self.record_red(candidate, red, &check)?;
         }
-        let id = self.plans[candidate].agent.id.to_string();
-        (self.tell)(&TrainNews::Rejected(&id));
+        let plan = &self.plans[candidate];
+        (self.tell)(&TrainNews::Culprit {
+            agent_id: &plan.agent.id.to_string(),
+            lands_on: &plan.target,
+            check: &check,
+        });
         self.fates[candidate] = CandidateFate::Red(check);
         self.ctx.reached("rejected");
         Ok(())

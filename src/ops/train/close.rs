@@ -3,7 +3,7 @@
 use crate::domain::agent::State;
 use crate::domain::shell;
 use crate::ops::agent_report::AgentRef;
-use crate::ops::merge::{Decision, Fate};
+use crate::ops::train::all::{Decision, Fate};
 use crate::store::{briefing, layout};
 use serde::Serialize;
 use std::path::Path;
