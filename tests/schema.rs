@@ -137,6 +137,7 @@ fn life(judged: &mut Judged) {
         judged.answer(name, &[name, &one]);
     }
     judged.answer("list", &["list", "--all"]);
+    judged.answer("guard", &["guard", "--base=main", "--deny=src/**"]);
     judged.answer("tree", &["tree"]);
     judged.answer("overlap", &["overlap"]);
     judged.answer("hooks", &["hooks", "status"]);

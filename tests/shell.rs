@@ -151,7 +151,7 @@ fn what_takes_one_of_a_few_words_offers_them() {
             "claude codex copilot cursor gemini opencode",
         ),
         (&["merge", "--format"], "json ndjson text"),
-        (&["verify", "--format"], "json ndjson sarif text"),
+        (&["verify", "--format"], "json markdown ndjson sarif text"),
     ] {
         let output = repo.agent(&[&["complete", "--"], words, &[""]].concat());
         let text = String::from_utf8_lossy(&output.stdout);

@@ -4,6 +4,8 @@
 mod bundle;
 /// The check commands.
 mod commands;
+/// Branches that `git agent` did not make, and conflict markers.
+mod guard;
 /// How work lands, held to git's own answers.
 mod landing;
 /// Other repositories: pruned, bare, shallow, CI.

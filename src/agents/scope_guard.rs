@@ -165,23 +165,36 @@ impl<'r> ScopeGuard<'r> {
     /// # Errors
     /// `repo-corrupt` when the base's trees are missing.
     pub fn tracked_near(&self, changes: &[Change]) -> Result<CaseIndex> {
-        let mut spellings = Spellings::new(self.repo, self.base_tree);
-        let mut tracked = Vec::new();
-        for change in changes {
-            let new = matches!(
-                change.kind,
-                ChangeKind::Added | ChangeKind::Untracked | ChangeKind::Named
-            );
-            // What the scope denies as it is spelled needs no second reason.
-            if let Ok(path) = RepoPath::parse(&change.path)
-                && new
-                && self.boundary.scope.decide(&path).is_allowed()
-            {
-                tracked.extend(spellings.near(&path)?);
-            }
-        }
-        Ok(CaseIndex::of(&tracked))
+        tracked_near(self.repo, self.base_tree, &self.boundary, changes)
     }
+}
+
+/// The paths of `tree` that those of the changes which may be new could collide with where case is ignored.
+///
+/// # Errors
+/// `repo-corrupt` when a tree is missing.
+pub(crate) fn tracked_near(
+    repo: &Repo,
+    tree: Oid,
+    boundary: &Boundary,
+    changes: &[Change],
+) -> Result<CaseIndex> {
+    let mut spellings = Spellings::new(repo, tree);
+    let mut tracked = Vec::new();
+    for change in changes {
+        let new = matches!(
+            change.kind,
+            ChangeKind::Added | ChangeKind::Untracked | ChangeKind::Named
+        );
+        // What the scope denies as it is spelled needs no second reason.
+        if let Ok(path) = RepoPath::parse(&change.path)
+            && new
+            && boundary.scope.decide(&path).is_allowed()
+        {
+            tracked.extend(spellings.near(&path)?);
+        }
+    }
+    Ok(CaseIndex::of(&tracked))
 }
 
 /// Scopes that were compiled before, by whitelist and denylist.

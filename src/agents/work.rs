@@ -11,6 +11,7 @@ use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::objects::{Identity, NewCommit};
+use crate::git::repo::Resolved;
 use crate::store::{agent_branch, policy};
 use crate::wire::policy::Policy;
 use std::path::Path;
@@ -160,6 +161,20 @@ pub(crate) fn tip_of(ctx: &Ctx, agent: &Agent) -> Result<Oid> {
     tip.map_or_else(|| Err(lookup::without_tip(ctx, agent)), Ok)
 }
 
+/// The revision that a caller names to land on. A clone that never had the branch knows the remote's.
+///
+/// # Errors
+/// Those of [`Repo::resolve_commit`].
+pub(crate) fn landing_revision(repo: &Repo, revision: &str) -> Result<Resolved> {
+    repo.resolve_commit(revision).or_else(|error| {
+        let copy = format!("refs/remotes/origin/{revision}");
+        match error.code() {
+            Code::BaseNotCommit => repo.resolve_commit(&copy).map_err(|_| error),
+            _ => Err(error),
+        }
+    })
+}
+
 /// The branch to land on and where it is. A clone that never had the branch knows the remote's.
 pub(crate) fn base_of(
     ctx: &Ctx,
@@ -167,7 +182,7 @@ pub(crate) fn base_of(
     wanted: Option<&str>,
 ) -> Result<(Option<String>, Option<Oid>)> {
     if let Some(revision) = wanted {
-        let resolved = ctx.repo.resolve_commit(revision)?;
+        let resolved = landing_revision(&ctx.repo, revision)?;
         return Ok((resolved.refname, Some(resolved.commit)));
     }
     let base = agent.base.as_ref();

@@ -3,6 +3,7 @@
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ValueEnum};
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 /// How answers are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -13,10 +14,46 @@ pub(super) enum Format {
     Json,
     /// One object per line.
     Ndjson,
-    // Only where there are findings is it offered, by `with_sarif`.
+    // Only where there are findings are these offered, by `with_findings`.
     /// SARIF 2.1.0, for answers that are findings.
     #[value(hide = true)]
     Sarif,
+    /// Markdown, for the summary of a build.
+    #[value(hide = true)]
+    Markdown,
+}
+
+/// A file that an answer is written to as well.
+#[derive(Clone, Debug)]
+pub(super) struct Copy {
+    /// How the answer is written there.
+    pub format: Format,
+    /// The file.
+    pub path: PathBuf,
+}
+
+impl Copy {
+    /// Reads `FORMAT=FILE`.
+    fn parse(text: &str) -> Result<Copy, String> {
+        let Some((word, path)) = text.split_once('=') else {
+            return Err("write it as FORMAT=FILE".to_owned());
+        };
+        let format = Format::from_str(word, false).map_err(|_| {
+            format!("there is no format `{word}`; write text, json, ndjson, sarif or markdown")
+        })?;
+        Ok(Copy {
+            format,
+            path: path.into(),
+        })
+    }
+}
+
+/// Where an answer that is findings goes besides standard output.
+#[derive(Debug, clap::Args)]
+pub(super) struct CopyArgs {
+    /// Write the answer to a file as well, in a format of its own, such as sarif=findings.sarif; may repeat
+    #[arg(long, value_name = "FORMAT=FILE", value_parser = Copy::parse)]
+    pub also: Vec<Copy>,
 }
 
 impl Format {
@@ -38,7 +75,7 @@ impl Format {
 }
 
 /// `--format` of a command that answers findings, in the place of everybody's.
-pub(super) fn with_sarif() -> Arg {
+pub(super) fn with_findings() -> Arg {
     let formats = Format::value_variants().iter();
     let values = formats.filter_map(|format| Some(format.to_possible_value()?.hide(false)));
     Arg::new("format")
@@ -48,7 +85,7 @@ pub(super) fn with_sarif() -> Arg {
             PossibleValuesParser::new(values).try_map(|word| Format::from_str(&word, false)),
         )
         .default_value("text")
-        .help("How the answer is written: for people, as one JSON object, one JSON object per line, or SARIF")
+        .help("How the answer is written: for people, as one JSON object, one JSON object per line, SARIF, or Markdown")
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod discard;
 mod doctor;
 mod format;
 mod gc;
+mod guard;
 mod help;
 mod hook;
 mod hooks;
@@ -20,6 +21,7 @@ mod init;
 mod list;
 mod log;
 mod logs;
+mod markdown;
 mod merge;
 mod neutral;
 mod one_of;
@@ -116,7 +118,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// Runs a command whose answer can be written in the format that was asked for. Whether it can is known
 /// before anything is done.
 fn run(command: Command, ui: &mut Ui) -> Result<Exit> {
-    if !matches!(command, Command::Verify(_)) {
+    if !matches!(command, Command::Verify(_) | Command::Guard(_)) {
         ui.refuse_sarif()?;
     }
     dispatch(command, ui)

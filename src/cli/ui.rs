@@ -3,13 +3,17 @@
 //! Standard output carries the answer, standard error the narration, in every format; after a failure
 //! standard output is empty. A reader that goes away ends the program quietly.
 
+use super::format::Copy;
 pub(super) use super::format::Format;
 use super::neutral::{NeutralWriter, neutral};
 use super::style::{BAD, HINT, WARN, paint};
+use crate::agents::ctx::Ctx;
 use crate::error::{Code, Error, Exit, Result};
 use crate::ops::error_report::ErrorReport;
 use crate::ops::remedy;
 use crate::ops::run::Echo;
+use crate::ops::verify::save;
+use anstream::adapter::strip_str;
 use anstream::{AutoStream, ColorChoice};
 use rustix::stdio::{stderr, stdout};
 use rustix::termios::isatty;
@@ -46,6 +50,10 @@ pub(super) trait Answer {
     fn sarif(&self) -> Option<Value> {
         None
     }
+    /// The answer as Markdown; `None` as for SARIF.
+    fn markdown(&self) -> Option<String> {
+        None
+    }
 }
 
 /// Where a command speaks.
@@ -75,25 +83,36 @@ impl Ui {
     /// Refuses to begin what has no findings to answer, where those were asked for.
     pub(super) fn refuse_sarif(&self) -> Result<()> {
         match self.format {
-            Format::Sarif => Err(no_findings()),
+            Format::Sarif | Format::Markdown => Err(no_findings()),
             Format::Text | Format::Json | Format::Ndjson => Ok(()),
         }
     }
 
     /// Writes an answer.
     pub(super) fn answer(&mut self, answer: &dyn Answer) -> Result<()> {
-        let text = match self.format {
-            Format::Text => answer.text(),
-            Format::Json => answer.json_text(),
-            Format::Ndjson => answer.rows().iter().map(line).collect(),
-            Format::Sarif => answer.sarif().as_ref().map(line).ok_or_else(no_findings)?,
-        };
+        let text = written(answer, self.format)?;
         self.print(&text).map_err(|error| match answer.to_see_it() {
             Some(command) => {
                 error.hint_only(format!("it is done all the same; to see it, run {command}"))
             }
             None => error,
         })
+    }
+
+    /// Writes an answer to files, and then where it always goes.
+    pub(super) fn answer_also(
+        &mut self,
+        answer: &dyn Answer,
+        ctx: &Ctx,
+        copies: &[Copy],
+    ) -> Result<()> {
+        for copy in copies {
+            let text = written(answer, copy.format)?;
+            // Colours are for terminals.
+            let text = strip_str(&text).to_string();
+            save(ctx, &copy.path, &text)?;
+        }
+        self.answer(answer)
     }
 
     /// Writes one line of an answer that is a list, as soon as it is known.
@@ -183,7 +202,7 @@ impl Ui {
     pub(super) fn fail(&mut self, error: &Error) -> Exit {
         let text = match self.format {
             Format::Text => error_text(error),
-            Format::Json | Format::Ndjson | Format::Sarif => line(&error_json(error)),
+            _ => line(&error_json(error)),
         };
         self.narrate(&text);
         error.code().exit()
@@ -234,8 +253,19 @@ impl Drop for Progress {
     }
 }
 
+/// An answer in a format.
+fn written(answer: &dyn Answer, format: Format) -> Result<String> {
+    Ok(match format {
+        Format::Text => answer.text(),
+        Format::Json => answer.json_text(),
+        Format::Ndjson => answer.rows().iter().map(line).collect(),
+        Format::Sarif => answer.sarif().as_ref().map(line).ok_or_else(no_findings)?,
+        Format::Markdown => answer.markdown().ok_or_else(no_findings)?,
+    })
+}
+
 fn no_findings() -> Error {
-    let what = "this command has no findings to write as SARIF";
+    let what = "this command has no findings to write as SARIF or Markdown";
     Error::new(Code::Usage, what).hint("to read its answer by machine, pass --format json")
 }
 

@@ -3,9 +3,9 @@
 use super::run::{background, fenced, supervisor};
 use super::ui::{Format, Ui};
 use super::{
-    archive, bundle, check, commit, config, decide, diff, discard, doctor, gc, help, hook, hooks,
-    init, list, logs, merge, overlap, pool, ps, receive, report, rescue, retry, roles, run, schema,
-    send, settle, shell, show, spawn, stop, sync, train, tree, unite, update, verify, wait,
+    archive, bundle, check, commit, config, decide, diff, discard, doctor, gc, guard, help, hook,
+    hooks, init, list, logs, merge, overlap, pool, ps, receive, report, rescue, retry, roles, run,
+    schema, send, settle, shell, show, spawn, stop, sync, train, tree, unite, update, verify, wait,
 };
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
@@ -78,6 +78,7 @@ verbs! { ui;
     }
     "land" {
         [*] Verify(args: verify::VerifyArgs) => verify::run(&open(ui)?, ui, args);
+        Guard(args: guard::GuardArgs) => guard::run(&open(ui)?, ui, args);
         [*] Merge(args: merge::MergeArgs) => merge::run(&open(ui)?, ui, args);
         Train(args: train::TrainArgs) => train::run(&open(ui)?, ui, args);
         Reject(args: decide::RejectArgs) => decide::run_reject(&open(ui)?, ui, &args);

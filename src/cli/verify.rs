@@ -1,6 +1,7 @@
 //! `git agent verify`
 
-use super::format::with_sarif;
+use super::format::{CopyArgs, with_findings};
+use super::markdown::Summary;
 use super::show::or_current;
 use super::style::{BAD, BOLD, DIM, GOOD, HINT, WARN, paint};
 use super::ui::{Answer, Format, Ui};
@@ -11,7 +12,6 @@ use crate::domain::finding::Finding;
 use crate::domain::task::parse_duration;
 use crate::domain::verdict::Verdict;
 use crate::error::{Exit, Result};
-use crate::ops::remedy;
 use crate::ops::verify::{self, FindingReport, VerifyOptions, VerifyReport};
 use crate::wire::sarif::{self, SarifResult};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ use std::time::Duration;
 /// The verdict is recorded and makes the agent done or failed. An agent that verifies its own work gets the answer, and
 /// nothing is recorded.
 #[derive(Debug, clap::Args)]
-#[command(arg = with_sarif())]
+#[command(arg = with_findings())]
 pub(super) struct VerifyArgs {
     /// Agent: its id or a prefix of 4 digits or more, its name, its branch or its worktree; without one, the agent whose
     /// worktree this is
@@ -47,6 +47,8 @@ pub(super) struct VerifyArgs {
     /// How long one check command may take [default: 10m]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     timeout: Option<Duration>,
+    #[command(flatten)]
+    copies: CopyArgs,
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: VerifyArgs) -> Result<Exit> {
@@ -72,7 +74,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: VerifyArgs) -> Result<Exit> {
         ui.say(&text);
     }
     let report = VerifyReport { verdict };
-    ui.answer(&report)?;
+    ui.answer_also(&report, ctx, &args.copies.also)?;
     Ok(if report.verdict.is_accepted() {
         Exit::Yes
     } else {
@@ -108,14 +110,9 @@ impl Answer for VerifyReport {
         let facts = paint(DIM, &facts(verdict));
         text.push_str(&format!("{word}: {} {facts}\n", verdict.agent.short()));
         for finding in &verdict.findings {
-            text.push_str(&finding_text(finding));
+            text.push_str(&finding_text(&FindingReport::from(finding)));
         }
-        if let Commands::Ran(commands) = &verdict.commands {
-            let failed = commands
-                .iter()
-                .filter(|command| command.end != CommandEnd::Status(0));
-            failed.for_each(|command| text.push_str(&command_text(command)));
-        }
+        failed(&verdict.commands).for_each(|command| text.push_str(&command_text(command)));
         text
     }
 
@@ -130,17 +127,53 @@ impl Answer for VerifyReport {
     }
 
     fn sarif(&self) -> Option<Value> {
-        let findings: Vec<FindingReport> = { self.verdict.findings.iter() }
-            .map(FindingReport::from)
-            .collect();
-        let results = findings.iter().map(|finding| SarifResult {
+        let findings = self.verdict.findings.iter();
+        let findings: Vec<FindingReport> = findings.map(FindingReport::from).collect();
+        Some(sarif_of("verify", &findings))
+    }
+
+    fn markdown(&self) -> Option<String> {
+        let verdict = &self.verdict;
+        let findings: Vec<_> = verdict.findings.iter().map(FindingReport::from).collect();
+        let merge = self.merge();
+        let base = verdict.base_ref.as_deref().unwrap_or_default();
+        let failed = failed(&verdict.commands);
+        let summary = Summary {
+            is_accepted: verdict.is_accepted(),
+            what: format!("agent {}", verdict.agent.short()),
+            tip: &verdict.tip.to_hex(),
+            target: base.trim_start_matches("refs/heads/"),
+            merge: merge.as_ref(),
+            findings: &findings,
+            failed: failed
+                .map(|run| (run.command.as_str(), run.output.as_str()))
+                .collect(),
+        };
+        Some(summary.text())
+    }
+}
+
+/// Findings as a SARIF log.
+pub(in crate::cli) fn sarif_of(verb: &str, findings: &[FindingReport]) -> Value {
+    sarif::log(
+        verb,
+        findings.iter().map(|finding| SarifResult {
             rule: finding.code,
             level: finding.severity,
             message: format!("{}. To mend it: {}.", finding.message, finding.fix),
             path: finding.path.as_ref(),
-        });
-        Some(sarif::log(results))
-    }
+            subject: finding.commit.as_ref().unwrap_or(&finding.message),
+        }),
+    )
+}
+
+/// The commands that did not succeed.
+fn failed(commands: &Commands) -> impl Iterator<Item = &CommandRun> {
+    let ran = match commands {
+        Commands::Ran(ran) => ran.as_slice(),
+        Commands::None | Commands::Skipped => &[],
+    };
+    ran.iter().filter(|run| run.end != CommandEnd::Status(0))
 }
 
 /// Whether the six files had to be there and no finding is about them.
@@ -187,7 +220,7 @@ fn facts(verdict: &Verdict) -> String {
 }
 
 /// `2 commits` and what is said of them; empty for none.
-fn counted(count: usize, thing: &str, rest: &str) -> String {
+pub(in crate::cli) fn counted(count: usize, thing: &str, rest: &str) -> String {
     match count {
         0 => String::new(),
         1 => format!("1 {thing}{rest}"),
@@ -215,14 +248,17 @@ fn how(landing: &Landing) -> Option<String> {
     }
 }
 
-fn finding_text(finding: &Finding) -> String {
-    let style = if finding.rejects() { BAD } else { WARN };
+pub(in crate::cli) fn finding_text(finding: &FindingReport) -> String {
+    let style = match finding.severity {
+        "error" => BAD,
+        _ => WARN,
+    };
     format!(
         "  {} {}\n    {} {}\n",
-        paint(style, finding.code.name()),
+        paint(style, finding.code),
         finding.message,
         paint(HINT, "fix:"),
-        remedy::fix(finding)
+        finding.fix
     )
 }
 

@@ -41,6 +41,8 @@ pub struct Evidence {
     pub merge_commit: Option<Oid>,
     /// How the work would land; absent for an agent without a branch.
     pub landing: Option<Landing>,
+    /// Files that landing would give conflict markers, each with the line of the first.
+    pub marked: Vec<(Vec<u8>, usize)>,
     /// The check commands.
     pub commands: Commands,
 }

@@ -93,6 +93,7 @@ codes! {
     WorktreeNotJudged, "worktree.not-judged", Note, "The worktree is in another clone, so it was not judged here.";
     WorkUnreadable, "work.unreadable", Error, "The agent's branch, objects, index, settings or files cannot be read.";
     MergeConflict, "merge.conflict", Error, "The work conflicts with the base branch as it is now.";
+    MergeMarkers, "merge.conflict-markers", Error, "The work gives a file conflict markers that it did not have.";
     MergeUnrelated, "merge.unrelated", Error, "The branch and the base branch have no common ancestor.";
     MergeBaseGone, "merge.base-gone", Error, "The base branch does not exist any more.";
     MergeNotJudged, "merge.not-judged", Note, "The base branch is not in this clone, so how the work would land was not judged.";
@@ -100,6 +101,7 @@ codes! {
     CommandFailed, "commands.failed", Error, "A check command failed in the merged tree.";
     CommandTimedOut, "commands.timed-out", Error, "A check command took too long.";
     CommandsSkipped, "commands.skipped", Note, "The check commands were not run.";
+    GuardNoRule, "guard.no-rule", Note, "No rule of the base is for the branch, so it was not judged.";
     LedgerNotJudged, "ledger.not-judged", Note, "There is no ledger in this clone, so only the policy in the spawn commit was used.";
     LedgerMissing, "ledger.missing", Error, "The ledger has no row for the agent.";
     LedgerIrregular, "ledger.irregular", Error, "The agent's row does not say how the agent began, or says it twice.";

@@ -8,6 +8,7 @@
 
 use super::diagnostic::{Field, Located, Problem};
 use super::glob::Glob;
+use super::guard::{GuardDraft, GuardRule};
 use super::lease::{LeaseKind, WantedLease, variable_problem};
 use super::role::RoleSet;
 use super::task::{TaskDraft, TaskOptions, TaskProblems};
@@ -89,6 +90,8 @@ pub struct SettingsDraft {
     pub pool_size: Field<i64>,
     /// Variables and the kinds of what they are to hold.
     pub leases: Vec<(String, Located<String>)>,
+    /// Rules for branches that `git agent` did not make.
+    pub guards: Vec<GuardDraft>,
 }
 
 /// Settings that obey every rule. What is absent is not set.
@@ -126,6 +129,8 @@ pub struct RepositorySettings {
     pub merge_method: Option<String>,
     /// The subject of a landing commit, with [`SUBJECT_FIELDS`] in braces.
     pub merge_subject: Option<String>,
+    /// Rules for branches that `git agent` did not make, in order; the first that names a branch counts.
+    pub guards: Vec<GuardRule>,
 }
 
 impl SettingsDraft {
@@ -139,6 +144,10 @@ impl SettingsDraft {
         let subject = subject(&self.merge_subject, &mut problems);
         let leases = leases(&self.leases, &mut problems);
         let pool_size = pool_size(&self.pool_size, &mut problems);
+        let guards = self.guards.iter();
+        let guards = guards
+            .filter_map(|rule| rule.check(&mut problems))
+            .collect();
         let mut probe = self.task.clone();
         probe.problems.extend(problems);
         let placeholder = |text: &str| Located {
@@ -183,6 +192,7 @@ impl SettingsDraft {
             pool_size,
             merge_method: method,
             merge_subject: subject,
+            guards,
         })
     }
 }

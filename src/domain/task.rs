@@ -149,8 +149,12 @@ impl From<TaskProblems> for Error {
             [only] => (only.code.unwrap_or(Code::TaskInvalid), "1 problem".into()),
             more => (Code::TaskInvalid, format!("{} problems", more.len())),
         };
+        let is_about_role = matches!(code, Code::RoleUnknown | Code::RoleNotSpawnable);
         let error = Error::new(code, format!("{name} has {count}"));
-        let error = task.told(error);
+        let mut error = task.told(error);
+        if is_about_role {
+            error = error.remedy("to see all roles", Remedy::Roles);
+        }
         let argument = match name.as_str() {
             "<stdin>" => "-",
             COMMAND_LINE => "-m <task> --scope <glob>",

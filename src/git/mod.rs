@@ -12,6 +12,7 @@ pub mod command;
 pub mod commit;
 pub mod config;
 pub mod config_file;
+mod conflict_markers;
 mod differences;
 pub mod gitlinks;
 pub mod hooks;

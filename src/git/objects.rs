@@ -130,6 +130,20 @@ impl Repo {
         self.read_object(oid, git2::ObjectType::Blob)
     }
 
+    /// How many bytes a blob has.
+    ///
+    /// # Errors
+    /// `repo-corrupt` when it is missing.
+    pub(in crate::git) fn blob_size(&self, oid: Oid) -> Result<usize> {
+        let odb = self.inner.odb();
+        let odb = odb.map_err(|error| failed("could not open the object database", error))?;
+        match odb.read_header(to_git2(oid)?) {
+            Ok((size, _)) => Ok(size),
+            // One that a partial clone left out is fetched.
+            Err(_) => self.read_blob(oid).map(|content| content.len()),
+        }
+    }
+
     /// The entries of a tree, in git's order. The empty tree needs no object.
     ///
     /// # Errors

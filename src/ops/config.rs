@@ -109,6 +109,11 @@ pub const REPOSITORY: &[KnownSetting] = &[
         "none",
         "Commands that `train` runs on what lands, before those of the agents; read from the target's tip",
     ),
+    setting(
+        "guard.<BRANCH>",
+        "none",
+        "What branches that match a glob may touch, for `guard`: a table `[[guard]]` with `branch`, and `scope`, `deny` or both",
+    ),
 ];
 
 /// The settings of a person or a clone, in git's configuration.
@@ -299,6 +304,15 @@ fn value_of(found: &RepositorySettings, key: &str) -> Option<SettingValue> {
             let mut leases = found.leases.iter();
             let lease = leases.find(|lease| key.strip_prefix("lease.") == Some(&lease.variable));
             lease.map(|lease| SettingValue::Text(lease.kind.as_str().to_owned()))
+        }
+        _ if key.starts_with("guard.") => {
+            let mut guards = found.guards.iter();
+            let rule = guards.find(|rule| key.strip_prefix("guard.") == Some(rule.branch.as_str()));
+            rule.map(|rule| {
+                let allowed = rule.scope.iter().map(|glob| glob.as_str().to_owned());
+                let denied = rule.deny.iter().map(|glob| format!("!{}", glob.as_str()));
+                SettingValue::List(allowed.chain(denied).collect())
+            })
         }
         _ => {
             let moments = HookMoment::ALL.into_iter();

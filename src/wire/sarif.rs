@@ -3,7 +3,9 @@
 
 use super::path_text::PathText;
 use crate::domain::finding::FindingCode;
+use crate::domain::hex::hex;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 /// One result.
 #[derive(Clone, Debug)]
@@ -16,10 +18,13 @@ pub struct SarifResult<'a> {
     pub message: String,
     /// The file it is about.
     pub path: Option<&'a PathText>,
+    /// What tells a result that is about no file from another one of its rule.
+    pub subject: &'a str,
 }
 
-/// A log of one run of this program, with every rule that the results can name.
-pub fn log<'a>(results: impl IntoIterator<Item = SarifResult<'a>>) -> Value {
+/// A log of one run of this program, with every rule that the results can name. `verb` keeps the results of one command apart
+/// from those of another, where both are uploaded for one commit.
+pub fn log<'a>(verb: &str, results: impl IntoIterator<Item = SarifResult<'a>>) -> Value {
     let rules: Vec<Value> = FindingCode::ALL
         .iter()
         .map(|code| {
@@ -40,24 +45,42 @@ pub fn log<'a>(results: impl IntoIterator<Item = SarifResult<'a>>) -> Value {
                 "version": env!("CARGO_PKG_VERSION"),
                 "rules": rules,
             }},
+            "automationDetails": { "id": format!("git-agent/{verb}/") },
             "results": results,
         }],
     })
 }
 
 fn result(found: &SarifResult<'_>) -> Value {
-    let mut result = json!({
+    let (uri, about) = match found.path {
+        Some(path) => (uri(&path.to_bytes()), path.to_bytes()),
+        // Code hosts refuse a result without a place.
+        None => (WHOLE.to_owned(), found.subject.as_bytes().to_vec()),
+    };
+    let fingerprint = fingerprint(found.rule, &about);
+    json!({
         "ruleId": found.rule,
         "level": found.level,
         "message": { "text": found.message },
-    });
-    if let Some(path) = found.path {
-        let uri = uri(&path.to_bytes());
-        result["locations"] = json!([{
+        "locations": [{
             "physicalLocation": { "artifactLocation": { "uri": uri, "uriBaseId": "%SRCROOT%" } }
-        }]);
-    }
-    result
+        }],
+        // The key that GitHub compares, and one that says whose it is.
+        "partialFingerprints": {
+            "primaryLocationLineHash": fingerprint,
+            "gitAgentFinding/v1": fingerprint,
+        },
+    })
+}
+
+/// Stands for the whole tree, where a result is about no file.
+const WHOLE: &str = ".";
+
+/// The same for the same finding in whatever commit it is found: its rule and what it is about.
+fn fingerprint(rule: &str, about: &[u8]) -> String {
+    let digest = Sha256::new().chain_update(rule).chain_update("\0");
+    let digest = digest.chain_update(about).finalize();
+    hex(&digest[..16])
 }
 
 /// A path as a relative URI reference (RFC 3986): everything but unreserved characters and `/` is

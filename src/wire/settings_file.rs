@@ -11,13 +11,17 @@
 //! | `[hooks]` | `after_spawn`, `before_merge`, `after_merge`, `before_discard` |
 //! | `[merge]` | `method`, `subject` |
 //! | `[train]` | `checks` |
+//! | `[[guard]]` | `branch`, `scope`, `deny` |
 //!
 //! Unknown sections and keys are problems, so that a slip never passes for a setting.
 
 use super::toml_reader::{ANY, Document, Key, Reader};
 use crate::domain::diagnostic::{Problem, Source};
+use crate::domain::guard::GuardDraft;
 use crate::domain::repository_settings::{HookMoment, SettingsDraft};
 use crate::domain::task::TaskDraft;
+use toml::Spanned;
+use toml::de::DeValue;
 
 /// Every key.
 const KEYS: &[Key] = &[
@@ -39,11 +43,21 @@ const KEYS: &[Key] = &[
     ("merge", "method"),
     ("merge", "subject"),
     ("train", "checks"),
+    ("", GUARD),
 ];
 
-/// The keys as `section.key`, in the order of the documentation.
+/// The list of rules for branches that `git agent` did not make.
+const GUARD: &str = "guard";
+
+/// The keys of one rule.
+const GUARD_KEYS: &[Key] = &[("", "branch"), ("", "scope"), ("", "deny")];
+
+/// The keys as `section.key`, in the order of the documentation. A rule goes by the branches that it is for.
 pub fn keys() -> impl Iterator<Item = String> {
-    KEYS.iter().map(|(section, key)| format!("{section}.{key}"))
+    KEYS.iter().map(|(section, key)| match *section {
+        "" => format!("{key}.<BRANCH>"),
+        section => format!("{section}.{key}"),
+    })
 }
 
 /// Reads a settings file. `name` is what its messages call it. Never fails: what is wrong with the bytes is
@@ -90,6 +104,12 @@ pub fn parse(name: &str, bytes: &[u8]) -> SettingsDraft {
             .into_iter()
             .map(|moment| (moment, reader.strings(("hooks", moment.as_str()))))
             .collect(),
+        guards: reader.tables(GUARD, GUARD_KEYS, |rule, span| GuardDraft {
+            branch: rule.string(("", "branch")),
+            scope: rule.strings(("", "scope")),
+            deny: rule.strings(("", "deny")),
+            span,
+        }),
     };
     draft.task.problems = reader.finish(("", &[]));
     draft
@@ -99,19 +119,32 @@ pub fn parse(name: &str, bytes: &[u8]) -> SettingsDraft {
 pub fn lines(bytes: &[u8]) -> Vec<(String, usize)> {
     let text = String::from_utf8_lossy(bytes);
     let document = Document::parse(&text);
+    let line = |value: &Spanned<DeValue<'_>>| {
+        let before = &text.as_bytes()[..value.span().start];
+        before.iter().filter(|byte| **byte == b'\n').count() + 1
+    };
     let mut lines = Vec::new();
     for (section, key) in KEYS {
         let table = document.root().get(*section).map(|table| table.get_ref());
-        let Some(toml::de::DeValue::Table(table)) = table else {
+        let Some(DeValue::Table(table)) = table else {
             continue;
         };
         let found = table
             .iter()
             .filter(|(name, _)| *key == ANY || name.get_ref() == *key);
         for (name, value) in found {
-            let before = &text.as_bytes()[..value.span().start];
-            let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-            lines.push((format!("{section}.{}", name.get_ref()), line));
+            lines.push((format!("{section}.{}", name.get_ref()), line(value)));
+        }
+    }
+    let rules = document.root().get(GUARD).map(|rules| rules.get_ref());
+    if let Some(DeValue::Array(rules)) = rules {
+        for rule in rules.iter() {
+            if let DeValue::Table(rule) = rule.get_ref()
+                && let Some(branch) = rule.get("branch")
+                && let DeValue::String(glob) = branch.get_ref()
+            {
+                lines.push((format!("{GUARD}.{glob}"), line(branch)));
+            }
         }
     }
     lines

@@ -10,6 +10,7 @@
 mod document;
 
 use crate::domain::diagnostic::{Field, Located, Problem, nearest};
+use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeInteger, DeString, DeTable, DeValue};
 
@@ -24,6 +25,8 @@ pub(super) const ANY: &str = "<VARIABLE>";
 /// Asks a document for its values.
 pub(super) struct Reader<'d, 't> {
     document: &'d Document<'t>,
+    /// What is read: the whole file, or one table of a list.
+    root: &'d DeTable<'t>,
     keys: &'static [Key],
     problems: Vec<Problem>,
 }
@@ -33,10 +36,11 @@ impl<'d, 't> Reader<'d, 't> {
     pub(super) fn new(document: &'d Document<'t>, keys: &'static [Key]) -> Reader<'d, 't> {
         let mut reader = Reader {
             document,
+            root: document.root(),
             keys,
             problems: document.syntax().to_vec(),
         };
-        for (key, value) in document.root().iter() {
+        for (key, value) in reader.root.iter() {
             let name = key.get_ref().as_ref();
             if is_section(keys, name) && table(value).is_none() {
                 let message = format!("`{name}` must be a table, not {}", kind(value.get_ref()));
@@ -115,9 +119,8 @@ impl<'d, 't> Reader<'d, 't> {
 
     /// The keys of a section that takes any, each with its text.
     pub(super) fn texts_of(&mut self, section: &'static str) -> Vec<(String, Located<String>)> {
-        let root = self.document.root();
         let mut texts = Vec::new();
-        for (key, value) in root.get(section).and_then(table).into_iter().flatten() {
+        for (key, value) in self.root.get(section).and_then(table).into_iter().flatten() {
             if let DeValue::String(text) = value.get_ref() {
                 let value = Located {
                     value: text.to_string(),
@@ -133,10 +136,51 @@ impl<'d, 't> Reader<'d, 't> {
         texts
     }
 
+    /// The tables of a list at the top of the file, `[[name]]`, each read by its own keys. `read` gets the bytes of the
+    /// table too.
+    pub(super) fn tables<T>(
+        &mut self,
+        name: &'static str,
+        keys: &'static [Key],
+        read: impl Fn(&mut Reader<'d, 't>, Range<usize>) -> T,
+    ) -> Vec<T> {
+        let Some(list) = self.root.get(name) else {
+            return Vec::new();
+        };
+        let items = match list.get_ref() {
+            DeValue::Array(items) => items.iter().collect(),
+            _ => vec![list],
+        };
+        let mut tables = Vec::new();
+        for item in items {
+            match item.get_ref() {
+                DeValue::Table(root) if !std::ptr::eq(item, list) => {
+                    let mut below = Reader {
+                        document: self.document,
+                        root,
+                        keys,
+                        problems: Vec::new(),
+                    };
+                    tables.push(read(&mut below, item.span()));
+                    self.problems.extend(below.finish(("", &[])));
+                }
+                other => {
+                    let message = format!("`{name}` must be a list of tables, not {}", kind(other));
+                    self.report(
+                        item,
+                        message,
+                        format!("write [[{name}]] and its keys below it"),
+                    );
+                }
+            }
+        }
+        tables
+    }
+
     /// Everything wrong with the file: syntax, types, and keys that are not known. `other` are keys
     /// of a form that this file does not have, and the name of that form.
     pub(super) fn finish(mut self, other: (&str, &'static [Key])) -> Vec<Problem> {
-        for (key, value) in self.document.root().iter() {
+        for (key, value) in self.root.iter() {
             let name = key.get_ref().as_ref();
             if is_section(self.keys, name) {
                 for (key, _) in table(value).into_iter().flatten() {
@@ -178,7 +222,7 @@ impl<'d, 't> Reader<'d, 't> {
 
     /// The value of a key, or what to say instead.
     fn find<T>(&self, (section, key): Key) -> Result<&'d Spanned<DeValue<'t>>, Field<T>> {
-        let root = self.document.root();
+        let root = self.root;
         let header = root.get(section).filter(|_| !section.is_empty());
         let table = match section {
             "" => Some(root),

@@ -171,7 +171,7 @@ fn sarif_is_refused_before_anything_is_done_where_there_are_no_findings() {
         let said = describe(&agent.repo.agent(&[verb, "-h"]));
         said.split_whitespace().collect::<Vec<_>>().join(" ")
     };
-    assert!(help("verify").contains("text, json, ndjson, sarif"));
+    assert!(help("verify").contains("text, json, ndjson, sarif, markdown"));
     for verb in ["spawn", "merge", "list", "check"] {
         assert!(!help(verb).contains("sarif"), "{verb}");
     }

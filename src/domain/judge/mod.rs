@@ -28,6 +28,7 @@ pub fn judge(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
         });
     }
     findings.extend(evidence.landing.iter().flat_map(landing));
+    findings.extend(evidence.marked.iter().map(marked));
     findings.extend(commands(&evidence.commands));
     findings.extend(ledger(&evidence.ledger));
     findings
@@ -193,7 +194,7 @@ fn landing(landing: &Landing) -> Vec<Finding> {
         )],
         Outcome::Unrelated => vec![Finding::new(
             Code::MergeUnrelated,
-            format!("the agent's branch and {branch} have no common ancestor"),
+            format!("the branch of the work and {branch} have no common ancestor"),
             "name the branch to land on with --base <branch>",
         )],
         Outcome::Conflicts(conflicts) => conflicts
@@ -206,7 +207,7 @@ fn landing(landing: &Landing) -> Vec<Finding> {
                         Quoted(&conflict.path),
                         conflict.kinds.join(", ")
                     ),
-                    format!("merge {branch} into the agent's branch and resolve the path"),
+                    format!("merge {branch} into the branch of the work and resolve the path"),
                 )
                 .on(&conflict.path)
             })
@@ -224,6 +225,15 @@ fn landing(landing: &Landing) -> Vec<Finding> {
         ));
     }
     findings
+}
+
+fn marked((path, line): &(Vec<u8>, usize)) -> Finding {
+    Finding::new(
+        Code::MergeMarkers,
+        format!("{} has a conflict marker on line {line}", Quoted(path)),
+        "resolve the conflict; for a file that is to show one, set conflict-marker-size in .gitattributes of the base",
+    )
+    .on(path)
 }
 
 fn commands(commands: &Commands) -> Vec<Finding> {

@@ -6,17 +6,28 @@ use crate::error::Result;
 use crate::git::Repo;
 use crate::git::ancestry::Divergence;
 use crate::git::merge::{Merge, MergeResult};
-use crate::ops::verify::subject::Subject;
 use crate::ops::verify::work::Trees;
 
 /// How many of the base's newest commits are searched for one that makes the same change.
 const SEARCHED: usize = 200;
 
+/// What would land, and where.
+pub(super) struct Lands<'a> {
+    /// The commit.
+    pub tip: Oid,
+    /// The full name of the branch to land on, when there is one.
+    pub base_ref: Option<&'a str>,
+    /// Where that is; `None` when it is gone.
+    pub base: Option<Oid>,
+    /// Whether it may exist, and is not in this clone.
+    pub base_out_of_reach: bool,
+}
+
 /// Works out the landing. `touched` says whether the agent changed anything at all; `merge` asks git, or what
 /// is remembered of its answers.
 pub(super) fn work_out(
     repo: &Repo,
-    subject: &Subject,
+    lands: &Lands<'_>,
     work: &Trees,
     divergence: &Divergence,
     touched: bool,
@@ -24,14 +35,14 @@ pub(super) fn work_out(
 ) -> Result<Landing> {
     let uncommitted = usize::from(work.tree != work.tip_tree);
     let mut landing = Landing {
-        refname: subject.base_ref.clone(),
+        refname: lands.base_ref.map(str::to_owned),
         ahead: divergence.ahead.len() + uncommitted,
         behind: divergence.behind.len(),
         outcome: Outcome::BaseGone,
         approximate: false,
     };
-    let Some(base) = subject.base else {
-        if subject.base_out_of_reach {
+    let Some(base) = lands.base else {
+        if lands.base_out_of_reach {
             landing.outcome = Outcome::OutOfReach { tree: work.tree };
         }
         return Ok(landing);
@@ -51,7 +62,7 @@ pub(super) fn work_out(
             Outcome::Nothing { tree }
         }
     } else {
-        let tip = work.commit(repo, subject.tip)?;
+        let tip = work.commit(repo, lands.tip)?;
         let Merge {
             result,
             approximate,
@@ -73,6 +84,18 @@ pub(super) fn work_out(
         }
     };
     Ok(landing)
+}
+
+/// The files that landing on `base` would give conflict markers, each with the line of the first.
+pub(super) fn added_markers(
+    repo: &Repo,
+    landing: &Landing,
+    base: Oid,
+) -> Result<Vec<(Vec<u8>, usize)>> {
+    match landing.outcome.tree() {
+        Some(merged) => repo.added_conflict_markers(repo.read_commit(base)?.tree, merged, base),
+        None => Ok(Vec::new()),
+    }
 }
 
 fn sorted(mut conflicts: Vec<Conflict>) -> Vec<Conflict> {

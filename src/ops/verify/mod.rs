@@ -15,6 +15,7 @@
 
 mod commands;
 mod facts;
+mod guard;
 mod history;
 mod landing;
 mod origin;
@@ -24,7 +25,8 @@ mod subject;
 mod unreadable;
 mod work;
 
-pub use report::{FindingReport, VerifyReport};
+pub use guard::{GuardOptions, GuardReport, RuleReport, guard};
+pub use report::{FindingReport, MergeReport, VerifyReport, save};
 
 use crate::agents::bundle::{self, Bundle};
 use crate::agents::ctx::Ctx;
@@ -259,7 +261,10 @@ fn decide(ctx: &Ctx, options: &VerifyOptions, case: &Case<'_>) -> Result<Verdict
             let known = case.facts(ctx);
             facts::merge(known.as_ref(), &case.fence, &ctx.repo, ours, theirs)
         };
-        let landing = landing::work_out(&ctx.repo, subject, work, &divergence, touched, merge)?;
+        let lands = subject.lands();
+        let landing = landing::work_out(&ctx.repo, &lands, work, &divergence, touched, merge)?;
+        evidence.marked =
+            landing::added_markers(&ctx.repo, &landing, subject.base.unwrap_or(case.started))?;
         evidence.landing = Some(landing);
         ctx.logged("history and landing");
     }

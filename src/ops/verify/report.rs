@@ -1,13 +1,17 @@
 //! The answer of `verify`: `git-agent.verify/2`.
 
+use crate::agents::ctx::Ctx;
 use crate::domain::evidence::{CommandEnd, Commands, Conflict, Landing, Outcome};
 use crate::domain::finding::{Finding, FindingCode};
 use crate::domain::oid::Oid;
 use crate::domain::verdict::Verdict;
+use crate::error::Result;
 use crate::ops::remedy;
 use crate::ops::target_report::TargetReport;
+use crate::store::fsx;
 use crate::wire::path_text::PathText;
 use serde::{Serialize, Serializer};
+use std::path::Path;
 
 const SCHEMA: &str = "git-agent.verify/2";
 
@@ -29,6 +33,21 @@ impl VerifyReport {
     }
 }
 
+impl VerifyReport {
+    /// How it would land; `None` for an agent without a branch.
+    pub fn merge(&self) -> Option<MergeReport> {
+        self.verdict.landing.as_ref().map(merge)
+    }
+}
+
+/// Writes an answer to a file.
+///
+/// # Errors
+/// `disk-full`, `io`.
+pub fn save(ctx: &Ctx, file: &Path, text: &str) -> Result<()> {
+    fsx::write_atomic(&ctx.absolute(file), text.as_bytes())
+}
+
 impl Serialize for VerifyReport {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let verdict = &self.verdict;
@@ -47,9 +66,9 @@ impl Serialize for VerifyReport {
             uncommitted: verdict.uncommitted,
             ignored_paths: verdict.ignored,
             setup_paths: verdict.from_setup,
-            merge: verdict.landing.as_ref().map(merge),
+            merge: self.merge(),
             commands: commands(&verdict.commands),
-            findings: findings(verdict),
+            findings: findings(verdict.landing.as_ref(), &verdict.findings),
         }
         .serialize(serializer)
     }
@@ -102,22 +121,22 @@ struct View {
 }
 
 /// How work would land.
-#[derive(Serialize)]
-struct MergeReport {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MergeReport {
     /// `fast-forward`, `clean`, `nothing`, `merged`, `conflicts`, `unrelated`, `base-gone`, or `not-judged` where the
     /// base branch is not in this clone.
-    state: &'static str,
+    pub state: &'static str,
     /// For `merged`: `ancestor`, `tree` or `patch-id`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    how: Option<&'static str>,
+    pub how: Option<&'static str>,
     /// Commits that the base branch does not hold.
-    ahead: usize,
+    pub ahead: usize,
     /// Commits that only the base branch holds.
-    behind: usize,
+    pub behind: usize,
     /// Whether the base branch would only have to be moved.
-    fast_forward: bool,
+    pub fast_forward: bool,
     /// The paths on which it conflicts.
-    conflicts: Vec<PathText>,
+    pub conflicts: Vec<PathText>,
 }
 
 /// A check command that ran.
@@ -155,7 +174,7 @@ pub struct FindingReport {
     pub fix: String,
 }
 
-fn merge(landing: &Landing) -> MergeReport {
+pub(super) fn merge(landing: &Landing) -> MergeReport {
     MergeReport {
         state: landing.outcome.as_str(),
         how: match landing.outcome {
@@ -179,8 +198,8 @@ fn conflicts(landing: &Landing) -> &[Conflict] {
 }
 
 /// The findings; those of conflicts say which kinds git names.
-fn findings(verdict: &Verdict) -> Vec<FindingReport> {
-    let conflicts = verdict.landing.as_ref().map_or(&[][..], conflicts);
+pub(super) fn findings(landing: Option<&Landing>, found: &[Finding]) -> Vec<FindingReport> {
+    let conflicts = landing.map_or(&[][..], conflicts);
     let report = |finding: &Finding| {
         let is_its = |one: &&Conflict| Some(&one.path) == finding.path.as_ref();
         let conflict = conflicts.iter().find(is_its);
@@ -190,7 +209,7 @@ fn findings(verdict: &Verdict) -> Vec<FindingReport> {
             ..FindingReport::from(finding)
         }
     };
-    verdict.findings.iter().map(report).collect()
+    found.iter().map(report).collect()
 }
 
 fn commands(commands: &Commands) -> Vec<CommandReport> {

@@ -14,6 +14,7 @@ use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::ancestry::Divergence;
 use crate::ops::verify::VerifyOptions;
+use crate::ops::verify::landing::Lands;
 use crate::ops::verify::origin::Origin;
 use crate::ops::verify::origin::Question;
 use crate::store::ledger::Ledger;
@@ -129,6 +130,16 @@ impl Subject {
         let against = self.base.unwrap_or(started);
         let divergence = repo.divergence(against, self.tip, Some(started))?;
         Ok(Cow::Owned(divergence))
+    }
+
+    /// What would land, and where.
+    pub(super) fn lands(&self) -> Lands<'_> {
+        Lands {
+            tip: self.tip,
+            base_ref: self.base_ref.as_deref(),
+            base: self.base,
+            base_out_of_reach: self.base_out_of_reach,
+        }
     }
 
     /// Whether there is a branch to land.

@@ -37,17 +37,10 @@ pub(super) struct Trees {
 
 impl Trees {
     pub(super) fn gather(ctx: &Ctx, subject: &Subject, policy: &Policy) -> Result<Trees> {
-        let tip_tree = ctx.repo.read_commit(subject.tip)?.tree;
         let Some(place) = &subject.worktree else {
-            return Ok(Trees {
-                tip_tree,
-                staged: Vec::new(),
-                tree: tip_tree,
-                ignored: None,
-                from_setup: None,
-                worktree: None,
-            });
+            return Trees::of_commit(&ctx.repo, subject.tip);
         };
+        let tip_tree = ctx.repo.read_commit(subject.tip)?.tree;
         let bundle = policy.bundle_dir.as_deref();
         place.undisturbed(|| {
             let Snapshot {
@@ -63,6 +56,19 @@ impl Trees {
                 from_setup: from_setup.map(|paths| paths.len()),
                 worktree: Some(facts(ctx, subject, place, found)?),
             })
+        })
+    }
+
+    /// What a commit holds, where no worktree is looked at.
+    pub(super) fn of_commit(repo: &Repo, tip: Oid) -> Result<Trees> {
+        let tip_tree = repo.read_commit(tip)?.tree;
+        Ok(Trees {
+            tip_tree,
+            staged: Vec::new(),
+            tree: tip_tree,
+            ignored: None,
+            from_setup: None,
+            worktree: None,
         })
     }
 

@@ -72,6 +72,10 @@ pub const VERBS: &[Verb] = &[
         ],
     ),
     looks(
+        "guard",
+        &["guard --base main --tip {branch} --scope src/**"],
+    ),
+    looks(
         "overlap",
         &[
             "overlap",

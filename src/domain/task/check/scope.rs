@@ -48,11 +48,13 @@ impl Rules<'_> {
                 Problem::at(span.clone(), "the role is empty").help(ROLES_HELP)
             }
             None => {
-                let spawnable = roles.iter().filter(|role| role.spawnable);
-                let near = nearest(name, spawnable.map(|role| role.name.as_str()));
+                let near = nearest(name, spawnable(roles));
                 let help = match near {
                     Some(near) => format!("did you mean `{near}`?"),
-                    None if is_role_name(name) => ROLES_HELP.to_owned(),
+                    None if is_role_name(name) => format!(
+                        "the roles are {}",
+                        Vec::from_iter(spawnable(roles)).join(", ")
+                    ),
                     None => {
                         "a role name has 1 to 64 of a-z, 0-9 and -, beginning with a letter".into()
                     }
@@ -114,6 +116,12 @@ impl Rules<'_> {
         }
         Some(globs)
     }
+}
+
+/// The names of the roles that a task can name.
+fn spawnable(roles: &RoleSet) -> impl Iterator<Item = &str> {
+    let spawnable = roles.iter().filter(|role| role.spawnable);
+    spawnable.map(|role| role.name.as_str())
 }
 
 /// The rule that a glob breaks, to be read after it, and what to do instead.

@@ -17,7 +17,7 @@ mod nearest;
 
 use crate::agents::ctx::Ctx;
 use crate::agents::lookup;
-use crate::agents::work::base_of;
+use crate::agents::work::{base_of, landing_revision};
 use crate::domain::agent::Agent;
 use crate::domain::evidence::Row;
 use crate::domain::oid::Oid;
@@ -107,7 +107,7 @@ impl<'c> Question<'c> {
     fn is_in_base(&self, commit: Oid) -> Result<bool> {
         match self.base {
             Some(base) => {
-                let base = self.ctx.repo.resolve_commit(base)?.commit;
+                let base = landing_revision(&self.ctx.repo, base)?.commit;
                 self.ctx.repo.is_ancestor(commit, base)
             }
             None => Ok(false),
