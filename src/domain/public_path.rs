@@ -85,10 +85,15 @@ fn other(text: &str) -> (String, usize) {
     let first = parts.next().unwrap_or_default();
     let shown = match parts.next_back() {
         // An URL, and a name directly below `/`, say nothing of where a user's files are.
-        Some(last) if !path.starts_with("//") && !SYSTEM.contains(&first) => format!("…/{last}"),
+        Some(last) if !path.starts_with("//") && !is_system(path, first) => format!("…/{last}"),
         _ => path.to_owned(),
     };
     (shown, path.len())
+}
+
+/// Whether a path is the same on every machine. What `/dev/shm` holds is a user's.
+fn is_system(path: &str, first: &str) -> bool {
+    SYSTEM.contains(&first) && !path.starts_with("/dev/shm/")
 }
 
 #[cfg(test)]
@@ -112,6 +117,7 @@ mod tests {
             ("-I/home/me/include -L/srv/x/lib", "-I~/include -L…/lib"),
             ("/usr/bin/env python3 /bin/x", "/usr/bin/env python3 /bin/x"),
             ("cat /data/jane/secret.txt>/tmp/a/b", "cat …/secret.txt>…/b"),
+            ("cat /dev/null>/dev/shm/jane/x", "cat /dev/null>…/x"),
             ("file:///home/me/x", "file://~/x"),
             ("https://example.com/a/b", "https://example.com/a/b"),
             ("sed s/a/b/ src/lib.rs", "sed s/a/b/ src/lib.rs"),
