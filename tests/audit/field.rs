@@ -51,6 +51,7 @@ fn f17_a_landing_never_takes_the_lock_of_a_transaction_that_takes_its_time() {
     agent.commit("work");
     let repo = &agent.repo;
     let (main, first) = (repo.git(["rev-parse", "main"]), "refs/heads/main");
+    repo.git(["config", "core.filesRefLockTimeout", "300"]);
     let mut command = isolated("git", &repo.path());
     command.args(["update-ref", "--stdin"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
