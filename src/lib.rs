@@ -97,7 +97,7 @@
 //! | `agents/<id8>/run-repo.tip` | where the agent's branch was when it last agreed with that repository's |
 //! | `<tmp>/git-agent-<id8>-<random>/<file>` | temporary files of a run, below `TMPDIR` or `/tmp`; removed afterwards |
 //! | `<tmp>/git-agent-verify-<random>/<file>` | objects that `verify --ci` asks git about; removed afterwards |
-//! | `<tmp>/git-agent-checks-<random>/<file>` | where check commands run for `verify --ci` and in another clone; removed afterwards |
+//! | `<tmp>/git-agent-checks-<random>/<file>` | where check commands run for `verify --ci` and in another clone, and their `TMPDIR` in a `train`; removed afterwards |
 //! | `<root>/.claude/worktrees/.agent-<id8>.leaving/<file>` | a worktree while it is being discarded |
 //! | `<tmp>/git-agent-overlap-<random>/<file>` | objects that `overlap` asks git about; removed afterwards |
 //! | `<tmp>/git-agent-train-<random>/<file>` | objects that `train --dry-run` asks git about; removed afterwards |

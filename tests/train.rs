@@ -25,10 +25,15 @@ impl Fleet {
     /// when it runs for the first time.
     fn new() -> Fleet {
         let repo = TestRepo::with_commit();
-        let log = repo.path().with_file_name("checked");
-        let once = repo.path().with_file_name("once");
+        // The one place outside of the worktree that a check may write.
+        let outside = repo.path().with_file_name("outside");
+        fs::create_dir(&outside).expect("made");
+        let allowed = outside.display().to_string();
+        repo.git(["config", "agent.run.allowWrite", &allowed]);
+        let log = outside.join("checked");
+        let once = outside.join("once");
         let script = format!(
-            "git write-tree >> '{log}'
+            "git rev-parse 'HEAD^{{tree}}' >> '{log}'
 if grep -qsx bad parts/*; then echo a part is bad; exit 3; fi
 if grep -qsx left parts/* && grep -qsx right parts/*; then echo left meets right; exit 4; fi
 if grep -qsx once parts/* && ! test -e '{once}'; then touch '{once}'; echo by accident; exit 5; fi
@@ -355,6 +360,40 @@ fn a_dry_run_shows_the_stack_and_changes_nothing() {
     );
     assert!(text.contains("not run: would be checked"), "{text}");
     assert!(text.contains("would land at most 2, 1 not"), "{text}");
+}
+
+#[test]
+fn checks_stay_inside_the_fence_with_values_of_their_own() {
+    let fleet = Fleet::with_parts(&["one", "two"]);
+    let escaped = fleet.repo.path().join("escaped");
+    fleet.repo.write(
+        "check.sh",
+        format!(
+            "echo $PORT $TMPDIR >> '{}'; echo x > \"$TMPDIR/x\" && echo x > own || exit 1
+(echo x > '{}') 2> /dev/null; exit 0",
+            fleet.log.display(),
+            escaped.display()
+        ),
+    );
+    let settings = fleet.repo.path().join(".config/git-agent.toml");
+    let settings = fs::read_to_string(settings).expect("read");
+    fleet.repo.write(
+        ".config/git-agent.toml",
+        settings + "[lease]\nPORT = \"port\"\n",
+    );
+    fleet.repo.commit_all("another check");
+    let (answer, status) = fleet.train(&["--all"]);
+    assert_eq!(status, 0, "{answer:#}");
+    let is_fenced = answer["sandbox"] != "none";
+    assert_eq!(escaped.exists(), !is_fenced, "{answer:#}");
+    let told = fleet.checked();
+    let (port, temporary) = told[0].split_once(' ').expect("two words");
+    assert!((20000..30000).contains(&port.parse().expect("a port")));
+    assert!(!Path::new(temporary).exists(), "removed afterwards");
+    let leases = fleet.repo.path().join(".git/agents/leases");
+    assert_eq!(fs::read_dir(leases).expect("a directory").count(), 0);
+    let refused = fleet.repo.agent(&["train", "--all", "--sandbox=open"]);
+    assert_eq!(refused.status.code(), Some(2));
 }
 
 #[test]

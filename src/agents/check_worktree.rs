@@ -1,19 +1,16 @@
-//! The worktree that check commands run in, beside the agents' own, and running them.
+//! The worktree that check commands run in, beside the agents' own.
 
 use crate::agents::ctx::Ctx;
 use crate::agents::untrusted;
-use crate::domain::evidence::{CommandEnd, CommandRun};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::landing::linked_at;
 use crate::git::worktree::{NewWorktree, belongs_to};
 use crate::git::{Repo, populate};
 use crate::hosts::WORKTREE_DIR;
-use crate::proc::{self, End, Job};
 use crate::store::{fsx, layout, lock, trash};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// Where the check commands of one agent run.
 pub(crate) struct CheckWorktree {
@@ -189,42 +186,4 @@ impl Drop for CheckStage<'_> {
         // What cannot be removed now is removed when the place is needed again.
         let _ = self.tear_down();
     }
-}
-
-/// Runs commands in a directory, one after the other, until one fails, or all of them with `keep_going`. Each may take as
-/// long as `limit`.
-///
-/// # Errors
-/// `io` when one cannot be started.
-pub(crate) fn run_checks(
-    ctx: &Ctx,
-    checks: &[String],
-    directory: &Path,
-    limit: Duration,
-    keep_going: bool,
-) -> Result<Vec<CommandRun>> {
-    let program = ctx.env.require_program()?;
-    let mut runs = Vec::new();
-    for script in checks {
-        let finished = proc::run(&Job {
-            program,
-            script,
-            directory,
-            variables: &[],
-            limit,
-        })?;
-        let end = match finished.end {
-            End::Status(status) => CommandEnd::Status(status),
-            End::TimedOut => CommandEnd::TimedOut(limit),
-        };
-        runs.push(CommandRun {
-            command: script.clone(),
-            end,
-            output: finished.output,
-        });
-        if end != CommandEnd::Status(0) && !keep_going {
-            break;
-        }
-    }
-    Ok(runs)
 }

@@ -8,6 +8,7 @@
 use crate::agents::ctx::Ctx;
 use crate::domain::agent::Agent;
 use crate::domain::id::AgentId;
+use crate::domain::lease::Lease;
 use crate::domain::repository_settings::HookMoment;
 use crate::error::{Code, Error, Result};
 use crate::proc::{self, End, Job};
@@ -105,9 +106,14 @@ pub(crate) fn run_hook_of(ctx: &Ctx, moment: HookMoment, agent: &Agent) -> Resul
 /// # Errors
 /// `io`.
 pub(crate) fn leased(ctx: &Ctx, id: AgentId) -> Result<Vec<(Cow<'static, str>, OsString)>> {
-    let leases = leases::of(ctx.repo.common_dir(), id)?.into_iter();
+    Ok(named(leases::of(ctx.repo.common_dir(), id)?))
+}
+
+/// Leases as variables.
+pub(crate) fn named(leases: Vec<Lease>) -> Vec<(Cow<'static, str>, OsString)> {
+    let leases = leases.into_iter();
     let named = leases.map(|lease| (lease.variable.into(), lease.value.into()));
-    Ok(named.collect())
+    named.collect()
 }
 
 /// What a command that failed said, in one line for a warning.
@@ -133,6 +139,7 @@ fn run(
             directory,
             variables: &variables,
             limit: LIMIT,
+            fence: None,
         })?;
         let how = match finished.end {
             End::Status(0) => continue,

@@ -1,10 +1,12 @@
 //! `git agent train`
 
+use super::one_of::one_of;
 use super::render::agents::handle_of;
 use super::style::{BAD, BOLD, DIM, GOOD, WARN, paint};
 use super::terminal::is_watched;
 use super::ui::{Answer, Format, Ui, error_json};
 use crate::agents::ctx::Ctx;
+use crate::domain::sandbox::Mode;
 use crate::domain::task::parse_duration;
 use crate::error::{Exit, Result};
 use crate::ops::merge::Method;
@@ -53,6 +55,9 @@ pub(super) struct TrainArgs {
     /// Run the check commands after one that failed, too
     #[arg(long)]
     keep_going: bool,
+    /// How strictly to fence the checks in
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = one_of(Mode::ALL.map(Mode::as_str), Mode::parse))]
+    sandbox: Mode,
     /// Say why each check ran or did not
     #[arg(long)]
     explain: bool,
@@ -78,6 +83,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: TrainArgs) -> Result<Exit> {
         max_runs: args.max_runs,
         limit: args.timeout.unwrap_or(usual.limit),
         keep_going: args.keep_going,
+        sandbox: args.sandbox,
         dry_run: args.dry_run,
         no_hooks: args.no_hooks,
         ..usual
@@ -117,6 +123,7 @@ pub(super) fn usual() -> TrainOptions {
         max_runs: None,
         limit: COMMAND_LIMIT,
         keep_going: false,
+        sandbox: Mode::Auto,
         dry_run: false,
         no_hooks: false,
     }

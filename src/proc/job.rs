@@ -1,11 +1,11 @@
 //! A command line for the shell, run to its end below a supervisor. Both of its streams go into one pipe,
 //! whose end is kept.
 
-use super::capture;
 use super::supervisor::{self, SupervisedCommand};
 use super::tail::Tail;
+use super::{capture, sandbox};
 use crate::domain::run::{Ending, Outcome};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::system;
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -40,6 +40,8 @@ pub struct Job<'a> {
     pub variables: &'a [(Cow<'static, str>, OsString)],
     /// How long it may take.
     pub limit: Duration,
+    /// The fence around it, if it has one.
+    pub fence: Option<sandbox::Plan<'a>>,
 }
 
 /// A job that is over.
@@ -73,14 +75,19 @@ impl From<Outcome> for End {
 /// agent; it has no standard input.
 ///
 /// # Errors
-/// `io` when it cannot be started or waited for.
+/// `io` when it cannot be started or waited for; `sandbox-unavailable` when the kernel refused the fence.
 pub fn run(job: &Job<'_>) -> Result<Finished> {
     let fail = |error| Error::io(format!("could not run `{}`", job.script), error);
     let slate = system::blank_file().map_err(fail)?;
     let (reader, writer) = std::io::pipe().map_err(fail)?;
+    let shell = ["sh".into(), "-c".into(), job.script.into()];
+    let command = match &job.fence {
+        Some(plan) => sandbox::wrap(job.program, plan, &shell),
+        None => shell.to_vec(),
+    };
     let supervised = SupervisedCommand {
         program: job.program,
-        command: &["sh".into(), "-c".into(), job.script.into()],
+        command: &command,
         directory: job.directory,
         variables: job.variables,
         without: AGENT_VARIABLES,
@@ -101,6 +108,11 @@ pub fn run(job: &Job<'_>) -> Result<Finished> {
     .map_err(fail)?;
     let outcome = supervisor.wait()?;
     drained.wait();
+    if let Some(plan) = &job.fence
+        && let Some(sandbox::Outcome::Refused(why)) = sandbox::read_report(plan.report)?
+    {
+        return Err(Error::new(Code::SandboxUnavailable, why));
+    }
     let output = tail.lock().unwrap_or_else(PoisonError::into_inner).text();
     Ok(Finished {
         end: outcome.into(),

@@ -19,13 +19,13 @@ use std::path::Path;
 /// The leases of each agent that holds any, by the first eight digits of its id, in the order of their variables.
 pub type HeldLeases = BTreeMap<String, Vec<Lease>>;
 
-/// Takes what is wanted for an agent; gives it in the order of the wishes.
+/// Takes what is wanted for an agent, by the first eight digits of its id; gives it in the order of the wishes.
 ///
 /// # Errors
 /// `lease-exhausted` when every value is taken; `repo-read-only`, `disk-full`, `io`. What was taken until then is taken.
 pub fn take(
     common_dir: &Path,
-    id: AgentId,
+    short: &str,
     slug: &Slug,
     wanted: &[WantedLease],
 ) -> Result<Vec<Lease>> {
@@ -35,10 +35,9 @@ pub fn take(
     }
     let take_one = |wanted: &WantedLease| -> Result<Lease> {
         let WantedLease { variable, kind } = wanted;
-        let short = id.short();
         // Names of variables are words, so that this is no path that leads anywhere.
         let owner = format!("{short}:{variable}");
-        for value in candidates(*kind, &short, slug, variable) {
+        for value in candidates(*kind, short, slug, variable) {
             let place = directory.join(format!("{}-{value}", kind.as_str()));
             match symlink(&owner, &place) {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}

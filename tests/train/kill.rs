@@ -30,6 +30,7 @@ fn run(ctx: &Ctx) -> TrainReport {
         max_runs: None,
         limit: Duration::from_secs(60),
         keep_going: false,
+        sandbox: git_agent::domain::sandbox::Mode::Auto,
         dry_run: false,
         no_hooks: false,
     };

@@ -38,6 +38,7 @@ pub(in crate::ops) fn find_page(env: &Env, files: &[ShellFile]) -> Result<Page> 
         directory: &env.directory,
         variables: &[],
         limit: LIMIT,
+        fence: None,
     })?;
     if asked.end != End::Status(0) {
         return Ok(Page::Missing);

@@ -19,6 +19,7 @@ mod strict;
 pub use crate::proc::sandbox::{Plan, enter};
 
 use crate::agents::ctx::Ctx;
+use crate::agents::open_places::open_places;
 use crate::domain::agent::Agent;
 use crate::domain::event::Isolation;
 use crate::domain::sandbox::{Fence, Mode};
@@ -28,9 +29,6 @@ use crate::store::{fsx, layout};
 use crate::wire::policy::Policy;
 use std::fs;
 use std::path::{Path, PathBuf};
-
-/// What the key of the setting that opens further places starts with; git writes keys in lower case.
-const ALLOW_WRITE: &str = "agent.run.allowwrite";
 
 /// Whom the fence is for, and what lies ready for this run.
 #[derive(Clone, Copy)]
@@ -78,7 +76,7 @@ pub fn bounds(ctx: &Ctx, request: &Request<'_>) -> Result<Bounds> {
         fsx::create_dir(directory)?;
         writable.push(real(directory)?);
     }
-    for place in further_places(ctx, request.allow)? {
+    for place in open_places(ctx, request.allow)? {
         if common_dir.starts_with(&place) {
             let place = place.display();
             warnings.push(format!(
@@ -132,31 +130,6 @@ fn own_worktree(ctx: &Ctx, agent: &Agent) -> Result<PathBuf> {
         )
         .hint("to repair the .git file of the worktree, run git worktree repair")),
     }
-}
-
-/// What the caller and the settings open besides. The settings of the agent's own worktree do not count.
-fn further_places(ctx: &Ctx, typed: &[PathBuf]) -> Result<Vec<PathBuf>> {
-    let mut places: Vec<PathBuf> = typed.iter().map(|path| ctx.absolute(path)).collect();
-    for setting in ctx.repo.shared_settings(ALLOW_WRITE)? {
-        let path = Path::new(&setting.value);
-        if !path.is_absolute() && !path.starts_with("~") {
-            let message = format!(
-                "agent.run.allowWrite is `{}`, which is neither absolute nor starts with ~/",
-                setting.value
-            );
-            return Err(Error::new(Code::Usage, message).hint(
-                "to see where it is set, run git config --show-origin --get-all agent.run.allowWrite",
-            ));
-        }
-        places.push(ctx.absolute(path));
-    }
-    let resolve = |path: PathBuf| {
-        fs::canonicalize(&path).map_err(|error| {
-            let message = format!("{} cannot be opened for writing", path.display());
-            Error::new(Code::Usage, message).because(error)
-        })
-    };
-    places.into_iter().map(resolve).collect()
 }
 
 fn real(path: &Path) -> Result<PathBuf> {

@@ -135,7 +135,12 @@ fn build(ctx: &Ctx, plan: &SpawnPlan, claimed: Option<Claimed>) -> Result<Built>
     ctx.reached("spawning");
 
     // Values that no other agent has; set-up commands may need them.
-    built.leases = leases::take(ctx.repo.common_dir(), plan.id, &plan.slug, &plan.leases)?;
+    built.leases = leases::take(
+        ctx.repo.common_dir(),
+        &plan.id.short(),
+        &plan.slug,
+        &plan.leases,
+    )?;
     if !built.leases.is_empty() {
         ctx.reached("leased");
     }

@@ -1,22 +1,19 @@
-//! Running checks on trees: a few at the same time, each worker in a worktree of its own that it keeps from one run to the
-//! next, so that builds take up where the last one ended.
+//! Running checks on trees: a few at the same time, and none whose answer is known.
 
-use crate::agents::check_worktree::{CheckStage, CheckWorktree, run_checks};
 use crate::agents::ctx::{Ctx, Seed};
 use crate::domain::evidence::{CommandEnd, CommandRun};
+use crate::domain::lease::WantedLease;
 use crate::domain::oid::Oid;
-use crate::error::{Code, Error, Result};
+use crate::error::{Error, Result};
 use crate::ops::train::memory::{Memory, Question};
 use crate::ops::train::report::{FailedCheck, FlakyReport, RunReason, TrainRun};
+use crate::ops::train::worker::{CheckOptions, CheckTask, work};
 use crate::ops::train::{TrainNews, TrainOptions};
-use crate::store::{fsx, layout, lock};
+use crate::proc::sandbox;
 use std::collections::BTreeMap;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Sender};
 use std::thread::Scope;
-use std::time::{Duration, Instant};
-
-/// How many check worktrees of trains there may be in one clone.
-const PLACES: usize = 99;
+use std::time::Duration;
 
 /// The checks of one train.
 pub(super) struct Checks<'scope, 'env> {
@@ -32,13 +29,6 @@ pub(super) struct Checks<'scope, 'env> {
     done: Done,
 }
 
-/// How commands are run.
-#[derive(Clone, Copy)]
-struct CheckOptions {
-    limit: Duration,
-    keep_going: bool,
-}
-
 /// What was checked.
 #[derive(Default)]
 pub(super) struct Done {
@@ -46,6 +36,8 @@ pub(super) struct Done {
     pub flaky: Vec<FlakyReport>,
     pub run: usize,
     pub known: usize,
+    /// What the fence around them was.
+    pub sandbox: &'static str,
 }
 
 /// A stack that is to be checked.
@@ -57,24 +49,26 @@ pub(super) struct Stacked {
     pub commands: Vec<String>,
 }
 
-/// One run, for a worker.
-struct CheckTask {
-    number: usize,
-    commit: Oid,
-    commands: Vec<String>,
-    answer: Sender<(usize, Duration, Result<Vec<CommandRun>>)>,
-}
-
 impl<'scope, 'env> Checks<'scope, 'env> {
+    /// # Errors
+    /// `sandbox-unavailable` when the caller insists on a fence and the kernel has none.
     pub(super) fn new(
         ctx: &Ctx,
         options: &TrainOptions,
         scope: &'scope Scope<'scope, 'env>,
-    ) -> Checks<'scope, 'env> {
-        Checks {
+    ) -> Result<Checks<'scope, 'env>> {
+        let enforcement = sandbox::enforcement(options.sandbox)?;
+        Ok(Checks {
+            done: Done {
+                sandbox: enforcement.as_str(),
+                ..Done::default()
+            },
             options: CheckOptions {
                 limit: options.limit,
                 keep_going: options.keep_going,
+                mode: options.sandbox,
+                enforcement,
+                leases: Vec::new(),
             },
             max_runs: options.max_runs,
             is_rehearsal: options.dry_run,
@@ -83,8 +77,12 @@ impl<'scope, 'env> Checks<'scope, 'env> {
             scope,
             workers: Vec::new(),
             failures: BTreeMap::new(),
-            done: Done::default(),
-        }
+        })
+    }
+
+    /// Says what commands hold values of their own in, before the first of them runs.
+    pub(super) fn want(&mut self, leases: Vec<WantedLease>) {
+        self.options.leases = leases;
     }
 
     pub(super) fn finish(self) -> Done {
@@ -238,8 +236,8 @@ impl<'scope, 'env> Checks<'scope, 'env> {
     fn worker(&mut self, number: usize) -> &Sender<CheckTask> {
         while self.workers.len() <= number {
             let (sender, tasks) = mpsc::channel();
-            let (seed, options) = (self.seed.clone(), self.options);
-            self.scope.spawn(move || work(&seed, options, &tasks));
+            let (seed, options) = (self.seed.clone(), self.options.clone());
+            self.scope.spawn(move || work(&seed, &options, &tasks));
             self.workers.push(sender);
         }
         &self.workers[number]
@@ -261,67 +259,4 @@ fn report_of(failed: &CommandRun, runs: &[CommandRun], tree: Oid) -> FailedCheck
         tree: tree.to_hex(),
         output: outputs.join("\n"),
     }
-}
-
-/// Runs checks until there are no more to come, in one worktree.
-fn work(seed: &Seed, options: CheckOptions, tasks: &Receiver<CheckTask>) {
-    let Ok(first) = tasks.recv() else {
-        return;
-    };
-    let opened = seed.open().and_then(|ctx| {
-        let place = claim(&ctx)?;
-        Ok((ctx, place))
-    });
-    let (ctx, (_alone, name)) = match opened {
-        Ok(opened) => opened,
-        Err(error) => {
-            // The listener stays until it has every answer.
-            let _ = { first.answer }.send((first.number, Duration::ZERO, Err(error)));
-            return;
-        }
-    };
-    let mut stage: Option<CheckStage<'_>> = None;
-    let mut next = Some(first);
-    while let Some(task) = next {
-        let clock = Instant::now();
-        let ran = prepared(&ctx, stage.take(), &name, task.commit).and_then(|ready| {
-            let stage = stage.insert(ready);
-            let CheckOptions { limit, keep_going } = options;
-            run_checks(&ctx, &task.commands, stage.path(), limit, keep_going)
-        });
-        let _ = { task.answer }.send((task.number, clock.elapsed(), ran));
-        next = tasks.recv().ok();
-    }
-}
-
-/// The worktree with that commit: the one of the last run where there is one and it can be moved, else a new one.
-fn prepared<'c>(
-    ctx: &'c Ctx,
-    stage: Option<CheckStage<'c>>,
-    name: &str,
-    commit: Oid,
-) -> Result<CheckStage<'c>> {
-    if let Some(stage) = stage
-        && stage.move_to(commit).is_ok()
-    {
-        return Ok(stage);
-    }
-    CheckStage::build(ctx, CheckWorktree::of(ctx, name)?, commit)
-}
-
-/// A place for check worktrees that no other train uses, and the lock that keeps it.
-fn claim(ctx: &Ctx) -> Result<(lock::Guard, String)> {
-    let common = ctx.repo.common_dir();
-    for number in 1..=PLACES {
-        let name = layout::train_place(number);
-        fsx::create_dir(&layout::agents_dir(common).join(&name))?;
-        match lock::hold_for(common, &layout::verify_lock(&name), Duration::ZERO) {
-            Err(error) if error.code() == Code::LockTimeout => {}
-            held => return Ok((held?, name)),
-        }
-    }
-    Err(Error::new(
-        Code::LockTimeout,
-        format!("{PLACES} checks of trains run in this clone already"),
-    ))
 }

@@ -20,6 +20,7 @@ mod gather;
 mod memory;
 mod report;
 mod track;
+mod worker;
 
 pub use all::{AllReport, Decision, Fate, merge_all};
 pub use close::{CloseReport, Way};
@@ -30,6 +31,7 @@ pub use report::{
 use crate::agents::authority::require_orchestrator;
 use crate::agents::ctx::Ctx;
 use crate::agents::scratch::Scratch;
+use crate::domain::sandbox::Mode;
 use crate::domain::train::decide;
 use crate::error::{Code, Error, Result};
 use crate::ops::merge::{MergePlan, Method, concerns_all};
@@ -72,6 +74,8 @@ pub struct TrainOptions {
     pub limit: Duration,
     /// Runs the check commands after one that failed, too.
     pub keep_going: bool,
+    /// What fence is around them.
+    pub sandbox: Mode,
     /// Only says what would be stacked and checked.
     pub dry_run: bool,
     /// Leaves the commands of `[hooks]` out.
@@ -161,6 +165,7 @@ pub fn train(
             targets,
             checks_run: done.run,
             checks_known: done.known,
+            sandbox: done.sandbox,
             runs: done.runs,
             flaky: done.flaky,
             duration_ms: u64::try_from(clock.elapsed().as_millis()).unwrap_or(u64::MAX),
@@ -190,7 +195,7 @@ fn decide_all(
     tell: &mut dyn FnMut(&TrainNews<'_>),
 ) -> Result<(Done, Vec<TrainTarget>)> {
     std::thread::scope(|scope| {
-        let mut checks = Checks::new(ctx, options, scope);
+        let mut checks = Checks::new(ctx, options, scope)?;
         let targets = run_targets(ctx, options, items, &mut checks, tell)?;
         Ok((checks.finish(), targets))
     })

@@ -24,6 +24,8 @@ pub struct TrainReport {
     pub checks_run: usize,
     /// How many answers were known.
     pub checks_known: usize,
+    /// What the fence around the checks was: `full`, `partial`, `none` or `off`.
+    pub sandbox: &'static str,
     /// How long it all took, in milliseconds.
     pub duration_ms: u64,
 }

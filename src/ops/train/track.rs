@@ -99,6 +99,7 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
         }
         let roles = roles::load(repo, base)?;
         let settings = repository_settings::load(repo, base, &roles)?;
+        checks.want(settings.leases);
         let mut shared = settings.train_checks;
         add(&mut shared, &settings.checks);
         Ok(Stacking {

@@ -4,7 +4,8 @@
 //! tests. An OS lock per agent keeps every other verify away from its place, so what a verify made and is
 //! still there was left by a killed one and is removed first. Anything else there stays.
 
-use crate::agents::check_worktree::{CheckStage, CheckWorktree, run_checks};
+use crate::agents::check_run::{CheckRun, run_checks};
+use crate::agents::check_worktree::{CheckStage, CheckWorktree};
 use crate::agents::ctx::Ctx;
 use crate::agents::scratch::Scratch;
 use crate::agents::work::simulated;
@@ -39,7 +40,12 @@ pub(super) fn run(
     }
     let base = case.subject.base.unwrap_or(case.started);
     let commit = simulated(&ctx.repo, *tree, &[base, case.subject.tip])?;
-    let limit = options.limit.unwrap_or(COMMAND_LIMIT);
+    let how = CheckRun {
+        limit: options.limit.unwrap_or(COMMAND_LIMIT),
+        keep_going: false,
+        fence: None,
+        variables: &[],
+    };
     let known = case.facts(ctx);
     if facts::succeed(known.as_ref(), commit, checks) {
         return Ok(Commands::Ran(
@@ -51,7 +57,7 @@ pub(super) fn run(
         let scratch = Scratch::make(ctx, "checks")?;
         let directory = scratch.path().join("merged");
         ctx.repo.check_out_apart(&directory, commit)?;
-        run_checks(ctx, checks, &directory, limit, false)?
+        run_checks(ctx, checks, &directory, how)?
     } else {
         let common = ctx.repo.common_dir();
         let id = case.subject.agent.id;
@@ -59,7 +65,7 @@ pub(super) fn run(
         fsx::create_dir(&layout::agent_dir(common, id))?;
         let _alone = lock::hold(common, &layout::verify_lock(&short))?;
         let stage = CheckStage::build(ctx, CheckWorktree::of(ctx, &short)?, commit)?;
-        run_checks(ctx, checks, stage.path(), limit, false)?
+        run_checks(ctx, checks, stage.path(), how)?
     };
     if runs.iter().all(|run| run.end == CommandEnd::Status(0)) {
         facts::remember_success(known.as_ref(), commit, checks);
