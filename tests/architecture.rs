@@ -245,6 +245,8 @@ const VERBS_OF_VERBS: &[(&str, &[&str])] = &[
     ("run", &["spawn", "commit", "verify"]),
     ("merge", &["verify"]),
     ("gc", &["discard"]),
+    // What lands on a remote lands with its claim.
+    ("merge", &["sync"]),
     // A hook says what those two would say.
     ("host_hook", &["check", "verify"]),
     // A train lands what it checked, in the order that `overlap` finds.

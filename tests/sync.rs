@@ -4,6 +4,8 @@
 mod claims;
 /// Death between every two steps.
 mod kill;
+/// Work that lands on a remote.
+mod push;
 /// Clones that synchronise at the same moment.
 mod races;
 /// What remotes refuse, and how it is named.
@@ -11,162 +13,10 @@ mod refusals;
 /// Remotes and clones that lost something, and get it back.
 mod repair;
 
-use crate::support::agent::{agent_command, describe, json_of};
-use crate::support::{TestRepo, git_in, git_output};
-use serde_json::Value;
-use std::path::{Path, PathBuf};
-use std::process::Output;
-
-/// A bare remote and clones of it, side by side.
-pub(crate) struct Hub {
-    first: TestRepo,
-    pub bare: PathBuf,
-    pub clones: Vec<PathBuf>,
-}
-
-/// The four refs that travel, as every clone and the remote name them.
-pub(crate) const REFS: [&str; 4] = [
-    "refs/notes/agents",
-    "refs/agents/keep",
-    "refs/agents/mail",
-    "refs/notes/agents-mail",
-];
-
-impl Hub {
-    /// A remote with one commit, and so many clones of it.
-    pub(crate) fn new(clones: usize) -> Hub {
-        let first = TestRepo::with_commit();
-        let place = first.path().with_file_name("hub.git");
-        let bare = place.to_str().expect("UTF-8");
-        first.git(["clone", "--quiet", "--bare", ".", bare]);
-        let mut hub = Hub {
-            first,
-            bare: place.clone(),
-            clones: Vec::new(),
-        };
-        for number in 0..clones {
-            let name = format!("clone-{number}");
-            hub.add(&name, &[]);
-        }
-        hub
-    }
-
-    /// Another clone, made with these options.
-    pub(crate) fn add(&mut self, name: &str, options: &[&str]) -> PathBuf {
-        let place = self.bare.with_file_name(name);
-        let url = format!("file://{}", self.bare.display());
-        let mut words = vec!["clone", "--quiet"];
-        words.extend(options);
-        words.extend([url.as_str(), name]);
-        git_in(self.bare.parent().expect("a directory"), words);
-        self.clones.push(place.clone());
-        place
-    }
-
-    /// Every clone sends everything.
-    pub(crate) fn send_all(&self) -> &Hub {
-        for clone in &self.clones {
-            git_in(clone, ["config", "agent.sync", "all"]);
-        }
-        self
-    }
-
-    /// Where a ref of the remote is; empty for none.
-    pub(crate) fn remote_tip(&self, name: &str) -> String {
-        tip(&self.bare, name)
-    }
-
-    /// The names of the outboxes on the remote.
-    pub(crate) fn outboxes(&self) -> Vec<String> {
-        let names = git_in(
-            &self.bare,
-            ["for-each-ref", "--format=%(refname)", "refs/agents/from"],
-        );
-        names.lines().map(str::to_owned).collect()
-    }
-
-    /// Makes a file of the remote's hooks.
-    pub(crate) fn hook(&self, name: &str, script: &str) {
-        use std::os::unix::fs::PermissionsExt;
-        let path = self.bare.join("hooks").join(name);
-        std::fs::create_dir_all(path.parent().expect("a directory")).expect("made");
-        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("written");
-        let executable = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(&path, executable).expect("executable");
-    }
-
-    /// That this clone and the remote agree on all four refs.
-    pub(crate) fn assert_equal(&self, clone: &Path) {
-        for name in REFS {
-            assert_eq!(tip(clone, name), self.remote_tip(name), "{name}");
-        }
-    }
-}
-
-impl Drop for Hub {
-    fn drop(&mut self) {
-        use std::os::unix::fs::PermissionsExt;
-        for clone in &self.clones {
-            let agents = std::fs::read_dir(clone.join(".git/agents"));
-            for agent in agents.into_iter().flatten().flatten() {
-                let writable = std::fs::Permissions::from_mode(0o755);
-                let _ = std::fs::set_permissions(agent.path().join("hooks"), writable);
-            }
-        }
-        let _ = &self.first;
-    }
-}
-
-/// Where a ref is; empty for none.
-pub(crate) fn tip(repo: &Path, name: &str) -> String {
-    let output = git_output(repo, ["rev-parse", "--verify", "--quiet", name]);
-    String::from_utf8_lossy(&output.stdout).trim().to_owned()
-}
-
-pub(crate) fn agent(clone: &Path, words: &[&str]) -> Output {
-    let output = agent_command(clone).args(words).output();
-    output.expect("git-agent starts")
-}
-
-pub(crate) fn json(clone: &Path, words: &[&str]) -> Value {
-    let mut command = agent_command(clone);
-    command.args(words).arg("--format=json");
-    json_of(command)
-}
-
-/// A shared agent, which is a row and nothing else; gives its id.
-pub(crate) fn row(clone: &Path, name: &str) -> String {
-    let spawned = json(
-        clone,
-        &[
-            "spawn",
-            "-m",
-            "Read the library and say what is missing in it.",
-            "--role=read-only",
-            "--scope=src/**",
-            "--name",
-            name,
-        ],
-    );
-    spawned["agent_id"].as_str().expect("an id").to_owned()
-}
-
-/// The names of all agents that a clone has rows of, sorted.
-pub(crate) fn names(clone: &Path) -> Vec<String> {
-    let listed = json(clone, &["list", "--all", "--fast"]);
-    let agents = listed["agents"].as_array().expect("rows");
-    let names = agents.iter().map(|row| row["name"].as_str().unwrap_or("-"));
-    let mut names: Vec<_> = names.map(str::to_owned).collect();
-    names.sort();
-    names
-}
-
-/// The state of a ref in an answer of `sync`.
-pub(crate) fn state<'v>(report: &'v Value, name: &str) -> &'v str {
-    let refs = report["refs"].as_array().expect("refs");
-    let one = refs.iter().find(|one| one["ref"] == name);
-    one.and_then(|one| one["state"].as_str()).unwrap_or("-")
-}
+use crate::support::agent::{agent_command, describe};
+use crate::support::git_in;
+pub(crate) use crate::support::hub::*;
+use std::path::Path;
 
 #[test]
 fn three_clones_have_the_same_rows_after_one_command_each() {
@@ -224,14 +74,7 @@ fn nothing_new_asks_once_and_writes_nothing() {
 fn a_branch_with_a_name_of_its_own_travels_and_one_that_is_behind_does_not() {
     let hub = Hub::new(2);
     let [one, two] = [0, 1].map(|n| hub.clones[n].clone());
-    let words = [
-        "spawn",
-        "-m",
-        "Add a second function to the library.",
-        "--scope=src/**",
-        "--branch=mine",
-    ];
-    json(&one, &words);
+    spawn(&one, &["--branch=mine"]);
     let report = json(&one, &["sync"]);
     assert_eq!(report["branches"][0]["state"], "pushed", "{report:#}");
     let there = hub.remote_tip("refs/heads/mine");
@@ -268,19 +111,8 @@ fn no_ref_of_the_user_moves_and_only_what_is_configured_leaves() {
         &one,
         &["send", "--type=notify", "--to=bob", "--payload=message=x"],
     );
-    let spawned = json(
-        &one,
-        &[
-            "spawn",
-            "-m",
-            "Add a second function to the library.",
-            "--scope=src/**",
-        ],
-    );
-    let branch = format!(
-        "refs/heads/{}",
-        spawned["branch"].as_str().expect("a branch")
-    );
+    let spawned = spawn(&one, &[]);
+    let branch = branch_of(&spawned);
     let worktree = spawned["worktree_abspath"]
         .as_str()
         .expect("a path")
@@ -450,18 +282,7 @@ fn tip_count(clone: &Path) -> String {
 fn spawn_run_and_merge_synchronise_on_request() {
     let hub = Hub::new(2);
     let [one, two] = [0, 1].map(|n| hub.clones[n].clone());
-    let spawned = json(
-        &one,
-        &[
-            "spawn",
-            "-m",
-            "Add a second function to the library.",
-            "--scope=src/**",
-            "--no-bundle",
-            "--name=traveller",
-            "--sync=origin",
-        ],
-    );
+    let spawned = spawn(&one, &["--no-bundle", "--name=traveller", "--sync=origin"]);
     json(&two, &["sync"]);
     assert_eq!(names(&two), ["traveller"]);
     let branch = spawned["branch"].as_str().expect("a branch");

@@ -5,6 +5,7 @@
 pub(crate) mod agents;
 pub(crate) mod clock;
 pub(crate) mod repository;
+pub(crate) mod rows;
 pub(crate) mod storm;
 
 use std::path::Path;

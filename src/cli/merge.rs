@@ -52,6 +52,14 @@ pub(super) struct MergeArgs {
     /// Judge and show what would land, and stop
     #[arg(long, short = 'n')]
     dry_run: bool,
+    /// Land on the branch of a remote, judged against what the remote has, and then exchange the ledger with it
+    ///
+    /// Without a name the remote is agent.remote, origin, or the only one. The branch and the claim on the task
+    /// (run --claim) move together or not at all. If the remote's branch moves meanwhile, the work is judged again. This
+    /// clone's branch follows where it can be fast-forwarded.
+    #[arg(long, value_name = "REMOTE", num_args = 0..=1, require_equals = true, default_missing_value = "",
+        conflicts_with_all = ["all", "sync"])]
+    push: Option<String>,
     #[command(flatten)]
     sync: SyncArg,
 }
@@ -66,7 +74,11 @@ enum OrderArg {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: MergeArgs) -> Result<Exit> {
-    let sync = args.sync.clone();
+    let sync = match &args.push {
+        // The row that says so travels with what has landed.
+        Some(remote) if !args.dry_run => SyncArg::with(ctx, remote)?,
+        _ => args.sync.clone(),
+    };
     let exit = land(ctx, ui, args)?;
     Ok(sync.after(ctx, ui, exit))
 }
@@ -75,6 +87,7 @@ fn land(ctx: &Ctx, ui: &mut Ui, args: MergeArgs) -> Result<Exit> {
     let options = MergeOptions {
         method: method(&args),
         into: args.into,
+        push: args.push,
         no_hooks: args.no_hooks,
         dry_run: args.dry_run,
         message: (!args.message.is_empty()).then(|| args.message.join("\n\n")),
@@ -135,6 +148,9 @@ impl Answer for LandingReport {
         };
         let into = self.target.short();
         let mut text = format!("{verb} {} into {into}", &self.agent_id[..8]);
+        if let Some(remote) = &self.remote {
+            text.push_str(&format!(" of {remote}"));
+        }
         if let Some(commit) = &self.commit {
             text.push_str(&format!(" as {}", paint(BOLD, &commit[..7])));
         }

@@ -59,6 +59,14 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SyncArgs) -> Result<Exit> {
 }
 
 impl SyncArg {
+    /// As if this remote had been named; an empty name is none.
+    pub(super) fn with(ctx: &Ctx, remote: &str) -> Result<SyncArg> {
+        let wanted = Some(remote).filter(|name| !name.is_empty());
+        Ok(SyncArg {
+            sync: Some(sync::remote_name(ctx, wanted)?),
+        })
+    }
+
     /// The remote that was named.
     pub(super) fn remote(&self) -> Option<&str> {
         self.sync.as_deref()

@@ -3,6 +3,7 @@
 
 pub mod agent;
 pub mod death;
+pub mod hub;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};

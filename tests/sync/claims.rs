@@ -6,10 +6,10 @@ use git_agent::ops::sync::claim::{self, Acquired, STEPS};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const CLAIM: &str = "refs/agents/claim/task-1";
+pub(super) const CLAIM: &str = "refs/agents/claim/task-1";
 
 /// A task beside the clones whose work any command can do.
-fn task(hub: &Hub) -> String {
+pub(super) fn task(hub: &Hub) -> String {
     let path = hub.bare.with_file_name("task-1.toml");
     let text = "role = \"edit-local\"\ntask = \"Add a second function to the library.\"\n\
                 [scope]\nwhitelist = [\"src/**\"]\n[bundle]\nrequired = false\n";
@@ -32,9 +32,9 @@ fn worker(clone: &Path, task: &str, script: &str) -> Command {
     command
 }
 
-const WORK: &str = "echo 'pub fn two() {}' >> src/lib.rs";
+pub(super) const WORK: &str = "echo 'pub fn two() {}' >> src/lib.rs";
 
-fn work(clone: &Path, task: &str, script: &str) -> (Option<i32>, String) {
+pub(super) fn work(clone: &Path, task: &str, script: &str) -> (Option<i32>, String) {
     let output = worker(clone, task, script).output().expect("starts");
     (output.status.code(), describe(&output))
 }
@@ -49,7 +49,7 @@ fn child() {
     }
 }
 
-fn state(hub: &Hub) -> String {
+pub(super) fn state(hub: &Hub) -> String {
     let message = git_in(&hub.bare, ["log", "-1", "--format=%B", CLAIM]);
     let line = message
         .lines()
@@ -166,7 +166,7 @@ fn work_that_fails_gives_the_claim_back_and_its_status_is_not_one_of_ours() {
 }
 
 /// A claim as another clone would have written it, at that time by its clock.
-fn plant(hub: &Hub, seconds: i64, ttl: u32) -> String {
+pub(super) fn plant(hub: &Hub, seconds: i64, ttl: u32) -> String {
     let message = format!(
         "agent: claim task-1\n\nClaim-State: held\nClaim-Clone: 0123456789abcdef\nClaim-Nonce: 00\nClaim-Ttl: {ttl}\nGit-Agent: 1\n"
     );
@@ -185,7 +185,7 @@ fn plant(hub: &Hub, seconds: i64, ttl: u32) -> String {
     oid
 }
 
-fn now() -> i64 {
+pub(super) fn now() -> i64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.expect("after 1970").as_secs().cast_signed()
 }
@@ -262,6 +262,28 @@ fn a_worker_whose_claim_was_taken_over_ends_with_3_and_its_work_is_kept() {
     assert_eq!(hub.remote_tip(CLAIM), taken);
     let agents = json(clone, &["list", "--all", "--fast"]);
     assert_eq!(agents["agents"][0]["state"], "done", "{agents:#}");
+}
+
+#[test]
+fn a_claim_that_is_taken_over_ends_the_command() {
+    let hub = Hub::new(1);
+    let task = task(&hub);
+    let clone = &hub.clones[0];
+    git_in(clone, ["config", "agent.claimTtl", "1s"]);
+    let taken = plant(&hub, now(), 60);
+    git_in(&hub.bare, ["update-ref", "-d", CLAIM]);
+    let taking = format!("git -C {} update-ref {CLAIM} {taken}", hub.bare.display());
+    let (code, said) = work(clone, &task, &format!("{WORK}; {taking}; sleep 1000"));
+    assert_eq!(code, Some(3), "{said}");
+    assert!(
+        said.contains("error[claim-lost]") && said.contains("stopped"),
+        "{said}"
+    );
+    assert_eq!(hub.remote_tip(CLAIM), taken);
+    let agents = json(clone, &["list", "--all", "--fast"]);
+    let id = agents["agents"][0]["agent_id"].as_str().expect("an id");
+    let shown = json(clone, &["show", id]);
+    assert_eq!(shown["run"]["ended"], "stopped", "{shown:#}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-use super::{Hub, agent, row, tip};
+use super::{Hub, agent, branch_of, json, row, spawn, tip};
 use crate::support::agent::describe;
 use crate::support::git_in;
 use std::path::Path;
@@ -87,20 +87,9 @@ fn the_pre_push_hook_of_the_user_decides_about_branches_alone() {
     std::fs::create_dir_all(hook.parent().expect("a directory")).expect("made");
     std::fs::write(&hook, "#!/bin/sh\nexit 1\n").expect("written");
     std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).expect("executable");
-    let spawned = super::json(
-        clone,
-        &[
-            "spawn",
-            "-m",
-            "Add a second function to the library.",
-            "--scope=src/**",
-        ],
-    );
-    let branch = format!(
-        "refs/heads/{}",
-        spawned["branch"].as_str().expect("a branch")
-    );
-    let report = super::json(clone, &["sync"]);
+    let spawned = spawn(clone, &[]);
+    let branch = branch_of(&spawned);
+    let report = json(clone, &["sync"]);
     assert_eq!(report["branches"][0]["state"], "refused", "{report:#}");
     let reason = report["branches"][0]["reason"].as_str().expect("a reason");
     assert!(reason.contains("pre-push hook"), "{reason}");
@@ -115,20 +104,9 @@ fn the_pre_push_hook_of_the_user_decides_about_branches_alone() {
 fn a_branch_that_was_rewritten_is_not_forced() {
     let hub = Hub::new(1);
     let clone = &hub.clones[0];
-    let spawned = super::json(
-        clone,
-        &[
-            "spawn",
-            "-m",
-            "Add a second function to the library.",
-            "--scope=src/**",
-        ],
-    );
-    let branch = format!(
-        "refs/heads/{}",
-        spawned["branch"].as_str().expect("a branch")
-    );
-    super::json(clone, &["sync"]);
+    let spawned = spawn(clone, &[]);
+    let branch = branch_of(&spawned);
+    json(clone, &["sync"]);
     let main = hub.remote_tip("refs/heads/main");
     let tree = git_in(&hub.bare, ["rev-parse", "main^{tree}"]);
     let other = git_in(
@@ -147,7 +125,7 @@ fn a_branch_that_was_rewritten_is_not_forced() {
         ],
     );
     git_in(&hub.bare, ["update-ref", &branch, &other]);
-    let report = super::json(clone, &["sync"]);
+    let report = json(clone, &["sync"]);
     assert_eq!(report["branches"][0]["state"], "refused", "{report:#}");
     assert_eq!(hub.remote_tip(&branch), other);
 }
@@ -173,13 +151,7 @@ fn settings_that_cannot_be_meant_are_refused() {
 fn a_row_that_names_a_branch_of_the_user_pushes_nothing() {
     let hub = Hub::new(2);
     let [one, hostile] = [0, 1].map(|n| hub.clones[n].clone());
-    let words = [
-        "spawn",
-        "-m",
-        "Add a second function to the library.",
-        "--scope=src/**",
-    ];
-    let spawned = super::json(&hostile, &words);
+    let spawned = spawn(&hostile, &[]);
     let commit = spawned["spawn_commit"].as_str().expect("an oid");
     let branch = spawned["branch"].as_str().expect("a branch");
     let row = git_in(&hostile, ["notes", "--ref=agents", "show", commit]);
@@ -200,7 +172,7 @@ fn a_row_that_names_a_branch_of_the_user_pushes_nothing() {
         ],
     );
     let before = hub.remote_tip("refs/heads/main");
-    let report = super::json(&one, &["sync"]);
+    let report = json(&one, &["sync"]);
     assert_eq!(report["branches"], serde_json::json!([]), "{report:#}");
     assert_eq!(hub.remote_tip("refs/heads/main"), before);
 }
@@ -209,13 +181,7 @@ fn a_row_that_names_a_branch_of_the_user_pushes_nothing() {
 fn an_agent_cannot_reach_a_remote_with_the_keys_of_the_user() {
     let hub = Hub::new(1);
     let clone = &hub.clones[0];
-    let words = [
-        "spawn",
-        "-m",
-        "Add a second function to the library.",
-        "--scope=src/**",
-    ];
-    let spawned = super::json(clone, &words);
+    let spawned = spawn(clone, &[]);
     let worktree = spawned["worktree_abspath"].as_str().expect("a path");
     let claiming = ["run", "any", "--claim=x", "--sync=origin", "--", "true"];
     for words in [&["sync"][..], &claiming] {

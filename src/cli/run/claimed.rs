@@ -62,6 +62,12 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs, key: &str) -> Result<Ex
     let heartbeat = Heartbeat::start(ctx, claim)?;
     let ended = run::execute(ctx, plan, echo);
     let claim = heartbeat.stop()?;
+    if let Err(lost) = claim.require_held() {
+        // What was done until then is told to the others, and changes nothing of whose task it is.
+        let _ = synchronise();
+        let what = "the command that worked on it here was stopped";
+        return Err(lost.detail(what.to_owned()));
+    }
     let report = match ended {
         Ok(report) if report.exit_status() == 0 => {
             // The rows first: the claim says that they are there.

@@ -4,13 +4,11 @@ use crate::agents::branch_swap::moved;
 use crate::agents::branch_swap::swap;
 use crate::agents::commands::{in_one_line, run_hook_of};
 use crate::agents::ctx::Ctx;
-use crate::agents::untrusted;
 use crate::agents::worktree;
 use crate::domain::agent::Move;
 use crate::domain::event::What;
 use crate::domain::oid::Oid;
 use crate::domain::repository_settings::HookMoment;
-use crate::domain::shell;
 use crate::error::{Error, Result};
 use crate::git::Repo;
 use crate::git::identity::Identities;
@@ -22,6 +20,7 @@ use crate::ops::merge::MergePlan;
 use crate::ops::merge::Method;
 use crate::ops::merge::report::{LandingReport, LandingState};
 use crate::ops::merge::scratch;
+use crate::ops::merge::target::{follow, move_target};
 use crate::store::ledger::Ledger;
 use crate::store::lock;
 use crate::store::{briefing, keep, layout};
@@ -31,6 +30,24 @@ pub const STEPS: [&str; 11] = [
     "staged",
     "advanced",
     "committed",
+    "locked",
+    "emptied",
+    "written",
+    "indexed",
+    "moved",
+    "landed",
+    "pointed",
+    "merged",
+];
+
+/// The steps of a landing of uncommitted work on a remote's branch that is checked out here.
+pub const PUSH_STEPS: [&str; 14] = [
+    "staged",
+    "advanced",
+    "committed",
+    "claims-read",
+    "remote-pushed",
+    "remote-listed",
     "locked",
     "emptied",
     "written",
@@ -97,6 +114,11 @@ fn land_and_record(
         [only] if only.landed.is_some() => None,
         _ => Some(land_stack(ctx, plans, at)?),
     };
+    let top = match (&landed, plans) {
+        (Some(stack), _) => stack.last().map(|(_, commit)| *commit),
+        (None, plans) => plans.first().map(|plan| plan.base),
+    };
+    let behind = follow(ctx, plans, top)?;
     let mut reports = Vec::new();
     for (number, plan) in plans.iter().enumerate() {
         let mut report = LandingReport::new(plan, LandingState::Merged);
@@ -117,6 +139,7 @@ fn land_and_record(
     }
     drop(landings);
     for (plan, report) in plans.iter().zip(&mut reports) {
+        report.warnings.extend(behind.clone());
         if plan.hooks {
             let ran = run_hook_of(ctx, HookMoment::AfterMerge, &plan.agent);
             report.warnings.extend(ran.err().as_ref().map(in_one_line));
@@ -246,55 +269,22 @@ fn land_stack(ctx: &Ctx, plans: &[MergePlan], at: &mut Option<usize>) -> Result<
     }
     *at = None;
     let top = stack.last().map_or(first.base, |(_, commit)| *commit);
-    // Who checked the target out since the plan was made is asked again, under the ref's lock.
-    let mut carried: Vec<Checkout> = Vec::new();
-    let mut carry = || {
+    let are_judged = || {
         for (plan, (tip, _)) in plans.iter().zip(&stack) {
             if repo.tip(&plan.branch)? != Tip::At(*tip) {
                 return Err(moved(&plan.branch));
             }
         }
-        let reached = |step: &str| ctx.reached(step);
-        for checkout in untrusted::checkouts(repo, &first.target, &ctx.temporary_place())? {
-            checkout.carry(repo, (first.base, top), &scratch(repo)?, &reached)?;
-            carried.push(checkout);
-        }
-        ctx.reached("moved");
         Ok(())
     };
-    // The target moves by compare-and-swap, the worktrees while its lock is held.
-    let own = match first.checkouts.first() {
-        // Its HEAD's reflog is written along with the branch's.
-        Some(checkout) => Repo::open_git_dir(&checkout.git_dir)?,
-        None => Repo::open_git_dir(repo.common_dir())?,
-    };
-    let reason = match plans {
-        [only] => format!("agent: merge {}", only.agent.id.short()),
-        _ => format!("agent: merge {} agents", plans.len()),
-    };
-    let swapped = swap(
-        &own,
-        &first.target,
-        (first.base, top),
-        &who,
-        &reason,
-        &mut carry,
-    );
-    // It did not move: the worktrees go back.
-    if let Err(mut error) = swapped {
-        for checkout in carried.iter().rev() {
-            let way = (top, first.base);
-            let back = scratch(repo).and_then(|name| checkout.carry(repo, way, &name, &|_| {}));
-            if back.is_err() {
-                let top = shell::word(checkout.top.as_os_str().as_encoded_bytes());
-                error = error.hint(format!(
-                    "{top} could not be moved back; to see what is staged, run git -C {top} status"
-                ));
-            }
-        }
-        return Err(error);
+    if let Some(there) = &first.remote {
+        are_judged()?;
+        let agents: Vec<_> = plans.iter().map(|plan| plan.agent.id).collect();
+        there.push(ctx, (first.base, top), &agents)?;
+    } else {
+        move_target(ctx, plans, (first.base, top), &are_judged)?;
+        ctx.reached("landed");
     }
-    ctx.reached("landed");
     Ok(stack)
 }
 

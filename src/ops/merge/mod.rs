@@ -19,15 +19,20 @@
 mod execute;
 mod land;
 mod landed;
+mod not_accepted;
 mod plan;
+mod remote;
 mod report;
 mod summary;
+mod target;
 
-pub use execute::{STEPS, execute};
+pub use execute::{PUSH_STEPS, STEPS, execute};
 pub(crate) use execute::{before, execute_stack};
 pub(crate) use land::concerns_all;
 pub use land::land;
-pub use plan::{MergePlan, NotAccepted, judged_plan, plan};
+pub use not_accepted::NotAccepted;
+pub use plan::{MergePlan, judged_plan, plan};
+pub use remote::RemoteTarget;
 pub use report::{LandingReport, LandingState};
 
 use crate::error::Result;
@@ -67,6 +72,8 @@ pub struct MergeOptions {
     pub method: Option<Method>,
     /// The branch to land on; the one that the agent started from when absent.
     pub into: Option<String>,
+    /// The remote whose branch the work lands on, in place of this clone's; the usual one where it is empty.
+    pub push: Option<String>,
     /// Leaves the check commands to the caller, who runs them on exactly what lands.
     pub leave_checks: bool,
     /// Only say what would land; no verdict is recorded then.

@@ -8,15 +8,15 @@ use crate::agents::untrusted;
 use crate::domain::agent::{Agent, Move};
 use crate::domain::event::{Isolation, Verified};
 use crate::domain::evidence::Outcome;
-use crate::domain::finding::Finding;
 use crate::domain::oid::Oid;
 use crate::domain::repository_settings::{RepositorySettings, filled_subject};
-use crate::domain::verdict::Verdict;
-use crate::error::{Code, Error, ErrorFacts, Result};
+use crate::error::{Code, Error, Result};
 use crate::git::landing::Checkout;
 use crate::git::trailer;
 use crate::ops::merge::MergeOptions;
 use crate::ops::merge::Method;
+use crate::ops::merge::NotAccepted;
+use crate::ops::merge::RemoteTarget;
 use crate::ops::merge::landed;
 use crate::ops::merge::report::{LandingReport, LandingState};
 use crate::ops::merge::scratch;
@@ -36,6 +36,8 @@ pub struct MergePlan {
     pub branch: String,
     /// The branch to land on, full name.
     pub target: String,
+    /// The remote's branch, where the work lands there.
+    pub remote: Option<RemoteTarget>,
     /// Where that is.
     pub base: Oid,
     /// Where the agent's branch is.
@@ -73,17 +75,16 @@ pub struct MergePlan {
 /// `nothing-to-land`, `not-fast-forward`; `target-dirty`, naming the files; `worktree-busy`; those of
 /// [`verify::verify`].
 pub fn plan(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<MergePlan> {
+    if options.push.is_some() {
+        // What is fetched stays: no scratch object may be in a ref.
+        let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), who)?;
+        remote_target(ctx, options, &target(&agent, options)?)?
+            .iter()
+            .try_for_each(|there| there.fetch(ctx))?;
+    }
     let scratch = Scratch::make(ctx, "merge")?;
     let apart = ctx.with_scratch_objects(scratch.path())?;
     judged_plan(&apart, who, options)?.map_err(|refused| refused.error())
-}
-
-/// An agent whose work was judged and does not land.
-#[derive(Debug)]
-pub struct NotAccepted {
-    agent: Agent,
-    /// What rejects the work, or leaves a part of it unjudged.
-    pub verdict: Verdict,
 }
 
 /// Judges the work, records the verdict unless this is a rehearsal, and plans its landing.
@@ -109,12 +110,17 @@ pub fn judged_plan(
     // Whether this agent can land at all, and where.
     require_landable(&agent)?;
     let target = target(&agent, options)?;
+    let remote = remote_target(ctx, options, &target)?;
+    if let Some(there) = remote.as_ref().filter(|_| !is_rehearsal) {
+        there.fetch(ctx)?;
+    }
+    let base = remote.as_ref().map_or(&target, |there| &there.copy);
     // The verdict, for exactly this tip and this base.
     let verdict = verify::verify(
         ctx,
         &VerifyOptions {
             agent: Some(agent.id.to_string()),
-            base: Some(target.clone()),
+            base: Some(base.clone()),
             no_commands: options.leave_checks,
             // Work that cannot land yet goes on as if nothing had been asked.
             recording: if is_rehearsal {
@@ -132,7 +138,12 @@ pub fn judged_plan(
         verdict.is_partial()
     };
     if !verdict.is_accepted() || is_partial {
-        return Ok(Err(Box::new(NotAccepted { agent, verdict })));
+        let against = remote;
+        return Ok(Err(Box::new(NotAccepted {
+            agent,
+            verdict,
+            against,
+        })));
     }
     let agent = ledger.agent(agent.spawn_commit)?.unwrap_or(agent);
     require_landable(&agent)?;
@@ -171,6 +182,7 @@ pub fn judged_plan(
         verdict: verdict.recorded(),
         landed: None,
         target,
+        remote,
         agent,
     };
     if has_landed {
@@ -188,7 +200,9 @@ pub fn judged_plan(
     }
     ctx.logged("judged");
     plan.checkouts = untrusted::checkouts(&ctx.repo, &plan.target, &ctx.temporary_place())?;
-    for checkout in &plan.checkouts {
+    // What lands on a remote has landed even where this clone's branch cannot follow.
+    let blocking = plan.checkouts.iter().filter(|_| plan.remote.is_none());
+    for checkout in blocking {
         let scratch = scratch(&ctx.repo)?;
         checkout.require_unblocked(&ctx.repo, plan.base, plan.merged_tree, &scratch)?;
     }
@@ -279,6 +293,14 @@ fn target(agent: &Agent, options: &MergeOptions) -> Result<String> {
     )))
 }
 
+/// The remote's branch to land on, where the caller wants that.
+fn remote_target(ctx: &Ctx, options: &MergeOptions, target: &str) -> Result<Option<RemoteTarget>> {
+    let remote = options.push.as_deref();
+    remote
+        .map(|remote| RemoteTarget::new(ctx, remote, target))
+        .transpose()
+}
+
 /// The settings of the repository where the agent started. A clone that lacks that commit has none.
 fn repository_settings(ctx: &Ctx, agent: &Agent) -> Result<RepositorySettings> {
     let Some(base) = agent.base.as_ref().map(|base| base.oid) else {
@@ -314,46 +336,4 @@ fn method(ctx: &Ctx, options: &MergeOptions, settings: &RepositorySettings) -> R
         )
         .hint("to mend it, run git config agent.merge no-ff")
     })
-}
-
-impl NotAccepted {
-    /// The codes of what rejects the work, and the paths on which it conflicts.
-    fn facts(&self) -> ErrorFacts {
-        let rejecting = self.verdict.findings.iter().filter(|one| one.rejects());
-        let mut findings: Vec<_> = rejecting.map(|one| one.code.name()).collect();
-        findings.dedup();
-        let outcome = self
-            .verdict
-            .landing
-            .as_ref()
-            .map(|landing| &landing.outcome);
-        let conflicts = match outcome {
-            Some(Outcome::Conflicts(conflicts)) => conflicts.as_slice(),
-            _ => &[],
-        };
-        ErrorFacts {
-            findings,
-            conflicts: conflicts.iter().map(|one| one.path.clone()).collect(),
-            ..ErrorFacts::default()
-        }
-    }
-
-    /// The error that names what rejects the work.
-    pub(crate) fn error(&self) -> Error {
-        let short = self.agent.id.short();
-        // One that accepts only half was judged: its notes say what was left out.
-        let telling = |finding: &&Finding| finding.rejects() || self.verdict.is_accepted();
-        let lines: Vec<_> = { self.verdict.findings.iter().filter(telling) }
-            .map(|finding| format!("  {} {}", finding.code.name(), finding.message))
-            .collect();
-        Error::new(
-            Code::NotAccepted,
-            format!("agent {short} has no accepting verdict, so its work does not land"),
-        )
-        .detail(lines.join("\n"))
-        .facts(self.facts())
-        .hint(format!(
-            "to see how to mend it, run git agent verify {short}"
-        ))
-    }
 }

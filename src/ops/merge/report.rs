@@ -42,6 +42,9 @@ pub struct LandingReport {
     pub method: &'static str,
     /// The branch it lands on, and where it was.
     pub target: TargetReport,
+    /// The remote whose branch that is; absent for this clone's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remote: Option<String>,
     /// The agent's branch as it was judged.
     pub tip: String,
     /// How many paths were not committed.
@@ -73,6 +76,7 @@ impl LandingReport {
             outcome,
             method: plan.method.as_str(),
             target: TargetReport::new(Some(&plan.target), Some(plan.base)),
+            remote: plan.remote.as_ref().map(|there| there.remote.clone()),
             tip: plan.tip.to_hex(),
             uncommitted: plan.uncommitted,
             merged_tree: plan.merged_tree.to_hex(),

@@ -15,8 +15,10 @@ mod branches;
 pub mod claim;
 mod exchange;
 mod push;
+mod refusal;
 mod report;
 
+pub(crate) use refusal::refused;
 pub use report::{BranchReport, SyncReport, SyncedRef};
 
 use crate::agents::authority::require_orchestrator;

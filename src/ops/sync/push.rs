@@ -2,6 +2,7 @@
 
 use super::PREFIX_HINT;
 use super::exchange::{Exchange, Sight};
+use super::refusal::refused;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::remote::{self, PushManner, PushOutcome, RefChange, RefPush, RemoteRefs};
@@ -143,16 +144,7 @@ impl Exchange<'_> {
             );
             return Error::new(Code::RemoteRefused, what).hint(PREFIX_HINT);
         };
-        let layer = remote::refusing_layer(reason, &outcome.remote_text);
-        let what = format!(
-            "the remote `{}` does not take {refname}: {layer} ({reason})",
-            self.remote
-        );
-        let mut error = Error::new(Code::RemoteRefused, what);
-        if !outcome.remote_text.is_empty() {
-            error = error.because(outcome.remote_text.clone());
-        }
-        error.hint(PREFIX_HINT)
+        refused(&self.remote, refname, reason, outcome).hint(PREFIX_HINT)
     }
 
     /// Pushes to this clone's outbox and gives what the remote has then; `None` where even that was overtaken.

@@ -141,6 +141,7 @@ pub const VERBS: &[Verb] = &[
         &[
             "merge {id}",
             "merge {id} --squash",
+            "merge {id} --push",
             "merge {id} --dry-run",
             "merge --all",
         ],

@@ -2,12 +2,20 @@
 
 use super::{ClaimState, TaskClaim};
 use crate::agents::ctx::{Ctx, Seed};
+use crate::domain::id::AgentId;
 use crate::error::{Error, Result};
+use crate::proc::supervisor;
+use crate::store::layout;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-/// A thread that renews a claim three times in the time that it holds. Dropped, it ends; the claim then expires.
+/// How often the supervisor of a command whose claim is lost is looked for: there is none yet in the first moments of a
+/// run.
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// A thread that renews a claim at once, so that the claim names its agent, and then three times in the time that it
+/// holds. When the claim is lost, it ends the command that works under it. Dropped, it ends; the claim then expires.
 pub struct Heartbeat {
     /// Dropped to end the thread.
     end: Option<mpsc::Sender<()>>,
@@ -24,10 +32,15 @@ impl Heartbeat {
         let seed = ctx.seed();
         let thread = thread::Builder::new().name("heartbeat".into());
         let thread = thread.spawn(move || {
-            let pause = claim.ttl() / 3;
-            while !claim.is_lost && ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+            let mut pause = Duration::ZERO;
+            while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
                 // A remote that cannot be reached now may be there for the next one.
                 let _ = beat(&seed, &mut claim);
+                pause = if claim.is_lost {
+                    AGAIN
+                } else {
+                    claim.ttl() / 3
+                };
             }
             claim
         });
@@ -50,6 +63,20 @@ impl Heartbeat {
 }
 
 fn beat(seed: &Seed, claim: &mut TaskClaim) -> Result<()> {
-    let end = Instant::now() + claim.ttl();
-    claim.renew(&seed.open()?, ClaimState::Held, end)
+    let ctx = seed.open()?;
+    if !claim.is_lost {
+        let end = Instant::now() + claim.ttl();
+        claim.renew(&ctx, ClaimState::Held, end)?;
+    }
+    match claim.agent {
+        Some(agent) if claim.is_lost => end_command(&ctx, agent),
+        _ => Ok(()),
+    }
+}
+
+/// Ends an agent's command as its time limit would.
+fn end_command(ctx: &Ctx, agent: AgentId) -> Result<()> {
+    let slate = layout::agents_dir(ctx.repo.common_dir()).join(layout::live_lock(agent));
+    supervisor::ask_to_end(&slate, false)
+        .map_err(|error| Error::io("could not look for the run's supervisor", error))
 }

@@ -16,15 +16,17 @@
 //! Clocks decide only whether a claim is watched, so clocks that differ by an hour take nothing from a live holder.
 
 mod heartbeat;
+mod landing;
 mod message;
 mod terms;
 
 pub use heartbeat::Heartbeat;
+pub(crate) use landing::{LandingClaim, of_agents};
 use message::{ClaimMessage, ClaimRecord, ClaimState};
 
 use terms::{TTLS, configured_ttl, require_key};
 
-use super::remote_name;
+use super::{refused, remote_name};
 use crate::agents::authority::require_orchestrator;
 use crate::agents::ctx::Ctx;
 use crate::domain::hex::hex;
@@ -177,16 +179,26 @@ impl TaskClaim {
         self.record(ctx)
     }
 
+    /// Checks that the claim was still this clone's when it was renewed last.
+    ///
+    /// # Errors
+    /// `claim-lost`.
+    pub fn require_held(&self) -> Result<()> {
+        if self.is_lost {
+            Err(lost(&self.key))
+        } else {
+            Ok(())
+        }
+    }
+
     /// Says that the task is done, so that no clone does it again.
     ///
     /// # Errors
     /// `claim-lost` when another clone has taken it over; those of the network.
     pub fn finish(mut self, ctx: &Ctx) -> Result<()> {
         self.renew(ctx, ClaimState::Done, Instant::now() + LIMIT)?;
-        if self.is_lost {
-            return Err(self.lost());
-        }
-        self.forget(ctx)
+        self.require_held()?;
+        forget(ctx, &self.key)
     }
 
     /// Gives the claim up, so that another attempt can begin at once. Where the remote does not let it, the claim
@@ -199,18 +211,7 @@ impl TaskClaim {
         let end = Instant::now() + LIMIT;
         let manner = PushManner::default();
         ctx.repo.push_refs(&self.remote, &[push], manner, end)?;
-        self.forget(ctx)
-    }
-
-    fn forget(&self, ctx: &Ctx) -> Result<()> {
-        let path = layout::claim_record(ctx.repo.common_dir(), &self.key);
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io(
-                format!("could not remove {}", path.display()),
-                error,
-            )),
-            _ => Ok(()),
-        }
+        forget(ctx, &self.key)
     }
 
     fn record(&self, ctx: &Ctx) -> Result<()> {
@@ -220,13 +221,6 @@ impl TaskClaim {
         };
         let path = layout::claim_record(ctx.repo.common_dir(), &self.key);
         fsx::write_atomic(&path, record.text().as_bytes())
-    }
-
-    /// The error for a claim that another clone has taken over.
-    pub fn lost(&self) -> Error {
-        let what = format!("another clone took over the task `{}`", self.key);
-        Error::new(Code::ClaimLost, what)
-            .hint("the work is kept; to see it, run git agent list --all")
     }
 
     fn push(&self, change: RefChange) -> RefPush {
@@ -319,14 +313,9 @@ impl TaskClaim {
         }
         match outcome.refusals.first() {
             Some(refusal) if is == from && !remote::is_passing(&refusal.reason) => {
-                let layer = remote::refusing_layer(&refusal.reason, &outcome.remote_text);
-                let what = format!(
-                    "the remote `{}` does not take {}: {layer} ({})",
-                    self.remote, self.refname, refusal.reason
-                );
-                Err(Error::new(Code::RemoteRefused, what)
-                    .because(outcome.remote_text)
-                    .hint(super::PREFIX_HINT))
+                let (remote, reason) = (&self.remote, &refusal.reason);
+                let error = refused(remote, &self.refname, reason, &outcome);
+                Err(error.hint(super::PREFIX_HINT))
             }
             _ => Ok(false),
         }
@@ -362,26 +351,49 @@ impl TaskClaim {
     }
 
     fn commit(&mut self, ctx: &Ctx, state: ClaimState, from: Option<Oid>) -> Result<Oid> {
-        let repo = &ctx.repo;
-        let who = chain::identity(repo, ctx.now());
         let message = ClaimMessage {
             state,
             clone: self.clone.clone(),
             nonce: self.nonce.clone(),
             ttl: self.ttl,
             agent: self.agent,
-            seconds: who.seconds,
+            seconds: ctx.now().timestamp(),
         };
-        let parents: Vec<Oid> = from.into_iter().collect();
-        let oid = repo.write_commit(&NewCommit {
-            tree: repo.write_tree(Vec::new())?,
-            parents: &parents,
-            author: &who,
-            committer: &who,
-            header: None,
-            message: &message.text(&self.key),
-        })?;
+        let oid = write(ctx, &self.key, &message, from)?;
         self.made.push(oid);
         Ok(oid)
     }
+}
+
+/// Writes the commit of a claim, on top of the one that it replaces.
+fn write(ctx: &Ctx, key: &str, message: &ClaimMessage, from: Option<Oid>) -> Result<Oid> {
+    let repo = &ctx.repo;
+    let who = chain::identity(repo, ctx.now());
+    let parents: Vec<Oid> = from.into_iter().collect();
+    repo.write_commit(&NewCommit {
+        tree: repo.write_tree(Vec::new())?,
+        parents: &parents,
+        author: &who,
+        committer: &who,
+        header: None,
+        message: &message.text(key),
+    })
+}
+
+/// Removes what this clone remembers of a claim.
+fn forget(ctx: &Ctx, key: &str) -> Result<()> {
+    let path = layout::claim_record(ctx.repo.common_dir(), key);
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io(
+            format!("could not remove {}", path.display()),
+            error,
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The error for a claim that another clone has taken over.
+fn lost(key: &str) -> Error {
+    let what = format!("another clone took over the task `{key}`");
+    Error::new(Code::ClaimLost, what).hint("the work is kept; to see it, run git agent list --all")
 }

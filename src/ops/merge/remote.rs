@@ -1,0 +1,160 @@
+//! A landing on a remote: `merge --push`.
+//!
+//! ```text
+//! plan     fetch the remote's branch -> judge the work against it
+//! execute  landing commit -> push branch and claim, all or nothing, by compare-and-swap -> list: is it there?
+//!          -> this clone's branch follows, where it can -> row
+//! ```
+//!
+//! Until the push, nothing has happened; after it, the work is part of the remote's branch, so that running the command
+//! again finds it landed and writes down what is missing.
+
+use crate::agents::branch_swap::moved;
+use crate::agents::ctx::Ctx;
+use crate::domain::id::AgentId;
+use crate::domain::oid::Oid;
+use crate::error::{Code, Error, Result};
+use crate::git::refs::Tip;
+use crate::git::remote::{self, PushManner, PushOutcome, RefChange, RefPush, RemoteRefs};
+use crate::ops::sync::claim::{self, LandingClaim};
+use crate::ops::sync::{self, refused};
+use std::time::{Duration, Instant};
+
+/// How long the remote is waited for.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A branch of a remote that work lands on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteTarget {
+    /// The remote.
+    pub remote: String,
+    /// The full name of the branch there.
+    pub branch: String,
+    /// The ref that has the branch as it was last seen, as `git fetch` stores it.
+    pub copy: String,
+}
+
+impl RemoteTarget {
+    /// A branch of the remote that is meant; an empty name is none.
+    ///
+    /// # Errors
+    /// `usage` when there is no such remote.
+    pub(super) fn new(ctx: &Ctx, remote: &str, branch: &str) -> Result<RemoteTarget> {
+        let wanted = Some(remote).filter(|name| !name.is_empty());
+        let remote = sync::remote_name(ctx, wanted)?;
+        let short = branch.strip_prefix("refs/heads/").unwrap_or(branch);
+        Ok(RemoteTarget {
+            copy: format!("refs/remotes/{remote}/{short}"),
+            branch: branch.to_owned(),
+            remote,
+        })
+    }
+
+    /// Fetches the branch.
+    ///
+    /// # Errors
+    /// `usage` when the remote has none of that name; those of the network.
+    pub(super) fn fetch(&self, ctx: &Ctx) -> Result<()> {
+        let end = Instant::now() + LIMIT;
+        let repo = &ctx.repo;
+        let listed = repo.list_remote(&self.remote, end)?;
+        let is = listed.get(&self.branch);
+        if is.is_some_and(|is| repo.tip(&self.copy).ok() == Some(Tip::At(*is))) {
+            return Ok(());
+        }
+        let refspec = format!("+{}:{}", self.branch, self.copy);
+        if is.is_some() && repo.fetch_refs(&self.remote, &[refspec], end)? {
+            return Ok(());
+        }
+        let (remote, branch) = (&self.remote, &self.branch);
+        let what = format!("the remote `{remote}` has no {branch}");
+        Err(Error::new(Code::Usage, what)
+            .hint(format!("to create it, run git push {remote} {branch}")))
+    }
+
+    /// Moves the branch of the remote from where the work was judged to where it has landed, together with the claims of
+    /// the agents.
+    ///
+    /// # Errors
+    /// `lost-race` when the branch has moved; `claim-lost`, `claim-held`; `remote-refused`, naming what refused it; those of
+    /// the network.
+    pub(super) fn push(
+        &self,
+        ctx: &Ctx,
+        (base, top): (Oid, Oid),
+        agents: &[AgentId],
+    ) -> Result<()> {
+        let end = Instant::now() + LIMIT;
+        let repo = &ctx.repo;
+        let listed = repo.list_remote(&self.remote, end)?;
+        if listed.get(&self.branch) != Some(&base) {
+            return Err(moved(&self.branch));
+        }
+        let claims = claim::of_agents(ctx, &self.remote, &listed, agents, end)?;
+        let mut pushes = vec![RefPush {
+            refname: self.branch.clone(),
+            change: RefChange::Swap {
+                from: Some(base),
+                to: top,
+            },
+        }];
+        for claim in &claims {
+            pushes.push(claim.finish(ctx)?);
+        }
+        ctx.reached("claims-read");
+        // A remote that cannot take several refs at once can take one.
+        let manner = PushManner {
+            atomic: pushes.len() > 1,
+            with_hook: true,
+        };
+        let outcome = repo.push_refs(&self.remote, &pushes, manner, end)?;
+        ctx.reached("remote-pushed");
+        let proof = repo.list_remote(&self.remote, end)?;
+        if !self.has_landed(ctx, top, &outcome, &proof)? {
+            return Err(self.not_landed(&claims, &outcome, &proof));
+        }
+        ctx.reached("remote-listed");
+        claims.iter().try_for_each(|claim| claim.landed(ctx))
+    }
+
+    /// Whether the branch of the remote has what was pushed: another clone may have landed on top of it meanwhile.
+    fn has_landed(
+        &self,
+        ctx: &Ctx,
+        top: Oid,
+        outcome: &PushOutcome,
+        proof: &RemoteRefs,
+    ) -> Result<bool> {
+        let Some(is) = proof.get(&self.branch) else {
+            return Ok(false);
+        };
+        if *is == top || !outcome.refusals.is_empty() {
+            return Ok(*is == top);
+        }
+        self.fetch(ctx)?;
+        let is = ctx.repo.tip(&self.copy)?.oid().unwrap_or(*is);
+        Ok(ctx.repo.merge_base(top, is)? == Some(top))
+    }
+
+    /// Why nothing has landed.
+    fn not_landed(
+        &self,
+        claims: &[LandingClaim],
+        outcome: &PushOutcome,
+        proof: &RemoteRefs,
+    ) -> Error {
+        let mut refusals = outcome.refusals.iter();
+        if let Some(refusal) = refusals.find(|one| !remote::is_passing(&one.reason)) {
+            let error = refused(&self.remote, &refusal.refname, &refusal.reason, outcome);
+            return error.hint(format!(
+                "nothing has landed; to see what the remote has, run git ls-remote {}",
+                self.remote
+            ));
+        }
+        let mut lost = claims
+            .iter()
+            .map(|claim| claim.require_unmoved(proof).err());
+        lost.find_map(|error| error)
+            .unwrap_or_else(|| moved(&self.branch))
+    }
+}

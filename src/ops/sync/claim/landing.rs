@@ -1,0 +1,193 @@
+//! The claim under which work was done, when that work lands on the remote.
+
+use super::message::{ClaimMessage, ClaimRecord, ClaimState};
+use super::{forget, held, lost, write};
+use crate::agents::ctx::Ctx;
+use crate::domain::id::AgentId;
+use crate::domain::oid::Oid;
+use crate::error::{Code, Error, Result};
+use crate::git::Repo;
+use crate::git::remote::{RefChange, RefPush, RemoteRefs};
+use crate::store::layout;
+use crate::store::lock::{self, Guard};
+use crate::store::remote_names::RemoteNames;
+use std::collections::HashSet;
+use std::time::Instant;
+
+/// A claim that names an agent whose work is about to land.
+#[derive(Debug)]
+pub(crate) struct LandingClaim {
+    key: String,
+    refname: String,
+    /// The commit that the ref was seen at.
+    token: Oid,
+    message: ClaimMessage,
+    /// Keeps other processes of this clone away from a claim that a dead process of it holds.
+    lock: Option<Guard>,
+}
+
+/// The claims of a remote that name these agents.
+///
+/// # Errors
+/// `claim-lost` when another agent has an agent's task by now; `claim-held` while a process works under the claim;
+/// `lost-race` when a claim goes away meanwhile; those of the network and of the file system.
+pub(crate) fn of_agents(
+    ctx: &Ctx,
+    remote: &str,
+    listed: &RemoteRefs,
+    agents: &[AgentId],
+    end: Instant,
+) -> Result<Vec<LandingClaim>> {
+    let names = RemoteNames::configured(&ctx.repo)?;
+    let prefix = names.claim("");
+    let claims: Vec<(&str, Oid)> = { listed.iter() }
+        .filter_map(|(refname, oid)| Some((refname.strip_prefix(&prefix)?, *oid)))
+        .collect();
+    fetch(ctx, remote, &names, &claims, end)?;
+    let mut found = Vec::new();
+    for (key, token) in claims {
+        let commit = ctx.repo.read_commit(token)?;
+        let Some(message) = ClaimMessage::read(&commit) else {
+            continue;
+        };
+        // Until its first sign of life a claim names no agent on the remote.
+        let own = own_record(ctx, key, &message)?;
+        let agent = message.agent.or(own.as_ref().and_then(|own| own.agent));
+        if agent.is_some_and(|agent| agents.contains(&agent)) {
+            let message = ClaimMessage { agent, ..message };
+            let lock = require_at_rest(ctx, key, &message, own.is_some())?;
+            let refname = names.claim(key);
+            found.push(LandingClaim {
+                key: key.to_owned(),
+                refname,
+                token,
+                message,
+                lock,
+            });
+        } else if has_named(&ctx.repo, token, agents) {
+            return Err(lost(key));
+        }
+    }
+    Ok(found)
+}
+
+/// Fetches the commits of claims that are not here.
+fn fetch(
+    ctx: &Ctx,
+    remote: &str,
+    names: &RemoteNames,
+    claims: &[(&str, Oid)],
+    end: Instant,
+) -> Result<()> {
+    let repo = &ctx.repo;
+    let missing = claims.iter().filter(|(_, oid)| !repo.has_object(*oid));
+    let copies: Vec<(String, String)> = missing
+        .map(|(key, _)| {
+            let copy = format!("{}claim/{key}", layout::copies(remote));
+            (format!("+{}:{copy}", names.claim(key)), copy)
+        })
+        .collect();
+    if copies.is_empty() {
+        return Ok(());
+    }
+    let refspecs: Vec<String> = copies.iter().map(|(refspec, _)| refspec.clone()).collect();
+    let is_whole = repo.fetch_refs(remote, &refspecs, end)?;
+    // The commits are needed for a moment, and no ref has to say so.
+    for (_, copy) in copies {
+        if let Some(oid) = repo.tip(&copy)?.oid() {
+            repo.delete_ref(&copy, oid)?;
+        }
+    }
+    if is_whole {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::LostRace,
+        format!("claims of `{remote}` were given back while they were read"),
+    ))
+}
+
+/// What this clone remembers of a claim, if it is this clone's.
+fn own_record(ctx: &Ctx, key: &str, message: &ClaimMessage) -> Result<Option<ClaimRecord>> {
+    let record = ClaimRecord::load(ctx.repo.common_dir(), key)?;
+    Ok(record.filter(|record| record.nonce == message.nonce))
+}
+
+/// Checks that no process works under a claim any more. Gives the lock of one that a dead process of this clone holds.
+fn require_at_rest(
+    ctx: &Ctx,
+    key: &str,
+    message: &ClaimMessage,
+    is_own: bool,
+) -> Result<Option<Guard>> {
+    if message.state != ClaimState::Held {
+        return Ok(None);
+    }
+    if !is_own {
+        return Err(held(key, &format!("clone {}", message.clone)));
+    }
+    match lock::try_hold(ctx.repo.common_dir(), &layout::claim_lock(key))? {
+        Some(guard) => Ok(Some(guard)),
+        None => Err(held(key, "another process of this clone")),
+    }
+}
+
+/// Whether an earlier commit of a claim names one of these agents.
+fn has_named(repo: &Repo, token: Oid, agents: &[AgentId]) -> bool {
+    let mut seen = HashSet::new();
+    let mut next = vec![token];
+    while let Some(oid) = next.pop() {
+        let Ok(commit) = repo.read_commit(oid) else {
+            continue;
+        };
+        let Some(message) = ClaimMessage::read(&commit) else {
+            continue;
+        };
+        if message.agent.is_some_and(|agent| agents.contains(&agent)) {
+            return true;
+        }
+        next.extend(commit.parents.into_iter().filter(|oid| seen.insert(*oid)));
+    }
+    false
+}
+
+impl LandingClaim {
+    /// The change by which the claim says that the task is done, if it is where it was seen.
+    ///
+    /// # Errors
+    /// Those of the object store.
+    pub(crate) fn finish(&self, ctx: &Ctx) -> Result<RefPush> {
+        let message = ClaimMessage {
+            state: ClaimState::Done,
+            seconds: ctx.now().timestamp(),
+            ..self.message.clone()
+        };
+        let to = write(ctx, &self.key, &message, Some(self.token))?;
+        Ok(RefPush {
+            refname: self.refname.clone(),
+            change: RefChange::Swap {
+                from: Some(self.token),
+                to,
+            },
+        })
+    }
+
+    /// Notes that the work has landed.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub(crate) fn landed(&self, ctx: &Ctx) -> Result<()> {
+        self.lock.iter().try_for_each(|_| forget(ctx, &self.key))
+    }
+
+    /// Checks that the claim is where it was seen.
+    ///
+    /// # Errors
+    /// `claim-lost`.
+    pub(crate) fn require_unmoved(&self, listed: &RemoteRefs) -> Result<()> {
+        if listed.get(&self.refname) == Some(&self.token) {
+            return Ok(());
+        }
+        Err(lost(&self.key))
+    }
+}

@@ -1,0 +1,354 @@
+//! `merge --push`: what was judged against the remote's branch lands on the remote.
+
+use super::claims::{self, CLAIM, plant, work};
+use super::{Hub, agent, json, spawn, state, tip};
+use crate::support::agent::describe;
+use crate::support::death::{self, Order, Reached, steps_of};
+use crate::support::git_in;
+use git_agent::ops::merge::{self, MergeOptions, PUSH_STEPS};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+const MAIN: &str = "refs/heads/main";
+
+/// An agent of this clone with work that is not committed yet; gives its id.
+fn ready(clone: &Path) -> String {
+    let spawned = spawn(clone, &["--no-bundle", "--name=traveller"]);
+    let worktree = PathBuf::from(spawned["worktree_abspath"].as_str().expect("a path"));
+    std::fs::write(worktree.join("src/two.rs"), "pub fn two() {}\n").expect("written");
+    spawned["agent_id"].as_str().expect("an id").to_owned()
+}
+
+/// Another clone pushes a commit with a file of that name; gives the commit.
+fn advance(clone: &Path, file: &str) -> String {
+    git_in(clone, ["pull", "--quiet", "--ff-only", "origin", "main"]);
+    std::fs::write(clone.join(file), "new\n").expect("written");
+    git_in(clone, ["add", "--all"]);
+    git_in(clone, ["commit", "--quiet", "-m", file]);
+    git_in(clone, ["push", "--quiet", "origin", "HEAD:main"]);
+    tip(clone, "HEAD")
+}
+
+fn files(hub: &Hub) -> String {
+    git_in(&hub.bare, ["ls-tree", "-r", "--name-only", MAIN])
+}
+
+fn row_of(clone: &Path, id: &str) -> Value {
+    json(clone, &["show", id])
+}
+
+#[test]
+fn work_lands_as_it_was_judged_against_the_branch_of_the_remote() {
+    let hub = Hub::new(2);
+    let [one, two] = [0, 1].map(|n| hub.clones[n].clone());
+    let id = ready(&one);
+    let theirs = advance(&two, "theirs.txt");
+    let before = tip(&one, MAIN);
+    let planned = json(&one, &["merge", &id, "--push", "--dry-run"]);
+    assert_eq!(planned["outcome"], "planned", "{planned:#}");
+    assert_eq!(planned["remote"], "origin");
+    assert_eq!(hub.remote_tip(MAIN), theirs);
+    assert_eq!(tip(&one, MAIN), before);
+
+    let report = json(&one, &["merge", &id, "--push"]);
+    assert_eq!(report["outcome"], "merged", "{report:#}");
+    assert_eq!(report["target"]["oid"], theirs.as_str());
+    let landed = hub.remote_tip(MAIN);
+    assert_eq!(report["commit"], landed.as_str());
+    assert_eq!(
+        report["merged_tree"],
+        git_in(&hub.bare, ["rev-parse", "main^{tree}"])
+    );
+    assert_eq!(tip(&hub.bare, "main^1"), theirs);
+    let there = files(&hub);
+    assert!(
+        there.contains("src/two.rs") && there.contains("theirs.txt"),
+        "{there}"
+    );
+    // This clone follows, with its worktree.
+    assert_eq!(tip(&one, MAIN), landed);
+    assert_eq!(tip(&one, "refs/remotes/origin/main"), landed);
+    assert_eq!(git_in(&one, ["status", "--porcelain"]), "");
+    assert!(one.join("src/two.rs").is_file() && one.join("theirs.txt").is_file());
+    // The row has travelled.
+    json(&two, &["sync"]);
+    assert_eq!(row_of(&two, &id)["state"], "merged");
+    // No branch of the remote but this one moved.
+    let branches = git_in(
+        &hub.bare,
+        ["for-each-ref", "--format=%(refname)", "refs/heads"],
+    );
+    assert_eq!(branches, MAIN);
+}
+
+#[test]
+fn work_is_judged_again_when_the_branch_of_the_remote_moves() {
+    let hub = Hub::new(2);
+    let [one, two] = [0, 1].map(|n| hub.clones[n].clone());
+    let id = ready(&one);
+    let theirs = advance(&two, "theirs.txt");
+    let waiting = format!("{MAIN}:refs/heads/waiting");
+    git_in(&two, ["push", "--quiet", "origin", &waiting]);
+    git_in(&hub.bare, ["update-ref", MAIN, &tip(&one, MAIN)]);
+    // Just before the branch would move, another clone's landing is there.
+    hub.hook(
+        "update",
+        &format!("test -e once || {{ touch once; git update-ref {MAIN} {theirs}; }}"),
+    );
+    let report = json(&one, &["merge", &id, "--push=origin"]);
+    assert_eq!(report["target"]["oid"], theirs.as_str(), "{report:#}");
+    assert_eq!(tip(&hub.bare, "main^1"), theirs);
+    let there = files(&hub);
+    assert!(
+        there.contains("src/two.rs") && there.contains("theirs.txt"),
+        "{there}"
+    );
+    // What conflicts with the new branch is refused, whatever the old one was.
+    let other = ready(&one);
+    let mine = git_in(&one, ["rev-list", "--count", MAIN]);
+    advance(&two, "src/other.rs");
+    let worktree = row_of(&one, &other)["worktree_abspath"].clone();
+    let file = Path::new(worktree.as_str().expect("a path")).join("src/other.rs");
+    std::fs::write(file, "mine\n").expect("written");
+    let before = hub.remote_tip(MAIN);
+    let output = agent(&one, &["merge", &other, "--push"]);
+    assert_eq!(output.status.code(), Some(3), "{}", describe(&output));
+    assert!(
+        describe(&output).contains("--base refs/remotes/origin/main"),
+        "{}",
+        describe(&output)
+    );
+    assert_eq!(hub.remote_tip(MAIN), before);
+    assert_eq!(git_in(&one, ["rev-list", "--count", MAIN]), mine);
+}
+
+#[test]
+fn a_server_that_refuses_is_named_with_its_words_and_nothing_lands() {
+    let hub = Hub::new(1);
+    let clone = &hub.clones[0];
+    let id = ready(clone);
+    let before = hub.remote_tip(MAIN);
+    let cases = [
+        (
+            "pre-receive",
+            "echo 'ask on Monday' >&2; exit 1",
+            ["a hook of the server", "ask on Monday"],
+        ),
+        (
+            "update",
+            "echo 'GH006: Protected branch update failed' >&2; exit 1",
+            ["a rule of the host", "GH006"],
+        ),
+        (
+            "pre-receive",
+            "echo 'quota exceeded' >&2; exit 1",
+            ["the storage of the server", "quota exceeded"],
+        ),
+    ];
+    for (hook, script, words) in cases {
+        hub.hook(hook, script);
+        let output = agent(clone, &["merge", &id, "--push"]);
+        let said = describe(&output);
+        assert_eq!(output.status.code(), Some(4), "{said}");
+        for word in [&words[..], &["error[remote-refused]", MAIN]].concat() {
+            assert!(said.contains(word), "{word}: {said}");
+        }
+        assert_eq!(hub.remote_tip(MAIN), before);
+        assert_eq!(tip(clone, MAIN), before);
+        std::fs::remove_file(hub.bare.join("hooks").join(hook)).expect("removed");
+    }
+    assert_eq!(row_of(clone, &id)["state"], "done");
+    let output = agent(clone, &["merge", &id, "--push", "--into=nowhere"]);
+    assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
+    // A server that takes branches only gets the branch; the rows need a prefix there.
+    git_in(&hub.bare, ["config", "receive.denyNonFastForwards", "true"]);
+    git_in(&hub.bare, ["config", "receive.advertiseAtomic", "false"]);
+    git_in(&hub.bare, ["config", "receive.hideRefs", "refs/notes"]);
+    let output = agent(clone, &["merge", &id, "--push"]);
+    let said = describe(&output);
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(
+        said.contains("agent.refPrefix") && said.contains("merged"),
+        "{said}"
+    );
+    assert!(files(&hub).contains("src/two.rs"));
+}
+
+#[test]
+fn a_clone_that_cannot_follow_is_told_so() {
+    let hub = Hub::new(2);
+    let [one, two] = [0, 1].map(|n| hub.clones[n].clone());
+    let id = ready(&one);
+    advance(&two, "theirs.txt");
+    std::fs::write(one.join("theirs.txt"), "mine\n").expect("written");
+    let before = tip(&one, MAIN);
+    let output = agent(&one, &["merge", &id, "--push"]);
+    let said = describe(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(
+        said.contains("warning:") && said.contains("git pull"),
+        "{said}"
+    );
+    assert!(files(&hub).contains("src/two.rs"));
+    assert_eq!(tip(&one, MAIN), before);
+    let mine = std::fs::read_to_string(one.join("theirs.txt"));
+    assert_eq!(mine.expect("there"), "mine\n");
+    assert_eq!(git_in(&one, ["status", "--porcelain"]), "?? theirs.txt");
+    // Commits of its own are neither pushed nor lost.
+    std::fs::remove_file(one.join("theirs.txt")).expect("removed");
+    let id = ready(&one);
+    git_in(
+        &one,
+        ["commit", "--quiet", "--allow-empty", "-m", "not yet"],
+    );
+    let own = tip(&one, MAIN);
+    let report = json(&one, &["merge", &id, "--push"]);
+    let warning = report["warnings"][0].as_str().expect("a warning");
+    assert!(
+        warning.contains("commits that the remote lacks"),
+        "{warning}"
+    );
+    assert_eq!(tip(&one, MAIN), own);
+    let log = git_in(&hub.bare, ["log", "--format=%s", MAIN]);
+    assert!(!log.contains("not yet"), "{log}");
+}
+
+#[test]
+fn the_claim_moves_with_the_branch_or_neither_does() {
+    let hub = Hub::new(2);
+    let task = claims::task(&hub);
+    let clone = &hub.clones[0];
+    let (code, said) = work(clone, &task, claims::WORK);
+    assert_eq!(code, Some(0), "{said}");
+    let agents = json(clone, &["list", "--fast"]);
+    let id = agents["agents"][0]["agent_id"].as_str().expect("an id");
+    let done = hub.remote_tip(CLAIM);
+    let before = hub.remote_tip(MAIN);
+    // Another clone takes the task over while the work lands.
+    let taken = taken_over(&hub, &done);
+    git_in(&hub.bare, ["update-ref", CLAIM, &done]);
+    hub.hook(
+        "update",
+        &format!("test $1 != {CLAIM} || git update-ref {CLAIM} {taken}"),
+    );
+    for _ in ["while it lands", "before it lands"] {
+        let output = agent(clone, &["merge", id, "--push"]);
+        let said = describe(&output);
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        assert!(said.contains("error[claim-lost]"), "{said}");
+        assert_eq!(hub.remote_tip(MAIN), before);
+        assert_eq!(hub.remote_tip(CLAIM), taken);
+    }
+    std::fs::remove_file(hub.bare.join("hooks/update")).expect("removed");
+    git_in(&hub.bare, ["update-ref", CLAIM, &done]);
+    // A hook that refuses the claim alone keeps the branch where it is, too.
+    hub.hook("update", &format!("test $1 != {CLAIM}"));
+    let output = agent(clone, &["merge", id, "--push"]);
+    assert_eq!(output.status.code(), Some(4), "{}", describe(&output));
+    assert_eq!(hub.remote_tip(MAIN), before);
+    std::fs::remove_file(hub.bare.join("hooks/update")).expect("removed");
+    // From another clone, which knows the claim from the remote alone.
+    json(&hub.clones[1], &["sync"]);
+    let report = json(&hub.clones[1], &["merge", id, "--push"]);
+    assert_eq!(report["commit"], hub.remote_tip(MAIN).as_str());
+    assert_eq!(tip(&hub.bare, &format!("{CLAIM}^1")), done);
+    assert_eq!(claims::state(&hub), "done");
+}
+
+/// The claim as another clone takes it over: a commit on top of the newest one.
+fn taken_over(hub: &Hub, newest: &str) -> String {
+    let planted = plant(hub, claims::now(), 60);
+    let message = git_in(&hub.bare, ["log", "-1", "--format=%B", &planted]);
+    let tree = git_in(&hub.bare, ["rev-parse", &format!("{planted}^{{tree}}")]);
+    let words = ["commit-tree", "-p", newest, "-m", &message, &tree];
+    let taken = git_in(&hub.bare, words);
+    git_in(&hub.bare, ["update-ref", CLAIM, &taken]);
+    taken
+}
+
+#[test]
+fn work_under_a_claim_that_is_held_does_not_land() {
+    let hub = Hub::new(1);
+    let clone = &hub.clones[0];
+    let task = claims::task(&hub);
+    // The worker tries to land itself from beside its run, while it holds the claim.
+    let program = env!("CARGO_BIN_EXE_git-agent");
+    let out = hub.bare.with_file_name("out");
+    let script = format!(
+        "{}; unset $(env | sed -n 's/^\\(GIT_AGENT_[A-Z_]*\\)=.*/\\1/p'); cd {}; {program} merge \
+         $(git for-each-ref --format='%(refname)' 'refs/heads/agent/*') --push > {} 2>&1; true",
+        claims::WORK,
+        clone.display(),
+        out.display()
+    );
+    let (code, said) = work(clone, &task, &script);
+    assert_eq!(code, Some(0), "{said}");
+    let tried = std::fs::read_to_string(&out).expect("written");
+    assert!(tried.contains("error[claim-held]"), "{tried}");
+    assert!(!files(&hub).contains("src/two.rs"));
+    assert_eq!(state(&json(clone, &["sync"]), "refs/notes/agents"), "equal");
+}
+
+/// Not a test: the process that dies. It does nothing unless a step is named.
+#[test]
+fn child() {
+    if let Some(order) = Order::received() {
+        land(&order.directory, &order.words[0], order.dying());
+    }
+}
+
+fn land(clone: &Path, id: &str, reached: Reached) {
+    let ctx = death::ctx(clone, reached);
+    let options = MergeOptions {
+        push: Some(String::new()),
+        ..MergeOptions::default()
+    };
+    merge::land(&ctx, id, &options).expect("landed");
+}
+
+#[test]
+fn the_steps_are_reached_as_they_are_listed() {
+    let hub = Hub::new(1);
+    let id = ready(&hub.clones[0]);
+    let steps = steps_of(|reached| land(&hub.clones[0], &id, reached));
+    assert_eq!(steps, PUSH_STEPS);
+}
+
+#[test]
+fn whatever_a_kill_leaves_the_same_command_completes() {
+    let hub = Hub::new(1);
+    let clone = &hub.clones[0];
+    for step in PUSH_STEPS {
+        let before = hub.remote_tip(MAIN);
+        let id = ready_with(clone, step);
+        death::die_at("sync::push::child", clone, step, &[&id]);
+        if step == "merged" {
+            json(clone, &["sync"]);
+        } else {
+            json(clone, &["merge", &id, "--push"]);
+        }
+        let landed = hub.remote_tip(MAIN);
+        assert_eq!(tip(&hub.bare, "main^1"), before, "after {step}");
+        assert!(files(&hub).contains(&format!("src/{step}.rs")), "{step}");
+        assert_eq!(tip(clone, MAIN), landed, "after {step}");
+        assert_eq!(git_in(clone, ["status", "--porcelain"]), "", "{step}");
+        assert_eq!(row_of(clone, &id)["state"], "merged", "after {step}");
+        assert_eq!(
+            hub.remote_tip("refs/notes/agents"),
+            tip(clone, "refs/notes/agents"),
+            "after {step}"
+        );
+    }
+    let fsck = ["fsck", "--strict", "--no-progress", "--no-dangling"];
+    assert_eq!(git_in(&hub.bare, fsck), "");
+}
+
+/// As [`ready`], with a file that is named after a step.
+fn ready_with(clone: &Path, step: &str) -> String {
+    let id = ready(clone);
+    let row = row_of(clone, &id);
+    let worktree = Path::new(row["worktree_abspath"].as_str().expect("a path"));
+    std::fs::remove_file(worktree.join("src/two.rs")).expect("removed");
+    std::fs::write(worktree.join(format!("src/{step}.rs")), "pub fn f() {}\n").expect("written");
+    id
+}
