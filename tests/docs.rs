@@ -2,6 +2,8 @@
 
 /// Documentation that is made from the code.
 pub mod generated;
+/// Attacks, and the tests that try them.
+mod safety;
 
 use crate::support::agent::verbs;
 use std::fs;
@@ -21,27 +23,6 @@ fn pages() -> Vec<(PathBuf, String)> {
         .filter(|path| path.extension().is_some_and(|ending| ending == "md"))
         .map(|path| (path.clone(), fs::read_to_string(path).expect("UTF-8")))
         .collect()
-}
-
-#[test]
-fn the_tests_that_the_page_on_safety_names_exist() {
-    let page = fs::read_to_string(root().join("docs/safety.md")).expect("UTF-8");
-    let rows = page.lines().filter(|line| line.starts_with('|'));
-    let named = rows.flat_map(|row| row.split('`').skip(1).step_by(2));
-    let is_test = |word: &&str| word.contains('_') && word.len() > 25 && !word.contains(' ');
-    let named: Vec<&str> = named.filter(is_test).collect();
-    assert!(named.len() > 10, "{named:?}");
-    let mut sources = String::new();
-    for entry in walkdir::WalkDir::new(root().join("tests")) {
-        let path = entry.expect("readable").into_path();
-        if path.extension().is_some_and(|ending| ending == "rs") {
-            sources += &fs::read_to_string(path).expect("UTF-8");
-        }
-    }
-    let missing: Vec<_> = { named.iter() }
-        .filter(|name| !sources.contains(&format!("fn {name}()")))
-        .collect();
-    assert!(missing.is_empty(), "no such tests: {missing:?}");
 }
 
 /// The heading's name in a link: lower case, words joined by hyphens.
@@ -158,28 +139,5 @@ fn the_manifest_packs_both_licences() {
     for name in ["LICENSE-MIT", "LICENSE-APACHE"] {
         assert!(root().join(name).exists(), "{name}");
         assert!(manifest.contains(&format!("\"/{name}\"")), "{name}");
-    }
-}
-
-/// A page that names a test for what it promises names one that exists.
-#[test]
-fn every_test_that_the_page_about_safety_names_exists() {
-    let page = fs::read_to_string(root().join("docs/safety.md")).expect("UTF-8");
-    let rows = page.lines().filter_map(|line| line.strip_suffix("` |"));
-    let named: Vec<&str> = rows
-        .filter_map(|row| row.rsplit_once("| `"))
-        .map(|(_, name)| name)
-        .filter(|name| name.contains('_') && !name.contains(' '))
-        .collect();
-    assert!(named.len() > 10, "the table was found");
-    let files = walkdir::WalkDir::new(root().join("tests")).into_iter();
-    let texts: String = files
-        .map(|entry| entry.expect("readable").into_path())
-        .filter(|path| path.extension().is_some_and(|ending| ending == "rs"))
-        .map(|path| fs::read_to_string(path).expect("UTF-8"))
-        .collect();
-    for name in named {
-        let test = format!("#[test]\nfn {name}()");
-        assert!(texts.contains(&test), "{name}");
     }
 }

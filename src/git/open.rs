@@ -21,6 +21,7 @@ impl Repo {
     /// `repo-not-found`, `repo-unsafe-owner`, `repo-unsupported-format`, `main-worktree-gone`.
     pub fn from_env() -> Result<Repo> {
         untrusted::require_openable_above(Path::new("."))?;
+        untrusted::require_linked_as_known(Path::new("."))?;
         let inner = git2::Repository::open_from_env()
             .map_err(|error| refusal(error, "the current directory", git_dir_of_env()))?;
         Repo::wrap(inner)

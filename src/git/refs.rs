@@ -9,7 +9,7 @@ use super::objects::Identity;
 use super::repo::{failed, from_git2};
 use super::{Repo, reflog, untrusted};
 use crate::domain::oid::Oid;
-use crate::error::{Code, Error, IoContext, Result};
+use crate::error::{Code, Error, Result};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -48,8 +48,8 @@ pub enum Swap {
     Locked,
 }
 
-/// A `.lock` file this old belongs to a killed process: a write holds it for 0.2 ms.
-const STALE: Duration = Duration::from_secs(10);
+/// For how long git waits for the lock of a ref, in milliseconds (git-config(1)).
+const LOCK_TIMEOUT: &str = "core.filesreflocktimeout";
 
 /// How long an attempt at a ref waits for its lock: about the second that git itself waits.
 const BRIEFLY: Duration = Duration::from_millis(800);
@@ -236,66 +236,33 @@ impl Repo {
         Ok(Swap::Done)
     }
 
-    /// Removes the ref's `.lock` file if it is so old that its owner must be dead. Callers hold an OS
-    /// lock that keeps their own kind away. Age is measured against a file made now in `parking`, so two
-    /// clocks never meet. The rest is as in [`Repo::clear_lock`].
+    /// Waits for a moment until another process lets go of a ref's lock: in all as long as `core.filesRefLockTimeout`
+    /// says, or `otherwise` where it is not set. However old the lock is, it stays: a transaction may take its time.
     ///
     /// # Errors
-    /// `repo-read-only`, `io`.
-    pub fn clear_stale_lock(&self, refname: &str, parking: &Path) -> Result<bool> {
-        let probe = parking.join(format!("probe-{}", std::process::id()));
-        std::fs::create_dir_all(parking).at("could not write", parking)?;
-        std::fs::write(&probe, []).at("could not write", &probe)?;
-        let now = modified(&probe);
-        let _ = std::fs::remove_file(&probe);
-        self.clear_lock(refname, parking, |path| {
-            let age = now
-                .zip(modified(path))
-                .map(|(now, then)| now.duration_since(then));
-            matches!(age, Some(Ok(age)) if age >= STALE)
-        })
-    }
-
-    /// Removes the ref's `.lock` file if `is_left` says that its owner is dead; `parking` is a directory on
-    /// the same file system. The lock is renamed away before it is looked at again: should its owner have
-    /// come back in between, it gets it back.
-    ///
-    /// # Errors
-    /// `repo-read-only`, `io`.
-    pub fn clear_lock(
+    /// `lock-timeout` when there was waiting enough, `git-failed` when the configuration cannot be read.
+    pub(crate) fn wait_for_ref_lock(
         &self,
         refname: &str,
-        parking: &Path,
-        is_left: impl Fn(&Path) -> bool,
-    ) -> Result<bool> {
-        let lock = self.ref_lock_path(refname);
-        if !is_left(&lock) {
-            return Ok(false);
+        waiting: &mut Option<LockWait>,
+        otherwise: Duration,
+    ) -> Result<()> {
+        if waiting.is_none() {
+            let set = self.shared_settings(LOCK_TIMEOUT)?.pop();
+            let set = set.and_then(|set| set.value.parse::<i64>().ok());
+            // Git waits for ever where the number is negative.
+            let limit = set
+                .map(|millis| u64::try_from(millis).map_or(Duration::MAX, Duration::from_millis));
+            *waiting = Some(LockWait::new(limit.unwrap_or(otherwise)));
         }
-        let parked = parking.join(format!("stale-{}.lock", std::process::id()));
-        std::fs::create_dir_all(parking).at("could not write", parking)?;
-        if std::fs::rename(&lock, &parked).is_err() {
-            return Ok(false);
-        }
-        let left = is_left(&parked);
-        if !left {
-            // A link does not overwrite, should a third process hold a lock by now.
-            let _ = std::fs::hard_link(&parked, &lock);
-        }
-        std::fs::remove_file(&parked).at("could not remove", &parked)?;
-        Ok(left)
+        let waiting = waiting.as_mut();
+        waiting.map_or(Ok(()), |waiting| waiting.wait(&self.ref_lock_path(refname)))
     }
 
     /// The `.lock` file that the ref's writer holds.
     pub fn ref_lock_path(&self, refname: &str) -> PathBuf {
         self.common_dir().join(format!("{refname}.lock"))
     }
-}
-
-fn modified(path: &Path) -> Option<std::time::SystemTime> {
-    std::fs::metadata(path)
-        .and_then(|metadata| metadata.modified())
-        .ok()
 }
 
 /// Takes a lock file, waiting while another process has it.

@@ -223,18 +223,57 @@ fn require_shared(common_dir: &Path) -> Result<()> {
 /// # Errors
 /// As [`require_openable`].
 pub fn require_openable_above(directory: &Path) -> Result<()> {
-    let Ok(directory) = fs::canonicalize(directory) else {
+    top_above(directory).map_or(Ok(()), |top| require_openable(&git_dir_of(&top)))
+}
+
+/// Checks that the worktree which a directory is in leads to the repository around it, if that has linked it: an agent can
+/// put a repository of its own in the place of its worktree's `.git`, and its hooks and settings would be obeyed.
+///
+/// # Errors
+/// `repo-corrupt`, naming the worktree.
+pub fn require_linked_as_known(directory: &Path) -> Result<()> {
+    let Some(top) = top_above(directory) else {
         return Ok(());
     };
+    let around = top.ancestors().skip(1).map(|above| above.join(".git"));
+    let Some(around) = { around }.find(|git_dir| git_dir.is_dir()) else {
+        return Ok(());
+    };
+    if fs::canonicalize(git_dir_of(&top)).is_ok_and(|git_dir| git_dir.starts_with(&around)) {
+        return Ok(());
+    }
+    let leads_here = |admin: &Path| {
+        let pointer = text(admin, "gitdir").map(|text| admin.join(text.trim_end()));
+        let linked = pointer.and_then(|pointer| fs::canonicalize(pointer.parent()?).ok());
+        linked.is_some_and(|linked| linked == top)
+    };
+    let linked = fs::read_dir(around.join("worktrees"));
+    let is_linked = { linked.into_iter().flatten().flatten() }.any(|at| leads_here(&at.path()));
+    if !is_linked {
+        return Ok(());
+    }
+    let shown = top.display();
+    let what = format!("the .git of the worktree {shown} does not lead to its repository");
+    let outside = around.parent().unwrap_or(&around).display();
+    Err(Error::new(Code::RepoCorrupt, what).hint(format!(
+        "to see what is there, run ls -l {shown}/.git; to lead it back, move that away and run git -C {outside} worktree repair {shown}"
+    )))
+}
+
+/// The worktree that a directory is in, or what looks like one.
+fn top_above(directory: &Path) -> Option<PathBuf> {
+    let directory = fs::canonicalize(directory).ok()?;
     let is_top = |top: &&Path| fs::symlink_metadata(top.join(".git")).is_ok();
-    let Some(top) = directory.ancestors().find(is_top) else {
-        return Ok(());
-    };
+    directory.ancestors().find(is_top).map(Path::to_owned)
+}
+
+/// Where the `.git` of a worktree leads.
+fn git_dir_of(top: &Path) -> PathBuf {
     let pointer = text(top, ".git");
     let git_dir = pointer
         .as_deref()
         .and_then(|text| text.strip_prefix("gitdir: "));
-    require_openable(&top.join(git_dir.map_or(".git", str::trim_end)))
+    top.join(git_dir.map_or(".git", str::trim_end))
 }
 
 /// Checks that a file, if there is one, is a regular file or a directory, and not longer than a limit.

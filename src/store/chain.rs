@@ -17,7 +17,7 @@ use crate::domain::oid::Oid;
 use crate::error::{Code, Result};
 use crate::git::Repo;
 use crate::git::objects::{Commit, Identity, NewCommit};
-use crate::git::refs::{LockWait, Swap, Tip};
+use crate::git::refs::{Swap, Tip};
 use chrono::{DateTime, Utc};
 
 /// The trailer that marks commits as ours; a commit without it was made by a foreign writer.
@@ -66,8 +66,7 @@ pub fn append(
     mut build: impl FnMut(Option<&Commit>) -> Result<Oid>,
 ) -> Result<Oid> {
     let refname = chain.refname();
-    let parking = layout::tmp_dir(repo.common_dir());
-    let mut waiting = LockWait::new(PATIENCE);
+    let mut waiting = None;
     loop {
         let expected = repo.tip(refname)?;
         let tip = recovery::readable_tip(repo, chain, expected)?;
@@ -82,8 +81,7 @@ pub fn append(
         match repo.swap_ref(refname, expected, commit, who, message)? {
             Swap::Done => return Ok(commit),
             Swap::Moved => {}
-            Swap::Locked if repo.clear_stale_lock(refname, &parking)? => {}
-            Swap::Locked => waiting.wait(&repo.ref_lock_path(refname))?,
+            Swap::Locked => repo.wait_for_ref_lock(refname, &mut waiting, PATIENCE)?,
         }
     }
 }

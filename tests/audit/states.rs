@@ -9,7 +9,9 @@ use crate::support::agent::{agent_command, describe};
 use crate::support::{git_in, git_output};
 use crate::verify::Agent;
 use serde_json::Value;
-use std::panic::{RefUnwindSafe, catch_unwind};
+use std::ffi::OsStr;
+use std::fmt::Debug;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
 use std::sync::mpsc;
@@ -35,6 +37,22 @@ struct Scene {
     good_id: String,
     admin_dir: PathBuf,
 }
+
+/// Commands that look at all agents or show one; none may fail because of one agent.
+const LOOKS: [&[&str]; 6] = [
+    &["list"],
+    &["show", ID],
+    &["overlap"],
+    &["report"],
+    &["doctor"],
+    &["gc", "--dry-run"],
+];
+
+/// Commands that may fail to look at an agent, but end.
+const LOOKS_AT_ONE: [&[&str]; 2] = [&["diff", ID], &["check", ID, "--worktree"]];
+
+/// Stands for the id of the bad agent.
+const ID: &str = "{id}";
 
 impl Scene {
     fn new() -> Scene {
@@ -78,7 +96,7 @@ impl Scene {
     }
 
     /// Runs git-agent, which must end.
-    fn run(&self, state: &str, arguments: &[&str]) -> Output {
+    fn run(&self, state: &str, arguments: &[impl AsRef<OsStr> + Debug]) -> Output {
         let mut command = agent_command(&self.bad.repo.path());
         command.args(arguments).stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -96,11 +114,11 @@ impl Scene {
     }
 
     /// Runs git-agent, which must succeed.
-    fn goes_on(&self, state: &str, arguments: &[&str]) -> Output {
+    fn goes_on(&self, state: &str, arguments: &[impl AsRef<OsStr> + Debug]) -> Output {
         let output = self.run(state, arguments);
         let status = output.status.code();
         // A doctor that found something says so with 1.
-        let expected: &[i32] = if arguments[0] == "doctor" {
+        let expected: &[i32] = if arguments[0].as_ref() == "doctor" {
             &[0, 1]
         } else {
             &[0]
@@ -155,20 +173,19 @@ impl Scene {
     /// Looks at all agents, then judges the bad one, then lands what can land.
     fn is_the_agents_matter(&self, state: &State) {
         let (name, id) = (state.name, self.bad.id.as_str());
-        for verb in [
-            &["list"][..],
-            &["show", id],
-            &["overlap"],
-            &["report"],
-            &["doctor"],
-            &["gc", "--dry-run"],
-        ] {
-            self.goes_on(name, verb);
-        }
-        // It may fail to look at this agent, but it ends.
-        for verb in [&["diff", id][..], &["check", id, "--worktree"]] {
-            self.run(name, verb);
-        }
+        // None of them changes anything, so they need not wait for each other.
+        let with_id = |verb: &[&str]| -> Vec<String> {
+            let words = verb.iter().map(|word| word.replace(ID, id));
+            words.collect()
+        };
+        thread::scope(|threads| {
+            for verb in LOOKS {
+                threads.spawn(|| self.goes_on(name, &with_id(verb)));
+            }
+            for verb in LOOKS_AT_ONE {
+                threads.spawn(|| self.run(name, &with_id(verb)));
+            }
+        });
         let verdict = self.run(name, &["verify", id, "--format=json"]);
         let report: Value = serde_json::from_slice(&verdict.stdout)
             .unwrap_or_else(|_| panic!("{name}: {}", describe(&verdict)));
@@ -204,49 +221,75 @@ impl Scene {
     }
 }
 
-/// Tries every state of a table, and names all in which something is wrong.
-fn each(
-    states: &[State],
-    prepare: impl Fn(&Scene) + RefUnwindSafe,
-    attempt: impl Fn(&Scene, &State) + RefUnwindSafe,
+/// Tries these states, and names all in which something is wrong.
+fn each<'a>(
+    states: impl IntoIterator<Item = &'a State>,
+    prepare: impl Fn(&Scene),
+    attempt: impl Fn(&Scene, &State),
 ) {
+    let scene = Scene::new();
+    prepare(&scene);
+    let mut saved = scene.bad.repo.save();
     let fails = |state: &&State| {
-        let tried = catch_unwind(|| {
-            let scene = Scene::new();
-            prepare(&scene);
+        saved.restore();
+        let tried = catch_unwind(AssertUnwindSafe(|| {
             (state.bring_about)(&scene);
             attempt(&scene, state);
-        });
+        }));
         tried.is_err()
     };
-    let failed: Vec<_> = { states.iter() }
+    let failed: Vec<_> = states
+        .into_iter()
         .filter(fails)
         .map(|state| state.name)
         .collect();
     assert!(failed.is_empty(), "{failed:?}");
 }
 
-#[test]
-fn f10_a_broken_state_is_a_finding_about_its_agent() {
-    each(BROKEN, |_| {}, Scene::is_the_agents_matter);
+/// Two tests of one kind, each with half of the states, so that they run beside each other.
+macro_rules! halves {
+    (mod $name:ident, $states:expr, $prepare:expr, $attempt:expr) => {
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn even() {
+                each($states.iter().step_by(2), $prepare, $attempt);
+            }
+
+            #[test]
+            fn odd() {
+                each($states.iter().skip(1).step_by(2), $prepare, $attempt);
+            }
+        }
+    };
 }
 
-#[test]
-fn f11_what_is_no_file_keeps_no_command_waiting() {
-    each(BUSY, |_| {}, Scene::is_the_agents_matter);
-}
-
-#[test]
-fn f10_an_agent_in_a_broken_state_can_be_discarded() {
-    each(BROKEN, Scene::write_kept_file, Scene::is_discarded);
-}
-
-#[test]
-fn f11_an_agent_whose_files_are_none_can_be_discarded() {
-    // A file of 3 GB is kept as well, which takes long.
-    let (_huge, others) = BUSY.split_last().expect("states");
-    each(others, Scene::write_kept_file, Scene::is_discarded);
-}
+halves!(
+    mod f10_a_broken_state_is_a_finding_about_its_agent,
+    BROKEN,
+    |_| {},
+    Scene::is_the_agents_matter
+);
+halves!(
+    mod f11_what_is_no_file_keeps_no_command_waiting,
+    BUSY,
+    |_| {},
+    Scene::is_the_agents_matter
+);
+halves!(
+    mod f10_an_agent_in_a_broken_state_can_be_discarded,
+    BROKEN,
+    Scene::write_kept_file,
+    Scene::is_discarded
+);
+// A file of 3 GB is kept as well, which takes long.
+halves!(
+    mod f11_an_agent_whose_files_are_none_can_be_discarded,
+    BUSY.split_last().expect("states").1,
+    Scene::write_kept_file,
+    Scene::is_discarded
+);
 
 #[test]
 fn f11_a_link_among_the_refs_keeps_no_command_waiting() {

@@ -142,8 +142,8 @@ fn a_bare_repository_with_worktrees_is_healthy() {
 }
 
 #[test]
-fn lock_files_of_the_dead_are_cleared_where_only_we_write() {
-    heals(&["locks.stale", "locks.stale"], |patient| {
+fn lock_files_of_other_programs_are_left_alone() {
+    is_left_alone(&["locks.stale", "locks.stale"], |patient| {
         for name in ["refs/notes/agents.lock", "refs/agents/keep.lock"] {
             let path = patient.git_dir().join(name);
             std::fs::write(&path, "").expect("write");

@@ -1,6 +1,7 @@
 //! What a power loss, a killed process or a foreign writer can do, and that nothing is lost by it.
 
 use super::{at, noted, oid, open};
+use crate::support::agent::TASK;
 use crate::support::{TestRepo, git_in, git_output};
 use git_agent::domain::oid::Oid;
 use git_agent::error::Code;
@@ -9,7 +10,7 @@ use git_agent::store::ledger::Ledger;
 use git_agent::store::{keep, layout, lock, recovery};
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Appends one remark to each of these rows.
 fn append(repo: &Repo, numbers: std::ops::Range<usize>) {
@@ -187,30 +188,22 @@ fn the_keep_chain_goes_on_after_damage() {
 }
 
 #[test]
-fn an_old_ref_lock_is_stolen_and_a_fresh_one_is_not() {
+fn a_ref_lock_of_another_program_stays_however_old_it_is() {
     let test = TestRepo::with_commit();
+    // How long git itself would wait.
+    test.git(["config", "core.filesRefLockTimeout", "100"]);
     let repo = open(&test);
     append(&repo, 0..1);
     let lock = repo.ref_lock_path(layout::LEDGER_REF);
-    let parking = layout::tmp_dir(repo.common_dir());
-    let clear = || {
-        repo.clear_stale_lock(layout::LEDGER_REF, &parking)
-            .expect("look")
-    };
-    assert!(!clear(), "no lock");
     let file = File::create(&lock).expect("lock");
-    assert!(!clear(), "fresh");
+    let long_ago = SystemTime::now() - Duration::from_secs(3600);
+    file.set_modified(long_ago).expect("age");
+    let output = test.agent(&["spawn", &test.task_file(TASK)]);
+    crate::verify::refused(&output, "lock-timeout", 5);
     assert!(lock.exists());
-    let now = file
-        .metadata()
-        .and_then(|data| data.modified())
-        .expect("time");
-    file.set_modified(now - Duration::from_secs(11))
-        .expect("age");
+    std::fs::remove_file(&lock).expect("removed");
     append(&repo, 1..2);
-    assert!(!lock.exists());
     assert_eq!(rows(&repo), 2);
-    assert_eq!(std::fs::read_dir(parking).expect("directory").count(), 0);
 }
 
 #[test]

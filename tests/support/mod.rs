@@ -4,6 +4,7 @@
 pub mod agent;
 pub mod death;
 pub mod hub;
+pub mod saved;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -43,6 +44,11 @@ impl TestRepo {
             .join("repo")
     }
 
+    /// Remembers the repository and what lies beside it, as they are now.
+    pub fn save(&self) -> saved::Saved {
+        saved::Saved::of(self.path().parent().expect("above"))
+    }
+
     /// Writes a file below the worktree, making its directories.
     pub fn write(&self, name: &str, content: impl AsRef<[u8]>) {
         let path = self.path().join(name);
@@ -64,14 +70,18 @@ impl TestRepo {
 }
 
 impl Drop for TestRepo {
-    /// An agent's hooks are in a directory without write permission, which only root can empty.
     fn drop(&mut self) {
-        use std::os::unix::fs::PermissionsExt;
-        let agents = std::fs::read_dir(self.dir.path().join("repo/.git/agents"));
-        for agent in agents.into_iter().flatten().flatten() {
-            let writable = std::fs::Permissions::from_mode(0o755);
-            let _ = std::fs::set_permissions(agent.path().join("hooks"), writable);
-        }
+        make_hooks_writable(self.dir.path());
+    }
+}
+
+/// An agent's hooks are in a directory without write permission, which only root can empty.
+fn make_hooks_writable(directory: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    let agents = std::fs::read_dir(directory.join("repo/.git/agents"));
+    for agent in agents.into_iter().flatten().flatten() {
+        let writable = std::fs::Permissions::from_mode(0o755);
+        let _ = std::fs::set_permissions(agent.path().join("hooks"), writable);
     }
 }
 

@@ -1,8 +1,7 @@
 //! Lock files that killed processes left on refs and indexes.
 //!
-//! What a note of ours proves to be left ([`crate::git::lock_file`]) is cleared. Refs that only we write are cleared when
-//! their lock is old, under the OS lock that keeps our own writers away. Any other lock may belong to a git whose hooks
-//! take their time, and is for a person to clear.
+//! What a note of ours proves to be left ([`crate::git::lock_file`]) is cleared. Any other lock may belong to a git whose
+//! hooks take their time, and is for a person to clear, however old it is.
 
 use crate::agents::ctx::Ctx;
 use crate::agents::worktree;
@@ -13,8 +12,8 @@ use crate::git::lock_file;
 use crate::ops::doctor::Finding;
 use crate::ops::doctor::survey::Survey;
 use crate::store::chain::Chain;
+use crate::store::layout;
 use crate::store::mailbox::{MAIL, RECEIPTS};
-use crate::store::{layout, lock};
 use chrono::{DateTime, TimeDelta, Utc};
 use std::collections::BTreeSet;
 use std::fs;
@@ -25,9 +24,6 @@ const STALE: TimeDelta = TimeDelta::seconds(10);
 
 /// The locks that git takes in the admin directory of a worktree.
 const OF_WORKTREES: [&str; 2] = ["index.lock", "HEAD.lock"];
-
-/// What a cure says.
-const REMOVED: &str = "removed the lock file";
 
 /// The refs that only we and `git notes` write.
 const OURS: [Chain; 4] = [
@@ -47,13 +43,6 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
     };
     let age = |refname: &str| age_of(&ctx.repo.ref_lock_path(refname));
     let mut found = Vec::new();
-    for chain in OURS {
-        let refname = chain.refname();
-        found.extend(age(refname).map(|seconds| {
-            let what = format!("the lock file of {refname} is older than {seconds} s");
-            Finding::curable(Sign::RefLocked, what, move |ctx| clear(ctx, chain))
-        }));
-    }
     // Those of which our own notes prove that a dead process of ours left them.
     let left = lock_file::left(ctx.repo.common_dir())?;
     found.extend(left.iter().map(|lock| {
@@ -63,7 +52,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         );
         Finding::curable(Sign::RefLocked, what, |ctx| {
             lock_file::clear_left(ctx.repo.common_dir())?;
-            Ok(REMOVED.to_owned())
+            Ok("removed the lock file".to_owned())
         })
     }));
     // A git that was killed in an agent's worktree, ours or another, leaves its locks there.
@@ -86,16 +75,18 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
     let own = survey.rows().iter().filter_map(|row| row.branch.as_ref());
     let bases = survey.rows().iter().filter_map(|row| row.base.as_ref());
     let targets = bases.filter_map(|base| base.refname.as_ref());
-    let branches: BTreeSet<_> = own.chain(targets).collect();
-    for branch in branches
+    let chains = OURS.map(Chain::refname);
+    let branches = own.chain(targets).map(String::as_str);
+    let refs: BTreeSet<_> = branches.chain(chains).collect();
+    for name in refs
         .into_iter()
         .filter(|name| !left.contains(&ctx.repo.ref_lock_path(name)))
     {
-        found.extend(age(branch).map(|seconds| {
-            let path = ctx.repo.ref_lock_path(branch);
+        found.extend(age(name).map(|seconds| {
+            let path = ctx.repo.ref_lock_path(name);
             Finding::report(
                 Sign::RefLocked,
-                format!("the lock file of {branch} is older than {seconds} s; if no git process is at work, it is left over"),
+                format!("the lock file of {name} is older than {seconds} s; if no git process is at work, it is left over"),
                 format!("rm '{}'", path.display()),
             )
         }));
@@ -122,17 +113,4 @@ fn locked(ctx: &Ctx, survey: &Survey, lock: &Path) -> String {
         .unwrap_or(&path)
         .display()
         .to_string()
-}
-
-fn clear(ctx: &Ctx, chain: Chain) -> Result<String> {
-    let common = ctx.repo.common_dir();
-    let _writers = lock::hold(common, chain.lock())?;
-    let cleared = ctx
-        .repo
-        .clear_stale_lock(chain.refname(), &layout::tmp_dir(common))?;
-    Ok(if cleared {
-        REMOVED.to_owned()
-    } else {
-        "its owner came back".to_owned()
-    })
 }

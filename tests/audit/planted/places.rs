@@ -1,11 +1,12 @@
 //! Each place proves that it fires: plain git in the same worktree starts the planted program.
 
-use super::Scene;
+use super::{Planted, Scene};
 use crate::sandbox::level;
 use crate::support::agent::describe;
+use std::collections::BTreeMap;
 
 /// What is planted, what an unsuspecting user types in the worktree, and the program that runs.
-const FIRE: &[(&[&str], &str, &str)] = &[
+const FIRE: &[(Planted, &str, &str)] = &[
     (&["settings"], "git status", "own-fsmonitor"),
     (&["settings"], "git add src/new.rs", "own-clean"),
     (&["settings"], "rm src/lib.rs; git checkout src/lib.rs", "own-smudge"),
@@ -61,8 +62,9 @@ const FIRE: &[(&[&str], &str, &str)] = &[
 #[test]
 fn plain_git_runs_what_is_planted() {
     let mut silent = Vec::new();
+    let mut scenes: BTreeMap<Planted, Scene> = BTreeMap::new();
     for (what, line, program) in FIRE {
-        let scene = Scene::planted(what);
+        let scene = scenes.entry(what).or_insert_with(|| Scene::planted(what));
         let mut shell = scene.command("sh", &scene.agent.worktree);
         let output = shell.args(["-c", line]).output().expect("starts");
         let ran = scene.ran();
@@ -72,6 +74,7 @@ fn plain_git_runs_what_is_planted() {
                 describe(&output)
             ));
         }
+        scene.renew();
     }
     assert!(silent.is_empty(), "\n{}", silent.join("\n"));
 }

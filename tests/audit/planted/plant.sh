@@ -6,48 +6,69 @@ git_() { git -c core.hooksPath=/dev/null -c core.fsmonitor=false "$@"; }
 
 # Programs that a configuration file names: settings <file> <prefix>
 settings() {
-	set_() { git config --file "$file" "$@" || true; }
-	file=$1 prefix=$2
-	set_ filter.planted.clean "$EVIL $prefix-clean"
-	set_ filter.planted.smudge "$EVIL $prefix-smudge"
-	set_ filter.running.process "$EVIL $prefix-process"
-	set_ core.fsmonitor "$EVIL $prefix-fsmonitor"
-	set_ core.editor "$EVIL $prefix-editor"
-	set_ core.pager "$EVIL $prefix-pager"
-	set_ pager.diff "$EVIL $prefix-pager-diff"
-	set_ core.askPass "$EVIL-askpass"
-	set_ core.sshCommand "$EVIL $prefix-ssh"
-	set_ core.gitProxy "$EVIL-proxy"
-	set_ core.alternateRefsCommand "$EVIL $prefix-alternate"
-	set_ sequence.editor "$EVIL $prefix-sequence"
-	set_ diff.external "$EVIL $prefix-external"
-	set_ diff.planted.textconv "$EVIL $prefix-textconv"
-	set_ diff.driven.command "$EVIL $prefix-driver"
-	set_ merge.planted.driver "$EVIL $prefix-merge"
-	set_ merge.default planted
-	set_ credential.helper "!$EVIL $prefix-credential"
-	set_ gpg.program "$EVIL-gpg"
-	set_ commit.gpgSign true
-	set_ user.signingKey planted
-	set_ interactive.diffFilter "$EVIL $prefix-interactive"
-	set_ trailer.agent-id.key Agent-Id
-	set_ trailer.agent-id.cmd "$EVIL $prefix-trailer"
-	set_ alias.planted "!$EVIL $prefix-alias"
-	set_ alias.agent "!$EVIL $prefix-alias-agent"
-	set_ remote.origin.uploadpack "$EVIL $prefix-uploadpack"
-	set_ remote.origin.receivepack "$EVIL $prefix-receivepack"
-	set_ protocol.ext.allow always
-	set_ "url.ext::$EVIL $prefix-ext .insteadOf" planted:
-	set_ submodule.src/linked.update "!$EVIL $prefix-submodule"
-	set_ submodule.src/linked.url ./src/linked
-	set_ submodule.src/linked.active true
-	set_ hook.planted.command "$EVIL $prefix-config-hook"
-	set_ hook.planted.event pre-commit
-	set_ --add hook.planted.event post-index-change
-	set_ filter.included.clean cat
-	printf '[filter "included"]\n\tclean = %s\n' "$EVIL $prefix-included" >"$hooks-included"
-	set_ --unset filter.included.clean
-	set_ include.path "$hooks-included"
+	printf '[filter "included"]\n\tclean = %s\n' "$EVIL $2-included" >"$hooks-included"
+	cat >>"$1" <<-end || true
+		[filter "planted"]
+			clean = $EVIL $2-clean
+			smudge = $EVIL $2-smudge
+		[filter "running"]
+			process = $EVIL $2-process
+		[core]
+			fsmonitor = $EVIL $2-fsmonitor
+			editor = $EVIL $2-editor
+			pager = $EVIL $2-pager
+			askPass = $EVIL-askpass
+			sshCommand = $EVIL $2-ssh
+			gitProxy = $EVIL-proxy
+			alternateRefsCommand = $EVIL $2-alternate
+		[pager]
+			diff = $EVIL $2-pager-diff
+		[sequence]
+			editor = $EVIL $2-sequence
+		[diff]
+			external = $EVIL $2-external
+		[diff "planted"]
+			textconv = $EVIL $2-textconv
+		[diff "driven"]
+			command = $EVIL $2-driver
+		[merge]
+			default = planted
+		[merge "planted"]
+			driver = $EVIL $2-merge
+		[credential]
+			helper = "!$EVIL $2-credential"
+		[gpg]
+			program = $EVIL-gpg
+		[commit]
+			gpgSign = true
+		[user]
+			signingKey = planted
+		[interactive]
+			diffFilter = $EVIL $2-interactive
+		[trailer "agent-id"]
+			key = Agent-Id
+			cmd = $EVIL $2-trailer
+		[alias]
+			planted = "!$EVIL $2-alias"
+			agent = "!$EVIL $2-alias-agent"
+		[remote "origin"]
+			uploadpack = $EVIL $2-uploadpack
+			receivepack = $EVIL $2-receivepack
+		[protocol "ext"]
+			allow = always
+		[url "ext::$EVIL $2-ext "]
+			insteadOf = planted:
+		[submodule "src/linked"]
+			update = "!$EVIL $2-submodule"
+			url = ./src/linked
+			active = true
+		[hook "planted"]
+			command = $EVIL $2-config-hook
+			event = pre-commit
+			event = post-index-change
+		[include]
+			path = $hooks-included
+	end
 }
 
 # Hooks that leave markers: hooks <directory> <prefix>
