@@ -23,10 +23,6 @@ use std::path::Path;
 /// The first line, before the tree's name.
 const MAGIC: &str = "git-agent ledger cache 1 ";
 
-/// Up to so many notes are looked up one by one. Each reads the trees on the way to it, and at some point
-/// that is more than reading every tree once.
-const FEW: usize = 64;
-
 /// Notes that the file does not have as they are, by key; empty for those that are gone.
 type Changed = BTreeMap<Oid, Vec<u8>>;
 
@@ -108,16 +104,11 @@ impl Ledger<'_> {
 
     /// The bodies of these notes as they are in that tree.
     fn bodies(&self, tree: Oid, keys: BTreeSet<Oid>) -> Result<Changed> {
+        let notes = notes::lookup_many(self.repo, tree, &keys)?;
         let mut found: BTreeMap<Oid, Vec<Oid>> =
             keys.into_iter().map(|key| (key, Vec::new())).collect();
-        if found.len() <= FEW {
-            for (key, blobs) in &mut found {
-                *blobs = notes::lookup(self.repo, tree, *key)?;
-            }
-        } else {
-            for (key, blob) in notes::all(self.repo, tree)? {
-                found.entry(key).and_modify(|blobs| blobs.push(blob));
-            }
+        for (key, blob) in notes {
+            found.entry(key).and_modify(|blobs| blobs.push(blob));
         }
         let blobs: Vec<Oid> = found.values().flatten().copied().collect();
         self.repo.fetch_promised(&blobs);

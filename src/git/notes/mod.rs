@@ -14,6 +14,7 @@ pub mod union;
 use super::{Repo, tree};
 use crate::domain::oid::Oid;
 use crate::error::Result;
+use std::collections::BTreeSet;
 
 /// One level of a notes tree, told apart as git tells it apart (`notes.c: load_subtree`).
 #[derive(Debug, Default)]
@@ -67,27 +68,44 @@ fn digits(name: &[u8]) -> Option<Vec<u8>> {
 /// # Errors
 /// `repo-corrupt` when a tree is missing.
 pub fn lookup(repo: &Repo, tree: Oid, key: Oid) -> Result<Vec<Oid>> {
-    let mut blobs = Vec::new();
-    let mut next = Some(tree);
-    let mut depth = 0;
-    while let Some(tree) = next.take() {
-        let (prefix, rest) = key.as_bytes().split_at(depth);
-        let level = read_level(repo, tree, prefix)?;
-        blobs.extend(
-            level
-                .notes
-                .iter()
-                .filter(|note| note.0 == key)
-                .map(|note| note.1),
-        );
-        next = level
-            .directories
-            .iter()
-            .find(|(byte, _)| rest.first() == Some(byte))
-            .map(|(_, tree)| *tree);
-        depth += 1;
+    let found = lookup_many(repo, tree, &BTreeSet::from([key]))?;
+    Ok(found.into_iter().map(|(_, blob)| blob).collect())
+}
+
+/// As [`lookup`], for many objects: each tree on the way to them is read once. An object without a note is not in
+/// the answer.
+///
+/// # Errors
+/// As [`lookup`].
+pub fn lookup_many(repo: &Repo, tree: Oid, keys: &BTreeSet<Oid>) -> Result<Vec<(Oid, Oid)>> {
+    let mut found = Vec::new();
+    let keys: Vec<Oid> = keys.iter().copied().collect();
+    lookup_below(repo, tree, &mut Vec::new(), &keys, &mut found)?;
+    Ok(found)
+}
+
+/// Looks for keys that all begin with the prefix, in their order.
+fn lookup_below(
+    repo: &Repo,
+    tree: Oid,
+    prefix: &mut Vec<u8>,
+    keys: &[Oid],
+    found: &mut Vec<(Oid, Oid)>,
+) -> Result<()> {
+    let level = read_level(repo, tree, prefix)?;
+    let notes = level.notes.into_iter();
+    found.extend(notes.filter(|(key, _)| keys.binary_search(key).is_ok()));
+    let depth = prefix.len();
+    for (byte, tree) in level.directories {
+        let start = keys.partition_point(|key| key.as_bytes()[depth] < byte);
+        let end = keys.partition_point(|key| key.as_bytes()[depth] <= byte);
+        if start < end {
+            prefix.push(byte);
+            lookup_below(repo, tree, prefix, &keys[start..end], found)?;
+            prefix.pop();
+        }
     }
-    Ok(blobs)
+    Ok(())
 }
 
 /// Every note whose annotated object begins with these hex digits (as values 0 to 15), with
