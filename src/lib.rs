@@ -96,7 +96,7 @@
 //! | `agents/<id8>/run-repo.pointer` | the worktree's `.git` file as it was before |
 //! | `agents/<id8>/run-repo.tip` | where the agent's branch was when it last agreed with that repository's |
 //! | `<tmp>/git-agent-<id8>-<random>/<file>` | temporary files of a run, below `TMPDIR` or `/tmp`; removed afterwards |
-//! | `<tmp>/git-agent-verify-<random>/<file>` | objects that `verify --ci` asks git about; removed afterwards |
+//! | `<tmp>/git-agent-verify-<random>/<file>` | objects that `verify --ci` and `guard` ask git about, and signatures of attestations; removed afterwards |
 //! | `<tmp>/git-agent-checks-<random>/<file>` | where check commands run for `verify --ci` and in another clone, and their `TMPDIR` in a `train`; removed afterwards |
 //! | `<root>/.claude/worktrees/.agent-<id8>.leaving/<file>` | a worktree while it is being discarded |
 //! | `<tmp>/git-agent-overlap-<random>/<file>` | objects that `overlap` asks git about; removed afterwards |

@@ -138,6 +138,14 @@ fn life(judged: &mut Judged) {
     }
     judged.answer("list", &["list", "--all"]);
     judged.answer("guard", &["guard", "--base=main", "--deny=src/**"]);
+    let beside = |name: &str| judged.repo.path().with_file_name(name);
+    let (file, signers) = (beside("attestation"), beside("signers"));
+    let envelope = json!({"payloadType": "", "payload": "", "signatures": [{"sig": ""}]});
+    fs::write(&file, envelope.to_string()).expect("write");
+    fs::write(&signers, "").expect("write");
+    let words = [file, signers].map(|path| path.display().to_string());
+    let words = ["verify", "--attested", &words[0], "--signers", &words[1]];
+    judged.answer("attested", &words);
     judged.answer("tree", &["tree"]);
     judged.answer("overlap", &["overlap"]);
     judged.answer("hooks", &["hooks", "status"]);

@@ -93,6 +93,8 @@ mod support;
 mod sync;
 /// Task files: what is accepted, and the whole report of what is not.
 mod task_file;
+/// What `log` tells other programs in their formats.
+mod traces;
 /// Trains: many agents land, and the target is green at every step.
 mod train;
 /// The judge: every rule against real repositories, tricks and bad input included.

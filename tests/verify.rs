@@ -1,5 +1,7 @@
 //! `verify`, end to end.
 
+/// Verdicts that are signed.
+mod attest;
 /// The six files and how they go wrong.
 mod bundle;
 /// The check commands.

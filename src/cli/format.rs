@@ -21,7 +21,17 @@ pub(super) enum Format {
     /// Markdown, for the summary of a build.
     #[value(hide = true)]
     Markdown,
+    // Only `log` offers these.
+    /// A trace record of Agent Trace.
+    #[value(hide = true)]
+    AgentTrace,
+    /// Spans of OpenTelemetry, as OTLP/HTTP has them in JSON.
+    #[value(hide = true)]
+    Otlp,
 }
+
+/// The formats that every command has.
+const COMMON: [Format; 3] = [Format::Text, Format::Json, Format::Ndjson];
 
 /// A file that an answer is written to as well.
 #[derive(Clone, Debug)]
@@ -76,7 +86,23 @@ impl Format {
 
 /// `--format` of a command that answers findings, in the place of everybody's.
 pub(super) fn with_findings() -> Arg {
-    let formats = Format::value_variants().iter();
+    with(
+        &[Format::Sarif, Format::Markdown],
+        "How the answer is written: for people, as one JSON object, one JSON object per line, SARIF, or Markdown",
+    )
+}
+
+/// `--format` of `log`, in the place of everybody's.
+pub(super) fn with_traces() -> Arg {
+    with(
+        &[Format::AgentTrace, Format::Otlp],
+        "How the answer is written: for people, as one JSON object, one JSON object per line, as a record of Agent Trace \
+         (the lines that the agent wrote), or as spans of OpenTelemetry",
+    )
+}
+
+fn with(more: &[Format], help: &'static str) -> Arg {
+    let formats = COMMON.iter().chain(more);
     let values = formats.filter_map(|format| Some(format.to_possible_value()?.hide(false)));
     Arg::new("format")
         .long("format")
@@ -85,7 +111,7 @@ pub(super) fn with_findings() -> Arg {
             PossibleValuesParser::new(values).try_map(|word| Format::from_str(&word, false)),
         )
         .default_value("text")
-        .help("How the answer is written: for people, as one JSON object, one JSON object per line, SARIF, or Markdown")
+        .help(help)
 }
 
 #[cfg(test)]

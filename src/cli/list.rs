@@ -73,9 +73,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: ListArgs) -> Result<Exit> {
             listing.add(&overlaps);
             ui.print(&listing.text())?;
         }
-        Format::Json | Format::Sarif | Format::Markdown => {
-            ui.answer(&list::list(ctx, &options)?)?
-        }
+        _ => ui.answer(&list::list(ctx, &options)?)?,
     }
     Ok(Exit::Yes)
 }

@@ -2,6 +2,7 @@
 //! here but which operation runs and how its report looks.
 
 mod archive;
+mod attested;
 mod bundle;
 mod check;
 mod commit;
@@ -118,8 +119,15 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// Runs a command whose answer can be written in the format that was asked for. Whether it can is known
 /// before anything is done.
 fn run(command: Command, ui: &mut Ui) -> Result<Exit> {
-    if !matches!(command, Command::Verify(_) | Command::Guard(_)) {
-        ui.refuse_sarif()?;
+    let has_own = matches!(
+        (&command, ui.format()),
+        (
+            Command::Verify(_) | Command::Guard(_),
+            Format::Sarif | Format::Markdown
+        ) | (Command::Log(_), Format::AgentTrace | Format::Otlp)
+    );
+    if !has_own {
+        ui.require_common_format()?;
     }
     dispatch(command, ui)
 }

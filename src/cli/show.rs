@@ -1,11 +1,12 @@
 //! `git agent show`, `log` and `path`
 
+use super::format::with_traces;
 use super::render::agents::{state, state_style};
 use super::render::mail::{block, seconds, title};
 use super::render::table::{Cell, Table};
 use super::style::{BOLD, DIM, HINT, WARN, paint};
 use super::terminal::width;
-use super::ui::{Answer, Ui};
+use super::ui::{Answer, Format, Ui};
 use crate::agents::ctx::Ctx;
 use crate::agents::current::require_current;
 use crate::domain::message::plain;
@@ -15,6 +16,7 @@ use crate::ops::event_report::EventReport;
 use crate::ops::mail::conversation::{self, ConversationReport};
 use crate::ops::show::{self, Invocation, LogReport, PathReport, ShowReport};
 use crate::ops::status::{Fact, WorkStatus};
+use crate::ops::traces;
 use serde_json::{Value, json};
 
 /// Show one agent: its state, its scope and what happened to it; or a message and its conversation
@@ -31,6 +33,7 @@ pub(super) struct ShowArgs {
 
 /// Show what happened to an agent, oldest first
 #[derive(Debug, clap::Args)]
+#[command(arg = with_traces())]
 pub(super) struct LogArgs {
     #[command(flatten)]
     agent: OwnAgentArg,
@@ -99,7 +102,12 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &ShowArgs) -> Result<Exit> {
 }
 
 pub(super) fn run_log(ctx: &Ctx, ui: &mut Ui, args: &LogArgs) -> Result<Exit> {
-    ui.answer(&show::log(ctx, &args.agent.or_current(ctx)?)?)?;
+    let who = args.agent.or_current(ctx)?;
+    match ui.format() {
+        Format::AgentTrace => ui.row(&traces::agent_trace(ctx, &who)?)?,
+        Format::Otlp => ui.row(&traces::otlp(ctx, &who)?)?,
+        _ => ui.answer(&show::log(ctx, &who)?)?,
+    }
     Ok(Exit::Yes)
 }
 

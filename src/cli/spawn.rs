@@ -202,7 +202,7 @@ fn make_several(
                 Ok(())
             }
             (Format::Ndjson, result) => ui.row(&several::item(&task, &result)),
-            (Format::Json | Format::Sarif | Format::Markdown, result) => {
+            (_, result) => {
                 made.push((index, result));
                 Ok(())
             }

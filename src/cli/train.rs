@@ -73,7 +73,7 @@ pub(super) struct TrainArgs {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: TrainArgs) -> Result<Exit> {
-    ui.refuse_sarif()?;
+    ui.require_common_format()?;
     let usual = usual();
     let options = TrainOptions {
         agents: args.agents,

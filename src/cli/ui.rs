@@ -80,10 +80,12 @@ impl Ui {
         self.format
     }
 
-    /// Refuses to begin what has no findings to answer, where those were asked for.
-    pub(super) fn refuse_sarif(&self) -> Result<()> {
+    /// Refuses to begin what has no answer in the format that was asked for.
+    pub(super) fn require_common_format(&self) -> Result<()> {
         match self.format {
-            Format::Sarif | Format::Markdown => Err(no_findings()),
+            Format::Sarif | Format::Markdown | Format::AgentTrace | Format::Otlp => {
+                Err(not_written())
+            }
             Format::Text | Format::Json | Format::Ndjson => Ok(()),
         }
     }
@@ -259,13 +261,14 @@ fn written(answer: &dyn Answer, format: Format) -> Result<String> {
         Format::Text => answer.text(),
         Format::Json => answer.json_text(),
         Format::Ndjson => answer.rows().iter().map(line).collect(),
-        Format::Sarif => answer.sarif().as_ref().map(line).ok_or_else(no_findings)?,
-        Format::Markdown => answer.markdown().ok_or_else(no_findings)?,
+        Format::Sarif => answer.sarif().as_ref().map(line).ok_or_else(not_written)?,
+        Format::Markdown => answer.markdown().ok_or_else(not_written)?,
+        Format::AgentTrace | Format::Otlp => return Err(not_written()),
     })
 }
 
-fn no_findings() -> Error {
-    let what = "this command has no findings to write as SARIF or Markdown";
+fn not_written() -> Error {
+    let what = "this command has no answer in that format";
     Error::new(Code::Usage, what).hint("to read its answer by machine, pass --format json")
 }
 

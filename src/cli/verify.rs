@@ -12,7 +12,7 @@ use crate::domain::finding::Finding;
 use crate::domain::task::parse_duration;
 use crate::domain::verdict::Verdict;
 use crate::error::{Exit, Result};
-use crate::ops::verify::{self, FindingReport, VerifyOptions, VerifyReport};
+use crate::ops::verify::{self, AttestedOptions, FindingReport, VerifyOptions, VerifyReport};
 use crate::wire::sarif::{self, SarifResult};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -49,9 +49,31 @@ pub(super) struct VerifyArgs {
     timeout: Option<Duration>,
     #[command(flatten)]
     copies: CopyArgs,
+    /// Write an accepting verdict to a file, as an in-toto statement signed with your ssh key
+    #[arg(long, value_name = "FILE")]
+    attest: Option<PathBuf>,
+    /// Check such a file instead, by itself or for the commit of --tip
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["agent", "worktree", "base", "ci", "no_commands", "timeout", "attest", "also"])]
+    attested: Option<PathBuf>,
+    /// List of allowed signers [default: gpg.ssh.allowedSignersFile]
+    #[arg(long, value_name = "FILE", requires = "attested")]
+    signers: Option<PathBuf>,
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: VerifyArgs) -> Result<Exit> {
+    if let Some(file) = args.attested {
+        let options = AttestedOptions {
+            file,
+            tip: args.tip,
+            signers: args.signers,
+        };
+        let report = verify::attested(ctx, &options)?;
+        ui.answer(&report)?;
+        return Ok(match report.verdict {
+            "accept" => Exit::Yes,
+            _ => Exit::No,
+        });
+    }
     let agent = if args.ci {
         args.agent
     } else {
@@ -68,6 +90,9 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: VerifyArgs) -> Result<Exit> {
         ..VerifyOptions::default()
     };
     let verdict = verify::verify(ctx, &options)?;
+    if let Some(file) = &args.attest {
+        verify::attest(ctx, &verdict, file)?;
+    }
     if ui.format() == Format::Text
         && let Some(text) = artefacts_missing(&verdict)
     {

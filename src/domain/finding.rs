@@ -102,6 +102,9 @@ codes! {
     CommandTimedOut, "commands.timed-out", Error, "A check command took too long.";
     CommandsSkipped, "commands.skipped", Note, "The check commands were not run.";
     GuardNoRule, "guard.no-rule", Note, "No rule of the base is for the branch, so it was not judged.";
+    AttestationSignature, "attestation.signature", Error, "No allowed signer signed the attestation.";
+    AttestationStatement, "attestation.statement", Error, "What was signed is no accepting verdict of this program.";
+    AttestationSubject, "attestation.subject", Error, "The attestation is about another commit.";
     LedgerNotJudged, "ledger.not-judged", Note, "There is no ledger in this clone, so only the policy in the spawn commit was used.";
     LedgerMissing, "ledger.missing", Error, "The ledger has no row for the agent.";
     LedgerIrregular, "ledger.irregular", Error, "The agent's row does not say how the agent began, or says it twice.";

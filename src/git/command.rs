@@ -57,6 +57,13 @@ pub(in crate::git) fn pager(line: &str) -> Command {
     command
 }
 
+/// The program that signs and checks texts for git, without standard input.
+pub(in crate::git) fn signer(program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.stdin(Stdio::null());
+    command
+}
+
 /// Runs `git` and gives its output whatever the status.
 ///
 /// # Errors

@@ -42,6 +42,7 @@ mod scratch_objects;
 pub mod shallow;
 mod sharing;
 pub mod show;
+pub mod signing;
 pub mod trailer;
 pub mod tree;
 pub mod uncommitted;

@@ -39,6 +39,7 @@ pub mod spawn;
 pub mod status;
 pub mod sync;
 pub mod target_report;
+pub mod traces;
 pub mod train;
 pub mod tree;
 pub mod unite;

@@ -2,11 +2,14 @@
 //! else. No file is opened here. Values go to and come from `domain`, which knows the rules, so that a
 //! change of one cannot silently change the other.
 
+pub mod agent_trace;
+pub mod attestation;
 pub mod baseline;
 pub mod conflict_report;
 pub mod event_line;
 pub mod journal;
 pub mod message;
+pub mod otlp;
 pub mod path_list;
 pub mod path_text;
 pub mod policy;

@@ -41,7 +41,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, asked: Asked, jobs: usize, quiet: bool
                 ui.print(&ended(&names[index], &outcome))
             }
             Format::Ndjson => ui.print(&format!("{}\n", row(&names[index], &outcome))),
-            Format::Json | Format::Sarif | Format::Markdown => {
+            _ => {
                 rows.push((index, row(&names[index], &outcome)));
                 Ok(())
             }

@@ -13,6 +13,7 @@
 //!
 //! Deliberately absent: landing, which is `merge`'s, and the state of the agent's hooks.
 
+mod attest;
 mod commands;
 mod facts;
 mod guard;
@@ -25,6 +26,7 @@ mod subject;
 mod unreadable;
 mod work;
 
+pub use attest::{AttestedOptions, AttestedReport, StatementReport, attest, attested};
 pub use guard::{GuardOptions, GuardReport, RuleReport, guard};
 pub use report::{FindingReport, MergeReport, VerifyReport, save};
 

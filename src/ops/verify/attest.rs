@@ -1,0 +1,218 @@
+//! Attestations: an accepting verdict as a signed statement in a file, and what such a file is worth.
+//!
+//! The file goes where the commit goes, or to whoever deploys it. It is checked without the ledger, the agent or a
+//! network: the signature against a list of allowed signers, the statement against the commit at hand.
+
+use super::report::FindingReport;
+use crate::agents::ctx::Ctx;
+use crate::agents::scratch::Scratch;
+use crate::domain::evidence::Commands;
+use crate::domain::finding::{Finding, FindingCode};
+use crate::domain::oid::Oid;
+use crate::domain::verdict::Verdict;
+use crate::error::{Code, Error, Result};
+use crate::git::signing::Signer;
+use crate::ops::agent_report::rfc3339;
+use crate::ops::target_report::TargetReport;
+use crate::store::fsx;
+use crate::wire::attestation::{self, About, Statement};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// What the caller asked for.
+#[derive(Clone, Debug, Default)]
+pub struct AttestedOptions {
+    /// The attestation.
+    pub file: PathBuf,
+    /// The commit that it is to be about; any when absent.
+    pub tip: Option<String>,
+    /// The list of allowed signers; that of git's configuration when absent.
+    pub signers: Option<PathBuf>,
+}
+
+/// The answer of `verify --attested`: `git-agent.attested/1`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AttestedReport {
+    /// The format's name and version.
+    pub schema: &'static str,
+    /// `accept` where the attestation holds, else `reject`.
+    pub verdict: &'static str,
+    /// Who signed it, as the list of allowed signers says; absent where it does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signer: Option<String>,
+    /// What it says; absent where it is no statement of ours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub statement: Option<StatementReport>,
+    /// What is wrong with it.
+    pub findings: Vec<FindingReport>,
+}
+
+/// What an attestation says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StatementReport {
+    /// The agent's id.
+    pub agent_id: String,
+    /// The first eight hex digits of the id.
+    pub short_id: String,
+    /// The commit that was judged.
+    pub tip: Option<String>,
+    /// The tree that was to land.
+    pub merged_tree: Option<String>,
+    /// What it was to land on.
+    pub target: TargetReport,
+    /// When the work was judged.
+    pub verified_at: String,
+    /// What was checked and passed.
+    pub properties: Vec<String>,
+}
+
+/// Signs a verdict and writes it to a file. A verdict that rejects the work is not attested, and no file is written.
+///
+/// # Errors
+/// `not-accepted` for a verdict that leaves something out; `usage` where git is not set up to sign with ssh keys;
+/// `git-failed`, `io`.
+pub fn attest(ctx: &Ctx, verdict: &Verdict, file: &Path) -> Result<()> {
+    if !verdict.is_accepted() {
+        return Ok(());
+    }
+    let short = verdict.agent.short();
+    let refused = |why: &str| {
+        let what = format!("the verdict on agent {short} is not attested: {why}");
+        Error::new(Code::NotAccepted, what)
+    };
+    let Some(tree) = verdict.merged_tree() else {
+        return Err(refused("nothing would land"));
+    };
+    if verdict.is_partial() {
+        return Err(refused("it leaves out the check commands or the bundle")
+            .hint(format!("to judge everything, run git agent verify {short}")));
+    }
+    let about = About {
+        agent_id: verdict.agent.to_string(),
+        target: verdict.base_ref.clone(),
+        base: verdict.base.to_hex(),
+    };
+    let objects = (verdict.tip, tree, verdict.policy);
+    let time = rfc3339(ctx.now());
+    let statement = Statement::accepted(objects, about, properties(verdict), time);
+    let payload = statement.payload();
+    let scratch = Scratch::make(ctx, "verify")?;
+    let signature = ctx
+        .repo
+        .sign(&attestation::to_sign(&payload), scratch.path())?;
+    let text = attestation::envelope(&payload, &signature);
+    fsx::write_atomic(&ctx.absolute(file), text.as_bytes())
+}
+
+/// What was checked and passed.
+fn properties(verdict: &Verdict) -> Vec<String> {
+    let lacks = |code| !verdict.findings.iter().any(|finding| finding.code == code);
+    let checks = [
+        (attestation::ACCEPTED, true),
+        ("GIT_AGENT_SCOPE", true),
+        ("GIT_AGENT_PROVENANCE", true),
+        ("GIT_AGENT_MERGE", lacks(FindingCode::MergeNotJudged)),
+        (
+            "GIT_AGENT_COMMANDS",
+            matches!(verdict.commands, Commands::Ran(_)),
+        ),
+        ("GIT_AGENT_BUNDLE", verdict.bundle_required),
+        ("GIT_AGENT_LEDGER", lacks(FindingCode::LedgerNotJudged)),
+    ];
+    let passed = checks.into_iter().filter(|(_, passed)| *passed);
+    passed.map(|(name, _)| name.to_owned()).collect()
+}
+
+/// Checks an attestation, by itself or for a commit.
+///
+/// # Errors
+/// `usage` for a file that is no attestation, and where there is no list of allowed signers; `base-not-commit`, `io`.
+pub fn attested(ctx: &Ctx, options: &AttestedOptions) -> Result<AttestedReport> {
+    let file = ctx.absolute(&options.file);
+    let gone = || Error::new(Code::Usage, format!("there is no file {}", file.display()));
+    let bytes = fsx::load_if_there(&file)?.ok_or_else(gone)?;
+    let signed = attestation::read(&bytes).ok_or_else(|| {
+        let what = format!("{} is no attestation", options.file.display());
+        Error::new(Code::Usage, what)
+            .hint("to write one, run git agent verify <agent> --attest <file>")
+    })?;
+    let scratch = Scratch::make(ctx, "verify")?;
+    let signers = options.signers.as_ref().map(|file| ctx.absolute(file));
+    let signer = ctx.repo.signer(
+        &signed.signed,
+        &signed.signature,
+        signers.as_deref(),
+        scratch.path(),
+    )?;
+    let mut findings = Vec::new();
+    let signer = match signer {
+        Signer::Known(principal) => Some(principal),
+        Signer::Unknown(why) => {
+            let why = why.lines().next().unwrap_or("no principal was found");
+            findings.push(Finding::new(
+                FindingCode::AttestationSignature,
+                format!("no allowed signer signed it: {why}"),
+                "ask for an attestation by someone on the list, or add the key to the list of allowed signers",
+            ));
+            None
+        }
+    };
+    match (&signed.statement, &options.tip) {
+        (None, _) => findings.push(Finding::new(
+            FindingCode::AttestationStatement,
+            "what was signed is no accepting verdict of this program",
+            "use a file that git agent verify --attest wrote",
+        )),
+        (Some(statement), Some(revision)) => {
+            let commit = ctx.repo.resolve_commit(revision)?.commit;
+            findings.extend(mismatch(ctx, statement, commit)?);
+        }
+        (Some(_), None) => {}
+    }
+    Ok(AttestedReport {
+        schema: "git-agent.attested/1",
+        verdict: if findings.is_empty() {
+            "accept"
+        } else {
+            "reject"
+        },
+        signer,
+        statement: signed.statement.as_ref().map(told),
+        findings: findings.iter().map(FindingReport::from).collect(),
+    })
+}
+
+/// What is wrong where a statement is not about a commit.
+fn mismatch(ctx: &Ctx, statement: &Statement, commit: Oid) -> Result<Option<Finding>> {
+    let tree = ctx.repo.read_commit(commit)?.tree;
+    let is_about = statement.subject("gitCommit") == Some(commit)
+        || statement.subject("gitTree") == Some(tree);
+    let finding = || {
+        Finding::new(
+            FindingCode::AttestationSubject,
+            format!(
+                "commit {} is not the one that was judged, and its tree is not the one that was to land",
+                commit.short()
+            ),
+            "use the attestation of that commit",
+        )
+        .at(Some(commit))
+    };
+    Ok((!is_about).then(finding))
+}
+
+fn told(statement: &Statement) -> StatementReport {
+    let about = statement.about();
+    StatementReport {
+        agent_id: about.agent_id.clone(),
+        short_id: about.agent_id.chars().take(8).collect(),
+        tip: statement.subject("gitCommit").map(Oid::to_hex),
+        merged_tree: statement.subject("gitTree").map(Oid::to_hex),
+        target: TargetReport {
+            refname: about.target.clone(),
+            oid: Some(about.base.clone()),
+        },
+        verified_at: statement.time().to_owned(),
+        properties: statement.properties().to_vec(),
+    }
+}

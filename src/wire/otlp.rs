@@ -1,0 +1,177 @@
+//! An agent's life as OpenTelemetry spans, in the JSON encoding of OTLP/HTTP (`ExportTraceServiceRequest`): a span for the
+//! agent with an event for each line of its row, and below it one for each run. The attributes are those of the semantic
+//! conventions for generative AI, which are in development; ours begin with `git_agent.`.
+
+use crate::domain::agent::{Agent, State};
+use crate::domain::event::{Event, HostSession, What};
+use crate::domain::hex::hex;
+use crate::domain::run::Run;
+use chrono::{DateTime, Utc};
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+/// `SPAN_KIND_INTERNAL`
+const INTERNAL: u8 = 1;
+/// `STATUS_CODE_UNSET`
+const UNSET: u8 = 0;
+/// `STATUS_CODE_OK`
+const OK: u8 = 1;
+/// `STATUS_CODE_ERROR`
+const ERROR: u8 = 2;
+
+/// The spans of an agent and its events.
+pub fn spans(agent: &Agent, events: &[Event]) -> Value {
+    let runs = runs(events);
+    let mut spans = vec![whole(agent, events, &runs)];
+    spans.extend(runs.iter().map(|run| of_run(agent, run)));
+    let version = env!("CARGO_PKG_VERSION");
+    let service = attributes([
+        ("service.name", Some("git-agent".into())),
+        ("service.version", Some(version.into())),
+    ]);
+    json!({
+        "resourceSpans": [{
+            "resource": { "attributes": service },
+            "scopeSpans": [{
+                "scope": { "name": "git-agent", "version": version },
+                "spans": spans,
+            }],
+        }],
+    })
+}
+
+/// Every run that the events tell of, oldest first.
+fn runs(events: &[Event]) -> Vec<Run> {
+    let numbers = events.iter().filter_map(|event| match &event.what {
+        What::Started(started) => started.run,
+        _ => None,
+    });
+    let mut numbers: Vec<u32> = numbers.collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let runs = numbers.into_iter();
+    runs.filter_map(|number| Run::find(events, number))
+        .collect()
+}
+
+fn whole(agent: &Agent, events: &[Event], runs: &[Run]) -> Value {
+    let name = agent.name.as_ref().map(ToString::to_string);
+    let sessions = || {
+        runs.iter()
+            .filter_map(|run| Some(&run.end.as_ref()?.0.session))
+    };
+    let total = |count: fn(&HostSession) -> Option<u64>| {
+        let counts: Vec<u64> = sessions().filter_map(count).collect();
+        (!counts.is_empty()).then(|| Scalar::from(counts.iter().sum::<u64>()))
+    };
+    let status = match agent.state {
+        State::Done | State::Merged => OK,
+        State::Failed | State::Rejected => ERROR,
+        _ => UNSET,
+    };
+    let told: Vec<Value> = events
+        .iter()
+        .map(|event| {
+            json!({
+                "timeUnixNano": nanoseconds(event.at.time()),
+                "name": format!("git_agent.{}", event.what.kind()),
+                "attributes": attributes([("git_agent.by", Some(event.by.as_str().into()))]),
+            })
+        })
+        .collect();
+    let short = agent.id.short();
+    json!({
+        "traceId": agent.id.hex(),
+        "spanId": span_id(agent, 0),
+        "name": format!("invoke_agent {}", name.as_deref().unwrap_or(&short)),
+        "kind": INTERNAL,
+        "startTimeUnixNano": nanoseconds(agent.started),
+        "endTimeUnixNano": nanoseconds(agent.updated.max(agent.started)),
+        "attributes": attributes([
+            ("gen_ai.operation.name", Some("invoke_agent".into())),
+            ("gen_ai.agent.id", Some(agent.id.to_string().as_str().into())),
+            ("gen_ai.agent.name", name.as_deref().map(Scalar::from)),
+            ("gen_ai.agent.description", agent.description.as_deref().map(Scalar::from)),
+            ("gen_ai.usage.input_tokens", total(|session| session.input_tokens)),
+            ("gen_ai.usage.output_tokens", total(|session| session.output_tokens)),
+            ("git_agent.cost_micro_usd", total(|session| session.cost_micro_usd)),
+            ("git_agent.state", Some(agent.state.as_str().into())),
+            ("git_agent.role", agent.role.as_deref().map(Scalar::from)),
+            ("git_agent.branch", agent.branch.as_deref().map(Scalar::from)),
+        ]),
+        "events": told,
+        "status": { "code": status },
+    })
+}
+
+fn of_run(agent: &Agent, run: &Run) -> Value {
+    let end = run.end.as_ref();
+    let session = end.map(|(exited, _)| &exited.session);
+    let count = |count: fn(&HostSession) -> Option<u64>| session.and_then(count).map(Scalar::from);
+    let status = match end {
+        Some((exited, _)) if exited.code == 0 => OK,
+        Some(_) => ERROR,
+        None => UNSET,
+    };
+    // A run that has not ended has lasted until now, as far as its agent's row knows.
+    let ended = end.map_or(agent.updated, |(_, time)| *time);
+    json!({
+        "traceId": agent.id.hex(),
+        "spanId": span_id(agent, run.number()),
+        "parentSpanId": span_id(agent, 0),
+        "name": format!("run {}", run.number()),
+        "kind": INTERNAL,
+        "startTimeUnixNano": nanoseconds(run.began),
+        "endTimeUnixNano": nanoseconds(ended.max(run.began)),
+        "attributes": attributes([
+            ("gen_ai.conversation.id", session.and_then(|session| session.id.as_deref()).map(Scalar::from)),
+            ("gen_ai.usage.input_tokens", count(|session| session.input_tokens)),
+            ("gen_ai.usage.output_tokens", count(|session| session.output_tokens)),
+            ("git_agent.cost_micro_usd", count(|session| session.cost_micro_usd)),
+            ("process.exit.code", end.map(|(exited, _)| Scalar::from(u64::from(exited.code)))),
+        ]),
+        "status": { "code": status },
+    })
+}
+
+/// The value of an attribute.
+struct Scalar(Value);
+
+impl From<&str> for Scalar {
+    fn from(text: &str) -> Scalar {
+        Scalar(json!({ "stringValue": text }))
+    }
+}
+
+impl From<u64> for Scalar {
+    // Numbers of 64 bits are texts in JSON.
+    fn from(number: u64) -> Scalar {
+        Scalar(json!({ "intValue": number.to_string() }))
+    }
+}
+
+/// Those attributes that have a value.
+fn attributes<const N: usize>(pairs: [(&str, Option<Scalar>); N]) -> Vec<Value> {
+    let given = pairs
+        .into_iter()
+        .filter_map(|(key, value)| Some((key, value?.0)));
+    let pair = |(key, value): (&str, Value)| {
+        let pair = [("key".to_owned(), key.into()), ("value".to_owned(), value)];
+        Value::Object(Map::from_iter(pair))
+    };
+    given.map(pair).collect()
+}
+
+/// The id of the span for a run; 0 for that of the agent.
+fn span_id(agent: &Agent, run: u32) -> String {
+    let digest = Sha256::new().chain_update(agent.id.hex());
+    let digest = digest.chain_update(run.to_be_bytes()).finalize();
+    hex(&digest[..8])
+}
+
+fn nanoseconds(time: DateTime<Utc>) -> String {
+    time.timestamp_nanos_opt()
+        .unwrap_or_default()
+        .max(0)
+        .to_string()
+}

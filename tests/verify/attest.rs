@@ -1,0 +1,180 @@
+use super::{Agent, codes, refused, report};
+use crate::support::agent::{agent_command, describe};
+use crate::support::isolated;
+use crate::traces::judged_by;
+use serde_json::Value;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Output;
+
+/// An agent whose work is accepted, and the keys of its user and of a stranger.
+struct Scene {
+    agent: Agent,
+    place: PathBuf,
+}
+
+impl Scene {
+    fn new() -> Scene {
+        let agent = Agent::new();
+        agent.write("src/two.rs", "pub fn two() {}\n");
+        agent.commit("two");
+        let place = agent.repo.path().with_file_name("keys");
+        fs::create_dir(&place).expect("a directory");
+        let scene = Scene { agent, place };
+        for name in ["ada", "eve"] {
+            let mut keygen = isolated("ssh-keygen", &scene.place);
+            keygen.args(["-q", "-t", "ed25519", "-N", "", "-C", name, "-f", name]);
+            assert!(keygen.status().expect("ssh-keygen starts").success());
+        }
+        let public = fs::read_to_string(scene.place.join("ada.pub")).expect("a key");
+        let allowed = format!("ada@example.com namespaces=\"git\" {public}");
+        fs::write(scene.place.join("allowed"), allowed).expect("a list");
+        scene.sign_as("ada");
+        let allowed = scene.place.join("allowed").display().to_string();
+        scene.set("gpg.ssh.allowedSignersFile", &allowed);
+        scene.set("gpg.format", "ssh");
+        scene
+    }
+
+    fn set(&self, key: &str, value: &str) {
+        self.agent.repo.git(["config", key, value]);
+    }
+
+    fn sign_as(&self, name: &str) {
+        let key = self.place.join(name).display().to_string();
+        self.set("user.signingKey", &key);
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.place.join(name).display().to_string()
+    }
+
+    /// Attests the work to a file of that name, and gives what the file holds.
+    fn attest(&self, name: &str) -> Value {
+        let file = self.file(name);
+        let output = self.agent.run(&["--attest", &file]);
+        assert!(output.status.success(), "{}", describe(&output));
+        serde_json::from_slice(&fs::read(file).expect("the file")).expect("JSON")
+    }
+
+    fn attested(&self, name: &str, arguments: &[&str]) -> Output {
+        let output = agent_command(&self.agent.repo.path())
+            .args(["verify", "--attested", &self.file(name), "--format=json"])
+            .args(arguments)
+            .output();
+        output.expect("git-agent starts")
+    }
+}
+
+fn decoded(base64: &Value) -> Vec<u8> {
+    use base64::Engine;
+    let text = base64.as_str().expect("a text");
+    let engine = base64::engine::general_purpose::STANDARD;
+    engine.decode(text).expect("base64")
+}
+
+fn encoded(bytes: &[u8]) -> Value {
+    use base64::Engine;
+    base64::engine::general_purpose::STANDARD
+        .encode(bytes)
+        .into()
+}
+
+#[test]
+fn an_attestation_holds_for_what_lands_and_for_nothing_else() {
+    let scene = Scene::new();
+    let envelope = scene.attest("attestation");
+    judged_by("dsse", &envelope);
+    let statement: Value =
+        serde_json::from_slice(&decoded(&envelope["payload"])).expect("a statement");
+    judged_by("in-toto-svr", &statement);
+    let tip = scene.agent.repo.git(["rev-parse", &scene.agent.branch]);
+    assert_eq!(statement["subject"][0]["digest"]["gitCommit"], tip);
+    let answer = report(&scene.attested("attestation", &[]));
+    assert_eq!(answer["signer"], "ada@example.com");
+    assert_eq!(answer["statement"]["agent_id"], scene.agent.id);
+    let for_tip = report(&scene.attested("attestation", &["--tip", &scene.agent.branch]));
+    assert_eq!(for_tip["verdict"], "accept", "{for_tip}");
+    let other = report(&scene.attested("attestation", &["--tip=main"]));
+    assert_eq!(codes(&other), ["attestation.subject"]);
+    // What lands by a squash is another commit with the tree that was judged.
+    scene
+        .agent
+        .repo
+        .agent_json(&["merge", &scene.agent.id, "--squash"]);
+    let landed = report(&scene.attested("attestation", &["--tip=main"]));
+    assert_eq!(landed["verdict"], "accept", "{landed}");
+    // The signature is one that OpenSSH itself checks.
+    let payload = decoded(&envelope["payload"]);
+    let head = format!("DSSEv1 28 application/vnd.in-toto+json {} ", payload.len());
+    fs::write(
+        scene.place.join("text"),
+        [head.as_bytes(), &payload].concat(),
+    )
+    .expect("write");
+    let signature = decoded(&envelope["signatures"][0]["sig"]);
+    fs::write(scene.place.join("signature"), signature).expect("write");
+    let mut oracle = isolated("ssh-keygen", &scene.place);
+    oracle.args(["-Y", "verify", "-n", "git", "-f", "allowed"]);
+    oracle.args(["-I", "ada@example.com", "-s", "signature"]);
+    let oracle = oracle.stdin(fs::File::open(scene.place.join("text")).expect("open"));
+    assert!(oracle.status().expect("ssh-keygen starts").success());
+}
+
+#[test]
+fn what_was_altered_or_signed_by_a_stranger_does_not_hold() {
+    let scene = Scene::new();
+    let envelope = scene.attest("attestation");
+    let check = |envelope: &Value, expected: &[&str]| {
+        fs::write(scene.file("altered"), envelope.to_string()).expect("write");
+        let answer = report(&scene.attested("altered", &[]));
+        assert_eq!(codes(&answer), expected, "{answer}");
+    };
+    check(&envelope, &[]);
+    let mut altered = envelope.clone();
+    let payload = String::from_utf8(decoded(&envelope["payload"])).expect("UTF-8");
+    altered["payload"] = encoded(
+        payload
+            .replace("refs/heads/main", "refs/heads/prod")
+            .as_bytes(),
+    );
+    check(&altered, &["attestation.signature"]);
+    altered["payload"] = encoded(b"{}");
+    check(
+        &altered,
+        &["attestation.signature", "attestation.statement"],
+    );
+    let mut altered = envelope.clone();
+    altered["payloadType"] = "text/plain".into();
+    check(
+        &altered,
+        &["attestation.signature", "attestation.statement"],
+    );
+    scene.sign_as("eve");
+    let forged = scene.attest("forged");
+    check(&forged, &["attestation.signature"]);
+    // Another list may say otherwise.
+    let eve = fs::read_to_string(scene.place.join("eve.pub")).expect("a key");
+    fs::write(scene.file("others"), format!("eve@example.com {eve}")).expect("write");
+    let answer = report(&scene.attested("forged", &["--signers", &scene.file("others")]));
+    assert_eq!(answer["signer"], "eve@example.com");
+    fs::write(scene.file("altered"), "no JSON").expect("write");
+    let output = scene.attested("altered", &[]);
+    super::refused_json(&output, "usage", 2);
+}
+
+#[test]
+fn only_a_whole_accepting_verdict_is_attested() {
+    let scene = Scene::new();
+    let file = scene.file("attestation");
+    scene.agent.repo.git(["config", "--unset", "gpg.format"]);
+    refused(&scene.agent.run(&["--attest", &file]), "usage", 2);
+    scene.set("gpg.format", "ssh");
+    scene.set("user.signingKey", &scene.file("nothing"));
+    refused(&scene.agent.run(&["--attest", &file]), "git-failed", 4);
+    scene.sign_as("ada");
+    scene.agent.write("notes.txt", "out of scope\n");
+    let output = scene.agent.run(&["--attest", &file]);
+    assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
+    assert!(!fs::exists(&file).expect("readable"));
+}
