@@ -242,7 +242,8 @@ const FLOORS: usize = 6;
 
 /// Which verb may name another verb.
 const VERBS_OF_VERBS: &[(&str, &[&str])] = &[
-    ("run", &["spawn", "commit", "verify"]),
+    // A tournament defers those that did not win.
+    ("run", &["spawn", "commit", "verify", "close"]),
     ("merge", &["verify"]),
     ("gc", &["discard"]),
     // What lands on a remote lands with its claim.

@@ -13,6 +13,7 @@ mod output;
 /// What is left of a command when it is over: nothing.
 mod processes;
 mod prompt;
+mod tournament;
 
 use crate::support::TestRepo;
 use crate::support::agent::{SHARED_TASK, TASK, agent_command, describe};

@@ -38,6 +38,7 @@ pub mod shell;
 pub mod stamp;
 pub mod task;
 pub mod tool_call;
+pub mod tournament;
 pub mod train;
 pub mod verdict;
 pub mod violation;

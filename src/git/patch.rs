@@ -98,4 +98,18 @@ impl Repo {
         .map_err(fail)?;
         Oid::from_slice(&hash.finalize()).ok_or_else(|| Error::bug("a digest has 20 bytes"))
     }
+
+    /// How many lines differ between two trees: those that are new and those that are gone.
+    ///
+    /// # Errors
+    /// `git-failed` when the trees cannot be compared.
+    pub fn changed_lines(&self, old: Oid, new: Oid) -> Result<usize> {
+        self.fetch_promised_between(old, new);
+        let fail = |error| failed("could not compare two trees", error);
+        let tree = |oid| self.inner.find_tree(to_git2(oid)?).map_err(fail);
+        let (old, new) = (tree(old)?, tree(new)?);
+        let diff = self.inner.diff_tree_to_tree(Some(&old), Some(&new), None);
+        let stats = diff.and_then(|diff| diff.stats()).map_err(fail)?;
+        Ok(stats.insertions() + stats.deletions())
+    }
 }

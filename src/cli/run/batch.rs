@@ -10,11 +10,22 @@ use crate::cli::ui::{Format, Ui};
 use crate::error::{Exit, Result};
 use crate::ops::run::batch;
 use crate::ops::run::batch::News;
+use crate::ops::run::tournament;
 
 /// Runs a batch, and tells of every run as it ends: to people in a line, to machines in one JSON object.
-pub(super) fn run(ctx: &Ctx, ui: &mut Ui, asked: Asked, jobs: usize, quiet: bool) -> Result<Exit> {
+/// With `best_of`, so many agents compete, and the answer names the best.
+pub(super) fn run(
+    ctx: &Ctx,
+    ui: &mut Ui,
+    mut asked: Asked,
+    (jobs, best_of): (usize, Option<usize>),
+    quiet: bool,
+) -> Result<Exit> {
     half_made::sweep(ctx)?;
-    let batch = asked.batch(ctx, jobs);
+    let batch = match best_of {
+        Some(count) => asked.tournament(ctx, jobs, count)?,
+        None => asked.batch(ctx, jobs),
+    };
     let names = asked.targets;
     let format = match ui.format() {
         Format::Text if !is_watched() => Format::Ndjson,
@@ -24,7 +35,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, asked: Asked, jobs: usize, quiet: bool
         Format::Text if !quiet => Some(Board::new(Some(ui.screen()?), &names)),
         _ => None,
     };
-    let mut rows = Vec::new();
+    let (mut rows, mut attempts) = (Vec::new(), Vec::new());
     let report = batch::execute_all(ctx, batch, &mut |news| {
         if let Some(board) = &mut board {
             board.hear(&news);
@@ -32,6 +43,9 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, asked: Asked, jobs: usize, quiet: bool
         let News::Ended(index, outcome) = news else {
             return Ok(());
         };
+        if let (Some(_), Ok(report)) = (best_of, &outcome) {
+            attempts.push((names[index].clone(), report.clone()));
+        }
         match format {
             _ if quiet => Ok(()),
             Format::Text => {
@@ -49,8 +63,23 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, asked: Asked, jobs: usize, quiet: bool
     })?;
     rows.sort_by_key(|(index, _)| *index);
     let items = rows.into_iter().map(|(_, row)| row).collect();
-    let exit = Exit::Child(report.exit_code);
-    let answer = BatchAnswer { report, items };
+    let mut exit = Exit::Child(report.exit_code);
+    let mut tournament = None;
+    // A batch that was asked to end has no winner.
+    if best_of.is_some() && report.left == 0 {
+        let decided = tournament::decide(ctx, &attempts)?;
+        exit = if decided.winner.is_some() {
+            Exit::Yes
+        } else {
+            Exit::No
+        };
+        tournament = Some(decided);
+    }
+    let answer = BatchAnswer {
+        report,
+        tournament,
+        items,
+    };
     match format {
         _ if quiet => {}
         Format::Ndjson => ui.print(&format!("{}\n", answer.summary()))?,

@@ -6,6 +6,7 @@ use crate::cli::ui::{Answer, error_json};
 use crate::error::Error;
 use crate::ops::run::RunReport;
 use crate::ops::run::batch::BatchReport;
+use crate::ops::run::tournament::TournamentReport;
 use serde_json::{Value, json};
 
 /// One run of a batch in one line.
@@ -45,9 +46,38 @@ pub(in crate::cli) fn row(name: &str, outcome: &Result<Box<RunReport>, Error>) -
     row
 }
 
+/// The attempts of a tournament, best first.
+fn ranking(tournament: &TournamentReport) -> String {
+    let mut text = String::new();
+    for (number, attempt) in tournament.attempts.iter().enumerate() {
+        let verdict = if attempt.accepted {
+            paint(GOOD, "accepted")
+        } else {
+            paint(BAD, "not accepted")
+        };
+        let lines = { attempt.changed_lines }.map(|count| format!(", {count} lines"));
+        let cost = attempt.cost_usd.map(|cost| format!(", ${cost:.2}"));
+        text.push_str(&format!(
+            "  {}. {} {verdict}{}{}, {} {}\n",
+            number + 1,
+            paint(BOLD, &attempt.short_id),
+            lines.unwrap_or_default(),
+            cost.unwrap_or_default(),
+            seconds(attempt.duration_ms),
+            attempt.target
+        ));
+    }
+    match &tournament.winner {
+        Some(winner) => format!("{text}to land the best, run git agent train {winner}\n"),
+        None => format!("{text}no work may land\n"),
+    }
+}
+
 /// The answer of a batch.
 pub(in crate::cli) struct BatchAnswer {
     pub report: BatchReport,
+    /// Who won, where agents competed.
+    pub tournament: Option<TournamentReport>,
     /// In the order of the command line; nothing when each was told of as it ended.
     pub items: Vec<Value>,
 }
@@ -55,7 +85,11 @@ pub(in crate::cli) struct BatchAnswer {
 impl BatchAnswer {
     /// The answer without its runs.
     pub(in crate::cli) fn summary(&self) -> Value {
-        json!(self.report)
+        let mut summary = json!(self.report);
+        if let Some(tournament) = &self.tournament {
+            summary["tournament"] = json!(tournament);
+        }
+        summary
     }
 }
 
@@ -66,7 +100,9 @@ impl Answer for BatchAnswer {
         if report.left > 0 {
             text.push_str(&format!(", {} not begun", report.left));
         }
-        format!("{text} ({})\n", seconds(report.duration_ms))
+        text = format!("{text} ({})\n", seconds(report.duration_ms));
+        text.extend(self.tournament.as_ref().map(ranking));
+        text
     }
 
     fn json(&self) -> Value {

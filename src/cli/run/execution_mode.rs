@@ -15,6 +15,9 @@ pub(super) struct ExecutionMode {
     /// How many to run at the same time when there are several
     #[arg(long, short, value_name = "N", value_parser = at_least_one)]
     jobs: Option<usize>,
+    /// Let so many agents do the task and name the best, ready to land; several tasks and hosts take turns
+    #[arg(long, value_name = "N", conflicts_with_all = ["background", "no_verify"], value_parser = clap::value_parser!(u16).range(2..=64))]
+    best_of: Option<u16>,
     /// Show neither the command's output nor the report
     #[arg(long, short)]
     pub(super) quiet: bool,
@@ -35,9 +38,14 @@ pub(super) enum Way {
 }
 
 impl ExecutionMode {
+    /// How many agents compete.
+    pub(super) fn best_of(&self) -> Option<usize> {
+        self.best_of.map(usize::from)
+    }
+
     /// For these targets.
     pub(super) fn way(&self, targets: &[String]) -> Result<Way> {
-        let several = targets.len() > 1;
+        let several = targets.len() > 1 || self.best_of.is_some();
         match (self.background, self.jobs) {
             (true, _) if several => Err(Error::new(
                 Code::Usage,

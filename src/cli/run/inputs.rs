@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "What the agent is told")]
 pub(super) struct CommissionArgs {
-    /// Start this agent host by its recipe; the command is its last arguments
+    /// Start this agent host by its recipe; the command is its last arguments. Several with --best-of
     #[arg(long, value_name = "HOST", value_parser = one_of(hosts::startable().map(Host::name), host))]
-    pub host: Option<&'static dyn Host>,
+    pub host: Vec<&'static dyn Host>,
     /// Persona of a roster: the project's, or that of --agent-manifest
     #[arg(long, value_name = "NAME")]
     agent_type: Option<String>,
@@ -55,7 +55,7 @@ impl CommissionArgs {
     pub(super) fn add_to(self, ctx: &Ctx, options: RunOptions) -> Result<RunOptions> {
         let briefing = self.briefing.as_deref().map(|from| briefing(ctx, from));
         Ok(RunOptions {
-            host: self.host,
+            host: self.host.first().copied(),
             prompt: PromptWish {
                 character: CharacterWish {
                     manifest: self.agent_manifest,

@@ -21,7 +21,7 @@ use super::ui::{Format, Ui};
 use crate::agents::ctx::Ctx;
 use crate::agents::half_made;
 use crate::domain::sandbox::Mode;
-use crate::error::{Exit, Result};
+use crate::error::{Code, Error, Exit, Result};
 use crate::ops::run;
 use crate::ops::run::Echo;
 use crate::ops::run::RunOptions;
@@ -58,7 +58,7 @@ pub(super) struct RunArgs {
     #[arg(long, short = 'n')]
     dry_run: bool,
     /// Work on the task only if no other clone does or has: KEY names it on the remote of --sync
-    #[arg(long, value_name = "KEY", requires = "sync", conflicts_with_all = ["background", "jobs", "no_verify", "dry_run"])]
+    #[arg(long, value_name = "KEY", requires = "sync", conflicts_with_all = ["background", "jobs", "best_of", "no_verify", "dry_run"])]
     claim: Option<String>,
     #[command(flatten)]
     sync: SyncArg,
@@ -80,10 +80,19 @@ impl RunArgs {
             background: self.mode.background,
             ..RunOptions::default()
         };
+        let hosts = self.inputs.host.clone();
+        if hosts.len() > 1 && self.mode.best_of().is_none() {
+            return Err(Error::new(
+                Code::Usage,
+                "several hosts are given, and one agent has one",
+            )
+            .hint("to let several hosts do one task, add --best-of <n>"));
+        }
         require_one_input(self.targets.iter().map(AsRef::as_ref))?;
         Ok(Asked {
             targets: self.targets,
             options: self.inputs.add_to(ctx, options)?,
+            hosts,
             command: self.command,
         })
     }
@@ -101,7 +110,8 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs) -> Result<Exit> {
     match args.mode.way(&args.targets)? {
         Way::Together { jobs } => {
             let sync = args.sync.clone();
-            let exit = batch::run(ctx, ui, args.read(ctx)?, jobs, quiet)?;
+            let best_of = args.mode.best_of();
+            let exit = batch::run(ctx, ui, args.read(ctx)?, (jobs, best_of), quiet)?;
             return Ok(sync.after(ctx, ui, exit));
         }
         Way::Background => return background::start(ctx, ui, quiet),

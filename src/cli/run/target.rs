@@ -3,8 +3,10 @@
 use crate::agents::ctx::Ctx;
 use crate::cli::spawn::read_task;
 use crate::cli::ui::{Format, Ui};
+use crate::domain::diagnostic::Field;
 use crate::domain::task::parse_duration;
 use crate::error::{Code, Error, Exit, Result};
+use crate::hosts::Host;
 use crate::ops::run;
 use crate::ops::run::RunOptions;
 use crate::ops::run::RunPlan;
@@ -20,6 +22,8 @@ pub(super) struct Asked {
     pub targets: Vec<String>,
     pub command: Vec<OsString>,
     pub options: RunOptions,
+    /// The agent hosts; several take turns.
+    pub hosts: Vec<&'static dyn Host>,
 }
 
 impl Asked {
@@ -48,8 +52,46 @@ impl Asked {
             targets: targets.collect(),
             command: self.command.clone(),
             options: self.options.clone(),
+            hosts: Vec::new(),
             jobs,
         }
+    }
+
+    /// So many runs of these tasks. Tasks take turns, and so do hosts after each round of the tasks.
+    ///
+    /// # Errors
+    /// `usage` for an agent in the place of a task; those of reading a task.
+    pub(super) fn tournament(&mut self, ctx: &Ctx, jobs: usize, count: usize) -> Result<Batch> {
+        let mut tasks = Vec::new();
+        for name in &self.targets {
+            match target(ctx, name.clone())? {
+                Target::Task(task) => tasks.push(*task),
+                Target::Agent(_) => {
+                    let message = format!("--best-of takes tasks, and {name} is no task file");
+                    return Err(Error::new(Code::Usage, message));
+                }
+            }
+        }
+        let mut batch = Batch {
+            targets: Vec::new(),
+            command: self.command.clone(),
+            options: self.options.clone(),
+            hosts: Vec::new(),
+            jobs,
+        };
+        for number in 0..count {
+            let mut task = tasks[number % tasks.len()].clone();
+            // A name belongs to one agent.
+            if let (Field::Given(name), round @ 1..) = (&mut task.name, number / tasks.len()) {
+                name.value = format!("{}-{}", name.value, round + 1);
+            }
+            batch.targets.push(Ok(Target::Task(Box::new(task))));
+            let host = (number / tasks.len()).checked_rem(self.hosts.len());
+            batch.hosts.extend(host.map(|at| self.hosts[at]));
+        }
+        let names = self.targets.iter().cycle().take(count);
+        self.targets = names.cloned().collect();
+        Ok(batch)
     }
 }
 

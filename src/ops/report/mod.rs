@@ -19,6 +19,7 @@ use crate::agents::lookup;
 use crate::agents::work::is_live;
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::Exited;
+use crate::domain::tournament::winner_in;
 use crate::error::Result;
 use crate::ops::agent_report::AgentReport;
 use crate::ops::agent_report::Reporter;
@@ -38,6 +39,7 @@ use crate::store::ledger::Ledger;
 use crate::store::mailbox::{Mailbox, Reader, Tally};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// The answer of `report`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -59,6 +61,9 @@ pub struct FleetReport {
     /// could not be found out.
     #[serde(skip_serializing_if = "Fact::is_absent")]
     pub overlap: Fact<OverlapReport>,
+    /// Who won where several agents did one task; absent where none did.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tournaments: Vec<WonTournament>,
 }
 
 /// How many messages an agent has, of those that the mailbox still holds.
@@ -116,6 +121,15 @@ pub struct ReportedAgent {
     pub events: Vec<EventReport>,
 }
 
+/// A tournament, as far as its agents are known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct WonTournament {
+    /// The first eight hex digits of the winner's id.
+    pub winner: String,
+    /// Those of the agents whose work could land as well.
+    pub deferred: Vec<String>,
+}
+
 /// Gathers everything.
 ///
 /// # Errors
@@ -163,6 +177,7 @@ pub fn report(ctx: &Ctx) -> Result<FleetReport> {
         agents: reported,
         tree: tree.collect(),
         overlap: overlaps(ctx, &agents),
+        tournaments: tournaments(&agents),
     })
 }
 
@@ -208,6 +223,18 @@ fn mail(ctx: &Ctx, agents: &[Agent]) -> Result<Vec<MailTally>> {
         pending: tally.pending,
     };
     Ok(tallies.map(told).collect())
+}
+
+fn tournaments(agents: &[Agent]) -> Vec<WonTournament> {
+    let mut won: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for agent in agents.iter().filter(|agent| agent.deferred) {
+        if let Some(winner) = agent.summary.as_deref().and_then(winner_in) {
+            let losers = won.entry(winner.to_owned()).or_default();
+            losers.push(agent.id.short());
+        }
+    }
+    let named = |(winner, deferred)| WonTournament { winner, deferred };
+    won.into_iter().map(named).collect()
 }
 
 /// What is not known about overlaps does not keep the rest of a report back.

@@ -3,6 +3,7 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::parallel::{self, Queue};
 use crate::error::Result;
+use crate::hosts::Host;
 use crate::ops::run::Echo;
 use crate::ops::run::RunOptions;
 use crate::ops::run::RunReport;
@@ -27,6 +28,8 @@ pub struct Batch {
     pub command: Vec<OsString>,
     /// What was asked for besides.
     pub options: RunOptions,
+    /// The agent host of each target, where they have one of their own.
+    pub hosts: Vec<&'static dyn Host>,
     /// How many may work at the same time.
     pub jobs: usize,
 }
@@ -86,7 +89,9 @@ pub fn execute_all(
             };
             let run = |target| {
                 let ctx = seed.open()?;
-                let plan = plan(&ctx, target, command.clone(), options.clone())?;
+                let mut options = options.clone();
+                options.host = batch.hosts.get(index).copied().or(options.host);
+                let plan = plan(&ctx, target, command.clone(), options)?;
                 let echo = Echo {
                     begun: Some(Box::new(begun)),
                     ..Echo::default()

@@ -38,6 +38,7 @@ mod post;
 mod report;
 mod stage;
 mod start_report;
+pub mod tournament;
 
 pub use enclosure::SandboxReport;
 pub use execute::{Begun, Echo, execute};

@@ -1,0 +1,98 @@
+//! A tournament: several agents on one task. The best is ready to land, and the decision about the others is put off.
+
+use crate::agents::ctx::Ctx;
+use crate::agents::lookup;
+use crate::agents::work::Work;
+use crate::domain::tournament::{Attempt, lost_to, ranking};
+use crate::error::{Code, Result};
+use crate::ops::close;
+use crate::ops::run::RunReport;
+use crate::store::ledger::Ledger;
+use serde::Serialize;
+
+/// How a tournament came out; part of the answer of `run`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TournamentReport {
+    /// The first eight hex digits of the winner's id; absent where no work may land.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub winner: Option<String>,
+    /// Every attempt, best first.
+    pub attempts: Vec<AttemptReport>,
+}
+
+/// One attempt.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AttemptReport {
+    /// What the command line named.
+    pub target: String,
+    /// The agent's id.
+    pub agent_id: String,
+    /// The first eight hex digits of the id.
+    pub short_id: String,
+    /// Whether its work may land.
+    pub accepted: bool,
+    /// How many lines it changed; absent where that could not be determined.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changed_lines: Option<usize>,
+    /// What it cost, in US dollars.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+    /// How long it took, in milliseconds.
+    pub duration_ms: u64,
+}
+
+/// Compares attempts, each with what the command line named, and defers those whose work may land and that did not win.
+///
+/// # Errors
+/// Those of the ledger.
+pub fn decide(ctx: &Ctx, attempts: &[(String, Box<RunReport>)]) -> Result<TournamentReport> {
+    let mut reports: Vec<AttemptReport> = attempts
+        .iter()
+        .map(|(target, run)| AttemptReport {
+            target: target.clone(),
+            agent_id: run.agent_id.clone(),
+            short_id: run.short_id.clone(),
+            accepted: run.status == "success" && run.verdict == Some(Some("accept")),
+            // Work that cannot be read has a verdict that says so.
+            changed_lines: changed_lines(ctx, &run.agent_id).ok(),
+            cost_usd: run.session.cost_usd,
+            duration_ms: run.duration_ms,
+        })
+        .collect();
+    let compared: Vec<Attempt> = { reports.iter() }
+        .map(|report| Attempt {
+            is_accepted: report.accepted,
+            changed_lines: report.changed_lines,
+            cost_usd: report.cost_usd,
+            duration_ms: report.duration_ms,
+        })
+        .collect();
+    let order = ranking(&compared);
+    let place = |at: usize| order.iter().position(|one| *one == at);
+    let mut places: Vec<_> = (0..reports.len()).map(place).zip(reports).collect();
+    places.sort_by_key(|(place, _)| *place);
+    reports = places.into_iter().map(|(_, report)| report).collect();
+    let winner = { reports.first() }.filter(|first| first.accepted);
+    let winner = winner.map(|first| first.short_id.clone());
+    if let Some(winner) = &winner {
+        let reason = lost_to(winner, reports.len());
+        for loser in reports.iter().skip(1).filter(|one| one.accepted) {
+            match close::defer(ctx, &loser.agent_id, &reason) {
+                // Another command decided about it meanwhile.
+                Err(error) if error.code() == Code::AgentState => {}
+                deferred => drop(deferred?),
+            }
+        }
+    }
+    Ok(TournamentReport {
+        winner,
+        attempts: reports,
+    })
+}
+
+fn changed_lines(ctx: &Ctx, agent_id: &str) -> Result<usize> {
+    let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), agent_id)?;
+    let work = Work::look_up(ctx, agent)?;
+    let fork = ctx.repo.read_commit(work.fork(&ctx.repo)?)?.tree;
+    ctx.repo.changed_lines(fork, work.tree(ctx)?)
+}

@@ -1,0 +1,78 @@
+//! Several agents on one task, of which the best is named.
+
+use super::{WORKS, beside};
+use crate::support::TestRepo;
+use crate::support::agent::{TASK, agent_command, describe};
+use serde_json::Value;
+use std::process::Output;
+
+/// Lets so many agents do two tasks in turn, of which one asks for more lines than the other.
+fn compete(repo: &TestRepo, count: &str, script: &str, format: &str) -> Output {
+    let task = |name: &str| {
+        let path = beside(repo, &format!("{name}.toml"));
+        let task = TASK.replace("second function", &format!("{name} function"));
+        std::fs::write(&path, format!("name = \"{name}\"\n{task}")).expect("write a task");
+        path
+    };
+    let mut command = agent_command(&repo.path());
+    command
+        .args(["run", "--jobs=2", "--best-of", count, format])
+        .args([task("long"), task("short")])
+        .args(["--", "sh", "-c", script, "sh", "{prompt}"]);
+    command.output().expect("starts")
+}
+
+#[test]
+fn the_best_is_ready_to_land_and_the_others_can_be_had() {
+    let repo = TestRepo::with_commit();
+    let script = format!(
+        "{WORKS}
+case \"$1\" in *long*) for n in 1 2 3 4 5 6 7 8 9; do echo \"// $n\" >> src/two.rs; done;; esac"
+    );
+    let output = compete(&repo, "3", &script, "--format=json");
+    assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let tournament = &answer["tournament"];
+    let winner = tournament["winner"].as_str().expect("a winner");
+    let attempts = tournament["attempts"].as_array().expect("attempts");
+    let lines: Vec<_> = attempts.iter().map(|one| &one["changed_lines"]).collect();
+    assert_eq!(lines, [1, 10, 10]);
+    assert_eq!(attempts[0]["short_id"], winner);
+    let names: Vec<_> = { attempts.iter() }
+        .map(|one| {
+            let shown = repo.agent_json(&["show", one["agent_id"].as_str().expect("an id")]);
+            let state = (shown["state"].clone(), shown["deferred"].clone());
+            let is_winner = one["short_id"] == winner;
+            assert_eq!(state, ("done".into(), (!is_winner).into()), "{shown}");
+            shown["name"].as_str().expect("a name").to_owned()
+        })
+        .collect();
+    assert_eq!(names[0], "short");
+    assert!(names.contains(&"long".to_owned()) && names.contains(&"long-2".to_owned()));
+    let won = &repo.agent_json(&["report"])["tournaments"];
+    assert_eq!(won[0]["winner"], winner);
+    assert_eq!(won[0]["deferred"].as_array().map(Vec::len), Some(2));
+    // The train takes the winner alone.
+    let train = repo.agent_json(&["train", "--all"]);
+    assert_eq!(train["items"].as_array().map(Vec::len), Some(1));
+    assert_eq!(train["items"][0]["short_id"], winner);
+    let landed = repo.git(["show", "main:src/two.rs"]);
+    assert_eq!(landed, "pub fn two() {}");
+}
+
+#[test]
+fn work_that_may_not_land_does_not_win() {
+    let repo = TestRepo::with_commit();
+    let output = compete(&repo, "2", "exit 1", "--format=text");
+    assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
+    assert!(describe(&output).contains("\"winner\"").eq(&false));
+    let agent = repo.agent_json(&["list", "--all"])["agents"][0]["short_id"].clone();
+    let agent = agent.as_str().expect("an id");
+    for words in [
+        &["run", "--best-of=2", agent, "--", "true"][..],
+        &["run", "--host=claude", "--host=codex", "x.toml"],
+    ] {
+        let output = repo.agent(words);
+        assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
+    }
+}
