@@ -221,6 +221,8 @@ fn messages(judged: &mut Judged) {
     let run = ["run", &task, "--claim=x", "--sync=origin", "--", "true"];
     judged.answer("run", &run);
     judged.answer("run-claim", &run);
+    let spawn = ["spawn", &task, "--claim=x", "--sync=origin"];
+    judged.answer("spawn-claim", &spawn);
 }
 
 /// What is about no agent.

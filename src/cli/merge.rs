@@ -2,7 +2,7 @@
 
 use super::render::agents::handle_of;
 use super::style::{BAD, BOLD, DIM, GOOD, WARN, paint};
-use super::sync::SyncArg;
+use super::sync::{PushArg, SyncArg};
 use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
 use crate::domain::agent::State;
@@ -52,14 +52,8 @@ pub(super) struct MergeArgs {
     /// Judge and show what would land, and stop
     #[arg(long, short = 'n')]
     dry_run: bool,
-    /// Land on the branch of a remote, judged against what the remote has, and then exchange the ledger with it
-    ///
-    /// Without a name the remote is agent.remote, origin, or the only one. The branch and the claim on the task
-    /// (run --claim) move together or not at all. If the remote's branch moves meanwhile, the work is judged again. This
-    /// clone's branch follows where it can be fast-forwarded.
-    #[arg(long, value_name = "REMOTE", num_args = 0..=1, require_equals = true, default_missing_value = "",
-        conflicts_with_all = ["all", "sync"])]
-    push: Option<String>,
+    #[command(flatten)]
+    push: PushArg,
     #[command(flatten)]
     sync: SyncArg,
 }
@@ -74,12 +68,10 @@ enum OrderArg {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: MergeArgs) -> Result<Exit> {
-    let sync = match &args.push {
-        // The row that says so travels with what has landed.
-        Some(remote) if !args.dry_run => SyncArg::with(ctx, remote)?,
-        _ => args.sync.clone(),
-    };
+    let pushed = args.push.after_landing(ctx, args.dry_run)?;
+    let sync = args.sync.clone();
     let exit = land(ctx, ui, args)?;
+    let exit = pushed.after(ctx, ui, exit);
     Ok(sync.after(ctx, ui, exit))
 }
 
@@ -87,7 +79,8 @@ fn land(ctx: &Ctx, ui: &mut Ui, args: MergeArgs) -> Result<Exit> {
     let options = MergeOptions {
         method: method(&args),
         into: args.into,
-        push: args.push,
+        push: args.push.remote(),
+        is_fetched: false,
         no_hooks: args.no_hooks,
         dry_run: args.dry_run,
         message: (!args.message.is_empty()).then(|| args.message.join("\n\n")),
@@ -97,6 +90,7 @@ fn land(ctx: &Ctx, ui: &mut Ui, args: MergeArgs) -> Result<Exit> {
         let train = TrainOptions {
             method: options.method,
             into: options.into,
+            push: options.push,
             order: match args.order {
                 OrderArg::Spawned => Order::Spawned,
                 OrderArg::Best => Order::Best,

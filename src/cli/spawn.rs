@@ -1,5 +1,7 @@
 //! `git agent spawn`
 
+mod claimed;
+
 use super::several::{self, SeveralAnswer};
 use super::style::{BOLD, DIM, HINT, paint};
 use super::sync::SyncArg;
@@ -53,6 +55,9 @@ pub(super) struct SpawnArgs {
     /// Show what would be made and stop
     #[arg(long, short = 'n')]
     dry_run: bool,
+    /// Make the agent only if no other clone works on the task or has done it: KEY names it on the remote of --sync
+    #[arg(long, value_name = "KEY", requires = "sync", conflicts_with_all = ["jobs", "dry_run"])]
+    claim: Option<String>,
     #[command(flatten)]
     sync: SyncArg,
 }
@@ -100,11 +105,31 @@ impl WordArgs {
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs) -> Result<Exit> {
     let sync = args.sync.clone();
-    let exit = spawn(ctx, ui, args)?;
+    let exit = match args.claim.clone() {
+        Some(key) => claimed::spawn(ctx, ui, args, &key)?,
+        None => spawn(ctx, ui, args)?,
+    };
     Ok(sync.after(ctx, ui, exit))
 }
 
 fn spawn(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs) -> Result<Exit> {
+    let (jobs, dry_run, tasks) = (args.jobs, args.dry_run, args.tasks.clone());
+    let mut plans = plan(ctx, args)?;
+    if dry_run {
+        for plan in &mut plans {
+            spawn::preview_conflicts(ctx, plan)?;
+        }
+        return preview(ui, plans, &tasks);
+    }
+    if tasks.len() > 1 {
+        make_several(ctx, ui, plans, jobs, &tasks)
+    } else {
+        make(ctx, ui, plans)
+    }
+}
+
+/// Plans an agent for each task.
+fn plan(ctx: &Ctx, args: SpawnArgs) -> Result<Vec<SpawnPlan>> {
     let options = SpawnOptions {
         base: args.base,
         name: args.name,
@@ -132,17 +157,7 @@ fn spawn(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs) -> Result<Exit> {
         let plan = spawn::plan(ctx, read_task(ctx, path)?, &options)?;
         plans.push(plan);
     }
-    if args.dry_run {
-        for plan in &mut plans {
-            spawn::preview_conflicts(ctx, plan)?;
-        }
-        return preview(ui, plans, &args.tasks);
-    }
-    if several {
-        make_several(ctx, ui, plans, args.jobs, &args.tasks)
-    } else {
-        make(ctx, ui, plans)
-    }
+    Ok(plans)
 }
 
 fn preview(ui: &mut Ui, plans: Vec<SpawnPlan>, tasks: &[PathBuf]) -> Result<Exit> {

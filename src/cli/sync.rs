@@ -58,15 +58,41 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SyncArgs) -> Result<Exit> {
     Ok(Exit::Yes)
 }
 
-impl SyncArg {
-    /// As if this remote had been named; an empty name is none.
-    pub(super) fn with(ctx: &Ctx, remote: &str) -> Result<SyncArg> {
-        let wanted = Some(remote).filter(|name| !name.is_empty());
-        Ok(SyncArg {
-            sync: Some(sync::remote_name(ctx, wanted)?),
-        })
+/// `--push` of a verb that lands work.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct PushArg {
+    /// Land on the branch of a remote, judged against what the remote has, and then exchange the ledger with it
+    ///
+    /// Without a name the remote is agent.remote, origin, or the only one. The branch and the claims on the tasks
+    /// (run --claim) move together or not at all. If the remote's branch moves meanwhile, the work is judged again. This
+    /// clone's branch follows where it can be fast-forwarded.
+    #[arg(long, value_name = "REMOTE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    push: Option<String>,
+}
+
+impl PushArg {
+    /// The remote that work lands on; empty for the usual one.
+    pub(super) fn remote(&self) -> Option<String> {
+        self.push.clone()
     }
 
+    /// The exchange that follows, because the rows travel with what has landed.
+    ///
+    /// # Errors
+    /// `usage` when there is no such remote.
+    pub(super) fn after_landing(&self, ctx: &Ctx, dry_run: bool) -> Result<SyncArg> {
+        let remote = self.push.as_deref().filter(|_| !dry_run);
+        let named = |remote: &str| {
+            let wanted = Some(remote).filter(|name| !name.is_empty());
+            sync::remote_name(ctx, wanted)
+        };
+        Ok(SyncArg {
+            sync: remote.map(named).transpose()?,
+        })
+    }
+}
+
+impl SyncArg {
     /// The remote that was named.
     pub(super) fn remote(&self) -> Option<&str> {
         self.sync.as_deref()

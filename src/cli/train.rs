@@ -3,6 +3,7 @@
 use super::one_of::one_of;
 use super::render::agents::handle_of;
 use super::style::{BAD, BOLD, DIM, GOOD, WARN, paint};
+use super::sync::PushArg;
 use super::terminal::is_watched;
 use super::ui::{Answer, Format, Ui, error_json};
 use crate::agents::ctx::Ctx;
@@ -40,6 +41,8 @@ pub(super) struct TrainArgs {
     /// Land on this branch instead of the one that each agent started from
     #[arg(long, value_name = "BRANCH")]
     into: Option<String>,
+    #[command(flatten)]
+    push: PushArg,
     /// Land each as one commit without its branch's history
     #[arg(long)]
     squash: bool,
@@ -74,10 +77,12 @@ pub(super) struct TrainArgs {
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: TrainArgs) -> Result<Exit> {
     ui.require_common_format()?;
+    let pushed = args.push.after_landing(ctx, args.dry_run)?;
     let usual = usual();
     let options = TrainOptions {
         agents: args.agents,
         into: args.into,
+        push: args.push.remote(),
         method: args.squash.then_some(Method::Squash),
         jobs: args.jobs.map_or(usual.jobs, usize::from),
         max_runs: args.max_runs,
@@ -108,7 +113,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: TrainArgs) -> Result<Exit> {
         report,
         explain: args.explain,
     })?;
-    Ok(exit)
+    Ok(pushed.after(ctx, ui, exit))
 }
 
 /// A train of all agents, as it is unless the caller says otherwise.
@@ -117,6 +122,7 @@ pub(super) fn usual() -> TrainOptions {
     TrainOptions {
         agents: Vec::new(),
         into: None,
+        push: None,
         method: None,
         order: Order::Best,
         jobs: processors.min(MOST_JOBS),

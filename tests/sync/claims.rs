@@ -340,6 +340,36 @@ fn work_that_was_accepted_before_its_worker_died_is_not_done_again() {
 }
 
 #[test]
+fn of_many_clones_one_makes_the_agent_and_the_same_line_again_finds_it() {
+    let hub = Hub::new(3);
+    let task = task(&hub);
+    let [one, two, three] = [0, 1, 2].map(|n| hub.clones[n].clone());
+    let words = ["spawn", &task, "--claim=task-1", "--sync=origin"];
+    let made = json(&one, &words);
+    assert_eq!(made["schema"], "git-agent.spawn/1", "{made:#}");
+    let again = json(&one, &words);
+    assert_eq!(again["state"], "held", "{again:#}");
+    assert_eq!(again["agent_id"], made["agent_id"]);
+    let message = git_in(&hub.bare, ["log", "-1", "--format=%B", CLAIM]);
+    let id = made["agent_id"].as_str().expect("an id");
+    assert!(message.contains(&format!("Agent-Id: {id}")), "{message}");
+    let output = agent(&two, &words);
+    assert_eq!(output.status.code(), Some(3), "{}", describe(&output));
+    // The clone that has it goes on with the same agent.
+    let (code, said) = work(&one, &task, WORK);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains(&id[..8]), "{said}");
+    let done = json(&three, &words);
+    assert_eq!(done["state"], "done", "{done:#}");
+    assert_eq!(done["agent_id"], id);
+    // What cannot be made gives the claim back.
+    let words = ["spawn", "nowhere.toml", "--claim=other", "--sync=origin"];
+    let output = agent(&one, &words);
+    assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
+    assert_eq!(hub.remote_tip("refs/agents/claim/other"), "");
+}
+
+#[test]
 fn keys_and_times_that_cannot_be_meant_are_refused() {
     let hub = Hub::new(1);
     let task = task(&hub);

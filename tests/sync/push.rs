@@ -352,3 +352,74 @@ fn ready_with(clone: &Path, step: &str) -> String {
     std::fs::write(worktree.join(format!("src/{step}.rs")), "pub fn f() {}\n").expect("written");
     id
 }
+
+/// Agents of this clone whose work was judged acceptable, each with a file of that name.
+fn done(clone: &Path, files: &[&str]) -> Vec<String> {
+    let agents = files.iter().map(|file| {
+        let id = ready_with(clone, file);
+        json(clone, &["verify", &id]);
+        id
+    });
+    agents.collect()
+}
+
+#[test]
+fn a_train_lands_on_the_branch_of_the_remote() {
+    let hub = Hub::new(2);
+    let [one, two] = [0, 1].map(|n| hub.clones[n].clone());
+    let ids = done(&one, &["a", "b"]);
+    let theirs = advance(&two, "theirs.txt");
+    let report = json(&one, &["train", "--all", "--push", "--dry-run"]);
+    assert_eq!(report["targets"][0]["before"], theirs.as_str());
+    assert_eq!(hub.remote_tip(MAIN), theirs);
+    let report = json(&one, &["train", "--all", "--push"]);
+    let target = &report["targets"][0];
+    assert_eq!(target["remote"], "origin", "{report:#}");
+    assert_eq!(target["oid"], hub.remote_tip(MAIN).as_str());
+    let there = files(&hub);
+    for file in ["src/a.rs", "src/b.rs", "theirs.txt"] {
+        assert!(there.contains(file), "{file}: {there}");
+    }
+    assert_eq!(tip(&one, MAIN), hub.remote_tip(MAIN));
+    assert_eq!(git_in(&one, ["status", "--porcelain"]), "");
+    json(&two, &["sync"]);
+    for id in &ids {
+        assert_eq!(row_of(&two, id)["state"], "merged");
+    }
+    // The same for an agent without a place in it, and a server that refuses.
+    done(&one, &["c"]);
+    hub.hook("pre-receive", "echo 'ask on Monday' >&2; exit 1");
+    let output = agent(&one, &["merge", "--all", "--push"]);
+    let said = describe(&output);
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(said.contains("ask on Monday"), "{said}");
+    std::fs::remove_file(hub.bare.join("hooks/pre-receive")).expect("removed");
+    json(&one, &["merge", "--all", "--push"]);
+    assert!(files(&hub).contains("src/c.rs"));
+}
+
+#[test]
+fn an_agent_that_lost_its_claim_leaves_the_train_and_the_others_land() {
+    let hub = Hub::new(1);
+    let clone = &hub.clones[0];
+    let task = claims::task(&hub);
+    let (code, said) = work(clone, &task, claims::WORK);
+    assert_eq!(code, Some(0), "{said}");
+    taken_over(&hub, &hub.remote_tip(CLAIM));
+    let others = done(clone, &["a", "b"]);
+    let output = agent(clone, &["train", "--all", "--push", "--format=json"]);
+    let said = describe(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    for item in report["items"].as_array().expect("items") {
+        let id = item["agent_id"].as_str().expect("an id");
+        if others.iter().any(|other| other == id) {
+            assert_eq!(item["outcome"], "landed", "{report:#}");
+        } else {
+            assert_eq!(item["error"]["code"], "claim-lost", "{report:#}");
+        }
+    }
+    let there = files(&hub);
+    assert!(there.contains("src/a.rs") && there.contains("src/b.rs"));
+    assert!(!there.contains("src/two.rs"), "{there}");
+}

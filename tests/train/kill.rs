@@ -24,6 +24,7 @@ fn run(ctx: &Ctx) -> TrainReport {
     let options = TrainOptions {
         agents: Vec::new(),
         into: None,
+        push: None,
         method: None,
         order: TrainOrder::Spawned,
         jobs: 1,

@@ -130,11 +130,12 @@ impl Answer for ClaimReport {
             .map(|id| format!(" by agent {}", &id[..8]));
         let by = by.unwrap_or_default();
         let where_ = format!("{} of {}", self.remote_ref, self.remote);
-        format!(
-            "{} is done already{by}, says {}\n",
-            self.key,
-            paint(DIM, &where_)
-        )
+        let (key, says) = (&self.key, paint(DIM, &where_));
+        if self.state == "held" {
+            format!("{key} is held by this clone{by}, says {says}\n")
+        } else {
+            format!("{key} is done already{by}, says {says}\n")
+        }
     }
 
     fn json(&self) -> Value {

@@ -280,7 +280,11 @@ fn land_stack(ctx: &Ctx, plans: &[MergePlan], at: &mut Option<usize>) -> Result<
     if let Some(there) = &first.remote {
         are_judged()?;
         let agents: Vec<_> = plans.iter().map(|plan| plan.agent.id).collect();
-        there.push(ctx, (first.base, top), &agents)?;
+        let mut blamed = None;
+        let pushed = there.push(ctx, (first.base, top), &agents, &mut blamed);
+        *at = agents.iter().position(|agent| blamed == Some(*agent));
+        pushed?;
+        *at = None;
     } else {
         move_target(ctx, plans, (first.base, top), &are_judged)?;
         ctx.reached("landed");

@@ -31,6 +31,7 @@ pub(crate) use execute::{before, execute_stack};
 pub(crate) use land::concerns_all;
 pub use land::land;
 pub use not_accepted::NotAccepted;
+pub(crate) use plan::fetch_targets;
 pub use plan::{MergePlan, judged_plan, plan};
 pub use remote::RemoteTarget;
 pub use report::{LandingReport, LandingState};
@@ -74,6 +75,8 @@ pub struct MergeOptions {
     pub into: Option<String>,
     /// The remote whose branch the work lands on, in place of this clone's; the usual one where it is empty.
     pub push: Option<String>,
+    /// Whether the caller has fetched that branch; before a rehearsal it always has.
+    pub is_fetched: bool,
     /// Leaves the check commands to the caller, who runs them on exactly what lands.
     pub leave_checks: bool,
     /// Only say what would land; no verdict is recorded then.

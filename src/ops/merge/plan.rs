@@ -78,9 +78,7 @@ pub fn plan(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<MergePlan> {
     if options.push.is_some() {
         // What is fetched stays: no scratch object may be in a ref.
         let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), who)?;
-        remote_target(ctx, options, &target(&agent, options)?)?
-            .iter()
-            .try_for_each(|there| there.fetch(ctx))?;
+        fetch_targets(ctx, options, [&agent])?;
     }
     let scratch = Scratch::make(ctx, "merge")?;
     let apart = ctx.with_scratch_objects(scratch.path())?;
@@ -111,8 +109,10 @@ pub fn judged_plan(
     require_landable(&agent)?;
     let target = target(&agent, options)?;
     let remote = remote_target(ctx, options, &target)?;
-    if let Some(there) = remote.as_ref().filter(|_| !is_rehearsal) {
-        there.fetch(ctx)?;
+    match &remote {
+        Some(there) if is_rehearsal || options.is_fetched => there.require_fetched(ctx)?,
+        Some(there) => there.fetch(ctx)?,
+        None => {}
     }
     let base = remote.as_ref().map_or(&target, |there| &there.copy);
     // The verdict, for exactly this tip and this base.
@@ -299,6 +299,31 @@ fn remote_target(ctx: &Ctx, options: &MergeOptions, target: &str) -> Result<Opti
     remote
         .map(|remote| RemoteTarget::new(ctx, remote, target))
         .transpose()
+}
+
+/// Fetches the branches of a remote that agents land on. What the remote lacks is told when their work is judged.
+///
+/// # Errors
+/// `usage` when there is no such remote; those of the network.
+pub(crate) fn fetch_targets<'a>(
+    ctx: &Ctx,
+    options: &MergeOptions,
+    agents: impl IntoIterator<Item = &'a Agent>,
+) -> Result<()> {
+    let mut branches: Vec<_> = agents
+        .into_iter()
+        .filter_map(|agent| target(agent, options).ok())
+        .collect();
+    branches.sort();
+    branches.dedup();
+    for branch in branches {
+        let there = remote_target(ctx, options, &branch)?;
+        match there.map_or(Ok(()), |there| there.fetch(ctx)) {
+            Err(error) if error.code() == Code::Usage => {}
+            fetched => fetched?,
+        }
+    }
+    Ok(())
 }
 
 /// The settings of the repository where the agent started. A clone that lacks that commit has none.

@@ -66,14 +66,28 @@ impl RemoteTarget {
         if is.is_some() && repo.fetch_refs(&self.remote, &[refspec], end)? {
             return Ok(());
         }
+        Err(self.missing())
+    }
+
+    /// Checks that the branch was fetched.
+    ///
+    /// # Errors
+    /// `usage` when the remote has none of that name.
+    pub(super) fn require_fetched(&self, ctx: &Ctx) -> Result<()> {
+        match ctx.repo.tip(&self.copy)? {
+            Tip::Absent => Err(self.missing()),
+            Tip::At(_) | Tip::Broken => Ok(()),
+        }
+    }
+
+    fn missing(&self) -> Error {
         let (remote, branch) = (&self.remote, &self.branch);
         let what = format!("the remote `{remote}` has no {branch}");
-        Err(Error::new(Code::Usage, what)
-            .hint(format!("to create it, run git push {remote} {branch}")))
+        Error::new(Code::Usage, what).hint(format!("to create it, run git push {remote} {branch}"))
     }
 
     /// Moves the branch of the remote from where the work was judged to where it has landed, together with the claims of
-    /// the agents.
+    /// the agents. `blamed` gets the agent that keeps the others from landing, if it is one of them.
     ///
     /// # Errors
     /// `lost-race` when the branch has moved; `claim-lost`, `claim-held`; `remote-refused`, naming what refused it; those of
@@ -83,6 +97,7 @@ impl RemoteTarget {
         ctx: &Ctx,
         (base, top): (Oid, Oid),
         agents: &[AgentId],
+        blamed: &mut Option<AgentId>,
     ) -> Result<()> {
         let end = Instant::now() + LIMIT;
         let repo = &ctx.repo;
@@ -90,7 +105,7 @@ impl RemoteTarget {
         if listed.get(&self.branch) != Some(&base) {
             return Err(moved(&self.branch));
         }
-        let claims = claim::of_agents(ctx, &self.remote, &listed, agents, end)?;
+        let claims = claim::of_agents(ctx, &self.remote, &listed, agents, end, blamed)?;
         let mut pushes = vec![RefPush {
             refname: self.branch.clone(),
             change: RefChange::Swap {

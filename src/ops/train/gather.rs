@@ -7,7 +7,7 @@ use crate::domain::agent::{Agent, State};
 use crate::domain::event::Isolation;
 use crate::error::{Code, Error, ErrorFacts, Exit, Result};
 use crate::ops::merge::{
-    LandingState, MergeOptions, MergePlan, NotAccepted, before, concerns_all, execute, judged_plan,
+    LandingState, MergePlan, NotAccepted, before, concerns_all, execute, fetch_targets, judged_plan,
 };
 use crate::ops::overlap;
 use crate::ops::train::report::{FailedCheck, ItemReport, Outcome};
@@ -130,13 +130,11 @@ pub(super) fn judge_those(
             Err(error) => item.refuse(error),
         }
     }
-    let merge = MergeOptions {
-        method: options.method,
-        into: options.into.clone(),
-        leave_checks: true,
-        no_hooks: options.no_hooks,
-        ..MergeOptions::default()
-    };
+    let merge = options.of_each();
+    if options.push.is_some() && !ctx.repo.is_scratch() {
+        let agents = items.iter().filter_map(|item| item.agent.as_ref());
+        fetch_targets(ctx, &merge, agents)?;
+    }
     let seed = ctx.seed();
     let threads = parallel::threads(wanted.len());
     let judge = |queue: &Queue<(usize, String)>, answers: Sender<(usize, Judged)>| {

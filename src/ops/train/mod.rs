@@ -34,7 +34,7 @@ use crate::agents::scratch::Scratch;
 use crate::domain::sandbox::Mode;
 use crate::domain::train::decide;
 use crate::error::{Code, Error, Result};
-use crate::ops::merge::{MergePlan, Method, concerns_all};
+use crate::ops::merge::{MergeOptions, MergePlan, Method, concerns_all, fetch_targets};
 use crate::wire::path_text::PathText;
 use checks::{Checks, Done};
 use gather::Rider;
@@ -62,6 +62,8 @@ pub struct TrainOptions {
     pub agents: Vec<String>,
     /// The branch to land on; the one that each agent started from when absent.
     pub into: Option<String>,
+    /// The remote whose branch the work lands on, in place of this clone's; the usual one where it is empty.
+    pub push: Option<String>,
     /// How to land; as for `merge` when absent.
     pub method: Option<Method>,
     /// In which order.
@@ -80,6 +82,21 @@ pub struct TrainOptions {
     pub dry_run: bool,
     /// Leaves the commands of `[hooks]` out.
     pub no_hooks: bool,
+}
+
+impl TrainOptions {
+    /// How each agent's work is judged.
+    fn of_each(&self) -> MergeOptions {
+        MergeOptions {
+            method: self.method,
+            into: self.into.clone(),
+            push: self.push.clone(),
+            is_fetched: true,
+            leave_checks: true,
+            no_hooks: self.no_hooks,
+            ..MergeOptions::default()
+        }
+    }
 }
 
 /// What happens while a train is under way. `lands_on` is the full name of the branch.
@@ -182,6 +199,11 @@ fn rehearsed<T>(
     require_orchestrator(ctx)?;
     if !options.dry_run {
         return work(ctx);
+    }
+    if options.push.is_some() {
+        // What is fetched stays: no scratch object may be in a ref.
+        let agents = gather::open_agents(ctx, Order::Spawned)?;
+        fetch_targets(ctx, &options.of_each(), &agents)?;
     }
     let scratch = Scratch::make(ctx, "train")?;
     work(&ctx.with_scratch_objects(scratch.path())?)

@@ -158,6 +158,9 @@ pub struct TrainTarget {
     /// Its full name.
     #[serde(rename = "ref")]
     pub refname: String,
+    /// The remote whose branch that is; absent for this clone's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remote: Option<String>,
     /// Where it was.
     pub before: String,
     /// Where it is.

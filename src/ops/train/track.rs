@@ -138,9 +138,11 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
                 self.fates[candidate] = CandidateFate::Conflicts(conflicts);
             }
         }
-        let target = self.plans.first().map(|plan| plan.target.clone());
+        let first = self.plans.first();
+        let there = first.and_then(|plan| plan.remote.as_ref());
         let report = TrainTarget {
-            refname: target.unwrap_or_default(),
+            refname: first.map(|plan| plan.target.clone()).unwrap_or_default(),
+            remote: there.map(|there| there.remote.clone()),
             before: self.before.to_hex(),
             oid: self.tip.to_hex(),
             red: false,

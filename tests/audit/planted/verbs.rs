@@ -99,7 +99,7 @@ pub const VERBS: &[Verb] = &[
     looks("unite", &["unite origin"]),
     looks("pool", &["pool status"]),
     changes("update", &["update {id}"]),
-    changes("train", &["train {id}", "train --all"]),
+    changes("train", &["train {id}", "train --all --push"]),
     changes("sync", &["sync origin", "sync --best-effort"]),
     looks("hooks status", &["hooks status", "hooks status {id}"]),
     looks("doctor", &["doctor"]),

@@ -26,7 +26,7 @@ pub(crate) struct LandingClaim {
     lock: Option<Guard>,
 }
 
-/// The claims of a remote that name these agents.
+/// The claims of a remote that name these agents. `blamed` gets the agent whose claim keeps it from landing.
 ///
 /// # Errors
 /// `claim-lost` when another agent has an agent's task by now; `claim-held` while a process works under the claim;
@@ -37,6 +37,7 @@ pub(crate) fn of_agents(
     listed: &RemoteRefs,
     agents: &[AgentId],
     end: Instant,
+    blamed: &mut Option<AgentId>,
 ) -> Result<Vec<LandingClaim>> {
     let names = RemoteNames::configured(&ctx.repo)?;
     let prefix = names.claim("");
@@ -53,7 +54,9 @@ pub(crate) fn of_agents(
         // Until its first sign of life a claim names no agent on the remote.
         let own = own_record(ctx, key, &message)?;
         let agent = message.agent.or(own.as_ref().and_then(|own| own.agent));
-        if agent.is_some_and(|agent| agents.contains(&agent)) {
+        if let Some(agent) = agent.filter(|agent| agents.contains(agent)) {
+            *blamed = Some(agent);
+            let agent = Some(agent);
             let message = ClaimMessage { agent, ..message };
             let lock = require_at_rest(ctx, key, &message, own.is_some())?;
             let refname = names.claim(key);
@@ -64,10 +67,12 @@ pub(crate) fn of_agents(
                 message,
                 lock,
             });
-        } else if has_named(&ctx.repo, token, agents) {
+        } else if let Some(agent) = named_before(&ctx.repo, token, agents) {
+            *blamed = Some(agent);
             return Err(lost(key));
         }
     }
+    *blamed = None;
     Ok(found)
 }
 
@@ -132,8 +137,8 @@ fn require_at_rest(
     }
 }
 
-/// Whether an earlier commit of a claim names one of these agents.
-fn has_named(repo: &Repo, token: Oid, agents: &[AgentId]) -> bool {
+/// The one of these agents that an earlier commit of a claim names.
+fn named_before(repo: &Repo, token: Oid, agents: &[AgentId]) -> Option<AgentId> {
     let mut seen = HashSet::new();
     let mut next = vec![token];
     while let Some(oid) = next.pop() {
@@ -143,12 +148,12 @@ fn has_named(repo: &Repo, token: Oid, agents: &[AgentId]) -> bool {
         let Some(message) = ClaimMessage::read(&commit) else {
             continue;
         };
-        if message.agent.is_some_and(|agent| agents.contains(&agent)) {
-            return true;
+        if let Some(agent) = message.agent.filter(|agent| agents.contains(agent)) {
+            return Some(agent);
         }
         next.extend(commit.parents.into_iter().filter(|oid| seen.insert(*oid)));
     }
-    false
+    None
 }
 
 impl LandingClaim {

@@ -18,11 +18,13 @@
 mod heartbeat;
 mod landing;
 mod message;
+mod report;
 mod terms;
 
 pub use heartbeat::Heartbeat;
 pub(crate) use landing::{LandingClaim, of_agents};
 use message::{ClaimMessage, ClaimRecord, ClaimState};
+pub use report::ClaimReport;
 
 use terms::{TTLS, configured_ttl, require_key};
 
@@ -38,7 +40,6 @@ use crate::git::remote::{self, PushManner, RefChange, RefPush};
 use crate::store::lock::{self, Guard};
 use crate::store::remote_names::RemoteNames;
 use crate::store::{chain, clone_id, fsx, layout};
-use serde::Serialize;
 use std::time::{Duration, Instant};
 
 /// What the taking of a claim goes through.
@@ -73,27 +74,6 @@ pub enum Acquired {
     Held(Box<TaskClaim>),
     /// The task is done already.
     Done(ClaimReport),
-}
-
-/// The answer for a task that is done already.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ClaimReport {
-    /// `git-agent.run-claim/1`
-    pub schema: &'static str,
-    /// The key.
-    pub key: String,
-    /// The remote.
-    pub remote: String,
-    /// The full name of the claim on the remote.
-    pub remote_ref: String,
-    /// `done`
-    pub state: &'static str,
-    /// The agent that did it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent_id: Option<String>,
-    /// The first eight hex digits of its id.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub short_id: Option<String>,
 }
 
 /// Takes the claim of that key on a remote.
@@ -191,6 +171,16 @@ impl TaskClaim {
         }
     }
 
+    /// Lets the claim hold for as long as any claim can: from now on no process renews it.
+    ///
+    /// # Errors
+    /// `claim-lost` when another clone has taken it over; those of the network.
+    pub fn keep(&mut self, ctx: &Ctx) -> Result<()> {
+        self.ttl = TTLS[1];
+        self.renew(ctx, ClaimState::Held, Instant::now() + LIMIT)?;
+        self.require_held()
+    }
+
     /// Says that the task is done, so that no clone does it again.
     ///
     /// # Errors
@@ -227,19 +217,6 @@ impl TaskClaim {
         RefPush {
             refname: self.refname.clone(),
             change,
-        }
-    }
-
-    /// The answer for a task that is done, by that agent.
-    pub fn report(&self, agent: Option<AgentId>) -> ClaimReport {
-        ClaimReport {
-            schema: "git-agent.run-claim/1",
-            key: self.key.clone(),
-            remote: self.remote.clone(),
-            remote_ref: self.refname.clone(),
-            state: "done",
-            agent_id: agent.map(|agent| agent.to_string()),
-            short_id: agent.map(|agent| agent.short()),
         }
     }
 
