@@ -19,10 +19,10 @@ mod locks;
 /// Which agent a branch belongs to, and which policy binds it.
 mod origin;
 /// Programs that an agent planted, at every verb.
-mod planted;
+pub mod planted;
 /// The state of an agent after its runs, and what a name means.
 mod runs;
 /// What one agent leaves broken is that agent's matter.
-mod states;
+pub mod states;
 /// Rows from elsewhere are claims, and nothing private stays behind.
 mod trust;

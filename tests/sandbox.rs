@@ -3,7 +3,7 @@
 //! Where the kernel has no Landlock, these tests say so in a line and hold nothing.
 
 /// Ways out, tried and refused.
-mod escapes;
+pub mod escapes;
 /// Terminals, system calls, capabilities and sockets.
 mod kernel;
 /// What the fence lets through, and what notices it afterwards.

@@ -5,7 +5,7 @@
 //! and from the agent's, and no program may have left a marker. A verb without a row fails the test.
 
 /// What plain git does in the same places.
-mod places;
+pub mod places;
 /// Every verb, and how it is called.
 mod verbs;
 
@@ -23,7 +23,7 @@ use std::process::{Child, Command, Output, Stdio};
 const PLANT: &str = include_str!("planted/plant.sh");
 
 /// What is planted together; more at once would keep each other from firing.
-type Planted = &'static [&'static str];
+pub type Planted = &'static [&'static str];
 
 /// An agent's worktree with planted programs.
 pub struct Scene {

@@ -2,11 +2,12 @@
 //! What it puts in the place of a file keeps no command waiting.
 
 /// The states, and how an agent comes to be in them.
-mod table;
+pub mod table;
 
 use crate::support::TestRepo;
 use crate::support::agent::{agent_command, describe};
-use crate::support::{git_in, git_output};
+use crate::support::saved::Saved;
+use crate::support::{git_in, git_output, isolated};
 use crate::verify::Agent;
 use serde_json::Value;
 use std::ffi::OsStr;
@@ -14,6 +15,7 @@ use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
+use std::sync::Mutex;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -32,10 +34,12 @@ required = false
 const GUARD: Duration = Duration::from_secs(120);
 
 /// Two agents that are done: one is brought into a state, the other has work that can land.
-struct Scene {
+pub struct Scene {
     bad: Agent,
     good_id: String,
     admin_dir: PathBuf,
+    /// What each state is brought about in.
+    saved: Mutex<Saved>,
 }
 
 /// Commands that look at all agents or show one; none may fail because of one agent.
@@ -74,6 +78,7 @@ impl Scene {
         let admin_dir = bad.repo.path().join(".git/worktrees");
         Scene {
             admin_dir: admin_dir.join(format!("agent-{short}")),
+            saved: Mutex::new(bad.repo.save()),
             bad,
             good_id,
         }
@@ -159,6 +164,30 @@ impl Scene {
         self.goes_on(name, &["merge", "--all"]);
     }
 
+    /// What a user would do with the agent's worktree, in seconds after which git counts as waiting for ever.
+    fn plain_git(&self, limit: f32) -> Output {
+        let script = "set -e
+            cd \"$1\"
+            [ \"$(git rev-parse --show-toplevel)\" = \"$1\" ]
+            git() { command git -c core.hooksPath=/dev/null \"$@\"; }
+            git status
+            git write-tree
+            git add --all
+            git commit --allow-empty -m more
+            git fsck --no-progress
+            git log -p -g HEAD
+            git worktree list --porcelain
+            cd \"$2\"
+            git worktree list --porcelain | grep -qx \"worktree $1\"
+            git worktree unlock \"$1\"
+            git worktree remove --force \"$1\"";
+        let limit = format!("{limit}");
+        let mut command = isolated("timeout", &self.bad.repo.path());
+        command.args([limit.as_str(), "sh", "-c", script, "sh"]);
+        command.args([&self.bad.worktree, &self.bad.repo.path()]);
+        command.stdin(Stdio::null()).output().expect("starts")
+    }
+
     /// A copy of what the bad one wrote last and did not commit.
     fn kept_file(&self) -> PathBuf {
         self.bad.repo.path().with_file_name("kept.rs")
@@ -173,6 +202,10 @@ impl Scene {
     /// Looks at all agents, then judges the bad one, then lands what can land.
     fn is_the_agents_matter(&self, state: &State) {
         let (name, id) = (state.name, self.bad.id.as_str());
+        let plain = self.plain_git(0.4);
+        assert!(!plain.status.success(), "{name}: git copes with it");
+        self.saved.lock().expect("whole").restore();
+        (state.bring_about)(self);
         // None of them changes anything, so they need not wait for each other.
         let with_id = |verb: &[&str]| -> Vec<String> {
             let words = verb.iter().map(|word| word.replace(ID, id));
@@ -228,10 +261,14 @@ fn each<'a>(
     attempt: impl Fn(&Scene, &State),
 ) {
     let scene = Scene::new();
+    // Without the state git copes, so that it is the state that stops it.
+    let plain = scene.plain_git(60.0);
+    assert!(plain.status.success(), "{}", describe(&plain));
+    scene.saved.lock().expect("whole").restore();
     prepare(&scene);
-    let mut saved = scene.bad.repo.save();
+    *scene.saved.lock().expect("whole") = scene.bad.repo.save();
     let fails = |state: &&State| {
-        saved.restore();
+        scene.saved.lock().expect("whole").restore();
         let tried = catch_unwind(AssertUnwindSafe(|| {
             (state.bring_about)(&scene);
             attempt(&scene, state);

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 /// Each way out, as a script that succeeds when it got out. Every one is tried without a fence afterwards,
 /// where it has to succeed, so that none is refused for a reason of its own.
-const WAYS_OUT: &[(&str, &str)] = &[
+pub const WAYS_OUT: &[(&str, &str)] = &[
     ("another agent's file", "echo x > \"$OTHER/src/lib.rs\""),
     ("another agent's new file", ": > \"$OTHER/new\""),
     ("another agent's index", "rm \"$OTHER_ADMIN/index\""),
