@@ -6,6 +6,7 @@
 //!
 //! Attributes come from the commit that is merged into, which is what a checkout of it would show.
 
+mod disjoint;
 mod many;
 
 use super::pruned::retry_if_pruned;
@@ -62,6 +63,20 @@ impl MergeResult {
 }
 
 impl Repo {
+    /// As [`Repo::merge`], without a child where the answer is certain.
+    ///
+    /// # Errors
+    /// As [`Repo::merge`].
+    pub fn merge_quickly(&self, ours: Oid, theirs: Oid) -> Result<Merge> {
+        match self.merge_disjoint(ours, theirs)? {
+            Some(tree) => Ok(Merge {
+                result: MergeResult::Clean { tree },
+                approximate: false,
+            }),
+            None => self.merge(ours, theirs),
+        }
+    }
+
     /// Merges `theirs` into `ours` in the object database alone.
     ///
     /// # Errors

@@ -1,5 +1,7 @@
 use super::{Agent, codes};
 use crate::support::git_output;
+use git_agent::domain::oid::Oid;
+use git_agent::git::Repo;
 use serde_json::Value;
 
 /// The merge part of an answer beside git's own answer for the same two commits.
@@ -134,4 +136,63 @@ fn a_base_that_is_gone_or_unrelated_is_a_finding() {
     agent.repo.git(["branch", "--quiet", "-D", "main"]);
     let report = agent.verify(&[]);
     assert_eq!(codes(&report), ["merge.base-gone"]);
+}
+
+/// Every pair of changes: where the answer comes without git, it is git's.
+#[test]
+fn disjoint_changes_merge_as_git_merges_them() {
+    let repo = crate::support::TestRepo::with_commit();
+    for name in ["dir/one", "dir/two", "dir/sub/three", "top", "gone/only"] {
+        repo.write(name, format!("{name}\n1\n2\n3\n4\n5\n6\n7\n8\n"));
+    }
+    repo.commit_all("files");
+    let changes = [
+        "echo more >> dir/one",
+        "echo else >> dir/one",
+        "echo more >> dir/sub/three",
+        "echo new > dir/new",
+        "mkdir dir/new; echo new > dir/new/below",
+        "echo new > gone/new",
+        "git mv gone moved",
+        "git mv dir/two dir/three",
+        "echo more >> dir/two",
+        "git rm -q top",
+        "git rm -q top; mkdir top; echo new > top/below",
+        "chmod +x top",
+        "ln -s dir link",
+        "rm dir/one; ln -s top dir/one",
+        "git rm -q -r dir/sub",
+    ];
+    let commits: Vec<Oid> = changes
+        .iter()
+        .map(|change| {
+            repo.git(["checkout", "--quiet", "--detach", "main"]);
+            let script = format!("{change}; git add -A; git commit -qm change");
+            let output = crate::support::isolated("sh", &repo.path())
+                .args(["-c", &script])
+                .output()
+                .expect("starts");
+            assert!(output.status.success(), "{change}");
+            Oid::from_hex(&repo.git(["rev-parse", "HEAD"])).expect("an oid")
+        })
+        .collect();
+    let inside = Repo::open(&repo.path()).expect("a repository");
+    let pairs: Vec<(Oid, Oid)> = { commits.iter() }
+        .flat_map(|one| commits.iter().map(|two| (*one, *two)))
+        .collect();
+    let gits = inside.merge_many(&pairs, commits[0]).expect("answers");
+    let mut without_git = 0;
+    for ((ours, theirs), git) in pairs.iter().zip(gits) {
+        let own = inside.merge_disjoint(*ours, *theirs).expect("an answer");
+        without_git += usize::from(own.is_some());
+        let at = |oid| {
+            commits
+                .iter()
+                .position(|one| one == oid)
+                .map(|at| changes[at])
+        };
+        let sides = (at(ours), at(theirs));
+        assert!(own.is_none() || own == git.result.clean(), "{sides:?}");
+    }
+    assert!(without_git > 40, "{without_git} of {}", pairs.len());
 }

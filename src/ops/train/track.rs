@@ -158,7 +158,7 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
             let is_ahead = repo.merge_base(below.commit, work)? == Some(below.commit);
             return Ok(is_ahead.then_some((work, plan.tree)));
         }
-        let tree = match repo.merge(below.commit, work)?.result {
+        let tree = match repo.merge_quickly(below.commit, work)?.result {
             // There is nothing to land any more, which judging it again shows.
             MergeResult::Clean { tree } if tree == below.tree => return Ok(None),
             MergeResult::Clean { tree } => tree,
