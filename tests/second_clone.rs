@@ -56,10 +56,11 @@ impl Pair {
 
     /// Runs the command that an answer advises to fetch with.
     fn follow(&self, said: &str) {
-        let (_, advised) = said.split_once("run git fetch ").expect("advice");
+        let (_, advised) = said.split_once("run git config ").expect("advice");
         let words = advised.lines().next().expect("a line");
         let words = words.split('"').next().expect("a command");
-        let line = format!("git fetch --quiet {words}");
+        let program = format!("{} ", env!("CARGO_BIN_EXE_git-agent"));
+        let line = format!("git config {}", words.replace("git agent ", &program));
         let fetched = isolated("sh", &self.here).args(["-c", &line]).output();
         let fetched = fetched.expect("starts");
         assert!(fetched.status.success(), "{line}: {}", describe(&fetched));

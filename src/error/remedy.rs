@@ -35,6 +35,10 @@ pub enum Remedy {
     SpawnFromCommit,
     /// Check a task file without spawning.
     CheckTask(String),
+    /// Exchange the ledger with a remote.
+    Synchronise,
+    /// Exchange with a remote all that clones share, what they keep included.
+    SynchroniseAll,
     /// Register a host's hooks.
     Register(String),
 }

@@ -23,8 +23,16 @@ pub fn command(remedy: &Remedy) -> String {
         Remedy::SpawnFrom(task) => format!("git agent spawn {task}"),
         Remedy::SpawnFromCommit => "git agent spawn --base <revision> …".to_owned(),
         Remedy::CheckTask(file) => format!("git agent spawn --dry-run {file}"),
+        Remedy::Synchronise => "git agent sync".to_owned(),
+        Remedy::SynchroniseAll => "git config agent.sync all && git agent sync".to_owned(),
         Remedy::Register(host) => format!("git agent init --host {host}"),
     }
+}
+
+/// The advice to a user who lacks what another clone keeps.
+pub fn to_have_what_others_keep() -> String {
+    let command = command(&Remedy::SynchroniseAll);
+    format!("to have what other clones keep, run {command}")
 }
 
 /// What to do about a finding, with the command where there is one.

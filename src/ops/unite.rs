@@ -2,7 +2,6 @@
 
 use crate::agents::ctx::Ctx;
 use crate::error::{Code, Error, Result};
-use crate::store::layout;
 use crate::store::mailbox::unite;
 use serde::Serialize;
 
@@ -45,15 +44,12 @@ pub fn unite(ctx: &Ctx, remote: &str) -> Result<UniteReport> {
         }));
     }
     if refs.is_empty() {
-        let refs = [layout::LEDGER_REF, layout::KEEP_REF, layout::MAIL_REF];
-        let refspecs = refs.map(|name| layout::fetch_refspec(name, remote));
         return Err(Error::new(
             Code::Usage,
             format!("nothing of ours was fetched from `{remote}`"),
         )
         .hint(format!(
-            "to fetch it, run git fetch {remote} {}",
-            refspecs.join(" ")
+            "to fetch and unite it, run git agent sync {remote}"
         )));
     }
     Ok(UniteReport {

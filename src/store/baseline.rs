@@ -39,10 +39,9 @@ pub fn of_agent(repo: &Repo, agent: &Agent) -> Result<Option<Baseline>> {
     };
     match repo.read_blob(blob) {
         Ok(bytes) => Ok(baseline::from_bytes(&bytes)),
-        Err(_) if !repo.is_at_hand(blob) => Err(keep::absent(
-            repo,
-            &format!("{blob}, which says what [setup] made for the agent,"),
-        )),
+        Err(_) if !repo.is_at_hand(blob) => Err(keep::absent(&format!(
+            "{blob}, which says what [setup] made for the agent,"
+        ))),
         Err(error) => Err(error),
     }
 }

@@ -11,6 +11,7 @@ use super::chain::{self, Chain};
 use super::{layout, lock};
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
+use crate::error::Remedy;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::identity::Identities;
@@ -97,20 +98,12 @@ pub fn join(repo: &Repo, ours: Oid, theirs: Oid) -> Result<Oid> {
 }
 
 /// The error for what some keep chain holds and this clone lacks. `what` is named as in "the policy".
-pub fn absent(repo: &Repo, what: &str) -> Error {
+pub fn absent(what: &str) -> Error {
     Error::new(
         Code::HistoryIncomplete,
         format!("{what} is not in this clone"),
     )
-    .hint(how_to_fetch(repo))
-}
-
-/// The advice to a user who lacks what the keep chain of another clone holds.
-pub fn how_to_fetch(repo: &Repo) -> String {
-    let remotes = repo.remotes().unwrap_or_default();
-    let remote = remotes.first().map_or("<remote>", String::as_str);
-    let refspec = layout::fetch_refspec(layout::KEEP_REF, remote);
-    format!("to have what other clones keep, run git fetch {remote} {refspec}")
+    .remedy("to have what other clones keep", Remedy::SynchroniseAll)
 }
 
 /// A link that may be let go of.

@@ -142,13 +142,6 @@ pub fn fetched_ref(refname: &str, remote: &str) -> String {
     }
 }
 
-/// The refspec that fetches a remote's copy of a ref of ours, quoted for a shell. It is a pattern, because
-/// to fetch a ref by its name fails where the remote has not begun it. That of the ledger brings the receipts
-/// along.
-pub fn fetch_refspec(refname: &str, remote: &str) -> String {
-    format!("'+{refname}*:{}*'", fetched_ref(refname, remote))
-}
-
 /// What this clone knows of a claim that it made: its nonce, and the agent that works on it.
 pub fn claim_record(common_dir: &Path, key: &str) -> PathBuf {
     agents_dir(common_dir).join("claims").join(key)

@@ -40,10 +40,9 @@ pub fn write(repo: &Repo, policy: &Policy, who: &Identities) -> Result<StoredPol
 pub fn load(repo: &Repo, blob: Oid) -> Result<Option<Policy>> {
     match repo.read_blob(blob) {
         Ok(bytes) => Ok(Policy::from_bytes(&bytes)),
-        Err(_) if !repo.is_at_hand(blob) => Err(keep::absent(
-            repo,
-            &format!("policy {blob}, which binds the agent,"),
-        )),
+        Err(_) if !repo.is_at_hand(blob) => Err(keep::absent(&format!(
+            "policy {blob}, which binds the agent,"
+        ))),
         Err(error) => Err(error),
     }
 }

@@ -470,7 +470,7 @@ fn j1_spawn_commits_of_earlier_versions_are_judged_by_the_ledger() {
     let clone = plain_clone(repo, "clone", &["--branch", &agent.branch]);
     let output = verify(&clone, &["--ci"]);
     error_of(&output);
-    assert!(describe(&output).contains("refs/notes/agents:refs/notes/agents"));
+    assert!(describe(&output).contains("run git agent sync"));
 }
 
 fn work_by_hand(agent: &Agent) {

@@ -1,6 +1,5 @@
 use super::{open, post, receive};
-use crate::support::agent::describe;
-use crate::support::{TestRepo, git_in, isolated};
+use crate::support::{TestRepo, git_in};
 use std::path::PathBuf;
 
 const REFSPECS: [&str; 4] = [
@@ -84,10 +83,7 @@ fn who_has_fetched_nothing_is_told_how() {
     let output = test.agent(&["unite", "upstream"]);
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(
-        said.contains("git fetch upstream '+refs/notes/agents*:refs/notes/upstream/agents*' "),
-        "{said}"
-    );
+    assert!(said.contains("run git agent sync upstream"), "{said}");
 }
 
 #[test]
@@ -95,19 +91,14 @@ fn what_is_told_works_with_a_side_that_has_only_begun() {
     let (one, two) = pair();
     let from = one.path();
     two.git(["remote", "add", "upstream", from.to_str().expect("UTF-8")]);
-    let said = describe(&two.agent(&["unite", "upstream"]));
-    let (_, told) = said.split_once("run git fetch ").expect("a command");
-    let fetch = format!("git fetch --quiet {}", told.lines().next().expect("a line"));
+    two.git(["config", "agent.sync", "all"]);
     // No messages and no receipts, and then nobody who has read one.
     for step in ["a row", "a message"] {
         match step {
             "a row" => drop(one.spawn()),
             _ => drop(post(&open(&one), &["b"], "unread", 0)),
         }
-        let fetched = isolated("sh", &two.path()).args(["-c", &fetch]).output();
-        let fetched = fetched.expect("starts");
-        assert!(fetched.status.success(), "{step}: {}", describe(&fetched));
-        two.agent_json(&["unite", "upstream"]);
+        two.agent_json(&["sync", "upstream"]);
         assert_eq!(tips(&one), tips(&two), "{step}");
     }
 }

@@ -146,7 +146,7 @@ fn a_clone_without_the_kept_commits_says_so() {
     let output = output.expect("starts");
     refused(&output, "history-incomplete", 4);
     let said = describe(&output);
-    let hint = "git fetch origin '+refs/agents/keep*:refs/agents/remote/origin/keep*'";
+    let hint = "git config agent.sync all && git agent sync";
     assert!(said.contains(hint), "{said}");
     git_in(&path, ["fetch", "--quiet", "origin", KEEP]);
     let output = agent_command(&path).args(["rescue", &agent.id]).output();

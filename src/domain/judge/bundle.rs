@@ -3,6 +3,7 @@
 use crate::domain::bundle;
 use crate::domain::evidence::{Artefact, ArtefactProblem, Contract, Evidence, Says};
 use crate::domain::finding::{Finding, FindingCode as Code};
+use crate::error::Remedy;
 
 /// What is wrong with the bundle. One that is not required is not looked at.
 pub(super) fn judge(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
@@ -10,12 +11,14 @@ pub(super) fn judge(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
         return Vec::new();
     }
     if evidence.bundle_out_of_reach {
-        return vec![Finding::new(
-            Code::BundleNotJudged,
-            "the bundle is not in this clone and was not judged here",
-            "run verify in the clone that the agent was spawned in, then fetch what it keeps: \
-             git fetch <remote> '+refs/agents/keep*:refs/agents/remote/<remote>/keep*'",
-        )];
+        return vec![
+            Finding::new(
+                Code::BundleNotJudged,
+                "the bundle is not in this clone and was not judged here",
+                "after verify in the clone that the agent was spawned in, and in both clones",
+            )
+            .remedy(Remedy::SynchroniseAll),
+        ];
     }
     let bundle = &evidence.bundle;
     bundle

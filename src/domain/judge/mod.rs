@@ -274,21 +274,19 @@ fn commands(commands: &Commands) -> Vec<Finding> {
 }
 
 fn row(row: Row) -> Option<Finding> {
-    let fix =
-        "to judge by the ledger too, run git fetch origin refs/notes/agents:refs/notes/agents";
-    match row {
-        Row::Present => None,
-        Row::Missing => Some(Finding::new(
+    let (code, what) = match row {
+        Row::Present => return None,
+        Row::Missing => (
             Code::LedgerMissing,
             "the ledger of this clone has no row for the agent, so whether it was spawned is not known",
-            fix,
-        )),
-        Row::NoLedger => Some(Finding::new(
+        ),
+        Row::NoLedger => (
             Code::LedgerNotJudged,
             "there is no ledger here, so the work was judged by the policy in its spawn commit alone",
-            fix,
-        )),
-    }
+        ),
+    };
+    let finding = Finding::new(code, what, "to judge by the ledger too");
+    Some(finding.remedy(Remedy::Synchronise))
 }
 
 fn ledger(facts: &LedgerFacts) -> Vec<Finding> {

@@ -10,11 +10,13 @@ use crate::domain::diagnosis::Sign;
 use crate::domain::event::{Event, What};
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
+use crate::error::Remedy;
 use crate::error::Result;
 use crate::git::Repo;
 use crate::ops::doctor::Finding;
+use crate::ops::remedy::command;
+use crate::store::keep;
 use crate::store::ledger::Ledger;
-use crate::store::{keep, layout};
 use std::collections::HashSet;
 
 /// What one row says is kept.
@@ -143,7 +145,6 @@ impl Claim {
             Kind::Landed(_) => return None,
         };
         self.own.then(|| {
-            let refspec = layout::fetch_refspec(layout::KEEP_REF, "<remote>");
             Finding::report(
                 Sign::KeptGone,
                 format!(
@@ -151,7 +152,7 @@ impl Claim {
                     agent.short(),
                     self.commit
                 ),
-                format!("git fetch <remote> {refspec}"),
+                command(&Remedy::SynchroniseAll),
             )
         })
     }

@@ -6,10 +6,12 @@ use crate::domain::diagnosis::Sign;
 use crate::domain::event::What;
 use crate::domain::oid::Oid;
 use crate::domain::stamp::is_ahead;
+use crate::error::Remedy;
 use crate::error::Result;
 use crate::ops::doctor::DOCTOR;
 use crate::ops::doctor::Finding;
 use crate::ops::doctor::survey::Survey;
+use crate::ops::remedy::command;
 use crate::store::chain::Chain;
 use crate::store::ledger::Ledger;
 use crate::store::repair::{self, Condition};
@@ -80,10 +82,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
                 agent.id.short(),
                 agent.spawn_commit
             ),
-            format!(
-                "git fetch <remote> {}",
-                layout::fetch_refspec(layout::KEEP_REF, "<remote>")
-            ),
+            command(&Remedy::SynchroniseAll),
         )
     }));
     Ok(found)

@@ -7,7 +7,7 @@ use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::objects::Commit;
 use crate::git::salvage::{BUNDLE, TRAILER, WORK};
-use crate::store::keep;
+use crate::ops::remedy::to_have_what_others_keep;
 use chrono::{DateTime, Utc};
 use std::collections::HashMap;
 
@@ -60,12 +60,12 @@ impl Kept {
     }
 
     /// What to tell a caller that gets less than was kept.
-    pub(super) fn warnings(&self, ctx: &Ctx, agent: &Agent) -> Vec<String> {
+    pub(super) fn warnings(&self, agent: &Agent) -> Vec<String> {
         let absent = self.absent.iter().map(|commit| {
             format!(
                 "commit {commit}, which was kept of agent {}, is not in this clone; {}",
                 agent.id.short(),
-                keep::how_to_fetch(&ctx.repo)
+                to_have_what_others_keep()
             )
         });
         absent.collect()

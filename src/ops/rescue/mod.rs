@@ -92,11 +92,11 @@ pub fn plan(ctx: &Ctx, who: &str, destination: Destination) -> Result<RescuePlan
     let plan = RescuePlan {
         commit: kept.commit,
         bundle: kept.bundle,
-        warnings: kept.warnings(ctx, &agent),
+        warnings: kept.warnings(&agent),
         destination,
         agent,
     };
-    plan.require_something(ctx, &kept)?;
+    plan.require_something(&kept)?;
     plan.require_history(ctx)?;
     match &plan.destination {
         Destination::Directory(path) => files::require_place(ctx, &ctx.absolute(path))?,
@@ -155,14 +155,14 @@ pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
 }
 
 impl RescuePlan {
-    fn require_something(&self, ctx: &Ctx, kept: &Kept) -> Result<()> {
+    fn require_something(&self, kept: &Kept) -> Result<()> {
         let id = self.agent.id.short();
         match (self.commit, self.bundle, &self.destination) {
             (None, None, _) | (None, _, Destination::Branch(_) | Destination::RescuedBranch)
                 if let Some(commit) = kept.absent.last() =>
             {
                 let what = format!("commit {commit}, which was kept of agent {id},");
-                Err(keep::absent(&ctx.repo, &what))
+                Err(keep::absent(&what))
             }
             (None, None, _) if let Some(time) = kept.expired => Err(Error::new(
                 Code::AgentState,
@@ -198,7 +198,7 @@ impl RescuePlan {
             (Some(parent), Destination::Branch(_) | Destination::RescuedBranch) => {
                 let id = self.agent.id.short();
                 let what = format!("commit {parent}, which a branch of agent {id} needs,");
-                Err(keep::absent(&ctx.repo, &what).hint(format!(
+                Err(keep::absent(&what).hint(format!(
                     "to have the files all the same, run git agent rescue {id} --to <directory>"
                 )))
             }

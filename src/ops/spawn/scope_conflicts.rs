@@ -6,9 +6,10 @@ use crate::domain::glob::Glob;
 use crate::domain::id::{AgentId, AgentName};
 use crate::domain::scope::{Intersection, ScopeLanguage};
 use crate::error::{Code, Error, Result};
+use crate::ops::remedy::to_have_what_others_keep;
 use crate::ops::spawn::SpawnPlan;
 use crate::store::ledger::Ledger;
-use crate::store::{keep, policy};
+use crate::store::policy;
 use crate::wire::journal::{JournalScope, SpawnJournal};
 use std::collections::HashMap;
 
@@ -88,7 +89,7 @@ pub(super) fn scope_conflicts(
             .map(|(id, name)| known_as(*id, name.as_ref()))
             .collect(),
         unknown,
-        to_know: keep::how_to_fetch(&ctx.repo),
+        to_know: to_have_what_others_keep(),
     })
 }
 

@@ -21,12 +21,12 @@ use crate::agents::work::{base_of, landing_revision};
 use crate::domain::agent::Agent;
 use crate::domain::evidence::Row;
 use crate::domain::oid::Oid;
+use crate::error::Remedy;
 use crate::error::{Code, Error, Result};
-use crate::git::Repo;
 use crate::git::ancestry::Divergence;
 use crate::ops::verify::VerifyOptions;
 use crate::store::ledger::Ledger;
-use crate::store::{keep, spawn_commit};
+use crate::store::spawn_commit;
 use nearest::{Candidate, Nearest};
 
 /// What a commit turned out to be.
@@ -93,9 +93,7 @@ impl<'c> Question<'c> {
                 Position::Ahead(divergence) => return Ok(candidate.at_tip(tip, divergence)),
                 Position::Landed(target) => landed(tip, &candidate, &target),
             },
-            Nearest::Unknown(spawn) if !self.is_in_base(spawn)? => {
-                unknown_spawn(&self.ctx.repo, tip, spawn)
-            }
+            Nearest::Unknown(spawn) if !self.is_in_base(spawn)? => unknown_spawn(tip, spawn),
             Nearest::Unknown(_) | Nearest::None => {
                 no_agents_branch(tip, "git agent spawn made none of its commits")
             }
@@ -346,7 +344,7 @@ fn no_agents_branch(tip: Oid, why: &str) -> Error {
     .hint("to give work to an agent with a branch of its own, run git agent spawn <task.toml>")
 }
 
-fn unknown_spawn(repo: &Repo, tip: Oid, spawn: Oid) -> Error {
+fn unknown_spawn(tip: Oid, spawn: Oid) -> Error {
     Error::new(
         Code::AgentUnknown,
         format!(
@@ -354,6 +352,6 @@ fn unknown_spawn(repo: &Repo, tip: Oid, spawn: Oid) -> Error {
              neither the ledger nor the original is here"
         ),
     )
-    .hint("to fetch the ledger, run git fetch origin refs/notes/agents:refs/notes/agents")
-    .hint(keep::how_to_fetch(repo))
+    .remedy("to have the ledger", Remedy::Synchronise)
+    .remedy("to have what other clones keep", Remedy::SynchroniseAll)
 }
