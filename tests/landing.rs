@@ -10,6 +10,8 @@ mod commit_kill;
 mod dry_run;
 /// `merge` of one agent and of all.
 mod merge;
+/// What other tools write on and beside commits.
+mod others;
 /// Races and deaths.
 pub mod stops;
 /// `update`.

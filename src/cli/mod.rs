@@ -19,6 +19,7 @@ mod hook;
 mod hooks;
 mod host_hook;
 mod init;
+mod ledger;
 mod list;
 mod log;
 mod logs;

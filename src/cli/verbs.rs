@@ -4,8 +4,9 @@ use super::run::{background, fenced, supervisor};
 use super::ui::{Format, Ui};
 use super::{
     archive, bundle, check, commit, config, decide, diff, discard, doctor, gc, guard, help, hook,
-    hooks, init, list, logs, merge, overlap, pool, ps, receive, report, rescue, retry, roles, run,
-    schema, send, settle, shell, show, spawn, stop, sync, train, tree, unite, update, verify, wait,
+    hooks, init, ledger, list, logs, merge, overlap, pool, ps, receive, report, rescue, retry,
+    roles, run, schema, send, settle, shell, show, spawn, stop, sync, train, tree, unite, update,
+    verify, wait,
 };
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
@@ -100,6 +101,7 @@ verbs! { ui;
         [*] Discard(args: discard::DiscardArgs) => discard::run(&open(ui)?, ui, &args);
         [*] Rescue(args: rescue::RescueArgs) => rescue::run(&open(ui)?, ui, args);
         Gc(args: gc::GcArgs) => gc::run(&open(ui)?, ui, &args);
+        Ledger(args: ledger::LedgerArgs) => ledger::run(&open(ui)?, ui, &args);
         Doctor(args: doctor::DoctorArgs) => doctor::run(&Ctx::to_examine()?, ui, &args);
     }
     "set up" {

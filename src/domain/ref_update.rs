@@ -29,12 +29,17 @@ pub enum Owner {
     Branch,
     /// The worktree alone has it: `HEAD`, `ORIG_HEAD` and their like, bisect's and rebase's marks.
     Worktree,
+    /// Another tool keeps it beside commits, and nothing here believes it.
+    Tool,
     /// Everybody shares it, or another worktree has it.
     Others,
 }
 
 /// Refs below these are a worktree's own (git's `refs.c: is_per_worktree_ref`).
 const PER_WORKTREE: [&str; 3] = ["refs/worktree/", "refs/bisect/", "refs/rewritten/"];
+
+/// git-ai's notes on commits, which a hook of its own writes with each commit.
+const TOOLS: [&str; 1] = ["refs/notes/ai"];
 
 impl RefUpdate {
     /// Reads a line without its line feed; `None` when it is no such line.
@@ -59,6 +64,8 @@ impl RefUpdate {
             Owner::Branch
         } else if !name.contains('/') || PER_WORKTREE.iter().any(|own| name.starts_with(own)) {
             Owner::Worktree
+        } else if TOOLS.contains(&name) {
+            Owner::Tool
         } else {
             Owner::Others
         }
@@ -87,7 +94,9 @@ mod tests {
         ] {
             check(own, Owner::Worktree);
         }
+        check("refs/notes/ai", Owner::Tool);
         for other in [
+            "refs/notes/ai-2",
             "refs/heads/agent/x-2",
             "refs/heads/main",
             "refs/tags/v1",

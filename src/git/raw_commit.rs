@@ -31,6 +31,14 @@ impl RawCommit {
         find(&self.bytes, name)
     }
 
+    /// The committer as `name <address>`, and the moment in seconds since the epoch.
+    pub fn committer(&self) -> Option<(String, i64)> {
+        let line = String::from_utf8_lossy(&self.header("committer")?).into_owned();
+        let end = line.rfind('>')?;
+        let seconds = line[end + 1..].split_whitespace().next()?.parse().ok()?;
+        Some((line[..=end].to_owned(), seconds))
+    }
+
     /// The first line of its message; bytes that are not UTF-8 are replaced.
     pub fn subject(&self) -> String {
         let message = self.message();

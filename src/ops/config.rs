@@ -139,6 +139,11 @@ pub const GIT: &[KnownSetting] = &[
         "How work lands in this clone: `no-ff`, `squash` or `ff-only`",
     ),
     setting(
+        "agent.trailer",
+        "none",
+        "Trailer of landing commits besides `Agent-Id`, such as `Assisted-by: claude:opus`, with the fields of `merge.subject`; may repeat",
+    ),
+    setting(
         "agent.run.allowWrite",
         "none",
         "Further places where the command of a run may write; may repeat",

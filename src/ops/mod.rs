@@ -19,6 +19,7 @@ pub mod hooks;
 pub mod host_hook;
 pub mod init;
 pub mod install_shell;
+pub mod ledger;
 pub mod list;
 pub mod mail;
 pub mod merge;

@@ -40,4 +40,5 @@ pub mod roster;
 mod row;
 mod row_origin;
 pub mod spawn_commit;
+pub mod tampering;
 pub mod trash;

@@ -27,7 +27,7 @@ pub(super) fn judge(ctx: &Ctx, input: &[u8]) -> Result<()> {
     let branch = agent.branch.as_deref().unwrap_or_default();
     for update in &updates {
         match (update.owner(branch), &update.new) {
-            (Owner::Worktree, _) => {}
+            (Owner::Worktree, _) | (Owner::Tool, Target::At(_)) => {}
             (Owner::Branch, Target::At(tip)) => require_in_scope(ctx, &agent, branch, *tip)?,
             (Owner::Branch, Target::Gone | Target::Other) => {
                 return Err(refuse(
@@ -35,7 +35,7 @@ pub(super) fn judge(ctx: &Ctx, input: &[u8]) -> Result<()> {
                     &format!("delete or redirect its own branch {branch}"),
                 ));
             }
-            (Owner::Others, _) => {
+            (Owner::Others | Owner::Tool, _) => {
                 let verb = if update.new == Target::Gone {
                     "delete"
                 } else {

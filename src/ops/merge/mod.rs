@@ -19,6 +19,7 @@
 mod execute;
 mod land;
 mod landed;
+mod message;
 mod not_accepted;
 mod plan;
 mod remote;

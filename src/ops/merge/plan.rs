@@ -9,15 +9,15 @@ use crate::domain::agent::{Agent, Move};
 use crate::domain::event::{Isolation, Verified};
 use crate::domain::evidence::Outcome;
 use crate::domain::oid::Oid;
-use crate::domain::repository_settings::{RepositorySettings, filled_subject};
+use crate::domain::repository_settings::RepositorySettings;
 use crate::error::{Code, Error, Result};
 use crate::git::landing::Checkout;
-use crate::git::trailer;
 use crate::ops::merge::MergeOptions;
 use crate::ops::merge::Method;
 use crate::ops::merge::NotAccepted;
 use crate::ops::merge::RemoteTarget;
 use crate::ops::merge::landed;
+use crate::ops::merge::message::Trailers;
 use crate::ops::merge::report::{LandingReport, LandingState};
 use crate::ops::merge::scratch;
 use crate::ops::merge::summary;
@@ -60,6 +60,8 @@ pub struct MergePlan {
     pub summary: String,
     /// What was said about it beyond that line.
     pub body: String,
+    /// The trailers of the landing besides the one that names the agent.
+    pub trailers: Trailers,
     /// The worktrees that move along.
     pub checkouts: Vec<Checkout>,
     /// The verdict that accepted it, as the ledger records one.
@@ -165,6 +167,7 @@ pub fn judged_plan(
     let settings = repository_settings(ctx, &agent)?;
     // Everything that lands is taken from the verdict.
     let branch = agent_branch::local_or_fetched(&ctx.repo, &agent)?;
+    let method = method(ctx, options, &settings)?;
     let mut plan = MergePlan {
         branch: branch.map(|(name, _)| name).unwrap_or_default(),
         base: verdict.base,
@@ -172,7 +175,8 @@ pub fn judged_plan(
         tree: verdict.tree,
         uncommitted: verdict.uncommitted,
         merged_tree,
-        method: method(ctx, options, &settings)?,
+        method,
+        trailers: Trailers::gather(ctx, method, (verdict.base, verdict.tip))?,
         hooks: !options.no_hooks,
         wanted_message: options.message.clone(),
         wanted_subject: settings.merge_subject,
@@ -214,48 +218,6 @@ impl MergePlan {
     /// What would come of it.
     pub fn report(&self) -> LandingReport {
         LandingReport::new(self, LandingState::Planned)
-    }
-
-    /// The message of the landing commit.
-    pub(super) fn message(&self) -> String {
-        if let Some(message) = &self.wanted_message {
-            return trailer::appended(message, &self.trailer());
-        }
-        let (short, summary) = (self.agent.id.short(), &self.summary);
-        let subject = match (&self.wanted_subject, self.method) {
-            (Some(template), _) => filled_subject(template, |field| self.field(field)),
-            (None, Method::Squash) => format!("feat({short}): {summary} (squashed)"),
-            (None, Method::NoFf | Method::FfOnly) => format!("merge({short}): {summary}"),
-        };
-        let body = if self.body.is_empty() {
-            String::new()
-        } else {
-            format!("{}\n\n", self.body)
-        };
-        format!("{subject}\n\n{body}{}\n", self.trailer())
-    }
-
-    /// What stands for a field of a subject; see [`SUBJECT_FIELDS`](crate::domain::repository_settings::SUBJECT_FIELDS).
-    fn field(&self, field: &str) -> String {
-        let agent = &self.agent;
-        let named = match field {
-            "summary" => Some(self.summary.clone()),
-            "name" => agent.name.as_ref().map(ToString::to_string),
-            "role" => agent.role.clone(),
-            "branch" => Some(self.branch.trim_start_matches("refs/heads/").to_owned()),
-            _ => None,
-        };
-        named.unwrap_or_else(|| agent.id.short())
-    }
-
-    /// The message of the commit that holds the uncommitted work.
-    pub(super) fn work_message(&self) -> String {
-        let (short, summary) = (self.agent.id.short(), &self.summary);
-        format!("work({short}): {summary}\n\n{}\n", self.trailer())
-    }
-
-    fn trailer(&self) -> String {
-        format!("Agent-Id: {}", self.agent.id)
     }
 }
 

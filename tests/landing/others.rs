@@ -1,0 +1,82 @@
+use crate::support::agent::{TASK, describe};
+use crate::support::{git_in, git_output};
+use crate::verify::{Agent, refused};
+
+const KEY: &str = "%(trailers:key=Entire-Checkpoint,valueonly,separator=%x2C)";
+
+/// Commits a file with a trailer, as a person in the worktree does it, hooks and all.
+fn commit(agent: &Agent, name: &str, checkpoint: &str) -> String {
+    agent.write(name, format!("// {name}\n"));
+    git_in(&agent.worktree, ["add", name]);
+    let trailer = format!("Entire-Checkpoint: {checkpoint}");
+    git_in(
+        &agent.worktree,
+        ["commit", "--quiet", "-m", name, "--trailer", &trailer],
+    );
+    git_in(&agent.worktree, ["rev-parse", "HEAD"])
+}
+
+fn note(agent: &Agent, commit: &str) {
+    let words = ["notes", "--ref=ai", "add", "-m", "lines of a tool", commit];
+    git_in(&agent.worktree, words);
+}
+
+#[test]
+fn a_squash_takes_trailers_along_and_keeps_the_commits_that_notes_are_on() {
+    let agent = Agent::of_task(TASK);
+    let first = commit(&agent, "src/one.rs", "a1b2");
+    note(&agent, &first);
+    commit(&agent, "src/two.rs", "c3d4");
+    commit(&agent, "src/three.rs", "c3d4");
+    // The note is the tool's; taking all of them away is not the agent's business.
+    let words = ["update-ref", "-d", "refs/notes/ai"];
+    let output = git_output(&agent.worktree, words);
+    assert!(!output.status.success(), "{}", describe(&output));
+    let set = |value: &str| agent.repo.git(["config", "agent.trailer", value]);
+    set("no trailer");
+    let merge = ["merge", &agent.id, "--squash"];
+    refused(&agent.repo.agent(&merge), "usage", 2);
+    set("Assisted-by: tool:{id}");
+    agent.repo.agent_json(&merge);
+    let told = |format: &str| {
+        agent
+            .repo
+            .git(["log", "-1", &format!("--format={format}"), "main"])
+    };
+    assert_eq!(told(KEY), "a1b2,c3d4");
+    let short = &agent.id[..8];
+    let whole = "%(trailers:key=Assisted-by,key=Agent-Id,valueonly,separator=%x2C)";
+    assert_eq!(told(whole), format!("{},tool:{short}", agent.id));
+    agent.repo.agent_json(&["discard", &agent.id]);
+    agent
+        .repo
+        .git(["reflog", "expire", "--expire=now", "--all"]);
+    agent.repo.git(["gc", "--quiet", "--prune=now"]);
+    let kept = agent.repo.git(["notes", "--ref=ai", "show", &first]);
+    assert_eq!(kept, "lines of a tool");
+    assert_eq!(agent.repo.git(["cat-file", "-t", &first]), "commit");
+}
+
+#[test]
+fn a_merge_brings_notes_and_trailers_with_the_commits() {
+    let agent = Agent::of_task(TASK);
+    let first = commit(&agent, "src/one.rs", "a1b2");
+    note(&agent, &first);
+    // In a sandbox where there is one: what it publishes is the commit as it was made.
+    let script = "echo '// two' >src/two.rs && git add src && git commit -q -m two --trailer 'Entire-Checkpoint: e5f6'";
+    let run = ["run", &agent.id, "--no-verify", "--", "sh", "-c", script];
+    let output = agent.repo.agent(&run);
+    assert!(output.status.success(), "{}", describe(&output));
+    agent.repo.agent_json(&["merge", &agent.id]);
+    let words = ["log", "--notes=ai", "--format=%H %N", "main"];
+    let shown = agent.repo.git(words);
+    assert!(
+        shown.contains(&format!("{first} lines of a tool")),
+        "{shown}"
+    );
+    let checkpoints = agent.repo.git(["log", &format!("--format={KEY}"), "main"]);
+    assert!(
+        checkpoints.contains("e5f6") && checkpoints.contains("a1b2"),
+        "{checkpoints}"
+    );
+}
