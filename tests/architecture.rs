@@ -410,6 +410,7 @@ const STARTS_GIT: &[(&str, &str)] = &[
         "git/populate/only_git.rs",
         "in a new worktree, where no agent has worked",
     ),
+    ("git/config_file.rs", "in the common dir, on a copy"),
     ("git/quarantine.rs", "in the common dir"),
     (
         "git/salvage.rs",
@@ -420,7 +421,6 @@ const STARTS_GIT: &[(&str, &str)] = &[
     ("git/trailer.rs", "in the common dir"),
     ("git/version.rs", "`git version`, which reads no repository"),
     ("git/view.rs", "through the view itself"),
-    ("ops/discard/remove.rs", "in the common dir"),
     ("ops/doctor/branches.rs", "in the common dir"),
     (
         "ops/doctor/unlinked.rs",

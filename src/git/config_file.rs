@@ -1,11 +1,12 @@
 //! Single files of the configuration, for telling what is shared from what is one worktree's.
 
-use super::Repo;
 use super::lock_file::LockFile;
 use super::refs::{lost_to, patiently};
 use super::repo::failed;
 use super::untrusted;
+use super::{Repo, command};
 use crate::error::{Code, Error, IoContext, Result};
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -61,6 +62,20 @@ impl Repo {
         self.edit_config(&path, |config| config.remove_multivar(key, ".*"))
     }
 
+    /// Removes a section of the repository's own configuration. Git does it, in a copy, so that its lock is one that is
+    /// cleared if it is killed.
+    ///
+    /// # Errors
+    /// As [`Repo::unset_in`], also when there is no such section.
+    pub fn remove_config_section(&self, section: &str) -> Result<()> {
+        self.replace_config(&self.config_path(ConfigFile::Shared), |copy| {
+            let words = ["config", "--file"].map(OsStr::new);
+            let section = ["--remove-section", section].map(OsStr::new);
+            let words = words.into_iter().chain([copy.as_os_str()]).chain(section);
+            command::run(self.common_dir(), words).map(drop)
+        })
+    }
+
     /// Changes a configuration file, which need not be there, as a whole: `change` sees a copy, which then takes its place.
     ///
     /// # Errors
@@ -70,6 +85,14 @@ impl Repo {
         path: &Path,
         change: impl FnOnce(&mut git2::Config) -> std::result::Result<(), git2::Error>,
     ) -> Result<()> {
+        self.replace_config(path, |copy| {
+            let changed = git2::Config::open(copy).and_then(|mut config| change(&mut config));
+            changed.map_err(|error| failed(&format!("could not write {}", path.display()), error))
+        })
+    }
+
+    /// As [`Repo::edit_config`], for a change to a file.
+    fn replace_config(&self, path: &Path, change: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
         let what = format!("could not write {}", path.display());
         // A link is followed, as git does, but not where an agent may have made it.
         let is_shared = path.parent() == Some(self.common_dir());
@@ -93,8 +116,7 @@ impl Repo {
                     .permissions(),
             );
         }
-        let changed = git2::Config::open(&copy).and_then(|mut config| change(&mut config));
-        changed.map_err(|error| failed(&what, error))?;
+        change(&copy)?;
         let content = untrusted::read_at(&copy, LONGEST_CONFIG).unwrap_or_default();
         lock.publish_by(|mut body| {
             mode.map_or(Ok(()), |mode| body.set_permissions(mode))?;

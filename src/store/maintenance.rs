@@ -12,6 +12,15 @@ use std::process::Stdio;
 /// git's default for `gc.auto`: that many loose objects are too many.
 const DEFAULT_LIMIT: u64 = 6700;
 
+/// What keeps `git gc` from locking refs and the commit-graph, so that it packs objects alone: if it is killed, nothing
+/// proves that its locks are left over.
+const NO_LOCKS: [&str; 4] = [
+    "gc.packRefs=false",
+    "gc.reflogExpire=never",
+    "gc.reflogExpireUnreachable=never",
+    "gc.writeCommitGraph=false",
+];
+
 /// After a commit was written: starts `git gc --auto` in the background when git would start it itself.
 ///
 /// git estimates the number of loose objects by one of its 256 directories, `objects/17` (builtin/gc.c:
@@ -35,6 +44,7 @@ pub(super) fn after_append(repo: &Repo, commit: Oid) {
     git_dir.push(common_dir);
     let _ = command::git(&layout::agents_dir(common_dir))
         .arg(git_dir)
+        .args(NO_LOCKS.iter().flat_map(|setting| ["-c", setting]))
         .args(["gc", "--auto", "--quiet"])
         .stdout(Stdio::null())
         .stderr(Stdio::null())

@@ -111,6 +111,53 @@ fn f13_a_commit_that_is_killed_at_any_hook_leaves_no_lock() {
     }
 }
 
+#[test]
+fn f13_a_discard_that_is_killed_over_the_configuration_leaves_no_lock() {
+    let agent = Agent::new();
+    let (root, config_lock) = (agent.repo.path(), PathBuf::from("config.lock"));
+    let described = format!("branch.{}.description", agent.branch);
+    agent
+        .repo
+        .git(["config", &described, "a section of its own"]);
+    // A git that is killed, with what started it, when it is to remove the section.
+    let found = Command::new("sh").args(["-c", "command -v git"]).output();
+    let git = String::from_utf8(found.expect("starts").stdout).expect("UTF-8");
+    let programs = root.with_file_name("programs");
+    fs::create_dir(&programs).expect("made");
+    let text = format!(
+        "#!/bin/sh\ncase \"$*\" in *--remove-section*) kill -9 0 ;; esac\nexec {} \"$@\"\n",
+        git.trim()
+    );
+    fs::write(programs.join("git"), text).expect("written");
+    let executable = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(programs.join("git"), executable).expect("executable");
+    let path = std::env::var("PATH").expect("UTF-8");
+    let mut discard = agent_command(&root);
+    discard
+        .args(["discard", &agent.id])
+        .env("PATH", format!("{}:{path}", programs.display()))
+        .process_group(0);
+    let output = discard.output().expect("starts");
+    assert_eq!(output.status.code(), None, "{}", describe(&output));
+    assert_eq!(locks(&agent), [config_lock]);
+    agent.repo.agent(&["doctor", "--fix"]);
+    assert_eq!(locks(&agent), Vec::<PathBuf>::new());
+    agent.repo.agent_json(&["discard", &agent.id]);
+    agent.repo.git(["config", "user.name", "can be written"]);
+}
+
+#[test]
+fn a_discard_removes_what_is_configured_for_the_branch() {
+    let agent = Agent::new();
+    let described = format!("branch.{}.description", agent.branch);
+    agent
+        .repo
+        .git(["config", &described, "a section of its own"]);
+    agent.repo.agent_json(&["discard", &agent.id]);
+    let config = fs::read_to_string(agent.repo.path().join(".git/config")).expect("readable");
+    assert!(!config.contains("[branch"), "{config}");
+}
+
 /// A landing that waits in a filter of the user's, while it holds the index of the main worktree.
 struct Landing {
     agent: Agent,

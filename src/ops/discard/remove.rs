@@ -7,7 +7,6 @@ use crate::domain::event::What;
 use crate::domain::oid::Oid;
 use crate::domain::repository_settings::HookMoment;
 use crate::error::{Code, Error, IoContext, Result};
-use crate::git::command;
 use crate::ops::discard::DiscardOptions;
 use crate::ops::discard::DiscardPlan;
 use crate::ops::discard::DiscardReport;
@@ -248,10 +247,7 @@ fn remove_branch(ctx: &Ctx, branch: &str, tip: Oid) -> Result<()> {
     let section = format!("branch.{short}");
     if ctx.repo.has_config_section(&section)? {
         // Nothing hangs on a section about a branch that does not exist.
-        command::output(
-            ctx.repo.common_dir(),
-            ["config", "--local", "--remove-section", &section],
-        )?;
+        let _ = ctx.repo.remove_config_section(&section);
     }
     Ok(())
 }
