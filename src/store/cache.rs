@@ -1,14 +1,13 @@
 //! All rows at once, with a disposable copy of the notes so that listing does not read every object.
 //!
-//! The file holds the notes of one tree, each as `<spawn commit> <length>\n<body>`, between a first line
-//! that names the tree and a last one that counts the notes. A tree that moved on is compared with
+//! The file ([`cache_file`]) holds the notes of one tree by their spawn commits. A tree that moved on is compared with
 //! the cached one by structure and only the changed notes are read. A file that is missing, cut short,
 //! of another version or of an unknown tree is made again; it is never repaired.
 
 use super::belief::Belief;
 use super::ledger::{Ledger, united};
 use super::row::Row;
-use super::{fsx, layout};
+use super::{cache_file, fsx, layout};
 use crate::domain::agent::Agent;
 use crate::domain::event::Event;
 use crate::domain::id::AgentId;
@@ -17,11 +16,11 @@ use crate::error::{IoContext, Result};
 use crate::git::notes::{self, union};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, Write};
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
-/// The first line, before the tree's name.
-const MAGIC: &str = "git-agent ledger cache 1 ";
+/// What the file holds, before the tree's name.
+const KIND: &str = "git-agent ledger cache 1 ";
 
 /// Notes that the file does not have as they are, by key; empty for those that are gone.
 type Changed = BTreeMap<Oid, Vec<u8>>;
@@ -39,7 +38,7 @@ impl Ledger<'_> {
     /// folding every row.
     pub(super) fn agents_mentioning(&self, text: &str) -> Result<Vec<Agent>> {
         let escaped = serde_json::to_string(text).unwrap_or_default();
-        let needle = escaped.trim_matches('"').as_bytes();
+        let needle = escaped.trim_matches('"');
         let belief = Belief::new(self.repo);
         let found = self.read(|tree| {
             let mut agents = Vec::new();
@@ -96,7 +95,9 @@ impl Ledger<'_> {
             let directory = layout::cache_dir(self.repo.common_dir());
             // Without a cache everything works, only slower.
             let _ = fsx::create_dir(&directory).and_then(|()| {
-                fsx::write_atomic_by(&path, |file| write(file, tree, cached.as_mut(), &changed))
+                fsx::write_atomic_by(&path, |file| {
+                    cache_file::write(file, KIND, tree, |on| each(cached.as_mut(), &changed, on))
+                })
             });
         }
         each(cached.as_mut(), &changed, &mut on).at("could not read", &path)
@@ -137,7 +138,7 @@ struct Cached {
 impl Cached {
     fn open(path: &Path) -> Option<Cached> {
         let mut file = File::open(path).ok()?;
-        let (tree, count) = walk(&mut file, |_, _| {})?;
+        let (tree, count) = cache_file::read(&mut file, KIND, |_, _| {})?;
         Some(Cached { file, tree, count })
     }
 }
@@ -146,7 +147,7 @@ impl Cached {
 fn each(
     cached: Option<&mut Cached>,
     changed: &Changed,
-    on: &mut impl FnMut(Oid, &[u8]),
+    on: &mut dyn FnMut(Oid, &[u8]),
 ) -> io::Result<()> {
     if let Some(cached) = cached {
         let unchanged = |key, body: &[u8]| {
@@ -155,7 +156,7 @@ fn each(
             }
         };
         // It was whole a moment ago, and half a list must not pass for one.
-        walk(&mut cached.file, unchanged).ok_or(ErrorKind::UnexpectedEof)?;
+        cache_file::read(&mut cached.file, KIND, unchanged).ok_or(ErrorKind::UnexpectedEof)?;
     }
     for (key, body) in changed.iter().filter(|(_, body)| !body.is_empty()) {
         on(*key, body);
@@ -163,53 +164,9 @@ fn each(
     Ok(())
 }
 
-fn write(
-    file: &mut dyn Write,
-    tree: Oid,
-    cached: Option<&mut Cached>,
-    changed: &Changed,
-) -> io::Result<()> {
-    let mut written = writeln!(file, "{MAGIC}{tree}");
-    let mut count = 0;
-    each(cached, changed, &mut |key, body| {
-        if written.is_ok() {
-            written = writeln!(file, "{key} {}", body.len()).and_then(|()| file.write_all(body));
-            count += 1;
-        }
-    })?;
-    written.and_then(|()| writeln!(file, "end {count}"))
-}
-
-/// Hands on every note of a file and gives its tree and how many they are; `None` when the file is not
-/// whole.
-fn walk(file: &mut File, mut on: impl FnMut(Oid, &[u8])) -> Option<(Oid, usize)> {
-    file.rewind().ok()?;
-    let mut reader = BufReader::with_capacity(1 << 16, file);
-    let mut line = String::new();
-    reader.read_line(&mut line).ok()?;
-    let tree = Oid::from_hex(line.strip_prefix(MAGIC)?.strip_suffix('\n')?)?;
-    let mut body = Vec::new();
-    for count in 0.. {
-        line.clear();
-        reader.read_line(&mut line).ok()?;
-        let (word, number) = line.strip_suffix('\n')?.split_once(' ')?;
-        let number: usize = number.parse().ok()?;
-        if word == "end" {
-            let is_whole = number == count && reader.fill_buf().ok()?.is_empty();
-            return is_whole.then_some((tree, count));
-        }
-        let key = Oid::from_hex(word)?;
-        body.clear();
-        let limit = u64::try_from(number).ok()?;
-        reader.by_ref().take(limit).read_to_end(&mut body).ok()?;
-        if body.len() < number {
-            return None;
-        }
-        on(key, &body);
+fn contains(body: &[u8], needle: &str) -> bool {
+    match std::str::from_utf8(body) {
+        Ok(text) => text.contains(needle),
+        Err(_) => needle.is_empty() || body.windows(needle.len()).any(|w| w == needle.as_bytes()),
     }
-    None
-}
-
-fn contains(body: &[u8], needle: &[u8]) -> bool {
-    needle.is_empty() || body.windows(needle.len()).any(|window| window == needle)
 }

@@ -105,6 +105,11 @@ pub fn ledger_cache(common_dir: &Path) -> PathBuf {
     cache_dir(common_dir).join("ledger")
 }
 
+/// The policies of live agents, by their spawn commits.
+pub fn policy_cache(common_dir: &Path) -> PathBuf {
+    cache_dir(common_dir).join("policies")
+}
+
 /// What one reader of the mailbox has not read yet; `reader` is 16 hex digits.
 pub fn mail_cursor(common_dir: &Path, reader: &str) -> PathBuf {
     cache_dir(common_dir).join(format!("mail-{reader}"))

@@ -50,6 +50,35 @@ fn a_spawn_warns_of_three_and_counts_the_rest() {
 }
 
 #[test]
+fn a_spawn_says_the_same_with_an_old_a_broken_and_no_cache_of_policies() {
+    let repo = repo();
+    let cache = repo.path().join(".git/agents/cache/policies");
+    let path = repo.task_file(&task(&["a/**"]));
+    let require_said = |count: usize| {
+        let planned = describe(&repo.agent(&["spawn", &path, "--dry-run"]));
+        let expected = format!("that of {count} live agents");
+        assert!(planned.contains(&expected), "{planned}");
+    };
+    let several = vec![path.as_str(); 34];
+    repo.agent_json(&[&["spawn"], &several[..]].concat());
+    require_said(34);
+    let content = std::fs::read(&cache).expect("worth it");
+    // What is newer is read from its object, and what is gone is not looked for.
+    let newest = spawn(&repo, "newest", &["a/one"]);
+    require_said(35);
+    assert!(repo.agent(&["discard", &newest.id]).status.success());
+    for broken in [
+        &content[..content.len() / 2],
+        b"",
+        b"git-agent policy cache 9 x\n",
+    ] {
+        std::fs::write(&cache, broken).expect("written");
+        require_said(34);
+        assert_eq!(std::fs::read(&cache).expect("made again"), content);
+    }
+}
+
+#[test]
 fn an_exclusive_spawn_is_refused_and_leaves_nothing() {
     let repo = repo();
     spawn(&repo, "one", &["a/**"]);

@@ -9,7 +9,7 @@ use crate::error::{Code, Error, Result};
 use crate::ops::remedy::to_have_what_others_keep;
 use crate::ops::spawn::SpawnPlan;
 use crate::store::ledger::Ledger;
-use crate::store::policy;
+use crate::store::policies::Policies;
 use crate::wire::journal::{JournalScope, SpawnJournal};
 use std::collections::HashMap;
 
@@ -55,11 +55,12 @@ pub(super) fn scope_conflicts(
         known: HashMap::new(),
     };
     let (mut meeting, mut unknown) = (Vec::new(), Vec::new());
+    let mut policies = Policies::open(&ctx.repo);
     for agent in Ledger::new(&ctx.repo).agents()? {
         if agent.policy.is_none() || !is_live(&agent) {
             continue;
         }
-        let meets = match policy::of_agent(&ctx.repo, &agent) {
+        let meets = match policies.of_agent(&agent) {
             Ok(Some(policy)) if !policy.edits => false,
             Ok(Some(policy)) => neighbours.meets(policy.whitelist, policy.denylist)?,
             // A policy that this version cannot read may allow anything.
@@ -74,6 +75,7 @@ pub(super) fn scope_conflicts(
             meeting.push((agent.id, agent.name));
         }
     }
+    policies.keep();
     for journal in under_way {
         let (Some(id), Some(scope)) = (AgentId::parse(&journal.agent), &journal.scope) else {
             continue;
