@@ -150,8 +150,14 @@ impl LockFile {
                 Ok(()) => return Ok(Some((body, true))),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                     if fs::symlink_metadata(path).is_err() {
-                        // A directory is missing below a file.
-                        return Err(error).at("could not lock", path);
+                        // What is in the place of a directory stays there. A directory that was swept away while it
+                        // was made is made again.
+                        let mut above = path.ancestors().skip(1);
+                        if above.any(|above| fs::symlink_metadata(above).is_ok() && !above.is_dir())
+                        {
+                            return Err(error).at("could not lock", path);
+                        }
+                        continue;
                     }
                     if clear_left(common_dir)?.is_empty() {
                         return Ok(None);
