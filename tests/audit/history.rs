@@ -544,9 +544,11 @@ commands = ["test -f src/two.rs && test -f NOTES.md && git log --format=%s HEAD 
 /// The arguments of the command of docs/ci.md that gets what a build machine needs.
 fn documented_exchange() -> Vec<&'static str> {
     let page = include_str!("../../docs/ci.md");
-    let mut lines = page.lines().map(str::trim);
-    let line = lines.find_map(|line| line.strip_prefix("run: git agent "));
-    line.expect("a command that exchanges").split(' ').collect()
+    let (_, sync) = page.split_once("`git agent sync").expect("a command");
+    let (options, _) = sync.split_once('`').expect("its end");
+    std::iter::once("sync")
+        .chain(options.split_whitespace())
+        .collect()
 }
 
 #[test]
