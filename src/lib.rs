@@ -117,7 +117,7 @@
 //! on `refs/heads/worktree-<name>`.
 //!
 //! Settings read: `agent.worktreeDir`, `agent.bundleDir`, `agent.outputDir`, `agent.role.<name>.*`,
-//! `agent.merge`, `agent.run.allowWrite`, `agent.remote`, `agent.sync`, `agent.refPrefix`, `agent.claimTtl`, `core.hooksPath`. Settings written:
+//! `agent.merge`, `agent.run.allowWrite`, `agent.remote`, `agent.sync`, `agent.refPrefix`, `agent.claimTtl`, `agent.sign`, `core.hooksPath`. Settings written:
 //! `extensions.worktreeConfig`, and in the `config.worktree` of an agent's admin directory `core.hooksPath` or
 //! `hook.git-agent-<event>.*`, `gc.auto`, `maintenance.auto`; `notes.displayRef`, by `init --notes` alone. `doctor --fix` alone takes
 //! `core.bare`, `core.worktree`, `core.hooksPath` and `gc.pruneExpire` out of `config` or the main worktree's `config.worktree`, where they

@@ -4,6 +4,8 @@ mod damage;
 mod races;
 /// Rows: appending, folding, finding, listing.
 mod rows;
+/// Signed events, and who signed what.
+mod signatures;
 /// Events that were removed or altered, and who did it.
 mod tampering;
 /// Trees and unions equal to git's own, byte for byte.

@@ -139,6 +139,7 @@ fn life(judged: &mut Judged) {
     judged.answer("list", &["list", "--all"]);
     judged.answer("guard", &["guard", "--base=main", "--deny=src/**"]);
     judged.answer("ledger-verify", &["ledger", "verify"]);
+    judged.answer("ledger-verify", &["ledger", "verify", "--signed"]);
     let beside = |name: &str| judged.repo.path().with_file_name(name);
     let (file, signers) = (beside("attestation"), beside("signers"));
     let envelope = json!({"payloadType": "", "payload": "", "signatures": [{"sig": ""}]});

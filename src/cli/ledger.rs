@@ -6,9 +6,10 @@ use super::verify::counted;
 use crate::agents::ctx::Ctx;
 use crate::domain::message::plain;
 use crate::error::{Exit, Result};
-use crate::ops::ledger::{self, LedgerReport, RemovalReport};
+use crate::ops::ledger::{self, LedgerReport, RemovalReport, SignaturesReport};
 use clap::Subcommand;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// Examine the ledger
 #[derive(Debug, clap::Args)]
@@ -20,12 +21,16 @@ pub(super) struct LedgerArgs {
 #[derive(Debug, Subcommand)]
 enum LedgerAction {
     /// Find events that were removed or altered, and the commits of the ledger that did it; status 1 where there are any
-    Verify,
+    Verify {
+        /// Also require that every event is signed by a key that git trusts (gpg.ssh.allowedSignersFile)
+        #[arg(long)]
+        signed: bool,
+    },
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &LedgerArgs) -> Result<Exit> {
-    let LedgerAction::Verify = args.what;
-    let report = ledger::verify(ctx)?;
+    let LedgerAction::Verify { signed } = args.what;
+    let report = ledger::verify(ctx, signed)?;
     ui.answer(&report)?;
     Ok(match report.verdict {
         "accept" => Exit::Yes,
@@ -40,7 +45,10 @@ impl Answer for LedgerReport {
             rows => counted(rows, "row", ""),
         };
         if self.verdict == "accept" {
-            return format!("{}: {rows}, no event is missing\n", paint(GOOD, "accepted"));
+            let signatures = self.signatures.as_ref().map(signatures);
+            let signatures = signatures.unwrap_or_default();
+            let accepted = paint(GOOD, "accepted");
+            return format!("{accepted}: {rows}, no event is missing\n{signatures}");
         }
         let mut text = format!("{}: {rows}\n", paint(BAD, "rejected"));
         for removal in &self.removals {
@@ -57,6 +65,7 @@ impl Answer for LedgerReport {
                 }
             }
         }
+        text.extend(self.signatures.as_ref().map(signatures));
         if !self.removals.is_empty() {
             let hint = "to restore what is missing, run git agent doctor --fix";
             text.push_str(&format!("{} {hint}\n", paint(HINT, "hint:")));
@@ -82,4 +91,38 @@ fn removed(removal: &RemovalReport) -> String {
             format!("{whose}: events are missing since the ref was moved to a history without them")
         }
     }
+}
+
+/// How many events of one agent are named by their kind.
+const NAMED: usize = 8;
+
+/// Who signed how much, and for each agent which events lack a good signature.
+fn signatures(report: &SignaturesReport) -> String {
+    let mut text = String::new();
+    for signed in &report.signed {
+        let events = counted(signed.events, "event", "");
+        text.push_str(&format!("  {events} signed by {}\n", plain(&signed.signer)));
+    }
+    let mut rows: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+    for event in &report.unsigned {
+        let row = rows.entry((&event.short_id, event.signature));
+        row.or_default().push(&event.event);
+    }
+    for ((agent, signature), kinds) in &rows {
+        let what = match *signature {
+            "missing" => "without a signature",
+            "untrusted" => "signed by a key that git does not trust",
+            "bad" => "with a bad signature",
+            _ => "brought by a commit that is not here",
+        };
+        let events = counted(kinds.len(), "event", "");
+        let more = if kinds.len() > NAMED { ", …" } else { "" };
+        let kinds = plain(&kinds[..kinds.len().min(NAMED)].join(", "));
+        text.push_str(&format!("  {agent}: {events} {what} ({kinds}{more})\n"));
+    }
+    if rows.keys().any(|(_, signature)| *signature == "untrusted") {
+        let hint = "to name the keys to trust, run git config gpg.ssh.allowedSignersFile <file>";
+        text.push_str(&format!("{} {hint}\n", paint(HINT, "hint:")));
+    }
+    text
 }

@@ -194,6 +194,18 @@ impl Repo {
         if self.config_bool("commit.gpgSign")? != Some(true) {
             return self.write_commit(new);
         }
+        self.write_signed_commit(
+            new,
+            "commit.gpgSign is set, and git could not sign the commit",
+        )
+    }
+
+    /// Writes a commit that git signs, whatever `commit.gpgSign` says. Touches no ref, and writes no header besides
+    /// git's own. `failure` says what could not be done.
+    ///
+    /// # Errors
+    /// `commit-refused` when it cannot be signed; `git-missing`, `git-failed`.
+    pub fn write_signed_commit(&self, new: &NewCommit<'_>, failure: &str) -> Result<Oid> {
         let mut command = self.plumbing();
         command.args(["commit-tree", "-S", &new.tree.to_hex()]);
         for parent in new.parents {
@@ -210,12 +222,9 @@ impl Repo {
             return named(&output.stdout);
         }
         let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        Err(Error::new(
-            Code::CommitRefused,
-            "commit.gpgSign is set, and git could not sign the commit",
-        )
-        .hint("to see how commits are signed, run git config --get-regexp '^(gpg|user.signingkey)'")
-        .because(said))
+        Err(Error::new(Code::CommitRefused, failure)
+            .hint("to see how commits are signed, run git config --get-regexp '^(gpg|user.signingkey)'")
+            .because(said))
     }
 }
 

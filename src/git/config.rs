@@ -2,7 +2,7 @@
 
 use super::Repo;
 use super::repo::failed;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 
 /// One line of a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +30,23 @@ impl Repo {
     /// As [`Repo::settings`].
     pub fn shared_settings(&self, prefix: &str) -> Result<Vec<Setting>> {
         self.settings_where(prefix, |level| level != git2::ConfigLevel::Worktree)
+    }
+
+    /// A setting that is on or off, given in lower case, by [`Repo::shared_settings`].
+    ///
+    /// # Errors
+    /// `usage` where it is neither; as [`Repo::settings`].
+    pub fn shared_flag(&self, key: &str) -> Result<Option<bool>> {
+        let settings = self.shared_settings(key)?;
+        let last = { settings.into_iter() }.rfind(|setting| setting.key == key);
+        let flag = last.map(|setting| {
+            git2::Config::parse_bool(setting.value.as_str()).map_err(|_| {
+                let what = format!("{key}: `{}` is neither true nor false", setting.value);
+                Error::new(Code::Usage, what)
+                    .hint(format!("to have the default, run git config --unset {key}"))
+            })
+        });
+        flag.transpose()
     }
 
     fn settings_where(

@@ -4,7 +4,9 @@
 //! Settings that an agent could have written into its worktree's own configuration do not count.
 
 use super::{Repo, command};
+use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -12,6 +14,22 @@ use std::process::{Command, Output};
 /// What git signs commits for. A list of allowed signers often allows nothing else; a text whose beginning is no
 /// commit's cannot pass for one.
 const NAMESPACE: &str = "git";
+
+/// How many commits one git is asked about: their names fit into a pipe.
+const AT_ONCE: usize = 1000;
+
+/// What git says of a commit's signature.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CommitSignature {
+    /// It is good, and by a key that git trusts: for ssh keys, by this principal of the list of allowed signers.
+    Good(String),
+    /// It is by a key that git does not trust or know, or it cannot be checked.
+    Untrusted,
+    /// It is of another text.
+    Bad,
+    /// There is none.
+    Missing,
+}
 
 /// Whose signature it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,6 +125,48 @@ impl Repo {
         } else {
             Signer::Unknown(said(&verified))
         })
+    }
+
+    /// What git says of the signatures of commits.
+    ///
+    /// # Errors
+    /// `git-missing`, `git-failed`; `repo-corrupt` for a commit that is missing.
+    pub fn commit_signatures(&self, commits: &[Oid]) -> Result<HashMap<Oid, CommitSignature>> {
+        let mut signatures = HashMap::new();
+        for commits in commits.chunks(AT_ONCE) {
+            let mut command = self.plumbing();
+            // `log` and not `rev-list`, which before git 2.41 does not read the settings of signatures.
+            command.args([
+                "log",
+                "--no-walk=unsorted",
+                "--stdin",
+                "--no-show-signature",
+            ]);
+            command.args(["--no-patch", "--format=%H %G? %GS"]);
+            let names: String = { commits.iter() }.map(|oid| format!("{oid}\n")).collect();
+            let output = command::feed(command, names.as_bytes())?;
+            if !output.status.success() {
+                let what = "git could not say who signed the commits";
+                return Err(Error::new(Code::GitFailed, what).because(said(&output)));
+            }
+            for line in String::from_utf8_lossy(&output.stdout).lines() {
+                let mut words = line.splitn(3, ' ');
+                let Some(oid) = words.next().and_then(Oid::from_hex) else {
+                    continue;
+                };
+                let signature = match words.next() {
+                    Some("G") => CommitSignature::Good(words.next().unwrap_or_default().to_owned()),
+                    Some("B") => CommitSignature::Bad,
+                    // Without a list of allowed signers git does not look at a signature by an ssh key.
+                    Some("N") if self.read_raw_commit(oid)?.header("gpgsig").is_none() => {
+                        CommitSignature::Missing
+                    }
+                    _ => CommitSignature::Untrusted,
+                };
+                signatures.insert(oid, signature);
+            }
+        }
+        Ok(signatures)
     }
 
     fn ssh_keygen(&self) -> Result<Command> {

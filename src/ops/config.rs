@@ -144,6 +144,11 @@ pub const GIT: &[KnownSetting] = &[
         "Trailer of landing commits besides `Agent-Id`, such as `Assisted-by: claude:opus`, with the fields of `merge.subject`; may repeat",
     ),
     setting(
+        "agent.sign",
+        "`false`",
+        "Whether the events that this clone records are signed, as git signs commits",
+    ),
+    setting(
         "agent.run.allowWrite",
         "none",
         "Further places where the command of a run may write; may repeat",

@@ -4,18 +4,21 @@ use crate::agents::ctx::Ctx;
 use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
 use crate::error::Result;
+use crate::git::signing::CommitSignature;
 use crate::ops::agent_report::rfc3339;
 use crate::store::ledger::Ledger;
+use crate::store::signatures;
 use crate::store::tampering::{self, LostEvents};
 use chrono::DateTime;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// The answer of `ledger verify`: `git-agent.ledger-verify/1`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LedgerReport {
     /// The format's name and version.
     pub schema: &'static str,
-    /// `accept` where nothing is missing, else `reject`.
+    /// `accept` where nothing is missing, and everything is signed where that is required; else `reject`.
     pub verdict: &'static str,
     /// How many rows there are.
     pub rows: usize,
@@ -23,6 +26,46 @@ pub struct LedgerReport {
     pub removals: Vec<RemovalReport>,
     /// Rows with events that follow an event which is not there.
     pub broken: Vec<BrokenRow>,
+    /// Who signed the events; absent where neither the caller nor `agent.sign` asks for signatures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signatures: Option<SignaturesReport>,
+}
+
+/// Who signed the events.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SignaturesReport {
+    /// Events with a good signature by a key that git trusts, by signer.
+    pub signed: Vec<SignedReport>,
+    /// All other events.
+    pub unsigned: Vec<UnsignedReport>,
+}
+
+/// The events of one signer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SignedReport {
+    /// The signer, as the list of allowed signers says.
+    pub signer: String,
+    /// How many events.
+    pub events: usize,
+}
+
+/// An event without a good signature.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UnsignedReport {
+    /// The id of the agent that it is about.
+    pub agent_id: String,
+    /// The first eight hex digits of the id.
+    pub short_id: String,
+    /// The event's kind.
+    pub event: String,
+    /// When it was recorded, as it says.
+    pub recorded_at: String,
+    /// The commit of the ledger that brought it; absent where that is not here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// `missing`: there is no signature; `untrusted`: it is by a key that git does not trust; `bad`: it is of another
+    /// text; `unknown`: the commit is not here.
+    pub signature: &'static str,
 }
 
 /// Events that one commit of the ledger took away and that are still gone.
@@ -62,11 +105,12 @@ pub struct BrokenRow {
     pub unknown: usize,
 }
 
-/// Looks through every row and through the ledger's history.
+/// Looks through every row and through the ledger's history, and at its signatures where they are wanted. Only with
+/// `require_signed` an event without one is rejected.
 ///
 /// # Errors
-/// `repo-corrupt`.
-pub fn verify(ctx: &Ctx) -> Result<LedgerReport> {
+/// `repo-corrupt`; `usage` where `agent.sign` is neither true nor false; `git-failed`.
+pub fn verify(ctx: &Ctx, require_signed: bool) -> Result<LedgerReport> {
     let ledger = Ledger::new(&ctx.repo);
     let agents = ledger.agents()?;
     let mut broken = Vec::new();
@@ -85,9 +129,16 @@ pub fn verify(ctx: &Ctx) -> Result<LedgerReport> {
     let removals: Vec<RemovalReport> = { removals.iter() }
         .map(|removal| told(&agents, removal))
         .collect();
+    let signatures = if require_signed || signatures::are_wanted(&ctx.repo)? {
+        Some(signed(ctx)?)
+    } else {
+        None
+    };
+    let lacks_signatures =
+        { signatures.as_ref() }.is_some_and(|found| require_signed && !found.unsigned.is_empty());
     Ok(LedgerReport {
         schema: "git-agent.ledger-verify/1",
-        verdict: if removals.is_empty() && broken.is_empty() {
+        verdict: if removals.is_empty() && broken.is_empty() && !lacks_signatures {
             "accept"
         } else {
             "reject"
@@ -95,6 +146,44 @@ pub fn verify(ctx: &Ctx) -> Result<LedgerReport> {
         rows: agents.len(),
         removals,
         broken,
+        signatures,
+    })
+}
+
+fn signed(ctx: &Ctx) -> Result<SignaturesReport> {
+    let mut signers: BTreeMap<String, usize> = BTreeMap::new();
+    let mut unsigned = Vec::new();
+    for found in signatures::signatures(&ctx.repo)? {
+        let (commit, signature) = found.commit.unzip();
+        let signature = match signature {
+            Some(CommitSignature::Good(signer)) => {
+                *signers.entry(signer).or_default() += 1;
+                continue;
+            }
+            Some(CommitSignature::Missing) => "missing",
+            Some(CommitSignature::Untrusted) => "untrusted",
+            Some(CommitSignature::Bad) => "bad",
+            None => "unknown",
+        };
+        unsigned.push((found.event, commit, signature));
+    }
+    unsigned.sort_by_key(|(event, ..)| (event.agent, event.at));
+    let reports = unsigned
+        .into_iter()
+        .map(|(event, commit, signature)| UnsignedReport {
+            agent_id: event.agent.to_string(),
+            short_id: event.agent.short(),
+            event: event.what.kind().to_owned(),
+            recorded_at: rfc3339(event.at.time()),
+            commit: commit.map(Oid::to_hex),
+            signature,
+        });
+    let signed = signers.into_iter();
+    Ok(SignaturesReport {
+        signed: signed
+            .map(|(signer, events)| SignedReport { signer, events })
+            .collect(),
+        unsigned: reports.collect(),
     })
 }
 

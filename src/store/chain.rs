@@ -106,14 +106,45 @@ pub fn commit(
     who: &Identity,
     subject: &str,
 ) -> Result<Oid> {
-    repo.write_commit(&NewCommit {
+    let message = message_of(subject);
+    repo.write_commit(&new_commit(tree, parents, who, &message))
+}
+
+/// As [`commit`], with the user's signature as git makes it.
+///
+/// # Errors
+/// `commit-refused` when it cannot be signed; `git-missing`, `git-failed`.
+pub(super) fn signed_commit(
+    repo: &Repo,
+    tree: Oid,
+    parents: &[Oid],
+    who: &Identity,
+    subject: &str,
+) -> Result<Oid> {
+    let message = message_of(subject);
+    let failure = "agent.sign is set, and git could not sign the event";
+    repo.write_signed_commit(&new_commit(tree, parents, who, &message), failure)
+        .map_err(|error| error.hint("to record events unsigned, run git config agent.sign false"))
+}
+
+fn message_of(subject: &str) -> String {
+    format!("{subject}\n\n{TRAILER}: 1\n")
+}
+
+fn new_commit<'a>(
+    tree: Oid,
+    parents: &'a [Oid],
+    who: &'a Identity,
+    message: &'a str,
+) -> NewCommit<'a> {
+    NewCommit {
         tree,
         parents,
         author: who,
         committer: who,
         header: None,
-        message: &format!("{subject}\n\n{TRAILER}: 1\n"),
-    })
+        message,
+    }
 }
 
 /// Who signs commits of the store at that moment: the configured user, else the program itself.

@@ -8,7 +8,7 @@
 use super::belief::Belief;
 use super::chain::{self, Chain};
 use super::row::Row;
-use super::{clone_id, closed, layout, lock, maintenance, recovery};
+use super::{clone_id, closed, layout, lock, maintenance, recovery, signatures};
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::{Event, What};
 use crate::domain::id::AgentId;
@@ -46,7 +46,8 @@ impl<'r> Ledger<'r> {
     /// Adds an event to the row of the agent that `spawn_commit` makes, whatever state that row is in.
     ///
     /// # Errors
-    /// `lock-timeout`, `event-too-long`, `disk-full`, `repo-read-only`, `repo-corrupt`.
+    /// `lock-timeout`, `event-too-long`, `disk-full`, `repo-read-only`, `repo-corrupt`; where events are signed,
+    /// `commit-refused`.
     pub fn append(
         &self,
         spawn_commit: Oid,
@@ -166,6 +167,7 @@ impl<'r> Ledger<'r> {
     ) -> Result<Event> {
         let repo = self.repo;
         let who = chain::identity(repo, now);
+        let is_signed = signatures::are_wanted(repo)?;
         let clone = clone_id::load_or_make(repo.common_dir())?;
         let guard = lock::hold(repo.common_dir(), layout::LEDGER_LOCK)?;
         let mut written = None;
@@ -187,16 +189,23 @@ impl<'r> Ledger<'r> {
                     What::Discarded { .. } => Some(State::Discarded),
                     _ => None,
                 };
-                if let Some(state) = over {
-                    closed::note(repo.common_dir(), agent, state)?;
-                }
                 let line = event_line::encode(&event)?;
                 let blob = repo.write_blob(&lines::union([old.as_slice(), line.as_bytes()]))?;
                 let tree = fanout::put(repo, tree, Batch::from([(key, Put::Replace(blob))]))?;
                 let parents: Vec<_> = tip.map(|tip| tip.oid).into_iter().collect();
                 let subject = format!("agent: {} {}", event.what.kind(), agent.short());
                 written = Some(event);
-                chain::commit(repo, tree, &parents, &who, &subject)
+                let write = if is_signed {
+                    chain::signed_commit
+                } else {
+                    chain::commit
+                };
+                let commit = write(repo, tree, &parents, &who, &subject)?;
+                // After the signature, which may be refused, and before the event.
+                if let Some(state) = over {
+                    closed::note(repo.common_dir(), agent, state)?;
+                }
+                Ok(commit)
             },
         )?;
         drop(guard);

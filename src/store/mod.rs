@@ -41,6 +41,7 @@ pub mod roles;
 pub mod roster;
 mod row;
 mod row_origin;
+pub mod signatures;
 pub mod spawn_commit;
 pub mod tampering;
 pub mod trash;

@@ -18,8 +18,8 @@ fn scene() -> (TestRepo, String, String) {
 }
 
 /// The answer of `ledger verify`, whose verdict the status repeats.
-fn verify(repo: &TestRepo) -> Value {
-    let output = repo.agent(&["ledger", "verify", "--format=json"]);
+pub fn verify(repo: &TestRepo, options: &[&str]) -> Value {
+    let output = repo.agent(&[&["ledger", "verify", "--format=json"], options].concat());
     let answer: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|_| panic!("no answer: {}", describe(&output)));
     let expected = if answer["verdict"] == "accept" { 0 } else { 1 };
@@ -47,7 +47,7 @@ fn body(repo: &TestRepo, spawn: &str) -> String {
 #[test]
 fn a_removed_event_is_found_and_the_commit_that_removed_it_named() {
     let (repo, id, spawn) = scene();
-    let sound = verify(&repo);
+    let sound = verify(&repo, &[]);
     assert_eq!(
         (&sound["verdict"], &sound["rows"]),
         (&"accept".into(), &1.into())
@@ -58,7 +58,7 @@ fn a_removed_event_is_found_and_the_commit_that_removed_it_named() {
     let commit = repo.git(["rev-parse", LEDGER]);
     // What is recorded since does not hide it.
     repo.spawn();
-    let found = verify(&repo);
+    let found = verify(&repo, &[]);
     let removals = found["removals"].as_array().expect("removals");
     assert_eq!(removals.len(), 1, "{found}");
     assert_eq!(removals[0]["agent_id"], id);
@@ -73,7 +73,7 @@ fn a_removed_event_is_found_and_the_commit_that_removed_it_named() {
     assert!(text.contains(&told), "{text}");
     repo.agent(&["doctor", "--fix"]);
     assert_eq!(body(&repo, &spawn), whole);
-    assert_eq!(verify(&repo)["verdict"], "accept");
+    assert_eq!(verify(&repo, &[])["verdict"], "accept");
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn an_altered_event_breaks_the_chain_and_leads_to_its_author() {
     let whole = body(&repo, &spawn);
     assert!(whole.contains("It is done"), "{whole}");
     write_as_eve(&repo, &spawn, &whole.replace("It is done", "It is fine"));
-    let found = verify(&repo);
+    let found = verify(&repo, &[]);
     assert_eq!(
         found["removals"][0]["by"], "Eve <eve@example.com>",
         "{found}"
@@ -96,7 +96,7 @@ fn a_ledger_that_was_set_back_lacks_events_that_no_commit_removed() {
     let (repo, id, _) = scene();
     let before = repo.git(["rev-parse", &format!("{LEDGER}~1")]);
     repo.git(["update-ref", LEDGER, &before]);
-    let found = verify(&repo);
+    let found = verify(&repo, &[]);
     let removal = &found["removals"][0];
     assert_eq!(removal["agent_id"], id, "{found}");
     assert!(removal.get("commit").is_none() && removal.get("by").is_none());

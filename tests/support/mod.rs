@@ -5,6 +5,7 @@ pub mod agent;
 pub mod death;
 pub mod hub;
 pub mod saved;
+pub mod signing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};

@@ -1,6 +1,6 @@
 use super::{Agent, codes, refused, report};
 use crate::support::agent::{agent_command, describe};
-use crate::support::isolated;
+use crate::support::{isolated, signing};
 use crate::traces::judged_by;
 use serde_json::Value;
 use std::fs;
@@ -18,22 +18,8 @@ impl Scene {
         let agent = Agent::new();
         agent.write("src/two.rs", "pub fn two() {}\n");
         agent.commit("two");
-        let place = agent.repo.path().with_file_name("keys");
-        fs::create_dir(&place).expect("a directory");
-        let scene = Scene { agent, place };
-        for name in ["ada", "eve"] {
-            let mut keygen = isolated("ssh-keygen", &scene.place);
-            keygen.args(["-q", "-t", "ed25519", "-N", "", "-C", name, "-f", name]);
-            assert!(keygen.status().expect("ssh-keygen starts").success());
-        }
-        let public = fs::read_to_string(scene.place.join("ada.pub")).expect("a key");
-        let allowed = format!("ada@example.com namespaces=\"git\" {public}");
-        fs::write(scene.place.join("allowed"), allowed).expect("a list");
-        scene.sign_as("ada");
-        let allowed = scene.place.join("allowed").display().to_string();
-        scene.set("gpg.ssh.allowedSignersFile", &allowed);
-        scene.set("gpg.format", "ssh");
-        scene
+        let place = signing::set_up(&agent.repo);
+        Scene { agent, place }
     }
 
     fn set(&self, key: &str, value: &str) {
@@ -41,8 +27,7 @@ impl Scene {
     }
 
     fn sign_as(&self, name: &str) {
-        let key = self.place.join(name).display().to_string();
-        self.set("user.signingKey", &key);
+        signing::sign_as(&self.agent.repo, name);
     }
 
     fn file(&self, name: &str) -> String {

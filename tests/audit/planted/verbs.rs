@@ -102,7 +102,10 @@ pub const VERBS: &[Verb] = &[
     changes("train", &["train {id}", "train --all --push"]),
     changes("sync", &["sync origin", "sync --best-effort"]),
     looks("hooks status", &["hooks status", "hooks status {id}"]),
-    looks("ledger verify", &["ledger verify"]),
+    looks(
+        "ledger verify",
+        &["ledger verify", "ledger verify --signed"],
+    ),
     looks("doctor", &["doctor"]),
     looks("gc", &["gc", "gc --dry-run --older-than 0s"]),
     looks("rescue", &["rescue {id} --to {out}"]),
