@@ -48,7 +48,7 @@ fn one_failure_does_not_stop_the_rest() {
             .to_owned(),
     );
     let script = "grep -q 'for b' && exit 3 || echo said";
-    let output = batch(&repo, &targets, &["--jobs=2"], script)
+    let output = batch(&repo, &targets, &["--jobs=2", "--format=ndjson"], script)
         .output()
         .expect("starts");
     assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
@@ -96,7 +96,7 @@ fn a_request_to_end_ends_those_at_work_and_begins_no_more() {
     let mut targets = vec![id.clone()];
     targets.extend(tasks(&repo, &["never"]));
     let script = format!("{FAMILY} sleep 1000");
-    let child = batch(&repo, &targets, &["--jobs=1"], &script)
+    let child = batch(&repo, &targets, &["--jobs=1", "--format=ndjson"], &script)
         .stdout(Stdio::piped())
         .spawn()
         .expect("starts");

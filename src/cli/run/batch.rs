@@ -27,12 +27,9 @@ pub(super) fn run(
         None => asked.batch(ctx, jobs),
     };
     let names = asked.targets;
-    let format = match ui.format() {
-        Format::Text if !is_watched() => Format::Ndjson,
-        format => format,
-    };
+    let format = ui.format();
     let mut board = match format {
-        Format::Text if !quiet => Some(Board::new(Some(ui.screen()?), &names)),
+        Format::Text if !quiet && is_watched() => Some(Board::new(ui.screen()?, &names)),
         _ => None,
     };
     let (mut rows, mut attempts) = (Vec::new(), Vec::new());

@@ -12,7 +12,7 @@ const SHOWN: usize = 16;
 
 /// What is under way, drawn anew as it changes.
 pub(super) struct Board<'a> {
-    out: Option<Box<dyn Write + Send>>,
+    out: Box<dyn Write + Send>,
     names: &'a [String],
     begun: BTreeMap<usize, (String, Instant)>,
     ended: usize,
@@ -22,7 +22,7 @@ pub(super) struct Board<'a> {
 
 impl<'a> Board<'a> {
     /// For runs of these names.
-    pub(super) fn new(out: Option<Box<dyn Write + Send>>, names: &'a [String]) -> Board<'a> {
+    pub(super) fn new(out: Box<dyn Write + Send>, names: &'a [String]) -> Board<'a> {
         Board {
             out,
             names,
@@ -82,9 +82,7 @@ impl<'a> Board<'a> {
             text.push('\n');
         }
         self.drawn = lines.len();
-        if let Some(out) = &mut self.out {
-            // Without a terminal it cannot be seen.
-            let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-        }
+        // What cannot be drawn is told when it ends.
+        let _ = { self.out.write_all(text.as_bytes()) }.and_then(|()| self.out.flush());
     }
 }
