@@ -85,8 +85,8 @@ pub(super) fn recover(repo: &Repo, chain: Chain) -> Result<Option<Commit>> {
         )
         .hint("to see what is damaged, run git fsck --full")
         .hint(format!(
-            "to take over the copy of a remote, run git fetch <remote> +{0}:{0}",
-            chain.refname()
+            "to take over the copy of a remote, run {}",
+            fetch_command(chain.refname())
         )));
     };
     let oid = match chain {
@@ -106,6 +106,12 @@ pub(super) fn recover(repo: &Repo, chain: Chain) -> Result<Option<Commit>> {
         }
     };
     repo.read_commit(oid).map(Some)
+}
+
+/// The command that takes over a remote's copy of a damaged ref. A plain fetch would not bring objects that are missing
+/// below a commit which is here.
+pub fn fetch_command(refname: &str) -> String {
+    format!("git fetch --refetch <remote> +{refname}:{refname}")
 }
 
 /// What foreign writers did to the ledger; nothing is changed.

@@ -364,3 +364,28 @@ fn a_row_whose_commit_is_gone_is_named() {
         );
     }
 }
+
+#[test]
+fn a_lost_ledger_comes_back_as_its_finding_says() {
+    let patient = Patient::new();
+    let repo = &patient.repo;
+    let remote = repo.path().with_file_name("remote");
+    let remote = remote.to_str().expect("UTF-8");
+    repo.git(["init", "--quiet", "--bare", remote]);
+    repo.git(["remote", "add", "origin", remote]);
+    repo.git(["push", "--quiet", "origin", "refs/notes/agents"]);
+    // The commit is still here: git would take the tree below it for granted.
+    let tree = repo.git(["rev-parse", "refs/notes/agents^{tree}"]);
+    let (directory, file) = tree.split_at(2);
+    let object = patient.git_dir().join("objects").join(directory);
+    std::fs::remove_file(object.join(file)).expect("removed");
+    std::fs::remove_file(patient.git_dir().join("logs/refs/notes/agents")).expect("removed");
+    let (_, report) = examine(repo, &[]);
+    let findings = report["findings"].as_array().expect("a list");
+    let finding = { findings.iter() }.find(|finding| finding["code"] == "ledger.lost");
+    let command = finding.expect("a finding")["command"].as_str();
+    let command = command.expect("a command").replace("<remote>", "origin");
+    repo.git(command.split(' ').skip(1));
+    assert_eq!(problems(&examine(repo, &[]).1), strings(&[]));
+    repo.agent_json(&["show", &patient.id]);
+}

@@ -11,7 +11,7 @@ use crate::ops::doctor::kept;
 use crate::ops::doctor::survey::Survey;
 use crate::store::chain::{self, Chain};
 use crate::store::repair::{self, Condition};
-use crate::store::{keep, layout};
+use crate::store::{keep, layout, recovery};
 
 const CHAIN: Chain = Chain::Keep(layout::KEEP_REF);
 
@@ -36,7 +36,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
                     "{} and its reflog lead to nothing readable",
                     CHAIN.refname()
                 ),
-                format!("git fetch <remote> +{0}:{0}", CHAIN.refname()),
+                recovery::fetch_command(CHAIN.refname()),
             )]);
         }
     }

@@ -42,7 +42,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
                     "{} and its reflog lead to nothing readable",
                     CHAIN.refname()
                 ),
-                format!("git fetch <remote> +{0}:{0}", CHAIN.refname()),
+                recovery::fetch_command(CHAIN.refname()),
             ));
             return Ok(found);
         }

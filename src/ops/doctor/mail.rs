@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::ops::doctor::Finding;
 use crate::ops::doctor::survey::Survey;
 use crate::store::mailbox::{MAIL, RECEIPTS};
+use crate::store::recovery;
 use crate::store::repair::{self, Condition};
 
 pub(super) fn look(ctx: &Ctx, _survey: &Survey) -> Result<Vec<Finding>> {
@@ -27,7 +28,7 @@ pub(super) fn look(ctx: &Ctx, _survey: &Survey) -> Result<Vec<Finding>> {
             Condition::Lost => found.push(Finding::report(
                 Sign::MailLost,
                 format!("{refname} and its reflog lead to nothing readable"),
-                format!("git fetch <remote> +{refname}:{refname}"),
+                recovery::fetch_command(refname),
             )),
         }
     }
