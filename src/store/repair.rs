@@ -46,6 +46,22 @@ pub fn condition(repo: &Repo, chain: Chain) -> Result<Condition> {
     }
 }
 
+/// Repairs a chain whose newest commit or tree cannot be read. Unlike [`condition`] it looks no further, which takes as
+/// long however much the chain holds.
+///
+/// # Errors
+/// As [`repair`].
+pub fn require_readable(repo: &Repo, chain: Chain, now: DateTime<Utc>) -> Result<()> {
+    let is_readable = match repo.tip(chain.refname())? {
+        Tip::At(oid) => { repo.read_commit(oid) }.is_ok_and(|tip| repo.read_tree(tip.tree).is_ok()),
+        Tip::Absent | Tip::Broken => return Ok(()),
+    };
+    if is_readable {
+        return Ok(());
+    }
+    repair(repo, chain, now)
+}
+
 /// Writes down what a damaged chain is read as. A sound one is left alone.
 ///
 /// # Errors

@@ -9,7 +9,7 @@ use crate::git::remote::RemoteRefs;
 use crate::store::chain::{self, Chain};
 use crate::store::mailbox::unite;
 use crate::store::remote_names::{RemoteNames, Travelling, word};
-use crate::store::{layout, recovery};
+use crate::store::{layout, recovery, repair};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -41,6 +41,7 @@ impl Exchange<'_> {
     pub(super) fn restore_overwritten(&mut self) -> Result<()> {
         let (repo, now) = (&self.ctx.repo, self.ctx.now());
         for chain in unite::CHAINS {
+            repair::require_readable(repo, chain, now)?;
             let before = repo.tip(chain.refname())?;
             for old in repo.overwritten_by_fetch(chain.refname())? {
                 if !self.holds(chain, old)? && unite::is_of_chain(repo, chain, old) {
