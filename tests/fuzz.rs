@@ -4,6 +4,9 @@
 #[path = "../fuzz/src/lib.rs"]
 mod targets;
 
+use crate::support::TestRepo;
+use git_agent::domain::oid::Oid;
+use git_agent::git::changes::PlainIndex;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,8 +14,9 @@ use std::path::{Path, PathBuf};
 type Target = fn(&[u8]);
 
 /// Each target and the directories that hold inputs for it, besides its own seeds.
-const TARGETS: [(&str, Target, &[&str]); 5] = [
+const TARGETS: [(&str, Target, &[&str]); 6] = [
     ("hook_payload", targets::hook_payload::run, &["payloads"]),
+    ("index", targets::index::run, &[]),
     ("ledger_line", targets::ledger_line::run, &[]),
     ("message", targets::message::run, &[]),
     ("scope", targets::scope::run, &[]),
@@ -76,4 +80,70 @@ fn every_target_is_built_documented_and_tested() {
         assert!(manifest.contains(&format!("name = \"{name}\"")), "{name}");
         assert!(page.contains(&format!("| `{name}` |")), "{name}");
     }
+}
+
+/// Whatever of an index is read, git reads as well, where it reads it at all: seeds, and those with one bit turned.
+#[test]
+fn an_index_is_read_as_git_lists_it() {
+    let repo = TestRepo::empty();
+    let (mut alike, mut turned) = (0, 0);
+    for seed in files(&root().join("fuzz/seeds/index")) {
+        let bytes = fs::read(&seed).expect("readable");
+        alike += usize::from(is_read_alike(&repo, &bytes));
+        let step = (bytes.len() / 6).max(1);
+        for at in (turned % 7..bytes.len()).step_by(step) {
+            let mut bytes = bytes.clone();
+            bytes[at] ^= 1 << (at % 8);
+            turned += usize::from(is_read_alike(&repo, &bytes));
+        }
+    }
+    assert!(alike >= 10 && turned >= 20, "{alike} and {turned}");
+}
+
+/// Checks that we read what git does; whether both read it.
+fn is_read_alike(repo: &TestRepo, bytes: &[u8]) -> bool {
+    let Some(index) = PlainIndex::parse(bytes) else {
+        return false;
+    };
+    fs::write(repo.path().join(".git/index"), bytes).expect("written");
+    let mut git = std::process::Command::new("git");
+    git.args(["ls-files", "--stage", "--debug", "-z"]);
+    let listed = git.current_dir(repo.path()).output().expect("git runs");
+    if !listed.status.success() {
+        return false;
+    }
+    let ours: Vec<_> = { index.entries() }
+        .map(|(path, (_, oid))| (path.to_owned(), oid))
+        .collect();
+    let shown = bytes.escape_ascii();
+    assert_eq!(ours, entries_of(&listed.stdout), "{shown}");
+    true
+}
+
+/// What git lists, without what only intends to be added, and each path in conflict once. After the path, NUL and
+/// five lines about the entry, of which the last ends in its flags.
+fn entries_of(listed: &[u8]) -> Vec<(Vec<u8>, Oid)> {
+    let mut entries: Vec<(Vec<u8>, Oid)> = Vec::new();
+    let mut rest = listed;
+    while let Some(end) = rest.iter().position(|&byte| byte == 0) {
+        let (head, after) = (&rest[..end], &rest[end + 1..]);
+        let mut lines = after.splitn(6, |&byte| byte == b'\n');
+        let flags = String::from_utf8_lossy(lines.nth(4).expect("five lines"));
+        let (_, flags) = flags.split_once("flags: ").expect("flags");
+        let flags = u32::from_str_radix(flags.trim(), 16).expect("a number");
+        rest = lines.next().unwrap_or_default();
+        let tab = head.iter().position(|&byte| byte == b'\t').expect("a tab");
+        let words = String::from_utf8_lossy(&head[..tab]);
+        let words: Vec<&str> = words.split(' ').collect();
+        let path = head[tab + 1..].to_vec();
+        let is_merged = words[2] == "0";
+        if is_merged && flags & 0x2000_0000 != 0 || { entries.last() }
+            .is_some_and(|(last, _)| *last == path)
+        {
+            continue;
+        }
+        let oid = Oid::from_hex(words[1]).expect("an oid");
+        entries.push((path, if is_merged { oid } else { Oid::ZERO }));
+    }
+    entries
 }

@@ -5,6 +5,7 @@
 //! their seeds (`tests/fuzz.rs`), without libFuzzer.
 
 pub mod hook_payload;
+pub mod index;
 pub mod ledger_line;
 pub mod message;
 pub mod scope;

@@ -36,11 +36,9 @@ pub(super) fn read(bytes: &[u8], body: Range<usize>) -> Option<Vec<CachedTree>> 
     // The directories whose subdirectories are still to come: position, and how many.
     let mut open: Vec<(usize, usize)> = Vec::new();
     let mut at = body.start;
+    let bytes = bytes.get(..body.end)?;
     let until = |at: &mut usize, end: u8| {
-        let length = bytes
-            .get(*at..body.end)?
-            .iter()
-            .position(|&byte| byte == end)?;
+        let length = bytes.get(*at..)?.iter().position(|&byte| byte == end)?;
         let field = *at..*at + length;
         *at = field.end + 1;
         Some(field)

@@ -23,6 +23,9 @@ const HEADER: usize = 12;
 /// Stat data, oid and flags; the path follows.
 const FIXED: usize = 62;
 const CHECKSUM: usize = 20;
+/// How many times as long as the file what version 4 shortens may become: a writer can make a few bytes stand for a
+/// long path as often as it likes.
+const GROWTH: usize = 8;
 
 /// The part of an index that a commit is made of.
 #[derive(Debug, Default)]
@@ -63,10 +66,14 @@ impl Index {
             bytes: file,
             ..Index::default()
         };
+        let longest = index.bytes.len().saturating_mul(GROWTH);
         let mut position = HEADER;
         let mut previous = 0..0;
         for _ in 0..count {
             (position, previous) = index.read_entry(position, version, previous)?;
+            if index.bytes.len() > longest {
+                return None;
+            }
         }
         index.read_extensions(position, end)?;
         Some(index)
@@ -175,17 +182,19 @@ impl Index {
         if mode == tree::DIRECTORY {
             return None;
         }
-        // Git goes by this number where it fits, not by the terminator.
-        if bytes.len() != usize::from(flags & 0xfff) && bytes.len() < 0xfff {
+        // Git goes by this number where it fits, not by the terminator; but it shows and compares no more of a path
+        // than what is before a NUL.
+        let is_told = bytes.len() == usize::from(flags & 0xfff) || bytes.len() >= 0xfff;
+        if !is_told || bytes.contains(&0) {
             return None;
         }
         let unmerged = flags & 0x3000 != 0;
         match self.bytes[previous].cmp(bytes) {
             // The other stages of a path in conflict.
-            Ordering::Equal if unmerged => {}
+            Ordering::Equal if unmerged && self.ends_unmerged_at(bytes) => {}
             // The writer of this hides something from a reader that trusts the order.
             Ordering::Equal | Ordering::Greater => return None,
-            Ordering::Less if intends => {}
+            Ordering::Less if intends && !unmerged => {}
             Ordering::Less => self.entries.push(Entry {
                 path: u32::try_from(path.start).ok()?..u32::try_from(path.end).ok()?,
                 content: (canonical_mode(mode), if unmerged { Oid::ZERO } else { oid }),
@@ -193,6 +202,12 @@ impl Index {
             }),
         }
         Some((end, path))
+    }
+
+    /// Whether the last entry is a path in conflict: a merged one has no other stages.
+    fn ends_unmerged_at(&self, path: &[u8]) -> bool {
+        let last = self.entries.last();
+        last.is_some_and(|last| last.content.1.is_zero() && self.path(last) == path)
     }
 
     /// Version 4: how much to cut off the previous path, then what to put at its end, and NUL.
@@ -228,6 +243,12 @@ impl Index {
         }
         // An entry that reaches into the checksum is none.
         (at == end).then_some(())
+    }
+
+    /// How many bytes it takes in memory, about.
+    pub(super) fn size(&self) -> usize {
+        let trees = self.trees.capacity() * size_of::<CachedTree>();
+        self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>() + trees
     }
 
     pub(super) fn path(&self, entry: &Entry) -> &[u8] {

@@ -25,6 +25,7 @@ mod glance;
 mod history;
 mod index;
 mod index_tree;
+mod plain_index;
 mod spellings;
 mod staged;
 mod status;
@@ -32,6 +33,7 @@ mod walk;
 
 pub use glance::{Glance, glance};
 pub(in crate::git) use index::{Edits, Index, TICK, Written};
+pub use plain_index::PlainIndex;
 pub use spellings::Spellings;
 pub use staged::Staging;
 pub(in crate::git) use status::status;
