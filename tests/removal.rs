@@ -1,6 +1,8 @@
 //! Removal, end to end: after `discard` every byte that an agent wrote hangs on the keep chain, and what
 //! could lose or disturb something is refused and leaves all as it was.
 
+/// Paths longer than any that the system takes.
+mod deep;
 /// What is let go of, and what never is.
 mod expire;
 /// What is swept, and what is kept when in doubt.

@@ -15,6 +15,7 @@ use crate::error::{Exit, Result};
 use crate::ops::verify::{self, AttestedOptions, FindingReport, VerifyOptions, VerifyReport};
 use crate::wire::sarif::{self, SarifResult};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -134,9 +135,7 @@ impl Answer for VerifyReport {
         };
         let facts = paint(DIM, &facts(verdict));
         text.push_str(&format!("{word}: {} {facts}\n", verdict.agent.short()));
-        for finding in &verdict.findings {
-            text.push_str(&finding_text(&FindingReport::from(finding)));
-        }
+        text.push_str(&findings_text(&verdict.findings));
         failed(&verdict.commands).for_each(|command| text.push_str(&command_text(command)));
         text
     }
@@ -271,6 +270,29 @@ fn how(landing: &Landing) -> Option<String> {
         Outcome::Clean { .. } => Some("clean merge".to_owned()),
         other => Some(other.as_str().to_owned()),
     }
+}
+
+/// Findings for a person: of each code the first ones, and how many more there are.
+fn findings_text(findings: &[Finding]) -> String {
+    /// So many of one code are named.
+    const NAMED: usize = 20;
+    let mut counts = BTreeMap::new();
+    let mut text = String::new();
+    for finding in findings {
+        let count = counts.entry(finding.code.name()).or_insert(0);
+        *count += 1;
+        if *count <= NAMED {
+            text.push_str(&finding_text(&FindingReport::from(finding)));
+        }
+    }
+    for (code, count) in counts.into_iter().filter(|(_, count)| *count > NAMED) {
+        let more = count - NAMED;
+        let advice = paint(HINT, "to see them all:");
+        text.push_str(&format!(
+            "  {more} more {code}; {advice} the same command with --format json\n"
+        ));
+    }
+    text
 }
 
 pub(in crate::cli) fn finding_text(finding: &FindingReport) -> String {

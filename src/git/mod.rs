@@ -13,6 +13,7 @@ pub mod commit;
 pub mod config;
 pub mod config_file;
 mod conflict_markers;
+pub mod descent;
 mod differences;
 pub mod gitlinks;
 pub mod hooks;

@@ -11,28 +11,24 @@
 
 mod beside;
 mod raw;
+mod tour;
 
 pub use beside::{Beside, beside, unkeepable};
-pub use raw::{FilesAsTheyAre, write_admin, write_files as write_files_as_they_are};
+pub use raw::{write_admin, write_files as write_files_as_they_are};
+pub use tour::{FilesAsTheyAre, TOO_DEEP};
 
 use super::objects::{Commit, Identity, NewCommit};
-use super::tree::{DIRECTORY, EXECUTABLE, Entry, FILE, SYMLINK};
 use super::uncommitted::Trees;
 use super::{Repo, command, untrusted};
 use crate::domain::oid::Oid;
-use crate::error::{IoContext, Result};
+use crate::error::Result;
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use walkdir::WalkDir;
 
 /// So many commits back from a tip are known to be kept with it before git is asked.
 const NEAR: usize = 100;
-
-/// The longest file of an agent's notes that is kept, in bytes.
-const LONGEST_KEPT: u64 = 1 << 32;
 
 /// The trailer that says what a salvage commit holds.
 pub const TRAILER: &str = "Salvage";
@@ -72,7 +68,7 @@ pub fn write_bundle(
     if !fs::symlink_metadata(directory).is_ok_and(|metadata| metadata.is_dir()) {
         return Ok(None);
     }
-    match write_directory(repo, directory)? {
+    match tour::write_directory(repo, directory)? {
         Some(tree) => write(repo, tip, tree, &[], BUNDLE, whose).map(Some),
         None => Ok(None),
     }
@@ -95,45 +91,6 @@ fn write(
         header: None,
         message: &format!("agent: salvage {what}\n\n{TRAILER}: {what}\n{whose}\nGit-Agent: 1\n"),
     })
-}
-
-fn write_directory(repo: &Repo, directory: &Path) -> Result<Option<Oid>> {
-    let mut entries = Vec::new();
-    for entry in fs::read_dir(directory).at("could not list", directory)? {
-        let entry = entry.at("could not list", directory)?;
-        let (path, name) = (entry.path(), entry.file_name());
-        if name.eq_ignore_ascii_case(".git") {
-            return Err(unkeepable(&[path]));
-        }
-        let metadata = fs::symlink_metadata(&path).at("could not read", &path)?;
-        let written = if metadata.is_dir() {
-            write_directory(repo, &path)?.map(|tree| (DIRECTORY, tree))
-        } else if metadata.is_symlink() {
-            let target = fs::read_link(&path).at("could not read", &path)?;
-            let blob = repo.write_blob(target.as_os_str().as_bytes())?;
-            Some((SYMLINK, blob))
-        } else if metadata.is_file() {
-            let mode = match metadata.permissions().mode() & 0o100 {
-                0 => FILE,
-                _ => EXECUTABLE,
-            };
-            let content = untrusted::read_at(&path, LONGEST_KEPT);
-            let content = content.ok_or_else(|| unkeepable(&[path]))?;
-            Some((mode, repo.write_blob(&content)?))
-        } else {
-            None
-        };
-        entries.extend(written.map(|(mode, oid)| Entry {
-            mode,
-            name: name.as_bytes().to_vec(),
-            oid,
-        }));
-    }
-    if entries.is_empty() {
-        Ok(None)
-    } else {
-        repo.write_tree(entries).map(Some)
-    }
 }
 
 impl Repo {

@@ -296,6 +296,24 @@ pub(in crate::git) fn require_regular(path: &Path, limit: u64) -> Result<()> {
         .hint(format!("to see what it is, run ls -l {shown}")))
 }
 
+/// As [`require_regular`], for a file of a worktree.
+///
+/// # Errors
+/// `file-too-long`, naming the file, its length and the limit; `repo-corrupt` for what is no file.
+pub(in crate::git) fn require_file(path: &Path, limit: u64) -> Result<()> {
+    let length = fs::metadata(path).map_or(0, |metadata| metadata.len());
+    if length <= limit || !path.is_file() {
+        return require_regular(path, limit);
+    }
+    let shown = path.display();
+    let what = format!("{shown} is {length} bytes long, and the limit is {limit} bytes");
+    Err(Error::new(Code::FileTooLong, what)
+        .hint(format!(
+            "to go on, move it out of the worktree: mv {shown} <elsewhere>"
+        ))
+        .hint("to leave such files out, name them in a .gitignore"))
+}
+
 /// Checks that a loose ref can be read: it is absent, or a file of a sensible length.
 ///
 /// # Errors

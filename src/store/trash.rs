@@ -2,6 +2,7 @@
 
 use super::{fsx, layout};
 use crate::error::{IoContext, Result};
+use crate::git::descent;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -69,21 +70,5 @@ pub fn left_behind(common_dir: &Path, before: i64) -> Vec<String> {
 }
 
 fn delete(doomed: &Path) -> Result<()> {
-    match fs::remove_dir_all(doomed) {
-        // A directory without write permission, as an agent's hooks are, keeps what it holds.
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            make_directories_writable(doomed);
-            fs::remove_dir_all(doomed).at("could not remove", doomed)
-        }
-        other => other.at("could not remove", doomed),
-    }
-}
-
-/// What cannot be changed shows up when it cannot be removed.
-fn make_directories_writable(top: &Path) {
-    use std::os::unix::fs::PermissionsExt;
-    let directories = walkdir::WalkDir::new(top).into_iter().flatten();
-    for directory in directories.filter(|entry| entry.file_type().is_dir()) {
-        let _ = fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o700));
-    }
+    descent::remove(doomed).at("could not remove", doomed)
 }

@@ -265,3 +265,17 @@ fn hooks_that_were_taken_away_or_altered_are_found() {
     std::fs::write(&config, settings).expect("written");
     assert_eq!(agent.codes(), [""; 0]);
 }
+
+#[test]
+fn of_many_findings_a_person_reads_the_first_and_a_program_all() {
+    let agent = Agent::new();
+    for number in 0..25 {
+        agent.write(&format!("outside/{number}"), "");
+    }
+    let text = String::from_utf8(agent.run(&[]).stdout).expect("UTF-8");
+    assert_eq!(text.matches("    fix: ").count(), 20, "{text}");
+    let rest =
+        format!("  5 more {OUTSIDE}; to see them all: the same command with --format json\n");
+    assert!(text.ends_with(&rest), "{text}");
+    assert_eq!(agent.codes(), [OUTSIDE; 25]);
+}

@@ -143,3 +143,25 @@ fn files_in_a_submodule_are_not_left_behind_unseen() {
     assert_eq!(answer["verdict"], "accept", "{answer}");
     assert_eq!(answer["uncommitted"], 2);
 }
+
+#[test]
+fn a_file_that_is_too_long_is_named_with_its_length_and_the_limit() {
+    let agent = Agent::new();
+    agent.write("src/huge.bin", "");
+    let file = std::fs::File::options()
+        .append(true)
+        .open(agent.worktree.join("src/huge.bin"));
+    file.and_then(|file| file.set_len(3 << 30))
+        .expect("a sparse file");
+    let said = "src/huge.bin is 3221225472 bytes long, and the limit is 2147483648 bytes";
+    let output = agent.repo.agent(&["diff", &agent.id]);
+    super::refused(&output, "file-too-long", 4);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains(said), "{error}");
+    let report = agent.verify(&[]);
+    assert_eq!(super::codes(&report), ["work.unreadable"]);
+    let message = report["findings"][0]["message"]
+        .as_str()
+        .expect("a message");
+    assert!(message.ends_with(said), "{message}");
+}

@@ -3,36 +3,25 @@
 //! Every file that is not ignored becomes a blob as it is: no filter runs, and line ends stay. The admin directory
 //! becomes a commit of its own, with the objects that only its index names.
 
-use super::{unkeepable, write};
+use super::tour::{FilesAsTheyAre, Tour};
+use super::write;
 use crate::domain::oid::Oid;
-use crate::error::{Code, Error, IoContext, Result};
+use crate::error::Result;
 use crate::git::ignore::{IGNORE_FILES, Rules, blocking_file};
 use crate::git::objects::Commit;
-use crate::git::tree::{DIRECTORY, EXECUTABLE, Entry, FILE, SYMLINK};
+use crate::git::tree::{Entry, FILE};
 use crate::git::{Repo, command, untrusted};
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
 /// The trailer's value for the admin directory.
 const ADMIN: &str = "admin";
 
-/// The longest file that is read as a whole, and the longest file of an admin directory that is kept, in bytes.
-const LONGEST_AT_ONCE: u64 = 64 << 20;
-
-/// What was found in a worktree.
-#[derive(Debug, Default)]
-pub struct FilesAsTheyAre {
-    /// The tree of all files; absent where there is none.
-    pub tree: Option<Oid>,
-    /// What is ignored: a directory has a slash at its end.
-    pub ignored: Vec<Vec<u8>>,
-    /// FIFOs, sockets and devices, which have no content to keep.
-    pub special: Vec<Vec<u8>>,
-}
+/// The longest file of an admin directory that is kept, in bytes.
+const LONGEST_KEPT: u64 = 64 << 20;
 
 /// Writes the files of a worktree, its bundle left out, as they are. What `rules` ignore is left out where git can
 /// tell; `index` is a name for a temporary file.
@@ -47,20 +36,9 @@ pub fn write_files(
     index: &Path,
 ) -> Result<FilesAsTheyAre> {
     let ignored = ignored(repo, tip, top, rules, index).unwrap_or_default();
-    let mut walk = WorktreeFiles {
-        repo,
-        top,
-        bundle: rules.never().map(Path::new),
-        ignored: &ignored.iter().map(Vec::as_slice).collect(),
-        special: Vec::new(),
-    };
-    let tree = walk.directory(Path::new(""))?;
-    let special = walk.special;
-    Ok(FilesAsTheyAre {
-        tree,
-        ignored,
-        special,
-    })
+    let ignored = ignored.iter().map(Vec::as_slice).collect();
+    let bundle = rules.never().map(str::as_bytes);
+    Tour::begin(repo, top, &ignored, bundle)?.files(true)
 }
 
 /// Writes what an admin directory holds, with the blobs that its index names and the tip does not, as one commit;
@@ -77,7 +55,7 @@ pub fn write_admin(
 ) -> Result<Option<Oid>> {
     let mut entries = BTreeMap::new();
     for file in untrusted::files(admin_dir) {
-        if let Some(content) = untrusted::read(admin_dir, &file, LONGEST_AT_ONCE) {
+        if let Some(content) = untrusted::read(admin_dir, &file, LONGEST_KEPT) {
             // One level is enough for files that a person may want to look at.
             let name = file.as_os_str().as_bytes();
             let name = name
@@ -166,94 +144,4 @@ fn ignored(
     paths.retain(|path| !bundle.as_ref().is_some_and(|name| path.starts_with(name)));
     paths.sort_unstable();
     Some(paths)
-}
-
-/// A tour of a worktree.
-struct WorktreeFiles<'a> {
-    repo: &'a Repo,
-    top: &'a Path,
-    bundle: Option<&'a Path>,
-    ignored: &'a HashSet<&'a [u8]>,
-    special: Vec<Vec<u8>>,
-}
-
-impl WorktreeFiles<'_> {
-    /// Writes one directory, given by its path from the top; `None` when nothing in it is kept.
-    fn directory(&mut self, inside: &Path) -> Result<Option<Oid>> {
-        let directory = self.top.join(inside);
-        let mut entries = Vec::new();
-        for entry in fs::read_dir(&directory).at("could not list", &directory)? {
-            let entry = entry.at("could not list", &directory)?;
-            let name = entry.file_name();
-            let (path, shown) = (inside.join(&name), entry.path());
-            let kind = entry.file_type().at("could not read", &shown)?;
-            if name.eq_ignore_ascii_case(".git") {
-                if inside.as_os_str().is_empty() && !kind.is_dir() {
-                    continue;
-                }
-                return Err(unkeepable(&[shown]));
-            }
-            let bytes = path.as_os_str().as_bytes();
-            let as_directory = [bytes, b"/"].concat();
-            let is_left_out = self.ignored.contains(bytes)
-                || kind.is_dir()
-                    && (self.ignored.contains(as_directory.as_slice())
-                        || self.bundle == Some(&path));
-            if is_left_out {
-                continue;
-            }
-            let written = if kind.is_dir() {
-                self.directory(&path)?.map(|tree| (DIRECTORY, tree))
-            } else if kind.is_symlink() {
-                let target = fs::read_link(&shown).at("could not read", &shown)?;
-                let blob = self.repo.write_blob(target.as_os_str().as_bytes())?;
-                Some((SYMLINK, blob))
-            } else if kind.is_file() {
-                Some(self.file(&shown)?)
-            } else {
-                self.special.push(bytes.to_vec());
-                None
-            };
-            entries.extend(written.map(|(mode, oid)| Entry {
-                mode,
-                name: name.as_bytes().to_vec(),
-                oid,
-            }));
-        }
-        if entries.is_empty() {
-            return Ok(None);
-        }
-        self.repo.write_tree(entries).map(Some)
-    }
-
-    fn file(&self, path: &Path) -> Result<(u32, Oid)> {
-        let metadata = fs::symlink_metadata(path).at("could not read", path)?;
-        let mode = if metadata.permissions().mode() & 0o100 == 0 {
-            FILE
-        } else {
-            EXECUTABLE
-        };
-        if metadata.len() <= LONGEST_AT_ONCE {
-            let content = untrusted::read_at(path, LONGEST_AT_ONCE);
-            let content = content.ok_or_else(replaced).at("could not read", path)?;
-            return Ok((mode, self.repo.write_blob(&content)?));
-        }
-        // Git reads it piece by piece.
-        let file = untrusted::open_at(path);
-        let file = file.ok_or_else(replaced).at("could not read", path)?;
-        let mut hash = self.repo.plumbing();
-        hash.args(["hash-object", "-w", "--stdin"]).stdin(file);
-        let oid = command::successful(hash)?;
-        let oid = Oid::from_hex(String::from_utf8_lossy(&oid).trim_end());
-        let oid = oid.ok_or_else(|| {
-            let shown = path.display();
-            Error::new(Code::GitFailed, format!("git named no object for {shown}"))
-        })?;
-        Ok((mode, oid))
-    }
-}
-
-/// The error for a file that something else has taken the place of, or that cannot be read.
-fn replaced() -> std::io::Error {
-    std::io::Error::other("it is no regular file that can be read")
 }

@@ -56,14 +56,14 @@ fn require_readable(top: &Path, paths: &[&Vec<u8>]) -> Result<()> {
         let path = Path::new(OsStr::from_bytes(path));
         let place = top.join(path);
         if fs::symlink_metadata(&place).is_ok_and(|metadata| !metadata.is_symlink()) {
-            untrusted::require_regular(&place, LONGEST_FILE)?;
+            untrusted::require_file(&place, LONGEST_FILE)?;
         }
         for directory in path.ancestors().skip(1) {
             if !directories.insert(directory) {
                 break;
             }
             let attributes = top.join(directory).join(".gitattributes");
-            untrusted::require_regular(&attributes, LONGEST_FILE)?;
+            untrusted::require_file(&attributes, LONGEST_FILE)?;
         }
     }
     Ok(())

@@ -7,7 +7,9 @@ use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::objects::Commit;
 use crate::git::refs::Tip;
-use crate::git::salvage::{FilesAsTheyAre, write_admin, write_files_as_they_are, write_work};
+use crate::git::salvage::{
+    FilesAsTheyAre, TOO_DEEP, write_admin, write_files_as_they_are, write_work,
+};
 use crate::git::uncommitted::Trees;
 use crate::ops::discard::DiscardOptions;
 use crate::ops::discard::gate::Place;
@@ -34,6 +36,8 @@ pub(super) struct KeptAsItIs {
     pub admin: Option<Oid>,
     /// What is not kept.
     pub not_kept: NotKept,
+    /// What is kept at another place than its own.
+    pub warning: Option<String>,
 }
 
 /// Whether an error says that an agent's state cannot be read, and not that nothing can be written or that another
@@ -41,6 +45,7 @@ pub(super) struct KeptAsItIs {
 pub(super) fn is_cause(error: &Error) -> bool {
     let codes = [
         Code::BaseNotCommit,
+        Code::FileTooLong,
         Code::GitFailed,
         Code::HistoryIncomplete,
         Code::Io,
@@ -81,6 +86,7 @@ pub(super) fn keep(
             tree,
             ignored,
             special,
+            too_deep,
         } = raw;
         let found = Trees {
             staged: None,
@@ -89,6 +95,10 @@ pub(super) fn keep(
         };
         kept.work = write_work(&ctx.repo, tip, &found, &whose)?;
         kept.not_kept = NotKept::new(&ignored, &[], &special);
+        kept.warning = (!too_deep.is_empty()).then(|| {
+            let directories = too_deep.len();
+            format!("paths are longer than git can write: what they lead to is kept in {TOO_DEEP} ({directories} of them), each beside a file with its path")
+        });
     }
     Ok(kept)
 }

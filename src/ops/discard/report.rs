@@ -105,6 +105,7 @@ impl DiscardReport {
         self.salvage_commit = salvage.work.map(|oid| oid.to_hex());
         self.bundle_commit = salvage.bundle.map(|oid| oid.to_hex());
         self.not_kept = salvage.not_kept.clone();
+        self.warnings.extend(salvage.warning.clone());
     }
 
     pub(super) fn settled(&mut self, ctx: &Ctx, agent: Option<Agent>) -> Result<()> {

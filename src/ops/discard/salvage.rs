@@ -33,6 +33,8 @@ pub(super) struct Salvage {
     pub leftovers: Vec<Oid>,
     /// The files that are not in it.
     pub not_kept: NotKept,
+    /// What is kept at another place than its own.
+    pub warning: Option<String>,
 }
 
 /// The files of a site that would not be kept; writes nothing that stays.
@@ -110,6 +112,7 @@ impl Salvage {
                 let kept = broken::keep(ctx, agent, place, options, &tip)?;
                 salvage.leftovers.extend(kept.admin);
                 (salvage.work, salvage.not_kept) = (kept.work, kept.not_kept);
+                salvage.warning = kept.warning;
             }
         } else {
             salvage.leftovers = of_branch(ctx, site)?;

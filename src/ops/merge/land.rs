@@ -38,6 +38,7 @@ pub(crate) fn concerns_all(code: Code) -> bool {
             | Code::GitFailed
             | Code::HistoryIncomplete
             | Code::Io
+            | Code::FileTooLong
             | Code::RepoCorrupt
             | Code::WorktreeForeign
     );

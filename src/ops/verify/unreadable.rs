@@ -30,6 +30,7 @@ fn of_agent(ctx: &Ctx, options: &VerifyOptions, error: &Error) -> Option<Verdict
         error.code(),
         Code::BaseNotCommit
             | Code::GitFailed
+            | Code::FileTooLong
             | Code::RepoCorrupt
             | Code::Io
             | Code::HistoryIncomplete
