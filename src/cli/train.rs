@@ -220,7 +220,8 @@ impl Answer for TrainAnswer {
     fn text(&self) -> String {
         let report = &self.report;
         if report.items.is_empty() {
-            return "(no agents)\n".to_owned();
+            return "(no agent is done; to end the work of one, run git agent done <agent>)\n"
+                .to_owned();
         }
         let mut text: String = report.items.iter().map(item_text).collect();
         if self.explain {
