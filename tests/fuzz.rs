@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 type Target = fn(&[u8]);
 
 /// Each target and the directories that hold inputs for it, besides its own seeds.
-const TARGETS: [(&str, Target, &[&str]); 6] = [
+const TARGETS: [(&str, Target, &[&str]); 7] = [
+    ("admin_files", targets::admin_files::run, &[]),
     ("hook_payload", targets::hook_payload::run, &["payloads"]),
     ("index", targets::index::run, &[]),
     ("ledger_line", targets::ledger_line::run, &[]),
@@ -48,6 +49,7 @@ fn targets_hold_for_their_seeds_cut_anywhere() {
             run(&fs::read(&fixture).expect("readable"));
         }
     }
+    fs::remove_dir_all(targets::admin_files::place()).expect("removed");
 }
 
 /// What a dev-dependency turns on in tests alone would hide that the shipped program reads numbers otherwise.

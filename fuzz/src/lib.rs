@@ -4,6 +4,7 @@
 //! `fuzz_targets/` hands these functions to libFuzzer, and the suite of the main package runs them over
 //! their seeds (`tests/fuzz.rs`), without libFuzzer.
 
+pub mod admin_files;
 pub mod hook_payload;
 pub mod index;
 pub mod ledger_line;
