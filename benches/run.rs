@@ -29,6 +29,8 @@ const TASK: &str = r#"role = "edit-local"
 task = "Add a second function to the library and test it."
 [scope]
 whitelist = ["src/**"]
+[bundle]
+required = false
 "#;
 /// Runs that begin at the same moment.
 const CROWD: usize = 100;
