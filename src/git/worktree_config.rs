@@ -88,14 +88,17 @@ impl Repo {
             Ok(_) => {}
         }
         let is_ours = |name: &str| keys.iter().any(|key| key.eq_ignore_ascii_case(name));
-        let mut taken_in = false;
+        let (mut taken_in, mut is_text) = (false, true);
         let read = git2::Config::open(&path).and_then(|config| {
             config.entries(None)?.for_each(|entry| {
-                taken_in |= entry.include_depth() > 0 && entry.name().is_ok_and(is_ours);
+                let is_ours = entry.name().is_ok_and(is_ours);
+                taken_in |= entry.include_depth() > 0 && is_ours;
+                is_text &= !is_ours || !entry.has_value() || entry.value().is_ok();
             })
         });
         match read {
             Err(_) => Some("cannot be read"),
+            Ok(()) if !is_text => Some("cannot be read"),
             Ok(()) => taken_in.then_some("takes in another file that sets what is ours"),
         }
     }
