@@ -13,8 +13,9 @@
 //! With more than one job, once a culprit shows that there may be several, the right half of a search is checked on its
 //! own beside the left one (`side`). What that finds is a hint: the suspect is decided last, by the same rule.
 //!
-//! The number of checks with one job is at most `1 + bad × ceil(log2 n) + bad`, and one more where the target itself has to
-//! be checked because nothing was green. Two jobs take at most what one job may take for one bad candidate more.
+//! The number of checks with one job is at most `1 + bad × ceil(log2 n) + bad`, one more for each bad candidate that kept
+//! another waiting by a conflict, and one more where the target itself has to be checked because nothing was green. Two
+//! jobs take at most what one job may take for one bad candidate more.
 
 mod side;
 #[cfg(test)]

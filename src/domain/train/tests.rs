@@ -229,7 +229,13 @@ proptest! {
     fn one_job_lands_what_one_by_one_lands(world in worlds()) {
         let (outcome, track) = decided(&world, 1);
         prop_assert_eq!(track.landed, world.one_by_one());
-        prop_assert!(track.runs <= bound(world.count, outcome.rejected.len()), "{} runs", track.runs);
+        // Whoever waited for one that was rejected is checked in a round of its own.
+        let is_waited_for = |bad: usize| {
+            { world.conflicts.iter() }.any(|(one, two)| (*one).min(*two) == bad)
+        };
+        let waited_for = { outcome.rejected.iter() }.filter(|bad| is_waited_for(**bad)).count();
+        let most = bound(world.count, outcome.rejected.len()) + waited_for;
+        prop_assert!(track.runs <= most, "{} runs, {most}", track.runs);
     }
 
     #[test]
