@@ -150,8 +150,11 @@ fn the_invocation_is_ready_to_paste() {
     let repo = TestRepo::with_commit();
     let report = repo.spawn();
     let call = repo.agent_json(&["show", id(&report), "--invocation"]);
-    assert_eq!(call["subagent_type"], "code-implementer");
-    assert_eq!(call["isolation"], "worktree");
+    assert_eq!(
+        call["subagent_type"], "general-purpose",
+        "a type that hosts have"
+    );
+    assert_eq!(call.get("isolation"), None, "no second worktree");
     assert_eq!(
         call["description"],
         "Add a second function to the library and test it."
@@ -163,9 +166,12 @@ fn the_invocation_is_ready_to_paste() {
             .contains("MUST NOT invoke git")
     );
     let shared = repo.spawn_task(SHARED_TASK, &[]);
+    repo.write(
+        ".claude/agents/researcher.md",
+        "---\nname: researcher\n---\n",
+    );
     let call = repo.agent_json(&["show", id(&shared), "--invocation"]);
-    assert_eq!(call.get("isolation"), None);
-    assert_eq!(call["subagent_type"], "researcher");
+    assert_eq!(call["subagent_type"], "researcher", "the project's own");
 }
 
 #[test]

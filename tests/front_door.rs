@@ -312,6 +312,20 @@ fn a_bundle_that_is_not_required_has_no_templates() {
 }
 
 #[test]
+fn options_of_a_task_without_a_file_are_refused_beside_a_file() {
+    let repo = TestRepo::with_commit();
+    for option in [
+        "--no-bundle",
+        "--role=read-only",
+        "--scope=*",
+        "--check=true",
+    ] {
+        let text = refused(&repo.agent(&["spawn", "task.toml", option]), 2);
+        assert!(text.contains("cannot be used with"), "{text}");
+    }
+}
+
+#[test]
 fn help_shows_a_newcomer_at_most_twelve_verbs_and_every_verb_on_request() {
     let repo = TestRepo::with_commit();
     let short = String::from_utf8(repo.agent(&["-h"]).stdout).expect("UTF-8");

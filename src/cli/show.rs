@@ -26,7 +26,7 @@ pub(super) struct ShowArgs {
     /// landed as; or MSG-…; without one, the agent whose worktree this is
     #[arg(value_name = "AGENT")]
     who: Option<String>,
-    /// Print the call for a host's agent tool: type, description, prompt, isolation
+    /// Print the call for a host's agent tool: type, description, prompt
     #[arg(long)]
     invocation: bool,
 }

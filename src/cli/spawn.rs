@@ -65,9 +65,10 @@ pub(super) struct SpawnArgs {
 /// A task on the command line, in the place of a task file.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "A task without a file")]
+#[group(conflicts_with = "tasks")]
 struct WordArgs {
     /// Text of the task; several make paragraphs, as in git commit
-    #[arg(long, short = 'm', value_name = "TEXT", conflicts_with = "tasks")]
+    #[arg(long, short = 'm', value_name = "TEXT")]
     message: Vec<String>,
     /// Role, in the place of the repository's default or edit-local
     #[arg(long, value_name = "ROLE", requires = "message")]

@@ -173,6 +173,20 @@ impl Host for Claude {
     fn skills(&self) -> &'static [&'static str] {
         &[".claude/skills"]
     }
+
+    fn agent_types(&self) -> &'static [&'static str] {
+        &[
+            "general-purpose",
+            "Explore",
+            "Plan",
+            "claude",
+            "statusline-setup",
+        ]
+    }
+
+    fn agent_type_directory(&self) -> Option<&'static str> {
+        Some(".claude/agents")
+    }
 }
 
 /// Whether a word is the option for settings. Of several the last one counts, and the others are dropped.

@@ -129,6 +129,17 @@ pub trait Host: Sync {
     fn skills(&self) -> &'static [&'static str] {
         &[]
     }
+
+    /// The types that its agent tool knows in every project, the general one first; empty where it has no such tool
+    /// or its tool takes no types.
+    fn agent_types(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// The directory in which a project, and its user below the home, define more types: a file `<type>.md` each.
+    fn agent_type_directory(&self) -> Option<&'static str> {
+        None
+    }
 }
 
 impl fmt::Debug for dyn Host {
@@ -151,4 +162,20 @@ pub fn registrations() -> impl Iterator<Item = Registration> {
 pub fn skill_directories() -> Vec<&'static str> {
     let all = HOSTS.into_iter().flat_map(|host| host.skills());
     all.copied().collect()
+}
+
+/// The type for a call of a host's agent tool: the one that is wanted if the host has it, as `is_defined` says of a file
+/// below a project or a home, or if it is a plugin's; else the host's general one. A host refuses a type that it does not know.
+pub fn agent_type(wanted: &str, is_defined: impl Fn(&str) -> bool) -> String {
+    let own = |host: &&dyn Host| host.agent_types().contains(&wanted);
+    let defined = |host: &&dyn Host| {
+        let directory = host.agent_type_directory();
+        directory.is_some_and(|directory| is_defined(&format!("{directory}/{wanted}.md")))
+    };
+    let known = wanted.contains(':') || HOSTS.iter().any(|host| own(host) || defined(host));
+    let general = || HOSTS.iter().find_map(|host| host.agent_types().first());
+    match general().filter(|_| !known) {
+        Some(general) => (*general).to_owned(),
+        None => wanted.to_owned(),
+    }
 }

@@ -9,6 +9,7 @@ use crate::agents::worktree;
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::{Isolation, What};
 use crate::error::{Code, Error, IoContext, Result};
+use crate::hosts;
 use crate::ops::agent_report::AgentReport;
 use crate::ops::agent_report::Reporter;
 use crate::ops::event_report;
@@ -62,15 +63,13 @@ pub struct LogReport {
 /// The call that a host's agent tool takes, ready to paste.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Invocation {
-    /// The agent type.
+    /// The agent type: the role's where the host has it, else the host's general one.
     pub subagent_type: String,
     /// What the host shows.
     pub description: String,
-    /// The whole prompt.
+    /// The whole prompt, which names the worktree. The call asks for no isolation: the host would make a second
+    /// worktree, and keep its agent out of ours.
     pub prompt: String,
-    /// `worktree`; absent when shared.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub isolation: Option<&'static str>,
 }
 
 /// The answer of `path`.
@@ -165,10 +164,11 @@ pub fn invocation(ctx: &Ctx, who: &str) -> Result<Invocation> {
         Some(agent_type) => format!("{agent_type}: {description}"),
         None => description,
     };
-    let subagent_type = policy.map(|policy| policy.subagent_type).or(agent.role);
+    let wanted = policy.map(|policy| policy.subagent_type).or(agent.role);
+    let places = [Some(ctx.repo.root()?), ctx.env.home.clone()];
+    let is_defined = |file: &str| (places.iter().flatten()).any(|place| place.join(file).is_file());
     Ok(Invocation {
-        subagent_type: subagent_type.unwrap_or_default(),
-        isolation: (agent.isolation == Some(Isolation::Worktree)).then_some("worktree"),
+        subagent_type: hosts::agent_type(&wanted.unwrap_or_default(), is_defined),
         description,
         prompt,
     })

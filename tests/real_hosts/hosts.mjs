@@ -16,6 +16,9 @@ export const HOSTS = {
     write: named("Write", ["file_path", "content"]),
     shell: shell("Bash"),
     unfenced: ["--allowedTools", "Bash"],
+    // A session of its own that calls agents.
+    session: (prompt) => ["-p", prompt, "--permission-mode", "acceptEdits", "--allowedTools", "Bash"],
+    agent: (invocation) => ({ name: "Agent", input: { ...invocation, run_in_background: false } }),
     hears: ["own tool", "shell", "end"],
     point: (url) => ({
       ANTHROPIC_BASE_URL: url,

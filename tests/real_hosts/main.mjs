@@ -1,6 +1,6 @@
 // Starts real agent hosts with `git agent run --host` against a scripted model, and checks what they do.
 //
-//   node main.mjs [--git-agent FILE] [--cached] [--table FILE] [--keep] [--sandbox auto|off] [HOST...]
+//   node main.mjs [--git-agent FILE] [--cached] [--table FILE] [--keep] [--sandbox auto|off|session] [HOST...]
 //
 // Hosts are installed from their registries at the versions of hosts.mjs, without their install scripts, into
 // $GIT_AGENT_HOSTS_CACHE, else ~/.cache/git-agent-hosts. `--cached` skips a host that is not there already. `--table` writes
@@ -10,6 +10,7 @@ import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { parseArgs } from "node:util";
+import { called, PROMPT } from "./called.mjs";
 import { FOREIGN, HOSTS } from "./hosts.mjs";
 import { startModel } from "./model.mjs";
 import { TASK, tour } from "./tour.mjs";
@@ -35,8 +36,9 @@ for (const name of names) {
   if (!host) throw new Error(`no host ${name}; there are ${Object.keys(HOSTS).join(", ")}`);
   const program = install(name, host);
   if (!program) continue;
-  for (const sandbox of options.sandbox ? [options.sandbox] : ["auto", "off"]) {
-    rows.push(await attempt(name, host, program, sandbox));
+  for (const sandbox of options.sandbox ? [options.sandbox] : ["auto", "off", "session"]) {
+    if (sandbox !== "session") rows.push(await attempt(name, host, program, sandbox));
+    else if (host.session) rows.push(await session(name, host, program));
   }
 }
 if (options.table) writeTable(options.table);
@@ -78,15 +80,15 @@ function find(directory, pattern) {
   return all.find((name) => pattern.test(name) && fs.statSync(path.join(directory, name)).mode & 0o111);
 }
 
-/// Runs one host once, in a repository and a home of its own.
-async function attempt(name, host, programs, sandbox) {
+/// Makes a repository and a home for one try, and starts the model that plays with the host there.
+async function stage(host, programs, fenced, play) {
   // Not in the temporary directory: Gemini skips settings below a directory that others can write.
   const scratch = fs.mkdtempSync(path.join(cache, "try-"));
   const [root, home] = ["repo", "home"].map((part) => path.join(scratch, part));
   [root, home].forEach((directory) => fs.mkdirSync(directory));
   const findings = [];
-  const place = { root, home, program: fs.realpathSync(options["git-agent"]), fenced: sandbox !== "off", transcript: [] };
-  const model = await startModel(tour(host, place, findings));
+  const place = { root, home, program: fs.realpathSync(options["git-agent"]), fenced, transcript: [] };
+  const model = await startModel(play(host, place, findings));
   const kept = Object.entries(process.env).filter(([variable]) => !FOREIGN.test(variable));
   const environment = {
     ...Object.fromEntries(kept), HOME: home, PATH: `${programs}:${process.env.PATH}`, NO_PROXY: "127.0.0.1", no_proxy: "127.0.0.1",
@@ -95,6 +97,52 @@ async function attempt(name, host, programs, sandbox) {
   const git = (...words) => execFileSync("git", words, { cwd: root, env: environment, encoding: "utf8" });
   repository(root, git);
   const check = (what, holds, detail = "") => findings.push({ check: what, holds: Boolean(holds), detail });
+  return { scratch, root, home, place, model, environment, git, check, findings };
+}
+
+/// Keeps or removes what a try left.
+function strike({ scratch, place }, output) {
+  if (options.keep) {
+    fs.writeFileSync(path.join(scratch, "transcript"), place.transcript.join("\n"));
+    fs.writeFileSync(path.join(scratch, "output"), output);
+    console.log(`  kept: ${scratch}`);
+  } else {
+    fs.rmSync(scratch, { recursive: true, force: true, maxRetries: 5 });
+  }
+}
+
+/// Starts a host in the main worktree, as its user does, and lets its model call an agent of ours.
+async function session(name, host, programs) {
+  const set = await stage(host, programs, false, called);
+  const { root, place, git, check, findings } = set;
+  const environment = { ...set.environment, PATH: `${path.dirname(place.program)}:${set.environment.PATH}` };
+  const ours = (...words) => execFileSync(place.program, words, { cwd: root, env: environment, encoding: "utf8" });
+  ours("init", "--host", name);
+  git("add", "-A");
+  git("commit", "-qm", "hooks");
+  const agent = JSON.parse(ours("spawn", "-m", "Add a greeting module.", "--scope", "src/**", "--no-bundle", "--format", "json"));
+  place.worktree = agent.worktree_abspath;
+  place.invocation = JSON.parse(ours("show", agent.agent_id, "--invocation"));
+  const started = Date.now();
+  const ran = await start(name, host.session(PROMPT), { cwd: root, env: environment });
+  const seconds = (Date.now() - started) / 1000;
+  await set.model.close();
+  check("the session ends by itself with status 0", ran.status === 0, ran.out.slice(-400) + ran.err.slice(-400));
+  check("there is no second worktree", git("worktree", "list", "--porcelain").match(/^worktree /gm).length === 2, git("worktree", "list"));
+  const status = git("status", "--porcelain");
+  check("the main worktree is as it was", status === "", status);
+  const landing = await start(place.program, ["merge", agent.agent_id, "--squash", "-m", "Add a greeting"], { cwd: root, env: environment });
+  const landed = landing.status === 0 ? git("show", "--name-only", "--format=", "HEAD") : "";
+  check("the work lands, and nothing else", landed === "src/greeting.rs\n", landed + landing.err);
+  tell(name, host, "a session that calls an agent", seconds, findings);
+  strike(set, ran.out);
+  return { name, host, sandbox: "off, a session that calls an agent", seconds, findings };
+}
+
+/// Runs one host once, in a repository and a home of its own.
+async function attempt(name, host, programs, sandbox) {
+  const set = await stage(host, programs, sandbox !== "off", tour);
+  const { root, home, place, model, environment, git, check, findings } = set;
   const before = listing(home);
   const started = Date.now();
   const words = ["run", "task.toml", "--host", name, "--sandbox", sandbox, "--timeout", `${LIMIT_SECONDS}s`, "--format", "json"];
@@ -121,14 +169,8 @@ async function attempt(name, host, programs, sandbox) {
     const codes = (report.verify?.findings ?? []).map((finding) => finding.path);
     check("verify rejects what was written out of scope", report.verdict === "reject" && codes.includes("docs/tool.md"), JSON.stringify(report.verify?.findings));
   }
-  tell(name, host, sandbox, seconds, findings);
-  if (options.keep) {
-    fs.writeFileSync(path.join(scratch, "transcript"), place.transcript.join("\n"));
-    fs.writeFileSync(path.join(scratch, "run.json"), ran.out);
-    console.log(`  kept: ${scratch}`);
-  } else {
-    fs.rmSync(scratch, { recursive: true, force: true, maxRetries: 5 });
-  }
+  tell(name, host, `--sandbox ${sandbox}`, seconds, findings);
+  strike(set, ran.out);
   return { name, host, sandbox, seconds, findings };
 }
 
@@ -184,9 +226,9 @@ function changesOf(before, after) {
   return after.split("\n").filter((line) => !known.has(line)).slice(0, 20).join("\n");
 }
 
-function tell(name, host, sandbox, seconds, findings) {
+function tell(name, host, how, seconds, findings) {
   const bad = findings.filter((finding) => !finding.holds);
-  console.log(`${name} ${host.version}, --sandbox ${sandbox}: ${findings.length - bad.length} of ${findings.length} hold, ${seconds.toFixed(0)} s`);
+  console.log(`${name} ${host.version}, ${how}: ${findings.length - bad.length} of ${findings.length} hold, ${seconds.toFixed(0)} s`);
   for (const { check, detail } of bad) console.log(`  FAILED: ${check}\n    ${detail.trim().replaceAll("\n", "\n    ")}`);
 }
 
@@ -198,7 +240,7 @@ function writeTable(page) {
   const lines = rows.map(({ name, host, sandbox, findings }) => {
     const bad = findings.filter((finding) => !finding.holds).map((finding) => finding.check);
     const result = bad.length === 0 ? `all ${findings.length} hold` : `not: ${bad.join("; ")}`;
-    return `| \`${name}\` | ${host.package} ${host.version} | ${sandbox === "off" ? "off" : "on"} | ${result} |\n`;
+    return `| \`${name}\` | ${host.package} ${host.version} | ${{ auto: "on" }[sandbox] ?? sandbox} | ${result} |\n`;
   });
   const table = ["| host | package and version | our sandbox | checks |\n", "|---|---|---|---|\n", ...lines].join("");
   fs.writeFileSync(page, `${text.slice(0, start)}${MARKS[0]}\n${table}\n${text.slice(end)}`);
