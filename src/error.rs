@@ -131,6 +131,7 @@ codes! {
     WorktreeDirty, "worktree-dirty", Refused, "The agent's worktree has uncommitted work; nothing was changed.";
     UpdateConflicts, "update-conflicts", Refused, "The agent's branch conflicts with what it lands on; nothing was changed.";
     DiscardRefused, "discard-refused", Refused, "Removing that worktree or branch could lose or disturb something; nothing was removed.";
+    UninstallRefused, "uninstall-refused", Refused, "Agents have something left in this clone; nothing was removed.";
     HostSettingsInvalid, "host-settings-invalid", Refused, "The settings file of an agent host cannot be edited safely; nothing was written.";
     ScopeOverlap, "scope-overlap", Refused, "A live agent may touch what the new one, which is to be the only one, may.";
     RecursionRefused, "recursion-refused", Refused, "An agent tried to spawn an agent.";

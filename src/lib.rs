@@ -66,6 +66,7 @@
 //! | `config` | `extensions.worktreeConfig`, switched on once as git does it |
 //! | `config.worktree` | `core.bare` and `core.worktree` where `config` had them, moved as git does it |
 //! | `agents/clone-id` | four hex digits that tell clones apart in time stamps; sixteen once `sync` has given the clone a name on remotes |
+//! | `agents/added/<file>` | what `info/exclude` and `config` got, for `uninstall` |
 //! | `agents/closed` | the agents that this clone has merged, rejected or discarded itself, one a line |
 //! | `agents/ledger.lock` | an OS lock, never removed |
 //! | `agents/spawn.lock` | an OS lock, never removed |
@@ -119,7 +120,8 @@
 //! Settings read: `agent.worktreeDir`, `agent.bundleDir`, `agent.outputDir`, `agent.role.<name>.*`,
 //! `agent.merge`, `agent.run.allowWrite`, `agent.remote`, `agent.sync`, `agent.refPrefix`, `agent.claimTtl`, `agent.sign`, `core.hooksPath`. Settings written:
 //! `extensions.worktreeConfig`, and in the `config.worktree` of an agent's admin directory `core.hooksPath` or
-//! `hook.git-agent-<event>.*`, `gc.auto`, `maintenance.auto`; `notes.displayRef`, by `init --notes` alone. `doctor --fix` alone takes
+//! `hook.git-agent-<event>.*`, `gc.auto`, `maintenance.auto`; `notes.displayRef` and `alias.<name>`, by `init --notes` and
+//! `init --log-alias` alone. `doctor --fix` alone takes
 //! `core.bare`, `core.worktree`, `core.hooksPath` and `gc.pruneExpire` out of `config` or the main worktree's `config.worktree`, where they
 //! cannot be meant.
 

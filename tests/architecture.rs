@@ -254,6 +254,8 @@ const VERBS_OF_VERBS: &[(&str, &[&str])] = &[
     ("train", &["merge", "overlap"]),
     // The page is made of what those two answer.
     ("report", &["overlap", "tree"]),
+    // What `init` put in is taken out with the rest.
+    ("uninstall", &["init"]),
     // What those two wrote is looked at and repaired.
     ("doctor", &["hooks", "install_shell"]),
 ];

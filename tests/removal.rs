@@ -17,6 +17,8 @@ mod refusals;
 mod rescue;
 /// Death while it comes back.
 mod rescue_kill;
+/// What `uninstall` takes out.
+mod uninstall;
 
 use crate::support::agent::{SHARED_TASK, agent_command, describe};
 use crate::support::{TestRepo, git_in, git_output};

@@ -98,6 +98,9 @@ fn judge(name: &str, schema: &Value, answer: &Value) {
 #[test]
 fn every_answer_is_as_its_schema_says() {
     let mut judged = Judged::new();
+    let init = ["init", "--notes", "--log-alias"];
+    judged.answer("init", &init);
+    judged.answer("uninstall", &["uninstall"]);
     life(&mut judged);
     landings(&mut judged);
     messages(&mut judged);

@@ -22,7 +22,10 @@ pub(super) struct InitArgs {
     /// Also let `git log` show the ledger: git config --add notes.displayRef refs/notes/agents
     #[arg(long)]
     notes: bool,
-    /// Take everything of ours out again
+    /// Also make an alias, git lg by default, for git log --all without the refs and branches of agents
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "lg", require_equals = true)]
+    log_alias: Option<String>,
+    /// Take it out again; git agent uninstall takes out everything
     #[arg(long)]
     remove: bool,
     /// Show what would be done and stop
@@ -37,6 +40,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: InitArgs) -> Result<Exit> {
             hosts: args.hosts,
             worktrees: args.worktrees,
             notes: args.notes,
+            log_alias: args.log_alias,
             remove: args.remove,
         },
     )?;
@@ -95,12 +99,14 @@ impl Answer for InitReport {
                 text.push_str(&format!("          {note}\n"));
             }
         }
-        if let Some(action) = self.notes {
-            text.push_str(&format!(
-                "{:9} {}\n",
-                action.as_str(),
-                paint(BOLD, "notes.displayRef")
-            ));
+        let settings = [
+            ("notes.displayRef", self.notes),
+            ("alias for git log", self.log_alias),
+        ];
+        for (what, action) in settings {
+            if let Some(action) = action {
+                text.push_str(&format!("{:9} {}\n", action.as_str(), paint(BOLD, what)));
+            }
         }
         text
     }

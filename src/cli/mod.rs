@@ -52,6 +52,7 @@ mod terminal;
 mod train;
 mod tree;
 mod ui;
+mod uninstall;
 mod unite;
 mod update;
 mod usage_error;

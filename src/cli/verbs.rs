@@ -5,8 +5,8 @@ use super::ui::{Format, Ui};
 use super::{
     archive, bundle, check, commit, config, decide, diff, discard, doctor, gc, guard, help, hook,
     hooks, init, ledger, list, logs, merge, overlap, pool, ps, receive, report, rescue, retry,
-    roles, run, schema, send, settle, shell, show, spawn, stop, sync, train, tree, unite, update,
-    verify, wait,
+    roles, run, schema, send, settle, shell, show, spawn, stop, sync, train, tree, uninstall,
+    unite, update, verify, wait,
 };
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
@@ -111,6 +111,7 @@ verbs! { ui;
         Roles(args: roles::RolesArgs) => roles::run(&open(ui)?, ui, &args);
         Hooks(args: hooks::HooksArgs) => hooks::run(&open(ui)?, ui, &args);
         InstallShell(args: shell::install::InstallShellArgs) => shell::install::run(ui, args);
+        Uninstall(args: uninstall::UninstallArgs) => uninstall::run(&open(ui)?, ui, &args);
         Schema(args: schema::SchemaArgs) => schema::run(ui, &args);
         Help(args: help::HelpArgs) => help::run(ui, &args);
         Hook(args: hook::HookArgs) => hook::run(ui, args);

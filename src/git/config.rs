@@ -32,6 +32,14 @@ impl Repo {
         self.settings_where(prefix, |level| level != git2::ConfigLevel::Worktree)
     }
 
+    /// As [`Repo::settings`], as the repository's own file has them.
+    ///
+    /// # Errors
+    /// As [`Repo::settings`].
+    pub fn own_settings(&self, prefix: &str) -> Result<Vec<Setting>> {
+        self.settings_where(prefix, |level| level == git2::ConfigLevel::Local)
+    }
+
     /// A setting that is on or off, given in lower case, by [`Repo::shared_settings`].
     ///
     /// # Errors
@@ -112,22 +120,9 @@ impl Repo {
     /// `lost-race` while another process holds the file's lock, `git-failed`.
     pub fn add_setting(&self, key: &str, value: &str) -> Result<()> {
         // No value of the key is empty, so nothing is replaced.
-        self.change_shared(|config| config.set_multivar(key, "^$", value))
-    }
-
-    /// Removes a value, given without regular-expression signs but dots, from such a key.
-    ///
-    /// # Errors
-    /// As [`Repo::add_setting`].
-    pub fn remove_setting(&self, key: &str, value: &str) -> Result<()> {
-        self.change_shared(|config| config.remove_multivar(key, &format!("^{value}$")))
-    }
-
-    fn change_shared(
-        &self,
-        change: impl Fn(&mut git2::Config) -> std::result::Result<(), git2::Error>,
-    ) -> Result<()> {
-        self.edit_config(&self.common_dir().join("config"), change)
+        self.edit_config(&self.common_dir().join("config"), |config| {
+            config.set_multivar(key, "^$", value)
+        })
     }
 }
 

@@ -4,6 +4,7 @@ use super::lock_file::LockFile;
 use super::refs::{lost_to, patiently};
 use super::repo::failed;
 use super::untrusted;
+use super::worktree_config::set;
 use super::{Repo, command};
 use crate::error::{Code, Error, IoContext, Result};
 use std::ffi::OsStr;
@@ -76,6 +77,36 @@ impl Repo {
         })
     }
 
+    /// Removes a value of a key of the repository's own configuration, with its section where nothing else is in it.
+    ///
+    /// # Errors
+    /// As [`Repo::unset_in`], also when the key has no such value.
+    pub fn remove_setting(&self, key: &str, value: &str) -> Result<()> {
+        self.replace_config(&self.config_path(ConfigFile::Shared), |copy| {
+            unset(self, copy, &["--fixed-value", "--unset-all", key, value])
+        })
+    }
+
+    /// Sets keys of a configuration file and removes another key, with its section where nothing else is in it.
+    ///
+    /// # Errors
+    /// As [`Repo::unset_in`].
+    pub(in crate::git) fn set_and_unset(
+        &self,
+        path: &Path,
+        settings: &[(String, String)],
+        key: &str,
+    ) -> Result<()> {
+        self.replace_config(path, |copy| {
+            let written = git2::Config::open(copy).and_then(|mut config| {
+                { settings.iter() }.try_for_each(|(key, value)| set(&mut config, key, value))
+            });
+            written
+                .map_err(|error| failed(&format!("could not write {}", path.display()), error))?;
+            unset(self, copy, &["--unset-all", key])
+        })
+    }
+
     /// Changes a configuration file, which need not be there, as a whole: `change` sees a copy, which then takes its place.
     ///
     /// # Errors
@@ -127,6 +158,13 @@ impl Repo {
     fn config_path(&self, file: ConfigFile) -> PathBuf {
         self.common_dir().join(file.name())
     }
+}
+
+/// Removes a key from a copy. Git does it, because libgit2 leaves the heading of an empty section.
+fn unset(repo: &Repo, copy: &Path, words: &[&str]) -> Result<()> {
+    let file = ["config".as_ref(), "--file".as_ref(), copy.as_os_str()];
+    let words = file.into_iter().chain(words.iter().map(OsStr::new));
+    command::run(repo.common_dir(), words).map(drop)
 }
 
 fn unusable(path: &Path) -> Error {

@@ -2,7 +2,7 @@
 
 use super::Repo;
 use super::repo::failed;
-use crate::error::Result;
+use crate::error::{IoContext, Result};
 use std::path::{Path, PathBuf};
 
 /// What is true of the main worktree alone: shared, it would make a linked worktree bare or lead it
@@ -19,11 +19,11 @@ impl Repo {
     /// The new place is written before the extension is switched on, with which the old one is cleared,
     /// so that no reader ever finds neither. A repository whose extension is on and which shares one of
     /// them all the same was left half way, and is finished. The caller holds a lock that keeps
-    /// its own kind away; other writers of the file are waited for.
+    /// its own kind away; other writers of the file are waited for. `before` is told the keys that change, before they do.
     ///
     /// # Errors
-    /// `lost-race` when the file stays locked, `git-failed` when it cannot be read or written.
-    pub fn enable_worktree_config(&self) -> Result<()> {
+    /// `lost-race` when the file stays locked, `git-failed` when it cannot be read or written; those of `before`.
+    pub fn enable_worktree_config(&self, before: impl FnOnce(&[&str]) -> Result<()>) -> Result<()> {
         let path = self.common_dir().join("config");
         let shared = open(&path)?;
         let mut moving = Vec::new();
@@ -42,12 +42,45 @@ impl Repo {
         if is_on && moving.is_empty() {
             return Ok(());
         }
+        let moved = moving.iter().map(|(key, _)| *key);
+        let changed: Vec<&str> = { (!is_on).then_some(EXTENSION).into_iter() }
+            .chain(moved)
+            .collect();
+        before(&changed)?;
         let main = self.common_dir().join("config.worktree");
         self.set_all(&main, &moving)?;
         self.edit_config(&path, |shared| {
             shared.set_bool(EXTENSION, true)?;
             moving.iter().try_for_each(|(key, _)| shared.remove(key))
         })
+    }
+
+    /// Undoes [`Repo::enable_worktree_config`], which changed these keys: what went to the main worktree's file goes back.
+    /// `false` where a worktree has settings of its own, which git would not read any more; nothing is changed then.
+    ///
+    /// # Errors
+    /// `lost-race` when the file stays locked, `git-failed`, `io`.
+    pub fn disable_worktree_config(&self, changed: &[String], is_dry: bool) -> Result<bool> {
+        let main = self.common_dir().join("config.worktree");
+        let in_main = settings_of(&main)?;
+        let is_moved = |key: &str| changed.iter().any(|moved| moved.eq_ignore_ascii_case(key));
+        let mut is_needed = !in_main.iter().all(|(key, _)| is_moved(key));
+        for worktree in self.worktrees()? {
+            is_needed |= !settings_of(&self.worktree_config(&worktree.name))?.is_empty();
+        }
+        if is_needed || is_dry {
+            return Ok(!is_needed);
+        }
+        let path = self.common_dir().join("config");
+        if self.reads_worktree_config()? {
+            self.set_and_unset(&path, &in_main, EXTENSION)?;
+        }
+        match std::fs::remove_file(&main) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(error).at("could not remove", &main)
+            }
+            _ => Ok(true),
+        }
     }
 
     fn set_all<K: AsRef<str>>(&self, path: &Path, settings: &[(K, String)]) -> Result<()> {
@@ -180,6 +213,22 @@ fn open(path: &Path) -> Result<git2::Config> {
     git2::Config::open(path).map_err(|error| unreadable(path, error))
 }
 
+/// The settings of a file that need not be there.
+fn settings_of(path: &Path) -> Result<Vec<(String, String)>> {
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    let read = open(path)?.entries(None).and_then(|entries| {
+        entries.for_each(|entry| {
+            let value = entry.value().unwrap_or("true");
+            found.extend(entry.name().map(|key| (key.to_owned(), value.to_owned())));
+        })
+    });
+    read.map_err(|error| unreadable(path, error))?;
+    Ok(found)
+}
+
 fn string(config: &git2::Config, key: &str) -> std::result::Result<Option<String>, git2::Error> {
     match config.get_string(key) {
         Ok(value) => Ok(Some(value)),
@@ -188,7 +237,11 @@ fn string(config: &git2::Config, key: &str) -> std::result::Result<Option<String
     }
 }
 
-fn set(config: &mut git2::Config, key: &str, value: &str) -> std::result::Result<(), git2::Error> {
+pub(super) fn set(
+    config: &mut git2::Config,
+    key: &str,
+    value: &str,
+) -> std::result::Result<(), git2::Error> {
     match config.set_str(key, value) {
         // A key with several values is set by taking all of them out first.
         Err(error) if error.class() == git2::ErrorClass::Config => {

@@ -43,6 +43,7 @@ pub mod target_report;
 pub mod traces;
 pub mod train;
 pub mod tree;
+pub mod uninstall;
 pub mod unite;
 pub mod update;
 pub mod verify;

@@ -1,12 +1,14 @@
 //! OS locks between processes of ours.
 //!
-//! The lock is on an open file, so the kernel releases it however the holder ends. The file is never
-//! unlinked: two processes could then hold "the" lock on two inodes. Waiting is left to the kernel,
-//! which queues waiters; polling starves the unlucky (measured with 64 writers).
+//! The lock is on an open file, so the kernel releases it however the holder ends. Two processes could hold "the" lock on two
+//! inodes if the file were unlinked meanwhile. `uninstall` alone does that, while it holds the lock, so a lock on a file without
+//! a name counts for nothing and is taken again. Waiting is left to the kernel, which queues waiters; polling starves the
+//! unlucky (measured with 64 writers).
 
 use super::fsx;
 use crate::error::{Code, Error, IoContext, Result};
 use std::fs::{File, TryLockError};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -92,6 +94,17 @@ pub fn hold(common_dir: &Path, name: &str) -> Result<Guard> {
 /// # Errors
 /// As [`hold`].
 pub fn hold_for(common_dir: &Path, name: &str, patience: Duration) -> Result<Guard> {
+    loop {
+        let guard = hold_file(common_dir, name, patience)?;
+        let metadata = guard.file.metadata();
+        if metadata.at("could not look at", &guard.path)?.nlink() > 0 {
+            return Ok(guard);
+        }
+    }
+}
+
+/// As [`hold_for`]; the file may have been unlinked before it was locked.
+fn hold_file(common_dir: &Path, name: &str, patience: Duration) -> Result<Guard> {
     let directory = super::layout::agents_dir(common_dir);
     let path = directory.join(name);
     let file = open(&path).or_else(|error| match error.kind() {

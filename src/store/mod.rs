@@ -4,6 +4,7 @@
 //! OS lock ([`lock`]), build their objects, and move a ref by compare-and-swap ([`chain`]). The
 //! store has no clock: every write is told what time it is.
 
+pub mod added;
 pub mod agent_branch;
 mod audit;
 pub mod baseline;

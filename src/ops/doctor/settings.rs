@@ -10,7 +10,7 @@ use crate::git::config_file::ConfigFile;
 use crate::hosts::WORKTREE_DIR;
 use crate::ops::doctor::Finding;
 use crate::ops::doctor::survey::Survey;
-use crate::store::{layout, lock};
+use crate::store::{added, layout, lock};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -115,7 +115,7 @@ fn shared(key: &str) -> Finding {
 
 fn enable(ctx: &Ctx, outcome: &str) -> Result<String> {
     let _spawns = lock::hold(ctx.repo.common_dir(), layout::SPAWN_LOCK)?;
-    ctx.repo.enable_worktree_config()?;
+    added::enable_worktree_config(&ctx.repo)?;
     Ok(outcome.to_owned())
 }
 

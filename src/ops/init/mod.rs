@@ -4,6 +4,7 @@
 //! before anything is written. A second run changes nothing.
 
 mod report;
+mod settings;
 
 pub use report::{Action, HostReport, InitReport};
 
@@ -11,13 +12,11 @@ use crate::agents::ctx::Ctx;
 use crate::agents::real_path::real_path;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::hosts;
-use crate::hosts::settings::{self, HostWorktrees, Registration, Removal};
-use crate::store::{fsx, layout};
+use crate::hosts::settings::{self as host_settings, HostWorktrees, Registration, Removal};
+use crate::store::fsx;
+use settings::SettingChange;
 use std::fs;
 use std::path::{Path, PathBuf};
-
-/// The setting by which `git log` shows notes.
-const DISPLAY_REF: &str = "notes.displayRef";
 
 /// What is asked for.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +27,8 @@ pub struct InitOptions {
     pub worktrees: bool,
     /// Also lets `git log` show the ledger.
     pub notes: bool,
+    /// Also makes an alias of this name for `git log --all` without our refs.
+    pub log_alias: Option<String>,
     /// Takes out instead of putting in.
     pub remove: bool,
 }
@@ -36,7 +37,8 @@ pub struct InitOptions {
 #[derive(Clone, Debug)]
 pub struct InitPlan {
     changes: Vec<Change>,
-    notes: Option<Action>,
+    notes: Option<SettingChange>,
+    log_alias: Option<SettingChange>,
     remove: bool,
 }
 
@@ -64,7 +66,7 @@ pub fn plan(ctx: &Ctx, options: &InitOptions) -> Result<InitPlan> {
     })?;
     let top = fs::canonicalize(top).at("could not resolve", top)?;
     let mut asked = options.hosts.clone();
-    if asked.is_empty() && !options.notes {
+    if asked.is_empty() && !options.notes && options.log_alias.is_none() {
         asked = hosts::registrations()
             .filter(|known| is_used(&top, known))
             .collect();
@@ -85,9 +87,13 @@ pub fn plan(ctx: &Ctx, options: &InitOptions) -> Result<InitPlan> {
     Ok(InitPlan {
         changes: changes.collect::<Result<_>>()?,
         notes: if options.notes {
-            Some(notes(ctx, options.remove)?)
+            Some(settings::notes(ctx, options.remove)?)
         } else {
             None
+        },
+        log_alias: match &options.log_alias {
+            Some(name) => Some(settings::log_alias(ctx, name, options.remove)?),
+            None => None,
         },
         remove: options.remove,
     })
@@ -102,7 +108,16 @@ pub fn execute(ctx: &Ctx, plan: &InitPlan) -> Result<InitReport> {
         let (path, text) = (&change.path, change.text.as_bytes());
         match change.action {
             Action::Unchanged => {}
-            Action::Deleted => fs::remove_file(path).at("could not remove", path)?,
+            Action::Deleted => {
+                fs::remove_file(path).at("could not remove", path)?;
+                // The directories that were made for it; one with anything else in it stays.
+                let depth = Path::new(change.registration.path).components().count();
+                for above in path.ancestors().take(depth).skip(1) {
+                    if fs::remove_dir(above).is_err() {
+                        break;
+                    }
+                }
+            }
             Action::Created => {
                 fsx::create_dir(path.parent().unwrap_or(path))?;
                 fsx::write_atomic(path, text)?;
@@ -114,15 +129,24 @@ pub fn execute(ctx: &Ctx, plan: &InitPlan) -> Result<InitReport> {
             }
         }
     }
-    match plan.notes {
-        Some(Action::Created) => ctx.repo.add_setting(DISPLAY_REF, layout::LEDGER_REF)?,
-        Some(Action::Deleted) => ctx.repo.remove_setting(DISPLAY_REF, layout::LEDGER_REF)?,
-        _ => {}
+    for setting in plan.settings() {
+        setting.execute(ctx)?;
     }
     Ok(plan.report())
 }
 
 impl InitPlan {
+    /// Whether everything is as it should be already.
+    pub fn is_empty(&self) -> bool {
+        let actions = self.changes.iter().map(|change| change.action);
+        let settings = self.settings().map(|setting| setting.action);
+        { actions.chain(settings) }.all(|action| action == Action::Unchanged)
+    }
+
+    fn settings(&self) -> impl Iterator<Item = &SettingChange> {
+        self.notes.iter().chain(&self.log_alias)
+    }
+
     /// What the plan does, as `execute` reports it when it is done.
     pub fn report(&self) -> InitReport {
         let hosts = self.changes.iter().map(|change| {
@@ -139,7 +163,8 @@ impl InitPlan {
         InitReport {
             schema: "git-agent.init/1",
             hosts: hosts.collect(),
-            notes: self.notes,
+            notes: self.notes.as_ref().map(|setting| setting.action),
+            log_alias: self.log_alias.as_ref().map(|setting| setting.action),
         }
     }
 }
@@ -168,7 +193,7 @@ fn change(top: &Path, registration: Registration, options: &InitOptions) -> Resu
     let text = text.map_err(|_| refuse("it is not UTF-8"))?;
     let text = text.as_deref();
     let (action, text) = if options.remove {
-        match settings::remove(&registration, text)? {
+        match host_settings::remove(&registration, text)? {
             Removal::Unchanged => (Action::Unchanged, String::new()),
             Removal::Edited(text) => (Action::Updated, text),
             Removal::Delete => (Action::Deleted, String::new()),
@@ -179,7 +204,7 @@ fn change(top: &Path, registration: Registration, options: &InitOptions) -> Resu
         } else {
             HostWorktrees::Host
         };
-        let merged = settings::merge(&registration, text, worktrees)?;
+        let merged = host_settings::merge(&registration, text, worktrees)?;
         let action = match (merged.changed, text) {
             (false, _) => Action::Unchanged,
             (true, None) => Action::Created,
@@ -192,17 +217,5 @@ fn change(top: &Path, registration: Registration, options: &InitOptions) -> Resu
         path,
         action,
         text,
-    })
-}
-
-fn notes(ctx: &Ctx, remove: bool) -> Result<Action> {
-    let settings = ctx.repo.settings("notes.displayref")?;
-    let set = settings
-        .iter()
-        .any(|setting| setting.value == layout::LEDGER_REF);
-    Ok(match (set, remove) {
-        (false, false) => Action::Created,
-        (true, true) => Action::Deleted,
-        _ => Action::Unchanged,
     })
 }

@@ -12,6 +12,9 @@ pub struct InitReport {
     /// What becomes of `notes.displayRef`; absent when it was not asked about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notes: Option<Action>,
+    /// What becomes of the alias for a log without our refs; absent when it was not asked about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_alias: Option<Action>,
 }
 
 /// One host in JSON.

@@ -16,7 +16,7 @@ pub mod chain;
 pub mod inspect;
 mod shim;
 
-use super::{fsx, layout};
+use super::{added, fsx, layout};
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
 use crate::git::populate::inherit_worktree_config;
@@ -125,7 +125,7 @@ pub fn install(site: &Site<'_>, program: &Path, route: Route) -> Result<()> {
     write_shims(&site.directory(), &names, |name| {
         shim::text(name == TRANSACTION && !general, program)
     })?;
-    site.repo.enable_worktree_config()?;
+    added::enable_worktree_config(site.repo)?;
     let admin = site.admin_name();
     if site.flaw().is_some() {
         fsx::set_aside(&site.repo.worktree_config(&admin))?;

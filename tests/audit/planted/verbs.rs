@@ -98,6 +98,7 @@ pub const VERBS: &[Verb] = &[
     looks("complete", &["complete -- git-agent show "]),
     looks("unite", &["unite origin"]),
     looks("pool", &["pool status"]),
+    looks("uninstall", &["uninstall", "uninstall --ledger"]),
     changes("update", &["update {id}"]),
     changes("train", &["train {id}", "train --all --push"]),
     changes("sync", &["sync origin", "sync --best-effort"]),

@@ -1,0 +1,108 @@
+//! `git agent uninstall`
+
+use super::style::{BOLD, DIM, HINT, WARN, paint};
+use super::ui::{Answer, Ui};
+use crate::agents::ctx::Ctx;
+use crate::error::{Exit, Result};
+use crate::ops::uninstall::{self, Lost, UninstallOptions, UninstallReport};
+use serde_json::{Value, json};
+
+/// Take out of this repository what git-agent put into it; without --yes only say what
+#[derive(Debug, clap::Args)]
+pub(super) struct UninstallArgs {
+    /// Also the ledger, the messages and the kept work of agents, for ever
+    #[arg(long)]
+    ledger: bool,
+    /// Do it
+    #[arg(long, short = 'y', conflicts_with = "dry_run")]
+    yes: bool,
+    /// Show what would be removed and stop, which is the default
+    #[arg(long, short = 'n')]
+    dry_run: bool,
+}
+
+pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &UninstallArgs) -> Result<Exit> {
+    let options = UninstallOptions {
+        ledger: args.ledger,
+    };
+    let report = if args.yes {
+        uninstall::execute(ctx, options)?
+    } else {
+        uninstall::plan(ctx, options)?
+    };
+    ui.answer(&report)?;
+    Ok(Exit::Yes)
+}
+
+impl Answer for UninstallReport {
+    fn text(&self) -> String {
+        let mut text = String::new();
+        let (removed, lost) = if self.dry_run {
+            ("would remove", "would be lost")
+        } else {
+            ("removed", "lost")
+        };
+        for item in &self.items {
+            let line = match item.why {
+                None => format!("{removed} {} {}\n", item.kind, paint(BOLD, &item.what)),
+                Some(why) => format!(
+                    "keeps {} {} {}\n",
+                    item.kind,
+                    item.what,
+                    paint(DIM, &format!("({why})"))
+                ),
+            };
+            text.push_str(&line);
+        }
+        let (mut words, options) = (self.lost.words(), self.options());
+        if !words.is_empty() {
+            words.insert_str(0, &format!("{} ", paint(WARN, &format!("{lost}:"))));
+            text.push_str(&format!("{words}\n"));
+        }
+        if self.items.is_empty() {
+            text.push_str("(nothing of git-agent is in this repository)\n");
+        } else if self.dry_run {
+            let hint = paint(HINT, "to do it:");
+            text.push_str(&format!("{hint} git agent uninstall{options} --yes\n"));
+        }
+        text
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        self.items.iter().map(|item| json!(item)).collect()
+    }
+}
+
+impl UninstallReport {
+    /// The options once more, so that what is done is what was shown.
+    fn options(&self) -> &'static str {
+        let mut refs = self.items.iter().filter(|item| item.kind == "ref");
+        if refs.any(|item| item.action == "remove") {
+            " --ledger"
+        } else {
+            ""
+        }
+    }
+}
+
+impl Lost {
+    /// The counts that are not zero.
+    fn words(&self) -> String {
+        let counts = [
+            (self.logs, "output of runs"),
+            (self.tasks, "tasks that retry would spawn again"),
+            (self.rows, "rows of the ledger"),
+            (self.kept_commits, "commits that rescue would give back"),
+        ];
+        let mut words: Vec<String> = { counts.iter() }
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect();
+        words.extend(self.messages.then(|| "all messages".to_owned()));
+        words.join(", ")
+    }
+}

@@ -1,0 +1,178 @@
+//! `uninstall`: takes out of a repository what this program put into it.
+//!
+//! Where an agent still has a worktree, a branch or a run, nothing is removed. The ledger, the mailbox and what was kept of
+//! agents are refs and stay, unless they are asked for too. The steps, each named for the tests that stop the process there;
+//! running it again after a kill does the rest, because what was added to files of git is forgotten last:
+//!
+//! 1. `hosts`: our hooks are out of the settings of agent hosts, and the ledger out of `notes.displayRef`.
+//! 2. `pool`: the warm worktrees are removed.
+//! 3. `settings`: `config` and `info/exclude` are as they were.
+//! 4. `refs`: the ledger, the mailbox and the keep chain are gone, if asked for.
+//! 5. `files`: `<common dir>/agents` is gone, and so are directories of git that are empty without ours.
+
+mod left;
+mod report;
+
+pub use report::{Lost, UninstallItem, UninstallReport};
+
+use crate::agents::authority::require_orchestrator;
+use crate::agents::ctx::Ctx;
+use crate::agents::pool;
+use crate::domain::oid::Oid;
+use crate::error::Result;
+use crate::hosts::{self, WORKTREE_DIR};
+use crate::ops::init::{self, InitOptions, InitPlan};
+use crate::store::{added, excludes, layout, lock};
+use report::Items;
+
+/// The steps, in order, under the names given to [`crate::agents::ctx::Seams::reached`].
+pub const STEPS: [&str; 5] = ["hosts", "pool", "settings", "refs", "files"];
+
+/// What other commands hold while they write, in the order in which they take it.
+const LOCKS: [&str; 4] = [
+    layout::LANDING_LOCK,
+    layout::SPAWN_LOCK,
+    layout::LEDGER_LOCK,
+    layout::MAIL_LOCK,
+];
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UninstallOptions {
+    /// Also the ledger, the mailbox and what was kept of agents.
+    pub ledger: bool,
+}
+
+/// What would be removed; nothing is written.
+///
+/// # Errors
+/// `uninstall-refused` where agents have something left, `orchestrator-only`, `host-settings-invalid`, `io`.
+pub fn plan(ctx: &Ctx, options: UninstallOptions) -> Result<UninstallReport> {
+    require_orchestrator(ctx)?;
+    left::require_nothing(ctx)?;
+    look(ctx, options)
+}
+
+/// Removes it.
+///
+/// # Errors
+/// As [`plan`]; `lock-timeout`.
+pub fn execute(ctx: &Ctx, options: UninstallOptions) -> Result<UninstallReport> {
+    plan(ctx, options)?;
+    let common_dir = ctx.repo.common_dir();
+    let _syncs = lock::hold(common_dir, layout::SYNC_LOCK)?;
+    let _fillers = lock::hold(common_dir, layout::POOL_LOCK)?;
+    let mut report = look(ctx, options)?;
+    report.dry_run = false;
+
+    if let Some(plan) = registrations(ctx)? {
+        init::execute(ctx, &plan)?;
+    }
+    ctx.reached(STEPS[0]);
+    for slot in pool::slots(ctx)? {
+        if let Some(slot) = slot? {
+            slot.remove(ctx)?;
+        }
+    }
+    ctx.reached(STEPS[1]);
+    let locks = LOCKS.iter().map(|name| lock::hold(common_dir, name));
+    let _locks = locks.collect::<Result<Vec<_>>>()?;
+    // A spawn may have been faster.
+    left::require_nothing(ctx)?;
+    added::disable_worktree_config(&ctx.repo, false)?;
+    excludes::remove(&ctx.repo, false)?;
+    ctx.reached(STEPS[2]);
+    if options.ledger {
+        for (name, oid) in refs(ctx)? {
+            ctx.repo.delete_ref(&name, oid)?;
+        }
+    }
+    ctx.reached(STEPS[3]);
+    added::remove_files(common_dir, &ctx.repo.root()?.join(WORKTREE_DIR))?;
+    ctx.reached(STEPS[4]);
+    Ok(report)
+}
+
+/// What there is to remove, and what would be lost with it.
+fn look(ctx: &Ctx, options: UninstallOptions) -> Result<UninstallReport> {
+    let common_dir = ctx.repo.common_dir();
+    let mut items = Items::default();
+    if let Some(plan) = registrations(ctx)? {
+        let report = plan.report();
+        for host in report.hosts {
+            if host.action != init::Action::Unchanged {
+                items.remove("host", host.path);
+            }
+        }
+        if report.notes == Some(init::Action::Deleted) {
+            items.remove("setting", "notes.displayRef");
+        }
+        if report.log_alias == Some(init::Action::Deleted) {
+            items.remove("setting", "the alias for git log");
+        }
+    }
+    for slot in pool::slots(ctx)? {
+        match slot? {
+            Some(slot) => items.remove("worktree", &slot.path.to_string_lossy()),
+            None => items.keep("worktree", "a warm worktree", "a process works on it"),
+        }
+    }
+    match added::disable_worktree_config(&ctx.repo, true)? {
+        Some(true) => items.remove("setting", "extensions.worktreeConfig"),
+        Some(false) => items.keep(
+            "setting",
+            "extensions.worktreeConfig",
+            "worktrees have settings of their own",
+        ),
+        None if ctx.repo.reads_worktree_config()? => {
+            items.keep("setting", "extensions.worktreeConfig", "it was on before")
+        }
+        None => {}
+    }
+    for line in excludes::remove(&ctx.repo, true)? {
+        items.remove("exclude", &line);
+    }
+    if layout::agents_dir(common_dir).exists() {
+        items.remove("files", &layout::agents_dir(common_dir).to_string_lossy());
+    }
+    for (name, _) in refs(ctx)? {
+        if options.ledger {
+            items.remove("ref", &name);
+        } else {
+            items.keep("ref", &name, "--ledger removes it too");
+        }
+    }
+    Ok(UninstallReport {
+        schema: "git-agent.uninstall/1",
+        dry_run: true,
+        items: items.into(),
+        lost: left::lost(ctx, options)?,
+    })
+}
+
+/// What `init` put in; `None` in a bare repository, and where there is nothing of ours.
+fn registrations(ctx: &Ctx) -> Result<Option<InitPlan>> {
+    if ctx.repo.workdir().is_none() {
+        return Ok(None);
+    }
+    let plan = init::plan(
+        ctx,
+        &InitOptions {
+            hosts: hosts::registrations().collect(),
+            worktrees: false,
+            notes: true,
+            log_alias: Some("lg".to_owned()),
+            remove: true,
+        },
+    )?;
+    Ok(Some(plan).filter(|plan| !plan.is_empty()))
+}
+
+/// Our refs, and the copies of remotes' refs.
+fn refs(ctx: &Ctx) -> Result<Vec<(String, Oid)>> {
+    let mut refs = ctx.repo.refs_below("refs/agents/")?;
+    for name in [layout::LEDGER_REF, layout::RECEIPTS_REF] {
+        refs.extend(ctx.repo.tip(name)?.oid().map(|oid| (name.to_owned(), oid)));
+    }
+    Ok(refs)
+}
