@@ -2,13 +2,13 @@
 //!
 //! The verbs stand in groups, each for a moment of the work. `-h` shows those that a newcomer needs, `help --all` every one.
 
-use super::Cli;
+use super::command_line as without_help;
 use super::style::{BOLD, paint};
 use super::terminal::width;
 use super::ui::Ui;
-use super::verbs::GROUPS;
+use super::verbs::{GROUPS, kebab};
 use crate::error::{Code, Error, Exit, Result};
-use clap::{Command, CommandFactory};
+use clap::Command;
 
 /// Where a line of help ends on wide terminals, as clap has it.
 const WIDEST: usize = 100;
@@ -39,7 +39,7 @@ pub(super) fn run(ui: &mut Ui, args: &HelpArgs) -> Result<Exit> {
 
 /// The whole command line, with help in groups.
 pub(super) fn command_line() -> Command {
-    let command = Cli::command();
+    let command = without_help();
     let groups = groups(&command, false);
     command.help_template(format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}\nOptions:\n{{options}}\n\n\
@@ -107,16 +107,4 @@ fn wrapped(sentence: &str, indent: usize) -> String {
         used += word.chars().count();
     }
     text
-}
-
-/// `InstallShell` as clap names it: `install-shell`.
-fn kebab(verb: &str) -> String {
-    let mut name = String::new();
-    for c in verb.chars() {
-        if c.is_ascii_uppercase() && !name.is_empty() {
-            name.push('-');
-        }
-        name.push(c.to_ascii_lowercase());
-    }
-    name
 }

@@ -62,7 +62,8 @@ mod wait;
 mod watch;
 
 use crate::error::{Exit, Result};
-use clap::{CommandFactory, FromArgMatches, Parser};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use ui::{Format, Ui};
@@ -76,21 +77,49 @@ use verbs::{Command, dispatch};
     version,
     propagate_version = true,
     disable_help_subcommand = true,
+    subcommand_required = true,
+    arg_required_else_help = true,
     max_term_width = 100
 )]
 struct Cli {
     /// How the answer is written: for people, as one JSON object, or one JSON object per line
     #[arg(long, global = true, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
     format: Format,
-    #[command(subcommand)]
-    command: Command,
+}
+
+/// Every verb with what it takes.
+fn command_line() -> clap::Command {
+    Command::augment_subcommands(Cli::command())
+}
+
+/// What the arguments say. The verb that they name is built alone, as building all takes longer than many a verb runs;
+/// what is wrong is told by the whole, which knows what else could have been meant.
+fn parse(arguments: &[OsString]) -> std::result::Result<(Cli, Command), clap::Error> {
+    let named = { arguments.iter().skip(1) }.find_map(|word| match word.to_str() {
+        Some(option) if option.starts_with('-') => None,
+        word => Some(word.and_then(verbs::verb)),
+    });
+    let narrow = match named.flatten() {
+        Some(verb) => Cli::command().subcommand(verb),
+        None => Cli::command(),
+    };
+    let matches = match narrow.try_get_matches_from(arguments) {
+        Err(error) if error.kind() != ErrorKind::DisplayVersion => {
+            help::command_line().try_get_matches_from(arguments)
+        }
+        answer => answer,
+    }?;
+    Ok((
+        Cli::from_arg_matches(&matches)?,
+        Command::from_arg_matches(&matches)?,
+    ))
 }
 
 /// The names of all verbs, hidden ones too, each with that of its subcommand.
 pub fn verbs() -> Vec<String> {
     let named = |command: &clap::Command| command.get_name().to_owned();
     let mut verbs = Vec::new();
-    for verb in Cli::command().get_subcommands() {
+    for verb in command_line().get_subcommands() {
         let before = verbs.len();
         let below = verb
             .get_subcommands()
@@ -107,11 +136,10 @@ pub fn verbs() -> Vec<String> {
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     log::start();
     let arguments: Vec<_> = arguments.into_iter().collect();
-    let parsed = help::command_line().try_get_matches_from(&arguments);
-    let exit = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
-        Ok(cli) => {
+    let exit = match parse(&arguments) {
+        Ok((cli, command)) => {
             let mut ui = Ui::of_process(cli.format);
-            run(cli.command, &mut ui).unwrap_or_else(|error| ui.fail(&error))
+            run(command, &mut ui).unwrap_or_else(|error| ui.fail(&error))
         }
         Err(error) => usage_error::show(error, &arguments),
     };

@@ -1,10 +1,9 @@
 //! What clap does not let through: help and version are answers, the rest is an error like any other,
 //! in clap's words.
 
-use super::Cli;
+use super::command_line;
 use super::ui::{Format, Ui};
 use crate::error::{Code, Error, Exit};
-use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 
@@ -97,7 +96,7 @@ fn joined(paragraph: &str) -> String {
 
 /// The command that was called, as far as there is one: `git agent hooks repair`.
 fn command_of(arguments: &[OsString]) -> String {
-    let mut command = &Cli::command();
+    let mut command = &command_line();
     let mut path = String::from("git agent");
     for word in arguments.iter().take_while(|word| *word != "--") {
         if let Some(below) = command.find_subcommand(word) {
@@ -112,7 +111,7 @@ fn command_of(arguments: &[OsString]) -> String {
 fn without_hidden_verbs(mut error: clap::Error) -> clap::Error {
     // All of them, in a message; the hint to ask for help leads to those that are for people.
     error.remove(ContextKind::ValidSubcommand);
-    let verbs = Cli::command();
+    let verbs = command_line();
     let is_shown = |word: &String| {
         verbs
             .find_subcommand(word)

@@ -11,7 +11,7 @@ use super::{
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::ops;
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 
 /// Makes of the list of verbs the commands that clap reads, the call of each and the groups of help. A star stands before
 /// what a newcomer needs: `git agent -h` shows these alone.
@@ -31,6 +31,16 @@ macro_rules! verbs {
             match command {
                 $($(Command::$verb($args) => $call,)*)*
             }
+        }
+
+        /// The verb of this name with what it takes, without what belongs to help alone.
+        pub(super) fn verb(name: &str) -> Option<clap::Command> {
+            $($(if name == kebab(stringify!($verb)) {
+                // clap borrows names for good, and this is the only one of this process.
+                let name: &'static str = kebab(stringify!($verb)).leak();
+                return Some(<$type>::augment_args(clap::Command::default().name(name)));
+            })*)*
+            None
         }
 
         /// The groups of help, in order.
@@ -145,4 +155,16 @@ fn open(ui: &mut Ui) -> Result<Ctx> {
         ui.warn(&warning);
     }
     Ok(ctx)
+}
+
+/// `InstallShell` as clap names it: `install-shell`.
+pub(super) fn kebab(verb: &str) -> String {
+    let mut name = String::new();
+    for c in verb.chars() {
+        if c.is_ascii_uppercase() && !name.is_empty() {
+            name.push('-');
+        }
+        name.push(c.to_ascii_lowercase());
+    }
+    name
 }

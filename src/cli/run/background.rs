@@ -2,7 +2,7 @@
 
 use super::RunArgs;
 use crate::agents::ctx::Ctx;
-use crate::cli::Cli;
+use crate::cli::parse;
 use crate::cli::ui::{Format, Ui};
 use crate::cli::verbs::Command;
 use crate::error::{Error, Exit, Result};
@@ -10,7 +10,6 @@ use crate::ops::run::Echo;
 use crate::ops::run::StartReport;
 use crate::ops::run::detach;
 use crate::ops::run::hand_over;
-use clap::Parser;
 use std::ffi::OsString;
 use std::io::Write;
 
@@ -38,10 +37,12 @@ pub(super) fn start(ctx: &Ctx, ui: &Ui, quiet: bool) -> Result<Exit> {
 }
 
 pub(in crate::cli) fn run(args: SuperviseArgs) -> Result<Exit> {
-    let words = std::iter::once("git-agent".into()).chain(args.words);
-    let cli = Cli::try_parse_from(words)
+    let words: Vec<_> = std::iter::once("git-agent".into())
+        .chain(args.words)
+        .collect();
+    let (cli, command) = parse(&words)
         .map_err(|error| Error::bug(format!("a run that was asked for is none: {error}")))?;
-    let Command::Run(args) = cli.command else {
+    let Command::Run(args) = command else {
         return Err(Error::bug("only runs go into the background"));
     };
     let mut ui = Ui::of_process(cli.format);

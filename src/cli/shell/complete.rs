@@ -1,12 +1,12 @@
 //! `git agent complete`: what the completions of all shells ask.
 
 use crate::agents::ctx::Ctx;
-use crate::cli::Cli;
+use crate::cli::command_line;
 use crate::cli::ui::Ui;
 use crate::error::{Exit, Result};
 use crate::ops::list;
 use crate::ops::list::ListOptions;
-use clap::{Arg, Command, CommandFactory};
+use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate, complete};
 use std::ffi::OsString;
 
@@ -29,7 +29,7 @@ pub(in crate::cli) fn run(ui: &mut Ui, args: CompleteArgs) -> Result<Exit> {
     if words.len() == 1 {
         words.push(OsString::new());
     }
-    let mut command = with_agents(Cli::command());
+    let mut command = with_agents(command_line());
     let last = words.len() - 1;
     let candidates = complete(&mut command, words, last, None).unwrap_or_default();
     // Hidden ones are offered when nothing else begins like this.

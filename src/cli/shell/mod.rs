@@ -6,11 +6,11 @@
 pub(super) mod complete;
 pub(super) mod install;
 
-use crate::cli::Cli;
+use crate::cli::command_line;
 use crate::error::{Error, Result};
 use crate::ops::install_shell::Part;
 use crate::ops::install_shell::ShellFile;
-use clap::{Command, CommandFactory};
+use clap::Command;
 use clap_mangen::Man;
 
 /// What stands in every page, so that ours are known from others.
@@ -31,7 +31,7 @@ pub(super) fn files() -> Result<Vec<ShellFile>> {
         script(Part::Zsh, "_git-agent", include_str!("git-agent.zsh")),
         script(Part::Fish, "git-agent.fish", include_str!("git-agent.fish")),
     ];
-    let mut command = Cli::command();
+    let mut command = command_line();
     command.build();
     pages(&command, &mut files)?;
     Ok(files)
