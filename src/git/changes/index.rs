@@ -23,6 +23,9 @@ const HEADER: usize = 12;
 /// Stat data, oid and flags; the path follows.
 const FIXED: usize = 62;
 const CHECKSUM: usize = 20;
+/// No file has a longer path on Linux (`PATH_MAX`). Git looks at an index that has one, so that what costs a step for
+/// each directory of a path stays cheap here.
+const LONGEST_PATH: usize = 4096;
 /// How many times as long as the file what version 4 shortens may become: a writer can make a few bytes stand for a
 /// long path as often as it likes.
 const GROWTH: usize = 8;
@@ -185,7 +188,7 @@ impl Index {
         // Git goes by this number where it fits, not by the terminator; but it shows and compares no more of a path
         // than what is before a NUL.
         let is_told = bytes.len() == usize::from(flags & 0xfff) || bytes.len() >= 0xfff;
-        if !is_told || bytes.contains(&0) {
+        if !is_told || bytes.contains(&0) || bytes.len() > LONGEST_PATH {
             return None;
         }
         let unmerged = flags & 0x3000 != 0;
