@@ -7,7 +7,6 @@ use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
-use crate::git::identity::Identities;
 use crate::wire::baseline;
 use chrono::{DateTime, Utc};
 
@@ -15,16 +14,10 @@ use chrono::{DateTime, Utc};
 ///
 /// # Errors
 /// As [`keep::keep`].
-pub fn keep(
-    repo: &Repo,
-    agent: AgentId,
-    baseline: &Baseline,
-    who: &Identities,
-    now: DateTime<Utc>,
-) -> Result<Oid> {
+pub fn keep(repo: &Repo, agent: AgentId, baseline: &Baseline, now: DateTime<Utc>) -> Result<Oid> {
     let blob = repo.write_blob(&baseline::to_bytes(baseline))?;
-    let commit = keep::holder(repo, "baseline", blob, who)?;
-    keep::keep(repo, &[commit], &format!("setup {agent}"), now)?;
+    let what = [("baseline.json", blob)];
+    keep::keep_with(repo, &[], &what, &format!("setup {agent}"), now)?;
     Ok(blob)
 }
 

@@ -1,8 +1,9 @@
 //! The keep chain: what must stay reachable although no branch holds it.
 //!
 //! Notes do not keep the commits they annotate: after a squash merge, a branch deletion and `git gc`
-//! a `git notes prune` would delete rows (measured). One chain of empty-tree commits whose extra
-//! parents are the kept commits does keep them, at one object each and one ref for all.
+//! a `git notes prune` would delete rows (measured). One chain of commits whose extra parents are the kept
+//! commits does keep them, at one object each and one ref for all. The tree of a link holds what is kept without
+//! a commit of its own, such as the policy of an agent; most are empty.
 //!
 //! A link says in its subject what it keeps and for whom: `agent: keep discard <id>`. Only [`forget`] ever
 //! lets go of anything, and never of what a link of another kind keeps: rows live on spawn commits.
@@ -14,8 +15,7 @@ use crate::domain::oid::Oid;
 use crate::error::Remedy;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
-use crate::git::identity::Identities;
-use crate::git::objects::{Commit, Identity, NewCommit};
+use crate::git::objects::{Commit, Identity};
 use crate::git::tree::{Entry, FILE};
 use chrono::{DateTime, Utc};
 use std::collections::{HashMap, HashSet};
@@ -28,6 +28,8 @@ const UNITED: &str = "agent: unite";
 const MENDED: [&str; 3] = ["agent: recover", "agent: repair", UNITED];
 /// The kinds of links that a person may let go of once they are old.
 const PASSING: [&str; 4] = ["discard", "staged", "squashed", "bundle"];
+/// The kinds of links whose tree holds something.
+const HOLDING: [&str; 3] = ["spawn", "setup", "text"];
 
 /// Keeps commits reachable for good and gives the link's name. `why` says so in one line of its
 /// message, such as `spawn 6a48ca7b`.
@@ -35,6 +37,26 @@ const PASSING: [&str; 4] = ["discard", "staged", "squashed", "bundle"];
 /// # Errors
 /// `lock-timeout`, `disk-full`, `repo-read-only`, `repo-corrupt`.
 pub fn keep(repo: &Repo, commits: &[Oid], why: &str, now: DateTime<Utc>) -> Result<Oid> {
+    keep_with(repo, commits, &[], why, now)
+}
+
+/// [`keep`] for commits and blobs, each blob with a name that says what it is.
+///
+/// # Errors
+/// As [`keep`].
+pub fn keep_with(
+    repo: &Repo,
+    commits: &[Oid],
+    blobs: &[(&str, Oid)],
+    why: &str,
+    now: DateTime<Utc>,
+) -> Result<Oid> {
+    let entry = |&(name, oid): &(&str, Oid)| Entry {
+        mode: FILE,
+        name: name.into(),
+        oid,
+    };
+    let entries: Vec<_> = blobs.iter().map(entry).collect();
     let guard = lock::hold(repo.common_dir(), layout::LEDGER_LOCK)?;
     let who = chain::identity(repo, now);
     let subject = format!("{KEEP}{why}");
@@ -48,30 +70,10 @@ pub fn keep(repo: &Repo, commits: &[Oid], why: &str, now: DateTime<Utc>) -> Resu
             let mut parents: Vec<_> = tip.map(|tip| tip.oid).into_iter().collect();
             parents.extend(commits);
             // git knows the empty tree without an object, libgit2 does not.
-            let tree = repo.write_tree(Vec::new())?;
+            let tree = repo.write_tree(entries.clone())?;
             chain::commit(repo, tree, &parents, &who, &subject)
         },
     )
-}
-
-/// Writes a commit without parents that holds a JSON document, for [`keep`] to keep; `what` names it in one word.
-///
-/// # Errors
-/// `disk-full`, `repo-read-only`.
-pub(super) fn holder(repo: &Repo, what: &str, document: Oid, who: &Identities) -> Result<Oid> {
-    let entry = Entry {
-        mode: FILE,
-        name: format!("{what}.json").into(),
-        oid: document,
-    };
-    repo.write_commit(&NewCommit {
-        tree: repo.write_tree(vec![entry])?,
-        parents: &[],
-        author: &who.author,
-        committer: &who.committer,
-        header: None,
-        message: &format!("agent: {what}\n\nGit-Agent: 1\n"),
-    })
 }
 
 /// The link below which are the links of two chains, which is one of their tips where that has the other. Two
@@ -199,8 +201,13 @@ impl Link {
 
 fn looks_like_one(commit: &Commit) -> bool {
     let subject = commit.message.lines().next().unwrap_or_default();
-    let ours = commit.trailer(chain::TRAILER).is_some() && commit.tree == Oid::EMPTY_TREE;
-    ours && (subject.starts_with(KEEP) || MENDED.contains(&subject))
+    let kind = subject
+        .strip_prefix(KEEP)
+        .map(|rest| rest.split(' ').next());
+    let may_hold_blobs = kind.flatten().is_some_and(|kind| HOLDING.contains(&kind));
+    let ours = commit.trailer(chain::TRAILER).is_some();
+    let is_one = kind.is_some() || MENDED.contains(&subject);
+    ours && is_one && (may_hold_blobs || commit.tree == Oid::EMPTY_TREE)
 }
 
 /// A whole chain.

@@ -1,14 +1,13 @@
 //! A text that is longer than a line of the ledger holds: all of it is a blob, which the
 //! event names and the keep chain holds.
 
+use super::keep;
 use super::ledger::actor;
-use super::{chain, keep};
 use crate::domain::agent::Agent;
 use crate::domain::event::{Event, What};
 use crate::domain::stamp::Stamp;
 use crate::error::Result;
 use crate::git::Repo;
-use crate::git::tree::{Entry, FILE};
 use crate::wire::event_line;
 use chrono::{DateTime, Utc};
 
@@ -42,14 +41,8 @@ pub fn keep_whole(
         return Ok(what);
     }
     let blob = repo.write_blob(text.as_bytes())?;
-    let tree = repo.write_tree(vec![Entry {
-        mode: FILE,
-        name: "text".into(),
-        oid: blob,
-    }])?;
-    let who = chain::identity(repo, now);
-    let commit = chain::commit(repo, tree, &[], &who, "agent: text")?;
-    keep::keep(repo, &[commit], &format!("text {}", agent.id), now)?;
+    let why = format!("text {}", agent.id);
+    keep::keep_with(repo, &[], &[("text", blob)], &why, now)?;
     Ok(what.with_whole(blob))
 }
 

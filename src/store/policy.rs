@@ -1,5 +1,5 @@
-//! The policy as objects: the spawn commit that carries it, a blob for the ledger to name, and a commit for the keep
-//! chain to hold.
+//! The policy as objects: the spawn commit that carries it, and a blob for the ledger to name and the keep chain to
+//! hold.
 //!
 //! Where the spawn commit carries a policy, that one binds, whatever the ledger says; the ledger adds the hash of the
 //! specification. The blob binds agents of earlier versions, and those whose spawn commit is not in this clone.
@@ -10,26 +10,14 @@ use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Repo;
-use crate::git::identity::Identities;
 use crate::wire::policy::Policy;
 
-/// Where a policy went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StoredPolicy {
-    /// The blob of `git-agent.policy/1`.
-    pub blob: Oid,
-    /// A parentless commit whose tree holds the policy.
-    pub commit: Oid,
-}
-
-/// Writes the objects; no ref moves.
+/// Writes the blob of `git-agent.policy/1`, for the keep chain to hold; no ref moves.
 ///
 /// # Errors
 /// Those of [`Repo::write_blob`].
-pub fn write(repo: &Repo, policy: &Policy, who: &Identities) -> Result<StoredPolicy> {
-    let blob = repo.write_blob(&policy.to_bytes())?;
-    let commit = keep::holder(repo, "policy", blob, who)?;
-    Ok(StoredPolicy { blob, commit })
+pub fn write(repo: &Repo, policy: &Policy) -> Result<Oid> {
+    repo.write_blob(&policy.to_bytes())
 }
 
 /// Reads a policy back; `None` when the blob is no policy of a version we know.

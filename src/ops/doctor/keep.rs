@@ -5,11 +5,10 @@ use crate::domain::agent::Agent;
 use crate::domain::diagnosis::Sign;
 use crate::domain::oid::Oid;
 use crate::error::Result;
-use crate::git::tree::{Entry, FILE};
 use crate::ops::doctor::Finding;
 use crate::ops::doctor::kept;
 use crate::ops::doctor::survey::Survey;
-use crate::store::chain::{self, Chain};
+use crate::store::chain::Chain;
 use crate::store::repair::{self, Condition};
 use crate::store::{keep, layout, recovery};
 
@@ -57,10 +56,9 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
             agent.id.short()
         );
         Finding::curable(Sign::NotKept, what, move |ctx| {
-            let mut commits = vec![agent.spawn_commit];
-            commits.extend(policy_commit(ctx, &agent)?);
             let why = format!("spawn {}", agent.id);
-            let link = keep::keep(&ctx.repo, &commits, &why, ctx.now())?;
+            let blobs = bound_by(ctx, &agent);
+            let link = keep::keep_with(&ctx.repo, &[agent.spawn_commit], &blobs, &why, ctx.now())?;
             Ok(format!("kept {} by {link}", agent.spawn_commit))
         })
     });
@@ -69,22 +67,13 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// A commit that holds what bound the agent, as far as it is still there.
-fn policy_commit(ctx: &Ctx, agent: &Agent) -> Result<Option<Oid>> {
+/// What bound the agent, as far as it is still there.
+fn bound_by(ctx: &Ctx, agent: &Agent) -> Vec<(&'static str, Oid)> {
     let named = [
-        ("policy.json", agent.policy),
         ("baseline.json", agent.baseline),
+        ("policy.json", agent.policy),
     ];
-    let here = |(name, oid): (&str, Option<Oid>)| {
-        let oid = oid.filter(|oid| ctx.repo.has_object(*oid))?;
-        let (mode, name) = (FILE, name.into());
-        Some(Entry { mode, name, oid })
-    };
-    let entries: Vec<_> = named.into_iter().filter_map(here).collect();
-    if entries.is_empty() {
-        return Ok(None);
-    }
-    let tree = ctx.repo.write_tree(entries)?;
-    let who = chain::identity(&ctx.repo, ctx.now());
-    chain::commit(&ctx.repo, tree, &[], &who, "agent: policy").map(Some)
+    let is_here = |oid: &Oid| ctx.repo.has_object(*oid);
+    let here = |(name, oid): (&'static str, Option<Oid>)| Some((name, oid.filter(is_here)?));
+    named.into_iter().filter_map(here).collect()
 }

@@ -106,12 +106,13 @@ fn build(ctx: &Ctx, plan: &SpawnPlan, claimed: Option<Claimed>) -> Result<Built>
         .warnings
         .extend(shown.filter(|_| plan.worktree.is_some()));
     excludes::add(repo, &hidden)?;
-    let policy = policy::write(repo, &files::policy(plan, &texts), &plan.identities)?;
+    let policy = policy::write(repo, &files::policy(plan, &texts))?;
     ctx.reached("objects");
 
     // From here on no garbage collection removes them.
     let why = format!("spawn {}", plan.id);
-    keep::keep(repo, &[spawn_commit, policy.commit], &why, ctx.now())?;
+    let blobs = [("policy.json", policy)];
+    keep::keep_with(repo, &[spawn_commit], &blobs, &why, ctx.now())?;
     ctx.reached("keep");
 
     // The branch, created and never moved.
@@ -206,7 +207,7 @@ fn build(ctx: &Ctx, plan: &SpawnPlan, claimed: Option<Claimed>) -> Result<Built>
 
     // The row is complete.
     let spawned = What::Spawned(Spawned {
-        policy: policy.blob,
+        policy,
         spec_sha: texts.spec_sha,
         baseline,
     });

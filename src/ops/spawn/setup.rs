@@ -151,5 +151,5 @@ pub(super) fn record(
         return Ok(None);
     };
     let found = Baseline::of(repo.differences(before, tree)?);
-    baseline::keep(repo, plan.id, &found, &plan.identities, ctx.now()).map(Some)
+    baseline::keep(repo, plan.id, &found, ctx.now()).map(Some)
 }
