@@ -2,6 +2,8 @@
 
 /// One worker for each task, in all clones.
 mod claims;
+/// Clones that do to claims what no git-agent does, and clocks that are wrong.
+mod hostile;
 /// Death between every two steps.
 mod kill;
 /// Work that lands on a remote.
@@ -59,15 +61,40 @@ fn nothing_new_asks_once_and_writes_nothing() {
     row(clone, "a");
     json(clone, &["sync"]);
     let before = git_in(clone, ["for-each-ref"]);
+    assert_eq!(asks(clone), [1, 0, 0]);
+    assert_eq!(git_in(clone, ["for-each-ref"]), before);
+}
+
+/// How often an exchange lists the remote, fetches from it and pushes to it.
+fn asks(clone: &Path) -> [usize; 3] {
     let mut command = agent_command(clone);
     command.env("GIT_AGENT_LOG", "debug").arg("sync");
     let output = command.output().expect("starts");
     let said = describe(&output);
     assert!(output.status.success(), "{said}");
-    let network = ["ls-remote", "\"fetch\"", "\"push\""];
-    let counts = network.map(|word| said.matches(word).count());
-    assert_eq!(counts, [1, 0, 0], "{said}");
-    assert_eq!(git_in(clone, ["for-each-ref"]), before);
+    ["\"ls-remote\"", "\"fetch\"", "\"push\""].map(|word| said.matches(word).count())
+}
+
+#[test]
+fn each_exchange_asks_no_more_often_than_it_has_to() {
+    let hub = Hub::new(2);
+    hub.send_all();
+    let [one, two] = [0, 1].map(|n| hub.clones[n].clone());
+    row(&one, "a");
+    json(&one, &["sync"]);
+    json(&two, &["sync"]);
+    // One row more, on a remote that is where it was seen: pushed, and proved by the one list.
+    row(&one, "b");
+    assert_eq!(asks(&one), [1, 0, 1]);
+    // The remote has moved on: the lease sends nothing.
+    row(&two, "c");
+    assert_eq!(asks(&two), [2, 1, 2]);
+    assert_eq!(asks(&one), [1, 1, 0]);
+    for clone in [&one, &two] {
+        assert_eq!(names(clone), ["a", "b", "c"]);
+        hub.assert_equal(clone);
+    }
+    assert_eq!(hub.outboxes(), Vec::<String>::new());
 }
 
 #[test]

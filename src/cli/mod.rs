@@ -5,6 +5,7 @@ mod archive;
 mod attested;
 mod bundle;
 mod check;
+mod claimed;
 mod commit;
 mod config;
 mod decide;

@@ -128,7 +128,7 @@ impl Answer for SyncReport {
         let mut text = String::new();
         for refname in &self.restored {
             text.push_str(&format!(
-                "{} {refname} of this clone, which a forced fetch had overwritten\n",
+                "{} {refname} of this clone, from which a forced fetch or damage had taken rows\n",
                 paint(WARN, "restored")
             ));
         }

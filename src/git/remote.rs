@@ -92,6 +92,8 @@ impl Repo {
     /// `remote-unreachable`, `remote-refused`, `remote-busy` when it takes too long, `git-missing`.
     pub fn list_remote(&self, remote: &str, end: Instant) -> Result<RemoteRefs> {
         let mut command = self.plumbing();
+        // Version 2 asks first what the remote can do, and lists no less for it.
+        command.args(["-c", "protocol.version=0"]);
         command.args(["ls-remote", "--refs", "--quiet", "--", remote]);
         let output = finished(command::finish_by(command, end)?, remote)?;
         if !output.status.success() {
@@ -110,7 +112,32 @@ impl Repo {
     /// # Errors
     /// As [`Repo::list_remote`].
     pub fn fetch_refs(&self, remote: &str, refspecs: &[String], end: Instant) -> Result<bool> {
+        self.fetch(remote, &[], refspecs, end)
+    }
+
+    /// As [`Repo::fetch_refs`], with all objects below, as if none of them were here.
+    ///
+    /// # Errors
+    /// As [`Repo::list_remote`].
+    pub fn fetch_refs_whole(
+        &self,
+        remote: &str,
+        refspecs: &[String],
+        end: Instant,
+    ) -> Result<bool> {
+        self.fetch(remote, &["--refetch"], refspecs, end)
+    }
+
+    fn fetch(
+        &self,
+        remote: &str,
+        options: &[&str],
+        refspecs: &[String],
+        end: Instant,
+    ) -> Result<bool> {
         let mut command = self.plumbing();
+        // A ref that is damaged, of ours or not, is no reason to bring nothing.
+        command.env("GIT_REF_PARANOIA", "0");
         command.args(["-c", "core.logAllRefUpdates=false"]).args([
             "fetch",
             "--quiet",
@@ -122,10 +149,8 @@ impl Repo {
             // A partial clone leaves out what it can ask for later; our chains are needed whole.
             "--no-filter",
             "--refmap=",
-            "--",
-            remote,
         ]);
-        command.args(refspecs);
+        command.args(options).args(["--", remote]).args(refspecs);
         let output = finished(command::finish_by(command, end)?, remote)?;
         if output.status.success() {
             return Ok(true);

@@ -127,6 +127,16 @@ pub(super) fn signed_commit(
         .map_err(|error| error.hint("to record events unsigned, run git config agent.sign false"))
 }
 
+/// Writes a commit that matters for its message and its parents, with an empty tree.
+///
+/// # Errors
+/// As [`Repo::write_commit`].
+pub fn empty_commit(repo: &Repo, parents: &[Oid], who: &Identity, message: &str) -> Result<Oid> {
+    // git knows the empty tree without an object, libgit2 does not.
+    let tree = repo.write_tree(Vec::new())?;
+    repo.write_commit(&new_commit(tree, parents, who, message))
+}
+
 fn message_of(subject: &str) -> String {
     format!("{subject}\n\n{TRAILER}: 1\n")
 }

@@ -157,9 +157,12 @@ pub fn claim_lock(key: &str) -> String {
     format!("claims/{key}.lock")
 }
 
+/// What the copies of all remotes' refs begin with.
+pub const COPIES: &str = "refs/agents/remote/";
+
 /// What the copies of a remote's refs begin with, which are what it was last seen to have.
 pub fn copies(remote: &str) -> String {
-    format!("refs/agents/remote/{remote}/")
+    format!("{COPIES}{remote}/")
 }
 
 /// Sixteen hex digits that name this clone on remotes; the last four tell its stamps from those of others.

@@ -7,9 +7,9 @@
 
 use super::chain::{self, Chain, TRAILER};
 use super::ledger::body_of;
-use super::{layout, lock};
+use super::{layout, lock, remote_names};
 use crate::domain::oid::Oid;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Repo;
 use crate::git::notes::{self, lines, union};
 use crate::git::objects::Commit;
@@ -70,10 +70,15 @@ pub(super) fn finished(repo: &Repo, chain: Chain, tip: Option<Commit>) -> Result
     Ok(repo.read_commit(to).ok().filter(follows).or(tip))
 }
 
-/// The newest commit of the reflog that is whole, united with all others. No ref is moved.
+/// The newest commit of the reflog that is whole, united with all others; where there is none, what remotes were last
+/// seen to have. No ref is moved.
 pub(super) fn recover(repo: &Repo, chain: Chain) -> Result<Option<Commit>> {
     let mut history = History::load(repo, chain, repo.reflog_oids(chain.refname())?);
     history.forget_damaged(repo, chain);
+    if history.commits.is_empty() {
+        history = History::load(repo, chain, remote_names::seen(repo, chain)?);
+        history.forget_damaged(repo, chain);
+    }
     let mut whole = history.uncovered().into_iter();
     let Some(newest) = whole.next() else {
         return Err(Error::new(
@@ -84,10 +89,7 @@ pub(super) fn recover(repo: &Repo, chain: Chain) -> Result<Option<Commit>> {
             ),
         )
         .hint("to see what is damaged, run git fsck --full")
-        .hint(format!(
-            "to take over the copy of a remote, run {}",
-            fetch_command(chain.refname())
-        )));
+        .remedy("to take over what a remote has", Remedy::Synchronise));
     };
     let oid = match chain {
         Chain::Notes(_) => whole.try_fold(newest.oid, |oid, other| {
@@ -106,12 +108,6 @@ pub(super) fn recover(repo: &Repo, chain: Chain) -> Result<Option<Commit>> {
         }
     };
     repo.read_commit(oid).map(Some)
-}
-
-/// The command that takes over a remote's copy of a damaged ref. A plain fetch would not bring objects that are missing
-/// below a commit which is here.
-pub fn fetch_command(refname: &str) -> String {
-    format!("git fetch --refetch <remote> +{refname}:{refname}")
 }
 
 /// What foreign writers did to the ledger; nothing is changed.

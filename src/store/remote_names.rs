@@ -11,7 +11,8 @@
 use super::chain::Chain;
 use super::clone_id::is_long_name;
 use super::layout;
-use super::mailbox::unite::CHAINS;
+use super::mailbox::unite::{self, CHAINS};
+use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 
@@ -23,6 +24,18 @@ pub fn word(chain: Chain) -> &'static str {
         layout::MAIL_REF => "mail",
         _ => "receipts",
     }
+}
+
+/// What remotes were last seen to have of a chain, in shared refs and in outboxes.
+///
+/// # Errors
+/// `git-failed` when the refs cannot be listed.
+pub(super) fn seen(repo: &Repo, chain: Chain) -> Result<Vec<Oid>> {
+    let copies = repo.refs_below(layout::COPIES)?.into_iter();
+    let is_of_chain = |(copy, oid): &(String, Oid)| {
+        copy.rsplit('/').next() == Some(word(chain)) && unite::is_of_chain(repo, chain, *oid)
+    };
+    Ok(copies.filter(is_of_chain).map(|(_, oid)| oid).collect())
 }
 
 /// The names on remotes.

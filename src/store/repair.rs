@@ -54,7 +54,8 @@ pub fn condition(repo: &Repo, chain: Chain) -> Result<Condition> {
 pub fn require_readable(repo: &Repo, chain: Chain, now: DateTime<Utc>) -> Result<()> {
     let is_readable = match repo.tip(chain.refname())? {
         Tip::At(oid) => { repo.read_commit(oid) }.is_ok_and(|tip| repo.read_tree(tip.tree).is_ok()),
-        Tip::Absent | Tip::Broken => return Ok(()),
+        Tip::Absent => return Ok(()),
+        Tip::Broken => false,
     };
     if is_readable {
         return Ok(());

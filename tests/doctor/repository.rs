@@ -380,16 +380,14 @@ fn a_lost_ledger_comes_back_as_its_finding_says() {
     let object = patient.git_dir().join("objects").join(directory);
     std::fs::remove_file(object.join(file)).expect("removed");
     std::fs::remove_file(patient.git_dir().join("logs/refs/notes/agents")).expect("removed");
-    // What cannot be read is not what the remote has.
-    let output = repo.agent(&["sync"]);
-    refused(&output, "repo-corrupt", 4);
     let (_, report) = examine(repo, &[]);
     let findings = report["findings"].as_array().expect("a list");
     let finding = { findings.iter() }.find(|finding| finding["code"] == "ledger.lost");
     let command = finding.expect("a finding")["command"].as_str();
-    let command = command.expect("a command").replace("<remote>", "origin");
-    repo.git(command.split(' ').skip(1));
+    assert_eq!(command, Some("git agent sync <remote>"));
+    // What cannot be read is not what the remote has.
+    let report = repo.agent_json(&["sync", "origin"]);
+    assert_eq!(report["restored"], serde_json::json!(["refs/notes/agents"]));
     assert_eq!(problems(&examine(repo, &[]).1), strings(&[]));
     repo.agent_json(&["show", &patient.id]);
-    repo.agent_json(&["sync"]);
 }

@@ -247,6 +247,9 @@ fn the_claim_moves_with_the_branch_or_neither_does() {
     assert_eq!(output.status.code(), Some(4), "{}", describe(&output));
     assert_eq!(hub.remote_tip(MAIN), before);
     std::fs::remove_file(hub.bare.join("hooks/update")).expect("removed");
+    // A claim that is no commit says nothing of any task.
+    let blob = git_in(&hub.bare, ["hash-object", "-w", "HEAD"]);
+    git_in(&hub.bare, ["update-ref", "refs/agents/claim/blob", &blob]);
     // From another clone, which knows the claim from the remote alone.
     json(&hub.clones[1], &["sync"]);
     let report = json(&hub.clones[1], &["merge", id, "--push"]);
@@ -256,7 +259,7 @@ fn the_claim_moves_with_the_branch_or_neither_does() {
 }
 
 /// The claim as another clone takes it over: a commit on top of the newest one.
-fn taken_over(hub: &Hub, newest: &str) -> String {
+pub(super) fn taken_over(hub: &Hub, newest: &str) -> String {
     let planted = plant(hub, claims::now(), 60);
     let message = git_in(&hub.bare, ["log", "-1", "--format=%B", &planted]);
     let tree = git_in(&hub.bare, ["rev-parse", &format!("{planted}^{{tree}}")]);

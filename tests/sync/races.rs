@@ -1,4 +1,4 @@
-use super::{Hub, agent, json, names, row, state, tip};
+use super::{Hub, agent, asks, json, names, row, state, tip};
 use crate::support::agent::{agent_command, describe};
 use crate::support::git_in;
 use std::process::{Child, Stdio};
@@ -63,9 +63,10 @@ fn a_clone_that_is_overtaken_uses_its_outbox_and_waits_for_no_other() {
         "update",
         &format!("test $1 != refs/notes/agents || git update-ref refs/notes/agents {overtaking}"),
     );
-    let report = json(&one, &["sync"]);
-    assert_eq!(state(&report, "refs/notes/agents"), "outbox", "{report:#}");
+    // A clone that is new expects others like it, and pushes ledger and outbox together.
+    assert_eq!(asks(&one), [2, 0, 1]);
     assert_eq!(hub.outboxes().len(), 1);
+    assert_ne!(hub.remote_tip(&hub.outboxes()[0]), overtaking);
     hub.hook("update", "exit 0");
     // Any other clone takes the outbox over and deletes it.
     let report = json(&three, &["sync"]);
@@ -93,6 +94,33 @@ fn a_clone_that_is_overtaken_everywhere_ends_with_5_in_time() {
     json_fails_busy(clone, &hub);
     std::fs::remove_file(hub.bare.join("refs/notes/agents.lock")).expect("removed");
     json(clone, &["sync"]);
+}
+
+#[test]
+fn an_outbox_that_another_clone_has_replaced_is_taken_back() {
+    let hub = Hub::new(1);
+    hub.send_all();
+    let clone = &hub.clones[0];
+    row(clone, "a");
+    json(clone, &["sync"]);
+    row(clone, "b");
+    let name = std::fs::read_to_string(clone.join(".git/agents/clone-id")).expect("a name");
+    let outbox = format!("refs/agents/from/{}/ledger", name.trim());
+    let main = hub.remote_tip("refs/heads/main");
+    git_in(&hub.bare, ["update-ref", &outbox, &main]);
+    let lock = hub.bare.join("refs/notes/agents.lock");
+    std::fs::write(&lock, "").expect("written");
+    let report = json(clone, &["sync"]);
+    assert!(
+        report["warnings"].to_string().contains(&outbox),
+        "{report:#}"
+    );
+    assert_eq!(state(&report, "refs/notes/agents"), "outbox", "{report:#}");
+    assert_eq!(hub.remote_tip(&outbox), tip(clone, "refs/notes/agents"));
+    std::fs::remove_file(lock).expect("removed");
+    json(clone, &["sync"]);
+    hub.assert_equal(clone);
+    assert_eq!(hub.outboxes(), Vec::<String>::new());
 }
 
 /// The outbox is taken away as soon as it is there, so that it proves nothing.

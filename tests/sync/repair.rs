@@ -15,6 +15,11 @@ fn what_a_mirror_push_deletes_comes_back_and_is_reported() {
     let report = json(&one, &["sync"]);
     let healed = report["healed"].as_array().expect("a list");
     assert!(healed.contains(&value!("refs/notes/agents")), "{report:#}");
+    let said = report["warnings"].to_string();
+    assert!(
+        said.contains("was deleted") && said.contains("--mirror"),
+        "{said}"
+    );
     hub.assert_equal(&one);
     assert_eq!(json(&one, &["sync"])["healed"], value!([]));
 }
@@ -151,4 +156,59 @@ fn a_lost_remote_is_filled_anew_by_whichever_clone_comes_first() {
     );
     hub.assert_equal(&two);
     assert_eq!(names(&two), ["a"]);
+}
+
+#[test]
+fn a_ref_that_is_lost_here_comes_back_from_what_the_remote_has() {
+    let hub = Hub::new(1);
+    hub.send_all();
+    let clone = &hub.clones[0];
+    row(clone, "a");
+    let send = ["send", "--type=notify", "--to=bob", "--payload=message=x"];
+    json(clone, &send);
+    json(clone, &["receive", "--agent=bob"]);
+    json(clone, &["sync"]);
+    let git = clone.join(".git");
+    let forget_reflog = |name: &str| {
+        // A ref that was healed where it is has none.
+        let _ = std::fs::remove_file(git.join("logs").join(name));
+    };
+    let heals = |what: &str, is_restored: bool| {
+        let report = json(clone, &["sync"]);
+        let restored = report["restored"].as_array().expect("a list");
+        assert_eq!(!restored.is_empty(), is_restored, "{what}: {report:#}");
+        assert_eq!(names(clone), ["a"], "{what}");
+        hub.assert_equal(clone);
+        let fsck = ["fsck", "--strict", "--no-progress", "--no-dangling"];
+        assert_eq!(git_in(clone, fsck), "", "{what}");
+    };
+    // Every ref of ours is emptied, as by a power loss, and so is its reflog: the copies are left.
+    for name in REFS {
+        std::fs::write(git.join(name), "").expect("written");
+        forget_reflog(name);
+    }
+    assert_eq!(names(clone), ["a"], "readers use the copies, too");
+    heals("emptied", true);
+    // The newest commit is gone, and the copies need it as well.
+    let tip = tip(clone, "refs/notes/agents");
+    let (directory, file) = tip.split_at(2);
+    std::fs::remove_file(git.join("objects").join(directory).join(file)).expect("removed");
+    forget_reflog("refs/notes/agents");
+    heals("without its commit", true);
+    // Neither the ref nor a copy of it is left.
+    git_in(
+        clone,
+        ["update-ref", "-d", "refs/agents/remote/origin/ledger"],
+    );
+    std::fs::write(git.join("refs/notes/agents"), "").expect("written");
+    forget_reflog("refs/notes/agents");
+    heals("without a copy", true);
+    // Deleted, which leaves no trace: the copy of the remote is united as ever.
+    git_in(clone, ["update-ref", "-d", "refs/notes/agents"]);
+    heals("deleted", false);
+    // A copy that leads to nothing is forgotten.
+    for content in ["", "1234567890123456789012345678901234567890\n"] {
+        std::fs::write(git.join("refs/agents/remote/origin/ledger"), content).expect("written");
+        heals("with a damaged copy", false);
+    }
 }

@@ -3,53 +3,43 @@
 use super::{RunArgs, echo, show};
 use crate::agents::ctx::Ctx;
 use crate::agents::half_made;
+use crate::cli::claimed::{self, TaskState};
 use crate::cli::style::{DIM, paint};
 use crate::cli::ui::{Answer, Ui};
 use crate::domain::agent::{Agent, State};
 use crate::domain::id::AgentId;
-use crate::error::{Code, Error, Exit, Result};
+use crate::error::{Exit, Result};
 use crate::ops::run;
 use crate::ops::run::RunReport;
-use crate::ops::sync::claim::{self, Acquired, ClaimReport, Heartbeat, TaskClaim};
+use crate::ops::sync::claim::{ClaimReport, Heartbeat, TaskClaim};
 use crate::ops::sync::{self, SyncOptions};
 use serde_json::{Value, json};
 
 /// Runs a task under a claim. The status is one that a batch engine can act on: 0 for work that was judged acceptable,
 /// 3 where another clone has the task, 5 to try again, 124 and above as ever, and 1 for every other end.
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs, key: &str) -> Result<Exit> {
-    let [_] = &args.targets[..] else {
-        return Err(Error::new(
-            Code::Usage,
-            "--claim is for one task, and several are given",
-        )
-        .hint("to run several, run git agent run --claim for each"));
-    };
     let remote = args.sync.remote().map(str::to_owned);
     let synchronise = || sync::sync(ctx, &SyncOptions::with(remote.clone()));
-    let claim = match claim::acquire(ctx, remote.as_deref(), key)? {
-        Acquired::Held(claim) => *claim,
-        Acquired::Done(report) => {
+    let tasks = args.targets.len();
+    let (mut claim, earlier) = match claimed::acquire(ctx, "run", tasks, remote.as_deref(), key)? {
+        TaskState::Held(claim, earlier) => (*claim, *earlier),
+        TaskState::Done(report) => {
             synchronise()?;
+            warn_of_no_work(ctx, ui, &report)?;
             ui.answer(&report)?;
             return Ok(Exit::Yes);
         }
     };
     // An earlier attempt in this clone may have come as far as a good verdict.
-    let earlier = claim.earlier_agent();
-    let earlier = earlier
-        .map(|id| run::earlier(ctx, id))
-        .transpose()?
-        .flatten();
     if let Some(agent) = earlier.as_ref().filter(|agent| is_acceptable(agent)) {
         synchronise()?;
         let report = claim.report(Some(agent.id));
-        claim.finish(ctx)?;
+        warn(ui, &claim.finish(ctx)?);
         ui.answer(&report)?;
         return Ok(Exit::Yes);
     }
     let quiet = args.mode.quiet;
     let echo = echo(ui, quiet)?;
-    let mut claim = claim;
     let begun = begin(ctx, args, earlier.map(|agent| agent.id), &mut claim);
     let plan = match begun {
         Ok(plan) => plan,
@@ -72,11 +62,11 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs, key: &str) -> Result<Ex
         Ok(report) if report.exit_status() == 0 => {
             // The rows first: the claim says that they are there.
             synchronise()?;
-            claim.finish(ctx)?;
+            warn(ui, &claim.finish(ctx)?);
             report
         }
         Ok(report) => {
-            claim.release(ctx)?;
+            warn(ui, &claim.release(ctx)?);
             synchronise()?;
             report
         }
@@ -87,6 +77,25 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs, key: &str) -> Result<Ex
     };
     show(ui, &report, quiet)?;
     Ok(Exit::Child(status(&report)))
+}
+
+/// Warns of what was done to the claim while it was held.
+fn warn(ui: &mut Ui, done: &[String]) {
+    done.iter().for_each(|text| ui.warn(text));
+}
+
+/// Warns of a claim that says done although no row says that the work was accepted: any clone can write that.
+fn warn_of_no_work(ctx: &Ctx, ui: &mut Ui, report: &ClaimReport) -> Result<()> {
+    let agent = report.agent_id.as_deref().and_then(AgentId::parse);
+    let agent = agent.map(|id| run::earlier(ctx, id)).transpose()?.flatten();
+    if !agent.is_some_and(|agent| is_acceptable(&agent)) {
+        let (refname, remote) = (&report.remote_ref, &report.remote);
+        ui.warn(&format!(
+            "{refname} says that the task is done, and no row says that its work was accepted; \
+             to have it done again, run git push {remote} --delete {refname}"
+        ));
+    }
+    Ok(())
 }
 
 /// Plans the run, for the agent of an earlier attempt where there is one, and notes the agent in the claim.

@@ -2,26 +2,20 @@
 
 use super::{SpawnArgs, make, plan};
 use crate::agents::ctx::Ctx;
+use crate::cli::claimed::{self, TaskState};
 use crate::cli::ui::Ui;
-use crate::error::{Code, Error, Exit, Result};
-use crate::ops::run;
-use crate::ops::sync::claim::{self, Acquired, ClaimReport};
+use crate::error::{Exit, Result};
+use crate::ops::sync::claim::ClaimReport;
 
 /// The format of the answer where no agent is made.
 const SCHEMA: &str = "git-agent.spawn-claim/1";
 
 /// Makes the agent of a task under a claim. Where this clone has made it before, or the task is done, that is the answer.
 pub(super) fn spawn(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs, key: &str) -> Result<Exit> {
-    if args.tasks.len() > 1 {
-        return Err(Error::new(
-            Code::Usage,
-            "--claim is for one task, and several are given",
-        )
-        .hint("to make several agents, run git agent spawn --claim for each"));
-    }
-    let mut claim = match claim::acquire(ctx, args.sync.remote(), key)? {
-        Acquired::Held(claim) => *claim,
-        Acquired::Done(report) => {
+    let taken = claimed::acquire(ctx, "spawn", args.tasks.len(), args.sync.remote(), key)?;
+    let (mut claim, earlier) = match taken {
+        TaskState::Held(claim, earlier) => (*claim, *earlier),
+        TaskState::Done(report) => {
             ui.answer(&ClaimReport {
                 schema: SCHEMA,
                 ..report
@@ -30,11 +24,6 @@ pub(super) fn spawn(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs, key: &str) -> Resul
         }
     };
     // The same command again finds the agent that it made.
-    let earlier = claim.earlier_agent();
-    let earlier = earlier
-        .map(|id| run::earlier(ctx, id))
-        .transpose()?
-        .flatten();
     if let Some(agent) = earlier {
         claim.keep(ctx)?;
         ui.answer(&ClaimReport {

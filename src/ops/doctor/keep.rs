@@ -10,7 +10,7 @@ use crate::ops::doctor::kept;
 use crate::ops::doctor::survey::Survey;
 use crate::store::chain::Chain;
 use crate::store::repair::{self, Condition};
-use crate::store::{keep, layout, recovery};
+use crate::store::{keep, layout};
 
 const CHAIN: Chain = Chain::Keep(layout::KEEP_REF);
 
@@ -35,7 +35,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
                     "{} and its reflog lead to nothing readable",
                     CHAIN.refname()
                 ),
-                recovery::fetch_command(CHAIN.refname()),
+                super::TAKE_OVER.to_owned(),
             )]);
         }
     }

@@ -42,7 +42,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
                     "{} and its reflog lead to nothing readable",
                     CHAIN.refname()
                 ),
-                recovery::fetch_command(CHAIN.refname()),
+                super::TAKE_OVER.to_owned(),
             ));
             return Ok(found);
         }

@@ -8,7 +8,6 @@ use crate::error::Result;
 use crate::ops::doctor::Finding;
 use crate::ops::doctor::survey::Survey;
 use crate::store::mailbox::{MAIL, RECEIPTS};
-use crate::store::recovery;
 use crate::store::repair::{self, Condition};
 
 pub(super) fn look(ctx: &Ctx, _survey: &Survey) -> Result<Vec<Finding>> {
@@ -28,7 +27,7 @@ pub(super) fn look(ctx: &Ctx, _survey: &Survey) -> Result<Vec<Finding>> {
             Condition::Lost => found.push(Finding::report(
                 Sign::MailLost,
                 format!("{refname} and its reflog lead to nothing readable"),
-                recovery::fetch_command(refname),
+                super::TAKE_OVER.to_owned(),
             )),
         }
     }

@@ -43,6 +43,9 @@ use survey::Survey;
 /// The command that applies a cure.
 const DOCTOR: &str = "git agent doctor --fix";
 
+/// The command that takes over what a remote has of a ref of which nothing is left here.
+const TAKE_OVER: &str = "git agent sync <remote>";
+
 /// One cure may uncover what another one sees; more rounds than this it never takes.
 const ROUNDS: usize = 4;
 

@@ -22,6 +22,10 @@ pub(super) struct Exchange<'c> {
     pub names: RemoteNames,
     pub travelling: Travelling,
     pub end: Instant,
+    /// The refs of the remote that were pushed before it was listed.
+    pub ahead: Vec<String>,
+    /// Whether other clones are likely to push at this moment.
+    pub is_crowded: bool,
     pub report: SyncReport,
 }
 
@@ -37,12 +41,19 @@ pub(super) struct Sight {
 }
 
 impl Exchange<'_> {
-    /// Brings back what a forced fetch of the user's took from this clone's refs.
-    pub(super) fn restore_overwritten(&mut self) -> Result<()> {
+    /// Brings back what a forced fetch of the user's, or damage to the repository, took from this clone's refs.
+    pub(super) fn restore(&mut self) -> Result<()> {
         let (repo, now) = (&self.ctx.repo, self.ctx.now());
         for chain in unite::CHAINS {
-            repair::require_readable(repo, chain, now)?;
-            let before = repo.tip(chain.refname())?;
+            let mut before = repo.tip(chain.refname())?;
+            match repair::require_readable(repo, chain, now) {
+                Err(error) if error.code() == Code::RepoCorrupt && self.fetch_lost(chain)? => {
+                    // What was fetched may be all that was missing, and the ref stays where it is.
+                    before = Tip::Broken;
+                    repair::require_readable(repo, chain, now)?;
+                }
+                readable => readable?,
+            }
             for old in repo.overwritten_by_fetch(chain.refname())? {
                 if !self.holds(chain, old)? && unite::is_of_chain(repo, chain, old) {
                     unite::unite_with(repo, chain, old, "before a fetch", now)?;
@@ -58,6 +69,26 @@ impl Exchange<'_> {
         Ok(())
     }
 
+    /// Fetches what the remote has of a chain of which nothing is left here; `false` where it has none.
+    fn fetch_lost(&self, chain: Chain) -> Result<bool> {
+        let copy = self.copy(chain, None);
+        self.forget_damaged(&copy)?;
+        let refspec = format!("+{}:{copy}", self.names.shared(chain));
+        let repo = &self.ctx.repo;
+        repo.fetch_refs_whole(&self.remote, &[refspec], self.end)
+    }
+
+    /// Deletes a copy that leads to nothing: it would only keep git from fetching.
+    fn forget_damaged(&self, copy: &str) -> Result<()> {
+        let repo = &self.ctx.repo;
+        match repo.tip(copy)? {
+            Tip::At(oid) if repo.read_commit(oid).is_err() => repo.delete_ref(copy, oid)?,
+            Tip::Broken => repo.delete_broken_ref(copy, Tip::Broken)?,
+            _ => false,
+        };
+        Ok(())
+    }
+
     /// Whether the history of a chain of this clone has that commit.
     fn holds(&self, chain: Chain, oid: Oid) -> Result<bool> {
         let Some(tip) = chain::tip(&self.ctx.repo, chain)? else {
@@ -66,7 +97,7 @@ impl Exchange<'_> {
         Ok(tip.oid == oid || self.is_ancestor(oid, tip.oid))
     }
 
-    fn is_ancestor(&self, ancestor: Oid, tip: Oid) -> bool {
+    pub(super) fn is_ancestor(&self, ancestor: Oid, tip: Oid) -> bool {
         let base = self.ctx.repo.merge_base(ancestor, tip);
         base.is_ok_and(|base| base == Some(ancestor))
     }
@@ -99,6 +130,24 @@ impl Exchange<'_> {
         }
     }
 
+    /// Moves a copy to what the remote has where that is here already, and says whether it is.
+    fn is_here(&self, chain: Chain, copy: &str, is: Oid) -> Result<bool> {
+        let repo = &self.ctx.repo;
+        let is_here = self.holds(chain, is)?;
+        if is_here {
+            self.move_copy(copy, repo.tip(copy)?, is)?;
+        }
+        Ok(is_here)
+    }
+
+    pub(super) fn move_copy(&self, copy: &str, was: Tip, is: Oid) -> Result<()> {
+        let repo = &self.ctx.repo;
+        let who = chain::identity(repo, self.ctx.now());
+        // Another process that moves it sees it as it is, too.
+        let _: Swap = repo.swap_ref(copy, was, is, &who, "agent: sync")?;
+        Ok(())
+    }
+
     /// Fetches what differs from its copy and unites all copies with this clone's refs. `None` when a ref went away in
     /// between.
     fn bring(&mut self, listed: &RemoteRefs) -> Result<Option<BTreeMap<&'static str, Sight>>> {
@@ -110,11 +159,14 @@ impl Exchange<'_> {
         for chain in self.travelling.chains.clone() {
             let shared = self.names.shared(chain);
             let copy = self.copy(chain, None);
+            self.forget_damaged(&copy)?;
             let (is, was) = (listed.get(&shared).copied(), repo.tip(&copy)?.oid());
             if was.is_some() && was != is {
                 had.extend(was.map(|was| (chain, was)));
             }
-            if is.is_some() && is != was {
+            if let Some(is) = is.filter(|is| Some(*is) != was)
+                && !self.is_here(chain, &copy, is)?
+            {
                 refspecs.push(format!("+{shared}:{copy}"));
             }
             copies.push((chain, shared, copy));
@@ -127,7 +179,7 @@ impl Exchange<'_> {
                 continue;
             }
             let copy = self.copy(chain, Some(clone));
-            if repo.tip(&copy)? != Tip::At(*is) {
+            if repo.tip(&copy)? != Tip::At(*is) && !self.is_here(chain, &copy, *is)? {
                 refspecs.push(format!("+{refname}:{copy}"));
             }
             copies.push((chain, refname.clone(), copy));
@@ -148,9 +200,18 @@ impl Exchange<'_> {
         for (chain, was) in had {
             let shared = self.names.shared(chain);
             let is = sights.get(word(chain)).and_then(|sight| sight.shared);
-            if !is.is_some_and(|is| is == was || self.is_ancestor(was, is)) {
-                self.report.heal(&shared);
+            if is.is_some_and(|is| is == was || self.is_ancestor(was, is)) {
+                continue;
             }
+            self.report.heal(&shared);
+            let what = match is {
+                Some(is) => format!("was moved to {}, which lacks what it had", is.short()),
+                None => "was deleted".to_owned(),
+            };
+            self.report.warn(format!(
+                "{shared} of `{}` {what}: a clone that may push there did so, by git push with --mirror, --force or --delete",
+                self.remote
+            ));
         }
         Ok(Some(sights))
     }
@@ -217,14 +278,12 @@ impl Exchange<'_> {
     /// Notes what the remote was seen to have, and forgets outboxes that it has no more.
     pub(super) fn move_copies(&self, listed: &RemoteRefs) -> Result<()> {
         let repo = &self.ctx.repo;
-        let who = chain::identity(repo, self.ctx.now());
         for chain in self.travelling.chains.clone() {
             let copy = self.copy(chain, None);
             let was = repo.tip(&copy)?;
             match listed.get(&self.names.shared(chain)) {
                 Some(is) if was != Tip::At(*is) && repo.has_object(*is) => {
-                    // Another process that moves it sees it as it is, too.
-                    let _: Swap = repo.swap_ref(&copy, was, *is, &who, "agent: sync")?;
+                    self.move_copy(&copy, was, *is)?;
                 }
                 _ => {}
             }
@@ -234,6 +293,9 @@ impl Exchange<'_> {
             let Some((clone, name)) = copy[from.len()..].split_once('/') else {
                 continue;
             };
+            if clone == self.clone {
+                continue;
+            }
             let chain = { unite::CHAINS.into_iter() }.find(|chain| word(*chain) == name);
             let is_there =
                 chain.is_some_and(|chain| listed.contains_key(&self.names.outbox(clone, chain)));

@@ -1,11 +1,16 @@
 //! `sync`: the ledger and what belongs to it, exchanged with a remote.
 //!
 //! ```text
-//! list -> fetch what differs -> unite -> push the shared refs, once -> list: are they there?
-//!                                              | another clone was faster
-//!                                              +-> push the outbox of this clone -> list: is it there?
-//!      -> delete the outboxes that the shared refs contain by now
+//! push what is new, if the remote is where it was seen last
+//!   -> list -> fetch what differs -> unite -> push the shared refs, once -> list: are they there?
+//!                                                | another clone was faster
+//!                                                +-> push the outbox of this clone -> list: is it there?
+//!   -> delete the outboxes that the shared refs contain by now
 //! ```
+//!
+//! Most exchanges end with the first list: it shows that the first push has succeeded and that there is nothing new. Where
+//! other clones are likely to push at the same moment, because there are outboxes or because this clone is new, shared refs
+//! and outbox are pushed together.
 //!
 //! No row can be lost on the way: the copies of what a remote had are united before a fetch overwrites
 //! them, shared refs and outboxes only ever move to descendants, and an outbox is deleted only after the shared ref that
@@ -36,6 +41,7 @@ pub const LIMIT: Duration = Duration::from_secs(60);
 /// What [`sync`] goes through where another clone is faster; each step may be reached more than once.
 pub const STEPS: &[&str] = &[
     "sync-locked",
+    "pushed-ahead",
     "remote-listed",
     "copies-fetched",
     "copies-united",
@@ -96,10 +102,14 @@ pub fn sync(ctx: &Ctx, options: &SyncOptions) -> Result<SyncReport> {
         names,
         travelling,
         end,
+        ahead: Vec::new(),
+        is_crowded: false,
     };
-    exchange.restore_overwritten()?;
+    exchange.restore()?;
+    exchange.push_ahead()?;
     let mut pause = PAUSES[0];
     while !exchange.once()? {
+        exchange.is_crowded = true;
         wait(ctx, pause, end, &exchange.remote)?;
         pause = PAUSES[1].min(pause * 2);
     }

@@ -5,8 +5,10 @@ use super::exchange::{Exchange, Sight};
 use super::refusal::refused;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
+use crate::git::refs::Tip;
 use crate::git::remote::{self, PushManner, PushOutcome, RefChange, RefPush, RemoteRefs};
 use crate::store::chain::{self, Chain};
+use crate::store::mailbox::unite;
 use crate::store::remote_names::word;
 use std::collections::BTreeMap;
 
@@ -18,16 +20,55 @@ struct Pending {
     /// Where the remote's ref was.
     from: Option<Oid>,
     is_foreign: bool,
+    /// What becomes of this clone's outbox where another clone is faster.
+    outbox: RefPush,
 }
 
 impl Exchange<'_> {
+    /// Pushes what is new here before the remote is listed: it is likely to be where it was seen last. Where it is not, the
+    /// lease fails before anything is sent. Whether the push has succeeded is read from the list that follows. A clone that
+    /// is new, or that used its outbox last time, expects to meet others, and pushes nothing ahead.
+    pub(super) fn push_ahead(&mut self) -> Result<()> {
+        let repo = &self.ctx.repo;
+        let mut pushes = Vec::new();
+        let mut is_known = false;
+        for chain in &self.travelling.chains {
+            let Some(seen) = repo.tip(&self.copy(*chain, None))?.oid() else {
+                continue;
+            };
+            is_known = true;
+            let outbox = self.copy(*chain, Some(&self.clone));
+            self.is_crowded |= repo.tip(&outbox)? != Tip::Absent;
+            let Some(tip) = chain::tip(repo, *chain)?.filter(|tip| tip.oid != seen) else {
+                continue;
+            };
+            if unite::is_of_chain(repo, *chain, seen) && self.is_ancestor(seen, tip.oid) {
+                let change = RefChange::Swap {
+                    from: Some(seen),
+                    to: tip.oid,
+                };
+                let refname = self.names.shared(*chain);
+                pushes.push(RefPush { refname, change });
+            }
+        }
+        self.is_crowded |= !is_known;
+        if pushes.is_empty() || self.is_crowded {
+            return Ok(());
+        }
+        repo.push_refs(&self.remote, &pushes, PushManner::default(), self.end)?;
+        self.ahead = pushes.into_iter().map(|push| push.refname).collect();
+        self.ctx.reached("pushed-ahead");
+        Ok(())
+    }
+
     /// Pushes what the remote lacks. `false` when other clones were faster, even at this clone's outbox.
     pub(super) fn push(
         &mut self,
         listed: RemoteRefs,
-        sights: BTreeMap<&'static str, Sight>,
+        mut sights: BTreeMap<&'static str, Sight>,
     ) -> Result<bool> {
         let pending = self.pending(&listed, &sights)?;
+        self.is_crowded |= sights.values().any(|sight| !sight.outboxes.is_empty());
         // 1. The branches, which no row depends on.
         let has_branches = self.push_branches(&listed)?;
         let mut proof = listed;
@@ -39,13 +80,22 @@ impl Exchange<'_> {
             self.ctx.reached("shared-listed");
             self.prove_branches(&proof);
             late = self.prove(&pending, &outcome, &proof)?;
+            // An outbox that was pushed along with them is needed no more.
+            for one in &pending {
+                let outboxes = &mut sights.entry(word(one.chain)).or_default().outboxes;
+                outboxes.insert(one.outbox.refname.clone(), one.tip);
+            }
         }
         // 3. What another clone was faster with.
         if !late.is_empty() {
-            let Some(listed) = self.push_outbox(&late)? else {
+            let Some(listed) = self.push_outbox(&late, proof)? else {
                 return Ok(false);
             };
             proof = listed;
+        }
+        for chain in self.travelling.chains.clone() {
+            let late = late.iter().find(|one| one.chain == chain);
+            self.note_outbox(chain, late.map(|one| one.tip))?;
         }
         // 4. What this clone knows of the remote, and outboxes that are needed no more.
         self.move_copies(&proof)?;
@@ -57,7 +107,10 @@ impl Exchange<'_> {
         if pending.is_empty() {
             return Ok(PushOutcome::default());
         }
-        let pushes: Vec<RefPush> = pending.iter().map(Pending::push).collect();
+        let mut pushes: Vec<RefPush> = pending.iter().map(Pending::push).collect();
+        if self.is_crowded {
+            pushes.extend(pending.iter().map(|one| one.outbox.clone()));
+        }
         let (repo, manner) = (&self.ctx.repo, PushManner::default());
         let outcome = repo.push_refs(&self.remote, &pushes, manner, self.end)?;
         self.ctx.reached("shared-pushed");
@@ -78,7 +131,9 @@ impl Exchange<'_> {
             let shared = self.names.shared(chain);
             let sight = sights.get(word(chain)).cloned().unwrap_or_default();
             let from = sight.shared.or_else(|| listed.get(&shared).copied());
-            self.report.set(chain.refname(), &shared, tip.oid, "equal");
+            let is_ahead = self.ahead.contains(&shared);
+            let state = if is_ahead { "pushed" } else { "equal" };
+            self.report.set(chain.refname(), &shared, tip.oid, state);
             if sight.is_foreign && !self.names.are_reserved() {
                 return Err(self.occupied(&shared));
             }
@@ -89,10 +144,25 @@ impl Exchange<'_> {
                     tip: tip.oid,
                     from,
                     is_foreign: sight.is_foreign,
+                    outbox: self.outbox(chain, tip.oid, listed, &sight),
                 });
             }
         }
         Ok(pending)
+    }
+
+    /// The push of this clone's outbox. What another clone has put there, and could not be united, is replaced where the
+    /// name is ours alone.
+    fn outbox(&self, chain: Chain, tip: Oid, listed: &RemoteRefs, sight: &Sight) -> RefPush {
+        let refname = self.names.outbox(&self.clone, chain);
+        let is = listed.get(&refname).copied();
+        let is_foreign = is.is_some() && !sight.outboxes.contains_key(&refname);
+        let change = if is_foreign && self.names.are_reserved() {
+            RefChange::Swap { from: is, to: tip }
+        } else {
+            RefChange::Forward(tip)
+        };
+        RefPush { refname, change }
     }
 
     fn occupied(&self, refname: &str) -> Error {
@@ -147,37 +217,50 @@ impl Exchange<'_> {
         refused(&self.remote, refname, reason, outcome).hint(PREFIX_HINT)
     }
 
-    /// Pushes to this clone's outbox and gives what the remote has then; `None` where even that was overtaken.
-    fn push_outbox(&mut self, late: &[&Pending]) -> Result<Option<RemoteRefs>> {
-        let outbox = |one: &Pending| self.names.outbox(&self.clone, one.chain);
-        let pushes = late.iter().map(|one| RefPush {
-            refname: outbox(one),
-            change: RefChange::Forward(one.tip),
-        });
-        let pushes: Vec<_> = pushes.collect();
-        let manner = PushManner::default();
-        let repo = &self.ctx.repo;
-        let outcome = repo.push_refs(&self.remote, &pushes, manner, self.end)?;
-        self.ctx.reached("outbox-pushed");
-        let proof = self.list()?;
-        self.ctx.reached("outbox-listed");
-        for (one, push) in late.iter().zip(&pushes) {
-            if proof.get(&push.refname) == Some(&one.tip) {
+    /// Sees to it that this clone's outbox has what is late, and gives what the remote has then; `None` where even that was
+    /// overtaken.
+    fn push_outbox(&mut self, late: &[&Pending], proof: RemoteRefs) -> Result<Option<RemoteRefs>> {
+        let is_there =
+            |one: &&Pending, proof: &RemoteRefs| proof.get(&one.outbox.refname) == Some(&one.tip);
+        let mut outcome = PushOutcome::default();
+        let mut proof = proof;
+        // Where other clones were expected, the outbox was pushed along with the shared refs.
+        if !late.iter().all(|one| is_there(one, &proof)) {
+            let pushes: Vec<_> = late.iter().map(|one| one.outbox.clone()).collect();
+            let (repo, manner) = (&self.ctx.repo, PushManner::default());
+            outcome = repo.push_refs(&self.remote, &pushes, manner, self.end)?;
+            self.ctx.reached("outbox-pushed");
+            proof = self.list()?;
+            self.ctx.reached("outbox-listed");
+        }
+        for one in late {
+            let refname = &one.outbox.refname;
+            if is_there(one, &proof) {
                 let chain = one.chain.refname();
-                self.report.set(chain, &push.refname, one.tip, "outbox");
+                self.report.set(chain, refname, one.tip, "outbox");
                 continue;
             }
             let refusals = &outcome.refusals;
-            let refusal = refusals.iter().find(|one| one.refname == push.refname);
+            let refusal = refusals.iter().find(|one| one.refname == *refname);
             match refusal {
                 Some(refusal) if !remote::is_passing(&refusal.reason) => {
-                    return Err(self.refused(&push.refname, Some(&refusal.reason), &outcome));
+                    return Err(self.refused(refname, Some(&refusal.reason), &outcome));
                 }
                 // Another clone has united it and deleted it already, or writes under the same name.
                 _ => return Ok(None),
             }
         }
         Ok(Some(proof))
+    }
+
+    /// Remembers whether this clone needed its outbox, for the next exchange.
+    fn note_outbox(&self, chain: Chain, used: Option<Oid>) -> Result<()> {
+        let copy = self.copy(chain, Some(&self.clone));
+        match (used, self.ctx.repo.tip(&copy)?) {
+            (Some(oid), was) if was != Tip::At(oid) => self.move_copy(&copy, was, oid),
+            (None, Tip::At(was)) => self.ctx.repo.delete_ref(&copy, was).map(|_| ()),
+            _ => Ok(()),
+        }
     }
 
     /// Deletes the outboxes that the shared refs of the remote contain. One that has moved on stays.

@@ -18,7 +18,7 @@ use crate::domain::message::{MessageId, Name, Receivers, Retention};
 use crate::domain::oid::Oid;
 use crate::domain::stamp::Stamp;
 use crate::error::{Code, Error, Remedy, Result};
-use crate::git::objects::{Commit, NewCommit};
+use crate::git::objects::Commit;
 use crate::store::chain::{self, TRAILER};
 use crate::store::{layout, lock, maintenance};
 use crate::wire::message::{Envelope, STAMP_TRAILER};
@@ -180,14 +180,8 @@ fn begin_anew(mailbox: &Mailbox<'_>, planned: Oid, now: DateTime<Utc>) -> Result
     let who = chain::identity(repo, now);
     let last = mailbox.last_stamp(&repo.read_commit(planned)?)?;
     let stamp = last.map_or_else(String::new, |stamp| format!("{STAMP_TRAILER}: {stamp}\n"));
-    repo.write_commit(&NewCommit {
-        tree: repo.write_tree(Vec::new())?,
-        parents: &[],
-        author: &who,
-        committer: &who,
-        header: None,
-        message: &format!("agent: expire\n\n{stamp}{TRAILER}: 1\n"),
-    })
+    let message = format!("agent: expire\n\n{stamp}{TRAILER}: 1\n");
+    chain::empty_commit(repo, &[], &who, &message)
 }
 
 /// What a reader was handed and never acknowledged, as far as it is too old or too much.

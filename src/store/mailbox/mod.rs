@@ -37,7 +37,7 @@ use crate::domain::oid::Oid;
 use crate::domain::stamp::Stamp;
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Repo;
-use crate::git::objects::{Commit, NewCommit};
+use crate::git::objects::Commit;
 use crate::wire::message::{self, STAMP_TRAILER};
 use crate::wire::receipt_line::ReceiptKind;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -127,15 +127,7 @@ impl<'r> Mailbox<'r> {
                 letter: letter.clone(),
             };
             let parents: Vec<_> = tip.map(|tip| tip.oid).into_iter().collect();
-            let commit = repo.write_commit(&NewCommit {
-                // git knows the empty tree without an object, libgit2 does not.
-                tree: repo.write_tree(Vec::new())?,
-                parents: &parents,
-                author: &who,
-                committer: &who,
-                header: None,
-                message: &message::encode(&message),
-            })?;
+            let commit = chain::empty_commit(repo, &parents, &who, &message::encode(&message))?;
             posted = Some(message);
             (self.reached)("message-written");
             Ok(commit)

@@ -9,7 +9,7 @@ use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
 use crate::git::notes::{self, union};
-use crate::git::objects::{Identity, NewCommit};
+use crate::git::objects::Identity;
 use crate::git::refs::Tip;
 use crate::store::chain::{self, Chain, TRAILER};
 use crate::store::{keep, layout, lock};
@@ -118,12 +118,6 @@ fn join_messages(repo: &Repo, ours: Oid, theirs: Oid) -> Result<Oid> {
         .max(mailbox.last_stamp(&sides[1])?);
     let stamp = stamp.map_or_else(String::new, |stamp| format!("{STAMP_TRAILER}: {stamp}\n"));
     let who = Identity::stand_in(sides[0].seconds.max(sides[1].seconds));
-    repo.write_commit(&NewCommit {
-        tree: repo.write_tree(Vec::new())?,
-        parents: &parents,
-        author: &who,
-        committer: &who,
-        header: None,
-        message: &format!("agent: unite\n\n{stamp}{TRAILER}: 1\n"),
-    })
+    let message = format!("agent: unite\n\n{stamp}{TRAILER}: 1\n");
+    chain::empty_commit(repo, &parents, &who, &message)
 }

@@ -14,7 +14,11 @@
 //! ```
 //!
 //! Clocks decide only whether a claim is watched, so clocks that differ by an hour take nothing from a live holder.
+//!
+//! A takeover goes on from the newest commit. A claim that is deleted, moved back or replaced by something else was not taken
+//! over: its holder puts it back, and says so.
 
+mod damage;
 mod heartbeat;
 mod landing;
 mod message;
@@ -35,7 +39,7 @@ use crate::domain::hex::hex;
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
-use crate::git::objects::{Commit, NewCommit};
+use crate::git::objects::Commit;
 use crate::git::remote::{self, PushManner, RefChange, RefPush};
 use crate::store::lock::{self, Guard};
 use crate::store::remote_names::RemoteNames;
@@ -63,6 +67,8 @@ pub struct TaskClaim {
     /// Every commit that this process made for the claim: after a push without an answer, the ref may be at any.
     made: Vec<Oid>,
     is_lost: bool,
+    /// What was done to the claim on the remote, and undone.
+    warnings: Vec<String>,
     /// Keeps other processes of this clone away.
     _lock: Guard,
 }
@@ -102,6 +108,7 @@ pub fn acquire(ctx: &Ctx, remote: Option<&str>, key: &str) -> Result<Acquired> {
         token: Oid::ZERO,
         made: Vec::new(),
         is_lost: false,
+        warnings: Vec::new(),
         remote,
         _lock: guard,
     };
@@ -181,27 +188,29 @@ impl TaskClaim {
         self.require_held()
     }
 
-    /// Says that the task is done, so that no clone does it again.
+    /// Says that the task is done, so that no clone does it again. Gives what was done to the claim meanwhile.
     ///
     /// # Errors
     /// `claim-lost` when another clone has taken it over; those of the network.
-    pub fn finish(mut self, ctx: &Ctx) -> Result<()> {
+    pub fn finish(mut self, ctx: &Ctx) -> Result<Vec<String>> {
         self.renew(ctx, ClaimState::Done, Instant::now() + LIMIT)?;
         self.require_held()?;
-        forget(ctx, &self.key)
+        forget(ctx, &self.key)?;
+        Ok(self.warnings)
     }
 
     /// Gives the claim up, so that another attempt can begin at once. Where the remote does not let it, the claim
-    /// expires.
+    /// expires. Gives what was done to the claim meanwhile.
     ///
     /// # Errors
     /// Those of the network and of the file system.
-    pub fn release(self, ctx: &Ctx) -> Result<()> {
+    pub fn release(self, ctx: &Ctx) -> Result<Vec<String>> {
         let push = self.push(RefChange::Delete(self.token));
         let end = Instant::now() + LIMIT;
         let manner = PushManner::default();
         ctx.repo.push_refs(&self.remote, &[push], manner, end)?;
-        forget(ctx, &self.key)
+        forget(ctx, &self.key)?;
+        Ok(self.warnings)
     }
 
     fn record(&self, ctx: &Ctx) -> Result<()> {
@@ -222,29 +231,24 @@ impl TaskClaim {
 
     /// What the remote has under this key; `None` for nothing.
     fn look(&self, ctx: &Ctx, end: Instant) -> Result<Option<(Oid, ClaimMessage)>> {
-        let repo = &ctx.repo;
-        let listed = repo.list_remote(&self.remote, end)?;
+        let listed = ctx.repo.list_remote(&self.remote, end)?;
         let Some(oid) = listed.get(&self.refname).copied() else {
             return Ok(None);
         };
-        let copy = format!("{}claim/{}", layout::copies(&self.remote), self.key);
-        if !repo.has_object(oid) {
-            let refspec = format!("+{}:{copy}", self.refname);
-            if !repo.fetch_refs(&self.remote, &[refspec], end)? {
-                return Ok(None);
-            }
-        }
-        // What was fetched may be newer than what was listed.
-        let oid = repo.tip(&copy)?.oid().unwrap_or(oid);
-        let commit = repo.read_commit(oid);
-        repo.delete_ref(&copy, oid)?;
-        let found = commit.ok().as_ref().and_then(ClaimMessage::read);
+        let Some((oid, commit)) = self.fetch(ctx, oid, end)? else {
+            return Ok(None);
+        };
+        let found = commit.as_ref().and_then(ClaimMessage::read);
         let found = found.ok_or_else(|| {
-            let what = format!("{} of `{}` is no claim", self.refname, self.remote);
-            Error::new(Code::RemoteRefused, what).hint(format!(
-                "to see it, run git fetch {} {}",
-                self.remote, self.refname
-            ))
+            let (remote, refname) = (&self.remote, &self.refname);
+            let what = format!(
+                "{refname} of `{remote}` is no claim: a clone that may push there replaced it"
+            );
+            Error::new(Code::RemoteRefused, what)
+                .hint(format!("to see it, run git fetch {remote} {refname}"))
+                .hint(format!(
+                    "to free the task, run git push {remote} --delete {refname}"
+                ))
         })?;
         Ok(Some((oid, found)))
     }
@@ -256,7 +260,7 @@ impl TaskClaim {
     fn require_dead(&self, ctx: &Ctx, oid: Oid, found: &ClaimMessage) -> Result<()> {
         let by = format!("clone {}", found.clone);
         let ttl = found.ttl.clamp(TTLS[0], TTLS[1]);
-        let age = ctx.now().timestamp() - found.seconds;
+        let age = ctx.now().timestamp().saturating_sub(found.seconds);
         let is_recent = (0..=ttl.as_secs().cast_signed()).contains(&age);
         if is_recent {
             return Err(held(&self.key, &by));
@@ -303,25 +307,28 @@ impl TaskClaim {
     /// # Errors
     /// Those of the network; whether the claim has moved is found out next time.
     fn renew(&mut self, ctx: &Ctx, state: ClaimState, end: Instant) -> Result<()> {
+        let mut from = Some(self.token);
         loop {
             let to = self.commit(ctx, state, Some(self.token))?;
-            let push = self.push(RefChange::Swap {
-                from: Some(self.token),
-                to,
-            });
+            let push = self.push(RefChange::Swap { from, to });
             let manner = PushManner::default();
             ctx.repo.push_refs(&self.remote, &[push], manner, end)?;
             let listed = ctx.repo.list_remote(&self.remote, end)?;
-            let is = listed.get(&self.refname).copied();
-            match is.filter(|is| self.made.contains(is)) {
-                None => {
-                    self.is_lost = true;
+            from = listed.get(&self.refname).copied();
+            match from {
+                Some(is) if is == to => {
+                    self.token = to;
                     return Ok(());
                 }
-                Some(is) => self.token = is,
-            }
-            if is == Some(to) {
-                return Ok(());
+                // An earlier push without an answer was successful after all.
+                Some(is) if self.made.contains(&is) && !self.is_before(ctx, is) => self.token = is,
+                is => match self.damage(ctx, is, end)? {
+                    Some(what) => self.warn(what),
+                    None => {
+                        self.is_lost = true;
+                        return Ok(());
+                    }
+                },
             }
             super::wait(ctx, Duration::from_millis(50), end, &self.remote)?;
         }
@@ -347,14 +354,7 @@ fn write(ctx: &Ctx, key: &str, message: &ClaimMessage, from: Option<Oid>) -> Res
     let repo = &ctx.repo;
     let who = chain::identity(repo, ctx.now());
     let parents: Vec<Oid> = from.into_iter().collect();
-    repo.write_commit(&NewCommit {
-        tree: repo.write_tree(Vec::new())?,
-        parents: &parents,
-        author: &who,
-        committer: &who,
-        header: None,
-        message: &message.text(key),
-    })
+    chain::empty_commit(repo, &parents, &who, &message.text(key))
 }
 
 /// Removes what this clone remembers of a claim.
