@@ -1,7 +1,7 @@
 //! Trains: what lands is green at every step, with few check runs, held against git itself.
 
 /// Death at every step.
-mod kill;
+pub mod kill;
 /// Random small fleets.
 mod model;
 
@@ -22,7 +22,7 @@ struct Fleet {
 
 impl Fleet {
     /// A check that logs the tree and fails where a file says so: `bad`, or both `left` and `right`, or `once`
-    /// when it runs for the first time.
+    /// when it runs for the first time. It takes longer where one says `slow`, and for ever where one says `hangs`.
     fn new() -> Fleet {
         let repo = TestRepo::with_commit();
         // The one place outside of the worktree that a check may write.
@@ -31,15 +31,20 @@ impl Fleet {
         let allowed = outside.display().to_string();
         repo.git(["config", "agent.run.allowWrite", &allowed]);
         let log = outside.join("checked");
-        let once = outside.join("once");
         let script = format!(
             "git rev-parse 'HEAD^{{tree}}' >> '{log}'
 if grep -qsx bad parts/*; then echo a part is bad; exit 3; fi
 if grep -qsx left parts/* && grep -qsx right parts/*; then echo left meets right; exit 4; fi
-if grep -qsx once parts/* && ! test -e '{once}'; then touch '{once}'; echo by accident; exit 5; fi
+if grep -qsx slow parts/*; then sleep 0.1; fi
+if grep -qsx hangs parts/*; then sleep 600; fi
+for part in $(grep -lsx once parts/*); do
+  seen='{outside}'/$(basename $part)
+  test -e $seen || {{ touch $seen; accident=5; }}
+done
+test -z \"$accident\" || {{ echo by accident; exit $accident; }}
 ",
             log = log.display(),
-            once = once.display(),
+            outside = outside.display(),
         );
         repo.write("check.sh", script);
         repo.write(
@@ -293,6 +298,31 @@ fn a_check_that_fails_by_accident_is_named_and_rejects_no_agent() {
     let flaky = &answer["flaky"][0];
     assert_eq!(flaky["tree"], fleet.tree());
     assert_eq!(flaky["command"], "sh check.sh");
+}
+
+#[test]
+fn an_accident_rejects_no_agent_where_another_one_is_bad() {
+    let fleet = Fleet::with_parts(&["one", "once", "three", "bad"]);
+    let (answer, _) = fleet.train(&["--all", "--jobs=1"]);
+    let expected = ["landed", "landed", "landed", "rejected"];
+    assert_eq!(fleet.outcomes(&answer), expected, "{answer:#}");
+    assert_eq!(
+        answer["flaky"][0]["stack"],
+        serde_json::json!(fleet.agents[..2])
+    );
+}
+
+#[test]
+fn a_check_that_hangs_is_ended_and_its_agent_rejected() {
+    let mut fleet = Fleet::with_parts(&["one"]);
+    // The target is known to be green from here on, so nothing else runs within the short time.
+    fleet.train(&["--all"]);
+    fleet.add(&[("parts/1", "hangs\n")]);
+    let (answer, _) = fleet.train(&["--all", "--timeout=1s"]);
+    assert_eq!(answer["items"][0]["outcome"], "rejected", "{answer:#}");
+    assert_eq!(answer["items"][0]["check"]["timed_out"], true);
+    assert_eq!(fleet.state(1), "failed");
+    fleet.require_sound();
 }
 
 #[test]

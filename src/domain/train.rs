@@ -6,8 +6,8 @@
 //!                                                     rejected, the others are stacked anew
 //! ```
 //!
-//! A candidate is rejected only if the stack below it was green and the stack with it was red. Where one red answer alone
-//! says so, the stack is checked a second time. A candidate that conflicts with one that is not decided yet waits until
+//! A candidate is rejected only if the stack below it was green and the stack with it was red. Where no other red answer
+//! is like that one, the stack is checked a second time. A candidate that conflicts with one that is not decided yet waits until
 //! that one is; one that conflicts with what has landed is in conflict for good.
 //!
 //! With more than one job, once a culprit shows that there may be several, the right half of a search is checked on its
@@ -20,52 +20,10 @@
 mod side;
 #[cfg(test)]
 mod tests;
+mod track;
 
 use side::SideSearch;
-
-/// What the decision needs of the world. Candidates are numbers.
-pub trait Track {
-    /// Candidates stacked on the target, in order.
-    type Stack: Clone;
-    /// What checking or landing fails with.
-    type Error;
-
-    /// Puts a candidate on a stack; `None` where it conflicts with it.
-    ///
-    /// # Errors
-    /// What fails because of no single candidate.
-    fn push(
-        &mut self,
-        stack: &Self::Stack,
-        candidate: usize,
-    ) -> Result<Option<Self::Stack>, Self::Error>;
-
-    /// Checks stacks, at the same time where it can: whether each is green. `None` where no more checks may run.
-    ///
-    /// # Errors
-    /// What keeps checks from running at all.
-    fn check(&mut self, stacks: &[Self::Stack]) -> Result<Option<Vec<bool>>, Self::Error>;
-
-    /// Whether the target without any candidate is green. Asked at most once, when nothing has been green. `None` where no
-    /// more checks may run.
-    ///
-    /// # Errors
-    /// As [`Track::check`].
-    fn check_target(&mut self) -> Result<Option<bool>, Self::Error>;
-
-    /// Brings a green stack to the target. It holds what was landed before, and `candidates` on top of it.
-    ///
-    /// # Errors
-    /// What keeps it from landing.
-    fn land(&mut self, stack: &Self::Stack, candidates: &[usize]) -> Result<(), Self::Error>;
-
-    /// Notes that a candidate is rejected: `red` is what had landed by then, which is green, and this candidate alone on
-    /// top of it.
-    ///
-    /// # Errors
-    /// What keeps it from being recorded.
-    fn reject(&mut self, candidate: usize, red: &Self::Stack) -> Result<(), Self::Error>;
-}
+pub use track::Track;
 
 /// What became of the candidates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -100,6 +58,7 @@ pub fn decide<T: Track>(
         green: start,
         queue: (0..candidates).collect(),
         suspects: Vec::new(),
+        side_reds: Vec::new(),
         waiting: Vec::new(),
         accused: Vec::new(),
         seen_green: false,
@@ -128,6 +87,8 @@ struct Train<'t, T: Track> {
     queue: Vec<usize>,
     /// What a side search suspects; decided after the queue.
     suspects: Vec<usize>,
+    /// The stacks on which it found them red.
+    side_reds: Vec<(usize, T::Stack)>,
     /// What conflicts with an undecided one, for later.
     waiting: Vec<usize>,
     /// What is to be rejected once it is known that the target alone is green.
@@ -212,7 +173,7 @@ impl<T: Track> Train<'_, T> {
         self.queue.clear();
         if let (Some(stack), Some(is_green)) = (suspect, answers.get(1)) {
             let candidate = self.suspects.remove(0);
-            self.settle_top(candidate, stack, *is_green)?;
+            return self.settle_top(candidate, stack, *is_green);
         }
         Ok(Step::On)
     }
@@ -229,21 +190,30 @@ impl<T: Track> Train<'_, T> {
             return Ok(Step::Stop);
         };
         self.suspects.remove(0);
-        self.settle_top(candidate, stack, answers[0])?;
-        Ok(Step::On)
+        self.settle_top(candidate, stack, answers[0])
     }
 
     fn settle_top(
         &mut self,
         candidate: usize,
         stack: T::Stack,
-        is_green: bool,
-    ) -> Result<(), T::Error> {
-        if is_green {
-            self.land(&[Layer { candidate, stack }])
-        } else {
-            self.accuse(candidate, stack).map(|_| ())
+        mut is_green: bool,
+    ) -> Result<Step, T::Error> {
+        let is_like =
+            |(one, red): &(_, T::Stack)| *one == candidate && self.track.is_alike(red, &stack);
+        // As in a search, a red answer that no other one supports may be an accident.
+        if !is_green && !self.side_reds.iter().any(is_like) {
+            let Some(again) = self.ask(std::slice::from_ref(&stack))? else {
+                self.suspects.push(candidate);
+                return Ok(Step::Stop);
+            };
+            is_green = again[0];
         }
+        if !is_green {
+            return self.accuse(candidate, stack);
+        }
+        self.land(&[Layer { candidate, stack }])?;
+        Ok(Step::On)
     }
 
     /// Bisects layers whose top is red.
@@ -251,6 +221,7 @@ impl<T: Track> Train<'_, T> {
         // The first `low` layers are green together, the first `high` are red.
         let (mut low, mut high) = (0, layers.len());
         let mut side = SideSearch::new(self.may_search_aside(layers.len()));
+        let mut reds = vec![high];
         loop {
             let probes = self.probes(low, high);
             let mut wanted: Vec<T::Stack> = { probes.iter() }
@@ -266,7 +237,29 @@ impl<T: Track> Train<'_, T> {
             let right: Vec<usize> = right.iter().map(|layer| layer.candidate).collect();
             wanted.extend(side.question(self.track, &base, &right)?);
             if wanted.is_empty() {
-                break;
+                // One layer is left. A red answer that no other one supports may be an accident.
+                let red = &layers[low].stack;
+                let mut others = reds.iter().filter(|count| **count != high);
+                if others.any(|count| self.track.is_alike(&layers[count - 1].stack, red)) {
+                    break;
+                }
+                let Some(again) = self.ask(std::slice::from_ref(red))? else {
+                    return Ok(Step::Stop);
+                };
+                if !again[0] {
+                    break;
+                }
+                reds.retain(|count| *count > high);
+                low = high;
+                let Some(next) = reds.iter().min() else {
+                    self.suspects
+                        .retain(|one| !layers.iter().any(|layer| layer.candidate == *one));
+                    self.queue.clear();
+                    self.land(layers)?;
+                    return Ok(Step::On);
+                };
+                high = *next;
+                continue;
             }
             let Some(answers) = self.ask(&wanted)? else {
                 return Ok(Step::Stop);
@@ -275,31 +268,23 @@ impl<T: Track> Train<'_, T> {
             for (count, is_green) in probes.iter().zip(&answers) {
                 if !is_green {
                     high = *count;
+                    reds.push(high);
                     break;
                 }
                 low = *count;
             }
             if let Some(is_green) = answers.get(probes.len()) {
-                self.suspects.extend(side.answer(*is_green));
+                let found = side.answer(*is_green);
+                if let Some((suspect, red)) = found.filter(|one| !self.suspects.contains(&one.0)) {
+                    self.suspects.push(suspect);
+                    self.side_reds.push((suspect, red));
+                }
             }
             // Both would search the same layers now.
             side.stop_at(layers[low].candidate);
         }
         let culprit = &layers[low];
         self.queue.retain(|one| !self.suspects.contains(one));
-        // A single red answer, which everything below denies, may be an accident.
-        if low + 1 == layers.len() {
-            let Some(again) = self.ask(std::slice::from_ref(&culprit.stack))? else {
-                return Ok(Step::Stop);
-            };
-            if again[0] {
-                self.suspects
-                    .retain(|one| !layers.iter().any(|layer| layer.candidate == *one));
-                self.queue.clear();
-                self.land(layers)?;
-                return Ok(Step::On);
-            }
-        }
         self.land(&layers[..low])?;
         let decided: Vec<usize> = layers[..=low].iter().map(|layer| layer.candidate).collect();
         self.queue.retain(|one| !decided.contains(one));

@@ -5,7 +5,9 @@ use super::{Hub, agent, json, spawn, state, tip};
 use crate::support::agent::describe;
 use crate::support::death::{self, Order, Reached, steps_of};
 use crate::support::git_in;
-use git_agent::ops::merge::{self, MergeOptions, PUSH_STEPS};
+use crate::train::kill;
+use git_agent::ops::merge::{self, MergeOptions, push_steps};
+use git_agent::ops::train;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -296,8 +298,17 @@ fn work_under_a_claim_that_is_held_does_not_land() {
 #[test]
 fn child() {
     if let Some(order) = Order::received() {
-        land(&order.directory, &order.words[0], order.dying());
+        match order.words.first() {
+            Some(id) => land(&order.directory, id, order.dying()),
+            None => ride(&order.directory, order.dying()),
+        }
     }
+}
+
+/// Runs a train of all agents onto the branch of the remote.
+fn ride(clone: &Path, reached: Reached) {
+    let options = kill::options(Some(String::new()));
+    train::train(&death::ctx(clone, reached), &options, &mut |_| {}).expect("a train");
 }
 
 fn land(clone: &Path, id: &str, reached: Reached) {
@@ -314,14 +325,14 @@ fn the_steps_are_reached_as_they_are_listed() {
     let hub = Hub::new(1);
     let id = ready(&hub.clones[0]);
     let steps = steps_of(|reached| land(&hub.clones[0], &id, reached));
-    assert_eq!(steps, PUSH_STEPS);
+    assert_eq!(steps, push_steps());
 }
 
 #[test]
 fn whatever_a_kill_leaves_the_same_command_completes() {
     let hub = Hub::new(1);
     let clone = &hub.clones[0];
-    for step in PUSH_STEPS {
+    for step in push_steps() {
         let before = hub.remote_tip(MAIN);
         let id = ready_with(clone, step);
         death::die_at("sync::push::child", clone, step, &[&id]);
@@ -399,6 +410,32 @@ fn a_train_lands_on_the_branch_of_the_remote() {
     std::fs::remove_file(hub.bare.join("hooks/pre-receive")).expect("removed");
     json(&one, &["merge", "--all", "--push"]);
     assert!(files(&hub).contains("src/c.rs"));
+}
+
+#[test]
+fn a_train_onto_a_remote_that_dies_at_any_step_goes_on() {
+    let hub = Hub::new(1);
+    let clone = &hub.clones[0];
+    // What lies between is the same for one agent.
+    for step in ["claims-read", "remote-pushed", "moved", "pointed"] {
+        let before = hub.remote_tip(MAIN);
+        let names = ["a", "b"].map(|name| format!("{step}-{name}"));
+        let ids = done(clone, &[&names[0], &names[1]]);
+        death::die_at("sync::push::child", clone, step, &[]);
+        let there = files(&hub);
+        let landed = names.iter().filter(|name| there.contains(*name)).count();
+        let expected = if step == "claims-read" { 0 } else { 2 };
+        assert_eq!(landed, expected, "after {step}: both or none");
+        ride(clone, death::unwatched());
+        let range = format!("{before}..{MAIN}");
+        let count = ["rev-list", "--count", "--first-parent", &range];
+        assert_eq!(git_in(&hub.bare, count), "2", "after {step}");
+        assert_eq!(tip(clone, MAIN), hub.remote_tip(MAIN), "after {step}");
+        assert_eq!(git_in(clone, ["status", "--porcelain"]), "", "{step}");
+        for id in &ids {
+            assert_eq!(row_of(clone, id)["state"], "merged", "after {step}");
+        }
+    }
 }
 
 #[test]

@@ -12,6 +12,10 @@ enum Kind {
     Right,
     /// Changes the line that all of these change.
     Contested,
+    /// Fails the first check that gets as far as its part.
+    Flaky,
+    /// Takes longer, so that answers come in another order.
+    Slow,
 }
 
 fn kinds() -> impl Strategy<Value = Vec<Kind>> {
@@ -21,6 +25,8 @@ fn kinds() -> impl Strategy<Value = Vec<Kind>> {
         1 => Just(Kind::Left),
         1 => Just(Kind::Right),
         1 => Just(Kind::Contested),
+        2 => Just(Kind::Flaky),
+        1 => Just(Kind::Slow),
     ];
     proptest::collection::vec(kind, 2..6)
 }
@@ -60,13 +66,22 @@ proptest! {
                 Kind::Left => fleet.add(&[(&own, "left\n")]),
                 Kind::Right => fleet.add(&[(&own, "right\n")]),
                 Kind::Contested => fleet.add(&[("shared", &contested)]),
+                Kind::Flaky => fleet.add(&[(&own, "once\n")]),
+                Kind::Slow => fleet.add(&[(&own, "slow\n")]),
             };
         }
         let agents: Vec<&str> = fleet.agents.iter().map(String::as_str).collect();
-        let mut words = agents.clone();
+        // With more jobs another one of two that exclude each other may land.
+        let mut words = [&["--jobs=1"], &agents[..]].concat();
         words.extend(squash.then_some("--squash"));
         let (answer, _) = fleet.train(&words);
         prop_assert_eq!(fleet.outcomes(&answer), one_by_one(&kinds));
+        // Where no other kind of failure hides the accident, it is reported.
+        let is_flaky = |kind: &Kind| matches!(kind, Kind::Flaky);
+        let is_quiet = |kind: &Kind| matches!(kind, Kind::Good | Kind::Slow | Kind::Flaky);
+        if kinds.iter().any(is_flaky) && kinds.iter().all(is_quiet) {
+            prop_assert_eq!(answer["flaky"].as_array().map(Vec::len), Some(1));
+        }
         let any_landed = answer["items"].as_array().expect("items").iter().any(|item| item["outcome"] == "landed");
         prop_assert!(!any_landed || fleet.checked().contains(&fleet.tree()));
         fleet.require_sound();

@@ -2,6 +2,7 @@
 
 use super::{Decided, Track, decide};
 use proptest::prelude::*;
+use std::collections::HashMap;
 use std::convert::Infallible;
 
 /// Candidates by number: bad alone, bad with an earlier one, in conflict with another.
@@ -14,14 +15,29 @@ struct World {
     target_is_red: bool,
     /// How many checks end red by accident, counted from the first.
     accidents: Vec<usize>,
+    /// Candidates that fail the first check that gets as far as them.
+    flaky: u64,
+    /// Whether the answers tell why a stack is red.
+    tells_reasons: bool,
 }
 
 impl World {
     fn is_green(&self, stack: u64) -> bool {
+        self.reason(stack).is_none()
+    }
+
+    /// What the check of a stack ends with, if it is red.
+    fn reason(&self, stack: u64) -> Option<&'static str> {
         let holds = |one: usize| stack >> one & 1 == 1;
-        !self.target_is_red
-            && stack & self.bad == 0
-            && !{ self.bad_together.iter() }.any(|(one, two)| holds(*one) && holds(*two))
+        if self.target_is_red {
+            Some("the target")
+        } else if stack & self.bad != 0 {
+            Some("a bad one")
+        } else if { self.bad_together.iter() }.any(|(one, two)| holds(*one) && holds(*two)) {
+            Some("two together")
+        } else {
+            None
+        }
     }
 
     fn fits(&self, stack: u64, candidate: usize) -> bool {
@@ -52,6 +68,10 @@ struct Counting<'w> {
     rounds: usize,
     target_runs: usize,
     most: usize,
+    /// The flaky candidates that have failed.
+    seen: u64,
+    /// Why each stack was red when it was checked last.
+    reasons: HashMap<u64, Option<&'static str>>,
 }
 
 impl Track for Counting<'_> {
@@ -69,17 +89,30 @@ impl Track for Counting<'_> {
             return Ok(None);
         }
         self.rounds += 1;
-        let answers = stacks.iter().map(|stack| {
-            let is_accident = self.world.accidents.contains(&self.runs);
+        let mut answers = Vec::new();
+        for stack in stacks {
+            let mut reason = self.world.reason(*stack);
+            if reason.is_none() && stack & self.world.flaky & !self.seen != 0 {
+                self.seen |= stack & self.world.flaky;
+                reason = Some("by accident");
+            }
+            if self.world.accidents.contains(&self.runs) {
+                reason = reason.or(Some("by accident"));
+            }
             self.runs += 1;
-            !is_accident && self.world.is_green(*stack)
-        });
-        Ok(Some(answers.collect()))
+            self.reasons.insert(*stack, reason);
+            answers.push(reason.is_none());
+        }
+        Ok(Some(answers))
     }
 
     fn check_target(&mut self) -> Result<Option<bool>, Infallible> {
         self.target_runs += 1;
         Ok((self.runs < self.most).then_some(!self.world.target_is_red))
+    }
+
+    fn is_alike(&self, one: &u64, other: &u64) -> bool {
+        !self.world.tells_reasons || self.reasons.get(one) == self.reasons.get(other)
     }
 
     fn land(&mut self, stack: &u64, candidates: &[usize]) -> Result<(), Infallible> {
@@ -106,6 +139,8 @@ fn decided(world: &World, jobs: usize) -> (Decided, Counting<'_>) {
         rounds: 0,
         target_runs: 0,
         most: usize::MAX,
+        seen: 0,
+        reasons: HashMap::new(),
     };
     let Ok(decided) = decide(&mut track, 0, world.count, jobs);
     let all = [
@@ -189,6 +224,21 @@ fn a_red_answer_by_accident_rejects_no_candidate_where_it_stands_alone() {
 }
 
 #[test]
+fn a_red_answer_by_accident_rejects_no_candidate_where_another_one_is_bad() {
+    for (bad, accident, jobs) in { 0..16 }
+        .flat_map(|bad| { 0..12 }.flat_map(move |at| { 1..4 }.map(move |jobs| (bad, at, jobs))))
+    {
+        let world = World {
+            accidents: vec![accident],
+            tells_reasons: true,
+            ..of(16, &[bad])
+        };
+        let (outcome, _) = decided(&world, jobs);
+        assert_eq!(outcome.rejected, [bad], "run {accident} with {jobs} jobs");
+    }
+}
+
+#[test]
 fn no_more_checks_leave_the_rest_undecided() {
     let world = of(16, &[3, 9]);
     for most in 0..20 {
@@ -199,6 +249,8 @@ fn no_more_checks_leave_the_rest_undecided() {
             rounds: 0,
             target_runs: 0,
             most,
+            seen: 0,
+            reasons: HashMap::new(),
         };
         let Ok(outcome) = decide(&mut track, 0, 16, 2);
         let settled = outcome.landed.len() + outcome.rejected.len();
@@ -236,6 +288,14 @@ proptest! {
         let waited_for = { outcome.rejected.iter() }.filter(|bad| is_waited_for(**bad)).count();
         let most = bound(world.count, outcome.rejected.len()) + waited_for;
         prop_assert!(track.runs <= most, "{} runs, {most}", track.runs);
+    }
+
+    #[test]
+fn flaky_candidates_land(world in worlds(), flaky in any::<u64>(), jobs in 1usize..4) {
+        let world = World { flaky, tells_reasons: true, ..world };
+        prop_assert_eq!(decided(&world, 1).1.landed, world.one_by_one());
+        let unordered = World { conflicts: Vec::new(), bad_together: Vec::new(), ..world };
+        prop_assert_eq!(decided(&unordered, jobs).1.landed, unordered.one_by_one());
     }
 
     #[test]

@@ -18,6 +18,7 @@ use crate::git::refs::Tip;
 use crate::git::worktree::belongs_to;
 use crate::ops::merge::MergePlan;
 use crate::ops::merge::Method;
+use crate::ops::merge::remote;
 use crate::ops::merge::report::{LandingReport, LandingState};
 use crate::ops::merge::scratch;
 use crate::ops::merge::target::{follow, move_target};
@@ -40,23 +41,12 @@ pub const STEPS: [&str; 11] = [
     "merged",
 ];
 
-/// The steps of a landing of uncommitted work on a remote's branch that is checked out here.
-pub const PUSH_STEPS: [&str; 14] = [
-    "staged",
-    "advanced",
-    "committed",
-    "claims-read",
-    "remote-pushed",
-    "remote-listed",
-    "locked",
-    "emptied",
-    "written",
-    "indexed",
-    "moved",
-    "landed",
-    "pointed",
-    "merged",
-];
+/// The steps of a landing of uncommitted work on a remote's branch that is checked out here: between the commit and what is
+/// checked out, the remote's branch moves.
+pub fn push_steps() -> Vec<&'static str> {
+    let (before, after) = STEPS.split_at(3);
+    [before, &remote::STEPS, after].concat()
+}
 
 /// Carries out a plan.
 ///

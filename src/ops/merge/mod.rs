@@ -27,7 +27,7 @@ mod report;
 mod summary;
 mod target;
 
-pub use execute::{PUSH_STEPS, STEPS, execute};
+pub use execute::{STEPS, execute, push_steps};
 pub(crate) use execute::{before, execute_stack};
 pub(crate) use land::concerns_all;
 pub use land::land;

@@ -23,6 +23,9 @@ use std::time::{Duration, Instant};
 /// How long the remote is waited for.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// The steps of moving the branch of a remote.
+pub(super) const STEPS: [&str; 3] = ["claims-read", "remote-pushed", "remote-listed"];
+
 /// A branch of a remote that work lands on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteTarget {
@@ -116,19 +119,19 @@ impl RemoteTarget {
         for claim in &claims {
             pushes.push(claim.finish(ctx)?);
         }
-        ctx.reached("claims-read");
+        ctx.reached(STEPS[0]);
         // A remote that cannot take several refs at once can take one.
         let manner = PushManner {
             atomic: pushes.len() > 1,
             with_hook: true,
         };
         let outcome = repo.push_refs(&self.remote, &pushes, manner, end)?;
-        ctx.reached("remote-pushed");
+        ctx.reached(STEPS[1]);
         let proof = repo.list_remote(&self.remote, end)?;
         if !self.has_landed(ctx, top, &outcome, &proof)? {
             return Err(self.not_landed(&claims, &outcome, &proof));
         }
-        ctx.reached("remote-listed");
+        ctx.reached(STEPS[2]);
         claims.iter().try_for_each(|claim| claim.landed(ctx))
     }
 

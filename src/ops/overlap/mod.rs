@@ -22,7 +22,8 @@ mod report;
 mod scopes;
 
 pub use merges::MergeState;
-pub use order::{Step, order_of};
+pub use order::Step;
+pub(crate) use order::order_of;
 pub use report::{
     ChangesReport, LiveAgent, MergeReport, OverlapReport, PairReport, Problem, ScopesReport,
 };
@@ -74,11 +75,20 @@ struct Scene {
 /// `agent-unknown`; `agent-state` for an agent that is named and no longer live; those of git and the
 /// file system.
 pub fn overlap(ctx: &Ctx, options: &OverlapOptions) -> Result<OverlapReport> {
-    if ctx.repo.is_scratch() || !(options.changes || options.merge || options.order) {
-        return compare(ctx, options);
+    if options.changes || options.merge || options.order {
+        with_scratch(ctx, |ctx| compare(ctx, options))
+    } else {
+        compare(ctx, options)
+    }
+}
+
+/// Calls `work` where the objects that it writes are not kept.
+fn with_scratch<T>(ctx: &Ctx, work: impl FnOnce(&Ctx) -> Result<T>) -> Result<T> {
+    if ctx.repo.is_scratch() {
+        return work(ctx);
     }
     let scratch = Scratch::make(ctx, "overlap")?;
-    compare(&ctx.with_scratch_objects(scratch.path())?, options)
+    work(&ctx.with_scratch_objects(scratch.path())?)
 }
 
 fn compare(ctx: &Ctx, options: &OverlapOptions) -> Result<OverlapReport> {
@@ -125,8 +135,14 @@ impl Scene {
             .into_iter()
             .map(|agent| Work::look_up(ctx, agent))
             .collect::<Result<_>>()?;
-        let asked =
-            |index: usize| chosen.is_empty() || chosen.contains(&agents[index].agent.spawn_commit);
+        Ok(Scene::of(ctx, agents, |agent| {
+            chosen.is_empty() || chosen.contains(&agent.spawn_commit)
+        }))
+    }
+
+    /// The scene of these agents; the pairs in it are those with an agent that is asked about.
+    fn of(ctx: &Ctx, agents: Vec<Work>, is_asked: impl Fn(&Agent) -> bool) -> Scene {
+        let asked = |index: usize| is_asked(&agents[index].agent);
         let pairs = (0..agents.len())
             .flat_map(|one| (one + 1..agents.len()).map(move |two| (one, two)))
             .filter(|(one, two)| asked(*one) || asked(*two))
@@ -135,14 +151,14 @@ impl Scene {
         let problems = problems
             .filter_map(|(index, live)| Some((index, why_unknown(ctx, live)?.to_owned())))
             .collect();
-        Ok(Scene {
+        Scene {
             changes: agents.iter().map(|_| None).collect(),
             agents,
             pairs,
             scopes: None,
             merges: None,
             problems,
-        })
+        }
     }
 }
 

@@ -1,17 +1,18 @@
 //! A landing order for what is done, tried out step by step.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::work::simulated;
+use crate::agents::work::{Work, simulated};
 use crate::domain::agent::State;
 use crate::domain::landing_order::most_without_conflict;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::merge::MergeResult;
 use crate::ops::agent_report::AgentRef;
-use crate::ops::overlap::OverlapOptions;
 use crate::ops::overlap::Scene;
+use crate::ops::overlap::changes;
 use crate::ops::overlap::merges::Outcome;
 use crate::ops::overlap::merges::{MergeState, Merges};
+use crate::ops::overlap::with_scratch;
 use crate::ops::target_report::TargetReport;
 use crate::wire::path_text::PathText;
 use serde::Serialize;
@@ -45,17 +46,32 @@ pub(super) fn candidates(scene: &Scene) -> Vec<usize> {
     (0..scene.agents.len()).filter(up).collect()
 }
 
-/// The ids of the agents that are done, in the order in which they should land.
+/// The order in which judged work should land, as places in `works`. The tip of each is the commit that holds all of the
+/// work; where none has a worktree, git objects alone are read.
 ///
 /// # Errors
-/// As [`super::overlap`].
-pub fn order_of(ctx: &Ctx) -> Result<Vec<String>> {
-    let options = OverlapOptions {
-        order: true,
-        ..OverlapOptions::default()
-    };
-    let steps = super::overlap(ctx, &options)?.order.unwrap_or_default();
-    Ok(steps.into_iter().map(|step| step.agent.agent_id).collect())
+/// Those of git and the file system.
+pub(crate) fn order_of(ctx: &Ctx, works: Vec<Work>) -> Result<Vec<usize>> {
+    with_scratch(ctx, |ctx| {
+        let mut scene = Scene::of(ctx, works, |_| true);
+        let Scene { pairs, agents, .. } = &mut scene;
+        pairs.retain(|(one, two)| agents[*one].target == agents[*two].target);
+        changes::gather(ctx, &mut scene)?;
+        let all: Vec<usize> = (0..scene.agents.len()).collect();
+        let merges = Merges::try_out(ctx, &mut scene, Vec::new())?;
+        let (first, later) = split(&merges, &all);
+        Ok([first, later].concat())
+    })
+}
+
+/// Those that land first, of which no two conflict, and those that conflict with one of these.
+fn split(merges: &Merges, able: &[usize]) -> (Vec<usize>, Vec<usize>) {
+    let conflict = |one: usize, two: usize| merges.conflict(able[one], able[two]);
+    let chosen = most_without_conflict(able.len(), conflict);
+    let first: Vec<usize> = chosen.iter().map(|at| able[*at]).collect();
+    let is_later = |index: &usize| !first.contains(index);
+    let later = able.iter().copied().filter(is_later).collect();
+    (first, later)
 }
 
 /// Orders the candidates, branch by branch.
@@ -105,14 +121,7 @@ fn order_for(
         .zip(alone)
         .partition(|(_, outcome)| outcome.is_clean());
     let able: Vec<usize> = able.into_iter().map(|(index, _)| *index).collect();
-    let chosen =
-        most_without_conflict(able.len(), |one, two| merges.conflict(able[one], able[two]));
-    let first: Vec<usize> = chosen.iter().map(|at| able[*at]).collect();
-    let later: Vec<usize> = able
-        .iter()
-        .copied()
-        .filter(|index| !first.contains(index))
-        .collect();
+    let (first, later) = split(merges, &able);
 
     let mut trial = Trial { ctx, at: tip };
     let mut steps = Vec::new();

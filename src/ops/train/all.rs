@@ -10,8 +10,9 @@ use crate::ops::error_report::ErrorReport;
 use crate::ops::merge::LandingState;
 use crate::ops::train::close::CloseReport;
 use crate::ops::train::gather::{Rider, is_ready, judge_those, open_agents};
+use crate::ops::train::order::bring_into_order;
 use crate::ops::train::report::Outcome;
-use crate::ops::train::{TrainOptions, decide_all, rehearsed};
+use crate::ops::train::{Order, TrainOptions, decide_all, rehearsed};
 use crate::wire::path_text::PathText;
 use serde::{Serialize, Serializer};
 
@@ -128,10 +129,15 @@ impl AllReport {
 /// As [`train`](super::train).
 pub fn merge_all(ctx: &Ctx, options: &TrainOptions) -> Result<AllReport> {
     rehearsed(ctx, options, |ctx| {
-        let agents = open_agents(ctx, options.order)?;
+        let mut agents = open_agents(ctx)?;
         let ready = agents.iter().filter(|agent| is_ready(agent));
         let mut riders: Vec<Rider> = ready.cloned().map(Rider::of).collect();
         judge_those(ctx, options, &mut riders, |_| true)?;
+        bring_into_order(ctx, options.order, &mut riders)?;
+        if options.order == Order::Best {
+            let place = |agent: &Agent| riders.iter().position(|rider| rider.is(agent));
+            agents.sort_by_key(|agent| place(agent).unwrap_or(usize::MAX));
+        }
         decide_all(ctx, options, &mut riders, &mut |_| {})?;
         let mut items = Vec::new();
         let mut riders = riders.iter();

@@ -7,11 +7,11 @@ use crate::domain::oid::Oid;
 use crate::error::{Error, Result};
 use crate::ops::train::memory::{Memory, Question};
 use crate::ops::train::report::{FailedCheck, FlakyReport, RunReason, TrainRun};
-use crate::ops::train::worker::{CheckOptions, CheckTask, work};
+use crate::ops::train::worker::{CheckAnswer, CheckOptions, CheckTask, work};
 use crate::ops::train::{TrainNews, TrainOptions};
 use crate::proc::sandbox;
 use std::collections::BTreeMap;
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::Scope;
 use std::time::Duration;
 
@@ -47,6 +47,13 @@ pub(super) struct Stacked {
     pub tree: Oid,
     pub agents: Vec<String>,
     pub commands: Vec<String>,
+}
+
+/// Checks that are under way.
+pub(super) struct Round<'s> {
+    stacks: &'s [Stacked],
+    reasons: Vec<RunReason>,
+    answers: Receiver<CheckAnswer>,
 }
 
 impl<'scope, 'env> Checks<'scope, 'env> {
@@ -95,29 +102,26 @@ impl<'scope, 'env> Checks<'scope, 'env> {
         self.failures.get(&question).cloned()
     }
 
-    /// Whether each stack is green; `None` where that would take more runs than there may be.
-    ///
-    /// # Errors
-    /// What keeps a check from running: those of making a worktree and of starting a command.
-    pub(super) fn ask(
+    /// Starts the checks that are needed to know whether each stack is green; `None` where that would take more runs than
+    /// there may be.
+    pub(super) fn begin<'s>(
         &mut self,
-        stacks: &[Stacked],
+        stacks: &'s [Stacked],
         tell: &mut dyn FnMut(&TrainNews<'_>),
-    ) -> Result<Option<Vec<bool>>> {
+    ) -> Option<Round<'s>> {
         let reasons: Vec<RunReason> = stacks.iter().map(|stack| self.reason(stack)).collect();
-        let is_run = |reason: &RunReason| matches!(reason, RunReason::NeverRun | RunReason::WasRed);
-        let wanted = reasons.iter().filter(|reason| is_run(reason)).count();
+        let wanted = reasons.iter().filter(|reason| reason.is_run()).count();
         if self
             .max_runs
             .is_some_and(|most| self.done.run + wanted > most)
         {
-            return Ok(None);
+            return None;
         }
         // All at the same time; the answers come in any order.
         let (sender, answers) = mpsc::channel();
         let mut worker = 0;
         for (number, stack) in stacks.iter().enumerate() {
-            if is_run(&reasons[number]) {
+            if reasons[number].is_run() {
                 let task = CheckTask {
                     number,
                     commit: stack.commit,
@@ -135,13 +139,32 @@ impl<'scope, 'env> Checks<'scope, 'env> {
                 worker += 1;
             }
         }
-        drop(sender);
-        let mut green: Vec<Option<bool>> = reasons.iter().map(|_| Some(true)).collect();
-        for (number, reason) in reasons.iter().enumerate() {
-            if is_run(reason) {
-                green[number] = None;
-            } else {
-                self.note_known(&stacks[number], *reason, tell);
+        Some(Round {
+            stacks,
+            reasons,
+            answers,
+        })
+    }
+
+    /// Waits for the checks: whether each stack is green.
+    ///
+    /// # Errors
+    /// What keeps a check from running: those of making a worktree and of starting a command.
+    pub(super) fn end(
+        &mut self,
+        round: Round<'_>,
+        tell: &mut dyn FnMut(&TrainNews<'_>),
+    ) -> Result<Vec<bool>> {
+        let Round {
+            stacks,
+            reasons,
+            answers,
+        } = round;
+        let mut green: Vec<Option<bool>> = Vec::new();
+        for (stack, reason) in stacks.iter().zip(&reasons) {
+            green.push((!reason.is_run()).then_some(true));
+            if !reason.is_run() {
+                self.note_known(stack, *reason, tell);
             }
         }
         for (number, taken, answer) in answers {
@@ -149,9 +172,7 @@ impl<'scope, 'env> Checks<'scope, 'env> {
             green[number] = Some(self.note_run(stack, reason, taken, &answer?, tell));
         }
         let whole: Option<Vec<bool>> = green.into_iter().collect();
-        whole
-            .map(Some)
-            .ok_or_else(|| Error::bug("a check has no answer"))
+        whole.ok_or_else(|| Error::bug("a check has no answer"))
     }
 
     fn reason(&self, stack: &Stacked) -> RunReason {

@@ -9,10 +9,10 @@ use crate::error::{Code, Error, ErrorFacts, Exit, Result};
 use crate::ops::merge::{
     LandingState, MergePlan, NotAccepted, before, concerns_all, execute, fetch_targets, judged_plan,
 };
-use crate::ops::overlap;
+use crate::ops::train::TrainOptions;
+use crate::ops::train::order::bring_into_order;
 use crate::ops::train::report::{FailedCheck, ItemReport, Outcome};
 use crate::ops::train::track::CandidateFate;
-use crate::ops::train::{Order, TrainOptions};
 use crate::store::ledger::Ledger;
 use crate::wire::path_text::PathText;
 use std::sync::mpsc::Sender;
@@ -40,7 +40,7 @@ pub(super) struct Rider {
 pub(super) fn items(ctx: &Ctx, options: &TrainOptions) -> Result<Vec<Rider>> {
     let mut items: Vec<Rider> = Vec::new();
     if options.agents.is_empty() {
-        let mut agents = open_agents(ctx, options.order)?;
+        let mut agents = open_agents(ctx)?;
         agents.retain(is_ready);
         items = agents.into_iter().map(Rider::of).collect();
     } else {
@@ -56,23 +56,20 @@ pub(super) fn items(ctx: &Ctx, options: &TrainOptions) -> Result<Vec<Rider>> {
         }
     }
     judge_those(ctx, options, &mut items, |_| true)?;
+    if options.agents.is_empty() {
+        bring_into_order(ctx, options.order, &mut items)?;
+    }
     Ok(items)
 }
 
-/// Every agent about which nothing is decided, in the order in which they would land.
+/// Every agent about which nothing is decided, in the order in which they were spawned.
 ///
 /// # Errors
-/// Those of reading the ledger and of finding the order.
-pub(super) fn open_agents(ctx: &Ctx, order: Order) -> Result<Vec<Agent>> {
+/// Those of reading the ledger.
+pub(super) fn open_agents(ctx: &Ctx) -> Result<Vec<Agent>> {
     let mut agents = lookup::agents(ctx)?;
     agents.retain(|agent| agent.state.is_open() && agent.state != State::Spawning);
     agents.sort_by_key(|agent| (agent.started, agent.spawn_commit));
-    if order == Order::Best && agents.len() > 1 {
-        let order = overlap::order_of(ctx)?;
-        // An agent without a place in it keeps the one among the others, at the end.
-        let place = |agent: &Agent| order.iter().position(|id| *id == agent.id.to_string());
-        agents.sort_by_key(|agent| place(agent).unwrap_or(usize::MAX));
-    }
     Ok(agents)
 }
 
@@ -228,6 +225,11 @@ impl Rider {
         rider.report.name = agent.name.as_ref().map(ToString::to_string);
         rider.agent = Some(agent);
         rider
+    }
+
+    /// Whether this is the agent.
+    pub(super) fn is(&self, agent: &Agent) -> bool {
+        self.agent.iter().any(|own| own.id == agent.id)
     }
 
     /// Whether it is still to land on this branch.

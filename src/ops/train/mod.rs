@@ -1,9 +1,9 @@
 //! `train`: many agents land with few check runs, and the target only ever moves to a tree on which the checks were green.
 //!
 //! ```text
-//! gather   agents ─> judged without their check commands ─> order ─> MergePlans, by target
+//! gather   agents ─> judged without their check commands ─> MergePlans ─> order, from the judged objects
 //! decide   MergePlans ─> stacks in memory ─> checks on the top ─> green: lands; red: bisect (domain::train)
-//! land     green stack ─> one commit for each agent ─> one move of the target ─> rows
+//! land     green stack ─> one commit for each agent ─> one move of the target ─> rows, while the next checks run
 //! ```
 //!
 //! A stack is made of commits that no ref names, with the parents that the landing commits will have, so the tree that was
@@ -18,6 +18,7 @@ mod checks;
 mod close;
 mod gather;
 mod memory;
+mod order;
 mod report;
 mod track;
 mod worker;
@@ -202,7 +203,7 @@ fn rehearsed<T>(
     }
     if options.push.is_some() {
         // What is fetched stays: no scratch object may be in a ref.
-        let agents = gather::open_agents(ctx, Order::Spawned)?;
+        let agents = gather::open_agents(ctx)?;
         fetch_targets(ctx, &options.of_each(), &agents)?;
     }
     let scratch = Scratch::make(ctx, "train")?;
@@ -270,6 +271,7 @@ fn run_target(
         let mut track = Stacking::new(ctx, options, plans, checks, tell)?;
         let start = track.start();
         let decided = decide(&mut track, start, members.len(), options.jobs);
+        let settled = track.settle();
         // What was settled before an error is settled.
         let blamed = track.blamed();
         let (fates, ground) = track.finish();
@@ -278,7 +280,7 @@ fn run_target(
         for (at, fate) in members.iter().zip(fates) {
             items[*at].settle(fate);
         }
-        match decided {
+        match decided.and_then(|decided| settled.map(|()| decided)) {
             Ok(decided) => {
                 known.red = decided.target_is_red;
                 for candidate in decided.conflicting {

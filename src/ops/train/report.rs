@@ -185,6 +185,13 @@ pub enum RunReason {
     DryRun,
 }
 
+impl RunReason {
+    /// Whether it ran.
+    pub(super) fn is_run(self) -> bool {
+        matches!(self, RunReason::NeverRun | RunReason::WasRed)
+    }
+}
+
 /// One check of a tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TrainRun {

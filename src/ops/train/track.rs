@@ -1,21 +1,22 @@
 //! Stacks of agents' work on a target, as commits that no ref names, and landing them.
 
+mod settlement;
+
 use crate::agents::ctx::Ctx;
-use crate::agents::moves;
 use crate::agents::work::simulated;
-use crate::domain::agent::Move;
-use crate::domain::event::{Verified, What};
 use crate::domain::evidence::Conflict;
 use crate::domain::oid::Oid;
 use crate::domain::train::Track;
-use crate::error::{Code, Error, Result};
+use crate::error::{Error, Result};
+use crate::git::Repo;
 use crate::git::merge::MergeResult;
-use crate::ops::merge::{LandingReport, MergePlan, Method, execute_stack};
+use crate::ops::merge::{LandingReport, MergePlan, Method};
 use crate::ops::train::checks::{Checks, Stacked};
 use crate::ops::train::report::{FailedCheck, TrainTarget};
 use crate::ops::train::{TrainNews, TrainOptions};
 use crate::store::{policy, repository_settings, roles};
 use crate::wire::path_text::PathText;
+use settlement::Settlement;
 use std::collections::HashMap;
 
 /// What became of one plan.
@@ -52,10 +53,11 @@ pub(super) struct Stacking<'a, 'scope, 'env> {
     /// What git answered.
     merged: HashMap<(Oid, usize), Option<(Oid, Oid)>>,
     conflicts: HashMap<usize, Vec<Conflict>>,
-    /// The target as the train sees it, and the commit it is at.
+    /// The target as the train sees it, the commit it is at, and what has to be done until both are the same.
     ground: Stack,
     tip: Oid,
     before: Oid,
+    pending: Vec<Settlement>,
     fates: Vec<CandidateFate>,
     /// The plan because of which a stack did not land, as far as it is one of them.
     blamed: Option<usize>,
@@ -88,12 +90,7 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
         };
         let (mut works, mut commands) = (Vec::new(), Vec::new());
         for plan in &plans {
-            let is_committed = plan.tree == repo.read_commit(plan.tip)?.tree;
-            works.push(if is_committed {
-                plan.tip
-            } else {
-                simulated(repo, plan.tree, &[plan.tip])?
-            });
+            works.push(commit_of(repo, plan)?);
             let policy = policy::of_agent(repo, &plan.agent)?;
             commands.push(policy.map(|policy| policy.checks).unwrap_or_default());
         }
@@ -113,6 +110,7 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
             conflicts: HashMap::new(),
             tip: base,
             before: base,
+            pending: Vec::new(),
             ground,
             blamed: None,
             is_rehearsal: options.dry_run,
@@ -199,29 +197,25 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
         }
     }
 
-    /// The verdict by which the row says that the checks failed with this agent's work.
-    fn record_red(&self, candidate: usize, red: &Stack, check: &FailedCheck) -> Result<()> {
-        let plan = &self.plans[candidate];
-        let verdict = Verified {
-            accepted: false,
-            base: self.tip,
-            merged_tree: Some(red.tree),
-            findings: vec![check.finding().name().to_owned()],
-            ..plan.verdict.clone()
-        };
-        let by = self.ctx.actor()?;
-        let appended = moves::append(
-            self.ctx,
-            &plan.agent,
-            &by,
-            Move::Reject,
-            What::Verified(verdict),
-        );
-        match appended {
-            // It was decided about meanwhile; the answer stands, the row needs none.
-            Err(error) if error.code() == Code::AgentState => Ok(()),
-            other => other,
-        }
+    /// Whether stacks are green. What was decided before is carried out while the checks run.
+    fn ask(&mut self, stacked: &[Stacked]) -> Result<Option<Vec<bool>>> {
+        let round = self.checks.begin(stacked, self.tell);
+        let settled = self.settle();
+        // What runs is waited for in any case: its answer is remembered.
+        let answers = round.map(|round| self.checks.end(round, self.tell));
+        settled?;
+        let answers = answers.transpose()?;
+        self.ctx.reached("checked");
+        Ok(answers)
+    }
+}
+
+/// The commit that holds all of the work that was judged: the tip, or one on top of it that no ref names.
+pub(super) fn commit_of(repo: &Repo, plan: &MergePlan) -> Result<Oid> {
+    if plan.tree == repo.read_commit(plan.tip)?.tree {
+        Ok(plan.tip)
+    } else {
+        simulated(repo, plan.tree, &[plan.tip])
     }
 }
 
@@ -270,9 +264,7 @@ impl Track for Stacking<'_, '_, '_> {
 
     fn check(&mut self, stacks: &[Stack]) -> Result<Option<Vec<bool>>> {
         let stacked: Vec<Stacked> = stacks.iter().map(|stack| self.stacked(stack)).collect();
-        let answers = self.checks.ask(&stacked, self.tell)?;
-        self.ctx.reached("checked");
-        Ok(answers)
+        self.ask(&stacked)
     }
 
     fn check_target(&mut self) -> Result<Option<bool>> {
@@ -281,51 +273,39 @@ impl Track for Stacking<'_, '_, '_> {
             commands: self.shared.clone(),
             ..self.stacked(&alone)
         };
-        let answers = self.checks.ask(&[stacked], self.tell)?;
+        let answers = self.ask(&[stacked])?;
         Ok(answers.map(|answers| answers[0]))
     }
 
+    fn is_alike(&self, one: &Stack, other: &Stack) -> bool {
+        let reason = |stack: &Stack| {
+            let failed = self.checks.failure(&self.stacked(stack));
+            failed.map(|check| (check.command, check.exit_code, check.timed_out))
+        };
+        reason(one) == reason(other)
+    }
+
     fn land(&mut self, stack: &Stack, candidates: &[usize]) -> Result<()> {
-        let mut plans = Vec::new();
+        let mut layers = Vec::new();
         let mut at = self.ground.clone();
         for candidate in candidates {
             let Some(next) = self.push(&at, *candidate)? else {
                 return Err(Error::bug("what was stacked does not stack any more"));
             };
             at = next;
-            plans.push(MergePlan {
-                base: self.tip,
-                merged_tree: at.tree,
-                ..self.plans[*candidate].clone()
-            });
+            layers.push((*candidate, at.tree));
         }
         if at.commit != stack.commit {
             return Err(Error::bug("another stack lands than was checked"));
         }
+        self.ground = at;
         if self.is_rehearsal {
-            for (candidate, plan) in candidates.iter().zip(&plans) {
-                self.fates[*candidate] = CandidateFate::Planned(plan.merged_tree);
+            for (candidate, tree) in layers {
+                self.fates[candidate] = CandidateFate::Planned(tree);
             }
         } else {
-            let landed = execute_stack(self.ctx, &plans).map_err(|(at, error)| {
-                self.blamed = at.map(|at| candidates[at]);
-                error
-            });
-            for (candidate, report) in candidates.iter().zip(landed?) {
-                if let Some(commit) = report.commit.as_deref().and_then(Oid::from_hex) {
-                    self.tip = commit;
-                }
-                self.fates[*candidate] = CandidateFate::Landed(Box::new(report));
-            }
-            let ids = candidates.iter();
-            let ids = ids.map(|candidate| self.plans[*candidate].agent.id.to_string());
-            (self.tell)(&TrainNews::Landed {
-                agents: ids.collect(),
-                lands_on: &self.plans[0].target,
-                oid: &self.tip.to_hex(),
-            });
+            self.pending.push(Settlement::Land(layers));
         }
-        self.ground = at;
         Ok(())
     }
 
@@ -333,17 +313,8 @@ impl Track for Stacking<'_, '_, '_> {
         let stacked = self.stacked(red);
         let check = { self.checks.failure(&stacked) }
             .ok_or_else(|| Error::bug("a red stack has no failed check"))?;
-        if !self.is_rehearsal {
-            self.record_red(candidate, red, &check)?;
-        }
-        let plan = &self.plans[candidate];
-        (self.tell)(&TrainNews::Culprit {
-            agent_id: &plan.agent.id.to_string(),
-            lands_on: &plan.target,
-            check: &check,
-        });
-        self.fates[candidate] = CandidateFate::Red(check);
-        self.ctx.reached("rejected");
+        let rejected = Settlement::Reject(candidate, red.tree, check);
+        self.pending.push(rejected);
         Ok(())
     }
 }

@@ -33,12 +33,15 @@ pub(super) struct CheckOptions {
     pub leases: Vec<WantedLease>,
 }
 
+/// What a worker says of a run: its number, how long it took, and how each command ended.
+pub(super) type CheckAnswer = (usize, Duration, Result<Vec<CommandRun>>);
+
 /// One run, for a worker.
 pub(super) struct CheckTask {
     pub number: usize,
     pub commit: Oid,
     pub commands: Vec<String>,
-    pub answer: Sender<(usize, Duration, Result<Vec<CommandRun>>)>,
+    pub answer: Sender<CheckAnswer>,
 }
 
 /// What a worker has for as long as it works: a place for its worktree, temporary files, leases.

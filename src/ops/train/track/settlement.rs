@@ -1,0 +1,104 @@
+//! Carrying out what a train decided: green stacks land, and the rows of culprits say why they are rejected.
+
+use super::CandidateFate;
+use super::Stacking;
+use crate::agents::moves;
+use crate::domain::agent::Move;
+use crate::domain::event::{Verified, What};
+use crate::domain::oid::Oid;
+use crate::error::{Code, Result};
+use crate::ops::merge::{MergePlan, execute_stack};
+use crate::ops::train::TrainNews;
+use crate::ops::train::report::FailedCheck;
+
+/// What was decided, and is carried out while the next checks run.
+pub(super) enum Settlement {
+    /// Candidates land, each with the tree that its landing makes.
+    Land(Vec<(usize, Oid)>),
+    /// A candidate is rejected: the check fails on this tree.
+    Reject(usize, Oid, FailedCheck),
+}
+
+impl Stacking<'_, '_, '_> {
+    /// Carries out what was decided.
+    ///
+    /// # Errors
+    /// What keeps a stack from landing; what comes after it is not carried out then.
+    pub(in crate::ops::train) fn settle(&mut self) -> Result<()> {
+        for settlement in std::mem::take(&mut self.pending) {
+            match settlement {
+                Settlement::Land(layers) => self.land_now(&layers)?,
+                Settlement::Reject(candidate, tree, check) => {
+                    self.reject_now(candidate, tree, check)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn land_now(&mut self, layers: &[(usize, Oid)]) -> Result<()> {
+        let plan = |(candidate, merged_tree): &(usize, Oid)| MergePlan {
+            base: self.tip,
+            merged_tree: *merged_tree,
+            ..self.plans[*candidate].clone()
+        };
+        let plans: Vec<MergePlan> = layers.iter().map(plan).collect();
+        let landed = execute_stack(self.ctx, &plans).map_err(|(at, error)| {
+            self.blamed = at.map(|at| layers[at].0);
+            error
+        });
+        for ((candidate, _), report) in layers.iter().zip(landed?) {
+            if let Some(commit) = report.commit.as_deref().and_then(Oid::from_hex) {
+                self.tip = commit;
+            }
+            self.fates[*candidate] = CandidateFate::Landed(Box::new(report));
+        }
+        let ids = plans.iter().map(|plan| plan.agent.id.to_string());
+        (self.tell)(&TrainNews::Landed {
+            agents: ids.collect(),
+            lands_on: &self.plans[0].target,
+            oid: &self.tip.to_hex(),
+        });
+        Ok(())
+    }
+
+    fn reject_now(&mut self, candidate: usize, tree: Oid, check: FailedCheck) -> Result<()> {
+        if !self.is_rehearsal {
+            self.record_red(candidate, tree, &check)?;
+        }
+        let plan = &self.plans[candidate];
+        (self.tell)(&TrainNews::Culprit {
+            agent_id: &plan.agent.id.to_string(),
+            lands_on: &plan.target,
+            check: &check,
+        });
+        self.fates[candidate] = CandidateFate::Red(check);
+        self.ctx.reached("rejected");
+        Ok(())
+    }
+
+    /// The verdict by which the row says that the checks failed with this agent's work.
+    fn record_red(&self, candidate: usize, tree: Oid, check: &FailedCheck) -> Result<()> {
+        let plan = &self.plans[candidate];
+        let verdict = Verified {
+            accepted: false,
+            base: self.tip,
+            merged_tree: Some(tree),
+            findings: vec![check.finding().name().to_owned()],
+            ..plan.verdict.clone()
+        };
+        let by = self.ctx.actor()?;
+        let appended = moves::append(
+            self.ctx,
+            &plan.agent,
+            &by,
+            Move::Reject,
+            What::Verified(verdict),
+        );
+        match appended {
+            // It was decided about meanwhile; the answer stands, the row needs none.
+            Err(error) if error.code() == Code::AgentState => Ok(()),
+            other => other,
+        }
+    }
+}
