@@ -1,7 +1,7 @@
 //! `git agent list`
 
 use super::one_of::one_of;
-use super::render::agents::{NO_AGENTS, handle, state, state_style};
+use super::render::agents::{NO_AGENTS, handle, state, state_style, task};
 use super::render::table::{Cell, Table, age};
 use super::style::{BAD, BOLD, DIM, GOOD, WARN};
 use super::terminal::width;
@@ -214,7 +214,7 @@ fn cells(row: &ListedAgent) -> Vec<Cell> {
         }),
         look.overlap(&standing.overlap),
         Cell::painted(DIM, age(agent.age_seconds)),
-        Cell::plain(agent.description.clone().unwrap_or_default()),
+        Cell::plain(task(agent).unwrap_or_default()),
     ]
 }
 

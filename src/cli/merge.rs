@@ -171,12 +171,18 @@ impl Answer for LandingReport {
 
 impl Answer for AllReport {
     fn text(&self) -> String {
+        let close = self.close.as_ref();
         let mut text: String = if self.items.is_empty() {
             "(no agents)\n".to_owned()
         } else {
-            self.items.iter().map(decision_text).collect()
+            // Who is still at work has a line of the close.
+            let running = close.map_or(&[][..], |close| &close.running);
+            let decided = self
+                .items
+                .iter()
+                .filter(|one| !running.contains(&one.agent));
+            decided.map(decision_text).collect()
         };
-        let close = self.close.as_ref();
         text.extend(close.map(|close| close_text(close, &self.items)));
         text
     }
@@ -198,13 +204,21 @@ impl Answer for AllReport {
     }
 }
 
+/// More agents than this are counted where they are still at work.
+const NAMED: usize = 5;
+
 fn close_text(close: &CloseReport, agents: &[Decision]) -> String {
     let mut text = String::new();
     if !close.running.is_empty() {
         let is_running = |one: &&Decision| close.running.contains(&one.agent);
-        let running: Vec<_> = agents.iter().filter(is_running).map(who).collect();
+        let running = agents.iter().filter(is_running);
+        let named: Vec<_> = running.take(NAMED).map(who).collect();
         let label = paint(WARN, "still at work:");
-        text.push_str(&format!("{label} {}\n", running.join(", ")));
+        text.push_str(&format!("{label} {}", named.join(", ")));
+        if let Some(more @ 1..) = close.running.len().checked_sub(NAMED) {
+            text.push_str(&format!(" and {more} more"));
+        }
+        text.push('\n');
     }
     if let Some(question) = &close.question {
         text.push_str(&format!("{}\n", paint(BOLD, question)));

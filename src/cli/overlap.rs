@@ -63,7 +63,11 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: OverlapArgs) -> Result<Exit> {
 }
 
 /// More pairs than this are not listed for people.
-pub(super) const LISTED_PAIRS: usize = 40;
+const LISTED_PAIRS: usize = 40;
+
+/// Pairs that only might meet are listed as long as there are no more lines than this: every pair of agents may touch
+/// the same documentation.
+const LISTED_SCOPES: usize = 10;
 
 /// More agents than this are not listed in a line.
 const LISTED_IDS: usize = 3;
@@ -133,10 +137,11 @@ impl OverlapReport {
             text.push_str(&format!("{others} more {noun} with no other\n"));
         }
         text.push('\n');
-        for pair in pairs.iter().take(LISTED_PAIRS) {
+        let listed = worth_a_line(&pairs);
+        for pair in listed {
             text.push_str(&pair_line(pair, &involved, width));
         }
-        if let Some(more @ 1..) = pairs.len().checked_sub(LISTED_PAIRS) {
+        if let Some(more @ 1..) = pairs.len().checked_sub(listed.len()) {
             text.push_str(&format!(
                 "… and {more} more; --format json lists them all\n"
             ));
@@ -169,6 +174,13 @@ pub(super) fn most_telling_first(report: &OverlapReport) -> Vec<&PairReport> {
     let mut pairs: Vec<&PairReport> = report.pairs.iter().collect();
     pairs.sort_by_key(|pair| Kind::of(pair));
     pairs
+}
+
+/// Those of the pairs, in this order, that are listed for people.
+pub(super) fn worth_a_line<'p, 'r>(pairs: &'p [&'r PairReport]) -> &'p [&'r PairReport] {
+    let met = pairs.partition_point(|pair| Kind::of(pair) != Kind::Scopes);
+    let count = met.clamp(LISTED_SCOPES, LISTED_PAIRS);
+    &pairs[..count.min(pairs.len())]
 }
 
 /// A matrix of more agents tells nothing at a glance, and grows with their square.
@@ -319,5 +331,6 @@ mod tests {
             "{text}"
         );
         assert!(!crowd(MATRIX_ROWS).comparison(usize::MAX).contains("no row"));
+        assert_eq!(text.matches("may touch ").count(), 1 + LISTED_SCOPES);
     }
 }

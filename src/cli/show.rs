@@ -1,7 +1,7 @@
 //! `git agent show`, `log` and `path`
 
 use super::format::with_traces;
-use super::render::agents::{state, state_style};
+use super::render::agents::{state, state_style, task};
 use super::render::mail::{block, seconds, title};
 use super::render::table::{Cell, Table};
 use super::style::{BOLD, DIM, HINT, WARN, paint};
@@ -166,7 +166,7 @@ impl Answer for ShowReport {
                 Some(paint(state_style(agent.state), &state(agent))),
             ),
             ("Summary", agent.summary.clone()),
-            ("Task", agent.description.clone()),
+            ("Task", task(agent)),
             ("Role", agent.role.clone()),
             ("Parent", agent.parent_id.clone()),
             ("Clone", clone),

@@ -25,6 +25,9 @@ pub use check::TaskOptions;
 pub use draft::TaskDraft;
 pub use duration::{duration_text, parse_duration};
 
+/// How many characters of a task stand in a row.
+pub const DESCRIPTION_CHARS: usize = 60;
+
 /// What a task is called that the command line says itself.
 pub const COMMAND_LINE: &str = "<command line>";
 

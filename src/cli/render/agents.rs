@@ -1,6 +1,7 @@
 //! How agents look: in a table, alone, as a tree.
 
 use crate::cli::style::{BAD, GOOD, WARN};
+use crate::domain::task::DESCRIPTION_CHARS;
 use crate::ops::agent_report::AgentReport;
 use anstyle::Style;
 
@@ -16,6 +17,13 @@ pub(in crate::cli) fn handle_of(short_id: &str, name: Option<&str>) -> String {
         Some(name) => format!("{short_id} {name}"),
         None => short_id.to_owned(),
     }
+}
+
+/// What an agent is to do, with a sign where a row holds but the beginning of it.
+pub(in crate::cli) fn task(agent: &AgentReport) -> Option<String> {
+    let task = agent.description.as_deref()?;
+    let is_cut = task.chars().count() >= DESCRIPTION_CHARS;
+    Some(format!("{task}{}", if is_cut { "…" } else { "" }))
 }
 
 pub(in crate::cli) fn state(agent: &AgentReport) -> String {

@@ -13,7 +13,7 @@ use crate::domain::path::RepoPath;
 use crate::domain::repository_settings::HookMoment;
 use crate::domain::role::Role;
 use crate::domain::scope::{self, Scope};
-use crate::domain::task::{Task, TaskDraft, TaskOptions};
+use crate::domain::task::{DESCRIPTION_CHARS, Task, TaskDraft, TaskOptions};
 use crate::error::{Code, Error, Result};
 use crate::git::walk::Visitor;
 use crate::git::{branch, objects::NewCommit};
@@ -224,7 +224,7 @@ fn require_never_given(ledger: &Ledger<'_>, branch: &str) -> Result<()> {
 fn describe(task: &Task) -> String {
     let first_line = task.text.lines().next().unwrap_or_default();
     let text = task.description.as_deref().unwrap_or(first_line);
-    text.trim().chars().take(60).collect()
+    text.trim().chars().take(DESCRIPTION_CHARS).collect()
 }
 
 /// A glob that matches nothing is legal (the agent may create the file) and often a slip.

@@ -4,7 +4,7 @@ use super::phrases::name;
 use super::table::{table, words};
 use super::writer::Html;
 use crate::cli::overlap::{
-    Kind, LISTED_PAIRS, in_common, involved, meanings, most_telling_first, rows_of_matrix,
+    Kind, in_common, involved, meanings, most_telling_first, rows_of_matrix, worth_a_line,
 };
 use crate::ops::agent_report::{AgentRef, AgentReport};
 use crate::ops::overlap::OverlapReport;
@@ -54,7 +54,7 @@ pub(super) fn write(html: &mut Html, report: &FleetReport) {
         html.text_element("p", &[("class", "range")], &text);
     }
     let columns = [words("Agent"), words("With"), words("Both")];
-    let listed = pairs.iter().take(LISTED_PAIRS);
+    let listed = worth_a_line(&pairs);
     table(html, &columns, listed, |html, pair, column| match column {
         0 => named(html, &agents, &pair.one_id),
         1 => named(html, &agents, &pair.two_id),
@@ -63,7 +63,7 @@ pub(super) fn write(html: &mut Html, report: &FleetReport) {
             html.text_element("span", &[("class", class(kind))], &in_common(pair));
         }
     });
-    if let Some(more @ 1..) = pairs.len().checked_sub(LISTED_PAIRS) {
+    if let Some(more @ 1..) = pairs.len().checked_sub(listed.len()) {
         let text =
             format!("… and {more} more pairs; git agent overlap --format json lists them all.");
         html.text_element("p", &[("class", "range")], &text);
