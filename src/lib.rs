@@ -85,6 +85,9 @@
 //! | `agents/facts.key` | 32 random bytes that seal the facts in the cache, readable by their owner alone |
 //! | `agents/<id8>/prompt.md` | the prompt, readable by its owner alone; deleted when the agent is merged or discarded |
 //! | `agents/<id8>/task.toml` | the task as it was given, readable by its owner alone; without briefing and system prompt once the agent is merged or discarded |
+//! | `agents/<id8>/called` | the session of a host that called its agent tool for the agent; until the host asks for a worktree |
+//! | `agents/<id8>/handed-out` | what a host called itself when it was given the agent's worktree |
+//! | `agents/<id8>/host-made` | empty; there if the agent was made because a host asked for a worktree |
 //! | `agents/<id8>/worktree` | the absolute path of a worktree outside the root, which no row holds |
 //! | `agents/<id8>/hooks/<file>` | the git hooks of the agent's worktree |
 //! | `agents/spool/<id8>/<file>` | what an agent leaves that may not write refs, messages and receipts, until it is posted |

@@ -250,6 +250,8 @@ const VERBS_OF_VERBS: &[(&str, &[&str])] = &[
     ("merge", &["sync"]),
     // A hook says what those two would say.
     ("host_hook", &["check", "verify"]),
+    // A worktree that a host asks for is an agent's, and goes when it was not used.
+    ("host_hook", &["spawn", "discard"]),
     // A train lands what it checked, in the order that `overlap` finds.
     ("train", &["merge", "overlap"]),
     // The page is made of what those two answer.
@@ -496,6 +498,10 @@ const OPENS_FILES: &[(&str, &str)] = &[
     (
         "ops/host_hook/case_variants.rs",
         "an agent's: names of files, no content",
+    ),
+    (
+        "ops/host_hook/host_worktree.rs",
+        "notes and a prompt of ours",
     ),
     ("ops/init/mod.rs", "settings of hosts"),
     ("ops/pool/", "a warm worktree, which no agent has had"),

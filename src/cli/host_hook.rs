@@ -17,6 +17,8 @@ pub(super) enum HostHook {
     PostTool,
     /// When a session starts: what the agent may touch and has to leave behind
     SessionStart,
+    /// When a host's subagent starts: its task, in JSON, if it works in an agent's worktree
+    SubagentStart,
     /// When an agent wants to end: status 2 and a list while its work is not acceptable, three times at most
     Stop,
     /// Make the worktree that the host wants and print its path
@@ -32,6 +34,7 @@ pub(super) fn run(ui: &mut Ui, hook: HostHook) -> Result<Exit> {
         HostHook::PreTool => host_hook::pre_tool(&env, call),
         HostHook::PostTool => host_hook::post_tool(&env, call),
         HostHook::SessionStart => host_hook::session_start(&env, call),
+        HostHook::SubagentStart => host_hook::subagent_start(&env, call),
         HostHook::Stop => host_hook::stop(&env, call),
         HostHook::WorktreeCreate => host_hook::worktree_create(&env, call),
         HostHook::WorktreeRemove => host_hook::worktree_remove(&env, call),

@@ -16,6 +16,10 @@ pub struct ToolCall {
     /// The absolute directory that relative paths of this call start from; `None` when the payload
     /// names none, and then it is the hook's own working directory.
     pub cwd: Option<String>,
+    /// The session of the host, by the name that the host gives it.
+    pub session: Option<String>,
+    /// The host's subagent that this is about, by the name that the host gives it.
+    pub subagent: Option<String>,
     /// What the tool would do.
     pub intent: Intent,
 }
@@ -68,6 +72,8 @@ pub enum Intent {
         subagent_type: Option<String>,
         /// The isolation asked for.
         isolation: Option<String>,
+        /// What it is told.
+        prompt: Option<String>,
     },
     /// It enters or leaves a worktree of the host's own making.
     EntersWorktree,

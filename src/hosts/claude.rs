@@ -101,7 +101,7 @@ impl Host for Claude {
 
     fn registration(&self) -> Option<Registration> {
         Some(Registration {
-            on_request: &["WorktreeCreate", "WorktreeRemove"],
+            on_request: &["SubagentStart", "WorktreeCreate", "WorktreeRemove"],
             ..Registration::json(
                 self.name(),
                 ".claude",

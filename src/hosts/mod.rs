@@ -50,6 +50,7 @@ use command::{Line, Needs};
 use home::{Ground, Preparation};
 use output::Told;
 use payload::{EventNames, Json, ToolNames};
+use serde_json::json;
 use settings::Registration;
 use std::fmt;
 
@@ -162,6 +163,18 @@ pub fn registrations() -> impl Iterator<Item = Registration> {
 pub fn skill_directories() -> Vec<&'static str> {
     let all = HOSTS.into_iter().flat_map(|host| host.skills());
     all.copied().collect()
+}
+
+/// What is answered when a host's subagent starts, so that it is told a text. One host has such an event.
+pub fn subagent_context(text: &str) -> String {
+    let told = json!({"hookEventName": "SubagentStart", "additionalContext": text});
+    format!("{}\n", json!({ "hookSpecificOutput": told }))
+}
+
+/// Whether a project's settings, read by `load`, have a host ask us for the worktrees that it isolates its subagents in.
+pub fn asks_for_worktrees(load: impl Fn(&str) -> Option<String>) -> bool {
+    let asks = |text: String| text.contains("hook worktree-create");
+    registrations().any(|one| !one.on_request.is_empty() && load(one.path).is_some_and(asks))
 }
 
 /// The type for a call of a host's agent tool: the one that is wanted if the host has it, as `is_defined` says of a file

@@ -67,9 +67,12 @@ pub struct Invocation {
     pub subagent_type: String,
     /// What the host shows.
     pub description: String,
-    /// The whole prompt, which names the worktree. The call asks for no isolation: the host would make a second
-    /// worktree, and keep its agent out of ours.
+    /// The whole prompt, which names the worktree.
     pub prompt: String,
+    /// `worktree` where the host asks us for worktrees. Without that it would make a second one, and keep its agent out of
+    /// ours, so the call asks for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<&'static str>,
 }
 
 /// The answer of `path`.
@@ -167,7 +170,11 @@ pub fn invocation(ctx: &Ctx, who: &str) -> Result<Invocation> {
     let wanted = policy.map(|policy| policy.subagent_type).or(agent.role);
     let places = [Some(ctx.repo.root()?), ctx.env.home.clone()];
     let is_defined = |file: &str| (places.iter().flatten()).any(|place| place.join(file).is_file());
+    let settings = |file: &str| fs::read_to_string(places[0].as_ref()?.join(file)).ok();
+    let isolates =
+        agent.isolation == Some(Isolation::Worktree) && hosts::asks_for_worktrees(settings);
     Ok(Invocation {
+        isolation: isolates.then_some("worktree"),
         subagent_type: hosts::agent_type(&wanted.unwrap_or_default(), is_defined),
         description,
         prompt,

@@ -2,12 +2,17 @@
 //!
 //! As long as an [`Interrupts`] is held they are handed to its supervisor, which ends the command, and this
 //! process ends in its own time. While none is held they do what they always do.
+//!
+//! A signal's handler sets a flag and writes into a pipe. It is no socket, because sandboxes of agent hosts forbid
+//! sending on sockets, and a supervisor that does not hear of its command's end waits until its time is up.
 
 use crate::error::{Error, Result};
 use crate::system::{self, Handle};
 use rustix::process::Signal;
-use signal_hook::iterator::Signals;
-use signal_hook::low_level::emulate_default_handler;
+use signal_hook::flag;
+use signal_hook::low_level::{emulate_default_handler, pipe};
+use std::io::{self, PipeReader, Read};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -79,8 +84,49 @@ impl Drop for Interrupts {
     }
 }
 
+/// Signals that are caught as long as this process lives.
+struct Caught {
+    flags: Vec<(Signal, Arc<AtomicBool>)>,
+    woken: PipeReader,
+}
+
+impl Caught {
+    fn begin(wanted: impl Iterator<Item = Signal>) -> io::Result<Caught> {
+        let (woken, wake) = io::pipe()?;
+        let mut flags = Vec::new();
+        for signal in wanted {
+            let came = Arc::new(AtomicBool::new(false));
+            // In this order, so that the flag is set when the reader wakes up.
+            flag::register(signal.as_raw(), Arc::clone(&came))?;
+            pipe::register(signal.as_raw(), wake.try_clone()?)?;
+            flags.push((signal, came));
+        }
+        Ok(Caught { flags, woken })
+    }
+
+    /// Waits until a signal comes, and gives those that came, each once; `None` when no more can come.
+    fn next(&mut self) -> Option<Vec<Signal>> {
+        let mut wakes = [0; 64];
+        loop {
+            match self.woken.read(&mut wakes) {
+                Ok(0) => return None,
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return None,
+                _ => {}
+            }
+            let came = |(_, flag): &&(Signal, Arc<AtomicBool>)| flag.swap(false, Ordering::SeqCst);
+            let came: Vec<Signal> = { self.flags.iter() }
+                .filter(came)
+                .map(|(signal, _)| *signal)
+                .collect();
+            if !came.is_empty() {
+                return Some(came);
+            }
+        }
+    }
+}
+
 /// Starts the thread that hands signals out, once.
-fn hand_out() -> std::io::Result<()> {
+fn hand_out() -> io::Result<()> {
     let mut running = locked(&HANDED_OUT);
     if *running {
         return Ok(());
@@ -90,17 +136,18 @@ fn hand_out() -> std::io::Result<()> {
         // nohup(1) and shells in the background mean it.
         ignored & (1 << (signal.as_raw() - 1)) == 0
     });
-    let mut signals = Signals::new(wanted.map(Signal::as_raw))?;
+    let mut caught = Caught::begin(wanted)?;
     std::thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
-            for number in signals.forever() {
-                let holders = locked(&HOLDERS);
-                match Signal::from_named_raw(number) {
-                    Some(signal) if !holders.is_empty() => {
+            while let Some(signals) = caught.next() {
+                for signal in signals {
+                    let holders = locked(&HOLDERS);
+                    if holders.is_empty() {
+                        drop(emulate_default_handler(signal.as_raw()));
+                    } else {
                         holders.iter().for_each(|one| locked(one).take(signal));
                     }
-                    _ => drop(emulate_default_handler(number)),
                 }
             }
         })?;
@@ -110,16 +157,15 @@ fn hand_out() -> std::io::Result<()> {
 
 /// Requests to end, ends of children and two signals more, as they come, for a process that does nothing
 /// else.
-pub(super) fn listen(more: [Signal; 2]) -> std::io::Result<Receiver<Signal>> {
+pub(super) fn listen(more: [Signal; 2]) -> io::Result<Receiver<Signal>> {
     let wanted = REQUESTS.into_iter().chain([Signal::CHILD]).chain(more);
-    let mut signals = Signals::new(wanted.map(Signal::as_raw))?;
+    let mut caught = Caught::begin(wanted)?;
     let (send, received) = mpsc::channel();
     std::thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
-            for number in signals.forever() {
-                let known = Signal::from_named_raw(number);
-                if known.is_some_and(|signal| send.send(signal).is_err()) {
+            while let Some(signals) = caught.next() {
+                if signals.into_iter().any(|signal| send.send(signal).is_err()) {
                     return;
                 }
             }

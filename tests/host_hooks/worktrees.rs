@@ -1,7 +1,7 @@
 use super::{Agent, agent, assert_allowed, denied, hook, write_call};
 use crate::support::agent::{TASK, describe};
 use crate::support::git_in;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -112,6 +112,88 @@ fn a_name_of_an_agent_is_that_agents_worktree() {
         part, agent.worktree,
         "a part of an id is a name like any other"
     );
+}
+
+#[test]
+fn a_subagent_gets_an_agent_that_its_session_called_and_is_told_its_task() {
+    let agent = agent();
+    let main = agent.repo.path();
+    fs::create_dir_all(main.join(".claude")).expect("made");
+    let init = agent.repo.agent(&["init", "--host=claude", "--worktrees"]);
+    assert!(init.status.success(), "{}", describe(&init));
+    let call = agent.repo.agent_json(&["show", &agent.id, "--invocation"]);
+    assert_eq!(call["isolation"], "worktree", "the host asks us");
+    let called = |session: &str| {
+        let call = json!({"hook_event_name": "PreToolUse", "tool_name": "Agent", "cwd": main, "session_id": session, "tool_input": call});
+        assert_allowed(&hook(&main, "pre-tool", &call), "a call");
+    };
+    let asked = |session: &str, name: &str| {
+        let call = json!({"hook_event_name": "WorktreeCreate", "cwd": main, "session_id": session, "name": name});
+        made(&hook(&main, "worktree-create", &call))
+    };
+    called("one");
+    assert_ne!(asked("two", "agent-a2"), agent.worktree, "another session");
+    assert_eq!(asked("one", "agent-a1"), agent.worktree);
+    assert_ne!(asked("one", "agent-a3"), agent.worktree, "once");
+    let start =
+        json!({"hook_event_name": "SubagentStart", "cwd": agent.worktree, "agent_id": "a1"});
+    let told = hook(&agent.worktree, "subagent-start", &start);
+    let told: Value = serde_json::from_slice(&told.stdout).expect("JSON");
+    let context = &told["hookSpecificOutput"]["additionalContext"];
+    let context = context.as_str().expect("a text");
+    assert!(
+        context.contains(&agent.id) && context.contains("## Task"),
+        "{context}"
+    );
+    let outside = json!({"hook_event_name": "SubagentStart", "cwd": main, "agent_id": "a1"});
+    assert_allowed(&hook(&main, "subagent-start", &outside), "no agent");
+    // An agent with a task stays, whatever its host is done with.
+    assert_allowed(&remove(&main, &agent.worktree), "an agent's");
+    assert!(agent.worktree.exists());
+}
+
+#[test]
+fn a_worktree_for_a_host_is_an_agent_where_the_repository_has_defaults() {
+    let Agent { repo, .. } = agent();
+    let main = repo.path();
+    repo.write(
+        ".config/git-agent.toml",
+        "[defaults]\nscope = [\"src/**\"]\n",
+    );
+    repo.commit_all("settings");
+    let path = made(&create(&main, "bold-otter"));
+    assert_eq!(
+        made(&create(&main, "bold-otter")),
+        path,
+        "asked twice, made once"
+    );
+    let shown = repo.agent_json(&["show", "bold-otter"]);
+    assert_eq!(shown["worktree_abspath"], path.to_str().expect("UTF-8"));
+    assert_eq!(shown["whitelist"], json!(["src/**"]));
+    denied(
+        &hook(&path, "pre-tool", &write_call(&path, "README.md")),
+        "scope",
+    );
+    assert_allowed(&remove(&main, &path), "unused");
+    assert!(!path.exists());
+    assert_eq!(
+        repo.agent_json(&["show", "bold-otter"])["state"],
+        "discarded"
+    );
+
+    let path = made(&create(&main, "agent-a0123456789"));
+    let stop = |subagent: &str| {
+        let call = json!({"hook_event_name": "SubagentStop", "cwd": path, "agent_id": subagent});
+        hook(&path, "stop", &call);
+        path.exists()
+    };
+    fs::write(path.join("src/new.rs"), "").expect("written");
+    assert!(stop("a0123456789"), "work");
+    assert_allowed(&remove(&main, &path), "work");
+    assert!(path.exists(), "work");
+    fs::remove_file(path.join("src/new.rs")).expect("removed");
+    assert!(stop("another"), "of this subagent alone");
+    assert!(!stop("a0123456789"), "clean");
 }
 
 #[test]

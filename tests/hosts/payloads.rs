@@ -271,6 +271,7 @@ fn show(call: &ToolCall) -> String {
         Intent::SpawnsAgent {
             subagent_type,
             isolation,
+            ..
         } => {
             let words = [
                 Some("spawns"),

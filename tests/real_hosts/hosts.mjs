@@ -36,8 +36,6 @@ export const HOSTS = {
       return { name: "apply_patch", input, freeform: true };
     },
     shell: (cmd) => ({ name: "exec_command", input: { cmd } }),
-    // Check commands do not come to an end inside its own sandbox.
-    verifies: " --no-commands",
     hears: ["own tool", "shell", "end"],
     point: (url, home) => {
       const provider = { name: "scripted", base_url: `${url}/v1`, env_key: "OPENAI_API_KEY", wire_api: "responses" };

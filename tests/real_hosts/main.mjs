@@ -1,6 +1,6 @@
 // Starts real agent hosts with `git agent run --host` against a scripted model, and checks what they do.
 //
-//   node main.mjs [--git-agent FILE] [--cached] [--table FILE] [--keep] [--sandbox auto|off|session] [HOST...]
+//   node main.mjs [--git-agent FILE] [--cached] [--table FILE] [--keep] [--sandbox auto|off|session|worktrees] [HOST...]
 //
 // Hosts are installed from their registries at the versions of hosts.mjs, without their install scripts, into
 // $GIT_AGENT_HOSTS_CACHE, else ~/.cache/git-agent-hosts. `--cached` skips a host that is not there already. `--table` writes
@@ -10,7 +10,7 @@ import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { parseArgs } from "node:util";
-import { called, PROMPT } from "./called.mjs";
+import { calls, isolatedCalls, PROMPT } from "./called.mjs";
 import { FOREIGN, HOSTS } from "./hosts.mjs";
 import { startModel } from "./model.mjs";
 import { TASK, tour } from "./tour.mjs";
@@ -36,9 +36,9 @@ for (const name of names) {
   if (!host) throw new Error(`no host ${name}; there are ${Object.keys(HOSTS).join(", ")}`);
   const program = install(name, host);
   if (!program) continue;
-  for (const sandbox of options.sandbox ? [options.sandbox] : ["auto", "off", "session"]) {
-    if (sandbox !== "session") rows.push(await attempt(name, host, program, sandbox));
-    else if (host.session) rows.push(await session(name, host, program));
+  for (const sandbox of options.sandbox ? [options.sandbox] : ["auto", "off", "session", "worktrees"]) {
+    if (["auto", "off"].includes(sandbox)) rows.push(await attempt(name, host, program, sandbox));
+    else if (host.session) rows.push(await session(name, host, program, sandbox === "worktrees"));
   }
 }
 if (options.table) writeTable(options.table);
@@ -111,13 +111,16 @@ function strike({ scratch, place }, output) {
   }
 }
 
-/// Starts a host in the main worktree, as its user does, and lets its model call an agent of ours.
-async function session(name, host, programs) {
-  const set = await stage(host, programs, false, called);
+/// Starts a host in the main worktree, as its user does, and lets its model call an agent of ours. With `isolated`, the host
+/// asks us for a worktree for each agent that it calls.
+async function session(name, host, programs, isolated) {
+  const set = await stage(host, programs, false, isolated ? isolatedCalls : calls);
   const { root, place, git, check, findings } = set;
   const environment = { ...set.environment, PATH: `${path.dirname(place.program)}:${set.environment.PATH}` };
   const ours = (...words) => execFileSync(place.program, words, { cwd: root, env: environment, encoding: "utf8" });
-  ours("init", "--host", name);
+  ours("init", "--host", name, ...(isolated ? ["--worktrees"] : []));
+  fs.mkdirSync(path.join(root, ".config"));
+  fs.writeFileSync(path.join(root, ".config/git-agent.toml"), '[defaults]\nscope = ["src/**"]\n');
   git("add", "-A");
   git("commit", "-qm", "hooks");
   const agent = JSON.parse(ours("spawn", "-m", "Add a greeting module.", "--scope", "src/**", "--no-bundle", "--format", "json"));
@@ -134,9 +137,10 @@ async function session(name, host, programs) {
   const landing = await start(place.program, ["merge", agent.agent_id, "--squash", "-m", "Add a greeting"], { cwd: root, env: environment });
   const landed = landing.status === 0 ? git("show", "--name-only", "--format=", "HEAD") : "";
   check("the work lands, and nothing else", landed === "src/greeting.rs\n", landed + landing.err);
-  tell(name, host, "a session that calls an agent", seconds, findings);
+  const how = isolated ? "a session that calls agents in worktrees" : "a session that calls an agent";
+  tell(name, host, how, seconds, findings);
   strike(set, ran.out);
-  return { name, host, sandbox: "off, a session that calls an agent", seconds, findings };
+  return { name, host, sandbox: `off, ${how}`, seconds, findings };
 }
 
 /// Runs one host once, in a repository and a home of its own.

@@ -118,8 +118,13 @@ fn whatever_a_kill_leaves_doctor_records_and_the_next_run_succeeds() {
         assert!(problems(&repo, &["--fix"]).is_empty(), "after {step}");
         if let Some(expected) = expected {
             let log = events(&repo, &id);
+            // What it commits is published as it comes, so these steps may come before its last command.
+            let cut_short = FENCED_STEPS
+                .contains(&step)
+                .then_some("exited status 143 (lost)");
             assert!(
-                log.iter().any(|line| line == expected),
+                log.iter()
+                    .any(|line| line == expected || Some(line.as_str()) == cut_short),
                 "after {step}: {log:?}"
             );
         }

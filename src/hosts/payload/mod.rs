@@ -111,6 +111,8 @@ pub fn read(bytes: &[u8]) -> Payload {
             call: ToolCall {
                 event: HookEvent::Unstated,
                 cwd: None,
+                session: None,
+                subagent: None,
                 intent: Intent::Unreadable { tool: None, why },
             },
         },
@@ -123,6 +125,8 @@ fn call(payload: Json) -> ToolCall {
     let stopped = || payload.all(STOPPED).next().map(|_| Moment::Stop);
     let moment = moment(&event_name).or_else(|| stopped().filter(|_| event_name.is_empty()));
     let event = event(moment, &event_name, &payload);
+    let text = |keys: Keys| payload.single(keys).ok().flatten().map(str::to_owned);
+    let (session, subagent) = (text(&["sessionid"]), text(&["agentid"]));
     let (cwd, intent) = match (payload.single(TOOL), cwd(&payload)) {
         (Err(why), _) => (None, Intent::Unreadable { tool: None, why }),
         (Ok(tool), Err(why)) => {
@@ -140,7 +144,13 @@ fn call(payload: Json) -> ToolCall {
         (HookEvent::Unstated, _) => HookEvent::PreTool,
         (event, _) => event,
     };
-    ToolCall { event, cwd, intent }
+    ToolCall {
+        event,
+        cwd,
+        session,
+        subagent,
+        intent,
+    }
 }
 
 fn parse(bytes: &[u8]) -> Result<Json, String> {
@@ -302,6 +312,7 @@ fn spawn(inputs: &[Json]) -> Intent {
     Intent::SpawnsAgent {
         subagent_type: text(&["subagenttype", "agenttype"]),
         isolation: text(&["isolation"]),
+        prompt: text(&["prompt"]),
     }
 }
 

@@ -12,12 +12,14 @@
 mod bundle;
 mod call_guard;
 mod case_variants;
+mod host_worktree;
 mod post_tool;
 mod pre_tool;
 mod session;
 mod stop;
 mod worktree;
 
+pub use host_worktree::subagent_start;
 pub use post_tool::post_tool;
 pub use pre_tool::{pre_tool, refusal};
 pub use session::session_start;

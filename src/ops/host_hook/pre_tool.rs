@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::ops::host_hook::call_guard::CallGuard;
 use crate::ops::host_hook::call_guard::places;
 use crate::ops::host_hook::directory_of;
+use crate::ops::host_hook::host_worktree;
 use crate::ops::host_hook::whereabouts;
 use crate::ops::remedy;
 use std::path::Path;
@@ -28,7 +29,10 @@ pub fn pre_tool(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
     let cwd = directory_of(env, call);
     match CurrentAgent::find(env, &whereabouts(env, &cwd))? {
         Some(home) => inside(&mut CallGuard::new(home, env)?, &cwd, &call.intent),
-        None => outside(env, &cwd, call),
+        None => {
+            host_worktree::note_call(env, call);
+            outside(env, &cwd, call)
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 //! is a file that the agent could change: this is feedback, and the verdict comes after the run.
 
 use super::bundle;
+use super::host_worktree;
 use super::session::home_of;
 use crate::agents::ctx::{Ctx, Env, Seams};
 use crate::agents::current::CurrentAgent;
@@ -48,6 +49,9 @@ pub fn stop(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
     let Some(home) = home_of(env, call)?.filter(judged) else {
         return Ok(HookAnswer::Allow);
     };
+    if host_worktree::ends_unused(env, call, &home.repo, &home.agent) {
+        return Ok(HookAnswer::Allow);
+    }
     let count = counter(env, &home);
     let round = next_round(&count, again);
     if round > ROUNDS {

@@ -1,13 +1,14 @@
 //! Worktrees that a host asks for on its own, where its person opted in.
 //!
-//! Such a request names no task, so it cannot become an agent: it gets a plain linked worktree of
-//! `HEAD` on a branch `worktree-<name>`, where the host itself would put it, made by our own fast
-//! means. The one exception is a name that is an agent's (its short id, the name of its worktree, or its
-//! alias): then the answer is that agent's worktree, so that a host can be started in it. A name that one of ours
-//! could have, and has not, is refused: git and we would take the worktree for what it is not.
+//! A name that is an agent's (its short id, the name of its worktree, or its alias) gets that agent's worktree, so that a
+//! host can be started in it. Other requests get an agent that the session called for or a new one
+//! ([`super::host_worktree`]). Where the repository does not say what an agent may touch, there can be no new one: then the answer is
+//! a plain linked worktree of `HEAD` on a branch `worktree-<name>`, where the host itself would put it, made by our own
+//! fast means. A name that one of ours could have, and has not, is refused: git and we would take the worktree for what
+//! it is not.
 //!
-//! Removing is left to `git worktree remove` and `git branch -d`, which refuse to lose anything: what
-//! is dirty, locked (every agent's worktree is) or not merged stays.
+//! A worktree is removed only if nothing is lost: a plain one that is dirty stays, as does a branch that is not merged,
+//! and of agents only those go that were made for a host and left unused.
 
 use crate::agents::authority;
 use crate::agents::ctx::Ctx;
@@ -16,16 +17,18 @@ use crate::agents::ctx::Seams;
 use crate::agents::current::CurrentAgent;
 use crate::agents::untrusted;
 use crate::agents::worktree;
-use crate::domain::id::AgentName;
+use crate::domain::id::{AgentId, AgentName};
 use crate::domain::oid::Oid;
 use crate::domain::path::Quoted;
 use crate::domain::tool_call::{HookAnswer, HookEvent, ToolCall};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::changes::worktree_changes;
+use crate::git::refs::Tip;
 use crate::git::worktree::{NewWorktree, belongs_to};
 use crate::git::{Repo, branch, command, populate};
 use crate::hosts::WORKTREE_DIR;
 use crate::ops::host_hook::directory_of;
+use crate::ops::host_hook::host_worktree;
 use crate::ops::host_hook::whereabouts;
 use crate::store::ledger::Ledger;
 use crate::store::{excludes, layout, lock, trash};
@@ -49,16 +52,32 @@ pub fn worktree_create(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
         ));
     };
     let directory = directory_of(env, call);
-    if let Some(home) = CurrentAgent::find(env, &whereabouts(env, &directory))? {
-        authority::require_may_spawn(&home)?;
+    let asking = CurrentAgent::find(env, &whereabouts(env, &directory))?;
+    if let Some(home) = &asking {
+        authority::require_may_spawn(home)?;
     }
     let ctx = Ctx::new(Repo::open(&directory)?, env.clone(), Seams::real());
     let path = match worktree_of_agent(&ctx.repo, name)? {
         Some(path) => path,
-        None => plain_worktree(&ctx, name)?,
+        None => match host_worktree::hand_out(&ctx.repo, call, name)? {
+            Some(path) => path,
+            None => new_worktree(&ctx, name, asking.map(|home| home.agent.id))?,
+        },
     };
     let stdout = format!("{}\n", path.display());
     Ok(HookAnswer::Say { stdout })
+}
+
+/// The worktree of a new agent, or a plain one where the repository does not say what an agent may touch.
+fn new_worktree(ctx: &Ctx, name: &str, parent: Option<AgentId>) -> Result<PathBuf> {
+    let flat = require_name(name)?;
+    if let Some(path) = asked_before(&ctx.repo, &flat) {
+        return Ok(path);
+    }
+    match host_worktree::spawn_for(ctx, name, parent)? {
+        Some(path) => Ok(path),
+        None => plain_worktree(ctx, &flat),
+    }
 }
 
 /// Removes a worktree that a host is done with, and its branch, as far as nothing is lost by it.
@@ -74,7 +93,8 @@ pub fn worktree_remove(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
     if !path.join(".git").exists() {
         return Ok(HookAnswer::Allow);
     }
-    if CurrentAgent::around(&path)?.is_some() {
+    if let Some(home) = CurrentAgent::around(&path)? {
+        host_worktree::discard_unused(env, &home.repo, &home.agent, None)?;
         return Ok(HookAnswer::Allow);
     }
     let repo = Repo::open(&path)?;
@@ -98,10 +118,21 @@ pub fn worktree_remove(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
     let remove = ["worktree", "remove", "--force", "--"].map(OsStr::new);
     command::run(common, remove.into_iter().chain([path.as_os_str()]))?;
     if let Some(short) = short.filter(|short| short.starts_with("worktree-")) {
-        // Refused for a branch that is not merged, which is what we want.
-        command::output(common, ["branch", "--quiet", "-d", "--", short])?;
+        delete_merged(&Repo::open_git_dir(common)?, short)?;
     }
     Ok(HookAnswer::Allow)
+}
+
+/// Deletes a branch whose commits are all in `HEAD` of the main worktree.
+fn delete_merged(main: &Repo, short: &str) -> Result<()> {
+    let branch = branch::full_name(short)?;
+    let (Tip::At(tip), Ok(head)) = (main.tip(&branch)?, main.resolve_commit("HEAD")) else {
+        return Ok(());
+    };
+    if main.is_ancestor(tip, head.commit)? {
+        main.delete_ref(&branch, tip)?;
+    }
+    Ok(())
 }
 
 /// The refusal for a worktree that holds something at a path which removing it would lose.
@@ -137,7 +168,8 @@ fn worktree_of_agent(repo: &Repo, name: &str) -> Result<Option<PathBuf>> {
     Ok(path.filter(|path| (alias || agent.id.short() == id8) && path.join(".git").exists()))
 }
 
-fn plain_worktree(ctx: &Ctx, name: &str) -> Result<PathBuf> {
+/// The name of a worktree for a host's own name, which must not be one that an agent's could have.
+fn require_name(name: &str) -> Result<AgentName> {
     let flat = AgentName::parse(&name.replace('/', "-")).map_err(|rule| {
         let shown = name.escape_debug();
         Error::new(
@@ -155,11 +187,18 @@ fn plain_worktree(ctx: &Ctx, name: &str) -> Result<PathBuf> {
         );
         return Err(error.hint("to see the agents there are, run git agent list"));
     }
+    Ok(flat)
+}
+
+/// Where the plain worktree of a name is, if it was made before.
+fn asked_before(repo: &Repo, flat: &AgentName) -> Option<PathBuf> {
+    let path = repo.root().ok()?.join(WORKTREE_DIR).join(flat.as_str());
+    belongs_to(&path, &repo.admin_dir(flat.as_str())).then_some(path)
+}
+
+fn plain_worktree(ctx: &Ctx, flat: &AgentName) -> Result<PathBuf> {
     let path = ctx.repo.root()?.join(WORKTREE_DIR).join(flat.as_str());
     let admin = ctx.repo.admin_dir(flat.as_str());
-    if belongs_to(&path, &admin) {
-        return Ok(path);
-    }
     let commit = ctx.repo.resolve_commit("HEAD")?.commit;
     let branch = branch::full_name(&format!("worktree-{}", flat.as_str()))?;
     let who = ctx.identities()?.committer;
