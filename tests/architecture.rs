@@ -36,7 +36,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 /// Words that may appear only below the given places.
 const DOORS: &[(&str, &[&str])] = &[
     ("git2::", &["git/"]),
-    ("gix::", &["git/populate"]),
+    ("gix::", &["git/populate", "git/commit_graph"]),
     ("gix_", &["git/populate"]),
     (
         "Command::new",

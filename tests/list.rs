@@ -2,6 +2,8 @@
 
 /// The quick look at a worktree, against a whole `git status`.
 pub mod glance;
+/// Ahead and behind.
+mod histories;
 /// With whom an agent overlaps.
 mod overlap;
 /// Filters, orders and the ways to read it.

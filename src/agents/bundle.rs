@@ -187,8 +187,8 @@ fn read_file(directory: &OwnedFd, name: &str) -> Result<Vec<u8>, ArtefactProblem
     if metadata.len() > LONGEST {
         return Err(ArtefactProblem::TooLarge);
     }
-    let mut bytes = Vec::new();
-    // It may grow while it is read.
+    // With room for all of it, it is read at once. It may grow meanwhile.
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len() + 1).unwrap_or(0));
     let count = file.take(LONGEST + 1).read_to_end(&mut bytes);
     match count {
         Ok(count) if count as u64 > LONGEST => Err(ArtefactProblem::TooLarge),

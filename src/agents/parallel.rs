@@ -48,9 +48,19 @@ pub(crate) fn share<T: Send, M: Send, R>(
 
 /// Calls `work` with every item and gives the answers in the order of the items.
 pub(crate) fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    map_with(items, || (), |(), item| work(item))
+}
+
+/// As [`map`], with something that each thread opens for itself.
+pub(crate) fn map_with<T: Sync, R: Send, S>(
+    items: &[T],
+    open: impl Fn() -> S + Sync,
+    work: impl Fn(&S, &T) -> R + Sync,
+) -> Vec<R> {
     let each = |queue: &Queue<(usize, &T)>, answers: Sender<(usize, R)>| {
+        let own = open();
         while let Some((index, item)) = queue.next() {
-            if answers.send((index, work(item))).is_err() {
+            if answers.send((index, work(&own, item))).is_err() {
                 return;
             }
         }

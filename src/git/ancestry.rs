@@ -103,7 +103,7 @@ impl Repo {
 
     /// The commits from `base` to `tip`, parents first, where that is a short line without merges, as the work
     /// of most agents is. Nothing that is missing elsewhere can change it.
-    fn line(&self, base: Oid, tip: Oid) -> Option<Vec<Lineage>> {
+    pub fn line(&self, base: Oid, tip: Oid) -> Option<Vec<Lineage>> {
         let mut line = Vec::new();
         let mut next = tip;
         while next != base {

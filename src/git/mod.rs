@@ -2,7 +2,7 @@
 //! plain owned value of `domain`, so that all git access can be read, and audited, in one place.
 //!
 //! Three tools share the work, each where it was measured to be right and fast: libgit2 for refs,
-//! objects and tree walks; gitoxide for populating a worktree; the user's own `git` for what depends
+//! objects and tree walks; gitoxide for populating a worktree and for the commit-graph; the user's own `git` for what depends
 //! on its version or its network.
 
 pub mod ancestry;
@@ -10,11 +10,13 @@ pub mod branch;
 pub mod changes;
 pub mod command;
 pub mod commit;
+mod commit_graph;
 pub mod config;
 pub mod config_file;
 mod conflict_markers;
 pub mod descent;
 mod differences;
+pub mod gained;
 pub mod gitlinks;
 pub mod hooks;
 pub mod identity;

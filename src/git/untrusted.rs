@@ -18,14 +18,23 @@ const DEEPEST: usize = 8;
 /// How many files of a tree are read.
 const MOST: usize = 10_000;
 
+/// So many bytes of a file are made room for before it is read.
+const ROOM: u64 = 1 << 16;
+
 /// Opens a regular file; `relative` is a path of plain names below `top`. `None` when there is none that can be read.
 pub fn open(top: &Path, relative: &Path) -> Option<File> {
+    open_sized(top, relative).map(|(file, _)| file)
+}
+
+/// As [`open`], with how long the file is.
+fn open_sized(top: &Path, relative: &Path) -> Option<(File, u64)> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let (parent, name) = place(top, relative)?;
     // A FIFO is opened without waiting for its other end.
     let file = openat(&parent, name, flags | OFlags::NONBLOCK, Mode::empty()).ok()?;
     let file = File::from(file);
-    file.metadata().ok()?.is_file().then_some(file)
+    let metadata = file.metadata().ok()?;
+    metadata.is_file().then_some((file, metadata.len()))
 }
 
 /// The directory that a path is in, and its name there.
@@ -64,9 +73,10 @@ pub fn append(top: &Path, relative: &Path, content: &[u8]) -> io::Result<()> {
 /// Reads a regular file of at most `limit` bytes; `relative` is as in [`open`]. `None` when there is none, or it is
 /// longer.
 pub fn read(top: &Path, relative: &Path, limit: u64) -> Option<Vec<u8>> {
-    let file = open(top, relative)?;
-    let mut content = Vec::new();
-    // It may grow while it is read.
+    let (file, length) = open_sized(top, relative)?;
+    // With room for all of it, a small file is read at once. It may grow meanwhile.
+    let room = length.min(limit).min(ROOM) + 1;
+    let mut content = Vec::with_capacity(usize::try_from(room).unwrap_or(0));
     file.take(limit + 1).read_to_end(&mut content).ok()?;
     (content.len() as u64 <= limit).then_some(content)
 }

@@ -10,6 +10,7 @@ use super::ledger::Ledger;
 use super::row::Row;
 use super::{agent_branch, landed, layout, row_origin};
 use crate::domain::agent::{Agent, State};
+use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
@@ -61,6 +62,18 @@ impl<'r> Belief<'r> {
         Ok(Some(agent))
     }
 
+    /// Whether this clone might deny that an agent is over; where not, what its row says stands.
+    ///
+    /// # Errors
+    /// `io`, `git-failed`.
+    pub(super) fn may_deny(&self, id: AgentId, branch: Option<&str>) -> Result<bool> {
+        if self.closed()?.names(id) {
+            return Ok(false);
+        }
+        let has_worktree = self.linked()?.contains(&layout::worktree_name(id));
+        Ok(has_worktree || branch.map_or(Ok(false), |branch| self.has_branch(branch))?)
+    }
+
     /// Whether what this clone has denies that an agent is over.
     fn is_denied(&self, agent: &Agent) -> Result<bool> {
         if self.closed()?.names(agent.id) || !self.is_here(agent)? {
@@ -80,7 +93,7 @@ impl<'r> Belief<'r> {
             return Ok(true);
         }
         match &agent.branch {
-            Some(branch) if self.branches()?.contains(branch) => {
+            Some(branch) if self.has_branch(branch)? => {
                 Ok(agent_branch::held(self.repo, agent)?.is_some())
             }
             _ => Ok(false),
@@ -100,8 +113,9 @@ impl<'r> Belief<'r> {
         })
     }
 
-    fn branches(&self) -> Result<&HashSet<String>> {
-        load(&self.branches, || self.repo.local_branches())
+    fn has_branch(&self, branch: &str) -> Result<bool> {
+        let branches = load(&self.branches, || self.repo.local_branches())?;
+        Ok(branches.contains(branch))
     }
 }
 

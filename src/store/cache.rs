@@ -1,7 +1,7 @@
 //! All rows at once, with a disposable copy of the notes so that listing does not read every object.
 //!
-//! The file ([`cache_file`]) holds the notes of one tree by their spawn commits. A tree that moved on is compared with
-//! the cached one by structure and only the changed notes are read. A file that is missing, cut short,
+//! The file ([`cache_file`]) holds the notes of one tree by their spawn commits, or what was made of each
+//! ([`super::row_index`]). A tree that moved on is compared with the cached one by structure and only the changed notes are read. A file that is missing, cut short,
 //! of another version or of an unknown tree is made again; it is never repaired.
 
 use super::belief::Belief;
@@ -17,13 +17,31 @@ use crate::git::notes::{self, union};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// What the file holds, before the tree's name.
-const KIND: &str = "git-agent ledger cache 1 ";
+/// A file with a copy of every note.
+pub(super) struct Copied {
+    /// What the file holds, before the tree's name.
+    pub(super) kind: &'static str,
+    /// Where it is, below a common directory.
+    pub(super) path: fn(&Path) -> PathBuf,
+    /// So many changed notes, and one more for every 128 that there are, are read again each time before the file is
+    /// written anew.
+    pub(super) worth: usize,
+    /// What is kept of a note; never empty.
+    pub(super) keep: fn(Oid, Vec<u8>) -> Vec<u8>,
+}
+
+/// The notes as they are.
+const BODIES: Copied = Copied {
+    kind: "git-agent ledger cache 1 ",
+    path: layout::ledger_cache,
+    worth: 32,
+    keep: |_, body| body,
+};
 
 /// Notes that the file does not have as they are, by key; empty for those that are gone.
-type Changed = BTreeMap<Oid, Vec<u8>>;
+pub(super) type Changed = BTreeMap<Oid, Vec<u8>>;
 
 impl Ledger<'_> {
     /// Every agent, oldest first.
@@ -42,7 +60,7 @@ impl Ledger<'_> {
         let belief = Belief::new(self.repo);
         let found = self.read(|tree| {
             let mut agents = Vec::new();
-            self.each_body(tree, |key, body| {
+            self.each_copied(&BODIES, tree, |key, body| {
                 if contains(body, needle) {
                     let row = Row::read(body, AgentId::from_spawn_commit(key));
                     agents.extend(belief.fold(key, &row).transpose());
@@ -63,7 +81,7 @@ impl Ledger<'_> {
     pub fn select<T>(&self, select: impl Fn(Oid, &[Event]) -> Option<T>) -> Result<Vec<T>> {
         let selected = self.read(|tree| {
             let mut selected = Vec::new();
-            self.each_body(tree, |key, body| {
+            self.each_copied(&BODIES, tree, |key, body| {
                 let row = Row::read(body, AgentId::from_spawn_commit(key));
                 selected.extend(select(key, &row.events));
             })?;
@@ -72,10 +90,15 @@ impl Ledger<'_> {
         Ok(selected.unwrap_or_default())
     }
 
-    /// Hands on every note, one at a time: all of them together may be more than fits into memory.
-    fn each_body(&self, tree: Oid, mut on: impl FnMut(Oid, &[u8])) -> Result<()> {
-        let path = layout::ledger_cache(self.repo.common_dir());
-        let mut cached = Cached::open(&path);
+    /// Hands on what is kept of every note, one at a time: all of them together may be more than fits into memory.
+    pub(super) fn each_copied(
+        &self,
+        copied: &Copied,
+        tree: Oid,
+        mut on: impl FnMut(Oid, &[u8]),
+    ) -> Result<()> {
+        let path = (copied.path)(self.repo.common_dir());
+        let mut cached = Cached::open(&path, copied.kind);
         let old = cached
             .as_ref()
             .map_or(Oid::EMPTY_TREE, |cached| cached.tree);
@@ -88,23 +111,30 @@ impl Ledger<'_> {
                 notes.into_iter().map(|note| note.0).collect()
             }
         };
-        let changed = self.bodies(tree, keys)?;
+        let mut changed = self.bodies(tree, keys)?;
+        for (key, body) in &mut changed {
+            if !body.is_empty() {
+                *body = (copied.keep)(*key, std::mem::take(body));
+            }
+        }
         let known = cached.as_ref().map_or(0, |cached| cached.count);
         // Writing pays off only when enough has changed.
-        if !self.repo.is_scratch() && changed.len() > 32 + (known + changed.len()) / 64 {
+        if !self.repo.is_scratch() && changed.len() > copied.worth + (known + changed.len()) / 128 {
             let directory = layout::cache_dir(self.repo.common_dir());
             // Without a cache everything works, only slower.
             let _ = fsx::create_dir(&directory).and_then(|()| {
                 fsx::write_atomic_by(&path, |file| {
-                    cache_file::write(file, KIND, tree, |on| each(cached.as_mut(), &changed, on))
+                    cache_file::write(file, copied.kind, tree, |on| {
+                        each(cached.as_mut(), copied.kind, &changed, on)
+                    })
                 })
             });
         }
-        each(cached.as_mut(), &changed, &mut on).at("could not read", &path)
+        each(cached.as_mut(), copied.kind, &changed, &mut on).at("could not read", &path)
     }
 
-    /// The bodies of these notes as they are in that tree.
-    fn bodies(&self, tree: Oid, keys: BTreeSet<Oid>) -> Result<Changed> {
+    /// The bodies of these notes as they are in that tree; empty for those that are not in it.
+    pub(super) fn bodies(&self, tree: Oid, keys: BTreeSet<Oid>) -> Result<Changed> {
         let notes = notes::lookup_many(self.repo, tree, &keys)?;
         let mut found: BTreeMap<Oid, Vec<Oid>> =
             keys.into_iter().map(|key| (key, Vec::new())).collect();
@@ -122,9 +152,8 @@ impl Ledger<'_> {
     /// The keys of all notes that are not the same in both trees, removed ones (a foreign `git notes
     /// remove`) included.
     fn difference(&self, old: Oid, new: Oid) -> Result<BTreeSet<Oid>> {
-        let mut changed = union::added(self.repo, old, new)?;
-        changed.extend(union::added(self.repo, new, old)?);
-        Ok(changed.into_iter().map(|note| note.0).collect())
+        let (gone, added) = union::compared(self.repo, old, new)?;
+        Ok(gone.into_iter().chain(added).map(|note| note.0).collect())
     }
 }
 
@@ -136,9 +165,9 @@ struct Cached {
 }
 
 impl Cached {
-    fn open(path: &Path) -> Option<Cached> {
+    fn open(path: &Path, kind: &str) -> Option<Cached> {
         let mut file = File::open(path).ok()?;
-        let (tree, count) = cache_file::read(&mut file, KIND, |_, _| {})?;
+        let (tree, count) = cache_file::read(&mut file, kind, |_, _| {})?;
         Some(Cached { file, tree, count })
     }
 }
@@ -146,6 +175,7 @@ impl Cached {
 /// Every note that is there: those of the file, but for what has changed.
 fn each(
     cached: Option<&mut Cached>,
+    kind: &str,
     changed: &Changed,
     on: &mut dyn FnMut(Oid, &[u8]),
 ) -> io::Result<()> {
@@ -156,7 +186,7 @@ fn each(
             }
         };
         // It was whole a moment ago, and half a list must not pass for one.
-        cache_file::read(&mut cached.file, KIND, unchanged).ok_or(ErrorKind::UnexpectedEof)?;
+        cache_file::read(&mut cached.file, kind, unchanged).ok_or(ErrorKind::UnexpectedEof)?;
     }
     for (key, body) in changed.iter().filter(|(_, body)| !body.is_empty()) {
         on(*key, body);

@@ -62,7 +62,7 @@ impl Ledger<'_> {
     /// # Errors
     /// `repo-corrupt`.
     pub fn live_with_alias(&self, alias: &AgentName) -> Result<Vec<Agent>> {
-        let mut agents = self.agents_mentioning(alias.as_str())?;
+        let mut agents = self.agents_that(|entry| entry.name.as_deref() == Some(alias.as_str()))?;
         agents.retain(|agent| agent.name.as_ref() == Some(alias) && agent.state.is_live());
         Ok(agents)
     }
@@ -77,7 +77,7 @@ impl Ledger<'_> {
 
     /// Every agent that was given a branch of this full name, oldest first.
     pub(super) fn agents_with_branch(&self, branch: &str) -> Result<Vec<Agent>> {
-        let mut agents = self.agents_mentioning(branch)?;
+        let mut agents = self.agents_that(|entry| entry.branch.as_deref() == Some(branch))?;
         agents.retain(|agent| agent.branch.as_deref() == Some(branch));
         Ok(agents)
     }
@@ -126,7 +126,14 @@ impl Ledger<'_> {
         {
             return self.with_prefix(&id8);
         }
-        let mut agents = self.agents_mentioning(places.as_recorded(path))?;
+        let recorded = [Some(path), Some(places.as_recorded(path))];
+        let mut agents = self.agents_that(|entry| {
+            let branch = entry.branch.as_deref().unwrap_or_default();
+            entry.name.as_deref() == Some(who)
+                || branch == who
+                || branch.strip_prefix("refs/heads/") == Some(who)
+                || recorded.contains(&entry.worktree.as_deref())
+        })?;
         agents.retain(goes_by);
         let branch = agents.first().and_then(|agent| agent.branch.clone());
         let is_shared = |branch: &String| {

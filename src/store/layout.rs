@@ -105,9 +105,14 @@ pub fn ledger_cache(common_dir: &Path) -> PathBuf {
     cache_dir(common_dir).join("ledger")
 }
 
-/// The policies of live agents, by their spawn commits.
-pub fn policy_cache(common_dir: &Path) -> PathBuf {
-    cache_dir(common_dir).join("policies")
+/// What finding agents takes of the rows of one notes tree.
+pub fn row_index(common_dir: &Path) -> PathBuf {
+    cache_dir(common_dir).join("rows")
+}
+
+/// The scopes of live agents, by their spawn commits.
+pub fn scope_cache(common_dir: &Path) -> PathBuf {
+    cache_dir(common_dir).join("scopes")
 }
 
 /// What one reader of the mailbox has not read yet; `reader` is 16 hex digits.

@@ -70,7 +70,7 @@ impl RecordedPlaces {
         })
     }
 
-    /// What a row has in which an absolute path, or any other name of an agent, occurs.
+    /// How a row of this version names the worktree at an absolute path.
     pub(super) fn as_recorded<'p>(&self, path: &'p str) -> &'p str {
         let inside = Path::new(path).strip_prefix(&self.root).ok();
         inside.and_then(Path::to_str).unwrap_or(path)

@@ -31,7 +31,7 @@ pub(super) fn fold(repo: &Repo, spawn_commit: Oid, row: &Row<'_>) -> Option<Agen
 }
 
 /// Whether the row begins as every spawn of ours begins one, and nothing says it again.
-fn is_plain(events: &[Event]) -> bool {
+pub(super) fn is_plain(events: &[Event]) -> bool {
     let is_spawning = |event: &Event| matches!(event.what, What::Spawning(_));
     let is_spawned = |event: &Event| matches!(event.what, What::Spawned(_));
     let mut events = events.iter();

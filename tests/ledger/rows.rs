@@ -245,6 +245,77 @@ fn the_list_is_the_same_with_an_old_a_broken_and_no_cache() {
 }
 
 #[test]
+fn the_index_of_rows_says_what_the_rows_say() {
+    let test = TestRepo::with_commit();
+    let repo = open(&test);
+    let ledger = Ledger::new(&repo);
+    let index = layout::row_index(repo.common_dir());
+    let append = |number: usize, what: What| {
+        let appended = ledger.append(oid(number), "me", what, at(1));
+        appended.expect("append");
+    };
+    let spawn = |numbers: std::ops::Range<usize>| {
+        for number in numbers {
+            append(number, spawning(&format!("n{number}")));
+            append(number, spawned());
+        }
+    };
+    let live = || {
+        let agents = ledger.agents().expect("read").into_iter();
+        let live = agents.filter(|agent| agent.state.is_live());
+        let expected: Vec<_> = live
+            .map(|agent| (agent.spawn_commit, agent.name, agent.policy))
+            .collect();
+        let found = ledger.live_agents().expect("read").into_iter();
+        let found: Vec<_> = found
+            .map(|agent| (agent.spawn_commit, agent.name, agent.policy))
+            .collect();
+        assert_eq!(found, expected);
+        found.len()
+    };
+    spawn(0..3);
+    assert_eq!(live(), 3);
+    assert!(!index.exists(), "not worth it");
+    spawn(3..40);
+    let merged = What::Merged {
+        commit: oid(50),
+        into: "refs/heads/main".into(),
+    };
+    append(4, merged.clone());
+    append(5, merged);
+    assert_eq!(live(), 38);
+    let content = std::fs::read(&index).expect("worth it");
+    // What this clone has is asked each time: it did not merge these, and has a worktree of one.
+    std::fs::remove_file(layout::closed(repo.common_dir())).expect("removed");
+    let name = layout::worktree_name(AgentId::from_spawn_commit(oid(5)));
+    let admin_dir = repo.common_dir().join("worktrees").join(name);
+    std::fs::create_dir_all(admin_dir).expect("made");
+    assert_eq!(live(), 39);
+    // A row that says twice how it began is read itself.
+    append(6, spawning("other"));
+    for broken in [
+        &content[..],
+        &content[..content.len() / 2],
+        b"",
+        b"git-agent row index 9 x\n",
+    ] {
+        std::fs::write(&index, broken).expect("write");
+        assert_eq!(live(), 39);
+        let id = AgentId::from_spawn_commit(oid(7));
+        assert_eq!(ledger.find("n7").expect("a row").id, id);
+        let branch = "refs/heads/agent/n7-20261120T214929Z";
+        let held = ledger.last_with_branch(branch).expect("read");
+        assert_eq!(held.expect("a row").id, id);
+        let place = ledger.find("/repo/.claude/worktrees/n7");
+        assert_eq!(place.expect("a row").id, id);
+        let alias = git_agent::domain::id::AgentName::parse("n5").expect("a name");
+        assert_eq!(ledger.live_with_alias(&alias).expect("read").len(), 1);
+    }
+    test.git(["notes", "--ref=agents", "remove", &oid(0).to_hex()]);
+    assert_eq!(live(), 38);
+}
+
+#[test]
 fn the_keep_chain_saves_rows_from_squash_gc_and_prune() {
     let test = TestRepo::with_commit();
     let repo = open(&test);

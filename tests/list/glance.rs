@@ -80,18 +80,24 @@ fn whole(top: &Path) -> Result<Vec<Change>> {
     worktree_changes(&Repo::open(top)?, &std::env::temp_dir())
 }
 
-/// Both ways give the same answer.
+/// All ways give the same answer: with the worktree's own view of the repository, with the one that all worktrees
+/// share, and git's.
 fn require_agreement(top: &Path, admin_dir: &Path, after: &str) {
-    let seen = glance(&Glance {
-        top,
-        admin_dir,
-        rules: &rules(admin_dir),
-        scratch: &std::env::temp_dir(),
-    });
+    let common_dir = admin_dir.ancestors().nth(2).expect("a common directory");
+    let shared = Repo::open_git_dir(common_dir).expect("opens");
     let told = whole(top);
-    match (seen, told) {
-        (Ok(seen), Ok(told)) => assert_eq!(seen, told, "{after}"),
-        (seen, told) => assert_eq!(seen.is_err(), told.is_err(), "{after}"),
+    for repo in [None, Some(&shared)] {
+        let seen = glance(&Glance {
+            repo,
+            top,
+            admin_dir,
+            rules: &rules(admin_dir),
+            scratch: &std::env::temp_dir(),
+        });
+        match (&seen, &told) {
+            (Ok(seen), Ok(told)) => assert_eq!(seen, told, "{after}"),
+            (seen, told) => assert_eq!(seen.is_err(), told.is_err(), "{after}"),
+        }
     }
 }
 
@@ -117,6 +123,7 @@ fn a_clean_worktree_is_known_without_git() {
     // A git that asks about everything would fail here.
     repo.git(["config", "status.showUntrackedFiles", "nonsense"]);
     let seen = glance(&Glance {
+        repo: None,
         top: &top,
         admin_dir: &admin,
         rules: &rules(&admin),

@@ -50,9 +50,10 @@ fn a_spawn_warns_of_three_and_counts_the_rest() {
 }
 
 #[test]
-fn a_spawn_says_the_same_with_an_old_a_broken_and_no_cache_of_policies() {
+fn a_spawn_says_the_same_with_old_broken_and_no_caches() {
     let repo = repo();
-    let cache = repo.path().join(".git/agents/cache/policies");
+    let cache = repo.path().join(".git/agents/cache/scopes");
+    let index = repo.path().join(".git/agents/cache/rows");
     let path = repo.task_file(&task(&["a/**"]));
     let require_said = |count: usize| {
         let planned = describe(&repo.agent(&["spawn", &path, "--dry-run"]));
@@ -70,9 +71,10 @@ fn a_spawn_says_the_same_with_an_old_a_broken_and_no_cache_of_policies() {
     for broken in [
         &content[..content.len() / 2],
         b"",
-        b"git-agent policy cache 9 x\n",
+        b"git-agent scope cache 9 x\n",
     ] {
         std::fs::write(&cache, broken).expect("written");
+        std::fs::write(&index, broken).expect("written");
         require_said(34);
         assert_eq!(std::fs::read(&cache).expect("made again"), content);
     }

@@ -16,12 +16,14 @@ use super::walk::{TouchedEntries, Walk};
 #[cfg(doc)]
 use super::worktree_changes;
 use crate::domain::change::{Change, ChangeKind};
+use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Repo;
 use crate::git::ignore::Rules;
 use crate::git::untrusted;
 use crate::git::view::WorktreeView;
 use crate::git::worktree::belongs_to;
+use std::fs;
 use std::path::Path;
 
 /// So many paths are named to git; beyond that it is asked about all.
@@ -31,8 +33,10 @@ const MOST_PATHS: usize = 200;
 const THREADS: usize = 1;
 
 /// A worktree to look at.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Glance<'a> {
+    /// The repository, where it is open already: with it a worktree that is as git leaves it takes no other to be opened.
+    pub repo: Option<&'a Repo>,
     /// Its top.
     pub top: &'a Path,
     /// Its admin directory.
@@ -49,12 +53,19 @@ pub struct Glance<'a> {
 /// # Errors
 /// `worktree-foreign`, `git-missing`, `git-failed`.
 pub fn glance(glance: &Glance<'_>) -> Result<Vec<Change>> {
-    untrusted::require_openable(glance.admin_dir)?;
     if !belongs_to(glance.top, glance.admin_dir) {
         return Err(foreign(glance));
     }
-    let paths = suspects(glance).unwrap_or_default();
-    if paths.as_ref().is_some_and(Vec::is_empty) {
+    let quick = glance.repo.and_then(|repo| {
+        let tree = plain_tree(repo, glance.admin_dir)?;
+        Some(suspects(glance, repo, &[tree]).unwrap_or_default())
+    });
+    if quick.as_ref().is_some_and(is_nothing) {
+        return Ok(Vec::new());
+    }
+    untrusted::require_openable(glance.admin_dir)?;
+    let paths = quick.unwrap_or_else(|| by_own_repository(glance).unwrap_or_default());
+    if is_nothing(&paths) {
         return Ok(Vec::new());
     }
     let repo = Repo::open_git_dir(glance.admin_dir)?;
@@ -89,21 +100,52 @@ fn is_below(path: &[u8], directory: &[u8]) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
 }
 
+fn is_nothing(paths: &Option<Vec<Vec<u8>>>) -> bool {
+    paths.as_ref().is_some_and(Vec::is_empty)
+}
+
+/// The tree of the commit that is checked out, read from the shared repository; `None` unless the admin directory is as git
+/// leaves it outside of a merge.
+fn plain_tree(repo: &Repo, admin_dir: &Path) -> Option<Oid> {
+    let common_dir = untrusted::text(admin_dir, "commondir")?;
+    let leads_here = Path::new(common_dir.trim_end()) == Path::new("../..")
+        && admin_dir.parent()? == repo.common_dir().join("worktrees");
+    // Whatever is there, git may take it for a merge.
+    let merges = fs::symlink_metadata(admin_dir.join("MERGE_HEAD")).is_ok();
+    if !leads_here || merges {
+        return None;
+    }
+    let head = untrusted::text(admin_dir, "HEAD")?;
+    let head = head.trim_end();
+    let commit = match head.strip_prefix("ref: ") {
+        Some(branch) if branch.starts_with("refs/heads/") => repo.tip(branch).ok()?.oid(),
+        Some(_) => None,
+        None => Oid::from_hex(head),
+    };
+    Some(repo.read_commit(commit?).ok()?.tree)
+}
+
+/// As [`suspects`], with what only the worktree's own view of the repository shows.
+fn by_own_repository(glance: &Glance<'_>) -> Result<Option<Vec<Vec<u8>>>> {
+    let own = Repo::open_git_dir(glance.admin_dir)?;
+    suspects(glance, &own, &own.parent_trees(&[])?)
+}
+
 /// The paths that may differ; `None` when only git can tell.
 ///
 /// # Errors
 /// When something cannot be read, of which git may know better.
-fn suspects(glance: &Glance<'_>) -> Result<Option<Vec<Vec<u8>>>> {
-    let Some(written) = Written::load(&glance.admin_dir.join("index")) else {
+fn suspects(glance: &Glance<'_>, repo: &Repo, trees: &[Oid]) -> Result<Option<Vec<Vec<u8>>>> {
+    let index = glance.admin_dir.join("index");
+    untrusted::require_regular(&index, untrusted::LONGEST_INDEX)?;
+    let Some(written) = Written::load(&index) else {
         return Ok(None);
     };
-    let own = Repo::open_git_dir(glance.admin_dir)?;
-    let trees = own.parent_trees(&[])?;
     if written.index.is_flagged || trees.len() != 1 {
         return Ok(None);
     }
     let (oid, top) = written.index.top();
-    let staged = own.compare(&trees, oid, top, Some(&written.index))?;
+    let staged = repo.compare(trees, oid, top, Some(&written.index))?;
     let walk = Walk {
         top: glance.top,
         written: &written,

@@ -9,23 +9,34 @@ use crate::git::Repo;
 use crate::git::objects::{Identity, NewCommit};
 use std::collections::BTreeSet;
 
-/// The notes (annotated object and blob) of `new` that differ from those of `old`. Where the trees
-/// are split differently it may name a note that did not change.
+/// Notes: the annotated object and the blob.
+type Notes = BTreeSet<(Oid, Oid)>;
+
+/// The notes of `new` that differ from those of `old`. Where the trees are split differently it may name a note that did
+/// not change.
 ///
 /// # Errors
 /// `repo-corrupt` when a tree is missing.
-pub fn added(repo: &Repo, old: Oid, new: Oid) -> Result<BTreeSet<(Oid, Oid)>> {
-    let mut found = BTreeSet::new();
-    added_below(repo, old, new, &mut Vec::new(), &mut found)?;
+pub fn added(repo: &Repo, old: Oid, new: Oid) -> Result<Notes> {
+    compared(repo, old, new).map(|(_, added)| added)
+}
+
+/// As [`added`], after the notes of `old` that differ from those of `new`.
+///
+/// # Errors
+/// As [`added`].
+pub fn compared(repo: &Repo, old: Oid, new: Oid) -> Result<(Notes, Notes)> {
+    let mut found = (Notes::new(), Notes::new());
+    compare_below(repo, old, new, &mut Vec::new(), &mut found)?;
     Ok(found)
 }
 
-fn added_below(
+fn compare_below(
     repo: &Repo,
     old: Oid,
     new: Oid,
     prefix: &mut Vec<u8>,
-    found: &mut BTreeSet<(Oid, Oid)>,
+    found: &mut (Notes, Notes),
 ) -> Result<()> {
     if old == new {
         return Ok(());
@@ -34,12 +45,11 @@ fn added_below(
         read_level(repo, old, prefix)?,
         read_level(repo, new, prefix)?,
     );
-    let mut known: BTreeSet<_> = old.notes.iter().copied().collect();
-    let mut fresh = new.notes.clone();
+    let (mut known, mut fresh) = (old.notes.clone(), new.notes.clone());
     for &(byte, tree) in &new.directories {
         prefix.push(byte);
         match directory(&old, byte) {
-            Some(old) => added_below(repo, old, tree, prefix, found)?,
+            Some(old) => compare_below(repo, old, tree, prefix, found)?,
             None => collect(repo, tree, prefix, &[], &mut fresh)?,
         }
         prefix.pop();
@@ -47,14 +57,14 @@ fn added_below(
     // A directory that is gone may have been flattened into this level.
     for &(byte, tree) in &old.directories {
         if directory(&new, byte).is_none() {
-            let mut gone = Vec::new();
             prefix.push(byte);
-            collect(repo, tree, prefix, &[], &mut gone)?;
+            collect(repo, tree, prefix, &[], &mut known)?;
             prefix.pop();
-            known.extend(gone);
         }
     }
-    found.extend(fresh.into_iter().filter(|note| !known.contains(note)));
+    let (known, fresh): (Notes, Notes) = (known.into_iter().collect(), fresh.into_iter().collect());
+    found.0.extend(known.difference(&fresh));
+    found.1.extend(fresh.difference(&known));
     Ok(())
 }
 

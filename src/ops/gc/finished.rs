@@ -96,6 +96,7 @@ fn is_clean(ctx: &Ctx, agent: &Agent) -> Result<bool> {
         path: top,
     };
     let changes = glance(&Glance {
+        repo: Some(&ctx.repo),
         top: &place.path,
         admin_dir: &place.admin_dir,
         rules: &ctx.ignore_rules()?.without(bundle_dir.as_deref()),

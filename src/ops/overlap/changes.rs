@@ -33,8 +33,11 @@ pub(super) fn gather(ctx: &Ctx, scene: &mut Scene) -> Result<()> {
     let rules = ctx.ignore_rules()?;
     let scratch = ctx.temporary_place();
     // Looking at the files is nearly all of the work.
-    let asked = |index: &usize| match &agents[*index].place {
+    let seed = ctx.seed();
+    let open = || seed.open().ok();
+    let asked = |own: &Option<Ctx>, index: &usize| match &agents[*index].place {
         Some(place) => glance(&Glance {
+            repo: own.as_ref().map(|own| &own.repo),
             top: &place.path,
             admin_dir: &place.admin_dir,
             rules: &rules.without(agents[*index].bundle_dir()),
@@ -42,7 +45,7 @@ pub(super) fn gather(ctx: &Ctx, scene: &mut Scene) -> Result<()> {
         }),
         None => Ok(Vec::new()),
     };
-    let uncommitted = parallel::map(&places, asked);
+    let uncommitted = parallel::map_with(&places, open, asked);
     for (index, uncommitted) in uncommitted.into_iter().enumerate() {
         let live = &scene.agents[index];
         if live.tip.is_none() && live.agent.branch.is_some() {

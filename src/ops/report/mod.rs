@@ -18,7 +18,8 @@ use crate::agents::liveness;
 use crate::agents::lookup;
 use crate::agents::work::is_live;
 use crate::domain::agent::{Agent, State};
-use crate::domain::event::Exited;
+use crate::domain::event::{Event, Exited};
+use crate::domain::oid::Oid;
 use crate::domain::tournament::winner_in;
 use crate::error::Result;
 use crate::ops::agent_report::AgentReport;
@@ -39,7 +40,7 @@ use crate::store::ledger::Ledger;
 use crate::store::mailbox::{Mailbox, Reader, Tally};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// The answer of `report`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -144,9 +145,10 @@ pub fn report(ctx: &Ctx) -> Result<FleetReport> {
         .collect();
     let times = lost.iter().flatten().map(|(_, time)| *time);
     let until = agents.iter().map(|agent| agent.updated).chain(times).max();
+    let rows = ledger.select(|spawn_commit, events| Some((spawn_commit, events.to_owned())))?;
     let gather = Gather {
         ctx,
-        ledger: &ledger,
+        rows: rows.into_iter().collect(),
         reporter: Reporter::new(ctx)?,
         until: until.unwrap_or_default(),
         mail: mail(ctx, &agents)?,
@@ -156,7 +158,7 @@ pub fn report(ctx: &Ctx) -> Result<FleetReport> {
     let wanted: Vec<&Agent> = agents.iter().collect();
     let mut reported = Vec::with_capacity(agents.len());
     survey(ctx, &wanted, &places, |index, standing| {
-        reported.push(gather.agent(wanted[index], index, standing)?);
+        reported.push(gather.agent(wanted[index], index, standing));
         Ok(())
     })?;
     OverlapSet::fill(&mut reported, |agent| &mut agent.standing);
@@ -183,7 +185,8 @@ pub fn report(ctx: &Ctx) -> Result<FleetReport> {
 
 struct Gather<'a> {
     ctx: &'a Ctx,
-    ledger: &'a Ledger<'a>,
+    /// The events of every row.
+    rows: HashMap<Oid, Vec<Event>>,
     reporter: Reporter,
     until: DateTime<Utc>,
     /// For each agent, in order.
@@ -196,21 +199,24 @@ struct Gather<'a> {
 type Lost = (Exited, DateTime<Utc>);
 
 impl Gather<'_> {
-    fn agent(&self, agent: &Agent, index: usize, standing: WorkStatus) -> Result<ReportedAgent> {
-        let events = self.ledger.events(agent.spawn_commit)?;
+    fn agent(&self, agent: &Agent, index: usize, standing: WorkStatus) -> ReportedAgent {
+        let events = self
+            .rows
+            .get(&agent.spawn_commit)
+            .map_or(&[][..], Vec::as_slice);
         let lost = self.lost[index].as_ref();
-        Ok(ReportedAgent {
+        ReportedAgent {
             agent: self.reporter.agent(agent),
             standing,
-            spans: life::spans(agent, &events, lost, self.until),
-            verdicts: life::verdicts(&events),
-            landed: life::landed(&self.ctx.repo, agent, &events),
-            runs: life::runs(&events, lost),
+            spans: life::spans(agent, events, lost, self.until),
+            verdicts: life::verdicts(events),
+            landed: life::landed(&self.ctx.repo, agent, events),
+            runs: life::runs(events, lost),
             mail: self.mail[index],
             events: { events.iter() }
                 .map(|event| event_report::event(&self.ctx.repo, event))
                 .collect(),
-        })
+        }
     }
 }
 

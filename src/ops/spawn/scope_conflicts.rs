@@ -1,7 +1,6 @@
 //! Who else may touch what a new agent may touch.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::work::is_live;
 use crate::domain::glob::Glob;
 use crate::domain::id::{AgentId, AgentName};
 use crate::domain::scope::{Intersection, ScopeLanguage};
@@ -9,7 +8,7 @@ use crate::error::{Code, Error, Result};
 use crate::ops::remedy::to_have_what_others_keep;
 use crate::ops::spawn::SpawnPlan;
 use crate::store::ledger::Ledger;
-use crate::store::policies::Policies;
+use crate::store::scopes::{BoundScope, ScopeCache, ScopeText};
 use crate::wire::journal::{JournalScope, SpawnJournal};
 use std::collections::HashMap;
 
@@ -55,16 +54,16 @@ pub(super) fn scope_conflicts(
         known: HashMap::new(),
     };
     let (mut meeting, mut unknown) = (Vec::new(), Vec::new());
-    let mut policies = Policies::open(&ctx.repo);
-    for agent in Ledger::new(&ctx.repo).agents()? {
-        if agent.policy.is_none() || !is_live(&agent) {
+    let mut scopes = ScopeCache::open(&ctx.repo);
+    for agent in Ledger::new(&ctx.repo).live_agents()? {
+        if agent.policy.is_none() {
             continue;
         }
-        let meets = match policies.of_agent(&agent) {
-            Ok(Some(policy)) if !policy.edits => false,
-            Ok(Some(policy)) => neighbours.meets(policy.whitelist, policy.denylist)?,
+        let meets = match scopes.of_agent(&agent) {
+            Ok(BoundScope::Nothing) => false,
+            Ok(BoundScope::Globs(scope)) => neighbours.meets(scope)?,
             // A policy that this version cannot read may allow anything.
-            Ok(None) => true,
+            Ok(BoundScope::Unknown) => true,
             Err(error) if error.code() == Code::HistoryIncomplete => {
                 unknown.push(known_as(agent.id, agent.name.as_ref()));
                 continue;
@@ -75,13 +74,14 @@ pub(super) fn scope_conflicts(
             meeting.push((agent.id, agent.name));
         }
     }
-    policies.keep();
+    scopes.keep();
     for journal in under_way {
         let (Some(id), Some(scope)) = (AgentId::parse(&journal.agent), &journal.scope) else {
             continue;
         };
         let known = id == plan.id || meeting.iter().any(|(other, _)| *other == id);
-        if !known && neighbours.meets(scope.whitelist.clone(), scope.denylist.clone())? {
+        let scope = ScopeText::of(&scope.whitelist, &scope.denylist);
+        if !known && neighbours.meets(scope)? {
             meeting.push((id, None));
         }
     }
@@ -180,18 +180,18 @@ fn listed(scope_conflicts: &[String]) -> String {
 struct Neighbours {
     own: ScopeLanguage,
     globs: HashMap<String, Glob>,
-    known: HashMap<(Vec<String>, Vec<String>), bool>,
+    known: HashMap<ScopeText, bool>,
 }
 
 impl Neighbours {
-    fn meets(&mut self, whitelist: Vec<String>, denylist: Vec<String>) -> Result<bool> {
-        let key = (whitelist, denylist);
-        if let Some(known) = self.known.get(&key) {
+    fn meets(&mut self, scope: ScopeText) -> Result<bool> {
+        if let Some(known) = self.known.get(&scope) {
             return Ok(*known);
         }
-        let theirs = ScopeLanguage::new(&self.read(&key.0)?, &self.read(&key.1)?);
+        let (whitelist, denylist) = scope.globs().ok_or_else(unusable)?;
+        let theirs = ScopeLanguage::new(&self.read(&whitelist)?, &self.read(&denylist)?);
         let meets = self.own.intersection(&theirs) != Intersection::Empty;
-        self.known.insert(key, meets);
+        self.known.insert(scope, meets);
         Ok(meets)
     }
 
@@ -199,13 +199,15 @@ impl Neighbours {
         let mut globs = Vec::new();
         for text in texts {
             if !self.globs.contains_key(text) {
-                let glob = Glob::parse(text).map_err(|why| {
-                    Error::new(Code::RepoCorrupt, "a recorded scope cannot be used").because(why)
-                })?;
+                let glob = Glob::parse(text).map_err(|why| unusable().because(why))?;
                 self.globs.insert(text.clone(), glob);
             }
             globs.push(self.globs[text].clone());
         }
         Ok(globs)
     }
+}
+
+fn unusable() -> Error {
+    Error::new(Code::RepoCorrupt, "a recorded scope cannot be used")
 }

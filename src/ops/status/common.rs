@@ -8,12 +8,14 @@ use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::ignore::Rules;
+use crate::ops::status::Histories;
 use std::cell::RefCell;
 use std::collections::HashMap;
 
 /// The surroundings of a look, and what was found out in them before.
 pub(super) struct Common<'a> {
     pub(super) ctx: &'a Ctx,
+    pub(super) histories: &'a Histories,
     /// Where the branches are that work lands on, by name.
     targets: RefCell<HashMap<String, Option<Oid>>>,
     scopes: Scopes,
@@ -21,9 +23,10 @@ pub(super) struct Common<'a> {
 }
 
 impl<'a> Common<'a> {
-    pub(super) fn new(ctx: &'a Ctx) -> Common<'a> {
+    pub(super) fn new(ctx: &'a Ctx, histories: &'a Histories) -> Common<'a> {
         Common {
             ctx,
+            histories,
             targets: RefCell::default(),
             scopes: Scopes::default(),
             rules: RefCell::default(),

@@ -14,6 +14,7 @@
 mod bundle;
 mod common;
 mod fact;
+mod histories;
 mod overlap;
 mod scope;
 mod survey;
@@ -41,6 +42,7 @@ use crate::ops::agent_report::rfc3339;
 use crate::ops::target_report::TargetReport;
 use chrono::{DateTime, Utc};
 use common::Common;
+use histories::{Apart, Ends, Histories};
 use serde::Serialize;
 use std::ffi::OsStr;
 use std::fs;
@@ -123,7 +125,9 @@ impl WorkStatus {
 /// `io` when the worktrees cannot be listed.
 pub(super) fn of(ctx: &Ctx, agent: &Agent) -> Result<WorkStatus> {
     let places = Places::load(&ctx.repo)?;
-    Ok(standing(&Common::new(ctx), agent, places.of(agent)))
+    let histories = Histories::of([agent]);
+    let common = Common::new(ctx, &histories);
+    Ok(standing(&common, agent, places.of(agent)))
 }
 
 /// Looks at one agent's work. `worktree` is where it is, if it is in this clone.
@@ -167,6 +171,7 @@ fn changes(
         path: top.to_owned(),
     };
     let changes = glance(&Glance {
+        repo: Some(&ctx.repo),
         top,
         admin_dir: &place.admin_dir,
         rules: &common.rules(bundle_dir)?,
@@ -183,10 +188,8 @@ pub(super) struct Look<'a> {
     fence: Option<ScopeGuard<'a>>,
     tip: Option<Oid>,
     target: Option<Oid>,
-    /// The commit it was spawned from.
-    started: Option<Oid>,
-    /// The branch's own commits, parents first.
-    own: Option<Vec<Oid>>,
+    /// What the branch and its target do not share.
+    apart: Option<Apart>,
     changes: Fact<Vec<Change>>,
 }
 
@@ -200,10 +203,14 @@ impl<'a> Look<'a> {
             Some(fence) => Oid::from_hex(&fence.policy().base_oid),
             None => agent.base.as_ref().map(|base| base.oid),
         };
-        let own = match (tip, target, started) {
-            // What it started from is not its doing, even where the target was rewritten since.
+        let apart = match (tip, target, started) {
             (Some(tip), Some(target), Some(started)) => {
-                ctx.repo.commits_between(&[target, started], tip).ok()
+                let ends = Ends {
+                    tip,
+                    target,
+                    started,
+                };
+                common.histories.apart(&ctx.repo, agent, ends)
             }
             _ => None,
         };
@@ -220,8 +227,7 @@ impl<'a> Look<'a> {
             fence,
             tip,
             target,
-            started,
-            own,
+            apart,
             changes,
         }
     }
@@ -239,8 +245,9 @@ impl<'a> Look<'a> {
         let refname = { self.agent.base.as_ref() }.and_then(|base| base.refname.as_deref());
         let target = |oid| TargetReport::new(refname, Some(oid));
         standing.target = Fact::of(self.target.map(target).ok_or(()));
-        standing.ahead = Fact::of(self.own.as_ref().map(Vec::len).ok_or(()));
-        standing.behind = Fact::of(self.behind().ok_or(()));
+        let apart = self.apart.as_ref();
+        standing.ahead = Fact::of(apart.map(|apart| apart.own.len()).ok_or(()));
+        standing.behind = Fact::of(apart.and_then(|apart| apart.behind).ok_or(()));
         standing.uncommitted = match &self.changes {
             Fact::Known(changes) => Fact::Known(changes.len()),
             _ => Fact::Unknown,
@@ -256,21 +263,6 @@ impl<'a> Look<'a> {
     /// Whether its worktree is in another clone.
     fn is_elsewhere(&self) -> bool {
         self.worktree.is_none() && !lookup::is_local(self.ctx, self.agent)
-    }
-
-    /// How many commits the target has that the branch has not.
-    fn behind(&self) -> Option<usize> {
-        let (tip, target, started) = (self.tip?, self.target?, self.started?);
-        let repo = &self.ctx.repo;
-        let first = self.own.as_ref().and_then(|own| own.first());
-        // Nearly always the branch begins where the target still is.
-        if let Some(first) = first
-            && repo.read_commit(*first).ok()?.parents.contains(&target)
-        {
-            return Some(0);
-        }
-        let gained = repo.commits_between(&[tip, started], target).ok()?;
-        Some(gained.len())
     }
 
     /// The latest of the last event, the last commit and the last file that was written.

@@ -10,7 +10,7 @@ const MOST_COMMITS: usize = 500;
 /// The paths out of scope in any commit of the branch or in the worktree; `None` when that is not cheap to
 /// say for certain.
 pub(super) fn paths_out(look: &Look<'_>) -> Option<usize> {
-    let (fence, commits) = (look.fence.as_ref()?, look.own.as_ref()?);
+    let (fence, commits) = (look.fence.as_ref()?, &look.apart.as_ref()?.own);
     if commits.len() > MOST_COMMITS {
         return None;
     }

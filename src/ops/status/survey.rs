@@ -6,6 +6,7 @@ use crate::domain::agent::Agent;
 use crate::error::Result;
 use crate::git::Repo;
 use crate::ops::status::Common;
+use crate::ops::status::Histories;
 use crate::ops::status::WorkStatus;
 use crate::ops::status::standing;
 use crate::store::layout;
@@ -49,6 +50,7 @@ pub(in crate::ops) fn survey(
     mut on: impl FnMut(usize, WorkStatus) -> Result<()>,
 ) -> Result<()> {
     let seed = ctx.seed();
+    let histories = Histories::of(agents.iter().copied());
     let work = |queue: &Queue<(usize, &Agent)>, found: Sender<Result<(usize, WorkStatus)>>| {
         let own = match seed.open() {
             Ok(own) => own,
@@ -58,7 +60,7 @@ pub(in crate::ops) fn survey(
                 return;
             }
         };
-        let common = Common::new(&own);
+        let common = Common::new(&own, &histories);
         while let Some((index, agent)) = queue.next() {
             let status = standing(&common, agent, places.of(agent));
             // After an error the rest is not needed.

@@ -1,11 +1,11 @@
 //! The agents themselves: how they are named, who asked for whom, and everything about each.
 
 use super::phrases::{anchor, mail, name, short};
-use super::table::{table, words};
 use super::writer::Html;
 use super::{minute, state};
 use crate::ops::agent_report::AgentReport;
 use crate::ops::report::FleetReport;
+use crate::ops::report::MailTally;
 use crate::ops::report::ReportedAgent;
 use crate::ops::report::TreeEntry;
 use std::collections::BTreeMap;
@@ -108,8 +108,10 @@ fn facts(html: &mut Html, reported: &ReportedAgent) {
                 html.text_element("dd", &[], &value);
             }
         }
-        html.text_element("dt", &[], "Mail");
-        html.element("dd", &[], |html| mail(html, &reported.mail));
+        if reported.mail != MailTally::default() {
+            html.text_element("dt", &[], "Mail");
+            html.element("dd", &[], |html| mail(html, &reported.mail));
+        }
         for problem in &agent.irregular {
             html.text_element("dt", &[("class", "failed")], "Irregular");
             html.text_element("dd", &[], problem);
@@ -118,14 +120,16 @@ fn facts(html: &mut Html, reported: &ReportedAgent) {
 }
 
 fn history(html: &mut Html, agent: &ReportedAgent) {
-    let columns = [words("Time"), words("Event"), words("By"), words("Detail")];
-    table(html, &columns, &agent.events, |html, event, column| {
-        let text = match column {
-            0 => &minute(&event.recorded_at),
-            1 => &event.event,
-            2 => &event.by,
-            _ => event.detail.as_deref().unwrap_or_default(),
-        };
-        html.text(text);
+    html.element("ul", &[("class", "events")], |html| {
+        for event in &agent.events {
+            html.element("li", &[], |html| {
+                html.text(&minute(&event.recorded_at));
+                html.text(" ");
+                html.text_element("b", &[], &event.event);
+                html.text(&format!(" by {} ", event.by));
+                html.text(event.detail.as_deref().unwrap_or_default());
+            });
+            html.line();
+        }
     });
 }

@@ -16,12 +16,22 @@ mod work;
 mod writer;
 
 use crate::ops::report::FleetReport;
+use table::Table;
 use writer::Html;
 
 /// What the first lines of every page hold.
 pub(in crate::cli) const MARK: &str = "<meta name=\"generator\" content=\"git-agent\">";
 
 const STYLE: &str = include_str!("style.css");
+
+/// Every table that becomes cards on a narrow screen.
+const TABLES: [&Table; 5] = [
+    &work::WORK,
+    &overlap::PAIRS,
+    &work::VERDICTS,
+    &work::LANDED,
+    &work::RUNS,
+];
 
 /// The whole page.
 pub(in crate::cli) fn page(report: &FleetReport) -> String {
@@ -51,7 +61,14 @@ fn head(html: &mut Html, title: &str) {
     html.constant("\n<meta name=\"color-scheme\" content=\"light dark\">\n");
     html.text_element("title", &[], title);
     html.line();
-    html.element("style", &[], |html| html.constant(STYLE));
+    html.element("style", &[], |html| {
+        html.constant(STYLE);
+        html.constant("@media (max-width: 44rem) {\n");
+        for table in TABLES {
+            table.write_labels(html);
+        }
+        html.constant("}\n");
+    });
     html.line();
 }
 

@@ -1,7 +1,7 @@
 //! Who is in whose way: the matrix of `git agent overlap`, and what the worst pairs have in common.
 
 use super::phrases::name;
-use super::table::{table, words};
+use super::table::{Table, words};
 use super::writer::Html;
 use crate::cli::overlap::{
     Kind, in_common, involved, meanings, most_telling_first, rows_of_matrix, worth_a_line,
@@ -12,6 +12,11 @@ use crate::ops::report::FleetReport;
 use std::collections::HashMap;
 
 type Agents<'r> = HashMap<&'r str, &'r AgentReport>;
+
+pub(super) const PAIRS: Table = Table {
+    section: "overlap",
+    columns: &[words("Agent"), words("With"), words("Both")],
+};
 
 /// Whether any two agents have something in common.
 pub(super) fn is_any(report: &FleetReport) -> bool {
@@ -53,9 +58,8 @@ pub(super) fn write(html: &mut Html, report: &FleetReport) {
         let text = format!("{more} more overlap with others and have no row.");
         html.text_element("p", &[("class", "range")], &text);
     }
-    let columns = [words("Agent"), words("With"), words("Both")];
     let listed = worth_a_line(&pairs);
-    table(html, &columns, listed, |html, pair, column| match column {
+    PAIRS.write(html, listed, |html, pair, column| match column {
         0 => named(html, &agents, &pair.one_id),
         1 => named(html, &agents, &pair.two_id),
         _ => {

@@ -95,17 +95,6 @@ fn bar(html: &mut Html, agent: &ReportedAgent, axis: &Axis) {
         ("preserveAspectRatio", "none"),
     ];
     html.element("svg", &attributes, |html| {
-        for mark in &axis.marks {
-            let x = coordinate(axis.position(*mark));
-            let line = [
-                ("class", "mark"),
-                ("x1", &*x),
-                ("x2", &*x),
-                ("y1", "0"),
-                ("y2", HEIGHT),
-            ];
-            html.element("line", &line, |_| {});
-        }
         for span in &agent.spans {
             piece(html, span, axis);
         }
@@ -177,15 +166,11 @@ impl Axis {
         seconds_of(time - self.begin) / self.seconds * WIDTH
     }
 
-    /// The times of the marks, each where its line is.
+    /// The times of the marks. Each is also a line through all rows below.
     fn write(&self, html: &mut Html) {
         html.element("span", &[("class", "axis")], |html| {
             for mark in &self.marks {
                 let share = self.position(*mark) / WIDTH * 100.0;
-                // A label that would stick out at the end is left out; the line is there.
-                if share > 92.0 {
-                    continue;
-                }
                 let whole_day = mark.timestamp() % 86_400 == 0;
                 let format = match (whole_day, self.seconds < 360.0) {
                     (true, _) => "%b %-d",
@@ -193,11 +178,13 @@ impl Axis {
                     _ => "%H:%M",
                 };
                 let style = format!("left:{share:.2}%");
-                html.text_element(
-                    "span",
-                    &[("style", &style)],
-                    &mark.format(format).to_string(),
-                );
+                // A label that would stick out at the end is left out; the line is there.
+                let label = if share > 92.0 {
+                    String::new()
+                } else {
+                    mark.format(format).to_string()
+                };
+                html.text_element("span", &[("style", &style)], &label);
             }
         });
     }

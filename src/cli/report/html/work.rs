@@ -1,7 +1,7 @@
 //! What is being worked on, how it was judged, what landed and what ran.
 
 use super::phrases::{duration, mail, name, short};
-use super::table::{numbers, table, words};
+use super::table::{Table, numbers, words};
 use super::writer::Html;
 use super::{minute, state};
 use crate::ops::report::FleetReport;
@@ -41,8 +41,9 @@ pub(super) fn has_any_run(report: &FleetReport) -> bool {
     report.agents.iter().any(|agent| !agent.runs.is_empty())
 }
 
-pub(super) fn in_progress(html: &mut Html, report: &FleetReport) {
-    let columns = [
+pub(super) const WORK: Table = Table {
+    section: "work",
+    columns: &[
         words("Agent"),
         words("State"),
         words("Scope"),
@@ -52,8 +53,11 @@ pub(super) fn in_progress(html: &mut Html, report: &FleetReport) {
         words("Verdict"),
         words("Mail"),
         words("Task"),
-    ];
-    table(html, &columns, open(report), |html, agent, column| {
+    ],
+};
+
+pub(super) fn in_progress(html: &mut Html, report: &FleetReport) {
+    WORK.write(html, open(report), |html, agent, column| {
         let standing = &agent.standing;
         match column {
             0 => name(html, &agent.agent),
@@ -125,30 +129,29 @@ fn verdict(html: &mut Html, word: &str) {
     html.text_element("span", &[("class", class)], word);
 }
 
-pub(super) fn verdicts(html: &mut Html, report: &FleetReport) {
-    let columns = [
+pub(super) const VERDICTS: Table = Table {
+    section: "verdicts",
+    columns: &[
         words("Agent"),
         words("Time"),
         words("Verdict"),
         words("Judged"),
         words("Findings"),
-    ];
+    ],
+};
+
+pub(super) fn verdicts(html: &mut Html, report: &FleetReport) {
     let rows = report
         .agents
         .iter()
         .flat_map(|agent| agent.verdicts.iter().map(move |verdict| (agent, verdict)));
-    table(
-        html,
-        &columns,
-        rows,
-        |html, (agent, judged), column| match column {
-            0 => name(html, &agent.agent),
-            1 => html.text(&minute(&judged.recorded_at)),
-            2 => verdict(html, past(judged.verdict)),
-            3 => html.text_element("code", &[], short(&judged.tip)),
-            _ => findings(html, judged),
-        },
-    );
+    VERDICTS.write(html, rows, |html, (agent, judged), column| match column {
+        0 => name(html, &agent.agent),
+        1 => html.text(&minute(&judged.recorded_at)),
+        2 => verdict(html, past(judged.verdict)),
+        3 => html.text_element("code", &[], short(&judged.tip)),
+        _ => findings(html, judged),
+    });
 }
 
 fn findings(html: &mut Html, judged: &VerdictReport) {
@@ -167,65 +170,63 @@ fn findings(html: &mut Html, judged: &VerdictReport) {
     });
 }
 
-pub(super) fn landed(html: &mut Html, report: &FleetReport) {
-    let columns = [
+pub(super) const LANDED: Table = Table {
+    section: "landed",
+    columns: &[
         words("Agent"),
         words("Time"),
         words("Commit"),
         words("On"),
         words("Subject"),
-    ];
+    ],
+};
+
+pub(super) fn landed(html: &mut Html, report: &FleetReport) {
     let mut rows: Vec<_> = report
         .agents
         .iter()
         .filter_map(|agent| Some((agent, agent.landed.as_ref()?)))
         .collect();
     rows.sort_by_key(|(_, landed)| &landed.landed_at);
-    table(
-        html,
-        &columns,
-        rows,
-        |html, (agent, landed), column| match column {
-            0 => name(html, &agent.agent),
-            1 => html.text(&minute(&landed.landed_at)),
-            2 => html.text_element("code", &[], short(&landed.commit)),
-            3 => html.text(landed.target.short()),
-            _ => html.text(landed.subject.as_deref().unwrap_or("?")),
-        },
-    );
+    LANDED.write(html, rows, |html, (agent, landed), column| match column {
+        0 => name(html, &agent.agent),
+        1 => html.text(&minute(&landed.landed_at)),
+        2 => html.text_element("code", &[], short(&landed.commit)),
+        3 => html.text(landed.target.short()),
+        _ => html.text(landed.subject.as_deref().unwrap_or("?")),
+    });
 }
 
-pub(super) fn runs(html: &mut Html, report: &FleetReport) {
-    let columns = [
+pub(super) const RUNS: Table = Table {
+    section: "runs",
+    columns: &[
         words("Agent"),
         words("Began"),
         numbers("Took"),
         numbers("Status"),
         words("Command"),
-    ];
+    ],
+};
+
+pub(super) fn runs(html: &mut Html, report: &FleetReport) {
     let rows = report
         .agents
         .iter()
         .flat_map(|agent| agent.runs.iter().map(move |run| (agent, run)));
-    table(
-        html,
-        &columns,
-        rows,
-        |html, (agent, run), column| match column {
-            0 => name(html, &agent.agent),
-            1 => html.text(&minute(&run.started_at)),
-            2 => match run.duration_ms.map(TimeDelta::milliseconds) {
-                Some(took) => html.text(&duration(took)),
-                None => html.text("?"),
-            },
-            3 => match run.exit_code {
-                Some(0) => html.text("0"),
-                Some(code) => html.text_element("span", &[("class", "failed")], &ended(code, run)),
-                None => html.text("?"),
-            },
-            _ => html.text_element("code", &[], &run.command),
+    RUNS.write(html, rows, |html, (agent, run), column| match column {
+        0 => name(html, &agent.agent),
+        1 => html.text(&minute(&run.started_at)),
+        2 => match run.duration_ms.map(TimeDelta::milliseconds) {
+            Some(took) => html.text(&duration(took)),
+            None => html.text("?"),
         },
-    );
+        3 => match run.exit_code {
+            Some(0) => html.text("0"),
+            Some(code) => html.text_element("span", &[("class", "failed")], &ended(code, run)),
+            None => html.text("?"),
+        },
+        _ => html.text_element("code", &[], &run.command),
+    });
 }
 
 /// A status that is not 0, with what ended the command where that was not the command itself.

@@ -1,0 +1,107 @@
+//! How far an agent's branch and its target have grown apart, for many agents with one pass over a target's history.
+
+use crate::domain::agent::Agent;
+use crate::domain::oid::Oid;
+use crate::git::Repo;
+use crate::git::gained::Gained;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What a branch and its target do not share.
+pub(super) struct Apart {
+    /// The branch's own commits, parents first.
+    pub(super) own: Vec<Oid>,
+    /// How many commits the target has that the branch has not; `None` where that cannot be told.
+    pub(super) behind: Option<usize>,
+}
+
+/// The three commits that are compared.
+#[derive(Clone, Copy)]
+pub(super) struct Ends {
+    pub(super) tip: Oid,
+    pub(super) target: Oid,
+    /// The commit that the agent was spawned from; neither it nor what it holds counts on either side.
+    pub(super) started: Oid,
+}
+
+/// The histories of targets as far as they were walked, for agents that are looked at together.
+#[derive(Default)]
+pub(super) struct Histories {
+    /// The commits that agents were spawned from, by the name of the branch that they land on.
+    starts: HashMap<Option<String>, BTreeSet<Oid>>,
+    /// What each target has gained since; `None` where that cannot be told in one pass.
+    gained: Mutex<HashMap<Oid, Option<Arc<Gained>>>>,
+}
+
+impl Histories {
+    /// Nothing is read yet.
+    pub(super) fn of<'a>(agents: impl IntoIterator<Item = &'a Agent>) -> Histories {
+        let mut histories = Histories::default();
+        for base in agents.into_iter().filter_map(|agent| agent.base.as_ref()) {
+            let starts = histories.starts.entry(base.refname.clone());
+            starts.or_default().insert(base.oid);
+        }
+        histories
+    }
+
+    /// How far an agent's branch and its target are apart; `None` where history cannot be read.
+    pub(super) fn apart(&self, repo: &Repo, agent: &Agent, ends: Ends) -> Option<Apart> {
+        self.along_line(repo, agent, ends)
+            .or_else(|| walked(repo, ends))
+    }
+
+    /// Of a branch that is a short line of commits from where it started, as those of most agents are.
+    fn along_line(&self, repo: &Repo, agent: &Agent, ends: Ends) -> Option<Apart> {
+        let line = repo.line(ends.started, ends.tip)?;
+        let mut own: Vec<Oid> = line.into_iter().map(|lineage| lineage.oid).collect();
+        if ends.target == ends.started {
+            return Some(Apart {
+                own,
+                behind: Some(0),
+            });
+        }
+        let gained = self.gained(repo, agent, ends.target)?;
+        let since = gained.since(ends.started)?;
+        let all = own.len();
+        own.retain(|commit| !gained.holds(*commit));
+        Some(Apart {
+            behind: Some(since - (all - own.len())),
+            own,
+        })
+    }
+
+    fn gained(&self, repo: &Repo, agent: &Agent, target: Oid) -> Option<Arc<Gained>> {
+        let refname = agent.base.as_ref()?.refname.as_ref();
+        // Walking takes long, and nobody else is to do it meanwhile.
+        let mut known = self.gained.lock().unwrap_or_else(PoisonError::into_inner);
+        let pass = || {
+            let starts = self.starts.get(&refname.cloned())?;
+            let starts: Vec<Oid> = starts.iter().copied().collect();
+            repo.gained(target, &starts).ok().flatten().map(Arc::new)
+        };
+        known.entry(target).or_insert_with(pass).clone()
+    }
+}
+
+/// Of any branch, by walking from it and from its target.
+fn walked(repo: &Repo, ends: Ends) -> Option<Apart> {
+    let Ends {
+        tip,
+        target,
+        started,
+    } = ends;
+    // What it started from is not its doing, even where the target was rewritten since.
+    let own = repo.commits_between(&[target, started], tip).ok()?;
+    // A branch that was just rebased begins where the target still is.
+    let begins_there = own.first().is_some_and(|first| {
+        let first = repo.read_commit(*first);
+        first.is_ok_and(|first| first.parents.contains(&target))
+    });
+    let gained = || repo.commits_between(&[tip, started], target).ok();
+    let behind = if begins_there {
+        Some(0)
+    } else {
+        gained().map(|gained| gained.len())
+    };
+    Some(Apart { own, behind })
+}
