@@ -5,7 +5,7 @@ mod html;
 use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::ops::report::{self, FleetReport, SavedReport};
+use crate::ops::report::{self, Competitor, FleetReport, SavedReport, TournamentOutcome};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -39,11 +39,12 @@ impl Answer for FleetReport {
             .collect();
         match &self.last_event_at {
             None => "(no agents)\n".to_owned(),
-            Some(until) => format!(
-                "{} as of {until}: {}\n",
-                agents(self.agents.len()),
-                states.join(", ")
-            ),
+            Some(until) => {
+                let count = agents(self.agents.len());
+                let won = self.tournaments.iter().map(tournament);
+                let won: String = won.collect();
+                format!("{count} as of {until}: {}\n{won}", states.join(", "))
+            }
         }
     }
 
@@ -63,6 +64,20 @@ impl Answer for SavedReport {
 
     fn json(&self) -> Value {
         json!(self)
+    }
+}
+
+/// Who won a tournament, in one line.
+fn tournament(outcome: &TournamentOutcome) -> String {
+    let named = |one: &Competitor| match &one.host {
+        Some(host) => format!("{} ({host})", one.short_id),
+        None => one.short_id.clone(),
+    };
+    let names: Vec<String> = outcome.agents.iter().map(named).collect();
+    match (&outcome.winner, names.split_first()) {
+        (Some(_), Some((best, []))) => format!("{best} won\n"),
+        (Some(_), Some((best, others))) => format!("{best} won against {}\n", others.join(", ")),
+        _ => format!("no winner among {}\n", names.join(", ")),
     }
 }
 

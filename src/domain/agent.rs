@@ -326,6 +326,7 @@ impl Agent {
             What::Spawning(_)
             | What::Exited(_)
             | What::Salvaged { .. }
+            | What::Competed(_)
             | What::Rescued { .. }
             | What::Expired { .. }
             | What::Noted { .. }

@@ -82,6 +82,8 @@ pub enum What {
         /// The blob of all of it, where a line cannot hold that.
         whole: Option<Oid>,
     },
+    /// It did a task that others did as well, and was compared with them.
+    Competed(Competed),
     /// Worktree and branch were removed.
     Discarded {
         /// The branch's last commit; absent when there was no branch.
@@ -115,6 +117,21 @@ pub enum What {
     },
 }
 
+/// How an agent came out of a tournament.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Competed {
+    /// The first eight hex digits of the best one's id, which names the tournament.
+    pub best: String,
+    /// Its place, from 1.
+    pub place: u32,
+    /// How many there were.
+    pub of: u32,
+    /// Whether its work could land; the best one won if it could.
+    pub accepted: bool,
+    /// The agent host that did it; absent for a command of the caller's.
+    pub host: Option<String>,
+}
+
 impl What {
     /// The value of the `e` key.
     pub fn kind(&self) -> &str {
@@ -130,6 +147,7 @@ impl What {
             What::Merged { .. } => "merged",
             What::Rejected { .. } => "rejected",
             What::Deferred { .. } => "deferred",
+            What::Competed(_) => "competed",
             What::Discarded { .. } => "discarded",
             What::Salvaged { .. } => "salvaged",
             What::Rescued { .. } => "rescued",

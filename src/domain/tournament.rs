@@ -37,14 +37,6 @@ pub fn lost_to(winner: &str, attempts: usize) -> String {
     format!("lost to {winner}, the best of {attempts}")
 }
 
-/// The winner that such a reason names.
-pub fn winner_in(reason: &str) -> Option<&str> {
-    let (winner, rest) = reason
-        .strip_prefix("lost to ")?
-        .split_once(", the best of ")?;
-    rest.parse::<usize>().ok().map(|_| winner)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,11 +59,5 @@ mod tests {
             attempt(true, 5, Some(0.2), 7),
         ];
         assert_eq!(ranking(&attempts), [5, 6, 4, 3, 2, 1, 0]);
-    }
-
-    #[test]
-    fn a_reason_names_the_winner() {
-        assert_eq!(winner_in(&lost_to("1a2b3c4d", 3)), Some("1a2b3c4d"));
-        assert_eq!(winner_in("lost to time, the best of worlds"), None);
     }
 }

@@ -73,6 +73,10 @@ fn detail(what: &What) -> Option<String> {
         | What::Rejected { reason: text, .. }
         | What::Deferred { reason: text, .. }
         | What::Noted { text } => text.clone(),
+        What::Competed(facts) => {
+            let (place, of, best) = (facts.place, facts.of, &facts.best);
+            format!("place {place} of {of} on one task, the best is {best}")
+        }
         What::Discarded { tip } => tip.map(|tip| format!("was at {}", tip.short()))?,
         What::Salvaged { commit } => commit.short(),
         What::Rescued { to } => to.clone(),

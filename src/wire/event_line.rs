@@ -8,7 +8,8 @@
 mod fact;
 
 use crate::domain::event::{
-    Base, Event, Exited, HostSession, Isolation, Spawned, Spawning, Started, Verified, What,
+    Base, Competed, Event, Exited, HostSession, Isolation, Spawned, Spawning, Started, Verified,
+    What,
 };
 use crate::domain::hex::hex;
 use crate::domain::id::{AgentId, AgentName};
@@ -198,6 +199,13 @@ fn facts(what: &What) -> Value {
             json!({ "reason": reason, "whole": whole.map(Oid::to_hex) })
         }
         What::Merged { commit, into } => json!({ "commit": commit.to_hex(), "into": into }),
+        What::Competed(facts) => json!({
+            "best": facts.best,
+            "place": facts.place,
+            "of": facts.of,
+            "accepted": facts.accepted,
+            "host": facts.host,
+        }),
         What::Discarded { tip } => json!({ "tip": tip.map(Oid::to_hex) }),
         What::Salvaged { commit } => json!({ "commit": commit.to_hex() }),
         What::Rescued { to } => json!({ "to": to }),
@@ -222,8 +230,8 @@ fn parse_facts(kind: &str, d: &Fact<'_>) -> Option<What> {
         let items = d.get(key).map_or(&[][..], Fact::as_list);
         items.iter().filter_map(Fact::as_str).collect()
     };
-    let pid = || number("pid").and_then(|pid| u32::try_from(pid).ok());
-    let run = || number("run").and_then(|run| u32::try_from(run).ok());
+    let small = |key: &str| number(key).and_then(|number| u32::try_from(number).ok());
+    let (pid, run) = (|| small("pid"), || small("run"));
     Some(match kind {
         "spawning" => What::Spawning(Spawning {
             role: text("role")?,
@@ -298,6 +306,13 @@ fn parse_facts(kind: &str, d: &Fact<'_>) -> Option<What> {
             reason: text("reason")?,
             whole: oid("whole"),
         },
+        "competed" => What::Competed(Competed {
+            best: text("best")?,
+            place: small("place")?,
+            of: small("of")?,
+            accepted: d.get("accepted").and_then(Fact::as_bool)?,
+            host: text("host"),
+        }),
         "discarded" => What::Discarded { tip: oid("tip") },
         "salvaged" => What::Salvaged {
             commit: oid("commit")?,

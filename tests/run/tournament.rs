@@ -4,6 +4,7 @@ use super::{WORKS, beside};
 use crate::support::TestRepo;
 use crate::support::agent::{TASK, agent_command, describe};
 use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Output;
 
 /// Lets so many agents do two tasks in turn, of which one asks for more lines than the other.
@@ -51,13 +52,68 @@ case \"$1\" in *long*) for n in 1 2 3 4 5 6 7 8 9; do echo \"// $n\" >> src/two.
     assert!(names.contains(&"long".to_owned()) && names.contains(&"long-2".to_owned()));
     let won = &repo.agent_json(&["report"])["tournaments"];
     assert_eq!(won[0]["winner"], winner);
-    assert_eq!(won[0]["deferred"].as_array().map(Vec::len), Some(2));
+    let ids: Vec<_> = attempts.iter().map(|one| &one["short_id"]).collect();
+    let places = won[0]["agents"].as_array().expect("agents");
+    assert!(places.iter().map(|one| &one["short_id"]).eq(ids));
     // The train takes the winner alone.
     let train = repo.agent_json(&["train", "--all"]);
     assert_eq!(train["items"].as_array().map(Vec::len), Some(1));
     assert_eq!(train["items"][0]["short_id"], winner);
     let landed = repo.git(["show", "main:src/two.rs"]);
     assert_eq!(landed, "pub fn two() {}");
+}
+
+#[test]
+fn hosts_take_turns_and_the_report_says_which_won() {
+    let repo = TestRepo::with_commit();
+    let programs = beside(&repo, "programs");
+    std::fs::create_dir(&programs).expect("made");
+    for (host, more) in [("claude", "echo '// more' >> src/two.rs"), ("codex", "")] {
+        let program = programs.join(host);
+        std::fs::write(&program, format!("#!/bin/sh\n{WORKS}\n{more}\n")).expect("written");
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(&program, mode).expect("executable");
+    }
+    let task = repo.task_file(TASK);
+    let path = std::env::var("PATH").expect("a path");
+    let output = agent_command(&repo.path())
+        .env("PATH", format!("{}:{path}", programs.display()))
+        .args(["run", "--best-of=3", "--host=claude", "--host=codex"])
+        .args(["--sandbox=off", &task])
+        .output()
+        .expect("starts");
+    assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
+    let outcome = &repo.agent_json(&["report"])["tournaments"][0];
+    let agents = outcome["agents"].as_array().expect("agents");
+    let hosts: Vec<_> = agents.iter().map(|one| &one["host"]).collect();
+    assert_eq!(hosts, ["codex", "claude", "claude"]);
+    assert_eq!(outcome["winner"], agents[0]["short_id"]);
+    let mut said = String::from_utf8_lossy(&output.stdout).replace(&task, "TASK");
+    let mut told = String::from_utf8_lossy(&repo.agent(&["report"]).stdout).into_owned();
+    for (number, agent) in agents.iter().enumerate() {
+        let id = agent["short_id"].as_str().expect("an id");
+        said = said.replace(id, &format!("ID{number}"));
+        told = told.replace(id, &format!("ID{number}"));
+    }
+    let ranking: Vec<&str> = { said.lines() }
+        .filter(|line| line.starts_with("  "))
+        .collect();
+    let verdicts = { ranking.iter() }.map(|line| line.split(", ").take(2).collect::<Vec<_>>());
+    let expected = [
+        ["  1. ID0 accepted", "1 line"],
+        ["  2. ID1 accepted", "2 lines"],
+        ["  3. ID2 accepted", "2 lines"],
+    ];
+    assert!(verdicts.eq(expected), "{said}");
+    assert!(ranking[0].ends_with("TASK by codex"), "{said}");
+    assert!(
+        said.ends_with("to land the best, run git agent train ID0\n"),
+        "{said}"
+    );
+    assert!(
+        told.ends_with("ID0 (codex) won against ID1 (claude), ID2 (claude)\n"),
+        "{told}"
+    );
 }
 
 #[test]

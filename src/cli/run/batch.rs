@@ -8,9 +8,10 @@ use crate::cli::run::batch_answer::{BatchAnswer, ended, row};
 use crate::cli::terminal::is_watched;
 use crate::cli::ui::{Format, Ui};
 use crate::error::{Exit, Result};
+use crate::hosts::Host;
 use crate::ops::run::batch;
 use crate::ops::run::batch::News;
-use crate::ops::run::tournament;
+use crate::ops::run::tournament::{self, Entry};
 
 /// Runs a batch, and tells of every run as it ends: to people in a line, to machines in one JSON object.
 /// With `best_of`, so many agents compete, and the answer names the best.
@@ -26,6 +27,8 @@ pub(super) fn run(
         Some(count) => asked.tournament(ctx, jobs, count)?,
         None => asked.batch(ctx, jobs),
     };
+    let host = batch.options.host.map(Host::name);
+    let hosts: Vec<&str> = batch.hosts.iter().map(|host| host.name()).collect();
     let names = asked.targets;
     let format = ui.format();
     let mut board = match format {
@@ -41,7 +44,11 @@ pub(super) fn run(
             return Ok(());
         };
         if let (Some(_), Ok(report)) = (best_of, &outcome) {
-            attempts.push((names[index].clone(), report.clone()));
+            attempts.push(Entry {
+                target: names[index].clone(),
+                host: hosts.get(index).copied().or(host),
+                run: report.clone(),
+            });
         }
         match format {
             _ if quiet => Ok(()),

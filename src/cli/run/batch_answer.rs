@@ -55,16 +55,21 @@ fn ranking(tournament: &TournamentReport) -> String {
         } else {
             paint(BAD, "not accepted")
         };
-        let lines = { attempt.changed_lines }.map(|count| format!(", {count} lines"));
+        let lines = { attempt.changed_lines }.map(|count| match count {
+            1 => ", 1 line".to_owned(),
+            count => format!(", {count} lines"),
+        });
         let cost = attempt.cost_usd.map(|cost| format!(", ${cost:.2}"));
+        let host = { attempt.host }.map(|host| format!(" by {host}"));
         text.push_str(&format!(
-            "  {}. {} {verdict}{}{}, {} {}\n",
+            "  {}. {} {verdict}{}{}, {} {}{}\n",
             number + 1,
             paint(BOLD, &attempt.short_id),
             lines.unwrap_or_default(),
             cost.unwrap_or_default(),
             seconds(attempt.duration_ms),
-            attempt.target
+            attempt.target,
+            host.unwrap_or_default()
         ));
     }
     match &tournament.winner {

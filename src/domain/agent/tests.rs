@@ -1,7 +1,7 @@
 //! The fold by cases, and its totality by properties.
 
 use super::*;
-use crate::domain::event::{Exited, Started};
+use crate::domain::event::{Competed, Exited, Started};
 use crate::domain::stamp::Stamp;
 use proptest::prelude::*;
 
@@ -87,12 +87,13 @@ fn what(word: &str) -> What {
         "discarded" => What::Discarded { tip: None },
         "salvaged" => What::Salvaged { commit: OTHER },
         "rescued" => What::Rescued { to: text() },
+        "competed" => What::Competed(Competed::default()),
         "noted" => What::Noted { text: text() },
         _ => What::Unknown { kind: text() },
     }
 }
 
-const WORDS: [&str; 19] = [
+const WORDS: [&str; 20] = [
     "spawning",
     "spawned",
     "started",
@@ -110,6 +111,7 @@ const WORDS: [&str; 19] = [
     "discarded",
     "salvaged",
     "rescued",
+    "competed",
     "noted",
     "levitated",
 ];

@@ -18,9 +18,8 @@ use crate::agents::liveness;
 use crate::agents::lookup;
 use crate::agents::work::is_live;
 use crate::domain::agent::{Agent, State};
-use crate::domain::event::{Event, Exited};
+use crate::domain::event::{Event, Exited, What};
 use crate::domain::oid::Oid;
-use crate::domain::tournament::winner_in;
 use crate::error::Result;
 use crate::ops::agent_report::AgentReport;
 use crate::ops::agent_report::Reporter;
@@ -64,7 +63,7 @@ pub struct FleetReport {
     pub overlap: Fact<OverlapReport>,
     /// Who won where several agents did one task; absent where none did.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub tournaments: Vec<WonTournament>,
+    pub tournaments: Vec<TournamentOutcome>,
 }
 
 /// How many messages an agent has, of those that the mailbox still holds.
@@ -124,11 +123,26 @@ pub struct ReportedAgent {
 
 /// A tournament, as far as its agents are known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct WonTournament {
-    /// The first eight hex digits of the winner's id.
-    pub winner: String,
-    /// Those of the agents whose work could land as well.
-    pub deferred: Vec<String>,
+pub struct TournamentOutcome {
+    /// The first eight hex digits of the winner's id; absent where no work could land.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub winner: Option<String>,
+    /// Every agent that took part, best first.
+    pub agents: Vec<Competitor>,
+}
+
+/// An agent that took part in a tournament.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Competitor {
+    /// The first eight hex digits of its id.
+    pub short_id: String,
+    /// Its place, from 1.
+    pub place: u32,
+    /// Whether its work could land.
+    pub accepted: bool,
+    /// The agent host that did it; absent for a command of the caller's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
 }
 
 /// Gathers everything.
@@ -179,7 +193,7 @@ pub fn report(ctx: &Ctx) -> Result<FleetReport> {
         agents: reported,
         tree: tree.collect(),
         overlap: overlaps(ctx, &agents),
-        tournaments: tournaments(&agents),
+        tournaments: gather.tournaments(&agents),
     })
 }
 
@@ -199,11 +213,38 @@ struct Gather<'a> {
 type Lost = (Exited, DateTime<Utc>);
 
 impl Gather<'_> {
+    fn events(&self, agent: &Agent) -> &[Event] {
+        { self.rows.get(&agent.spawn_commit) }.map_or(&[], Vec::as_slice)
+    }
+
+    /// The tournaments that agents took part in, each with the places that their rows say.
+    fn tournaments(&self, agents: &[Agent]) -> Vec<TournamentOutcome> {
+        let mut places: BTreeMap<&str, Vec<Competitor>> = BTreeMap::new();
+        for agent in agents {
+            for event in self.events(agent) {
+                if let What::Competed(facts) = &event.what {
+                    places.entry(&facts.best).or_default().push(Competitor {
+                        short_id: agent.id.short(),
+                        place: facts.place,
+                        accepted: facts.accepted,
+                        host: facts.host.clone(),
+                    });
+                }
+            }
+        }
+        let outcome = |mut agents: Vec<Competitor>| {
+            agents.sort_by_key(|one| one.place);
+            let winner = { agents.first() }.filter(|one| one.place == 1 && one.accepted);
+            TournamentOutcome {
+                winner: winner.map(|one| one.short_id.clone()),
+                agents,
+            }
+        };
+        places.into_values().map(outcome).collect()
+    }
+
     fn agent(&self, agent: &Agent, index: usize, standing: WorkStatus) -> ReportedAgent {
-        let events = self
-            .rows
-            .get(&agent.spawn_commit)
-            .map_or(&[][..], Vec::as_slice);
+        let events = self.events(agent);
         let lost = self.lost[index].as_ref();
         ReportedAgent {
             agent: self.reporter.agent(agent),
@@ -229,18 +270,6 @@ fn mail(ctx: &Ctx, agents: &[Agent]) -> Result<Vec<MailTally>> {
         pending: tally.pending,
     };
     Ok(tallies.map(told).collect())
-}
-
-fn tournaments(agents: &[Agent]) -> Vec<WonTournament> {
-    let mut won: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for agent in agents.iter().filter(|agent| agent.deferred) {
-        if let Some(winner) = agent.summary.as_deref().and_then(winner_in) {
-            let losers = won.entry(winner.to_owned()).or_default();
-            losers.push(agent.id.short());
-        }
-    }
-    let named = |(winner, deferred)| WonTournament { winner, deferred };
-    won.into_iter().map(named).collect()
 }
 
 /// What is not known about overlaps does not keep the rest of a report back.

@@ -3,6 +3,7 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::lookup;
 use crate::agents::work::Work;
+use crate::domain::event::{Competed, What};
 use crate::domain::tournament::{Attempt, lost_to, ranking};
 use crate::error::{Code, Result};
 use crate::ops::close;
@@ -25,6 +26,9 @@ pub struct TournamentReport {
 pub struct AttemptReport {
     /// What the command line named.
     pub target: String,
+    /// The agent host that did it; absent for a command of the caller's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<&'static str>,
     /// The agent's id.
     pub agent_id: String,
     /// The first eight hex digits of the id.
@@ -41,15 +45,26 @@ pub struct AttemptReport {
     pub duration_ms: u64,
 }
 
-/// Compares attempts, each with what the command line named, and defers those whose work may land and that did not win.
+/// A run that took part.
+pub struct Entry {
+    /// What the command line named.
+    pub target: String,
+    /// The agent host that did it, if one did.
+    pub host: Option<&'static str>,
+    /// How it ended.
+    pub run: Box<RunReport>,
+}
+
+/// Compares attempts, records the place of each in its row, and defers those whose work may land and that did not win.
 ///
 /// # Errors
 /// Those of the ledger.
-pub fn decide(ctx: &Ctx, attempts: &[(String, Box<RunReport>)]) -> Result<TournamentReport> {
-    let mut reports: Vec<AttemptReport> = attempts
+pub fn decide(ctx: &Ctx, entries: &[Entry]) -> Result<TournamentReport> {
+    let mut reports: Vec<AttemptReport> = entries
         .iter()
-        .map(|(target, run)| AttemptReport {
+        .map(|Entry { target, host, run }| AttemptReport {
             target: target.clone(),
+            host: *host,
             agent_id: run.agent_id.clone(),
             short_id: run.short_id.clone(),
             accepted: run.status == "success" && run.verdict == Some(Some("accept")),
@@ -72,6 +87,7 @@ pub fn decide(ctx: &Ctx, attempts: &[(String, Box<RunReport>)]) -> Result<Tourna
     let mut places: Vec<_> = (0..reports.len()).map(place).zip(reports).collect();
     places.sort_by_key(|(place, _)| *place);
     reports = places.into_iter().map(|(_, report)| report).collect();
+    record(ctx, &reports)?;
     let winner = { reports.first() }.filter(|first| first.accepted);
     let winner = winner.map(|first| first.short_id.clone());
     if let Some(winner) = &winner {
@@ -88,6 +104,25 @@ pub fn decide(ctx: &Ctx, attempts: &[(String, Box<RunReport>)]) -> Result<Tourna
         winner,
         attempts: reports,
     })
+}
+
+/// Writes down in every row how the agent came out.
+fn record(ctx: &Ctx, reports: &[AttemptReport]) -> Result<()> {
+    let ledger = Ledger::new(&ctx.repo);
+    let by = ctx.actor()?;
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    for (at, report) in reports.iter().enumerate() {
+        let agent = lookup::agent(ctx, &ledger, &report.agent_id)?;
+        let what = What::Competed(Competed {
+            best: reports[0].short_id.clone(),
+            place: count(at + 1),
+            of: count(reports.len()),
+            accepted: report.accepted,
+            host: report.host.map(str::to_owned),
+        });
+        ledger.append(agent.spawn_commit, &by, what, ctx.now())?;
+    }
+    Ok(())
 }
 
 fn changed_lines(ctx: &Ctx, agent_id: &str) -> Result<usize> {

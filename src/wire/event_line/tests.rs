@@ -124,6 +124,18 @@ fn any_what() -> impl Strategy<Value = What> {
         proptest::option::of(oid()).prop_map(|tip| What::Discarded { tip }),
         oid().prop_map(|commit| What::Salvaged { commit }),
         "[a-z/]{1,40}".prop_map(|to| What::Rescued { to }),
+        (
+            any::<u32>(),
+            any::<bool>(),
+            proptest::option::of("[a-z]{1,9}")
+        )
+            .prop_map(|(place, accepted, host)| What::Competed(Competed {
+                best: "1a2b3c4d".to_owned(),
+                place,
+                of: place,
+                accepted,
+                host,
+            })),
         verified.prop_map(
             |(accepted, tip, bundle, findings)| What::Verified(Verified {
                 accepted,
