@@ -27,6 +27,7 @@ const NOT_ALWAYS: &[&str] = &[
     "agents/facts.key",
     "agents/<id8>/verify.lock",
     "agents/<id8>/called",
+    "agents/<id8>/sessions/<file>",
     "agents/<id8>/handed-out",
     "agents/<id8>/host-made",
     "agents/spool/<id8>/<file>",

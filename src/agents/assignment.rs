@@ -9,6 +9,7 @@
 //! into a command line, which every process of the machine can read.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::instructions;
 use crate::agents::persona;
 use crate::agents::persona::CharacterWish;
 use crate::agents::real_path::for_display;
@@ -196,7 +197,9 @@ fn character(ctx: &Ctx, base: Oid, task: &Task, wish: &PromptWish) -> Result<Cha
     if wanted.agent_type.is_none() && wanted.profile.is_none() {
         wanted.profile.clone_from(&task.profile);
     }
-    persona::resolve(ctx, base, &wanted)
+    let mut character = persona::resolve(ctx, base, &wanted)?;
+    character.instructions = instructions::nearest(&ctx.repo, base, &task.whitelist)?;
+    Ok(character)
 }
 
 fn globs(texts: &[String]) -> Result<Vec<Glob>> {

@@ -15,6 +15,7 @@ pub mod current;
 pub mod half_made;
 pub mod hooks;
 pub mod ignored_files;
+pub mod instructions;
 pub mod liveness;
 mod located;
 pub mod lookup;

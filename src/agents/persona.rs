@@ -69,6 +69,7 @@ pub fn resolve(ctx: &Ctx, base: Oid, wish: &CharacterWish) -> Result<Character> 
         customisations: project.customisations(&persona.name)?,
         agent_type: Some(persona.name),
         persona: Some(text),
+        instructions: Vec::new(),
     })
 }
 

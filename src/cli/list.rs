@@ -37,7 +37,7 @@ pub(super) struct ListArgs {
     /// Only agents with a name that matches
     #[arg(long, value_parser = parse_glob, value_name = "GLOB")]
     name: Option<GlobMatcher>,
-    /// What to sort by; activity has the latest first
+    /// What to sort by; activity has the latest first, cost the dearest
     #[arg(long, value_parser = one_of(Sort::ALL.iter().map(|sort| sort.as_str()), parse_sort), default_value = "age", hide_default_value = true, value_name = "KEY")]
     sort: Sort,
     /// Show what the ledger knows and look into no worktree

@@ -165,6 +165,8 @@ pub struct Character {
     pub persona: Option<String>,
     /// The project's own additions for the agent type: the name of a file and its text.
     pub customisations: Vec<(String, String)>,
+    /// The project's instructions that are nearest to what it may touch, as paths from the top.
+    pub instructions: Vec<String>,
 }
 
 #[cfg(test)]

@@ -103,9 +103,12 @@ impl Brief<'_> {
             .iter()
             .map(|rule| format!("- {}\n", rule.trim()))
             .collect();
+        let of_project: String = { self.character.instructions.iter() }
+            .map(|file| format!("- Read `{file}` before you begin; the project's instructions hold where these rules say nothing else.\n"))
+            .collect();
         format!(
             "## Rules\n\n- You {GIT_BAN}. The orchestrator alone commits, branches, pushes and merges.\n\
-             - {place} `{}`.\n{of_role}{MESSENGER}\n{}",
+             - {place} `{}`.\n{of_role}{of_project}{MESSENGER}\n{}",
             self.directory,
             self.scope()
         )
@@ -124,6 +127,15 @@ impl Brief<'_> {
             )
         )
     }
+}
+
+/// What an agent is told in a session that was told its task before.
+pub fn going_on(id: AgentId, directory: &str) -> String {
+    format!(
+        "You are agent {id} again, and this session goes on in `{directory}`. Look at what is there: it may have changed since you \
+         stopped, and `git-agent verify` says what is still wrong with it. Then go on with your task. All rules that you were \
+         given hold as before: you {GIT_BAN}.\n"
+    )
 }
 
 /// What an agent may touch, in words.

@@ -26,6 +26,7 @@ impl Host for Aider {
         }
         line.option("--model", needs.model);
         line.lacks("max_iterations", needs.max_iterations);
+        line.lacks("max_cost", needs.max_cost);
         line.add(needs.extra);
         Ok(())
     }

@@ -64,11 +64,17 @@ impl Host for Claude {
         }
         line.option("--model", needs.model);
         line.option("--max-turns", needs.max_iterations);
+        line.option("--max-budget-usd", needs.max_cost);
+        line.option("--resume", needs.resume);
         if needs.extra.iter().any(|word| is_settings(word)) {
             line.warn("claude takes one --settings: this one replaces the one with our hooks");
         }
         line.add(needs.extra);
         Ok(())
+    }
+
+    fn resumes(&self) -> bool {
+        true
     }
 
     fn told(&self, out: &str, _err: &str) -> Told {
@@ -118,6 +124,7 @@ impl Host for Claude {
     fn prepare(&self, ground: &Ground<'_>) -> Preparation {
         let mut made = Preparation::default();
         let mut settings = hooks(self.registration(), ground.program);
+        block_without_answer(&mut settings);
         let own = OWN_COMMANDS.map(|verb| format!("Bash(git-agent {verb}:*)"));
         let mut allowed = own.to_vec();
         if ground.fenced && ground.edits {
@@ -138,6 +145,7 @@ impl Host for Claude {
             let beside = ground.own(HOME, "").map(|own| own.join(".claude.json"));
             made.copies
                 .extend(beside.map(|from| (from, home.join(".claude.json"))));
+            made.record(ground, &home.join("projects"), "claude");
             made.variables.push((HOME, home.into()));
         }
         made
@@ -186,6 +194,18 @@ impl Host for Claude {
 
     fn agent_type_directory(&self) -> Option<&'static str> {
         Some(".claude/agents")
+    }
+}
+
+/// Has a call denied where our hook gives no answer. Not in a file that people commit: it would deny every call of those who
+/// have no git-agent.
+fn block_without_answer(settings: &mut Value) {
+    let entries = settings.pointer_mut("/hooks/PreToolUse");
+    for entry in entries.and_then(Value::as_array_mut).into_iter().flatten() {
+        let hooks = entry.get_mut("hooks").and_then(Value::as_array_mut);
+        for hook in hooks.into_iter().flatten() {
+            hook["onFailure"] = json!("block");
+        }
     }
 }
 

@@ -49,9 +49,17 @@ impl Host for Codex {
         }
         line.option("-m", needs.model);
         line.lacks("max_iterations", needs.max_iterations);
+        line.lacks("max_cost", needs.max_cost);
         line.add(needs.extra);
+        if let Some(session) = needs.resume {
+            line.add(["resume", session]);
+        }
         line.add(["-"]);
         Ok(())
+    }
+
+    fn resumes(&self) -> bool {
+        true
     }
 
     fn told(&self, out: &str, _err: &str) -> Told {
@@ -103,6 +111,7 @@ impl Host for Codex {
             let home = ground.scratch.join("codex");
             let own = ground.own(HOME, ".codex");
             made.link_in(&home, own.as_deref(), &CONFIGURATION);
+            made.record(ground, &home.join("sessions"), "codex");
             made.variables.push((HOME, home.into()));
         } else {
             // Its own sandbox stays on, and would keep the agent from sending messages.

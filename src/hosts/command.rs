@@ -18,6 +18,10 @@ pub struct Needs<'a> {
     pub edits: bool,
     /// Whether our own sandbox is on.
     pub fenced: bool,
+    /// The most that the session may cost, in US dollars.
+    pub max_cost: Option<f64>,
+    /// The session to go on with, by the host's own name for it.
+    pub resume: Option<&'a str>,
     /// Whether the prompt holds a briefing, which no host should keep a copy of.
     pub private: bool,
     /// More arguments, as the caller gave them.
@@ -49,6 +53,9 @@ pub fn build(host: &dyn Host, needs: &Needs<'_>) -> Result<HostCommand, String> 
         without_flag: Vec::new(),
         warnings: Vec::new(),
     });
+    if needs.resume.is_some() && !host.resumes() {
+        return Err(format!("{name} does not go on with a session"));
+    }
     host.arguments(needs, &mut line)?;
     Ok(line.0)
 }
@@ -92,6 +99,8 @@ pub(super) mod tests {
     pub(in crate::hosts) const PLAIN: Needs<'static> = Needs {
         model: None,
         max_iterations: None,
+        max_cost: None,
+        resume: None,
         edits: true,
         fenced: false,
         private: false,

@@ -56,6 +56,10 @@ impl Host for Copilot {
         }
         line.option("--model", needs.model);
         line.lacks("max_iterations", needs.max_iterations);
+        line.lacks("max_cost", needs.max_cost);
+        if let Some(session) = needs.resume {
+            line.add([format!("--resume={session}")]);
+        }
         line.add(needs.extra);
         Ok(())
     }
@@ -77,6 +81,7 @@ impl Host for Copilot {
             let home = ground.scratch.join("copilot");
             let own = ground.own(HOME, ".copilot");
             made.link_in(&home, own.as_deref(), &CONFIGURATION);
+            made.record(ground, &home.join("session-state"), "copilot");
             made.variables.push((HOME, home.into()));
             let cache = ground.scratch.join("cache");
             let own = ground.own(CACHE, ".cache").map(|own| own.join("copilot"));
@@ -89,6 +94,10 @@ impl Host for Copilot {
 
     fn home_variables(&self) -> &'static [&'static str] {
         &[HOME, CACHE]
+    }
+
+    fn resumes(&self) -> bool {
+        true
     }
 
     fn told(&self, out: &str, _err: &str) -> Told {

@@ -62,8 +62,14 @@ impl Host for Gemini {
         }
         line.option("-m", needs.model);
         line.lacks("max_iterations", needs.max_iterations);
+        line.lacks("max_cost", needs.max_cost);
+        line.option("--resume", needs.resume);
         line.add(needs.extra);
         Ok(())
+    }
+
+    fn resumes(&self) -> bool {
+        true
     }
 
     /// It may write notes of its own before the object, and of a failure tells at the end of standard error.
@@ -110,6 +116,7 @@ impl Host for Gemini {
             let own = ground.own(HOME, "").map(|own| own.join(DIRECTORY));
             made.directories.push(home.clone());
             made.link_in(&home.join(DIRECTORY), own.as_deref(), &CONFIGURATION);
+            made.record(ground, &home.join(DIRECTORY).join("tmp"), "gemini");
             made.variables.push((HOME, home.into()));
         }
         made

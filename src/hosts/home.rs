@@ -22,6 +22,9 @@ pub struct Ground<'a> {
     pub scratch: &'a Path,
     /// A directory for our hooks that the agent cannot write; absolute, not there yet.
     pub hooks: &'a Path,
+    /// A directory of this agent for what hosts record of their sessions, so that a later run can go on with one; `None`
+    /// where the host keeps its own home or no copy of the prompt may stay.
+    pub records: Option<&'a Path>,
     /// The agent's spool, which it must be able to write.
     pub spool: &'a Path,
     /// This program's own file.
@@ -58,6 +61,8 @@ pub struct Preparation {
     /// Files to copy, from the first place to the second, where the first is there: what a host replaces
     /// as a whole, so that a link would be lost.
     pub copies: Vec<(PathBuf, PathBuf)>,
+    /// Symbolic links to directories that stay after the run and are made where they are missing.
+    pub records: Vec<(PathBuf, PathBuf)>,
     /// Files to write, readable by their owner alone.
     pub files: Vec<(PathBuf, String)>,
 }
@@ -71,6 +76,13 @@ impl Preparation {
         }
         self.files.push((path.clone(), text));
         path
+    }
+
+    /// Keeps what the host records at a place in its home, under this name.
+    pub(super) fn record(&mut self, ground: &Ground<'_>, place: &Path, name: &str) {
+        if let Some(records) = ground.records {
+            self.records.push((place.to_owned(), records.join(name)));
+        }
     }
 
     /// Adds a directory of this run, and links to those entries of the user's that are there.
@@ -131,6 +143,7 @@ pub(super) mod tests {
         host.prepare(&Ground {
             scratch: Path::new("/s"),
             hooks: Path::new("/kept"),
+            records: fenced.then_some(Path::new("/records")),
             spool: Path::new("/spool"),
             program: "/opt/my bin/git-agent",
             fenced,
@@ -149,6 +162,9 @@ pub(super) mod tests {
             for path in ours {
                 let kept = path.starts_with("/s") || path.starts_with("/kept");
                 assert!(kept, "{host:?} {}", path.display());
+            }
+            for (link, record) in &made.records {
+                assert!(link.starts_with("/s") && record.starts_with("/records"));
             }
             for (one, other) in links {
                 let ends = [one, other].map(|path| path.starts_with("/s"));

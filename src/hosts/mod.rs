@@ -43,6 +43,9 @@ pub const HOSTS: [&dyn Host; 9] = [
     &shell::Shell,
 ];
 
+/// The files in which a project tells hosts' agents what to heed, the preferred one first.
+pub const INSTRUCTIONS: [&str; 3] = ["AGENTS.md", "CLAUDE.md", "GEMINI.md"];
+
 pub use claude::WORKTREE_DIR;
 
 use crate::domain::tool_call::HookEvent;
@@ -71,6 +74,11 @@ pub trait Host: Sync {
     /// One sentence, when the host cannot be started with these needs.
     fn arguments(&self, _needs: &Needs<'_>, _line: &mut Line) -> Result<(), String> {
         Ok(())
+    }
+
+    /// Whether it can go on with an earlier session without a terminal.
+    fn resumes(&self) -> bool {
+        false
     }
 
     /// What has to be there before `run --host` starts it.

@@ -39,6 +39,8 @@ impl Host for Opencode {
         }
         line.option("--model", needs.model);
         line.lacks("max_iterations", needs.max_iterations);
+        line.lacks("max_cost", needs.max_cost);
+        line.option("--session", needs.resume);
         line.add(needs.extra);
         Ok(())
     }
@@ -66,6 +68,10 @@ impl Host for Opencode {
 
     fn home_variables(&self) -> &'static [&'static str] {
         &["XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"]
+    }
+
+    fn resumes(&self) -> bool {
+        true
     }
 
     fn told(&self, out: &str, _err: &str) -> Told {

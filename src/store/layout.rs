@@ -219,6 +219,11 @@ pub fn run_repo(common_dir: &Path, id: AgentId) -> PathBuf {
     agent_dir(common_dir, id).join(STAND_IN)
 }
 
+/// What hosts recorded of an agent's sessions, in a directory for each host.
+pub fn records_dir(common_dir: &Path, id: AgentId) -> PathBuf {
+    agent_dir(common_dir, id).join("sessions")
+}
+
 /// Where the streams of an agent's runs are kept.
 pub fn runs_dir(common_dir: &Path, id: AgentId) -> PathBuf {
     agent_dir(common_dir, id).join("run")

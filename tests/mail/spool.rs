@@ -68,6 +68,7 @@ fn rubbish_comes_back_by_name_and_hurts_nobody() {
     std::fs::write(spool.join("half.tmp"), "{").expect("write");
     std::os::unix::fs::symlink("/etc/passwd", spool.join("b.json")).expect("link");
     std::fs::create_dir_all(spool.join("c.json/d")).expect("directory");
+    std::fs::create_dir(spool.join(".aws")).expect("a place of a host's sandbox");
     rustix_fifo(&spool.join("e.json"));
     send_spooled(&test, &spool, "good");
     // Whoever receives next collects it: nobody else works for this agent.
@@ -86,7 +87,7 @@ fn rubbish_comes_back_by_name_and_hurts_nobody() {
         .expect("readable")
         .flatten()
         .collect();
-    assert_eq!(left.len(), 1, "what is half written stays");
+    assert_eq!(left.len(), 2, "what is half written or hidden stays");
 }
 
 /// A FIFO, which would hang whoever opens it.

@@ -70,6 +70,8 @@ export const HOSTS = {
     version: "1.18.33",
     program: /^node_modules\/opencode-[^/]+\/bin\/opencode$/,
     write: named("write", ["filePath", "content"]),
+    // Its records are among its other data, which go with the run.
+    resumes: false,
     shell: shell("bash"),
     hears: ["own tool", "shell"],
     point: (url, home) => {

@@ -153,7 +153,6 @@ async function attempt(name, host, programs, sandbox) {
   if (!place.fenced && host.unfenced) words.push("--", ...host.unfenced);
   const ran = await start(options["git-agent"], words, { cwd: root, env: environment });
   const seconds = (Date.now() - started) / 1000;
-  await model.close();
   const report = parsed(ran.out);
   check("the host ends by itself with status 0", report.exit_code === 0, `status ${report.exit_code}, ${ran.err.slice(-800)}`);
   check(`it takes at most ${LIMIT_SECONDS} s`, seconds <= LIMIT_SECONDS);
@@ -163,6 +162,10 @@ async function attempt(name, host, programs, sandbox) {
   }
   const status = git("status", "--porcelain");
   check("the main worktree is as it was", status === "", status);
+  if (host.write && (host.resumes ?? true)) {
+    const again = await start(options["git-agent"], [...words.slice(0, 1), report.agent_id ?? "?", ...words.slice(2, 6), "--resume", ...words.slice(6)], { cwd: root, env: environment });
+    check("a later run goes on with the session", place.wentOn && again.status === 0, again.out.slice(-600) + again.err.slice(-600));
+  }
   if (host.write) {
     check("the work is accepted", report.verdict === "accept", JSON.stringify(report.verify?.findings ?? report.error));
     const landing = await start(options["git-agent"], ["merge", report.agent_id ?? "?", "--squash", "-m", "Add a greeting"], { cwd: root, env: environment });
@@ -173,6 +176,7 @@ async function attempt(name, host, programs, sandbox) {
     const codes = (report.verify?.findings ?? []).map((finding) => finding.path);
     check("verify rejects what was written out of scope", report.verdict === "reject" && codes.includes("docs/tool.md"), JSON.stringify(report.verify?.findings));
   }
+  await model.close();
   tell(name, host, `--sandbox ${sandbox}`, seconds, findings);
   strike(set, ran.out);
   return { name, host, sandbox, seconds, findings };
@@ -236,7 +240,7 @@ function tell(name, host, how, seconds, findings) {
   for (const { check, detail } of bad) console.log(`  FAILED: ${check}\n    ${detail.trim().replaceAll("\n", "\n    ")}`);
 }
 
-/// Replaces the table in a page.
+/// Writes the table in a page. Rows of hosts that were not tried now stay.
 function writeTable(page) {
   const text = fs.readFileSync(page, "utf8");
   const [start, end] = [text.indexOf(MARKS[0]), text.indexOf(MARKS[1])];
@@ -246,6 +250,12 @@ function writeTable(page) {
     const result = bad.length === 0 ? `all ${findings.length} hold` : `not: ${bad.join("; ")}`;
     return `| \`${name}\` | ${host.package} ${host.version} | ${{ auto: "on" }[sandbox] ?? sandbox} | ${result} |\n`;
   });
+  const tried = new Set(rows.map((row) => row.name));
+  const known = text.slice(start, end).split("\n").filter((line) => line.startsWith("| `"));
+  const kept = known.filter((line) => !tried.has(line.split("`")[1])).map((line) => `${line}\n`);
+  const order = (line) => Object.keys(HOSTS).indexOf(line.split("`")[1]);
+  lines.push(...kept);
+  lines.sort((one, other) => order(one) - order(other));
   const table = ["| host | package and version | our sandbox | checks |\n", "|---|---|---|---|\n", ...lines].join("");
   fs.writeFileSync(page, `${text.slice(0, start)}${MARKS[0]}\n${table}\n${text.slice(end)}`);
 }

@@ -107,6 +107,80 @@ fn what_a_host_tells_of_its_session_is_kept_in_the_row() {
 }
 
 #[test]
+fn a_later_run_goes_on_with_the_session_of_the_last() {
+    let answer = r#"{"type":"result","result":"Done.","session_id":"5e55","total_cost_usd":0.25}"#;
+    let stage = Stage::with("claude", answer);
+    let first = stage.run(&["--host=claude"]);
+    let id = first["agent_id"].as_str().expect("an id");
+    let path = std::env::var("PATH").expect("a path");
+    let again = |arguments: &[&str]| {
+        let mut command = agent_command(&stage.repo.path());
+        command.env("PATH", format!("{}:{path}", stage.programs.display()));
+        command.args(["run", id, "--no-verify", "--format=json"]);
+        command.args(arguments).output().expect("git-agent starts")
+    };
+    let second = json(&again(&[
+        "--sandbox=off",
+        "--host=claude",
+        "--resume",
+        "--max-cost=2.5",
+    ]));
+    let told = heard(&stage, &second);
+    assert!(
+        told.contains("<--max-budget-usd>\n<2.5>\n<--resume>\n<5e55>\n"),
+        "{told}"
+    );
+    assert!(told.contains("You are agent ID again"), "{told}");
+    for refused in [
+        &["--resume", "--", "true"][..],
+        &["--host=aider", "--resume"],
+    ] {
+        assert_eq!(again(refused).status.code(), Some(2), "{refused:?}");
+    }
+    let other = stage.repo.spawn();
+    let other = other["agent_id"].as_str().expect("an id");
+    let untold = stage
+        .repo
+        .agent(&["run", other, "--host=claude", "--resume"]);
+    let text = String::from_utf8_lossy(&untold.stderr).into_owned();
+    assert!(text.contains("no session to go on with"), "{text}");
+    // The other agent is younger, and what it cost is not known.
+    let listed = stage.repo.agent_json(&["list", "--all", "--sort=cost"]);
+    assert_eq!(listed["agents"][0]["agent_id"], id);
+    assert_eq!(listed["agents"][1]["agent_id"], other);
+}
+
+#[test]
+fn a_fenced_host_finds_what_it_recorded_of_its_last_session() {
+    let stage = Stage::with("claude", "");
+    // It counts its sessions in its home.
+    let script = "#!/bin/sh\necho >> \"$CLAUDE_CONFIG_DIR/projects/log\"\n\
+                  wc -l < \"$CLAUDE_CONFIG_DIR/projects/log\" | xargs printf '{\"result\":\"%s\",\"session_id\":\"s\"}'\n";
+    fs::write(stage.programs.join("claude"), script).expect("written");
+    let path = std::env::var("PATH").expect("a path");
+    let task = stage.repo.task_file(TASK);
+    let run = |target: &str, more: &[&str]| {
+        let mut command = agent_command(&stage.repo.path());
+        command.env("PATH", format!("{}:{path}", stage.programs.display()));
+        command.args([
+            "run",
+            target,
+            "--host=claude",
+            "--no-verify",
+            "--format=json",
+        ]);
+        json(&command.args(more).output().expect("git-agent starts"))
+    };
+    let first = run(&task, &[]);
+    if first["sandbox"]["enforced"] == "off" {
+        return;
+    }
+    assert_eq!(first["summary"], "1");
+    let id = first["agent_id"].as_str().expect("an id");
+    assert_eq!(run(id, &["--resume"])["summary"], "2");
+}
+
+#[test]
 fn a_session_that_is_no_plain_word_is_not_kept() {
     let answer = r#"{"type":"result","result":"Done.","session_id":"a b","total_cost_usd":-1.0}"#;
     let stage = Stage::with("claude", answer);

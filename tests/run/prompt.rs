@@ -51,6 +51,31 @@ fn beside(repo: &TestRepo, name: &str, content: &str) -> PathBuf {
 }
 
 #[test]
+fn the_nearest_instructions_of_the_project_are_named() {
+    let repo = TestRepo::with_commit();
+    for file in [
+        "AGENTS.md",
+        "src/deep/CLAUDE.md",
+        "src/deep/AGENTS.md",
+        "docs/CLAUDE.md",
+    ] {
+        repo.write(file, "Heed this.\n");
+    }
+    repo.commit_all("instructions");
+    let task = TASK.replace(
+        "\"src/**\"",
+        "\"src/*.rs\", \"src/deep/a/**\", \"docs/**\", \"README.md\"",
+    );
+    assert_ne!(task, TASK);
+    let told = said(&run_task(&repo, &task, &[], "grep '^- Read `'"));
+    let files: Vec<_> = told
+        .lines()
+        .filter_map(|line| line.split('`').nth(1))
+        .collect();
+    assert_eq!(files, ["AGENTS.md", "src/deep/AGENTS.md", "docs/CLAUDE.md"]);
+}
+
+#[test]
 fn a_run_adds_to_what_the_task_says() {
     let repo = TestRepo::with_commit();
     repo.write("_bmad/_config/agent-manifest.csv", MANIFEST);

@@ -42,6 +42,12 @@ pub(super) struct CommissionArgs {
     /// Model to ask the host for, instead of the task's
     #[arg(long)]
     model: Option<String>,
+    /// Go on with the session of the agent's last run, which --host started
+    #[arg(long, requires = "host")]
+    resume: bool,
+    /// Most that the session may cost, in US dollars
+    #[arg(long, value_name = "USD", requires = "host", value_parser = some_money)]
+    max_cost: Option<f64>,
     /// Most turns of the agent, instead of the task's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     max_iterations: Option<u32>,
@@ -56,6 +62,8 @@ impl CommissionArgs {
         let briefing = self.briefing.as_deref().map(|from| briefing(ctx, from));
         Ok(RunOptions {
             host: self.host.first().copied(),
+            max_cost: self.max_cost,
+            resume: self.resume,
             prompt: PromptWish {
                 character: CharacterWish {
                     manifest: self.agent_manifest,
@@ -73,6 +81,14 @@ impl CommissionArgs {
             },
             ..options
         })
+    }
+}
+
+/// Reads an amount that is more than nothing.
+fn some_money(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(amount) if amount > 0.0 && f64::is_finite(amount) => Ok(amount),
+        _ => Err("it takes an amount such as 2.50".to_owned()),
     }
 }
 

@@ -21,11 +21,19 @@ pub enum Sort {
     Name,
     /// Those that were at work last come first.
     Activity,
+    /// Those whose last session cost most come first; those of which no cost is known come last, oldest first.
+    Cost,
 }
 
 impl Sort {
     /// Every order.
-    pub const ALL: &'static [Sort] = &[Sort::Age, Sort::State, Sort::Name, Sort::Activity];
+    pub const ALL: &'static [Sort] = &[
+        Sort::Age,
+        Sort::State,
+        Sort::Name,
+        Sort::Activity,
+        Sort::Cost,
+    ];
 
     /// The word on the command line.
     pub fn as_str(self) -> &'static str {
@@ -34,6 +42,7 @@ impl Sort {
             Sort::State => "state",
             Sort::Name => "name",
             Sort::Activity => "activity",
+            Sort::Cost => "cost",
         }
     }
 
@@ -77,8 +86,16 @@ pub(super) fn select(ctx: &Ctx, options: &ListOptions) -> Result<Vec<Agent>> {
             (name.is_none(), name)
         }),
         Sort::Activity => agents.sort_by_cached_key(|agent| Reverse(agent.updated)),
+        Sort::Cost => agents.sort_by(|one, other| cost(other).total_cmp(&cost(one))),
     }
     Ok(agents)
+}
+
+/// What an agent's last session cost; less than nothing where that is not known.
+fn cost(agent: &Agent) -> f64 {
+    let end = agent.run.as_ref().and_then(|run| run.end.as_ref());
+    let known = end.and_then(|(exited, _)| exited.session.cost_usd());
+    known.unwrap_or(-1.0)
 }
 
 /// Puts those first that were at work last.

@@ -3,7 +3,7 @@
 //! ```text
 //! with a worktree   the worktree (strict: the whitelist's directories and the bundle), its run repository
 //! shared            its bundle
-//! both              the private TMPDIR, the spool, what --allow-write and agent.run.allowWrite name
+//! both              the private TMPDIR, the spool, the records of its host, what --allow-write and agent.run.allowWrite name
 //! ```
 //!
 //! Not in there, so refused by the kernel: other worktrees, hooks, configuration, every other ref,
@@ -75,6 +75,11 @@ pub fn bounds(ctx: &Ctx, request: &Request<'_>) -> Result<Bounds> {
     for directory in [request.temporary, request.spool] {
         fsx::create_dir(directory)?;
         writable.push(real(directory)?);
+    }
+    // Each by itself, so that the agent cannot put something else in its place.
+    let records = layout::records_dir(common_dir, request.agent.id);
+    for record in fs::read_dir(records).into_iter().flatten().flatten() {
+        writable.push(real(&record.path())?);
     }
     for place in open_places(ctx, request.allow)? {
         if common_dir.starts_with(&place) {

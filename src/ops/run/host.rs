@@ -9,7 +9,7 @@ use crate::hosts::Host;
 use crate::hosts::home::Ground;
 use crate::ops::run::RunPlan;
 use crate::ops::run::stage::Stage;
-use crate::store::fsx;
+use crate::store::{fsx, layout};
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::Path;
@@ -33,13 +33,17 @@ pub(super) fn lay_out(
     let program = ctx.env.require_program()?;
     let hooks = liveness::log(ctx.repo.common_dir(), agent, stage.number, "hooks");
     let scratch = stage.scratch.path();
+    let fenced = matches!(plan.enforcement, Enforcement::Fenced(_));
+    let records = layout::records_dir(ctx.repo.common_dir(), agent.id);
+    let is_private = plan.inputs.task().briefing.is_some();
     let made = host.prepare(&Ground {
         scratch,
+        records: (fenced && !is_private).then_some(&records),
         hooks: &hooks,
         spool,
         // A path that is no text cannot stand in a settings file.
         program: program.to_str().unwrap_or(PROGRAM),
-        fenced: matches!(plan.enforcement, Enforcement::Fenced(_)),
+        fenced,
         edits: plan.inputs.edits(),
         home: ctx.env.home.as_deref(),
         variables: &ctx.env.host_variables,
@@ -51,6 +55,10 @@ pub(super) fn lay_out(
         if target.exists() {
             symlink(target, link).at("could not make", link)?;
         }
+    }
+    for (link, record) in &made.records {
+        fsx::create_dir(record)?;
+        symlink(record, link).at("could not make", link)?;
     }
     for (from, to) in &made.copies {
         if let Some(content) = fsx::load_if_there(from)? {

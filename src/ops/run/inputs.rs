@@ -4,6 +4,7 @@ use crate::agents::assignment::{Assignment, Workplace};
 use crate::agents::ctx::Ctx;
 use crate::domain::agent::Agent;
 use crate::domain::id::AgentId;
+use crate::domain::prompt;
 use crate::domain::redaction::SecretRedactor;
 use crate::domain::task::Task;
 use crate::error::{Code, Error, Result};
@@ -21,6 +22,8 @@ use std::path::PathBuf;
 #[derive(Clone, Copy)]
 pub(super) struct RunRequest<'a> {
     pub options: &'a RunOptions,
+    /// The host's session to go on with.
+    pub session: Option<&'a str>,
     /// Whether a fence of ours is going to stand around the command, so that a host has to leave its own off:
     /// one cannot be put up inside the other.
     pub fenced: bool,
@@ -40,6 +43,8 @@ pub(super) struct AgentInputs {
     pub output: Option<Output>,
     /// What the caller should know.
     pub warnings: Vec<String>,
+    /// Whether the host goes on with a session, in which it was told its task.
+    is_told: bool,
     assignment: Assignment,
 }
 
@@ -122,6 +127,7 @@ impl AgentInputs {
             host: options.host,
             output,
             warnings,
+            is_told: wishes.session.is_some(),
             assignment,
         };
         if super::command_line::shows_prompt(&inputs.command) {
@@ -142,6 +148,9 @@ impl AgentInputs {
 
     /// The prompt.
     pub(super) fn prompt(&self) -> String {
+        if self.is_told {
+            return prompt::going_on(self.id, &self.place.directory.to_string_lossy());
+        }
         let output = self.output.as_ref().map(Output::path);
         self.assignment
             .prompt(self.id, &self.place, output.as_deref())
@@ -175,6 +184,8 @@ fn recipe(
         max_iterations: assignment.task.max_iterations,
         edits: assignment.role.edits,
         fenced: wishes.fenced,
+        max_cost: wishes.options.max_cost,
+        resume: wishes.session,
         private: assignment.task.briefing.is_some(),
         extra: &extra,
     };

@@ -119,6 +119,10 @@ pub struct RunOptions {
     pub host: Option<&'static dyn Host>,
     /// What the agent is told besides its task.
     pub prompt: PromptWish,
+    /// The most that the host's session may cost, in US dollars.
+    pub max_cost: Option<f64>,
+    /// Goes on with the session of the agent's last run.
+    pub resume: bool,
     /// Where its answer goes.
     pub output: OutputWish,
 }
@@ -160,9 +164,16 @@ pub fn plan(
     let enforcement = sandbox::enforcement(options.sandbox)?;
     let wishes = RunRequest {
         options: &options,
+        session: None,
         fenced: matches!(enforcement, Enforcement::Fenced(_)),
     };
     let (worker, inputs) = match target {
+        Target::Task(_) if options.resume => {
+            return Err(Error::new(
+                Code::Usage,
+                "--resume goes on with an agent's session, and a task has none yet",
+            ));
+        }
         Target::Task(draft) => {
             let plan = spawn::plan(ctx, *draft, &SpawnOptions::default())?;
             let inputs = AgentInputs::of_spawn(ctx, &plan, command, wishes)?;
@@ -173,6 +184,11 @@ pub fn plan(
             let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), &who)?;
             require_startable(&agent)?;
             let place = directory_of(ctx, &agent)?;
+            let session = options.resume.then(|| last_session(&agent)).transpose()?;
+            let wishes = RunRequest {
+                session: session.as_deref(),
+                ..wishes
+            };
             let inputs = AgentInputs::of_agent(ctx, (&agent, place), command, wishes)?;
             (Worker::Known(Box::new(agent)), inputs)
         }
@@ -212,6 +228,19 @@ impl RunPlan {
             Worker::Known(agent) => agent.id,
         }
     }
+}
+
+/// The session of an agent's last run, by its host's name for it.
+fn last_session(agent: &Agent) -> Result<String> {
+    let end = agent.run.as_ref().and_then(|run| run.end.as_ref());
+    let session = end.and_then(|(exited, _)| exited.session.id.clone());
+    session.ok_or_else(|| {
+        let id = agent.id.short();
+        let message = format!("the last run of agent {id} told of no session to go on with");
+        Error::new(Code::AgentState, message).hint(format!(
+            "to start a new one, run git agent run {id} --host <host>"
+        ))
+    })
 }
 
 fn require_words(command: &[OsString]) -> Result<()> {

@@ -2,6 +2,7 @@
 
 use crate::agents::authority;
 use crate::agents::ctx::Ctx;
+use crate::agents::instructions;
 use crate::agents::real_path;
 use crate::domain::dna::Dna;
 use crate::domain::event::Isolation;
@@ -58,7 +59,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
     let wishes = TaskOptions {
         no_default_deny: options.no_default_deny,
     };
-    let (task, warnings, character) = match (draft.check(&roles, wishes), character) {
+    let (task, warnings, mut character) = match (draft.check(&roles, wishes), character) {
         // Which personas there are is more than a problem of the file can tell.
         (Err(wrong), Err(unknown)) if wrong.is_only(unknown.code()) => return Err(unknown),
         (checked, character) => {
@@ -67,6 +68,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         }
     };
     let mut warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    character.instructions = instructions::nearest(&ctx.repo, base.oid, &task.whitelist)?;
     // What the agent may touch.
     let role = roles.require_spawnable(&task.role)?.clone();
     let tree = ctx.repo.read_commit(base.oid)?.tree;

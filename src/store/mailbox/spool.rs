@@ -19,6 +19,7 @@ use crate::store::lock::Guard;
 use crate::store::{fsx, layout, lock, trash};
 use chrono::{DateTime, Utc};
 use sha2::{Digest, Sha256};
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -123,10 +124,13 @@ pub fn take(common_dir: &Path, id: AgentId, spool: &Path, _guard: &Guard) -> Res
     Ok(taken)
 }
 
-/// What is in a directory but for half-written files, in the order of the names.
+/// What is in a directory but for half-written files, in the order of the names. No message has a hidden name; the sandbox of
+/// a host makes such directories in every place that it leaves writable, and starts no command if one goes meanwhile.
 fn files(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let is_hidden = |name: &OsStr| name.as_encoded_bytes().starts_with(b".");
     let mut paths: Vec<_> = entries
+        .filter(|entry| !is_hidden(&entry.file_name()))
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_none_or(|ending| ending != "tmp"))
         .collect();

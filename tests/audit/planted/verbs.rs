@@ -121,6 +121,7 @@ pub const VERBS: &[Verb] = &[
     },
     looks("hook pre-tool", &["hook pre-tool"]),
     looks("hook session-start", &["hook session-start"]),
+    looks("hook subagent-start", &["hook subagent-start"]),
     looks("hook stop", &["hook stop"]),
     looks("hook post-tool", &["hook post-tool"]),
     looks("init", &["init --dry-run --host claude"]),
@@ -189,6 +190,9 @@ pub fn input(line: &str, scene: &Scene) -> String {
         "hook pre-tool" => json!({"hook_event_name": "PreToolUse", "cwd": worktree,
             "tool_name": "Write", "tool_input": {"file_path": worktree.join("src/lib.rs")}}),
         "hook session-start" => json!({"hook_event_name": "SessionStart", "cwd": worktree}),
+        "hook subagent-start" => {
+            json!({"hook_event_name": "SubagentStart", "cwd": worktree, "agent_id": "a1"})
+        }
         "hook post-tool" => json!({"hook_event_name": "PostToolUse", "cwd": worktree,
             "tool_name": "Bash", "tool_input": {"command": "true"}}),
         "hook stop" => json!({"hook_event_name": "Stop", "cwd": worktree}),
