@@ -42,7 +42,7 @@ pub(crate) fn spawn(options: &Options, scene: &Scene) {
     let ours = costs.pop().expect("the last side");
     for theirs in &costs {
         let bar = if theirs.name == "`git worktree add`" {
-            Bar::Ratio(0.4)
+            Bar::Ratio(0.35)
         } else {
             Bar::None
         };
@@ -65,7 +65,7 @@ pub(crate) fn spawn(options: &Options, scene: &Scene) {
         &scene.name,
         Some(&costs[0]),
         &costs[1],
-        Bar::Ratio(0.75),
+        Bar::Ratio(0.65),
     );
     let rest = (0..options.rounds()).map(|_| {
         let report = run(main, &[&words[..], &["--format=json"]].concat()).stdout;
@@ -80,7 +80,7 @@ pub(crate) fn spawn(options: &Options, scene: &Scene) {
         &scene.name,
         None,
         &rest,
-        Bar::Within(30.0),
+        Bar::Within(10.0),
     );
 }
 
@@ -123,12 +123,17 @@ pub(crate) fn remove(options: &Options, scene: &Scene) {
     let mut costs = alternate(options.rounds(), &sides, before, |_| scene.clear(main));
     let ours = costs.pop().expect("the last side");
     for theirs in &costs {
+        let bar = if theirs.name == sides[0].name {
+            Bar::Ratio(0.3)
+        } else {
+            Bar::None
+        };
         row(
             "remove, after keeping what is in it",
             &scene.name,
             Some(theirs),
             &ours,
-            Bar::None,
+            bar,
         );
     }
 }
@@ -152,7 +157,7 @@ pub(crate) fn check_and_judge(options: &Options, scene: &Scene) {
         &scene.name,
         Some(&costs[0]),
         &costs[1],
-        Bar::Ratio(1.5),
+        Bar::Ratio(1.2),
     );
 
     git(
@@ -188,7 +193,7 @@ pub(crate) fn check_and_judge(options: &Options, scene: &Scene) {
         &scene.name,
         Some(&costs[0]),
         &costs[1],
-        Bar::Ratio(2.0),
+        Bar::Ratio(1.0),
     );
     let costs = readers(rounds, &sides);
     row(
@@ -235,7 +240,7 @@ pub(crate) fn check_and_judge(options: &Options, scene: &Scene) {
         &scene.name,
         Some(&costs[0]),
         &costs[1],
-        Bar::Within(100.0),
+        Bar::Ratio(0.7),
     );
     scene.clear(main);
 }
@@ -261,7 +266,7 @@ pub(crate) fn list(options: &Options, scene: &Scene) {
     let ours = costs.pop().expect("the last side");
     for theirs in &costs {
         let bar = if theirs.name == "`wt list`" {
-            Bar::Ratio(0.35)
+            Bar::Ratio(0.1)
         } else {
             Bar::None
         };
@@ -284,7 +289,7 @@ pub(crate) fn list(options: &Options, scene: &Scene) {
         &scene.name,
         None,
         &first,
-        Bar::Within(60.0),
+        Bar::Within(20.0),
     );
     scene.clear(main);
 }

@@ -40,8 +40,8 @@ pub(crate) fn program(options: &Options) {
         "size of the binary",
         "",
         &format!("{size:.2} MB"),
-        "< 8 MB",
-        size < 8.0,
+        "< 10 MB",
+        size < 10.0,
     );
     let here = Path::new(".");
     let sides = [("`git --version`", "git"), ("", AGENT)];

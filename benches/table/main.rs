@@ -27,6 +27,7 @@ mod crowds;
 mod lifecycle;
 mod machine;
 mod measure;
+mod pool;
 mod scene;
 #[path = "../support/mod.rs"]
 mod support;
@@ -150,5 +151,6 @@ fn one_repository(options: &Options, dir: &Path, name: &str, origin: &Path) {
     if !is_large {
         lifecycle::at_once(&options, &scene);
     }
+    pool::measure(&options, &scene);
     std::fs::remove_dir_all(&dir).expect("removed");
 }
