@@ -116,10 +116,22 @@ fn a_trace_record_names_the_lines_that_git_blames_on_the_agent() {
 #[test]
 fn a_life_is_a_span_with_a_span_for_each_run() {
     let agent = Agent::of_task(TASK);
-    for script in ["true", "exit 3"] {
+    agent.write("src/two.rs", "fn two() {}\n");
+    agent.commit("two");
+    let model_of = |record: &Value| {
+        let conversation = &record["files"][0]["conversations"][0];
+        conversation["contributor"]["model_id"].clone()
+    };
+    for (script, model, expected) in [
+        ("true", "a/model-1", Value::from("a/model-1")),
+        // Which of two models wrote a line is not known.
+        ("exit 3", "model-2", Value::Null),
+    ] {
         let words = [
             "run",
             &agent.id,
+            "--model",
+            model,
             "--no-verify",
             "--sandbox=off",
             "--",
@@ -128,6 +140,7 @@ fn a_life_is_a_span_with_a_span_for_each_run() {
             script,
         ];
         agent.repo.agent(&words);
+        assert_eq!(model_of(&log(&agent, "agent-trace")), expected);
     }
     let answer = log(&agent, "otlp");
     let spans = answer["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array();

@@ -309,6 +309,8 @@ pub struct Started {
     pub limit_ms: Option<u64>,
     /// What the sandbox enforces.
     pub sandbox: Option<String>,
+    /// The model that the task or the run names.
+    pub model: Option<String>,
 }
 
 /// The facts known when a run is over.

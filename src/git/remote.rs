@@ -107,7 +107,7 @@ impl Repo {
         Ok(refs.collect())
     }
 
-    /// Fetches by refspecs. `false` when a ref that they name is gone by now.
+    /// Fetches by refspecs. `false` when a ref that they name is gone by now, or the remote lacks what it names.
     ///
     /// # Errors
     /// As [`Repo::list_remote`].
@@ -156,7 +156,8 @@ impl Repo {
             return Ok(true);
         }
         let said = String::from_utf8_lossy(&output.stderr);
-        if said.contains("couldn't find remote ref") || said.contains("cannot lock ref") {
+        const PASSING: [&str; 3] = ["couldn't find remote ref", "not our ref", "cannot lock ref"];
+        if PASSING.iter().any(|words| said.contains(words)) {
             return Ok(false);
         }
         Err(not_reached(remote, &output))
@@ -330,6 +331,8 @@ pub fn refusing_layer(reason: &str, remote_text: &str) -> &'static str {
         "too large",
     ]) {
         "the storage of the server (quota or disk)"
+    } else if has(&["missing necessary objects", "bad object"]) {
+        "the repository of the server is damaged (git fsck tells more there)"
     } else if has(&["receive hook", "update hook", "hook dec"]) {
         "a hook of the server"
     } else if has(&["pre-push"]) {

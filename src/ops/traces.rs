@@ -4,6 +4,7 @@ use crate::agents::ctx::Ctx;
 use crate::agents::lookup;
 use crate::agents::work::{base_of, tip_of};
 use crate::domain::agent::Agent;
+use crate::domain::event::{Event, What};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::ops::agent_report::rfc3339;
@@ -16,12 +17,25 @@ use serde_json::Value;
 /// # Errors
 /// `agent-unknown`, `agent-state` for an agent without a branch; `branch-gone`, `repo-corrupt`.
 pub fn agent_trace(ctx: &Ctx, who: &str) -> Result<Value> {
-    let agent = lookup::agent_or_landed(ctx, &Ledger::new(&ctx.repo), who)?;
+    let ledger = Ledger::new(&ctx.repo);
+    let agent = lookup::agent_or_landed(ctx, &ledger, who)?;
     let (before, revision) = commits(ctx, &agent)?;
     let tree = |commit| Ok::<_, Error>(ctx.repo.read_commit(commit)?.tree);
     let lines = ctx.repo.added_lines(tree(before)?, tree(revision)?)?;
     let time = rfc3339(agent.updated);
-    Ok(agent_trace::record(&agent, revision, &time, &lines))
+    let events = ledger.events(agent.spawn_commit)?;
+    let model = model(&events);
+    Ok(agent_trace::record(&agent, revision, model, &time, &lines))
+}
+
+/// The model of all runs of an agent; `None` where they differ, because no row says which run wrote which line.
+fn model(events: &[Event]) -> Option<&str> {
+    let mut models = events.iter().filter_map(|event| match &event.what {
+        What::Started(started) => Some(started.model.as_deref()),
+        _ => None,
+    });
+    let first = models.next()??;
+    models.all(|model| model == Some(first)).then_some(first)
 }
 
 /// An agent's life as OpenTelemetry spans.

@@ -12,8 +12,19 @@ const VERSION: &str = "0.1";
 /// Lines of one file, counted from 1, both ends included.
 pub type Lines = (Vec<u8>, Vec<(u32, u32)>);
 
-/// The record of an agent for the commit `revision`, whose lines these are; `time` is RFC 3339.
-pub fn record(agent: &Agent, revision: Oid, time: &str, files: &[Lines]) -> Value {
+/// The record of an agent for the commit `revision`, whose lines these are and were written with that model; `time` is
+/// RFC 3339.
+pub fn record(
+    agent: &Agent,
+    revision: Oid,
+    model: Option<&str>,
+    time: &str,
+    files: &[Lines],
+) -> Value {
+    let mut contributor = json!({ "type": "ai" });
+    if let Some(model) = model {
+        contributor["model_id"] = model.into();
+    }
     let files: Vec<Value> = files
         .iter()
         .map(|(path, ranges)| {
@@ -24,7 +35,7 @@ pub fn record(agent: &Agent, revision: Oid, time: &str, files: &[Lines]) -> Valu
             json!({
                 // The format has no other form for a path that is not UTF-8.
                 "path": String::from_utf8_lossy(path),
-                "conversations": [{ "contributor": { "type": "ai" }, "ranges": ranges }],
+                "conversations": [{ "contributor": contributor, "ranges": ranges }],
             })
         })
         .collect();

@@ -166,6 +166,7 @@ fn facts(what: &What) -> Value {
             "pid": facts.pid,
             "limit_ms": facts.limit_ms,
             "sandbox": facts.sandbox,
+            "model": facts.model,
         }),
         What::Exited(facts) => json!({
             "run": facts.run,
@@ -259,6 +260,7 @@ fn parse_facts(kind: &str, d: &Fact<'_>) -> Option<What> {
             pid: pid()?,
             limit_ms: number("limit_ms"),
             sandbox: text("sandbox"),
+            model: text("model").filter(|model| HostSession::is_id(model)),
         }),
         "exited" => What::Exited(Exited {
             run: run(),

@@ -124,6 +124,7 @@ fn of_run(agent: &Agent, run: &Run) -> Value {
         "startTimeUnixNano": nanoseconds(run.began),
         "endTimeUnixNano": nanoseconds(ended.max(run.began)),
         "attributes": attributes([
+            ("gen_ai.request.model", run.started.model.as_deref().map(Scalar::from)),
             ("gen_ai.conversation.id", session.and_then(|session| session.id.as_deref()).map(Scalar::from)),
             ("gen_ai.usage.input_tokens", count(|session| session.input_tokens)),
             ("gen_ai.usage.output_tokens", count(|session| session.output_tokens)),

@@ -138,6 +138,29 @@ fn rows_that_were_fetched_and_never_united_survive_a_rewound_remote() {
 }
 
 #[test]
+fn a_remote_whose_ref_leads_to_nothing_is_named_and_healed_as_the_hint_says() {
+    let hub = Hub::new(1);
+    hub.send_all();
+    let clone = &hub.clones[0];
+    row(clone, "a");
+    json(clone, &["sync"]);
+    let file = hub.bare.join("refs/notes/agents");
+    std::fs::write(file, "1234567890123456789012345678901234567890\n").expect("written");
+    let said = describe(&agent(clone, &["sync"]));
+    assert!(said.contains("its repository is damaged"), "{said}");
+    let hint = "git push origin --delete refs/notes/agents";
+    assert!(said.contains(hint), "{said}");
+    git_in(clone, hint.split(' ').skip(1));
+    let report = json(clone, &["sync"]);
+    assert_eq!(
+        report["healed"],
+        value!(["refs/notes/agents"]),
+        "{report:#}"
+    );
+    hub.assert_equal(clone);
+}
+
+#[test]
 fn a_lost_remote_is_filled_anew_by_whichever_clone_comes_first() {
     let hub = Hub::new(2);
     hub.send_all();

@@ -5,7 +5,7 @@ use crate::agents::ctx::Ctx;
 use crate::agents::liveness;
 use crate::agents::publish;
 use crate::domain::agent::{Agent, Move};
-use crate::domain::event::{Isolation, Started, What};
+use crate::domain::event::{HostSession, Isolation, Started, What};
 use crate::domain::run::{Outcome, Run};
 use crate::domain::verdict::Verdict;
 use crate::error::{Code, Error, Result};
@@ -223,6 +223,8 @@ fn started(ctx: &Ctx, plan: &RunPlan, agent: &Agent, stage: &Stage) -> Result<Ru
         pid: std::process::id(),
         limit_ms: u64::try_from(plan.limit.as_millis()).ok(),
         sandbox: Some(plan.enforcement.as_str().to_owned()),
+        // A line of a row is short, and read by other programs.
+        model: { plan.inputs.task().model.clone() }.filter(|model| HostSession::is_id(model)),
     };
     ledger.append_if(agent.spawn_commit, &ctx.actor()?, began, |row| {
         row.unwrap_or(agent).may(Move::Start)?;

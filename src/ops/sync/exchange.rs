@@ -3,7 +3,7 @@
 use super::SyncReport;
 use crate::agents::ctx::Ctx;
 use crate::domain::oid::Oid;
-use crate::error::{Code, Result};
+use crate::error::{Code, Error, Result};
 use crate::git::refs::{Swap, Tip};
 use crate::git::remote::RemoteRefs;
 use crate::store::chain::{self, Chain};
@@ -192,6 +192,7 @@ impl Exchange<'_> {
         }
         if !refspecs.is_empty() {
             if !repo.fetch_refs(&self.remote, &refspecs, self.end)? {
+                self.require_undamaged(listed)?;
                 return Ok(None);
             }
             self.ctx.reached("copies-fetched");
@@ -214,6 +215,34 @@ impl Exchange<'_> {
             ));
         }
         Ok(Some(sights))
+    }
+
+    /// Checks after a fetch that brought nothing whether refs of the remote name what it does not have.
+    fn require_undamaged(&self, listed: &RemoteRefs) -> Result<()> {
+        let again = self.list()?;
+        let mut ours = listed.iter().filter(|(refname, _)| {
+            let chains = &self.travelling.chains;
+            let is_shared = |chain: &Chain| self.names.shared(*chain) == **refname;
+            chains.iter().any(is_shared) || self.names.outbox_of(refname).is_some()
+        });
+        let damaged = ours.find(|(refname, oid)| {
+            again.get(*refname) == Some(oid) && !self.ctx.repo.has_object(**oid)
+        });
+        let Some((refname, oid)) = damaged else {
+            return Ok(());
+        };
+        let remote = &self.remote;
+        let what = format!(
+            "{refname} of `{remote}` is at {}, which the remote does not have: its repository is damaged",
+            oid.short()
+        );
+        Err(Error::new(Code::RemoteRefused, what)
+            .hint(format!(
+                "to remove the ref, run git push {remote} --delete {refname}"
+            ))
+            .hint(format!(
+                "to send it anew after that, run git agent sync {remote}"
+            )))
     }
 
     /// Unites the copies with this clone's refs. What cannot be united is named and passed over.

@@ -100,6 +100,7 @@ fn any_what() -> impl Strategy<Value = What> {
                 pid,
                 limit_ms,
                 sandbox: Some("off".into()),
+                model: Some("a/model-1".into()),
             })
         }),
         (
