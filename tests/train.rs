@@ -85,6 +85,33 @@ test -z \"$accident\" || {{ echo by accident; exit $accident; }}
         self
     }
 
+    /// As [`Fleet::with_parts`], with a pool of one worktree, and a check that succeeds only in one that was set up. The
+    /// agents were there before.
+    fn with_pool(parts: &[&str]) -> (Fleet, String) {
+        let fleet = Fleet::with_parts(parts);
+        let read = |name: &str| fs::read_to_string(fleet.repo.path().join(name)).expect("read");
+        let pool = "[pool]\nsize = 1\n[setup]\nrun = [\"echo x > made.o\"]\n";
+        let settings = read(".config/git-agent.toml") + pool;
+        let check = read("check.sh") + "test -f made.o || exit 6\n";
+        fleet.repo.write(".config/git-agent.toml", settings);
+        fleet.repo.write("check.sh", check);
+        fleet.repo.write(".gitignore", "*.o\n");
+        fleet.repo.commit_all("a pool");
+        let name = fleet.warm();
+        (fleet, name)
+    }
+
+    /// Fills the pool; gives the name of what is in it.
+    fn warm(&self) -> String {
+        let pool = self.repo.agent_json(&["pool", "fill"]);
+        assert_eq!(pool["slots"].as_array().map(Vec::len), Some(1), "{pool}");
+        assert_eq!(pool["slots"][0]["state"], "ready", "{pool}");
+        pool["slots"][0]["name"]
+            .as_str()
+            .expect("a name")
+            .to_owned()
+    }
+
     /// Agents with a part each that says this.
     fn with_parts(parts: &[&str]) -> Fleet {
         let mut fleet = Fleet::new();
@@ -322,6 +349,31 @@ fn a_check_that_hangs_is_ended_and_its_agent_rejected() {
     assert_eq!(answer["items"][0]["outcome"], "rejected", "{answer:#}");
     assert_eq!(answer["items"][0]["check"]["timed_out"], true);
     assert_eq!(fleet.state(1), "failed");
+    fleet.require_sound();
+}
+
+#[test]
+fn checks_run_in_a_warm_worktree_that_no_agent_gets_afterwards() {
+    let (fleet, name) = Fleet::with_pool(&["one", "bad", "three"]);
+    let (answer, _) = fleet.train(&["--all", "--jobs=1"]);
+    let expected = ["landed", "rejected", "landed"];
+    assert_eq!(fleet.outcomes(&answer), expected, "{answer:#}");
+    assert_ne!(fleet.warm(), name);
+    fleet.require_sound();
+}
+
+#[test]
+fn a_check_that_destroys_its_worktree_keeps_no_later_one_from_running() {
+    let mut fleet = Fleet::with_parts(&["one"]);
+    let destroy = "rm -rf .git check.sh; mkdir .git; echo x > .git/HEAD\n";
+    fleet.repo.write("check.sh", destroy);
+    fleet.repo.commit_all("a check that destroys");
+    for agent in 0..2 {
+        let (answer, status) = fleet.train(&["--all"]);
+        assert_eq!(status, 0, "{answer:#}");
+        assert_eq!(fleet.state(agent), "merged");
+        fleet.add(&[(&format!("parts/{}", agent + 1), "more\n")]);
+    }
     fleet.require_sound();
 }
 

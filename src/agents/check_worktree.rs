@@ -1,15 +1,17 @@
 //! The worktree that check commands run in, beside the agents' own.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::pool::{self, Slot};
 use crate::agents::untrusted;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::landing::linked_at;
-use crate::git::worktree::{NewWorktree, belongs_to};
+use crate::git::worktree::{NewWorktree, belongs_to, leads_to};
 use crate::git::{Repo, populate};
 use crate::hosts::WORKTREE_DIR;
 use crate::store::{fsx, layout, lock, trash};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Where the check commands of one agent run.
@@ -81,10 +83,15 @@ impl CheckWorktree {
         Ok(())
     }
 
+    /// Whether a check may run here: nothing is there but what a killed verify left.
+    pub(crate) fn is_free(&self, repo: &Repo) -> bool {
+        self.is_ours(repo) && !self.has_moved()
+    }
+
     /// Removes what a killed verify left.
     pub(crate) fn make_way(&self, repo: &Repo) -> Result<()> {
         let _spawns = lock::hold(repo.common_dir(), layout::SPAWN_LOCK)?;
-        if self.is_ours(repo) && !self.has_moved() {
+        if self.is_free(repo) {
             self.remove(repo.common_dir())
         } else {
             Err(self.taken())
@@ -116,6 +123,10 @@ fn is_there(path: &Path) -> bool {
 pub(crate) struct CheckStage<'a> {
     ctx: &'a Ctx,
     place: CheckWorktree,
+    /// The directory that was made; absent until it is.
+    made: Option<(u64, u64)>,
+    /// The warm worktree that it was, if it was one.
+    slot: Option<Slot>,
 }
 
 impl<'a> CheckStage<'a> {
@@ -127,7 +138,12 @@ impl<'a> CheckStage<'a> {
         let repo = &ctx.repo;
         let common_dir = repo.common_dir();
         place.make_way(repo)?;
-        let stage = CheckStage { ctx, place };
+        let mut stage = CheckStage {
+            ctx,
+            place,
+            made: None,
+            slot: None,
+        };
         {
             let _spawns = lock::hold(common_dir, layout::SPAWN_LOCK)?;
             repo.add_worktree(&NewWorktree {
@@ -140,6 +156,7 @@ impl<'a> CheckStage<'a> {
                 identity: &ctx.identities()?.committer,
             })?;
         }
+        stage.made = identity(&stage.place.path);
         populate::populate(&populate::Request {
             repo,
             worktree: &stage.place.path,
@@ -147,6 +164,28 @@ impl<'a> CheckStage<'a> {
             commit,
             threads: 0,
         })?;
+        Ok(stage)
+    }
+
+    /// Takes a warm worktree. What agents wrote runs in it from here on, so no agent gets it any more.
+    ///
+    /// # Errors
+    /// As [`CheckStage::move_to`].
+    pub(crate) fn from_slot(ctx: &'a Ctx, mut slot: Slot, commit: Oid) -> Result<CheckStage<'a>> {
+        slot.write(None)?;
+        ctx.reached("slot-taken");
+        let place = CheckWorktree {
+            name: slot.name.clone(),
+            path: slot.path.clone(),
+            admin_dir: slot.admin_dir.clone(),
+        };
+        let stage = CheckStage {
+            ctx,
+            made: identity(&place.path),
+            place,
+            slot: Some(slot),
+        };
+        stage.move_to(commit)?;
         Ok(stage)
     }
 
@@ -159,9 +198,13 @@ impl<'a> CheckStage<'a> {
     /// every other file is as the commit has it.
     ///
     /// # Errors
-    /// `git-failed`, also where a command left the index locked; `io`.
+    /// `git-failed`, also where a command left the index locked; `path-exists` where one replaced what makes the directory
+    /// a worktree; `io`.
     pub(crate) fn move_to(&self, commit: Oid) -> Result<()> {
         let (ctx, place) = (self.ctx, &self.place);
+        if !leads_to(&place.path, &place.admin_dir) {
+            return Err(place.taken());
+        }
         let scratch = ctx.temporary_place();
         linked_at(&ctx.repo, &place.name, &place.path, &scratch)?.check_out(commit)?;
         fsx::write_atomic(
@@ -170,15 +213,28 @@ impl<'a> CheckStage<'a> {
         )
     }
 
-    fn tear_down(&self) -> Result<()> {
-        let repo = &self.ctx.repo;
-        let _spawns = lock::hold(repo.common_dir(), layout::SPAWN_LOCK)?;
-        if self.place.is_ours(repo) {
-            self.place.remove(repo.common_dir())
-        } else {
-            Ok(())
+    fn tear_down(&mut self) -> Result<()> {
+        let common_dir = self.ctx.repo.common_dir();
+        {
+            let _spawns = lock::hold(common_dir, layout::SPAWN_LOCK)?;
+            // A command may have removed what says whose directory it is; it is the one that was made.
+            let is_as_made = self.made.is_some() && identity(&self.place.path) == self.made;
+            if is_as_made || self.place.is_ours(&self.ctx.repo) {
+                self.place.remove(common_dir)?;
+            }
         }
+        if let Some(slot) = self.slot.take() {
+            slot.remove(self.ctx)?;
+            pool::refill_later(self.ctx);
+        }
+        Ok(())
     }
+}
+
+/// What tells a directory from another one at the same path.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let metadata = fs::symlink_metadata(path).ok()?;
+    Some((metadata.dev(), metadata.ino()))
 }
 
 impl Drop for CheckStage<'_> {

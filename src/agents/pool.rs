@@ -8,16 +8,19 @@
 //!   `sweep` removes what is left of the slot;
 //! - any other file that can be locked is a whole slot, which one process gets.
 //!
-//! An agent never had a slot before it is claimed, and a slot that was claimed is none any more.
+//! An agent never had a slot before it is claimed, and a slot that was claimed is none any more. The same holds for one in
+//! which a train ran checks.
 
 use crate::agents::ctx::Ctx;
 use crate::domain::glob::Glob;
 use crate::domain::hex::hex;
 use crate::domain::oid::Oid;
+use crate::domain::repository_settings::RepositorySettings;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::landing::Checkout;
 use crate::git::worktree::leads_to;
 use crate::hosts::WORKTREE_DIR;
+use crate::proc::background;
 use crate::store::{fsx, layout, lock, trash};
 use crate::wire::slot::SlotRecord;
 use sha2::{Digest, Sha256};
@@ -57,6 +60,23 @@ pub(crate) fn setup_hash(copy: &[Glob], run: &[String], include: Option<&[u8]>) 
     }
     digest.update(include.unwrap_or_default());
     hex(&digest.finalize()[..16])
+}
+
+/// The [`setup_hash`] of the warm worktrees that a repository's settings ask for; `None` where they ask for none.
+pub(crate) fn wanted_setup(settings: &RepositorySettings) -> Option<String> {
+    let globs = settings.setup_copy.iter().flatten();
+    let copy: Result<Vec<Glob>, _> = globs.map(|glob| Glob::parse(glob)).collect();
+    let run = settings.setup_run.as_deref().unwrap_or_default();
+    let hash = setup_hash(&copy.ok()?, run, settings.include.as_deref());
+    Some(hash).filter(|_| settings.pool_size > 0)
+}
+
+/// Fills the pool again, in a process of its own, so that the caller does not wait for it.
+pub(crate) fn refill_later(ctx: &Ctx) {
+    if let (Some(program), Ok(root)) = (&ctx.env.program, ctx.repo.root()) {
+        let words = ["pool", "fill", "--unless-busy"];
+        background::start(program, words.into_iter(), &root);
+    }
 }
 
 impl Slot {

@@ -76,3 +76,18 @@ fn a_train_that_dies_at_any_step_leaves_the_target_green_and_goes_on() {
         fleet.require_sound();
     }
 }
+
+#[test]
+fn a_train_that_dies_in_a_warm_worktree_leaves_it_to_no_agent() {
+    for step in ["slot-taken", "checked"] {
+        let (fleet, name) = Fleet::with_pool(&["one"]);
+        death::die_at("train::kill::child", &fleet.repo.path(), step, &[]);
+        let pool = fleet.repo.agent_json(&["pool"]);
+        assert_eq!(pool["slots"][0]["state"], "broken", "after {step}: {pool}");
+        assert_ne!(fleet.warm(), name, "after {step}");
+        run(&death::ctx(&fleet.repo.path(), death::unwatched()));
+        assert_eq!(fleet.state(0), "merged", "after {step}");
+        fleet.warm();
+        fleet.require_sound();
+    }
+}

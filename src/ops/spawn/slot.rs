@@ -17,7 +17,6 @@ use crate::git::populate;
 use crate::ops::spawn::contract::SpawnPlan;
 use crate::ops::spawn::execute::publish;
 use crate::ops::spawn::setup::Preset;
-use crate::proc::background;
 use crate::store::fsx;
 use std::fs;
 use std::path::Path;
@@ -151,15 +150,7 @@ fn link_indexes(from: &Path, to: &Path) -> Result<()> {
 
 /// Fills the pool again, in a process of its own, so that the caller does not wait for it.
 pub(super) fn refill_later(ctx: &Ctx, plan: &SpawnPlan) {
-    if let (Some(program), Ok(root), true) = (
-        &ctx.env.program,
-        ctx.repo.root(),
-        plan.pool_size > 0 && plan.worktree.is_some(),
-    ) {
-        background::start(
-            program,
-            ["pool", "fill", "--unless-busy"].into_iter(),
-            &root,
-        );
+    if plan.pool_size > 0 && plan.worktree.is_some() {
+        pool::refill_later(ctx);
     }
 }

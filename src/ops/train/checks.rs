@@ -1,9 +1,10 @@
 //! Running checks on trees: a few at the same time, and none whose answer is known.
 
 use crate::agents::ctx::{Ctx, Seed};
+use crate::agents::pool;
 use crate::domain::evidence::{CommandEnd, CommandRun};
-use crate::domain::lease::WantedLease;
 use crate::domain::oid::Oid;
+use crate::domain::repository_settings::RepositorySettings;
 use crate::error::{Error, Result};
 use crate::ops::train::memory::{Memory, Question};
 use crate::ops::train::report::{FailedCheck, FlakyReport, RunReason, TrainRun};
@@ -76,6 +77,7 @@ impl<'scope, 'env> Checks<'scope, 'env> {
                 mode: options.sandbox,
                 enforcement,
                 leases: Vec::new(),
+                setup: None,
             },
             max_runs: options.max_runs,
             is_rehearsal: options.dry_run,
@@ -87,9 +89,10 @@ impl<'scope, 'env> Checks<'scope, 'env> {
         })
     }
 
-    /// Says what commands hold values of their own in, before the first of them runs.
-    pub(super) fn want(&mut self, leases: Vec<WantedLease>) {
-        self.options.leases = leases;
+    /// Says what commands hold values of their own in, and which warm worktrees will do, before the first of them runs.
+    pub(super) fn want(&mut self, settings: &RepositorySettings) {
+        self.options.leases.clone_from(&settings.leases);
+        self.options.setup = pool::wanted_setup(settings);
     }
 
     pub(super) fn finish(self) -> Done {

@@ -96,7 +96,7 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
         }
         let roles = roles::load(repo, base)?;
         let settings = repository_settings::load(repo, base, &roles)?;
-        checks.want(settings.leases);
+        checks.want(&settings);
         let mut shared = settings.train_checks;
         add(&mut shared, &settings.checks);
         Ok(Stacking {

@@ -5,6 +5,7 @@ use crate::agents::check_run::{CheckFence, CheckRun, run_checks};
 use crate::agents::check_worktree::{CheckStage, CheckWorktree};
 use crate::agents::commands;
 use crate::agents::ctx::{Ctx, Seed};
+use crate::agents::pool;
 use crate::agents::scratch::Scratch;
 use crate::domain::evidence::CommandRun;
 use crate::domain::id::Slug;
@@ -13,6 +14,7 @@ use crate::domain::oid::Oid;
 use crate::domain::sandbox::{Enforcement, Mode};
 use crate::error::{Code, Error, Result};
 use crate::store::{fsx, layout, leases, lock};
+use crate::wire::slot::SlotRecord;
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -31,6 +33,8 @@ pub(super) struct CheckOptions {
     pub enforcement: Enforcement,
     /// What each worker holds values of its own in.
     pub leases: Vec<WantedLease>,
+    /// What was done in the warm worktrees that will do, as [`pool::wanted_setup`] has it.
+    pub setup: Option<String>,
 }
 
 /// What a worker says of a run: its number, how long it took, and how each command ended.
@@ -106,7 +110,9 @@ pub(super) fn work(seed: &Seed, options: &CheckOptions, tasks: &Receiver<CheckTa
     let mut next = Some(first);
     while let Some(task) = next {
         let clock = Instant::now();
-        let ran = prepared(&ctx, stage.take(), &room.name, task.commit).and_then(|ready| {
+        let setup = options.setup.as_deref();
+        let ready = prepared(&ctx, stage.take(), (&room.name, setup), task.commit);
+        let ran = ready.and_then(|ready| {
             let stage = stage.insert(ready);
             let places = [stage.path(), room.temporary.path()];
             let enforced = (options.mode, &options.enforcement);
@@ -124,16 +130,26 @@ pub(super) fn work(seed: &Seed, options: &CheckOptions, tasks: &Receiver<CheckTa
     }
 }
 
-/// The worktree with that commit: the one of the last run where there is one and it can be moved, else a new one.
+/// The worktree with that commit: the one of the last run if there is one and it can be moved, else one of the pool, else a
+/// new one.
 fn prepared<'c>(
     ctx: &'c Ctx,
     stage: Option<CheckStage<'c>>,
-    name: &str,
+    (name, setup): (&str, Option<&str>),
     commit: Oid,
 ) -> Result<CheckStage<'c>> {
     if let Some(stage) = stage
         && stage.move_to(commit).is_ok()
     {
+        return Ok(stage);
+    }
+    // One that cannot be moved to an agent's place is of less use to others.
+    let rate = |record: &SlotRecord| {
+        (Some(record.setup.as_str()) == setup).then_some(u32::from(!record.pinned))
+    };
+    // A pool that fails is one without worktrees.
+    let slot = setup.and_then(|_| pool::claim(ctx, |_, record| rate(record)).ok()?);
+    if let Some(stage) = slot.and_then(|slot| CheckStage::from_slot(ctx, slot, commit).ok()) {
         return Ok(stage);
     }
     CheckStage::build(ctx, CheckWorktree::of(ctx, name)?, commit)
@@ -147,11 +163,16 @@ fn claim(ctx: &Ctx) -> Result<(lock::Guard, String)> {
         fsx::create_dir(&layout::agents_dir(common).join(&name))?;
         match lock::hold_for(common, &layout::verify_lock(&name), Duration::ZERO) {
             Err(error) if error.code() == Code::LockTimeout => {}
-            held => return Ok((held?, name)),
+            held => {
+                let held = held?;
+                if CheckWorktree::of(ctx, &name)?.is_free(&ctx.repo) {
+                    return Ok((held, name));
+                }
+            }
         }
     }
     Err(Error::new(
         Code::LockTimeout,
-        format!("{PLACES} checks of trains run in this clone already"),
+        format!("all {PLACES} places for checks of trains are taken"),
     ))
 }
