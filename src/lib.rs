@@ -78,6 +78,7 @@
 //! | `agents/landing.lock` | an OS lock, never removed |
 //! | `agents/locks/<file>` | while a lock file of ours exists: whose it is, so that one that a killed process left is cleared |
 //! | `agents/spawning/<id8>` | the journal of a spawn under way |
+//! | `agents/clones/<file>` | says that an agent's worktree has a repository of its own, and which packs that was made with |
 //! | `agents/leases/<file>` | a symlink to `<id8>:<VARIABLE>`: a value that an agent holds while it lives |
 //! | `agents/tmp/<file>` | half-made admin directories and indexes |
 //! | `agents/trash/<file>` | directories that are being deleted |
@@ -110,6 +111,9 @@
 //! | `<root>/.claude/worktrees/verify-<id8>/<file>` | that worktree; removed afterwards |
 //! | `worktrees/warm-<random>/<file>` | the admin directory of a warm worktree (`[pool] size`), until an agent gets it |
 //! | `<root>/.claude/worktrees/warm-<random>/<file>` | that worktree; where set-up wrote its path into a file, it stays there with the agent |
+//! | `agents/<id8>/run-repo.state` | how the repository of an agent's clone was when all of it was last taken in |
+//! | `agents/<id8>/clone.lock` | an OS lock, held while what a clone has is taken in |
+//! | `agents/<id8>/clone.git.<file>` | the repository of a clone that could not be read when the agent was discarded |
 //! | `agents/<id8>/bundle/<file>` | the bundle of a shared agent: its specification, and templates where the bundle is required |
 //! | `agents/<id8>/bundle/output/<file>` | where a shared agent puts an answer that goes into a file (`agent.outputDir`) |
 //! | `<root>/.claude/worktrees/agent-<id8>/<file>` | the worktree (`agent.worktreeDir`) with the bundle in `.agent/` (`agent.bundleDir`), and in that `output/` (`agent.outputDir`) |

@@ -415,6 +415,10 @@ const STARTS_GIT: &[(&str, &str)] = &[
         "in a new worktree, where no agent has worked",
     ),
     ("git/config_file.rs", "in the common dir, on a copy"),
+    (
+        "git/own_repository.rs",
+        "in the common dir, and in a clone that no agent has had",
+    ),
     ("git/quarantine.rs", "in the common dir"),
     (
         "git/salvage.rs",
@@ -459,6 +463,7 @@ const OPENS_FILES: &[(&str, &str)] = &[
         "agents/half_made.rs",
         "/proc, and whether a directory is empty",
     ),
+    ("agents/clone.rs", "state of ours"),
     ("agents/liveness.rs", "locks of ours"),
     ("agents/persona.rs", "personas of the user"),
     ("agents/pool.rs", "state of ours"),
@@ -477,6 +482,10 @@ const OPENS_FILES: &[(&str, &str)] = &[
     (
         "git/quarantine.rs",
         "objects of a run, each of which is checked by its hash",
+    ),
+    (
+        "git/own_repository.rs",
+        "the shared repository, for one that no agent has yet",
     ),
     ("git/reflog.rs", "reflogs of the shared repository"),
     (

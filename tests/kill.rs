@@ -18,14 +18,26 @@ use std::path::Path;
 #[test]
 fn child() {
     if let Some(order) = Order::received() {
-        spawn_with(&ctx(&order.directory, order.dying()), &order.words[0]);
+        let options = SpawnOptions {
+            clone: order.words.len() > 1,
+            ..SpawnOptions::default()
+        };
+        spawn_as(
+            &ctx(&order.directory, order.dying()),
+            &order.words[0],
+            &options,
+        );
     }
 }
 
 fn spawn_with(ctx: &Ctx, task: &str) {
+    spawn_as(ctx, task, &SpawnOptions::default());
+}
+
+fn spawn_as(ctx: &Ctx, task: &str, options: &SpawnOptions) {
     half_made::sweep(ctx).expect("swept");
     let draft = task_file::parse("task.toml", task.as_bytes());
-    let plan = spawn::plan(ctx, draft, &SpawnOptions::default()).expect("a plan");
+    let plan = spawn::plan(ctx, draft, options).expect("a plan");
     spawn::execute(ctx, plan).expect("an agent");
 }
 
@@ -71,6 +83,18 @@ fn whatever_a_kill_leaves_the_next_spawn_succeeds_and_cleans_up() {
 }
 
 #[test]
+fn the_same_for_agents_with_a_clone() {
+    for step in ["populated", "clone-made", "cloned", "locked", "spawned"] {
+        let repo = TestRepo::with_commit();
+        death::die_at("kill::child", &repo.path(), step, &[TASK, "clone"]);
+        check_what_is_left(&repo, step, TASK);
+        let clones = std::fs::read_dir(repo.path().join(".git/agents/clones"));
+        let clones = clones.map(Iterator::count).unwrap_or_default();
+        assert_eq!(clones, usize::from(step == "spawned"), "after {step}");
+    }
+}
+
+#[test]
 fn the_same_for_agents_without_a_worktree() {
     for step in ["journal", "objects", "keep", "spawning", "files", "spawned"] {
         check(step, SHARED_TASK);
@@ -80,6 +104,10 @@ fn the_same_for_agents_without_a_worktree() {
 fn check(step: &str, task: &str) {
     let repo = TestRepo::with_commit();
     die_at(&repo, step, task);
+    check_what_is_left(&repo, step, task);
+}
+
+fn check_what_is_left(repo: &TestRepo, step: &str, task: &str) {
     assert_eq!(repo.git(["status", "--porcelain"]), "", "after {step}");
     assert_eq!(
         repo.git(["fsck", "--strict", "--no-progress", "--no-dangling"]),

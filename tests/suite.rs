@@ -15,6 +15,8 @@ mod audit;
 mod bad_days;
 /// The scope fence: what changed, and what of it is out of scope.
 mod check;
+/// Agents whose worktree is a repository of its own.
+mod clones;
 /// Pages and links.
 mod docs;
 /// Damage, seen and put right.

@@ -47,7 +47,12 @@ impl Agent {
     }
 
     pub fn spawned_in(repo: TestRepo, task: &str) -> Agent {
-        let report = repo.spawn_task(task, &[]);
+        Agent::spawned_with(repo, task, &[])
+    }
+
+    /// As [`Agent::spawned_in`], with more arguments for the spawn.
+    pub fn spawned_with(repo: TestRepo, task: &str, arguments: &[&str]) -> Agent {
+        let report = repo.spawn_task(task, arguments);
         let agent = Agent::told_of(repo, &report);
         for name in ["plan.md", "chatlog.md", "handoffs.md", "review.md"] {
             agent.write(&format!(".agent/{name}"), "written\n");

@@ -1,5 +1,6 @@
 //! The end of a run whose supervisor was killed: published and recorded by the next command that looks.
 
+use crate::agents::clone;
 use crate::agents::ctx::Ctx;
 use crate::agents::liveness::{self, Liveness};
 use crate::agents::publish;
@@ -43,6 +44,15 @@ pub(crate) fn record_crashed_run(ctx: &Ctx, agent: &Agent) -> Result<Option<Cras
 /// # Errors
 /// As [`record_crashed_run`].
 pub(crate) fn at_rest(ctx: &Ctx, agent: Agent) -> Result<Agent> {
+    clone::bring_in(ctx, &agent)?;
+    run_at_rest(ctx, agent)
+}
+
+/// As [`at_rest`], without what the agent has in a clone of its own.
+///
+/// # Errors
+/// As [`record_crashed_run`].
+pub(crate) fn run_at_rest(ctx: &Ctx, agent: Agent) -> Result<Agent> {
     if ctx.repo.is_scratch() {
         return Ok(agent);
     }

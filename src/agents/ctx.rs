@@ -12,6 +12,7 @@ use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::identity::Identities;
 use crate::git::ignore::Rules;
+use crate::git::worktree::admin_dir_of_clone;
 use crate::proc;
 use chrono::{DateTime, Utc};
 use std::path::{Path, PathBuf};
@@ -102,10 +103,13 @@ impl Ctx {
     /// Those of [`Repo::from_env`] and [`Env::of_process`].
     pub fn of_process() -> Result<Ctx> {
         let env = Env::of_process()?;
-        let around =
-            run_repo::around(&env.directory).filter(|_| !env.fenced && env.git_dir.is_none());
-        Ctx::shared(match around {
-            // The worktree leads to a repository that a fenced command writes.
+        let around = || {
+            let around = run_repo::around(&env.directory);
+            around.or_else(|| admin_dir_of_clone(&env.directory))
+        };
+        let may_be_around = !env.fenced && env.git_dir.is_none();
+        Ctx::shared(match may_be_around.then(around).flatten() {
+            // The worktree leads to a repository that a fenced command, or an agent, writes.
             Some(admin_dir) => Repo::open_git_dir(&admin_dir),
             None => Repo::from_env(),
         })

@@ -18,6 +18,7 @@ use crate::domain::agent::Agent;
 use crate::domain::id::AgentId;
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::Repo;
+use crate::git::worktree::{admin_dir_of_clone, clone_name};
 use crate::store::ledger::Ledger;
 use crate::store::{layout, policy};
 use crate::wire::policy::Policy;
@@ -74,7 +75,11 @@ impl CurrentAgent {
             let Some(id8) = agent_named_by(&pointer) else {
                 continue;
             };
-            let repo = Repo::open_git_dir(&pointer)?;
+            // Where it has a repository of its own, the one that it was made from is asked, unless that is not at hand.
+            let shared = { pointer.is_dir() }
+                .then(|| admin_dir_of_clone(top))
+                .flatten();
+            let repo = Repo::open_git_dir(shared.as_ref().unwrap_or(&pointer))?;
             if repo.workdir().and_then(real_path).as_deref() != Some(top) {
                 continue;
             }
@@ -164,6 +169,9 @@ pub fn require_current(ctx: &Ctx) -> Result<AgentId> {
 
 /// The `<id8>` of the admin directory that a `.git` file names, when it is called as ours are.
 fn agent_named_by(pointer: &Path) -> Option<String> {
+    if let Some(name) = clone_name(pointer) {
+        return layout::agent_of_worktree(&name).map(str::to_owned);
+    }
     // Reading a FIFO would hang, and most hosts let a call through when a hook hangs.
     let text = untrusted::text(pointer.parent()?, ".git")?;
     let admin = Path::new(text.strip_prefix("gitdir: ")?.trim_end());

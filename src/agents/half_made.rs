@@ -1,5 +1,6 @@
 //! Takes a half-made agent apart: after an error, and after a kill.
 
+use crate::agents::clone;
 use crate::agents::ctx::Ctx;
 use crate::agents::worktree;
 use crate::domain::agent::State;
@@ -104,6 +105,7 @@ fn remove_places(ctx: &Ctx, record: &SpawnJournal, admin: &Path, id: AgentId) ->
     // Deleted first: what is moved to the trash may lie there for a while.
     briefing::delete(common, id)?;
     leases::free(common, &id.short())?;
+    clone::forget(common, id);
     let scratch = layout::tmp_dir(common).join(layout::worktree_name(id));
     for directory in [admin, &scratch, &layout::agent_dir(common, id)] {
         if directory.exists() {

@@ -8,6 +8,7 @@ pub mod branch_swap;
 pub mod bundle;
 pub mod check_run;
 pub mod check_worktree;
+pub mod clone;
 pub mod commands;
 pub mod crash_recovery;
 pub mod ctx;

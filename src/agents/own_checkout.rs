@@ -1,5 +1,6 @@
 //! The worktree of an agent as something that a commit or a merge can be made in.
 
+use crate::agents::clone;
 use crate::agents::ctx::Ctx;
 use crate::agents::worktree;
 use crate::domain::agent::Agent;
@@ -19,6 +20,15 @@ pub(crate) fn own_checkout(ctx: &Ctx, agent: &Agent) -> Result<Checkout> {
             format!("agent {} is shared and has nothing to commit", agent.id),
         ));
     };
+    if clone::is_one(ctx, agent.id) {
+        let what = format!(
+            "agent {} works in a clone of its own, and so are its commits made",
+            agent.id.short()
+        );
+        let place = top.display();
+        return Err(Error::new(Code::AgentState, what)
+            .hint(format!("to commit there, run git -C {place} commit")));
+    }
     let admin_dir = worktree::admin_dir(&ctx.repo, agent.id);
     if !belongs_to(&top, &admin_dir) {
         return Err(Error::new(

@@ -43,6 +43,10 @@ pub(crate) fn run_repo(ctx: &Ctx, agent: &Agent) -> Option<RunRepo> {
 /// `git-failed` for commits that are not complete or not well formed; those of the ledger's keep chain and the file
 /// system.
 pub fn publish(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Vec<String>> {
+    run_repo.settle(|| publish_all(ctx, agent, run_repo))
+}
+
+fn publish_all(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Vec<String>> {
     let mut warnings = Vec::new();
     let heads = run_repo.heads();
     let before: Vec<Oid> = others(&heads)
@@ -50,12 +54,19 @@ pub fn publish(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Vec<Strin
         .collect();
     // 1. The objects.
     let tips: Vec<Oid> = { [heads.branch, heads.detached].into_iter().flatten() }
-        .filter(|oid| !ctx.repo.has_object(*oid))
+        // Of a clone, an earlier attempt may have brought the commit and not all that it leads to.
+        .filter(|oid| run_repo.is_clone() || !ctx.repo.has_object(*oid))
         .collect();
     let staging = layout::tmp_dir(ctx.repo.common_dir());
     fsx::create_dir(&staging)?;
     let staging = fsx::unique_name(&staging.join("objects"));
-    let taken = ctx.repo.take_in(&run_repo.objects(), &staging, &tips)?;
+    let taken = if run_repo.is_clone() {
+        let known = run_repo.known_packs()?;
+        ctx.repo
+            .take_missing(&run_repo.objects(), &staging, &known, &tips)?
+    } else {
+        ctx.repo.take_in(&run_repo.objects(), &staging, &tips)?
+    };
     ctx.reached("objects-taken");
     // 2. The branch.
     if let Some(tip) = heads.branch {

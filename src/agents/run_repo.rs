@@ -16,6 +16,9 @@
 //! Environment variables (`GIT_OBJECT_DIRECTORY`) would do the same with less, but every repository that the command
 //! makes or clones in its tests would inherit them, and agent hosts scrub them.
 //!
+//! The worktree of a clone (`spawn --isolation=clone`) has such a repository for good: its `.git`, complete and with
+//! objects of its own ([`crate::agents::clone`]). Here it is a run repository whose admin directory is itself.
+//!
 //! What a kill leaves: a run repository without a process that holds the agent's lock. The next command that looks
 //! publishes it ([`RunRepo::exists`]).
 
@@ -70,6 +73,10 @@ pub fn around(directory: &Path) -> Option<PathBuf> {
 pub struct RunRepo {
     directory: PathBuf,
     common_dir: PathBuf,
+    /// What the names of files begin with in which we keep what is true of it, out of the command's reach.
+    notes: PathBuf,
+    /// Whether it is the worktree's own and stays.
+    is_clone: bool,
     worktree: PathBuf,
     /// The name of the agent's admin directory.
     name: String,
@@ -80,8 +87,16 @@ pub struct RunRepo {
 impl RunRepo {
     /// Names the run repository of an agent, which need not exist.
     pub fn of(repo: &Repo, id: AgentId, worktree: &Path, branch: &str) -> RunRepo {
+        let notes = layout::run_repo(repo.common_dir(), id);
+        let is_clone = layout::clone_record(repo.common_dir(), id).exists();
         RunRepo {
-            directory: layout::run_repo(repo.common_dir(), id),
+            directory: if is_clone {
+                worktree.join(".git")
+            } else {
+                notes.clone()
+            },
+            notes,
+            is_clone,
             common_dir: repo.common_dir().to_owned(),
             worktree: worktree.to_owned(),
             name: layout::worktree_name(id),
@@ -89,9 +104,18 @@ impl RunRepo {
         }
     }
 
-    /// Whether it is there: a run goes on, or was killed, or could not be published.
+    /// Whether it has something to publish: a run goes on, or was killed, or could not be published. A clone has when it
+    /// is not as it was when all of it was last taken in.
     pub fn exists(&self) -> bool {
+        if self.is_clone {
+            return self.state() != self.known_state();
+        }
         self.directory.join("worktrees").exists()
+    }
+
+    /// Whether it is the worktree's own and stays.
+    pub fn is_clone(&self) -> bool {
+        self.is_clone
     }
 
     /// The directory: the one place of the repository that a fenced command may write.
@@ -104,6 +128,9 @@ impl RunRepo {
     /// # Errors
     /// `io`, `disk-full`, `repo-read-only`.
     pub fn set_up(&self, repo: &Repo, tip: Oid) -> Result<()> {
+        if self.is_clone {
+            return Ok(());
+        }
         if fs::symlink_metadata(&self.directory).is_ok() {
             fsx::set_aside(&self.directory)?;
         }
@@ -148,10 +175,8 @@ impl RunRepo {
 
     /// Where the repository's branch was when it last agreed with the command's.
     pub fn known_tip(&self) -> Option<Oid> {
-        let text = fsx::load_if_there(&self.directory.with_extension("tip"))
-            .ok()
-            .flatten()?;
-        oid_of(&text)
+        let text = fsx::load_if_there(&self.notes.with_extension("tip"));
+        oid_of(&text.ok().flatten()?)
     }
 
     /// Notes that the two agree.
@@ -160,7 +185,7 @@ impl RunRepo {
     /// `io`, `disk-full`.
     pub fn set_known_tip(&self, tip: Oid) -> Result<()> {
         fsx::write_private(
-            &self.directory.with_extension("tip"),
+            &self.notes.with_extension("tip"),
             format!("{tip}\n").as_bytes(),
         )
     }
@@ -205,21 +230,27 @@ impl RunRepo {
     /// # Errors
     /// `io`.
     pub fn remove(&self) -> Result<()> {
+        if self.is_clone {
+            return Ok(());
+        }
         if self.directory.exists() {
             trash::remove(&self.common_dir, &self.directory)?;
         }
-        let _ = fs::remove_file(self.directory.with_extension("tip"));
+        let _ = fs::remove_file(self.notes.with_extension("tip"));
         Ok(())
     }
 
     /// The admin directory that the worktree has during the run.
     pub fn admin_dir(&self) -> PathBuf {
+        if self.is_clone {
+            return self.directory.clone();
+        }
         self.directory.join("worktrees").join(&self.name)
     }
 
     /// How the worktree's `.git` file was before the run: out of the command's reach.
     fn pointer_note(&self) -> PathBuf {
-        self.directory.with_extension("pointer")
+        self.notes.with_extension("pointer")
     }
 
     /// Makes the directories of the branch; in each, whatever else the repository has there is a link.

@@ -40,6 +40,9 @@ pub(super) struct SpawnArgs {
     /// Place of the worktree instead of the configured one
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
+    /// What the agent gets: a worktree of this repository, or a clone, a repository of its own
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = IsolationArg::Worktree)]
+    isolation: IsolationArg,
     /// How many agents to make at the same time
     #[arg(long, short = 'j', default_value_t = 4, value_name = "N", value_parser = super::run::at_least_one)]
     jobs: usize,
@@ -60,6 +63,14 @@ pub(super) struct SpawnArgs {
     claim: Option<String>,
     #[command(flatten)]
     sync: SyncArg,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum IsolationArg {
+    /// A worktree of this repository
+    Worktree,
+    /// A complete repository, for a container or another user; its commits are fetched back
+    Clone,
 }
 
 /// A task on the command line, in the place of a task file.
@@ -140,6 +151,7 @@ fn plan(ctx: &Ctx, args: SpawnArgs) -> Result<Vec<SpawnPlan>> {
         no_default_deny: args.no_default_deny,
         no_hooks: args.no_hooks,
         exclusive: args.exclusive,
+        clone: args.isolation == IsolationArg::Clone,
     };
     let several = args.tasks.len() > 1;
     if several && (options.name.is_some() || options.branch.is_some() || options.path.is_some()) {

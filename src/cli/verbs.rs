@@ -8,6 +8,7 @@ use super::{
     roles, run, schema, send, settle, shell, show, spawn, stop, sync, train, tree, uninstall,
     unite, update, verify, wait,
 };
+use crate::agents::clone;
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::ops;
@@ -148,6 +149,10 @@ verbs! { ui;
 /// was overwritten is reported at the first command after that.
 fn open(ui: &mut Ui) -> Result<Ctx> {
     let ctx = Ctx::of_process()?;
+    let clones = clone::bring_in_all(&ctx);
+    if ui.format() == Format::Text {
+        clones.iter().for_each(|warning| ui.warn(warning));
+    }
     // A program that reads JSON finds one object or nothing on standard error.
     if ui.format() == Format::Text
         && let Some(warning) = ops::doctor::overwritten_ledger(&ctx)

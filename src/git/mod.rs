@@ -28,6 +28,7 @@ pub mod notes;
 pub mod objects;
 pub mod open;
 mod own_branch;
+pub mod own_repository;
 pub mod patch;
 mod pool;
 pub mod populate;

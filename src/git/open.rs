@@ -4,9 +4,11 @@
 use super::Repo;
 use super::repo::failed;
 use super::untrusted;
+use super::worktree::admin_dir_of_clone;
 use crate::error::{Code, Error, Remedy, Result};
 use git2::{ErrorCode, RepositoryOpenFlags};
 use std::ffi::OsStr;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 const WORKTREE: &str = "core.worktree";
@@ -27,12 +29,18 @@ impl Repo {
         Repo::wrap(inner)
     }
 
-    /// Opens the repository that `path` belongs to, whatever the environment says.
+    /// Opens the repository that `path` belongs to, whatever the environment says. A clone that an agent has of its own
+    /// belongs to the one that it was made from.
     ///
     /// # Errors
     /// As [`Repo::from_env`].
     pub fn open(path: &Path) -> Result<Repo> {
         untrusted::require_openable_above(path)?;
+        if let Some(shared) =
+            { fs::canonicalize(path).ok() }.and_then(|path| admin_dir_of_clone(&path))
+        {
+            return Repo::open_git_dir(&shared);
+        }
         let inner = git2::Repository::discover(path)
             .map_err(|error| refusal(error, &path.display().to_string(), git_dir_above(path)))?;
         Repo::wrap(inner)

@@ -12,13 +12,14 @@
 //!
 //! Where one object is damaged, the whole set is refused, and only what the wanted commits reach is taken.
 
-use super::{Repo, command};
+use super::{Repo, command, untrusted};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use rustix::fs::{AtFlags, CWD, linkat};
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -40,8 +41,36 @@ impl Repo {
     /// `git-failed` when `tips` are not complete or not well formed; `io`, `disk-full`, `git-missing`. What was taken
     /// in until then stays, unreachable, until git removes it.
     pub fn take_in(&self, quarantine: &Path, staging: &Path, tips: &[Oid]) -> Result<Taken> {
-        let stage = Stage::new(self, quarantine, staging)?;
+        let stage = Stage::new(self, quarantine, staging, &|_| true)?;
         let taken = match stage.take_all() {
+            Ok(()) => Taken::All,
+            Err(_) => {
+                stage.take_reachable(tips)?;
+                Taken::Reachable
+            }
+        };
+        self.require_complete(tips)?;
+        Ok(taken)
+    }
+
+    /// As [`Repo::take_in`], of a repository that has most of what is here: only what is not here is taken. `known` names
+    /// packs that hold nothing new. Where links cannot be made, as to another file system, files are copied.
+    ///
+    /// # Errors
+    /// As [`Repo::take_in`].
+    pub fn take_missing(
+        &self,
+        objects: &Path,
+        staging: &Path,
+        known: &[String],
+        tips: &[Oid],
+    ) -> Result<Taken> {
+        let is_new = |name: &str| match Oid::from_hex(name) {
+            Some(oid) => !self.is_at_hand(oid),
+            None => !known.iter().any(|known| known == name),
+        };
+        let mut stage = Stage::new(self, objects, staging, &is_new)?;
+        let taken = match stage.take_new() {
             Ok(()) => Taken::All,
             Err(_) => {
                 stage.take_reachable(tips)?;
@@ -90,7 +119,7 @@ impl Repo {
 struct Stage<'r> {
     repo: &'r Repo,
     directory: PathBuf,
-    /// The names of the loose objects.
+    /// The names of the loose objects, and of what else is to be taken.
     loose: Vec<String>,
     /// Links to its packs, without their index files.
     packs: Vec<PathBuf>,
@@ -103,7 +132,13 @@ impl Drop for Stage<'_> {
 }
 
 impl<'r> Stage<'r> {
-    fn new(repo: &'r Repo, quarantine: &Path, staging: &Path) -> Result<Stage<'r>> {
+    /// Links what is wanted: loose objects by their names, packs by those of their files.
+    fn new(
+        repo: &'r Repo,
+        quarantine: &Path,
+        staging: &Path,
+        is_wanted: &dyn Fn(&str) -> bool,
+    ) -> Result<Stage<'r>> {
         fs::create_dir_all(staging.join("pack")).at("could not make", staging)?;
         let mut stage = Stage {
             repo,
@@ -113,14 +148,19 @@ impl<'r> Stage<'r> {
         };
         for name in directories_in(quarantine)? {
             if name.len() == 2 && is_hex(&name) {
-                stage.link_loose(quarantine, &name)?;
+                stage.link_loose(quarantine, &name, is_wanted)?;
             }
         }
-        stage.link_packs(&quarantine.join("pack"))?;
+        stage.link_packs(&quarantine.join("pack"), is_wanted)?;
         Ok(stage)
     }
 
-    fn link_loose(&mut self, quarantine: &Path, fan_out: &str) -> Result<()> {
+    fn link_loose(
+        &mut self,
+        quarantine: &Path,
+        fan_out: &str,
+        is_wanted: &dyn Fn(&str) -> bool,
+    ) -> Result<()> {
         let (from, to) = (quarantine.join(fan_out), self.directory.join(fan_out));
         fs::create_dir(&to).at("could not make", &to)?;
         for entry in fs::read_dir(&from).at("could not list", &from)? {
@@ -131,7 +171,7 @@ impl<'r> Stage<'r> {
                 continue;
             };
             let name = format!("{fan_out}{rest}");
-            if !is_hex(&name) || Oid::from_hex(&name).is_none() {
+            if !is_hex(&name) || Oid::from_hex(&name).is_none() || !is_wanted(&name) {
                 continue;
             }
             if self.link(&from.join(&rest), &to.join(&rest))?.is_some() {
@@ -141,7 +181,7 @@ impl<'r> Stage<'r> {
         Ok(())
     }
 
-    fn link_packs(&mut self, directory: &Path) -> Result<()> {
+    fn link_packs(&mut self, directory: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Result<()> {
         if !fs::symlink_metadata(directory).is_ok_and(|metadata| metadata.is_dir()) {
             return Ok(());
         }
@@ -150,7 +190,9 @@ impl<'r> Stage<'r> {
                 continue;
             };
             let name = format!("pack/pack-{}.pack", self.packs.len());
-            if path.extension().is_some_and(|ending| ending == "pack") {
+            let wanted =
+                { path.file_name() }.is_some_and(|name| is_wanted(&name.to_string_lossy()));
+            if wanted && path.extension().is_some_and(|ending| ending == "pack") {
                 let linked = self.link(&path, &self.directory.join(name))?;
                 self.packs.extend(linked);
             }
@@ -160,7 +202,7 @@ impl<'r> Stage<'r> {
 
     /// Links a file, if it is a regular one. A link is to the file itself, whose kind cannot change.
     fn link(&self, from: &Path, to: &Path) -> Result<Option<PathBuf>> {
-        if linkat(CWD, from, CWD, to, AtFlags::empty()).is_err() {
+        if linkat(CWD, from, CWD, to, AtFlags::empty()).is_err() && !copied(from, to)? {
             return Ok(None);
         }
         if fs::symlink_metadata(to).is_ok_and(|metadata| metadata.is_file()) {
@@ -168,6 +210,29 @@ impl<'r> Stage<'r> {
         }
         fs::remove_file(to).at("could not remove", to)?;
         Ok(None)
+    }
+
+    /// Takes the loose objects, and of the packs what the repository has not.
+    fn take_new(&mut self) -> Result<()> {
+        for pack in &self.packs {
+            let mut git = self.repo.git_here();
+            git.arg("index-pack").arg(pack);
+            command::successful(git)?;
+            let index = pack.with_extension("idx");
+            let mut git = self.repo.git_here();
+            git.arg("show-index");
+            git.stdin(File::open(&index).at("could not read", &index)?);
+            let listed = command::successful(git)?;
+            let listed = String::from_utf8_lossy(&listed);
+            let named = listed.lines().filter_map(|line| line.split(' ').nth(1));
+            let is_new =
+                |name: &&str| Oid::from_hex(name).is_some_and(|oid| !self.repo.is_at_hand(oid));
+            self.loose.extend(named.filter(is_new).map(str::to_owned));
+        }
+        if self.loose.is_empty() {
+            return Ok(());
+        }
+        self.pack(&["--window=0"], self.loose.join("\n") + "\n")
     }
 
     fn take_all(&self) -> Result<()> {
@@ -238,6 +303,22 @@ impl<'r> Stage<'r> {
         git.stdin(pack);
         git
     }
+}
+
+/// Copies a regular file that cannot be linked, because it is another user's or on another file system; `false` for
+/// anything else, and for a file with holes, which no object has.
+fn copied(from: &Path, to: &Path) -> Result<bool> {
+    let Some(file) = untrusted::open_at(from) else {
+        return Ok(false);
+    };
+    let metadata = file.metadata().at("could not read", from)?;
+    if metadata.blocks() * 512 < metadata.len() / 2 {
+        return Ok(false);
+    }
+    let mut copy = File::create_new(to).at("could not write", to)?;
+    // It may grow while it is read.
+    io::copy(&mut file.take(metadata.len()), &mut copy).at("could not write", to)?;
+    Ok(true)
 }
 
 /// The names of the directories in a directory that a program of the agent's could write; links are left out.

@@ -61,6 +61,9 @@ pub struct Worktree {
 impl Repo {
     /// The admin directory of a linked worktree.
     pub fn admin_dir(&self, name: &str) -> PathBuf {
+        if self.own_name().as_deref() == Some(name) {
+            return self.common_dir().to_owned();
+        }
         self.common_dir().join("worktrees").join(name)
     }
 
@@ -160,16 +163,30 @@ impl Repo {
 
     /// The linked worktree whose admin directory has this name; the place it names need not be there.
     pub fn worktree(&self, name: &str) -> Option<Worktree> {
+        if self.own_name().as_deref() == Some(name) {
+            return Some(Worktree {
+                name: name.to_owned(),
+                path: self.workdir()?.components().collect(),
+                lock_reason: None,
+            });
+        }
         read_admin_dir(&self.admin_dir(name))
     }
 
     /// The worktree that `path` is in, among the linked ones: the name of its admin directory.
     pub fn current_worktree_name(&self) -> Option<String> {
-        let name = self
-            .inner
-            .is_worktree()
-            .then(|| self.git_dir().file_name())??;
-        name.to_str().map(str::to_owned)
+        if !self.inner.is_worktree() {
+            return self.own_name();
+        }
+        self.git_dir().file_name()?.to_str().map(str::to_owned)
+    }
+
+    /// What the only worktree of a repository of its own is called in the one that it was made from.
+    fn own_name(&self) -> Option<String> {
+        if self.inner.is_worktree() {
+            return None;
+        }
+        clone_name(self.common_dir())
     }
 
     /// The `.git` file's text and the admin directory's `gitdir` text.
@@ -205,10 +222,49 @@ pub fn set_lock(admin_dir: &Path, reason: &str) -> Result<()> {
 /// two directories below the common dir and has an admin directory of the same name.
 pub const STAND_IN: &str = "run-repo";
 
-/// Whether the directory's `.git` file names this admin directory, or that of the repository that stands in for
-/// the shared one: the proof that it is ours.
+/// Where the repository notes, below the common dir, which worktrees have a repository of their own: one file for each,
+/// called as its admin directory.
+pub const CLONES: &str = "agents/clones";
+
+/// What names the admin directory in a worktree whose `.git` is a repository of its own.
+pub const CLONE_POINTER: &str = ".git/agents/worktree";
+
+/// What the worktree whose own repository this is was called in the repository that it was made from; `None` for any
+/// other git dir.
+pub fn clone_name(git_dir: &Path) -> Option<String> {
+    let pointer = untrusted::text(git_dir, CLONE_POINTER.strip_prefix(".git/")?)?;
+    let admin = Path::new(pointer.strip_prefix("gitdir: ")?.trim_end());
+    let is_listed = admin.parent()?.file_name()? == "worktrees";
+    is_listed.then(|| admin.file_name()?.to_str().map(str::to_owned))?
+}
+
+/// The admin directory, in the repository that it was made from, of the worktree that a directory is in and that has a
+/// repository of its own. `None` where that is not at hand, or does not know of it.
+pub fn admin_dir_of_clone(directory: &Path) -> Option<PathBuf> {
+    let is_top = |top: &&Path| fs::symlink_metadata(top.join(".git")).is_ok();
+    let top = directory.ancestors().find(is_top)?;
+    let pointer = untrusted::text(top, CLONE_POINTER)?;
+    let admin = PathBuf::from(pointer.strip_prefix("gitdir: ")?.trim_end());
+    let known = read_admin_dir(&admin).is_some_and(|known| known.path == top);
+    (known && has_own_repository(&admin)).then_some(admin)
+}
+
+/// Whether the worktree of this admin directory was given a repository of its own.
+pub fn has_own_repository(admin_dir: &Path) -> bool {
+    let record = || {
+        let (common, name) = (admin_dir.parent()?.parent()?, admin_dir.file_name()?);
+        Some(common.join(CLONES).join(name))
+    };
+    record().is_some_and(|record| record.is_file())
+}
+
+/// Whether the directory's `.git` names this admin directory, or that of the repository that stands in for
+/// the shared one: the proof that it is ours. `.git` is a file, or the repository that the worktree has of its own.
 pub fn belongs_to(worktree: &Path, admin_dir: &Path) -> bool {
-    let Some(named) = named_by(worktree) else {
+    if clone_name(admin_dir).is_some() {
+        return worktree.join(".git") == admin_dir;
+    }
+    let Some(named) = named_by(worktree, admin_dir) else {
         return false;
     };
     let stands_in = || {
@@ -221,14 +277,15 @@ pub fn belongs_to(worktree: &Path, admin_dir: &Path) -> bool {
     named == admin_dir || stands_in() == Some(true)
 }
 
-/// Whether the directory's `.git` file names this very admin directory.
+/// Whether the directory's `.git` names this very admin directory.
 pub fn leads_to(worktree: &Path, admin_dir: &Path) -> bool {
-    named_by(worktree).is_some_and(|named| named == admin_dir)
+    named_by(worktree, admin_dir).is_some_and(|named| named == admin_dir)
 }
 
-/// The admin directory that a worktree's `.git` file names.
-fn named_by(worktree: &Path) -> Option<PathBuf> {
-    let text = untrusted::text(worktree, ".git")?;
+/// The admin directory that a worktree's `.git` names. A directory counts only where this one was given a repository.
+fn named_by(worktree: &Path, admin_dir: &Path) -> Option<PathBuf> {
+    let own = || has_own_repository(admin_dir).then(|| untrusted::text(worktree, CLONE_POINTER))?;
+    let text = untrusted::text(worktree, ".git").or_else(own)?;
     let pointer = text.strip_prefix("gitdir: ")?;
     Some(lexically_clean(&worktree.join(pointer.trim_end())))
 }

@@ -10,6 +10,7 @@ use crate::domain::lease::Lease;
 use crate::domain::run::{Ending, Run};
 use crate::domain::stamp::is_ahead;
 use crate::error::Result;
+use crate::store::layout;
 use crate::store::leases::{self, HeldLeases};
 use crate::store::ledger::Ledger;
 use crate::store::place::{RecordedPlaces, is_of_this_clone};
@@ -236,7 +237,11 @@ impl Reporter {
             claimed_state: agent.claimed.map(State::as_str),
             deferred: agent.deferred,
             role: agent.role.clone(),
-            isolation: agent.isolation.map(Isolation::as_str),
+            isolation: if layout::clone_record(&self.common_dir, agent.id).exists() {
+                Some("clone")
+            } else {
+                agent.isolation.map(Isolation::as_str)
+            },
             parent_id: agent.parent.map(|parent| parent.to_string()),
             description: agent.description.clone(),
             dna: agent.dna.clone(),

@@ -4,7 +4,7 @@
 //! to git's own commands.
 
 use crate::domain::id::AgentId;
-use crate::git::worktree::STAND_IN;
+use crate::git::worktree::{CLONES, STAND_IN};
 use std::path::{Path, PathBuf};
 
 /// The ledger: one note per spawn commit.
@@ -222,6 +222,21 @@ pub fn run_repo(common_dir: &Path, id: AgentId) -> PathBuf {
 /// What hosts recorded of an agent's sessions, in a directory for each host.
 pub fn records_dir(common_dir: &Path, id: AgentId) -> PathBuf {
     agent_dir(common_dir, id).join("sessions")
+}
+
+/// Where the worktrees that have a repository of their own are noted.
+pub fn clones_dir(common_dir: &Path) -> PathBuf {
+    common_dir.join(CLONES)
+}
+
+/// What notes that the worktree of this agent has one.
+pub fn clone_record(common_dir: &Path, id: AgentId) -> PathBuf {
+    clones_dir(common_dir).join(worktree_name(id))
+}
+
+/// The file, below [`agents_dir`], locked while what a clone has is taken in.
+pub fn clone_lock(id: AgentId) -> String {
+    format!("{}/clone.lock", id.short())
 }
 
 /// Where the streams of an agent's runs are kept.

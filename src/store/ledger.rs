@@ -115,6 +115,15 @@ impl<'r> Ledger<'r> {
         Belief::new(self.repo).fold(spawn_commit, &row)
     }
 
+    /// The lines of a row as they are; empty when there is none.
+    ///
+    /// # Errors
+    /// As [`Ledger::events`].
+    pub fn lines(&self, spawn_commit: Oid) -> Result<Vec<u8>> {
+        let body = self.read(|tree| body_of(self.repo, tree, spawn_commit))?;
+        Ok(body.unwrap_or_default())
+    }
+
     /// Whether this clone has a ledger at all.
     ///
     /// # Errors

@@ -9,6 +9,7 @@ use crate::domain::event::Isolation;
 use crate::domain::id::AgentId;
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
+use crate::git::worktree::clone_name;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -100,12 +101,14 @@ impl RecordedPlaces {
     }
 }
 
-/// Whether an agent was spawned in this clone, and not in one whose ledger was fetched. `clone` is the number of
+/// Whether an agent was spawned in this clone, or for it, and not in one whose ledger was fetched. `clone` is the number of
 /// this clone, where it has one ([`super::ledger::Ledger::clone_number`]).
 pub fn is_of_this_clone(common_dir: &Path, clone: Option<u16>, agent: &Agent) -> bool {
     // Locks make the agent's directory for agents of other clones too; its task is there from the spawn alone.
     let directory = layout::agent_dir(common_dir, agent.id);
-    clone == Some(agent.clone) || directory.join(briefing::TASK).exists()
+    clone == Some(agent.clone)
+        || directory.join(briefing::TASK).exists()
+        || clone_name(common_dir).is_some_and(|name| name == layout::worktree_name(agent.id))
 }
 
 fn bytes(path: &Path) -> &[u8] {

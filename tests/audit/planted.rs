@@ -47,6 +47,11 @@ impl Drop for Scene {
 impl Scene {
     /// An agent that nothing was planted for yet.
     fn new() -> Scene {
+        Scene::with(&[])
+    }
+
+    /// As [`Scene::new`], with more arguments for the spawn.
+    fn with(arguments: &[&str]) -> Scene {
         let repo = TestRepo::with_commit();
         repo.git(["config", "core.hooksPath", ".husky/_"]);
         let origin = repo.path().with_file_name("origin.git");
@@ -58,7 +63,7 @@ impl Scene {
             origin.to_str().expect("UTF-8"),
         ]);
         repo.git(["remote", "add", "origin", origin.to_str().expect("UTF-8")]);
-        let agent = Agent::spawned_in(repo, TASK);
+        let agent = Agent::spawned_with(repo, TASK, arguments);
         let beside = |name: &str| agent.repo.path().with_file_name(name);
         let (markers, evil) = (beside("markers"), beside("evil"));
         fs::create_dir(&markers).expect("made");
@@ -153,14 +158,18 @@ impl Scene {
 
     /// One in which an agent without a sandbox has planted.
     pub fn planted(what: Planted) -> Scene {
-        let mut scene = Scene::new();
+        Scene::new().with_planted(what)
+    }
+
+    fn with_planted(mut self, what: Planted) -> Scene {
+        let scene = &mut self;
         let mut plant = scene.command("sh", &scene.agent.worktree);
         let output = plant.args(["-c", PLANT, "plant"]).args(what).output();
         let output = output.expect("starts");
         assert!(output.status.success(), "{}", describe(&output));
         scene.forget();
         scene.save();
-        scene
+        self
     }
 
     fn save(&mut self) {
@@ -279,6 +288,17 @@ mod f2_no_verb_runs_what_an_agent_without_a_sandbox_planted {
     #[test]
     fn in_another_repository() {
         try_every_verb(Scene::planted(&["pointer"]));
+    }
+
+    #[test]
+    fn in_a_clone_of_its_own() {
+        let scene = Scene::with(&["--isolation=clone"]).with_planted(&["clone"]);
+        let mut git = scene.command("git", &scene.agent.worktree);
+        assert!(git.args(["status", "--short"]).output().is_ok());
+        let ran = scene.ran();
+        assert!(ran.contains("clone-fsmonitor"), "plain git runs {ran:?}");
+        scene.forget();
+        try_every_verb(scene);
     }
 
     #[test]

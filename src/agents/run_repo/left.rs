@@ -4,9 +4,12 @@ use super::{LONGEST_REF, RunRepo, oid_of};
 use crate::agents::untrusted;
 use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
-use crate::store::fsx;
+use crate::store::{fsx, layout};
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fmt::Write;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Files of the admin directory that lead git elsewhere or to settings; they are never carried back.
@@ -14,6 +17,9 @@ const KEPT: [&str; 4] = ["commondir", "gitdir", "config.worktree", "locked"];
 
 /// The longest file that is carried back, in bytes; an index of a million paths has a tenth of it.
 const LONGEST: u64 = 1 << 30;
+
+/// The directories in which git keeps what is unfinished.
+const UNFINISHED_IN: [&str; 3] = ["rebase-merge", "rebase-apply", "sequencer"];
 
 /// The longest file of packed refs, in bytes.
 const LONGEST_PACKED: u64 = 64 << 20;
@@ -32,10 +38,7 @@ pub struct Heads {
 impl RunRepo {
     /// What the command has now.
     pub fn heads(&self) -> Heads {
-        let head = self.read(
-            &Path::new("worktrees").join(&self.name).join("HEAD"),
-            LONGEST_REF,
-        );
+        let head = untrusted::read(&self.admin_dir(), Path::new("HEAD"), LONGEST_REF);
         let mut refs = self.packed_refs();
         let known = packed(
             &fsx::load_if_there(&self.common_dir.join("packed-refs"))
@@ -57,12 +60,66 @@ impl RunRepo {
         let branch = refs
             .remove(&self.branch)
             .or_else(|| known.get(&self.branch).copied());
-        refs.retain(|name, _| !name.ends_with(".lock"));
+        // A clone has a row of its own, which tells nothing that the ledger does not.
+        let is_own_row = |name: &str| self.is_clone && name == layout::LEDGER_REF;
+        refs.retain(|name, _| !name.ends_with(".lock") && !is_own_row(name));
         Heads {
             branch,
             detached: head.and_then(|text| oid_of(&text)),
             others: refs,
         }
+    }
+
+    /// What changes whenever the command changes something that [`super::super::publish`] takes over.
+    pub(super) fn state(&self) -> Vec<u8> {
+        let admin = self.admin_dir();
+        let head = untrusted::text(&admin, "HEAD");
+        let mut state = format!("{head:?} {:?}\n", self.heads());
+        let mut files: Vec<_> = { untrusted::names(&admin).into_iter() }
+            .map(PathBuf::from)
+            .collect();
+        files.retain(|file| {
+            is_of_worktree(file) || UNFINISHED_IN.iter().any(|name| file == Path::new(name))
+        });
+        for file in files {
+            let metadata = fs::symlink_metadata(admin.join(&file));
+            let stamp =
+                metadata.map(|found| (found.ino(), found.len(), found.mtime(), found.mtime_nsec()));
+            // Writing to a string does not fail.
+            let _ = writeln!(state, "{file:?} {:?}", stamp.ok());
+        }
+        state.into_bytes()
+    }
+
+    /// That of the clone when all of it was last taken in.
+    pub(super) fn known_state(&self) -> Vec<u8> {
+        let known = fsx::load_if_there(&self.notes.with_extension("state"));
+        known.ok().flatten().unwrap_or_default()
+    }
+
+    /// The packs of a clone that it was made with.
+    ///
+    /// # Errors
+    /// `io`.
+    pub fn known_packs(&self) -> Result<Vec<String>> {
+        let record = fsx::load_if_there(&layout::clones_dir(&self.common_dir).join(&self.name))?;
+        let record = String::from_utf8(record.unwrap_or_default()).unwrap_or_default();
+        Ok(record.lines().map(str::to_owned).collect())
+    }
+
+    /// Takes in what the clone has with `publish`, and notes that it did.
+    ///
+    /// # Errors
+    /// Those of `publish`; `io`, `disk-full`.
+    pub fn settle<T>(&self, publish: impl FnOnce() -> Result<T>) -> Result<T> {
+        if !self.is_clone {
+            return publish();
+        }
+        // Taken before: what changes meanwhile is taken in the next time.
+        let state = self.state();
+        let published = publish()?;
+        fsx::write_private(&self.notes.with_extension("state"), &state)?;
+        Ok(published)
     }
 
     /// Brings the agent's admin directory up to date: index, HEAD, reflog, and what git keeps of an unfinished merge
@@ -77,7 +134,11 @@ impl RunRepo {
             self.common_dir.join("worktrees").join(&self.name),
         );
         let mut left = Vec::new();
-        let files = untrusted::files(&from);
+        let mut files = untrusted::files(&from);
+        if self.is_clone {
+            // The rest of it is what a worktree finds in the common directory.
+            files.retain(|file| is_of_worktree(file));
+        }
         for file in &files {
             if is_kept(file) {
                 continue;
@@ -100,7 +161,7 @@ impl RunRepo {
                 fs::remove_file(to.join(&file)).at("could not remove", to.join(&file))?;
             }
         }
-        for directory in ["rebase-merge", "rebase-apply", "sequencer"] {
+        for directory in UNFINISHED_IN {
             // Only an empty one goes.
             let _ = fs::remove_dir(to.join(directory));
         }
@@ -126,6 +187,22 @@ impl RunRepo {
             _ => true,
         }
     }
+}
+
+/// Whether a file of a git dir is one that each worktree has for itself (gitrepository-layout(5)).
+fn is_of_worktree(file: &Path) -> bool {
+    let (Some(name), Some(first)) = (file.to_str(), file.iter().next().and_then(OsStr::to_str))
+    else {
+        return false;
+    };
+    let is_head = name.ends_with("HEAD")
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+    is_head
+        || ["index", "logs/HEAD", "MERGE_MSG", "MERGE_MODE"].contains(&name)
+        || name.starts_with("sharedindex.")
+        || UNFINISHED_IN.contains(&first)
 }
 
 /// Whether a file of an admin directory is not the command's to change.

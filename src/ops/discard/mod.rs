@@ -45,6 +45,7 @@ pub(in crate::ops) use remove::execute_among;
 pub use report::{DiscardReport, NotKept};
 
 use crate::agents::authority::require_orchestrator;
+use crate::agents::clone;
 use crate::agents::crash_recovery;
 use crate::agents::ctx::Ctx;
 use crate::agents::lookup;
@@ -130,7 +131,10 @@ pub fn rehearse(ctx: &Ctx, who: &str, options: DiscardOptions) -> Result<Discard
 pub fn plan(ctx: &Ctx, who: &str, options: DiscardOptions) -> Result<DiscardPlan> {
     let ledger = Ledger::new(&ctx.repo);
     let around = WorktreeSnapshot::read(ctx)?;
-    let agent = crash_recovery::at_rest(ctx, lookup::agent(ctx, &ledger, who)?)?;
+    let agent = lookup::agent(ctx, &ledger, who)?;
+    // What cannot be taken in is kept as it is.
+    let _ = clone::bring_in(ctx, &agent);
+    let agent = crash_recovery::run_at_rest(ctx, agent)?;
     let plan = plan_for(ctx, agent, options, &around)?;
     // Last: a caller in this very worktree is told so.
     require_orchestrator(ctx)?;

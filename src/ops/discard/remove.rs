@@ -1,5 +1,6 @@
 //! The steps of a discard.
 
+use crate::agents::clone;
 use crate::agents::commands::{in_one_line, run_hook_of};
 use crate::agents::ctx::Ctx;
 use crate::domain::agent::{Agent, Move, State};
@@ -79,13 +80,19 @@ pub(in crate::ops) fn execute_among(
     if let Some(place) = &mut site.place {
         put_aside(place)?;
         ctx.reached("aside");
-        match prove(ctx, &agent, &site, options, &salvage) {
-            Ok(proven) => salvage = proven,
+        let proven = bring_in_last(ctx, &agent, &site)
+            .and_then(|unread| Ok((unread, prove(ctx, &agent, &site, options, &salvage)?)));
+        match proven {
+            Ok((unread, proven)) => {
+                report.warnings.extend(unread);
+                salvage = proven;
+            }
             Err(refusal) => return Err(put_back(ctx, &site, refusal)),
         }
         ctx.reached("proven");
         report.trash.extend(remove_place(ctx, &site)?);
     }
+    clone::forget(common, id);
     // What is left of the agent goes, the branch last.
     remove_hooks(ctx, &agent, &mut report)?;
     briefing::forget(common, id)?;
@@ -128,6 +135,24 @@ fn put_aside(place: &mut Place) -> Result<()> {
         place.files = Some(aside);
     }
     Ok(())
+}
+
+/// Takes in what the agent did in a clone of its own since it was last looked at. Where that cannot be read, the repository is kept as
+/// it is, and a sentence says where.
+fn bring_in_last(ctx: &Ctx, agent: &Agent, site: &Site) -> Result<Option<String>> {
+    let files = site.place.as_ref().and_then(|place| place.files.as_ref());
+    let Some(files) = files.filter(|_| clone::is_one(ctx, agent.id)) else {
+        return Ok(None);
+    };
+    if let Err(error) = clone::bring_in_from(ctx, agent, files) {
+        let kept = clone::keep_unread(ctx, agent, files)?;
+        let kept = kept.display();
+        return Ok(Some(format!("{error}; the repository is kept in {kept}")));
+    }
+    match &site.branch {
+        Some((branch, tip)) if ctx.repo.tip(branch)?.oid() != Some(*tip) => Err(moved(branch)),
+        _ => Ok(None),
+    }
 }
 
 /// Takes the salvage again where no process can reach the files by their path, and keeps what is new in it.

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! with a worktree   the worktree (strict: the whitelist's directories and the bundle), its run repository
+//! with a clone      the same, and the repository that it has of its own
 //! shared            its bundle
 //! both              the private TMPDIR, the spool, the records of its host, what --allow-write and agent.run.allowWrite name
 //! ```
@@ -18,6 +19,7 @@ mod strict;
 
 pub use crate::proc::sandbox::{Plan, enter};
 
+use crate::agents::clone;
 use crate::agents::ctx::Ctx;
 use crate::agents::open_places::open_places;
 use crate::domain::agent::Agent;
@@ -104,10 +106,16 @@ pub fn bounds(ctx: &Ctx, request: &Request<'_>) -> Result<Bounds> {
 /// What belongs to an agent with a worktree.
 fn own_places(ctx: &Ctx, request: &Request<'_>) -> Result<Vec<PathBuf>> {
     let worktree = own_worktree(ctx, request.agent)?;
+    let is_clone = clone::is_one(ctx, request.agent.id);
     let mut places = match request.mode {
         Mode::Strict => strict::places(&worktree, request.policy)?,
-        _ => vec![worktree],
+        _ => vec![worktree.clone()],
     };
+    if is_clone {
+        // It has a repository of its own, where the command commits.
+        places.push(real(&worktree.join(".git"))?);
+        return Ok(places);
+    }
     places.push(layout::run_repo(
         &real(ctx.repo.common_dir())?,
         request.agent.id,

@@ -40,6 +40,8 @@ pub struct SpawnOptions {
     pub no_hooks: bool,
     /// Refuses where a live agent may touch what this one may.
     pub exclusive: bool,
+    /// Gives the worktree a repository of its own.
+    pub clone: bool,
 }
 
 /// A spawn that only needs doing.
@@ -109,6 +111,8 @@ pub struct SpawnPlan {
     pub after_spawn: Vec<String>,
     /// Whether no other agent may be allowed to touch the same.
     pub exclusive: bool,
+    /// Whether the worktree gets a repository of its own.
+    pub clone: bool,
     /// What the caller should know, though nothing stands in the way.
     pub warnings: Vec<String>,
 }

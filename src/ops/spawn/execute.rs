@@ -1,5 +1,6 @@
 //! The steps of a spawn, in the order that makes every stop harmless.
 
+use crate::agents::clone::{self, NewClone};
 use crate::agents::ctx::Ctx;
 use crate::agents::half_made;
 use crate::agents::hooks::install;
@@ -200,6 +201,23 @@ fn build(ctx: &Ctx, plan: &SpawnPlan, claimed: Option<Claimed>) -> Result<Built>
         // After the repository's hook, which may install a hook manager: that belongs where it always goes.
         let git = git.and_then(version::Question::answer);
         install(ctx, plan.id, worktree, git)?;
+        if plan.clone {
+            let who = Some(&plan.identities.committer).filter(|_| !plan.identities.stand_in);
+            let base = { plan.base.refname.as_deref() }.map(|name| (name, plan.base.oid));
+            clone::make(
+                ctx,
+                &NewClone {
+                    id: plan.id,
+                    worktree,
+                    branch,
+                    tip: spawn_commit,
+                    base: base.filter(|(name, _)| name.starts_with("refs/heads/")),
+                    policy,
+                    who,
+                },
+            )?;
+            ctx.reached("cloned");
+        }
         let admin = worktree::admin_dir(repo, plan.id);
         set_lock(&admin, &layout::lock_reason(plan.id))?;
         ctx.reached("locked");
@@ -213,6 +231,7 @@ fn build(ctx: &Ctx, plan: &SpawnPlan, claimed: Option<Claimed>) -> Result<Built>
     });
     ledger.append(spawn_commit, &plan.actor, spawned, ctx.now())?;
     ctx.reached("spawned");
+    clone::give_row(ctx, plan.id, spawn_commit)?;
     built
         .warnings
         .extend(setup::after_spawn(ctx, plan, built.branch.as_deref()));

@@ -86,6 +86,9 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
     let slug = Slug::from_text(name.as_ref().map_or(&task.text, |name| name.as_str()));
     let isolated = role.isolation == Isolation::Worktree;
     let bundle_dir = place::bundle_dir(ctx)?;
+    if options.clone {
+        ctx.repo.require_cloneable()?;
+    }
     if isolated {
         place::require_free_for_bundle(ctx, tree, &bundle_dir)?;
     } else {
@@ -155,6 +158,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         slug,
         after_spawn: hooks.remove(&HookMoment::AfterSpawn).unwrap_or_default(),
         exclusive: options.exclusive,
+        clone: options.clone,
         id,
         spawn_commit,
         task,
@@ -180,17 +184,21 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
 
 /// A shared agent works where its starter does and has no branch.
 fn require_no_place(role: &Role, options: &SpawnOptions) -> Result<()> {
-    if options.branch.is_none() && options.path.is_none() {
-        return Ok(());
-    }
-    Err(Error::new(
-        Code::Usage,
+    let what = if options.clone {
+        format!(
+            "an agent with the role {} shares your directory, so it can get no clone",
+            role.name
+        )
+    } else if options.branch.is_some() || options.path.is_some() {
         format!(
             "an agent with the role {} gets neither a worktree nor a branch, so --path and --branch name nothing",
             role.name
-        ),
-    )
-    .hint("to see which roles get a worktree, run git agent roles"))
+        )
+    } else {
+        return Ok(());
+    };
+    Err(Error::new(Code::Usage, what)
+        .hint("to see which roles get a worktree, run git agent roles"))
 }
 
 /// The full name of the branch that the caller asked for, which must be free.

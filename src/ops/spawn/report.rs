@@ -25,7 +25,7 @@ pub struct SpawnReport {
     pub role: String,
     /// The agent type to ask the host for.
     pub subagent_type: String,
-    /// `worktree` or `shared`.
+    /// `worktree`, `clone` or `shared`.
     pub isolation: &'static str,
     /// The alias.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -110,7 +110,11 @@ impl SpawnReport {
             dna: plan.dna.to_string(),
             role: plan.role.name,
             subagent_type: plan.role.subagent_type,
-            isolation: plan.role.isolation.as_str(),
+            isolation: if plan.clone {
+                "clone"
+            } else {
+                plan.role.isolation.as_str()
+            },
             name: plan.name.map(|name| name.to_string()),
             parent_id: plan.parent.map(|parent| parent.to_string()),
             verify_command: format!(

@@ -147,7 +147,7 @@ pub fn merge_all(ctx: &Ctx, options: &TrainOptions) -> Result<AllReport> {
                 continue;
             }
             if !options.dry_run {
-                crash_recovery::at_rest(ctx, agent.clone())?;
+                crash_recovery::run_at_rest(ctx, agent.clone())?;
             }
             items.push(left_alone(agent));
         }

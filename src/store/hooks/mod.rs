@@ -200,6 +200,20 @@ pub fn for_commit(site: &Site<'_>, program: &Path, directory: &Path) -> Result<C
     })
 }
 
+/// Writes the shims of a repository that an agent has of its own; `directory` must not exist. git does not tell a hook in
+/// the main worktree of a repository which one that is, so they do.
+///
+/// # Errors
+/// `io`, `disk-full`.
+pub fn write_for_clone(directory: &Path, program: &Path) -> Result<()> {
+    let text = |name: &str| {
+        let text = shim::text(name == TRANSACTION, program);
+        text.replacen('\n', "\nGIT_DIR=${GIT_DIR:-.git} && export GIT_DIR\n", 1)
+    };
+    fsx::create_dir(directory.parent().unwrap_or(directory))?;
+    write_shims(directory, &EVENTS, text)
+}
+
 /// Fills a directory beside the one in use and puts it in its place.
 fn write_shims(directory: &Path, names: &[&str], text: impl Fn(&str) -> String) -> Result<()> {
     let new = fsx::unique_name(directory);

@@ -156,6 +156,17 @@ for what in "$@"; do
 		settings .git/config pointer
 		plant_hooks .git/hooks pointer-hook
 		;;
+	clone)
+		attributes
+		hooks=$top/.agent/planted
+		settings .git/config clone
+		plant_hooks "$hooks" clone-hook
+		plant_hooks .git/hooks clone-hook
+		git config --file .git/config core.hooksPath "$hooks"
+		echo '* filter=planted diff=planted merge=planted' >.git/info/attributes
+		git_ init -q --bare .agent/other.git
+		echo "$top/.agent/other.git/objects" >.git/objects/info/alternates
+		;;
 	common)
 		attributes
 		admin=$(git_ rev-parse --git-dir)

@@ -1,0 +1,398 @@
+//! Agents whose worktree is a repository of its own: a whole life, and what an agent can do to its clone.
+
+use crate::sandbox::level;
+use crate::support::agent::{TASK, agent_command, describe, json_of};
+use crate::support::death;
+use crate::support::{TestRepo, git_in, git_output, isolated};
+use crate::verify::Agent;
+use git_agent::ops::discard;
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+/// A task that lands without a bundle.
+fn task() -> String {
+    format!("{TASK}[bundle]\nrequired = false\n")
+}
+
+/// An agent with a clone.
+fn cloned() -> Agent {
+    let repo = TestRepo::with_commit();
+    let report = repo.spawn_task(&task(), &["--isolation=clone"]);
+    assert_eq!(report["isolation"], "clone");
+    Agent::told_of(repo, &report)
+}
+
+impl Agent {
+    /// The repository of its clone.
+    fn own_repository(&self) -> PathBuf {
+        self.worktree.join(".git")
+    }
+
+    /// Its branch, in the repository that it was spawned in.
+    fn known_tip(&self) -> String {
+        self.repo.git(["rev-parse", &self.branch])
+    }
+
+    /// Whether a commit is kept for good.
+    fn keeps(&self, commit: &str) -> bool {
+        let kept = self.repo.git(["rev-list", "refs/agents/keep"]);
+        kept.lines().any(|line| line == commit)
+    }
+
+    fn verdict(&self) -> Value {
+        let output = self.repo.agent(&["verify", &self.id, "--format=json"]);
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", describe(&output)))
+    }
+}
+
+#[test]
+fn a_clone_needs_nothing_of_the_repository_that_it_was_made_from() {
+    let agent = cloned();
+    let own = agent.own_repository();
+    assert!(own.is_dir());
+    assert!(!own.join("objects/info/alternates").exists());
+    assert_eq!(git_in(&agent.worktree, ["status", "--porcelain"]), "");
+    // It works as well at a place where the repository cannot be seen, as in a container.
+    let alone = agent.repo.path().with_file_name("alone");
+    fs::rename(&agent.worktree, &alone).expect("moved");
+    fs::rename(agent.repo.path(), agent.repo.path().with_file_name("away")).expect("moved");
+    assert_eq!(git_in(&alone, ["fsck", "--strict", "--no-dangling"]), "");
+    fs::write(alone.join("src/lib.rs"), "pub fn two() {}\n").expect("written");
+    let check = |directory: &Path| {
+        let mut command = agent_command(directory);
+        command.args(["check", "--worktree", "--format=json"]);
+        command.output().expect("starts")
+    };
+    assert!(
+        check(&alone).status.success(),
+        "{}",
+        describe(&check(&alone))
+    );
+    git_in(&alone, ["commit", "--quiet", "-a", "-m", "Work"]);
+    let message = git_in(&alone, ["log", "-1", "--format=%B"]);
+    assert!(
+        message.contains(&format!("Agent-Id: {}", agent.id)),
+        "{message}"
+    );
+    // Its hooks know its scope.
+    fs::write(alone.join("README.md"), "mine\n").expect("written");
+    assert_eq!(check(&alone).status.code(), Some(1));
+    let refused = git_output(&alone, ["commit", "-a", "-m", "Out of scope"]);
+    assert!(!refused.status.success());
+    assert!(
+        describe(&refused).contains("README.md"),
+        "{}",
+        describe(&refused)
+    );
+}
+
+#[test]
+fn work_in_a_clone_is_judged_and_lands_as_any_other() {
+    let agent = cloned();
+    agent.write("src/lib.rs", "pub fn two() {}\n");
+    let tip = agent.commit("Work");
+    agent.write("src/more.rs", "pub fn three() {}\n");
+    agent.git(&["add", "src/more.rs"]);
+    // From the outside and from the inside, it is the same agent with the same work.
+    for place in [agent.repo.path(), agent.worktree.clone()] {
+        let mut show = agent_command(&place);
+        show.args(["show", &agent.id, "--format=json"]);
+        let shown = json_of(show);
+        assert_eq!(shown["isolation"], "clone");
+        assert_eq!(shown["tip"], tip.as_str(), "from {}", place.display());
+        assert_eq!(shown["uncommitted"], 1, "from {}", place.display());
+    }
+    assert_eq!(agent.known_tip(), tip);
+    assert_eq!(agent.verdict()["verdict"], "accept");
+    agent.repo.agent_json(&["merge", &agent.id]);
+    assert_eq!(
+        agent.repo.git(["show", "HEAD:src/more.rs"]),
+        "pub fn three() {}"
+    );
+    assert_eq!(agent.repo.git(["status", "--porcelain"]), "");
+    let log = agent.repo.agent_json(&["log", &agent.id]);
+    assert!(log.to_string().contains("merged"), "{log}");
+    let gone = agent.repo.agent_json(&["gc", "--yes"]);
+    assert!(!agent.worktree.exists(), "{gone}");
+    assert!(
+        !agent
+            .repo
+            .path()
+            .join(".git/agents/clones")
+            .join(format!("agent-{}", &agent.id[..8]))
+            .exists()
+    );
+    assert_eq!(agent.repo.git(["fsck", "--strict", "--no-dangling"]), "");
+}
+
+#[test]
+fn a_command_in_the_sandbox_writes_its_clone_and_nothing_of_the_repository() {
+    if level().is_none() {
+        return;
+    }
+    let agent = cloned();
+    let repository = agent.repo.path();
+    let script = format!(
+        "echo '// x' >>src/lib.rs; git commit -qam Work; git tag mine; touch {0}/.git/evil {0}/.git/objects/evil; true",
+        repository.display()
+    );
+    for mode in ["require", "strict"] {
+        let sandbox = format!("--sandbox={mode}");
+        let mut run = agent_command(&repository);
+        run.args([
+            "run",
+            &agent.id,
+            "--format=json",
+            &sandbox,
+            "--",
+            "sh",
+            "-c",
+            &script,
+        ]);
+        let report = json_of(run);
+        assert_eq!(report["verify"]["verdict"], "accept", "{mode}: {report}");
+        assert_eq!(
+            agent.known_tip(),
+            agent.git(&["rev-parse", "HEAD"]),
+            "{mode}"
+        );
+        assert!(!repository.join(".git/evil").exists(), "{mode}");
+        assert!(!repository.join(".git/objects/evil").exists(), "{mode}");
+    }
+    let tags = agent.repo.git(["tag"]);
+    assert_eq!(tags, "", "refs of a clone stay there");
+}
+
+#[test]
+fn work_out_of_scope_in_a_clone_is_rejected_whatever_its_hooks_say() {
+    let agent = cloned();
+    agent.write("README.md", "mine\n");
+    agent.commit("Out of scope");
+    let verdict = agent.verdict();
+    assert_eq!(verdict["verdict"], "reject", "{verdict}");
+    assert!(verdict.to_string().contains("scope.not-in-whitelist"));
+}
+
+#[test]
+fn what_was_rewritten_stashed_or_packed_in_a_clone_comes_along() {
+    let agent = cloned();
+    agent.write("src/lib.rs", "pub fn two() {}\n");
+    agent.commit("Work");
+    agent.repo.agent_json(&["list"]);
+    agent.git(&[
+        "commit",
+        "--quiet",
+        "--no-verify",
+        "--amend",
+        "-m",
+        "Better",
+    ]);
+    let tip = agent.git(&["rev-parse", "HEAD"]);
+    agent.write("src/stashed.rs", "pub fn stashed() {}\n");
+    agent.git(&["stash", "--quiet", "--include-untracked"]);
+    let stash = agent.git(&["rev-parse", "refs/stash"]);
+    agent.git(&["gc", "--quiet", "--prune=now"]);
+    agent.repo.agent_json(&["list"]);
+    assert_eq!(agent.known_tip(), tip);
+    assert!(agent.keeps(&stash));
+    assert_eq!(agent.verdict()["verdict"], "accept");
+    assert_eq!(agent.repo.git(["fsck", "--strict", "--no-dangling"]), "");
+}
+
+#[test]
+fn whatever_a_kill_leaves_a_discard_of_a_clone_loses_nothing() {
+    for step in discard::STEPS {
+        let agent = cloned();
+        agent.write("src/lib.rs", "pub fn two() {}\n");
+        let tip = agent.commit("Work");
+        agent.write("src/loose.rs", "pub fn loose() {}\n");
+        death::die_at(
+            "removal::kill::child",
+            &agent.repo.path(),
+            step,
+            &[&agent.id],
+        );
+        agent.repo.agent_json(&["discard", &agent.id]);
+        assert!(!agent.worktree.exists(), "after {step}");
+        assert!(agent.keeps(&tip), "after {step}");
+        let to = agent.repo.path().with_file_name("rescued");
+        agent
+            .repo
+            .agent_json(&["rescue", &agent.id, "--to", to.to_str().expect("UTF-8")]);
+        let loose = fs::read_to_string(to.join("src/loose.rs"));
+        assert_eq!(loose.expect("kept"), "pub fn loose() {}\n", "after {step}");
+        let records = fs::read_dir(agent.repo.path().join(".git/agents/clones"));
+        assert_eq!(records.expect("there").count(), 0, "after {step}");
+    }
+}
+
+#[test]
+fn what_is_committed_in_a_clone_while_it_is_discarded_is_kept_too() {
+    let agent = cloned();
+    agent.write("src/lib.rs", "pub fn two() {}\n");
+    let (worktree, branch) = (agent.worktree.clone(), agent.branch.clone());
+    let reached = move |step: &str| {
+        if step == "kept" {
+            git_in(
+                &worktree,
+                [
+                    "-c",
+                    "core.hooksPath=/dev/null",
+                    "commit",
+                    "--quiet",
+                    "-a",
+                    "-m",
+                    &branch,
+                ],
+            );
+        }
+    };
+    let ctx = death::ctx(&agent.repo.path(), std::sync::Arc::new(reached));
+    let options = discard::DiscardOptions::default();
+    let plan = discard::plan(&ctx, &agent.id, options).expect("a plan");
+    // It is refused, and everything is where it was; the next one finds the commit.
+    discard::execute(&ctx, plan).expect_err("it moved");
+    let tip = agent.git(&["rev-parse", "HEAD"]);
+    agent.repo.agent_json(&["discard", &agent.id]);
+    assert!(agent.keeps(&tip));
+}
+
+#[test]
+fn a_clone_with_damaged_objects_is_rejected_and_kept_as_it_is() {
+    let agent = cloned();
+    agent.write("src/lib.rs", "pub fn two() {}\n");
+    let tip = agent.commit("Work");
+    let blob = agent.git(&["rev-parse", "HEAD:src/lib.rs"]);
+    // Its content is nowhere else.
+    agent.write("src/lib.rs", "pub fn three() {}\n");
+    let object = agent
+        .own_repository()
+        .join("objects")
+        .join(&blob[..2])
+        .join(&blob[2..]);
+    fs::remove_file(object).expect("removed");
+    let before = agent.known_tip();
+    let output = agent.repo.agent(&["verify", &agent.id]);
+    assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
+    assert!(describe(&output).contains("work.unreadable"));
+    assert_eq!(agent.known_tip(), before);
+    // The others are not disturbed, and it can be removed.
+    let other = agent.repo.spawn_task(&task(), &[]);
+    let listed = agent.repo.agent_json(&["list"]);
+    assert_eq!(
+        listed["agents"].as_array().expect("rows").len(),
+        2,
+        "{other}"
+    );
+    let report = agent.repo.agent_json(&["discard", &agent.id]);
+    let warnings = report["warnings"].to_string();
+    let (_, kept) = warnings.split_once("is kept in ").expect("a place");
+    let kept = kept.split('"').next().expect("a path");
+    let named = isolated("git", &agent.repo.path())
+        .args(["--git-dir", kept, "rev-parse", "HEAD"])
+        .output()
+        .expect("starts");
+    assert_eq!(String::from_utf8_lossy(&named.stdout).trim(), tip);
+}
+
+/// Does something to the repository of a clone, and makes sure that no command follows it, waits or loses the agent's files.
+fn with_hostile(name: &str, plant: impl FnOnce(&Agent)) -> Agent {
+    let agent = cloned();
+    agent.write("src/lib.rs", "pub fn two() {}\n");
+    let before = agent.known_tip();
+    plant(&agent);
+    for words in [
+        &["list"][..],
+        &["show", &agent.id],
+        &["diff", &agent.id],
+        &["doctor"],
+    ] {
+        let output = agent.repo.agent(words);
+        let said = describe(&output);
+        assert!(
+            !said.contains("bug") && output.status.code() != Some(101),
+            "{name}: {words:?}: {said}"
+        );
+    }
+    assert_eq!(agent.known_tip(), before, "{name}");
+    agent
+}
+
+#[test]
+fn nothing_that_a_clone_leads_to_is_followed() {
+    let secret = |agent: &Agent| {
+        let other = agent.repo.path().with_file_name("secret");
+        fs::create_dir(&other).expect("made");
+        git_in(&other, ["init", "--quiet"]);
+        fs::write(other.join("src.rs"), "secret\n").expect("written");
+        git_in(&other, ["add", "."]);
+        git_in(&other, ["commit", "--quiet", "-m", "secret"]);
+        let commit = git_in(&other, ["rev-parse", "HEAD"]);
+        let reference = agent
+            .own_repository()
+            .join("refs/heads")
+            .join(agent.branch.trim_start_matches("refs/heads/"));
+        (other, commit, reference)
+    };
+    // Objects of another repository by an alternate, or by a link in the place of the objects.
+    for way in ["alternate", "link"] {
+        let agent = with_hostile(way, |agent| {
+            let (other, commit, reference) = secret(agent);
+            fs::write(reference, format!("{commit}\n")).expect("written");
+            let (objects, own) = (
+                other.join(".git/objects"),
+                agent.own_repository().join("objects"),
+            );
+            if way == "link" {
+                fs::rename(&own, own.with_extension("old")).expect("moved");
+                symlink(objects, own).expect("linked");
+            } else {
+                fs::write(
+                    own.join("info/alternates"),
+                    format!("{}\n", objects.display()),
+                )
+                .expect("written");
+            }
+        });
+        let secret = agent.repo.path().with_file_name("secret");
+        let commit = git_in(&secret, ["rev-parse", "HEAD"]);
+        let had = git_output(&agent.repo.path(), ["cat-file", "-e", &commit]);
+        assert!(
+            !had.status.success(),
+            "{way}: the objects of another repository were taken in"
+        );
+        agent.repo.agent_json(&["discard", &agent.id]);
+    }
+    // A link to another repository, or a file, in the place of the whole.
+    for way in ["link", "file", "nothing"] {
+        let agent = with_hostile(way, |agent| {
+            let own = agent.own_repository();
+            fs::rename(&own, agent.repo.path().with_file_name("own.git")).expect("moved");
+            let other = agent.repo.path().with_file_name("own.git");
+            match way {
+                "link" => symlink(other, own).expect("linked"),
+                "file" => {
+                    fs::write(own, format!("gitdir: {}\n", other.display())).expect("written")
+                }
+                _ => {}
+            }
+        });
+        let output = agent.repo.agent(&["verify", &agent.id]);
+        assert_eq!(
+            output.status.code(),
+            Some(1),
+            "{way}: {}",
+            describe(&output)
+        );
+    }
+}
+
+#[test]
+fn an_agent_that_shares_the_directory_gets_no_clone() {
+    let repo = TestRepo::with_commit();
+    let task = repo.task_file(crate::support::agent::SHARED_TASK);
+    let output = repo.agent(&["spawn", &task, "--isolation=clone"]);
+    assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
+}
