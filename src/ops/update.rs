@@ -6,8 +6,9 @@
 //! ```
 //!
 //! The merge commit has the tree that git made, so `verify` sees nothing in it that the agent added. A conflict is found before
-//! anything is written. A kill between worktree and ref leaves the merge staged in the worktree, and running the command
-//! again completes it.
+//! anything is written. The steps are named for the tests that stop the process there: `merged`, the commit is written; `locked`,
+//! `emptied`, `written` and `indexed`, the worktree moves; `moved`, the branch names the commit; `recorded`, the row does. A kill
+//! before `moved` leaves files or an index that are ahead of the branch, and running the command again completes it.
 //!
 //! Deliberately absent: rebasing, which would change commits that a verdict or a message may name.
 
@@ -21,6 +22,7 @@ use crate::agents::own_checkout::own_checkout;
 use crate::agents::scope_guard::ScopeGuard;
 use crate::agents::work::{self, uncommitted};
 use crate::domain::agent::{Agent, Move};
+use crate::domain::change::{Change, ChangeKind};
 use crate::domain::event::What;
 use crate::domain::oid::Oid;
 use crate::domain::path::Quoted;
@@ -34,6 +36,12 @@ use crate::ops::target_report::TargetReport;
 use crate::store::ledger::Ledger;
 use crate::store::{fsx, layout};
 use serde::Serialize;
+use std::collections::HashSet;
+
+/// The steps, in order, under the names given to [`crate::agents::ctx::Seams::reached`].
+pub const STEPS: [&str; 7] = [
+    "merged", "locked", "emptied", "written", "indexed", "moved", "recorded",
+];
 
 /// What an update would do.
 pub struct UpdatePlan {
@@ -131,17 +139,22 @@ pub fn execute(ctx: &Ctx, plan: &UpdatePlan) -> Result<UpdateReport> {
         header: None,
         message: &plan.message(),
     })?;
+    ctx.reached(STEPS[0]);
     // The branch moves by compare-and-swap, the worktree while its lock is held.
     let own = Repo::open_git_dir(&place.git_dir)?;
     let way = (plan.tip, commit);
     let reason = format!("agent: update {}", plan.agent.id.short());
     swap(&own, &plan.branch, way, &who, &reason, &mut || {
-        place.carry(&ctx.repo, way, &unused_name(ctx)?, &|_| {})
+        place.carry(&ctx.repo, way, &unused_name(ctx)?, &|step| {
+            ctx.reached(step)
+        })
     })?;
+    ctx.reached(STEPS[5]);
     // The row: what was judged before is not what there is any more.
     let ledger = Ledger::new(&ctx.repo);
     let what = What::Committed { commit, tree };
     ledger.append(plan.agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
+    ctx.reached(STEPS[6]);
     report.outcome = "updated";
     report.commit = Some(commit.to_hex());
     Ok(report)
@@ -169,8 +182,8 @@ impl UpdatePlan {
         own_checkout(ctx, &self.agent)
     }
 
-    /// Refuses uncommitted work, which would be mixed with what the merge brings. What an earlier update staged before it was
-    /// killed is no work.
+    /// Refuses uncommitted work, which would be mixed with what the merge brings. What an earlier update wrote or staged before
+    /// it was killed is no work.
     fn require_clean(&self, ctx: &Ctx, place: &Checkout) -> Result<()> {
         let Some(merged) = self.tree else {
             return Ok(());
@@ -182,7 +195,18 @@ impl UpdatePlan {
         let repo = Repo::open_git_dir(&place.git_dir)?;
         let mut changes = repo.staged_changes(&Staging::default())?;
         if changes.is_empty() {
-            (changes, _) = uncommitted::work_to_commit(ctx, &fence, &place.top, &place.git_dir)?;
+            let tree;
+            (changes, tree) = uncommitted::work_to_commit(ctx, &fence, &place.top, &place.git_dir)?;
+            let paths = |from: Oid, to: Oid| -> Result<HashSet<Vec<u8>>> {
+                let changes = ctx.repo.tree_changes(&[from], to)?.into_iter();
+                Ok(changes.map(|change| change.path).collect())
+            };
+            let is_other = paths(merged, tree)?;
+            let is_brought = paths(ctx.repo.read_commit(self.tip)?.tree, merged)?;
+            changes.retain(|Change { path, kind, .. }| {
+                let is_gone = *kind == ChangeKind::Deleted && is_brought.contains(path);
+                is_other.contains(path) && !is_gone
+            });
         }
         if changes.is_empty() {
             return Ok(());

@@ -1,6 +1,24 @@
 use super::{answer, run};
 use crate::support::agent::describe;
+use crate::support::death::{self, Order, steps_of};
 use crate::verify::{Agent, refused};
+use git_agent::ops::update::{self, STEPS};
+
+/// Not a test: the process that dies. It does nothing unless a step is named.
+#[test]
+fn child() {
+    if let Some(order) = Order::received() {
+        update_with(
+            &death::ctx(&order.directory, order.dying()),
+            &order.words[0],
+        );
+    }
+}
+
+fn update_with(ctx: &git_agent::agents::ctx::Ctx, agent: &str) {
+    let plan = update::plan(ctx, agent).expect("a plan");
+    update::execute(ctx, &plan).expect("updated");
+}
 
 /// The error that a command gives to programs.
 fn error_of(agent: &Agent, arguments: &[&str]) -> serde_json::Value {
@@ -79,4 +97,40 @@ fn uncommitted_work_is_refused_and_named() {
     assert_eq!(error["code"], "worktree-dirty");
     assert_eq!(error["paths"], serde_json::json!(["src/two.rs"]));
     refused(&run(&agent, "update", &[]), "worktree-dirty", 3);
+}
+
+#[test]
+fn a_kill_at_any_step_loses_nothing_and_the_next_one_completes_it() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "pub fn two() {}\n");
+    answer(&agent, "commit", &["-m", "two"]);
+    agent.repo.write("README.md", "new\n");
+    agent.repo.write("docs/new.md", "new\n");
+    agent.repo.git(["rm", "--quiet", "src/bin/tool.rs"]);
+    agent.repo.commit_all("main moves on");
+    let tip = agent.git(&["rev-parse", "HEAD"]);
+    let mut saved = agent.repo.save();
+    for step in STEPS {
+        let child = "landing::update::child";
+        death::die_at(child, &agent.repo.path(), step, &[&agent.id]);
+        let is_sound = agent
+            .repo
+            .git(["fsck", "--strict", "--no-progress", "--no-dangling"]);
+        assert_eq!(is_sound, "", "{step}");
+        let report = answer(&agent, "update", &[]);
+        let is_over = ["moved", "recorded"].contains(&step);
+        let expected = if is_over { "up-to-date" } else { "updated" };
+        assert_eq!(report["outcome"], expected, "{step}");
+        let parents = agent.git(&["log", "-1", "--format=%P"]);
+        let main = agent.repo.git(["rev-parse", "main"]);
+        assert_eq!(parents, format!("{tip} {main}"), "{step}");
+        assert_eq!(agent.git(&["status", "--porcelain"]), "", "{step}");
+        assert_eq!(agent.git(&["show", "HEAD:src/two.rs"]), "pub fn two() {}");
+        assert_eq!(agent.verify(&[])["verdict"], "accept", "{step}");
+        saved.restore();
+    }
+    let steps = steps_of(|reached| {
+        update_with(&death::ctx(&agent.repo.path(), reached), &agent.id);
+    });
+    assert_eq!(steps, STEPS);
 }
