@@ -50,7 +50,12 @@ fn problems(agent: &Fenced, action: &str) -> (Vec<String>, bool) {
 fn shims_are_the_agents_own_and_cannot_be_overwritten() {
     let agent = Fenced::new();
     let mode = |path: &Path| std::fs::metadata(path).expect("there").permissions().mode() & 0o777;
-    assert_eq!(mode(&agent.shims()), 0o555);
+    // Where no setting names the directory, the whole repository can be removed by its owner.
+    let expected = match inspect(&agent).0 {
+        Some(Route::Config) => 0o755,
+        _ => 0o555,
+    };
+    assert_eq!(mode(&agent.shims()), expected);
     for event in EVENTS {
         assert_eq!(mode(&agent.shims().join(event)), 0o555, "{event}");
     }
@@ -268,6 +273,14 @@ fn the_configurations_route_names_each_event_and_leaves_hooks_path_alone() {
     assert_eq!(lines, expected);
 
     assert_eq!(inspect(&agent), (Some(Route::Config), vec![]));
+    let mode = || {
+        std::fs::metadata(agent.shims())
+            .expect("there")
+            .permissions()
+            .mode()
+            & 0o777
+    };
+    assert_eq!(mode(), 0o755);
     for key in ["hook.git-agent-pre-push.enabled", "hook.pre-commit.enabled"] {
         agent.allowed(&["config", "--worktree", key, "false"]);
         assert_eq!(inspect(&agent).1, ["led-away"], "{key}");
@@ -275,6 +288,7 @@ fn the_configurations_route_names_each_event_and_leaves_hooks_path_alone() {
     }
     install(&agent, OURS, Route::Directory);
     assert_eq!(inspect(&agent), (Some(Route::Directory), vec![]));
+    assert_eq!(mode(), 0o555);
     let settings = agent.allowed(&["config", "--worktree", "--list"]);
     assert!(!settings.contains("hook.git-agent"), "{settings}");
 }

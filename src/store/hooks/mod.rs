@@ -1,14 +1,14 @@
 //! The git hooks of an agent's worktree: which there are, where they stand, how git is led to them.
 //!
-//! Every agent has a directory of its own, `agents/<id8>/hooks`, mode 0555: hook managers write into
-//! the directory that `core.hooksPath` names, and one agent's `npm install` must not change another's
-//! fence. Two ways lead there, both in the worktree's own `config.worktree`, so that the repository's
+//! Every agent has a directory of its own, `agents/<id8>/hooks`. Two ways lead there, both in the worktree's own `config.worktree`, so that the repository's
 //! configuration stays as it is:
 //!
 //! - [`Route::Config`], from git 2.54 on: `hook.git-agent-<event>.command` names the shim. Git itself runs
 //!   the repository's hooks beside ours.
 //! - [`Route::Directory`]: `core.hooksPath` names the directory. It hides the repository's hooks, so
-//!   there is a shim for each of them, and our hook runs what it hid ([`chain`]).
+//!   there is a shim for each of them, and our hook runs what it hid ([`chain`]). Hook managers write into the directory that
+//!   this setting names, so it has mode 0555: no file in it can be replaced. For the same reason none can be deleted, so
+//!   `rm -rf` of the repository fails: to the system both are a change of the directory.
 //!
 //! A hook is fast feedback. A process that can write the common dir can remove it; `verify` is what judges.
 
@@ -122,7 +122,12 @@ pub fn install(site: &Site<'_>, program: &Path, route: Route) -> Result<()> {
     }
     // In the configuration's route git runs the repository's hooks, and ours can leave at once.
     let general = route == Route::Directory && repository.contains(&TRANSACTION);
-    write_shims(&site.directory(), &names, |name| {
+    let mode = match route {
+        // No setting leads a hook manager there.
+        Route::Config => 0o755,
+        Route::Directory => 0o555,
+    };
+    write_shims(&site.directory(), mode, &names, |name| {
         shim::text(name == TRANSACTION && !general, program)
     })?;
     added::enable_worktree_config(site.repo)?;
@@ -215,7 +220,12 @@ pub fn write_for_clone(directory: &Path, program: &Path) -> Result<()> {
 }
 
 /// Fills a directory beside the one in use and puts it in its place.
-fn write_shims(directory: &Path, names: &[&str], text: impl Fn(&str) -> String) -> Result<()> {
+fn write_shims(
+    directory: &Path,
+    mode: u32,
+    names: &[&str],
+    text: impl Fn(&str) -> String,
+) -> Result<()> {
     let new = fsx::unique_name(directory);
     fsx::create_dir(&new)?;
     for name in names {
@@ -228,7 +238,7 @@ fn write_shims(directory: &Path, names: &[&str], text: impl Fn(&str) -> String) 
         fs::remove_dir_all(directory).at("could not remove", directory)?;
     }
     fs::rename(&new, directory).at("could not write", directory)?;
-    set_mode(directory, 0o555)
+    set_mode(directory, mode)
 }
 
 fn set_mode(path: &Path, mode: u32) -> Result<()> {
