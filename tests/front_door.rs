@@ -426,6 +426,22 @@ fn several_agents_are_one_answer_in_the_order_they_were_named() {
 }
 
 #[test]
+fn a_glob_that_allows_nothing_is_named_with_the_reason() {
+    let repo = TestRepo::with_commit();
+    let words = ["spawn", "-m", TEXT, "--dry-run"];
+    let scope = ["--scope=src", "--scope=target/**", "--scope=new.rs"];
+    let planned = repo.agent_json(&[&words[..], &scope].concat());
+    assert_eq!(
+        planned["warnings"],
+        serde_json::json!([
+            "the glob `src` matches no tracked path: for what is in that directory, write `src/**`",
+            "the glob `target/**` allows nothing: the denylist has all that it matches",
+            "the glob `new.rs` matches no tracked path"
+        ])
+    );
+}
+
+#[test]
 fn u17_a_verb_without_an_argument_means_the_agent_whose_worktree_this_is() {
     let repo = TestRepo::with_commit();
     let agent = repo.agent_json(&["spawn", "-m", TEXT, "--scope", "src/**", "--no-bundle"]);

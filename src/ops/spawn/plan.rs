@@ -13,7 +13,7 @@ use crate::domain::oid::Oid;
 use crate::domain::path::RepoPath;
 use crate::domain::repository_settings::HookMoment;
 use crate::domain::role::Role;
-use crate::domain::scope::{self, Scope};
+use crate::domain::scope::{self, Intersection, Scope, ScopeLanguage};
 use crate::domain::task::{DESCRIPTION_CHARS, Task, TaskDraft, TaskOptions};
 use crate::error::{Code, Error, Result};
 use crate::git::walk::Visitor;
@@ -28,6 +28,7 @@ use crate::store::ledger::Ledger;
 use crate::store::spawn_commit::SPAWN_SUBJECT;
 use crate::wire::policy::{self, Policy};
 use chrono::{DateTime, Utc};
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
@@ -243,28 +244,49 @@ fn unmatched_globs(ctx: &Ctx, tree: Oid, task: &Task, denylist: &[Glob]) -> Resu
         Scope::new(whitelist, denylist).map_err(|rule| Error::new(Code::TaskInvalid, rule))
     };
     compile(&task.whitelist, denylist)?;
-    let mut open = Unmatched(Vec::new());
+    let mut open = Unmatched::default();
     for glob in &task.whitelist {
-        open.0
-            .push((glob, compile(std::slice::from_ref(glob), &[])?));
+        let scope = compile(std::slice::from_ref(glob), &[])?;
+        open.globs.push((glob, scope));
     }
     ctx.repo.walk_tracked(tree, &mut open)?;
-    let named = |(glob, _): &(&Glob, _)| format!("the glob `{glob}` matches no tracked path");
-    Ok(open.0.iter().map(named).collect())
+    let warning = |(glob, _): &(&Glob, _)| {
+        let allowed = ScopeLanguage::new(std::slice::from_ref(*glob), denylist);
+        if allowed.intersection(&allowed) == Intersection::Empty {
+            format!("the glob `{glob}` allows nothing: the denylist has all that it matches")
+        } else if open.directories.contains(glob.as_str()) {
+            format!(
+                "the glob `{glob}` matches no tracked path: for what is in that directory, write `{glob}/**`"
+            )
+        } else {
+            format!("the glob `{glob}` matches no tracked path")
+        }
+    };
+    Ok(open.globs.iter().map(warning).collect())
 }
 
 /// Globs that have matched nothing so far, each as a scope of its own.
-struct Unmatched<'t>(Vec<(&'t Glob, Scope)>);
+#[derive(Default)]
+struct Unmatched<'t> {
+    globs: Vec<(&'t Glob, Scope)>,
+    /// Those that are the path of a directory.
+    directories: HashSet<&'t str>,
+}
 
 impl Visitor for Unmatched<'_> {
     fn enters(&mut self, directory: &RepoPath) -> bool {
-        let mut scopes = self.0.iter().map(|(_, scope)| scope);
+        let named = self.globs.iter().map(|(glob, _)| glob.as_str());
+        let named =
+            named.filter(|glob| glob.trim_end_matches('/').as_bytes() == directory.as_bytes());
+        self.directories.extend(named);
+        let mut scopes = self.globs.iter().map(|(_, scope)| scope);
         scopes.any(|scope| scope.may_allow_below(directory))
     }
 
     fn visit(&mut self, path: &RepoPath) -> ControlFlow<()> {
-        self.0.retain(|(_, scope)| !scope.decide(path).is_allowed());
-        if self.0.is_empty() {
+        self.globs
+            .retain(|(_, scope)| !scope.decide(path).is_allowed());
+        if self.globs.is_empty() {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())
