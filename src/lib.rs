@@ -118,7 +118,8 @@
 //! | `agents/<id8>/bundle/output/<file>` | where a shared agent puts an answer that goes into a file (`agent.outputDir`) |
 //! | `<root>/.claude/worktrees/agent-<id8>/<file>` | the worktree (`agent.worktreeDir`) with the bundle in `.agent/` (`agent.bundleDir`), and in that `output/` (`agent.outputDir`) |
 //!
-//! On request, `install-shell` writes man pages and completions, `git-agent*.1`, `git-agent`, `_git-agent` and `git-agent.fish`, below
+//! On request, `install-shell` writes man pages, completions and a function, `git-agent*.1`, `git-agent`, `_git-agent`, `git-agent.fish` and
+//! `agent-cd*`, below
 //! the user's data directory (`XDG_DATA_HOME`) or the `share` of a prefix ([`ops::install_shell`] names the places).
 //!
 //! On request, `report --html` writes a page to the file that it is given, `init` registers with agent hosts in files of the current

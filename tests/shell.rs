@@ -117,10 +117,13 @@ fn a_part_that_is_not_ours_gets_a_warning_and_no_hint() {
     let prefix = user.home.path().join("prefix");
     let directory = prefix.join("share/bash-completion/completions");
     fs::create_dir_all(&directory).expect("made");
-    fs::write(directory.join("git-agent"), "mine\n").expect("written");
+    for name in ["git-agent", "agent-cd"] {
+        fs::write(directory.join(name), "mine\n").expect("written");
+    }
     let output = user.install(&["--bash", "--dir", prefix.to_str().expect("UTF-8")]);
     let said = describe(&output).replace(&*directory.to_string_lossy(), "<directory>");
     insta::assert_snapshot!(said, @r"
+    warning: <directory>/agent-cd is not ours and stays
     warning: <directory>/git-agent is not ours and stays
     ------- stderr -------
     [exit status: 0]
@@ -181,12 +184,15 @@ fn the_answer_names_the_places_and_what_is_left_to_do() {
         "--fish",
     ]);
     insta::assert_snapshot!(describe(&output), @r#"
-    bash: /nowhere/at/all/share/bash-completion/completions (1 created)
-    fish: /nowhere/at/all/share/fish/vendor_completions.d (1 created)
-    zsh: /nowhere/at/all/share/zsh/site-functions (1 created)
+    bash: /nowhere/at/all/share/bash-completion/completions (2 created)
+    fish: /nowhere/at/all/share/fish/vendor_completions.d (2 created)
+    zsh: /nowhere/at/all/share/zsh/site-functions (2 created)
     hint: to complete in bash, add to ~/.bashrc: source /nowhere/at/all/share/bash-completion/completions/git-agent
+    hint: to have agent-cd <agent>, which goes to an agent's worktree, in bash, add to ~/.bashrc: source /nowhere/at/all/share/bash-completion/completions/agent-cd
     hint: to complete in fish, add to config.fish: set -a fish_complete_path /nowhere/at/all/share/fish/vendor_completions.d
+    hint: to have agent-cd <agent>, which goes to an agent's worktree, in fish, add to config.fish: source /nowhere/at/all/share/fish/vendor_completions.d/agent-cd.fish
     hint: to complete in zsh, add to ~/.zshrc before compinit: fpath+=(/nowhere/at/all/share/zsh/site-functions)
+    hint: to have agent-cd <agent>, which goes to an agent's worktree, in zsh, add to ~/.zshrc: source /nowhere/at/all/share/zsh/site-functions/agent-cd.zsh
     ------- stderr -------
     [exit status: 0]
     "#);
@@ -268,6 +274,55 @@ fn bash_completes_commands_options_values_and_agents() {
     ) {
         assert_eq!(offers, ["json"]);
     }
+}
+
+#[test]
+fn agent_cd_goes_to_a_worktree_and_completes_agents() {
+    let user = User::new();
+    user.must_install(&[]);
+    let repo = TestRepo::with_commit();
+    let named = format!("name = \"parser\"\n{TASK}");
+    let agent = repo.spawn_task(&named, &[]);
+    let expected = agent["worktree_abspath"].as_str().expect("a path");
+    for (shell, file) in [
+        ("bash", "bash-completion/completions/agent-cd"),
+        ("zsh", "zsh/site-functions/agent-cd.zsh"),
+        ("fish", "fish/vendor_completions.d/agent-cd.fish"),
+    ] {
+        let Some(program) = find(shell) else { continue };
+        let file = user.share().join(file);
+        let run = |script: &str| {
+            let script = format!("source {}; {script}", file.display());
+            let output = with_program(&program, &repo.path())
+                .args(["-c", &script])
+                .output();
+            let output = output.expect("starts");
+            let said = String::from_utf8_lossy(&output.stdout)
+                .trim_end()
+                .to_owned();
+            (output.status.code(), said, describe(&output))
+        };
+        let (status, place, all) = run("agent-cd parser; pwd");
+        assert_eq!(
+            (status, place.as_str()),
+            (Some(0), expected),
+            "{shell}: {all}"
+        );
+        let here = repo.path().display().to_string();
+        let (_, place, all) = run("agent-cd nobody; pwd");
+        assert_eq!(place, here, "{shell}: {all}");
+    }
+    let Some(bash) = find("bash") else { return };
+    let file = user.share().join("bash-completion/completions/agent-cd");
+    let script = format!(
+        "source {}; COMP_WORDS=(agent-cd pa) COMP_CWORD=1; _agent_cd; echo \"${{COMPREPLY[@]}}\"",
+        file.display()
+    );
+    let output = with_program(&bash, &repo.path())
+        .args(["-c", &script])
+        .output();
+    let output = output.expect("bash starts");
+    assert_eq!(output.stdout, b"parser\n", "{}", describe(&output));
 }
 
 #[test]

@@ -30,6 +30,9 @@ pub(super) fn files() -> Result<Vec<ShellFile>> {
         script(Part::Bash, "git-agent", include_str!("git-agent.bash")),
         script(Part::Zsh, "_git-agent", include_str!("git-agent.zsh")),
         script(Part::Fish, "git-agent.fish", include_str!("git-agent.fish")),
+        script(Part::Bash, "agent-cd", include_str!("agent-cd.bash")),
+        script(Part::Zsh, "agent-cd.zsh", include_str!("agent-cd.zsh")),
+        script(Part::Fish, "agent-cd.fish", include_str!("agent-cd.fish")),
     ];
     let mut command = command_line();
     command.build();

@@ -102,6 +102,22 @@ pub(super) fn advice(env: &Env, share: &Path, part: Part) -> Option<String> {
     }
 }
 
+/// What makes a shell know the function that goes to an agent's worktree; `None` for man pages.
+pub(super) fn function(share: &Path, part: Part) -> Option<String> {
+    let (file, start) = match part {
+        Part::Bash => ("agent-cd", "~/.bashrc"),
+        Part::Zsh => ("agent-cd.zsh", "~/.zshrc"),
+        Part::Fish => ("agent-cd.fish", "config.fish"),
+        Part::Man => return None,
+    };
+    let file = share.join(part.directory()).join(file);
+    Some(format!(
+        "to have agent-cd <agent>, which goes to an agent's worktree, in {}, add to {start}: source {}",
+        part.as_str(),
+        file.display()
+    ))
+}
+
 /// Where shells look: the user's data directory and the system's.
 fn shares(env: &Env) -> Vec<PathBuf> {
     let mut shares: Vec<_> = env.data_home().into_iter().collect();

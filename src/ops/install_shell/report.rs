@@ -94,7 +94,8 @@ impl ShellReport {
             parts,
             advice: kinds
                 .into_iter()
-                .filter_map(|part| look::advice(env, share, part))
+                .flat_map(|part| [look::advice(env, share, part), look::function(share, part)])
+                .flatten()
                 .collect(),
         }
     }
