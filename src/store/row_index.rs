@@ -1,8 +1,8 @@
 //! What finding agents takes of every row, with a disposable copy, so that it folds the rows of those that are found and no
 //! others.
 //!
-//! An entry holds what follows from a row alone. Where this clone has a say in what a row means ([`super::belief`],
-//! [`super::row_origin`]), the row itself is read.
+//! An entry holds what follows from a row alone. Where this clone has a say in what a row means (`belief`,
+//! `row_origin`), the row itself is read.
 
 use super::belief::Belief;
 use super::cache::{Changed, Copied};
