@@ -1,7 +1,8 @@
 //! What agents on many machines cost a remote: `cargo bench --bench scale -- [clones] [rounds] [at once]`.
 //!
 //! A plain program that prints a table. Each clone stands for a machine: in every round it spawns one agent in a
-//! repository without files and exchanges its rows with a bare repository on the same disk, so many clones at once.
+//! repository without files and exchanges its rows with a bare repository on the same disk, so many clones at once. A hook
+//! of the bare repository counts the pushes and the refs that they moved.
 
 #![allow(
     clippy::disallowed_methods,
@@ -12,6 +13,7 @@
 
 mod support;
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -39,11 +41,13 @@ fn main() {
             text(&remote),
         ],
     );
+    let counted = directory.path().join("pushes");
+    count_pushes(&remote, &counted);
     let machines: Vec<PathBuf> = (0..clones)
         .map(|clone| machine(directory.path(), &remote, clone))
         .collect();
     println!(
-        " agents    rows' refs  remote's size  one sync (median)  ls-remote  git fetch of a user"
+        " agents   pushes  refs moved    rows' refs  remote's size  one sync (median)  ls-remote  git fetch of a user"
     );
     for round in 1..=rounds {
         let times = in_parallel(&machines, at_once, |machine| {
@@ -65,8 +69,10 @@ fn main() {
             drop(git(&machines[0], &["fetch", "--quiet", "origin", "main"]))
         });
         println!(
-            "{:>7} {refs:>12} {:>11} KB {sync:>18.0?} {listing:>10.0?} {fetch:>20.0?}",
+            "{:>7} {:>8} {:>11} {refs:>13} {:>11} KB {sync:>18.0?} {listing:>10.0?} {fetch:>20.0?}",
             round * clones,
+            lines(&counted, "push"),
+            lines(&counted, "refs/"),
             size(&remote) / 1024,
         );
     }
@@ -75,9 +81,11 @@ fn main() {
         drop(run(machine, &[AGENT, "sync", "origin"]));
     });
     println!(
-        "the last exchange of all {} clones: {:.1?}",
+        "the last exchange of all {} clones: {:.1?}; {} pushes and {} moved refs in all",
         rest.len(),
-        clock.elapsed()
+        clock.elapsed(),
+        lines(&counted, "push"),
+        lines(&counted, "refs/"),
     );
     let ledger = |machine: &PathBuf| git(machine, &["rev-parse", "refs/notes/agents"]).stdout;
     let one = ledger(&machines[0]);
@@ -86,6 +94,22 @@ fn main() {
         .filter(|machine| ledger(machine) != one)
         .count();
     println!("clones whose ledger is another than the first one's: {other}");
+}
+
+/// Has the bare repository write down every push, and every ref that one moves.
+fn count_pushes(remote: &Path, counted: &Path) {
+    let hook = remote.join("hooks/post-receive");
+    std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    // One write for each push: they end at the same time.
+    let script = format!("#!/bin/sh\nmoved=$(cat)\necho \"push\n$moved\" >>{}\n", text(counted));
+    std::fs::write(&hook, script).unwrap();
+    std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// How many lines of a file have this in them.
+fn lines(file: &Path, word: &str) -> usize {
+    let content = std::fs::read_to_string(file).unwrap_or_default();
+    content.lines().filter(|line| line.contains(word)).count()
 }
 
 /// A clone.
