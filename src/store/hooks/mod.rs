@@ -216,7 +216,7 @@ pub fn write_for_clone(directory: &Path, program: &Path) -> Result<()> {
         text.replacen('\n', "\nGIT_DIR=${GIT_DIR:-.git} && export GIT_DIR\n", 1)
     };
     fsx::create_dir(directory.parent().unwrap_or(directory))?;
-    write_shims(directory, &EVENTS, text)
+    write_shims(directory, 0o555, &EVENTS, text)
 }
 
 /// Fills a directory beside the one in use and puts it in its place.
