@@ -140,10 +140,10 @@ fn what_takes_one_of_a_few_words_offers_them() {
             &["list", "--state"][..],
             "discarded done failed merged rejected running spawning",
         ),
-        (&["list", "--sort"], "activity age name state"),
+        (&["list", "--sort"], "activity age cost name state"),
         (
             &["run", "--host"],
-            "aider claude codex copilot gemini opencode shell",
+            "aider claude codex copilot gemini opencode qwen shell",
         ),
         (&["run", "--sandbox"], sandbox),
         (&["send", "--type"], types),
@@ -151,7 +151,7 @@ fn what_takes_one_of_a_few_words_offers_them() {
         (&["send", "--priority"], "critical high low medium"),
         (
             &["init", "--host"],
-            "claude codex copilot cursor gemini opencode",
+            "claude codex copilot cursor gemini opencode qwen",
         ),
         (&["merge", "--format"], "json ndjson text"),
         (&["verify", "--format"], "json markdown ndjson sarif text"),

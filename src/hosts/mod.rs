@@ -28,13 +28,15 @@ mod copilot;
 mod cursor;
 mod gemini;
 mod opencode;
+mod qwen;
 mod shell;
 
 /// Every host, in the order of the documentation.
-pub const HOSTS: [&dyn Host; 9] = [
+pub const HOSTS: [&dyn Host; 10] = [
     &claude::Claude,
     &codex::Codex,
     &gemini::Gemini,
+    &qwen::Qwen,
     &copilot::Copilot,
     &cursor::Cursor,
     &opencode::Opencode,

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
-const ALL: &str = "claude,codex,gemini,copilot,cursor,opencode";
+const ALL: &str = "claude,codex,gemini,qwen,copilot,cursor,opencode";
 
 fn init(repo: &TestRepo, arguments: &[&str]) -> Value {
     let mut all = vec!["init"];
@@ -29,6 +29,7 @@ fn hosts_are_registered_once_and_taken_out_whole() {
         ".claude/settings.json",
         ".codex/hooks.json",
         ".gemini/settings.json",
+        ".qwen/settings.json",
         ".github/hooks/git-agent.json",
         ".cursor/hooks.json",
         ".opencode/plugins/git-agent.ts",
@@ -53,7 +54,7 @@ fn hosts_are_registered_once_and_taken_out_whole() {
         "{second}"
     );
     // Seen by their directories.
-    assert_eq!(actions(&init(&repo, &[])).len(), 6);
+    assert_eq!(actions(&init(&repo, &[])).len(), 7);
     let gone = init(&repo, &["--host", ALL, "--remove"]);
     assert!(
         actions(&gone)

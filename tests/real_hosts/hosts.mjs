@@ -65,6 +65,24 @@ export const HOSTS = {
       return { GOOGLE_GEMINI_BASE_URL: url, GEMINI_API_KEY: "none" };
     },
   },
+  qwen: {
+    package: "@qwen-code/qwen-code",
+    version: "0.15.10",
+    write: named("write_file", ["file_path", "content"]),
+    shell: shell("run_shell_command"),
+    unfenced: ["--allowed-tools", "run_shell_command"],
+    hears: ["own tool", "shell", "end"],
+    point: (url, home) => {
+      const settings = {
+        security: { auth: { selectedType: "openai" } },
+        general: { enableAutoUpdate: false },
+        telemetry: { enabled: false },
+        privacy: { usageStatisticsEnabled: false },
+      };
+      put(home, ".qwen/settings.json", JSON.stringify(settings));
+      return { OPENAI_BASE_URL: `${url}/v1`, OPENAI_API_KEY: "none", OPENAI_MODEL: "gpt-4o" };
+    },
+  },
   opencode: {
     package: "opencode-ai",
     version: "1.18.33",
@@ -118,7 +136,7 @@ export const HOSTS = {
 
 /// Variables of the caller that would point a host elsewhere.
 export const FOREIGN = new RegExp(
-  "^(CLAUDE|ANTHROPIC_|CODEX_|OPENAI_|GEMINI_|GOOGLE_|COPILOT_|GITHUB_TOKEN$|GH_TOKEN$|OPENCODE|AIDER_|GIT_AGENT_|XDG_.*_HOME$|GIT_)",
+  "^(CLAUDE|ANTHROPIC_|CODEX_|OPENAI_|GEMINI_|GOOGLE_|QWEN_|COPILOT_|GITHUB_TOKEN$|GH_TOKEN$|OPENCODE|AIDER_|GIT_AGENT_|XDG_.*_HOME$|GIT_)",
 );
 
 function put(home, name, text) {

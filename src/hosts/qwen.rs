@@ -1,0 +1,158 @@
+//! Qwen Code.
+//!
+//! It is made after Gemini CLI: its settings file for the system counts in every folder, and its home is one directory. Its hooks have
+//! the names and the payloads of Claude Code's.
+
+use super::Host;
+use super::command::{Line, Needs};
+use super::home::{Ground, Preparation, hooks};
+use super::output::{Tokens, Told, text};
+use super::settings::Registration;
+use serde_json::{Value, json};
+
+/// Its directory, in place of `~/.qwen`.
+const HOME: &str = "QWEN_HOME";
+
+/// A settings file that counts in every folder.
+const SYSTEM_SETTINGS: &str = "QWEN_CODE_SYSTEM_SETTINGS_PATH";
+
+/// What a user's session has in its directory, and an agent's may read: settings, login, instructions, and
+/// what extends the program.
+const CONFIGURATION: [&str; 8] = [
+    ".env",
+    "QWEN.md",
+    "agents",
+    "commands",
+    "extensions",
+    "installation_id",
+    "oauth_creds.json",
+    "settings.json",
+];
+
+pub(super) struct Qwen;
+
+impl Host for Qwen {
+    fn name(&self) -> &'static str {
+        "qwen"
+    }
+
+    fn program(&self) -> Option<&'static str> {
+        Some("qwen")
+    }
+
+    fn arguments(&self, needs: &Needs<'_>, line: &mut Line) -> Result<(), String> {
+        line.add(["--output-format", "json", "--approval-mode"]);
+        line.add([match (needs.edits, needs.fenced) {
+            // Behind our sandbox its shell is offered as well; what it leaves is judged after each command.
+            (true, true) => "yolo",
+            (true, false) => "auto-edit",
+            (false, _) => "default",
+        }]);
+        if needs.fenced {
+            line.add(["--sandbox=false"]);
+        }
+        if needs.private {
+            line.add(["--chat-recording=false"]);
+        }
+        line.option("--model", needs.model);
+        line.option("--max-session-turns", needs.max_iterations);
+        line.lacks("max_cost", needs.max_cost);
+        line.option("--resume", needs.resume);
+        line.add(needs.extra);
+        Ok(())
+    }
+
+    fn resumes(&self) -> bool {
+        true
+    }
+
+    fn told(&self, out: &str, _err: &str) -> Told {
+        let messages: Value = serde_json::from_str(out.trim()).unwrap_or_default();
+        let messages = messages.as_array().map(Vec::as_slice).unwrap_or_default();
+        let is_result = |message: &&Value| message.get("type").is_some_and(|kind| kind == "result");
+        let Some(result) = messages.iter().rfind(is_result) else {
+            return Told::default();
+        };
+        let mut tokens = Tokens::default();
+        tokens.add(result, &["/usage/input_tokens"], &["/usage/output_tokens"]);
+        Told {
+            words: text(result, "/result").or_else(|| text(result, "/error/message")),
+            session: text(result, "/session_id"),
+            cost_usd: None,
+            tokens: tokens.some(),
+        }
+    }
+
+    fn registration(&self) -> Option<Registration> {
+        Some(Registration::json(
+            self.name(),
+            ".qwen",
+            ".qwen/settings.json",
+            include_str!("registrations/qwen.json"),
+        ))
+    }
+
+    fn home_variables(&self) -> &'static [&'static str] {
+        &[HOME]
+    }
+
+    fn prepare(&self, ground: &Ground<'_>) -> Preparation {
+        let mut made = Preparation::default();
+        let mut settings = hooks(self.registration(), ground.program);
+        if ground.fenced {
+            // A terminal for its shell is a device that our sandbox does not let it write.
+            settings["tools"] = json!({ "shell": { "enableInteractiveShell": false } });
+        }
+        let settings = made.keep(ground, "settings.json", settings.to_string());
+        made.variables.push((SYSTEM_SETTINGS, settings.into()));
+        if ground.fenced {
+            let home = ground.scratch.join("qwen");
+            let own = ground.own(HOME, ".qwen");
+            made.link_in(&home, own.as_deref(), &CONFIGURATION);
+            made.record(ground, &home.join("projects"), "qwen");
+            made.variables.push((HOME, home.into()));
+        }
+        made
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hosts::command::tests::{PLAIN, READING, check, full};
+
+    #[test]
+    fn the_command_line_says_what_the_agent_needs() {
+        check(
+            &Qwen,
+            &PLAIN,
+            "qwen --output-format json --approval-mode auto-edit",
+        );
+        check(
+            &Qwen,
+            &full(&["--debug".into()]),
+            "qwen --output-format json --approval-mode yolo --sandbox=false --chat-recording=false --model m --max-session-turns 7 --debug",
+        );
+        check(
+            &Qwen,
+            &READING,
+            "qwen --output-format json --approval-mode default",
+        );
+    }
+
+    #[test]
+    fn its_result_is_told() {
+        let out = r#"[{"type":"system","session_id":"s"},{"type":"result","result":"Done.","session_id":"s",
+            "usage":{"input_tokens":20,"output_tokens":10}}]"#;
+        let expected = Told {
+            words: Some("Done.".into()),
+            session: Some("s".into()),
+            cost_usd: None,
+            tokens: Some(Tokens {
+                input: 20,
+                output: 10,
+            }),
+        };
+        assert_eq!(Qwen.told(out, ""), expected);
+    }
+}
