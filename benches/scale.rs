@@ -101,7 +101,10 @@ fn count_pushes(remote: &Path, counted: &Path) {
     let hook = remote.join("hooks/post-receive");
     std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
     // One write for each push: they end at the same time.
-    let script = format!("#!/bin/sh\nmoved=$(cat)\necho \"push\n$moved\" >>{}\n", text(counted));
+    let script = format!(
+        "#!/bin/sh\nmoved=$(cat)\necho \"push\n$moved\" >>{}\n",
+        text(counted)
+    );
     std::fs::write(&hook, script).unwrap();
     std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
 }

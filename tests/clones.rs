@@ -390,6 +390,39 @@ fn nothing_that_a_clone_leads_to_is_followed() {
 }
 
 #[test]
+fn a_clone_that_denies_whose_it_is_is_refused_and_runs_nothing() {
+    let agent = cloned();
+    let own = agent.own_repository();
+    let marker = agent.repo.path().with_file_name("marker");
+    let planted = format!("touch {} #", marker.display());
+    agent.git(&["config", "core.fsmonitor", &planted]);
+    let other = agent.repo.spawn_task(&task(), &[]);
+    let id = other["short_id"].as_str().expect("an id");
+    let elsewhere = agent.repo.path().join(format!(".git/worktrees/agent-{id}"));
+    let pointers = [
+        format!("gitdir: {}\n", elsewhere.display()),
+        "nothing".to_owned(),
+    ];
+    for pointer in pointers {
+        fs::write(own.join("agents/worktree"), pointer).expect("written");
+        for words in [
+            &["list"][..],
+            &["check", "--worktree"],
+            &["verify", &agent.id],
+        ] {
+            let mut command = agent_command(&agent.worktree);
+            let output = command.args(words).output().expect("starts");
+            let said = describe(&output);
+            assert_eq!(output.status.code(), Some(4), "{words:?}: {said}");
+            assert!(said.contains("does not lead to its repository"), "{said}");
+        }
+        assert!(!marker.exists(), "a program that the clone names ran");
+        let verdict = agent.verdict();
+        assert_eq!(verdict["verdict"], "reject", "{verdict}");
+    }
+}
+
+#[test]
 fn an_agent_that_shares_the_directory_gets_no_clone() {
     let repo = TestRepo::with_commit();
     let task = repo.task_file(crate::support::agent::SHARED_TASK);

@@ -3,10 +3,10 @@
 use super::run::{background, fenced, supervisor};
 use super::ui::{Format, Ui};
 use super::{
-    archive, bundle, check, commit, config, decide, diff, discard, doctor, gc, guard, help,
-    hook, hooks, init, ledger, list, logs, merge, overlap, pool, ps, receive, report, rescue,
-    retry, roles, run, schema, send, settle, shell, show, spawn, stop, sync, train, tree,
-    uninstall, unite, update, verify, wait,
+    archive, bundle, check, commit, config, decide, diff, discard, doctor, gc, guard, help, hook,
+    hooks, init, ledger, list, logs, merge, overlap, pool, ps, receive, report, rescue, retry,
+    roles, run, schema, send, settle, shell, show, spawn, stop, sync, train, tree, uninstall,
+    unite, update, verify, wait,
 };
 use crate::agents::clone;
 use crate::agents::ctx::Ctx;

@@ -3,7 +3,7 @@
 //! Beneath a directory that was chosen by us no link is followed, nothing but a regular file is opened, opening
 //! never waits, and no more is read than a limit. What is anything else counts as absent.
 
-use super::worktree::has_own_repository;
+use super::worktree::{has_own_repository, leads_to};
 use crate::error::{Code, Error, IoContext, Result};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use std::ffi::{OsStr, OsString};
@@ -254,7 +254,8 @@ pub fn require_linked_as_known(directory: &Path) -> Result<()> {
         return Ok(());
     }
     let leads_here = |admin: &Path| {
-        if has_own_repository(admin) {
+        // A clone leads nowhere else, as long as it says whose it is.
+        if has_own_repository(admin) && leads_to(&top, admin) {
             return false;
         }
         let pointer = text(admin, "gitdir").map(|text| admin.join(text.trim_end()));
