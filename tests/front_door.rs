@@ -375,7 +375,8 @@ fn u17_words_of_other_tools_lead_to_the_verb() {
         ("status", "git agent list"),
         ("ls", "git agent list"),
         ("switch", "git agent path"),
-        ("shell", "git agent run"),
+        ("shell", "git agent enter"),
+        ("exec", "git agent run"),
         ("version", "git agent --version"),
         ("rm", "git agent discard"),
     ] {

@@ -6,6 +6,8 @@ mod background;
 mod batch;
 /// What a command is given: words, variables, standard input.
 mod command;
+/// A person in an agent's worktree.
+mod enter;
 mod hosts;
 /// Death at every step.
 mod kill;

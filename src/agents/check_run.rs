@@ -59,6 +59,7 @@ impl CheckFence {
             fence: Fence {
                 writable,
                 unix_sockets: mode != Mode::Strict,
+                terminal: false,
             },
             level: *level,
             report: fsx::unique_name(&temporary.join("fence")),

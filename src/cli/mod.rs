@@ -12,6 +12,7 @@ mod decide;
 mod diff;
 mod discard;
 mod doctor;
+mod enter;
 mod format;
 mod gc;
 mod guard;

@@ -57,10 +57,14 @@ const WORDS: &[(&[&str], &str)] = &[
     ),
     (
         &["switch", "cd", "checkout"],
-        "to go to an agent's worktree, run cd \"$(git agent path <agent>)\"",
+        "to work in an agent's worktree as the agent does, run git agent enter <agent>; to go there, cd \"$(git agent path <agent>)\"",
     ),
     (
-        &["shell", "exec"],
+        &["shell", "attach"],
+        "to have a shell in an agent's worktree, run git agent enter <agent>",
+    ),
+    (
+        &["exec"],
         "to run a command in an agent's worktree, run git agent run <agent> -- <command>",
     ),
     (

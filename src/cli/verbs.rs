@@ -3,10 +3,10 @@
 use super::run::{background, fenced, supervisor};
 use super::ui::{Format, Ui};
 use super::{
-    archive, bundle, check, commit, config, decide, diff, discard, doctor, gc, guard, help, hook,
-    hooks, init, ledger, list, logs, merge, overlap, pool, ps, receive, report, rescue, retry,
-    roles, run, schema, send, settle, shell, show, spawn, stop, sync, train, tree, uninstall,
-    unite, update, verify, wait,
+    archive, bundle, check, commit, config, decide, diff, discard, doctor, enter, gc, guard, help,
+    hook, hooks, init, ledger, list, logs, merge, overlap, pool, ps, receive, report, rescue,
+    retry, roles, run, schema, send, settle, shell, show, spawn, stop, sync, train, tree,
+    uninstall, unite, update, verify, wait,
 };
 use crate::agents::clone;
 use crate::agents::ctx::Ctx;
@@ -64,6 +64,7 @@ verbs! { ui;
     "start" {
         [*] Spawn(args: spawn::SpawnArgs) => spawn::run(&open(ui)?, ui, args);
         [*] Run(args: run::RunArgs) => run::run(&open(ui)?, ui, args);
+        Enter(args: enter::EnterArgs) => enter::run(&open(ui)?, ui, args);
         Retry(args: retry::RetryArgs) => retry::run(&open(ui)?, ui, &args);
         Ps(args: ps::PsArgs) => ps::run(&open(ui)?, ui, &args);
         Wait(args: wait::WaitArgs) => wait::run(&open(ui)?, ui, args);

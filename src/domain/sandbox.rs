@@ -55,6 +55,8 @@ pub struct Fence {
     pub writable: Vec<PathBuf>,
     /// Whether it may make sockets that connect to other programs of this machine (unix(7)).
     pub unix_sockets: bool,
+    /// Whether it may give commands to its terminal, which is its own: a shell needs that to put jobs into the foreground.
+    pub terminal: bool,
 }
 
 /// How much of a fence a kernel can enforce; each level contains the ones before.

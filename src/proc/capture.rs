@@ -4,7 +4,7 @@ use super::tail::Tail;
 use crate::domain::redaction::SecretRedactor;
 use crate::error::{IoContext, Result};
 use std::fs::{File, OpenOptions};
-use std::io::{PipeReader, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver};
@@ -30,9 +30,9 @@ impl Drained {
     }
 }
 
-/// Reads a pipe to its end.
+/// Reads a pipe, or a terminal, to its end.
 pub(super) fn drain(
-    mut reader: PipeReader,
+    mut reader: impl Read + Send + 'static,
     mut take: impl FnMut(&[u8]) + Send + 'static,
 ) -> std::io::Result<Drained> {
     let (send, drained) = mpsc::sync_channel(1);
@@ -72,7 +72,7 @@ pub struct Capture {
 /// # Errors
 /// `io` when the file cannot be made.
 pub fn capture(
-    reader: PipeReader,
+    reader: impl Read + Send + 'static,
     path: &Path,
     redactor: SecretRedactor,
     mut echo: Option<Box<dyn Write + Send>>,

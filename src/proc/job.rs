@@ -93,6 +93,7 @@ pub fn run(job: &Job<'_>) -> Result<Finished> {
         variables: job.variables,
         without: AGENT_VARIABLES,
         input: None,
+        terminal: false,
         limit: job.limit,
         scratch: None,
         slate: &slate,

@@ -2,18 +2,23 @@
 
 use crate::error::{Code, Error};
 use crate::system;
-use rustix::process::{getppid, setsid};
+use rustix::process::{getppid, ioctl_tiocsctty, setsid};
+use rustix::stdio::{dup2_stdin, stdout};
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Becomes the command: in a session of its own, so that it has no terminal to ask questions on, and bound
-/// to die with the process `supervisor` above it. Comes back only with the reason why it could not.
-pub fn launch(supervisor: u32, program: &OsStr, arguments: &[OsString]) -> Error {
+/// Becomes the command: in a session of its own, so that it has no terminal to ask questions on, or with `terminal` the one that
+/// is our standard output, and bound to die with the process `supervisor` above it. Comes back only with the reason why it
+/// could not.
+pub fn launch(supervisor: u32, terminal: bool, program: &OsStr, arguments: &[OsString]) -> Error {
     // Fails in a process that leads its session already, which is what is wanted.
     let _ = setsid();
     let fail = |error: std::io::Error| Error::io("could not prepare a command", error);
+    if terminal && let Err(error) = ioctl_tiocsctty(stdout()).and_then(|()| dup2_stdin(stdout())) {
+        return fail(error.into());
+    }
     if let Err(error) = system::die_with_parent() {
         return fail(error);
     }

@@ -20,6 +20,7 @@ pub mod sandbox;
 pub mod signals;
 pub mod supervisor;
 mod tail;
+pub mod terminal;
 
 use rustix::fs::{Mode, RawMode};
 use rustix::process::umask;

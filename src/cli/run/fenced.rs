@@ -23,6 +23,9 @@ pub(in crate::cli) struct FencedArgs {
     /// Refuse to make unix sockets
     #[arg(long)]
     no_unix_sockets: bool,
+    /// Allow commands to the terminal
+    #[arg(long)]
+    terminal: bool,
     /// Program and arguments
     #[arg(value_name = "COMMAND", required = true, last = true)]
     command: Vec<OsString>,
@@ -37,6 +40,7 @@ pub(in crate::cli) fn run(args: FencedArgs) -> Result<Exit> {
     let fence = Fence {
         writable: args.write,
         unix_sockets: !args.no_unix_sockets,
+        terminal: args.terminal,
     };
     let plan = Plan {
         fence: &fence,

@@ -116,7 +116,7 @@ fn briefing(ctx: &Ctx, from: &str) -> Result<String> {
     }
 }
 
-fn host(word: &str) -> Result<&'static dyn Host, String> {
+pub(in crate::cli) fn host(word: &str) -> Result<&'static dyn Host, String> {
     let names: Vec<_> = hosts::startable().map(Host::name).collect();
     let host = hosts::startable().find(|host| host.name() == word);
     host.ok_or_else(|| format!("`{word}` is none of {}", names.join(", ")))

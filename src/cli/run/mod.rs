@@ -9,7 +9,7 @@ mod board;
 mod claimed;
 mod execution_mode;
 pub(super) mod fenced;
-mod inputs;
+pub(super) mod inputs;
 pub(super) mod supervisor;
 mod target;
 
@@ -137,7 +137,7 @@ fn echo(ui: &Ui, quiet: bool) -> Result<Echo<'static>> {
 }
 
 /// Tells people how a run ended, or answers a machine.
-fn show(ui: &mut Ui, report: &RunReport, quiet: bool) -> Result<()> {
+pub(super) fn show(ui: &mut Ui, report: &RunReport, quiet: bool) -> Result<()> {
     let spoken = ui.format() == Format::Text;
     if spoken && !quiet {
         report.warnings.iter().for_each(|text| ui.warn(text));

@@ -21,6 +21,9 @@ pub(in crate::cli) struct WardenArgs {
     /// What the command reads
     #[arg(long)]
     input: Option<PathBuf>,
+    /// Give the command standard output as a terminal of its own
+    #[arg(long)]
+    terminal: bool,
     /// Directory to remove at the end
     #[arg(long)]
     scratch: Option<PathBuf>,
@@ -35,6 +38,9 @@ pub(in crate::cli) struct LaunchArgs {
     /// Process that watches over it
     #[arg(long)]
     supervisor: u32,
+    /// Take standard output as a terminal of its own
+    #[arg(long)]
+    terminal: bool,
     /// Command and its arguments
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
@@ -47,6 +53,7 @@ pub(in crate::cli) fn run(args: WardenArgs) -> Result<Exit> {
         limit: Duration::from_millis(args.limit),
         input: args.input,
         scratch: args.scratch,
+        terminal: args.terminal,
         command: args.command,
     };
     keep(&order).map(Exit::Child)
@@ -54,7 +61,9 @@ pub(in crate::cli) fn run(args: WardenArgs) -> Result<Exit> {
 
 pub(in crate::cli) fn run_launch(args: &LaunchArgs) -> Result<Exit> {
     match args.command.split_first() {
-        Some((program, arguments)) => Err(launch(args.supervisor, program, arguments)),
+        Some((program, arguments)) => {
+            Err(launch(args.supervisor, args.terminal, program, arguments))
+        }
         None => Err(Error::bug("a command has a first word")),
     }
 }

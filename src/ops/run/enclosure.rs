@@ -55,7 +55,7 @@ impl Enclosure {
         let answer = plan.inputs.output.as_ref();
         let mut allow = plan.options.allow_write.clone();
         allow.extend(answer.map(Output::directory_of_file));
-        let bounds = fence::bounds(
+        let mut bounds = fence::bounds(
             ctx,
             &Request {
                 agent,
@@ -66,6 +66,7 @@ impl Enclosure {
                 allow: &allow,
             },
         )?;
+        bounds.fence.terminal = plan.options.terminal;
         let run_repo = publish::run_repo(ctx, agent);
         if let Some(run_repo) = &run_repo {
             let branch = agent.branch.as_deref().unwrap_or_default();

@@ -6,7 +6,7 @@ use crate::agents::liveness;
 use crate::agents::publish;
 use crate::domain::agent::{Agent, Move};
 use crate::domain::event::{HostSession, Isolation, Started, What};
-use crate::domain::run::{Outcome, Run};
+use crate::domain::run::{Ending, Outcome, Run};
 use crate::domain::verdict::Verdict;
 use crate::error::{Code, Error, Result};
 use crate::ops::commit;
@@ -29,11 +29,13 @@ use crate::proc::AGENT_VARIABLES;
 use crate::proc::capture::capture;
 use crate::proc::signals::Interrupts;
 use crate::proc::supervisor::{self, SupervisedCommand};
+use crate::proc::terminal::{self, Terminal};
 use crate::store::ledger::Ledger;
 use crate::store::lock::Guard;
 use crate::store::policy;
 use serde_json::json;
 use std::io::Write;
+use std::process::Stdio;
 use std::time::Instant;
 
 /// What is done when a command has begun to work.
@@ -154,11 +156,22 @@ fn watch(
 ) -> Result<Ended> {
     let fail = |error| Error::io("could not make a pipe", error);
     // Both streams go to a log and to the caller, without the credentials of a briefing.
-    let (out_end, stdout) = std::io::pipe().map_err(fail)?;
-    let (err_end, stderr) = std::io::pipe().map_err(fail)?;
     let redactor = plan.inputs.redactor();
-    let out = capture(out_end, &stage.stdout, redactor.clone(), echo.out)?;
-    let err = capture(err_end, &stage.stderr, redactor, echo.err)?;
+    let (err_end, stderr) = std::io::pipe().map_err(fail)?;
+    let err = capture(err_end, &stage.stderr, redactor.clone(), echo.err)?;
+    let terminal = plan.options.terminal.then(Terminal::new).transpose()?;
+    let (out, stdout, stderr): (_, Stdio, Stdio) = match &terminal {
+        Some(terminal) => {
+            let screen: Box<dyn Write + Send> = Box::new(terminal::screen()?);
+            let out = capture(terminal.output()?, &stage.stdout, redactor, Some(screen))?;
+            (out, terminal.inside()?.into(), terminal.inside()?.into())
+        }
+        None => {
+            let (out_end, stdout) = std::io::pipe().map_err(fail)?;
+            let out = capture(out_end, &stage.stdout, redactor, echo.out)?;
+            (out, stdout.into(), stderr.into())
+        }
+    };
     let supervised = SupervisedCommand {
         program: ctx.env.require_program()?,
         command: &stage.command,
@@ -169,8 +182,9 @@ fn watch(
         limit: plan.limit,
         scratch: Some(stage.scratch.path()),
         slate: lock.file(),
-        stdout: stdout.into(),
-        stderr: stderr.into(),
+        terminal: terminal.is_some(),
+        stdout,
+        stderr,
     };
     ctx.reached("prepared");
     supervisor::blank(lock.file())?;
@@ -187,7 +201,9 @@ fn watch(
         if let Some(begun) = echo.begun {
             begun(&StartReport::new(ctx, agent, &run, made));
         }
-        supervisor.wait()
+        let attached = terminal.map(Terminal::attach).transpose();
+        // Where it cannot be led to the command, that ends with this process.
+        attached.and_then(|_attached| supervisor.wait())
     });
     // What the command made becomes the agent's work.
     // From here on nothing else publishes.
@@ -195,7 +211,10 @@ fn watch(
     let sandbox = stage.enclosure.take_down(ctx, agent, plan);
     ctx.reached("ended");
     let (out, err) = (out.finish(), err.finish());
-    let over = *outcome.as_ref().unwrap_or(&Outcome::LOST);
+    let mut over = *outcome.as_ref().unwrap_or(&Outcome::LOST);
+    if plan.options.any_status && over.ending == Ending::Exit {
+        over.code = 0;
+    }
     let bytes = out.bytes + err.bytes;
     let told = report::told(plan.inputs.host, stage);
     let session = report::session(&told);

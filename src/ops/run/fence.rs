@@ -98,6 +98,7 @@ pub fn bounds(ctx: &Ctx, request: &Request<'_>) -> Result<Bounds> {
         fence: Fence {
             writable,
             unix_sockets: request.mode != Mode::Strict,
+            terminal: false,
         },
         warnings,
     })

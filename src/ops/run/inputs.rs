@@ -117,6 +117,10 @@ impl AgentInputs {
         let output = output.transpose()?;
         let mut warnings = Vec::new();
         let command = match options.host {
+            Some(host) if options.terminal => {
+                let program = host.program().into_iter().map(OsString::from);
+                program.chain(command).collect()
+            }
             Some(host) => recipe(host, &assignment, &command, wishes, &mut warnings)?,
             None => command,
         };

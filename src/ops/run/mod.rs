@@ -49,6 +49,7 @@ pub use start_report::StartReport;
 pub use crate::proc::background::{HandedOver, detach, hand_over};
 pub use crate::proc::launch::launch;
 pub use crate::proc::supervisor::{Order, keep};
+pub use crate::proc::terminal::is_here as has_terminal;
 
 use crate::agents::assignment::PromptWish;
 use crate::agents::authority;
@@ -113,6 +114,10 @@ pub struct RunOptions {
     pub no_verify: bool,
     /// Commits what is in scope before it is judged, because what is not committed stays in this clone.
     pub commit: bool,
+    /// A person works with it: it gets a terminal of its own, which is led to the caller's.
+    pub terminal: bool,
+    /// Its own status says nothing about the work, as that of a shell.
+    pub any_status: bool,
     /// It goes on without the caller, who hears from `wait` how it ended.
     pub background: bool,
     /// The agent host to start by its recipe; the command is then its last arguments.

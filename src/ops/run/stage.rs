@@ -113,10 +113,12 @@ fn variables(
         ("TMPDIR", path(scratch)),
         // Some programs believe it before they ask the system where they are.
         ("PWD", path(directory)),
-        // There is no user to answer a question or to close an editor.
-        ("GIT_TERMINAL_PROMPT", "0".into()),
-        ("GIT_EDITOR", "true".into()),
     ];
+    if !plan.options.terminal {
+        // There is no user to answer a question or to close an editor.
+        variables.push(("GIT_TERMINAL_PROMPT", "0".into()));
+        variables.push(("GIT_EDITOR", "true".into()));
+    }
     variables.extend(model(plan).map(|model| ("GIT_AGENT_MODEL", model)));
     variables.push(("GIT_AGENT_MAX_ITERATIONS", max_iterations(plan)));
     let cost = plan.options.max_cost;

@@ -18,7 +18,10 @@ use std::path::{Path, PathBuf};
 
 /// Devices that any program may expect to write to. Terminals are not among them: a process that can write to
 /// one can inject commands into the shell that runs there, or print escape sequences that do.
-const WRITABLE_DEVICES: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty"];
+const WRITABLE_DEVICES: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/full", OWN_TERMINAL];
+
+/// The terminal of the process that opens it.
+const OWN_TERMINAL: &str = "/dev/tty";
 
 /// Devices, and directories of them, that may be read besides.
 const READABLE_DEVICES: [&str; 4] = ["/dev/random", "/dev/urandom", "/dev/shm", "/dev/mqueue"];
@@ -66,10 +69,16 @@ pub(super) fn restrict(fence: &Fence, level: Level) -> Result<(), String> {
         rules = add(rules, &place, AccessFs::from_read(abi))?;
     }
     // 2. What may be written. No device may be made: root could make one that is the whole disk. Of the devices
-    //    that exist none takes a command (ioctl), unless the caller opened it.
+    //    that exist none takes a command (ioctl), unless the caller opened it or made it a terminal for the command.
     let all = AccessFs::from_all(abi) & !(AccessFs::MakeChar | AccessFs::MakeBlock);
     for device in present(&WRITABLE_DEVICES) {
-        rules = add(rules, device, all & !AccessFs::IoctlDev)?;
+        let is_own = fence.terminal && device == Path::new(OWN_TERMINAL);
+        let refused = if is_own {
+            BitFlags::empty()
+        } else {
+            AccessFs::IoctlDev.into()
+        };
+        rules = add(rules, device, all & !refused)?;
     }
     for place in &fence.writable {
         rules = add(rules, place, all)?;

@@ -86,6 +86,7 @@ pub fn wrap(program: &Path, plan: &Plan<'_>, command: &[OsString]) -> Vec<OsStri
     if !plan.fence.unix_sockets {
         words.push("--no-unix-sockets".into());
     }
+    words.extend(plan.fence.terminal.then(|| "--terminal".into()));
     for place in &plan.fence.writable {
         words.extend(["--write".into(), place.into()]);
     }
@@ -124,6 +125,7 @@ mod tests {
         let fence = Fence {
             writable: vec!["/a b".into(), "/c".into()],
             unix_sockets: false,
+            terminal: true,
         };
         let plan = Plan {
             fence: &fence,
@@ -135,7 +137,7 @@ mod tests {
         let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
         assert_eq!(
             words.join("|"),
-            "/bin/us|fenced|--level|files|--report|/r|--no-unix-sockets|--write|/a b|--write|/c|--|sh|-c|--write"
+            "/bin/us|fenced|--level|files|--report|/r|--no-unix-sockets|--terminal|--write|/a b|--write|/c|--|sh|-c|--write"
         );
     }
 

@@ -48,6 +48,8 @@ pub struct Order {
     pub input: Option<PathBuf>,
     /// A directory that goes at the end.
     pub scratch: Option<PathBuf>,
+    /// Whether the command gets our standard output as its own terminal.
+    pub terminal: bool,
     /// The command's words.
     pub command: Vec<OsString>,
 }
@@ -105,6 +107,7 @@ impl Watch {
         let child = Command::new(&order.program)
             .arg("launch")
             .arg(format!("--supervisor={}", std::process::id()))
+            .args(order.terminal.then_some("--terminal"))
             .arg("--")
             .args(&order.command)
             .stdin(stdin)

@@ -35,6 +35,8 @@ pub struct SupervisedCommand<'a> {
     pub without: &'a [&'static str],
     /// The file that is its standard input; nothing is on it without one.
     pub input: Option<&'a Path>,
+    /// Whether its standard output is a terminal that is to be its own, and its standard input too.
+    pub terminal: bool,
     /// How long it may take.
     pub limit: Duration,
     /// A directory that goes when it is over.
@@ -91,6 +93,9 @@ pub fn start<'a>(
         if let Some(path) = path {
             command.arg(option).arg(path);
         }
+    }
+    if supervised.terminal {
+        command.arg("--terminal");
     }
     let child = command
         .arg("--")

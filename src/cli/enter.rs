@@ -1,0 +1,76 @@
+//! `git agent enter`
+
+use super::one_of::one_of;
+use super::run::inputs::host;
+use super::run::show;
+use super::show::AgentArg;
+use super::ui::Ui;
+use crate::agents::ctx::Ctx;
+use crate::agents::half_made;
+use crate::domain::sandbox::Mode;
+use crate::error::{Code, Error, Exit, Result};
+use crate::hosts::{self, Host};
+use crate::ops::run::{self, Echo, RunOptions, Target};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long a person may stay: a run has a limit.
+const STAY: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// Work in an agent's worktree yourself: a shell with the agent's environment and sandbox
+#[derive(Debug, clap::Args)]
+pub(super) struct EnterArgs {
+    #[command(flatten)]
+    agent: AgentArg,
+    /// Start this agent host in place of a shell; what comes after -- are its arguments
+    #[arg(long, value_name = "HOST", value_parser = one_of(hosts::startable().map(Host::name), host))]
+    host: Option<&'static dyn Host>,
+    /// How strictly to fence it in
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = one_of(Mode::ALL.map(Mode::as_str), Mode::parse))]
+    sandbox: Mode,
+    /// Let it write there too: a file, or a directory with everything below it; repeatable
+    #[arg(long, value_name = "PATH")]
+    allow_write: Vec<PathBuf>,
+    /// Command and its arguments, in place of a shell
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: EnterArgs) -> Result<Exit> {
+    let who = args.agent.agent;
+    if !run::has_terminal() {
+        let what = "`enter` requires a terminal, on standard input and on standard output";
+        return Err(Error::new(Code::Usage, what).hint(format!(
+            "to run a command without one, run git agent run {who} -- <command>"
+        )));
+    }
+    let is_shell = args.command.is_empty() && args.host.is_none();
+    let command = if is_shell {
+        vec![
+            ctx.env
+                .shell
+                .clone()
+                .unwrap_or_else(|| "/bin/sh".into())
+                .into(),
+        ]
+    } else {
+        args.command
+    };
+    let options = RunOptions {
+        limit: Some(STAY),
+        sandbox: args.sandbox,
+        allow_write: args.allow_write,
+        // There is more to come: whoever works by hand says when it is done.
+        no_verify: true,
+        terminal: true,
+        any_status: is_shell,
+        host: args.host,
+        ..RunOptions::default()
+    };
+    let plan = run::plan(ctx, Target::Agent(who), command, options)?;
+    half_made::sweep(ctx)?;
+    let report = run::execute(ctx, plan, Echo::default())?;
+    show(ui, &report, false)?;
+    Ok(Exit::Child(report.exit_status()))
+}
