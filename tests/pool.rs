@@ -65,6 +65,11 @@ fn a_spawn_claims_a_warm_worktree_that_is_as_a_new_one() {
     let repo = with_pool(1, COUNTED);
     let filled = fill(&repo);
     assert_eq!((&filled["made"], runs(&repo)), (&json!(1), 1));
+    let listed = String::from_utf8(repo.agent(&["list"]).stdout).expect("UTF-8");
+    assert_eq!(
+        listed,
+        "(no agents)\n1 warm worktree waits for agents; to see the pool, run git agent pool\n"
+    );
     let slot = filled["slots"][0].clone();
     assert_eq!(
         (&slot["state"], &slot["current"]),

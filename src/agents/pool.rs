@@ -28,7 +28,8 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// A slot that this process holds.
 #[derive(Debug)]
@@ -133,6 +134,20 @@ impl Slot {
         let mut slot = Slot::at(ctx, name, place, file)?;
         slot.record = SlotRecord::from_bytes(&bytes).filter(|_| slot.is_in_place());
         Ok(Some(slot))
+    }
+
+    /// As [`Slot::lock`], of a slot that a spawn is to get. Processes lock a whole slot for a moment to look at it or to claim
+    /// it, and that is waited for.
+    fn lock_to_claim(ctx: &Ctx, name: &str, until: Instant) -> Result<Option<Slot>> {
+        let place = layout::pool_dir(ctx.repo.common_dir()).join(name);
+        loop {
+            let slot = Slot::lock(ctx, name.to_owned())?;
+            let record = || SlotRecord::from_bytes(&fs::read(&place).ok()?);
+            if slot.is_some() || record().is_none() || Instant::now() >= until {
+                return Ok(slot);
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Whether the worktree and the admin directory name each other.
@@ -248,8 +263,9 @@ pub(crate) fn claim(
     rate: impl Fn(&Slot, &SlotRecord) -> Option<u32>,
 ) -> Result<Option<Slot>> {
     let mut best: Option<(u32, Slot)> = None;
+    let until = Instant::now() + LOOKING;
     for name in names(ctx)? {
-        let Some(slot) = Slot::lock(ctx, name)? else {
+        let Some(slot) = Slot::lock_to_claim(ctx, &name, until)? else {
             continue;
         };
         let Some(rating) = slot.record.as_ref().and_then(|record| rate(&slot, record)) else {
@@ -265,8 +281,11 @@ pub(crate) fn claim(
     Ok(best.map(|(_, slot)| slot))
 }
 
-/// The names of all slots.
-fn names(ctx: &Ctx) -> Result<Vec<String>> {
+/// The names of all slots; none is locked.
+///
+/// # Errors
+/// `io`.
+pub(crate) fn names(ctx: &Ctx) -> Result<Vec<String>> {
     let directory = layout::pool_dir(ctx.repo.common_dir());
     let entries = match fs::read_dir(&directory) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -280,6 +299,9 @@ fn names(ctx: &Ctx) -> Result<Vec<String>> {
     names.sort_unstable();
     Ok(names)
 }
+
+/// How long a spawn waits for processes that look at slots; making a worktree takes about as long.
+const LOOKING: Duration = Duration::from_millis(250);
 
 /// How long a process waits for another one to fill the pool.
 const FILLING: Duration = Duration::from_secs(60 * 60);

@@ -11,6 +11,7 @@ use crate::agents::ctx::Ctx;
 use crate::domain::agent::State;
 use crate::error::{Exit, Result};
 use crate::ops::list::{self, ListOptions, ListReport, ListedAgent, Sort};
+use crate::ops::pool;
 use crate::ops::status::{BundleCount, Fact, OverlapCount, WorkStatus};
 use globset::{Glob, GlobMatcher};
 use serde_json::{Value, json};
@@ -71,11 +72,22 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: ListArgs) -> Result<Exit> {
             let mut listing = Listing::new();
             let overlaps = list::all(ctx, &options, |agent| listing.push(&agent))?;
             listing.add(&overlaps);
-            ui.print(&listing.text())?;
+            let warm = warm_worktrees(pool::count(ctx)?);
+            ui.print(&format!("{}{warm}", listing.text()))?;
         }
         _ => ui.answer(&list::list(ctx, &options)?)?,
     }
     Ok(Exit::Yes)
+}
+
+/// A line about the worktrees that wait for agents; none where there are none.
+fn warm_worktrees(count: usize) -> String {
+    let counted = match count {
+        0 => return String::new(),
+        1 => "1 warm worktree waits".to_owned(),
+        count => format!("{count} warm worktrees wait"),
+    };
+    format!("{counted} for agents; to see the pool, run git agent pool\n")
 }
 
 /// Reads the word for a state.

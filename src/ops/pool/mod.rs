@@ -95,6 +95,14 @@ pub fn status(ctx: &Ctx) -> Result<PoolReport> {
     })
 }
 
+/// How many warm worktrees there are, also those that a process is working on.
+///
+/// # Errors
+/// `io`.
+pub fn count(ctx: &Ctx) -> Result<usize> {
+    pool::names(ctx).map(|names| names.len())
+}
+
 fn report(slot: &Slot, wanted: &Wanted) -> SlotReport {
     let record = slot.record.as_ref();
     SlotReport {
