@@ -258,6 +258,8 @@ const VERBS_OF_VERBS: &[(&str, &[&str])] = &[
     ("report", &["overlap", "tree"]),
     // What `init` put in is taken out with the rest.
     ("uninstall", &["init"]),
+    // What is offered was judged, and is pushed as `sync` pushes.
+    ("pr", &["verify", "sync"]),
     // What those two wrote is looked at and repaired.
     ("doctor", &["hooks", "install_shell"]),
 ];

@@ -222,6 +222,11 @@ fn messages(judged: &mut Judged) {
     judged.repo.git(["init", "--quiet", "--bare", hub]);
     judged.repo.git(["remote", "add", "origin", hub]);
     judged.answer("sync", &["sync"]);
+    judged.repo.git(["push", "--quiet", "origin", "main"]);
+    let id = judged.spawn(TASK);
+    judged.work(&id, "src/offered.rs");
+    judged.answer("commit", &["commit", &id, "-m", "offered"]);
+    judged.answer("pr", &["pr", &id, "--dry-run"]);
     let task = judged.repo.task_file(SHARED_TASK);
     let run = ["run", &task, "--claim=x", "--sync=origin", "--", "true"];
     judged.answer("run", &run);

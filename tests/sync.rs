@@ -6,6 +6,8 @@ mod claims;
 mod hostile;
 /// Death between every two steps.
 mod kill;
+/// Work that is offered on a forge.
+mod pr;
 /// Work that lands on a remote.
 mod push;
 /// Clones that synchronise at the same moment.

@@ -31,6 +31,7 @@ mod neutral;
 mod one_of;
 mod overlap;
 mod pool;
+mod pr;
 mod ps;
 mod receive;
 mod render;

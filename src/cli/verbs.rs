@@ -4,7 +4,7 @@ use super::run::{background, fenced, supervisor};
 use super::ui::{Format, Ui};
 use super::{
     archive, bundle, check, commit, config, decide, diff, discard, doctor, enter, gc, guard, help,
-    hook, hooks, init, ledger, list, logs, merge, overlap, pool, ps, receive, report, rescue,
+    hook, hooks, init, ledger, list, logs, merge, overlap, pool, pr, ps, receive, report, rescue,
     retry, roles, run, schema, send, settle, shell, show, spawn, stop, sync, train, tree,
     uninstall, unite, update, verify, wait,
 };
@@ -94,6 +94,7 @@ verbs! { ui;
         Guard(args: guard::GuardArgs) => guard::run(&open(ui)?, ui, args);
         [*] Merge(args: merge::MergeArgs) => merge::run(&open(ui)?, ui, args);
         Train(args: train::TrainArgs) => train::run(&open(ui)?, ui, args);
+        Pr(args: pr::PrArgs) => pr::run(&open(ui)?, ui, args);
         Reject(args: decide::RejectArgs) => decide::run_reject(&open(ui)?, ui, &args);
         Defer(args: decide::DeferArgs) => decide::run_defer(&open(ui)?, ui, &args);
     }

@@ -12,6 +12,7 @@ pub mod dna;
 pub mod event;
 pub mod evidence;
 pub mod finding;
+pub mod forge;
 pub mod glob;
 pub mod guard;
 pub mod hex;

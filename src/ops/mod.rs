@@ -25,6 +25,7 @@ pub mod mail;
 pub mod merge;
 pub mod overlap;
 pub mod pool;
+pub mod pr;
 pub mod receive;
 pub mod remedy;
 pub mod report;

@@ -136,6 +136,7 @@ pub const VERBS: &[Verb] = &[
             "run {id} --no-verify -- true",
         ],
     ),
+    changes("pr", &["pr {id} --dry-run", "pr {id}"]),
     changes("enter", &["enter {id} -- true"]),
     changes("done", &["done {id}"]),
     changes("fail", &["fail {id} -m broken"]),

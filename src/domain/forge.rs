@@ -1,0 +1,148 @@
+//! Forges: where a remote is, and where a pull request is opened there.
+
+/// The repository that the URL of a remote names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forge {
+    /// The host, without user and port.
+    pub host: String,
+    /// The path of the repository: owner and name, or more on GitLab.
+    pub path: String,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    GitHub,
+    GitLab,
+    Bitbucket,
+    Gitea,
+}
+
+/// What the name of a host holds, and what is there.
+const KINDS: [(&str, Kind); 6] = [
+    ("github", Kind::GitHub),
+    ("gitlab", Kind::GitLab),
+    ("bitbucket", Kind::Bitbucket),
+    ("gitea", Kind::Gitea),
+    ("forgejo", Kind::Gitea),
+    ("codeberg", Kind::Gitea),
+];
+
+impl Forge {
+    /// The forge of a remote; `None` for a path, and for a host whose name tells nothing.
+    pub fn of_url(url: &str) -> Option<Forge> {
+        let (place, path) = match url.split_once("://") {
+            Some(("https" | "http" | "ssh" | "git", rest)) => rest.split_once('/')?,
+            Some(_) => return None,
+            // As scp takes it: user@host:path
+            None => url
+                .split_once(':')
+                .filter(|(place, _)| !place.contains('/'))?,
+        };
+        let host = place.rsplit('@').next()?.split(':').next()?;
+        let host = host.to_ascii_lowercase();
+        let path = path.trim_matches('/');
+        let path = path.strip_suffix(".git").unwrap_or(path);
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+        if !path.contains('/') || !format!("{host}{path}").chars().all(is_plain) {
+            return None;
+        }
+        let (_, kind) = KINDS.iter().find(|(sign, _)| host.contains(sign))?;
+        Some(Forge {
+            kind: *kind,
+            path: path.to_owned(),
+            host,
+        })
+    }
+
+    /// Whether `gh` speaks to it.
+    pub fn is_github(&self) -> bool {
+        self.kind == Kind::GitHub
+    }
+
+    /// The repository as `gh --repo` takes it.
+    pub fn repository(&self) -> String {
+        format!("{}/{}", self.host, self.path)
+    }
+
+    /// The page on which a pull request from a branch onto another one is opened.
+    pub fn page(&self, branch: &str, target: &str) -> String {
+        let Forge { host, path, kind } = self;
+        let (branch, target) = (escaped(branch), escaped(target));
+        let rest = match kind {
+            Kind::GitHub => format!("compare/{target}...{branch}?expand=1"),
+            Kind::Gitea => format!("compare/{target}...{branch}"),
+            Kind::GitLab => format!(
+                "-/merge_requests/new?merge_request%5Bsource_branch%5D={branch}&merge_request%5Btarget_branch%5D={target}"
+            ),
+            Kind::Bitbucket => format!("pull-requests/new?source={branch}&dest={target}"),
+        };
+        format!("https://{host}/{path}/{rest}")
+    }
+}
+
+/// A branch in a URL: what may stand in a path and in a query, and the rest by its bytes.
+fn escaped(name: &str) -> String {
+    let mut text = String::new();
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || b"/._-".contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            text.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_of_a_url_names_the_repository() {
+        for (url, page) in [
+            (
+                "https://github.com/a/b.git",
+                "https://github.com/a/b/compare/main...agent/x%231?expand=1",
+            ),
+            (
+                "https://user:word@GitHub.com/a/b",
+                "https://github.com/a/b/compare/main...agent/x%231?expand=1",
+            ),
+            (
+                "git@gitlab.example.com:group/below/b.git",
+                "https://gitlab.example.com/group/below/b/-/merge_requests/new?merge_request%5Bsource_branch%5D=agent/x%231&merge_request%5Btarget_branch%5D=main",
+            ),
+            (
+                "ssh://git@bitbucket.org:22/a/b.git/",
+                "https://bitbucket.org/a/b/pull-requests/new?source=agent/x%231&dest=main",
+            ),
+            (
+                "ssh://git@codeberg.org/a/b",
+                "https://codeberg.org/a/b/compare/main...agent/x%231",
+            ),
+        ] {
+            let forge = Forge::of_url(url).expect(url);
+            assert_eq!(forge.page("agent/x#1", "main"), page, "{url}");
+        }
+        let forge = Forge::of_url("git@github.com:a/b.git").expect("a forge");
+        assert!(forge.is_github());
+        assert_eq!(forge.repository(), "github.com/a/b");
+    }
+
+    #[test]
+    fn what_is_no_forge_gives_none() {
+        for url in [
+            "/srv/github/b.git",
+            "file:///srv/github.com/a/b.git",
+            "../github/b",
+            "https://example.com/a/b",
+            "https://github.com/b",
+            "git@github.com:a/b c",
+            "https://github.com/a/b?x=$(y)",
+            "",
+        ] {
+            assert_eq!(Forge::of_url(url), None, "{url}");
+        }
+    }
+}

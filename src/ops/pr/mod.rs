@@ -1,0 +1,266 @@
+//! `pr`: an agent's work is offered as a pull request.
+//!
+//! ```text
+//! plan     Agent -> accepting verdict, nothing uncommitted -> remote, forge, branch to land on -> PrPlan
+//! execute  push of the branch, never forced -> `gh`: open the pull request or bring it up to date
+//! ```
+//!
+//! The branch to land on is the one that the work was judged against. Where that is the branch of another agent, the pull
+//! request is stacked on that agent's. Without `gh`, and for other forges than GitHub, the answer has the page on which it is
+//! opened. `gh` is looked for outside of the repository and started in an empty directory, so nothing that an agent wrote
+//! is read or started.
+
+mod gh;
+
+use crate::agents::authority::require_orchestrator;
+use crate::agents::crash_recovery;
+use crate::agents::ctx::Ctx;
+use crate::agents::lookup;
+use crate::domain::agent::Agent;
+use crate::domain::forge::Forge;
+use crate::domain::verdict::Verdict;
+use crate::error::{Code, Error, ErrorFacts, Result};
+use crate::git::remote::{PushManner, RefChange, RefPush};
+use crate::ops::agent_report::AgentRef;
+use crate::ops::sync;
+use crate::ops::target_report::TargetReport;
+use crate::ops::verify::{self, VerifyOptions};
+use crate::store::ledger::Ledger;
+use gh::Gh;
+use serde::Serialize;
+use std::time::{Duration, Instant};
+
+/// How long the remote is waited for.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// What is asked for.
+#[derive(Clone, Debug, Default)]
+pub struct PrOptions {
+    /// The remote; without one the usual one.
+    pub remote: Option<String>,
+    /// Its title; without one the task's first words.
+    pub title: Option<String>,
+    /// Whether it is marked as a draft when it is opened.
+    pub draft: bool,
+}
+
+/// A pull request that only needs pushing and opening.
+#[derive(Debug)]
+pub struct PrPlan {
+    agent: Agent,
+    /// The verdict, for the text of the pull request.
+    pub verdict: Verdict,
+    remote: String,
+    branch: String,
+    target: String,
+    forge: Option<Forge>,
+    stacked_on: Option<Agent>,
+    /// What the branch of the remote is at; `None` where there is none.
+    there: Option<crate::domain::oid::Oid>,
+    options: PrOptions,
+}
+
+/// The answer of `pr`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PrReport {
+    /// The format's name and version.
+    pub schema: &'static str,
+    /// The agent's id.
+    pub agent_id: String,
+    /// The first eight hex digits of the id.
+    pub short_id: String,
+    /// `planned`, `created`, `updated`, or `pushed` where the rest is up to the user.
+    pub outcome: &'static str,
+    /// The remote.
+    pub remote: String,
+    /// The branch, short name.
+    pub branch: String,
+    /// The commit that the branch of the remote has.
+    pub tip: String,
+    /// The branch to land on.
+    pub target: TargetReport,
+    /// The agent whose branch that is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stacked_on: Option<AgentRef>,
+    /// The pull request, or the page on which it is opened; absent where the remote's URL names no forge.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+}
+
+/// Judges the work and looks at the remote; writes nothing but the verdict.
+///
+/// # Errors
+/// `orchestrator-only`, `agent-unknown`; `agent-state` for an agent without a branch; `not-accepted`; `worktree-dirty`; `usage`
+/// where there is no such remote, or where the branch to land on is not there; `not-fast-forward`; those of the network.
+pub fn plan(ctx: &Ctx, who: &str, options: PrOptions) -> Result<PrPlan> {
+    require_orchestrator(ctx)?;
+    let ledger = Ledger::new(&ctx.repo);
+    let agent = crash_recovery::at_rest(ctx, lookup::agent(ctx, &ledger, who)?)?;
+    let short = agent.id.short();
+    let Some(branch) = agent.branch.clone() else {
+        let what = format!("agent {short} is shared and has no branch");
+        return Err(Error::new(Code::AgentState, what));
+    };
+    let remote = sync::remote_name(ctx, options.remote.as_deref())?;
+    // What is offered is what was judged.
+    let verdict = verify::verify(
+        ctx,
+        &VerifyOptions {
+            agent: Some(agent.id.to_string()),
+            ..VerifyOptions::default()
+        },
+    )?;
+    require_accepted(&verdict)?;
+    if verdict.uncommitted > 0 {
+        let what = format!("agent {short} has uncommitted work, which no push takes along");
+        return Err(Error::new(Code::WorktreeDirty, what).hint(format!(
+            "to commit it first, run git agent commit {short} -m <message>"
+        )));
+    }
+    let Some(target) = verdict.base_ref.clone() else {
+        let what = format!("agent {short} started from a commit, not from a branch to land on");
+        return Err(Error::new(Code::Usage, what).hint(format!(
+            "to land it here, run git agent merge {short} --into <branch>"
+        )));
+    };
+    // The remote has what it is to land on, and nothing that would be lost.
+    let listed = ctx.repo.list_remote(&remote, Instant::now() + LIMIT)?;
+    let agents = lookup::agents(ctx)?.into_iter();
+    let stacked_on = { agents }.find(|other| other.branch.as_ref() == Some(&target));
+    if !listed.contains_key(&target) {
+        let error = Error::new(
+            Code::Usage,
+            format!("the remote `{remote}` has no {target}"),
+        );
+        return Err(match &stacked_on {
+            Some(below) => error.hint(format!(
+                "to offer the work it stands on first, run git agent pr {}",
+                below.id.short()
+            )),
+            None => error.hint(format!("to create it, run git push {remote} {target}")),
+        });
+    }
+    let there = listed.get(&branch).copied();
+    if let Some(oid) = there
+        && !(ctx.repo.has_object(oid) && ctx.repo.is_ancestor(oid, verdict.tip)?)
+    {
+        let what =
+            format!("the remote `{remote}` has commits on {branch} that agent {short} lacks");
+        return Err(Error::new(Code::NotFastForward, what).hint(format!(
+            "to see them, run git fetch {remote} {branch} && git log HEAD..FETCH_HEAD"
+        )));
+    }
+    let url = ctx.repo.config_string(&format!("remote.{remote}.url"))?;
+    Ok(PrPlan {
+        forge: url.as_deref().and_then(Forge::of_url),
+        agent,
+        verdict,
+        remote,
+        branch,
+        target,
+        stacked_on,
+        there,
+        options,
+    })
+}
+
+fn require_accepted(verdict: &Verdict) -> Result<()> {
+    if verdict.is_accepted() {
+        return Ok(());
+    }
+    let short = verdict.agent.short();
+    let rejecting: Vec<_> = { verdict.findings.iter() }
+        .filter(|one| one.rejects())
+        .collect();
+    let lines: Vec<_> = { rejecting.iter() }
+        .map(|one| format!("  {} {}", one.code.name(), one.message))
+        .collect();
+    let what = format!("agent {short} has no accepting verdict, so its work is not offered");
+    Err(Error::new(Code::NotAccepted, what)
+        .detail(lines.join("\n"))
+        .facts(ErrorFacts {
+            findings: rejecting.iter().map(|one| one.code.name()).collect(),
+            ..ErrorFacts::default()
+        })
+        .hint(format!(
+            "to see how to mend it, run git agent verify {short}"
+        )))
+}
+
+/// Pushes the branch and opens the pull request, or brings it up to date; `body` is its text.
+///
+/// # Errors
+/// `remote-refused`, naming what refused it; also where `gh` fails; those of the network. Running it again completes it.
+pub fn execute(ctx: &Ctx, plan: &PrPlan, body: &str) -> Result<PrReport> {
+    let mut report = plan.report();
+    if plan.there != Some(plan.verdict.tip) {
+        push(ctx, plan)?;
+    }
+    report.outcome = "pushed";
+    let github = plan.forge.as_ref().filter(|forge| forge.is_github());
+    if let (Some(forge), Some(gh)) = (github, Gh::find(ctx)?) {
+        let (branch, target) = (short(&plan.branch), short(&plan.target));
+        let repository = forge.repository();
+        let request = gh::Request {
+            repository: &repository,
+            branch,
+            target,
+            title: &plan.title(),
+            body,
+            draft: plan.options.draft,
+        };
+        let (outcome, url) = gh.offer(&request)?;
+        (report.outcome, report.url) = (outcome, Some(url));
+    }
+    Ok(report)
+}
+
+fn push(ctx: &Ctx, plan: &PrPlan) -> Result<()> {
+    let pushes = [RefPush {
+        refname: plan.branch.clone(),
+        change: RefChange::Forward(plan.verdict.tip),
+    }];
+    let manner = PushManner {
+        atomic: false,
+        with_hook: true,
+    };
+    let end = Instant::now() + LIMIT;
+    let outcome = ctx.repo.push_refs(&plan.remote, &pushes, manner, end)?;
+    match outcome.refusals.first() {
+        None => Ok(()),
+        Some(refusal) => {
+            let (name, reason) = (&refusal.refname, &refusal.reason);
+            Err(sync::refused(&plan.remote, name, reason, &outcome))
+        }
+    }
+}
+
+impl PrPlan {
+    /// What would be done.
+    pub fn report(&self) -> PrReport {
+        let page = |forge: &Forge| forge.page(short(&self.branch), short(&self.target));
+        PrReport {
+            schema: "git-agent.pr/1",
+            agent_id: self.agent.id.to_string(),
+            short_id: self.agent.id.short(),
+            outcome: "planned",
+            remote: self.remote.clone(),
+            branch: short(&self.branch).to_owned(),
+            tip: self.verdict.tip.to_hex(),
+            target: TargetReport::new(Some(&self.target), Some(self.verdict.base)),
+            stacked_on: self.stacked_on.as_ref().map(AgentRef::of),
+            url: self.forge.as_ref().map(page),
+        }
+    }
+
+    fn title(&self) -> String {
+        let given = self.options.title.clone();
+        given
+            .or_else(|| self.agent.description.clone())
+            .unwrap_or_else(|| format!("Work of agent {}", self.agent.id.short()))
+    }
+}
+
+fn short(name: &str) -> &str {
+    name.strip_prefix("refs/heads/").unwrap_or(name)
+}

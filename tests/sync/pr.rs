@@ -1,0 +1,205 @@
+//! `pr`: pushed without force, offered by `gh`, or the page to open.
+
+use super::{Hub, agent, json, spawn, tip};
+use crate::support::agent::{agent_command, describe};
+use crate::support::git_in;
+use crate::verify::refused_json;
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+/// Records its words, one a line, and answers as `gh` does.
+const GH: &str = r##"#!/bin/sh
+here=$(dirname "$0")
+{ echo "# $PWD"; printf '%s\n' "$@"; } >> "$here/log"
+env | grep '^GIT_' >> "$here/env"
+while [ $# -gt 0 ]; do
+    case $1 in
+        list) cat "$here/open" ;;
+        create)
+            echo '[{"number":7,"url":"https://github.com/a/b/pull/7"}]' > "$here/open"
+            echo https://github.com/a/b/pull/7 ;;
+        --body-file) shift; cp "$1" "$here/body" ;;
+    esac
+    shift
+done
+"##;
+
+/// A clone whose remote has the URL of a forge, and a `gh` beside it.
+struct Offer {
+    hub: Hub,
+    clone: PathBuf,
+    gh: PathBuf,
+}
+
+impl Offer {
+    fn new(url: &str) -> Offer {
+        let hub = Hub::new(1);
+        let clone = hub.clones[0].clone();
+        let real = format!("file://{}", hub.bare.display());
+        git_in(&clone, ["remote", "set-url", "origin", url]);
+        let key = format!("url.{real}.insteadOf");
+        git_in(&clone, ["config", &key, url]);
+        let gh = clone.with_file_name("programs");
+        plant(&gh);
+        Offer { hub, clone, gh }
+    }
+
+    /// An agent with work that is committed; gives its id and its branch.
+    fn ready(&self, words: &[&str], file: &str) -> (String, String) {
+        let spawned = spawn(&self.clone, &[&["--no-bundle"], words].concat());
+        let worktree = PathBuf::from(spawned["worktree_abspath"].as_str().expect("a path"));
+        fs::write(worktree.join(file), "pub fn two() {}\n").expect("written");
+        let id = spawned["agent_id"].as_str().expect("an id").to_owned();
+        json(&self.clone, &["commit", &id, "-m", "two"]);
+        let branch = spawned["branch"].as_str().expect("a branch").to_owned();
+        (id, branch)
+    }
+
+    /// `pr`, with `gh` on the path.
+    fn pr(&self, words: &[&str]) -> Output {
+        self.pr_with(&[&self.gh], words)
+    }
+
+    fn pr_with(&self, programs: &[&Path], words: &[&str]) -> Output {
+        let mut command = agent_command(&self.clone);
+        let path = command.get_envs().find(|(name, _)| *name == "PATH");
+        let path = path.and_then(|(_, value)| value).expect("PATH").to_owned();
+        let programs = programs.iter().map(|place| place.to_path_buf());
+        let path: Vec<PathBuf> = programs.chain(std::env::split_paths(&path)).collect();
+        command
+            .env("PATH", std::env::join_paths(path).expect("paths"))
+            .args(["pr", "--format=json"])
+            .args(words)
+            .output()
+            .expect("git-agent starts")
+    }
+
+    fn answer(&self, words: &[&str]) -> Value {
+        let output = self.pr(words);
+        assert!(output.status.success(), "{}", describe(&output));
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    }
+
+    /// What `gh` was told since the last time.
+    fn told(&self) -> String {
+        let log = self.gh.join("log");
+        let text = fs::read_to_string(&log).unwrap_or_default();
+        let _ = fs::remove_file(&log);
+        text.replace('\n', " ")
+    }
+}
+
+fn plant(programs: &Path) {
+    fs::create_dir_all(programs).expect("made");
+    let gh = programs.join("gh");
+    fs::write(&gh, GH).expect("written");
+    fs::set_permissions(&gh, fs::Permissions::from_mode(0o755)).expect("set");
+    fs::write(programs.join("open"), "[]\n").expect("written");
+}
+
+#[test]
+fn accepted_work_is_pushed_and_offered_and_then_brought_up_to_date() {
+    let offer = Offer::new("https://github.com/a/b.git");
+    let (id, branch) = offer.ready(&[], "src/two.rs");
+    let full = format!("refs/heads/{branch}");
+    let planned = offer.answer(&[&id, "--dry-run"]);
+    assert_eq!(planned["outcome"], "planned");
+    let page = format!("https://github.com/a/b/compare/main...{branch}?expand=1");
+    assert_eq!(planned["url"], page);
+    assert_eq!(offer.told(), "");
+    assert!(!git_in(&offer.hub.bare, ["for-each-ref"]).contains(&full));
+
+    let done = offer.answer(&[&id, "--draft"]);
+    assert_eq!(done["outcome"], "created", "{done}");
+    assert_eq!(done["url"], "https://github.com/a/b/pull/7");
+    assert_eq!(offer.hub.remote_tip(&full), tip(&offer.clone, &full));
+    let told = offer.told();
+    assert!(!told.contains(&*offer.clone.to_string_lossy()), "{told}");
+    let list =
+        format!("pr list --repo github.com/a/b --head {branch} --state open --json number,url");
+    assert!(told.contains(&list), "{told}");
+    let create = format!("pr create --head {branch} --repo github.com/a/b --base main --title ");
+    assert!(
+        told.contains(&create) && told.contains(" --draft"),
+        "{told}"
+    );
+    let body = fs::read_to_string(offer.gh.join("body")).expect("a text");
+    assert!(body.contains("git agent accepted"), "{body}");
+    let env = fs::read_to_string(offer.gh.join("env")).unwrap_or_default();
+    assert!(
+        !env.contains("GIT_DIR") && !env.contains("GIT_AGENT_ID"),
+        "{env}"
+    );
+
+    // More work: the same pull request, and the branch moves forward.
+    let worktree = json(&offer.clone, &["path", &id])["worktree_abspath"].clone();
+    let file = Path::new(worktree.as_str().expect("a path")).join("src/three.rs");
+    fs::write(file, "pub fn three() {}\n").expect("written");
+    refused_json(&offer.pr(&[&id]), "worktree-dirty", 3);
+    json(&offer.clone, &["commit", &id, "-m", "three"]);
+    let again = offer.answer(&[&id, "--title", "It's \"three\" $(now)"]);
+    assert_eq!(again["outcome"], "updated", "{again}");
+    assert_eq!(offer.hub.remote_tip(&full), tip(&offer.clone, &full));
+    let told = offer.told();
+    assert!(told.contains("pr edit 7 --repo"), "{told}");
+    assert!(told.contains("--title It's \"three\" $(now) "), "{told}");
+}
+
+#[test]
+fn nothing_is_forced_and_nothing_rejected_is_offered() {
+    let offer = Offer::new("https://github.com/a/b.git");
+    let (id, branch) = offer.ready(&["--check=false"], "src/one.rs");
+    refused_json(&offer.pr(&[&id]), "not-accepted", 3);
+    let (good, other) = offer.ready(&[], "src/two.rs");
+    // The branch of the remote has a commit that the agent lacks.
+    let theirs = format!("refs/heads/{other}");
+    let tree = git_in(&offer.hub.bare, ["rev-parse", "main^{tree}"]);
+    let words = ["commit-tree", "-p", "main", "-m", "theirs", &tree];
+    let commit = git_in(&offer.hub.bare, words);
+    git_in(&offer.hub.bare, ["update-ref", &theirs, &commit]);
+    refused_json(&offer.pr(&[&good]), "not-fast-forward", 3);
+    assert_eq!(offer.hub.remote_tip(&theirs), commit);
+    assert_eq!(offer.told(), "");
+    assert!(!git_in(&offer.hub.bare, ["for-each-ref"]).contains(&branch));
+    // A program of the agent's is not the user's.
+    let worktree = json(&offer.clone, &["path", &good])["worktree_abspath"].clone();
+    let inside = Path::new(worktree.as_str().expect("a path")).join("src");
+    let exclude = offer.clone.join(".git/info/exclude");
+    fs::write(&exclude, "/.claude/\n/.agent/\n/src/[gobel]*\n").expect("written");
+    plant(&inside);
+    git_in(&offer.hub.bare, ["update-ref", "-d", &theirs]);
+    let output = offer.pr_with(&[&inside, &offer.gh], &[&good]);
+    assert!(output.status.success(), "{}", describe(&output));
+    assert!(offer.told().contains("pr create"));
+    assert!(!inside.join("log").exists());
+}
+
+#[test]
+fn other_forges_get_the_page_and_a_stack_the_branch_below() {
+    let offer = Offer::new("git@gitlab.com:a/b.git");
+    let (below, branch) = offer.ready(&[], "src/two.rs");
+    let (above, top) = offer.ready(&["--base", &branch], "src/three.rs");
+    let output = offer.pr(&[&above]);
+    refused_json(&output, "usage", 2);
+    let hint = format!("git agent pr {}", &below[..8]);
+    assert!(describe(&output).contains(&hint), "{}", describe(&output));
+    let first = offer.answer(&[&below]);
+    assert_eq!(first["outcome"], "pushed", "{first}");
+    assert_eq!(first.get("stacked_on"), None);
+    let second = offer.answer(&[&above]);
+    assert_eq!(second["stacked_on"]["agent_id"], below.as_str(), "{second}");
+    let page = format!(
+        "https://gitlab.com/a/b/-/merge_requests/new?merge_request%5Bsource_branch%5D={top}&merge_request%5Btarget_branch%5D={branch}"
+    );
+    assert_eq!(second["url"], page);
+    assert_eq!(offer.told(), "");
+    // A path names no forge.
+    let real = format!("file://{}", offer.hub.bare.display());
+    git_in(&offer.clone, ["remote", "set-url", "origin", &real]);
+    assert_eq!(offer.answer(&[&below]).get("url"), None);
+    let output = agent(&offer.clone, &["pr", &below, "--remote=nowhere"]);
+    assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
+}
