@@ -9,6 +9,8 @@
 mod disjoint;
 mod many;
 
+pub use disjoint::{Stack, StackMerger};
+
 use super::pruned::retry_if_pruned;
 use super::repo::{failed, from_git2, to_git2};
 use super::{Repo, command};
@@ -63,20 +65,6 @@ impl MergeResult {
 }
 
 impl Repo {
-    /// As [`Repo::merge`], without a child where the answer is certain.
-    ///
-    /// # Errors
-    /// As [`Repo::merge`].
-    pub fn merge_quickly(&self, ours: Oid, theirs: Oid) -> Result<Merge> {
-        match self.merge_disjoint(ours, theirs)? {
-            Some(tree) => Ok(Merge {
-                result: MergeResult::Clean { tree },
-                approximate: false,
-            }),
-            None => self.merge(ours, theirs),
-        }
-    }
-
     /// Merges `theirs` into `ours` in the object database alone.
     ///
     /// # Errors

@@ -2,6 +2,7 @@ use super::{Agent, codes};
 use crate::support::git_output;
 use git_agent::domain::oid::Oid;
 use git_agent::git::Repo;
+use git_agent::git::merge::{Stack, StackMerger};
 use serde_json::Value;
 
 /// The merge part of an answer beside git's own answer for the same two commits.
@@ -183,7 +184,14 @@ fn disjoint_changes_merge_as_git_merges_them() {
     let gits = inside.merge_many(&pairs, commits[0]).expect("answers");
     let mut without_git = 0;
     for ((ours, theirs), git) in pairs.iter().zip(gits) {
-        let own = inside.merge_disjoint(*ours, *theirs).expect("an answer");
+        let target = Stack {
+            commit: *ours,
+            tree: inside.read_commit(*ours).expect("a commit").tree,
+            members: Vec::new(),
+        };
+        let merger = StackMerger::new(&inside, *ours, &[*theirs]);
+        let own = merger.and_then(|mut merger| merger.merge_disjoint(&target, 0));
+        let own = own.expect("an answer");
         without_git += usize::from(own.is_some());
         let at = |oid| {
             commits
@@ -195,4 +203,76 @@ fn disjoint_changes_merge_as_git_merges_them() {
         assert!(own.is_none() || own == git.result.clean(), "{sides:?}");
     }
     assert!(without_git > 40, "{without_git} of {}", pairs.len());
+}
+
+/// Stacks in which work has the merge base of its target, one of its own with what is below it, or several.
+#[test]
+fn a_stack_merges_as_git_merges_it() {
+    let repo = crate::support::TestRepo::with_commit();
+    repo.write("top", "1\n2\n3\n4\n5\n6\n7\n8\n");
+    repo.commit_all("files");
+    // Each on what stands before it, and what it does there.
+    let changes = [
+        ("main", "echo a > a"),
+        ("main", "echo b > b"),
+        ("main", "mkdir c; echo c > c/c"),
+        ("work0", "echo more >> a"),
+        ("work0", "rm a; echo again > d"),
+        ("work3", "git merge -q work1; echo e > e"),
+        ("work1", "git merge -q work0; echo more >> b; echo f > f"),
+        ("main", "echo else > a"),
+        ("main~1", "echo old > old"),
+        ("main", "git mv top moved"),
+        ("main", "mkdir -p c; echo d > c/d"),
+        ("work10", "echo more > c/d; echo more >> top"),
+        (
+            "work2",
+            "git reset -q --hard main; git merge -q work2 work10",
+        ),
+    ];
+    let mut works = Vec::new();
+    for (number, (below, change)) in changes.iter().enumerate() {
+        repo.git(["checkout", "--quiet", "-b", &format!("work{number}"), below]);
+        let script = format!("{change}; git add -A; git commit -qm change --allow-empty");
+        let output = crate::support::isolated("sh", &repo.path())
+            .args(["-ec", &script])
+            .output()
+            .expect("starts");
+        assert!(output.status.success(), "{change}");
+        works.push(Oid::from_hex(&repo.git(["rev-parse", "HEAD"])).expect("an oid"));
+    }
+    let inside = Repo::open(&repo.path()).expect("a repository");
+    let target = Oid::from_hex(&repo.git(["rev-parse", "main"])).expect("an oid");
+    let mut merger = StackMerger::new(&inside, target, &works).expect("a merger");
+    let mut without_git = 0;
+    for (step, is_squashed) in [(1, false), (12, false), (5, true), (7, false)] {
+        let mut stack = Stack {
+            commit: target,
+            tree: inside.read_commit(target).expect("a commit").tree,
+            members: Vec::new(),
+        };
+        for turn in 0..works.len() {
+            let work = turn * step % works.len();
+            let git = inside.merge(stack.commit, works[work]).expect("an answer");
+            let git = git.result.clean();
+            let own = merger.merge_disjoint(&stack, work).expect("an answer");
+            without_git += usize::from(own.is_some());
+            let below = &stack.members;
+            assert!(
+                own.is_none() || own == git,
+                "{work} on {below:?}: {own:?}, {git:?}"
+            );
+            let Some(tree) = git else { continue };
+            let (below, tree_hex) = (stack.commit.to_hex(), tree.to_hex());
+            let mut commit = vec!["commit-tree", "-m", "stacked", "-p", &below, &tree_hex];
+            let work_hex = works[work].to_hex();
+            if !is_squashed {
+                commit.extend(["-p", &work_hex]);
+            }
+            stack.commit = Oid::from_hex(&repo.git(commit)).expect("an oid");
+            stack.tree = tree;
+            stack.members.push(work);
+        }
+    }
+    assert!(without_git > 15, "{without_git}");
 }

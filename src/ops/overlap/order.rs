@@ -6,7 +6,8 @@ use crate::domain::agent::State;
 use crate::domain::landing_order::most_without_conflict;
 use crate::domain::oid::Oid;
 use crate::error::Result;
-use crate::git::merge::MergeResult;
+use crate::git::Repo;
+use crate::git::merge::{MergeResult, Stack, StackMerger};
 use crate::ops::agent_report::AgentRef;
 use crate::ops::overlap::Scene;
 use crate::ops::overlap::changes;
@@ -123,9 +124,11 @@ fn order_for(
     let able: Vec<usize> = able.into_iter().map(|(index, _)| *index).collect();
     let (first, later) = split(merges, &able);
 
-    let mut trial = Trial { ctx, at: tip };
+    let order: Vec<usize> = first.iter().chain(&later).copied().collect();
+    let commits: Vec<Oid> = order.iter().map(|index| merges.commits[index]).collect();
+    let mut trial = Trial::new(&ctx.repo, tip, commits)?;
     let mut steps = Vec::new();
-    for index in first.iter().chain(&later) {
+    for (at, index) in order.iter().enumerate() {
         let others = if first.contains(index) {
             &later
         } else {
@@ -135,7 +138,7 @@ fn order_for(
             .iter()
             .filter(|other| merges.conflict(*index, **other));
         let against: Vec<usize> = against.copied().collect();
-        let outcome = trial.land(merges.commits[index])?;
+        let outcome = trial.land(at)?;
         steps.push(Step {
             why: why(first.contains(index), &outcome, !against.is_empty()),
             conflicts_with: against.iter().map(|other| named(scene, *other)).collect(),
@@ -183,18 +186,35 @@ fn short(target: &str) -> &str {
 }
 
 /// The branch to land on, with what has landed on trial.
-struct Trial<'c> {
-    ctx: &'c Ctx,
-    at: Oid,
+struct Trial<'r> {
+    repo: &'r Repo,
+    commits: Vec<Oid>,
+    merger: StackMerger<'r>,
+    stack: Stack,
 }
 
-impl Trial<'_> {
+impl<'r> Trial<'r> {
+    fn new(repo: &'r Repo, tip: Oid, commits: Vec<Oid>) -> Result<Trial<'r>> {
+        Ok(Trial {
+            repo,
+            merger: StackMerger::new(repo, tip, &commits)?,
+            commits,
+            stack: Stack {
+                commit: tip,
+                tree: repo.read_commit(tip)?.tree,
+                members: Vec::new(),
+            },
+        })
+    }
+
     /// Merges one more; what conflicts is left out.
-    fn land(&mut self, commit: Oid) -> Result<Outcome> {
-        let repo = &self.ctx.repo;
-        let merge = repo.merge_quickly(self.at, commit)?;
+    fn land(&mut self, at: usize) -> Result<Outcome> {
+        let merge = self.merger.merge(&self.stack, at)?;
         if let MergeResult::Clean { tree } = merge.result {
-            self.at = simulated(repo, tree, &[self.at, commit])?;
+            let parents = [self.stack.commit, self.commits[at]];
+            self.stack.commit = simulated(self.repo, tree, &parents)?;
+            self.stack.tree = tree;
+            self.stack.members.push(at);
         }
         Ok(Outcome::from(merge))
     }

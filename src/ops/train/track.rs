@@ -9,7 +9,7 @@ use crate::domain::oid::Oid;
 use crate::domain::train::Track;
 use crate::error::{Error, Result};
 use crate::git::Repo;
-use crate::git::merge::MergeResult;
+use crate::git::merge::{MergeResult, Stack, StackMerger};
 use crate::ops::merge::{LandingReport, MergePlan, Method};
 use crate::ops::train::checks::{Checks, Stacked};
 use crate::ops::train::report::{FailedCheck, TrainTarget};
@@ -33,14 +33,6 @@ pub(super) enum CandidateFate {
     Conflicts(Vec<Conflict>),
 }
 
-/// Work of agents, in order, on the target.
-#[derive(Clone)]
-pub(super) struct Stack {
-    commit: Oid,
-    tree: Oid,
-    members: Vec<usize>,
-}
-
 /// The plans of one train for one target.
 pub(super) struct Stacking<'a, 'scope, 'env> {
     ctx: &'a Ctx,
@@ -50,7 +42,8 @@ pub(super) struct Stacking<'a, 'scope, 'env> {
     /// The check commands of each agent, by plan, and those of the repository.
     commands: Vec<Vec<String>>,
     shared: Vec<String>,
-    /// What git answered.
+    merger: StackMerger<'a>,
+    /// What came out of each merge.
     merged: HashMap<(Oid, usize), Option<(Oid, Oid)>>,
     conflicts: HashMap<usize, Vec<Conflict>>,
     /// The target as the train sees it, the commit it is at, and what has to be done until both are the same.
@@ -103,6 +96,7 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
             ctx,
             fates: plans.iter().map(|_| CandidateFate::Open).collect(),
             plans,
+            merger: StackMerger::new(repo, base, &works)?,
             works,
             commands,
             shared,
@@ -156,7 +150,7 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
             let is_ahead = repo.merge_base(below.commit, work)? == Some(below.commit);
             return Ok(is_ahead.then_some((work, plan.tree)));
         }
-        let tree = match repo.merge_quickly(below.commit, work)?.result {
+        let tree = match self.merger.merge(below, candidate)?.result {
             // There is nothing to land any more, which judging it again shows.
             MergeResult::Clean { tree } if tree == below.tree => return Ok(None),
             MergeResult::Clean { tree } => tree,
