@@ -462,6 +462,10 @@ const OPENS_FILES: &[(&str, &str)] = &[
         "a worktree that we made for a merged tree",
     ),
     (
+        "agents/gh.rs",
+        "what gh answered, in a scratch directory of ours",
+    ),
+    (
         "agents/half_made.rs",
         "/proc, and whether a directory is empty",
     ),

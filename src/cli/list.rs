@@ -10,7 +10,7 @@ use super::watch;
 use crate::agents::ctx::Ctx;
 use crate::domain::agent::State;
 use crate::error::{Exit, Result};
-use crate::ops::list::{self, ListOptions, ListReport, ListedAgent, Sort};
+use crate::ops::list::{self, CiReport, CiStates, ListOptions, ListReport, ListedAgent, Sort};
 use crate::ops::pool;
 use crate::ops::status::{BundleCount, Fact, OverlapCount, WorkStatus};
 use globset::{Glob, GlobMatcher};
@@ -44,6 +44,9 @@ pub(super) struct ListArgs {
     /// Show what the ledger knows and look into no worktree
     #[arg(long)]
     fast: bool,
+    /// Show what the checks of GitHub say about each agent's branch; asks gh
+    #[arg(long, conflicts_with = "watch")]
+    ci: bool,
     /// Keep the list on the screen and redraw it when something changes; Ctrl-C or q ends it
     #[arg(long, short)]
     watch: bool,
@@ -53,6 +56,13 @@ pub(super) struct ListArgs {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: ListArgs) -> Result<Exit> {
+    let ci = args.ci.then(|| {
+        let _progress = ui.progress("waiting for the forge");
+        CiStates::ask(ctx, args.all || args.state.is_some())
+    });
+    if let Some(problem) = ci.as_ref().and_then(|ci| ci.problem.as_deref()) {
+        ui.warn(problem);
+    }
     let options = ListOptions {
         all: args.all,
         state: args.state,
@@ -62,6 +72,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: ListArgs) -> Result<Exit> {
         name: args.name,
         sort: args.sort,
         fast: args.fast,
+        ci,
     };
     if args.watch {
         return watch::run(ctx, ui, options, args.interval);
@@ -119,13 +130,13 @@ fn parse_interval(text: &str) -> std::result::Result<Duration, String> {
 
 const TITLES: &[&str] = &[
     "AGENT", "STATE", "CLONE", "ROLE", "SCOPE", "AHEAD", "DIRTY", "BUNDLE", "VERDICT", "OVERLAP",
-    "AGE", "TASK",
+    "CI", "AGE", "TASK",
 ];
 
 /// What yields where the terminal is narrow, the first one first. Who it is, where it stands and what it
 /// is about always stay.
 const YIELDING: &[&str] = &[
-    "ROLE", "BUNDLE", "AGE", "AHEAD", "OVERLAP", "DIRTY", "SCOPE", "VERDICT", "CLONE",
+    "ROLE", "BUNDLE", "AGE", "AHEAD", "OVERLAP", "DIRTY", "SCOPE", "VERDICT", "CI", "CLONE",
 ];
 
 /// An id and the first twelve characters of a name, as the matrix of overlaps shows them.
@@ -225,9 +236,29 @@ fn cells(row: &ListedAgent) -> Vec<Cell> {
             other => Cell::painted(WARN, other),
         }),
         look.overlap(&standing.overlap),
+        row.ci
+            .known()
+            .map_or(Cell::plain(""), |ci| checks(ci, standing)),
         Cell::painted(DIM, age(agent.age_seconds)),
         Cell::plain(task(agent).unwrap_or_default()),
     ]
+}
+
+/// `failed 1/12` where one of twelve checks failed; `old` says that they are not about the branch's tip.
+fn checks(ci: &CiReport, standing: &WorkStatus) -> Cell {
+    let (style, mut text) = match ci.checks {
+        "passed" => (GOOD, "passed".to_owned()),
+        "failed" => (BAD, format!("failed {}/{}", ci.failed, ci.total)),
+        "pending" => (WARN, format!("pending {}/{}", ci.pending, ci.total)),
+        _ => (DIM, "no checks".to_owned()),
+    };
+    if standing.tip.known().is_some_and(|tip| *tip != ci.commit) {
+        text.push_str(" (old)");
+    }
+    if ci.state != "open" {
+        text.push_str(&format!(" ({})", ci.state));
+    }
+    Cell::painted(style, text)
 }
 
 /// How facts about one agent look.

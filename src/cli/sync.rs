@@ -3,6 +3,7 @@
 use super::style::{GOOD, WARN, paint};
 use super::ui::{Answer, Format, Ui};
 use crate::agents::ctx::Ctx;
+use crate::agents::remote_name::remote_name;
 use crate::domain::task::parse_duration;
 use crate::error::{Exit, Result};
 use crate::ops::sync::{self, BranchReport, SyncOptions, SyncReport, SyncedRef};
@@ -84,7 +85,7 @@ impl PushArg {
         let remote = self.push.as_deref().filter(|_| !dry_run);
         let named = |remote: &str| {
             let wanted = Some(remote).filter(|name| !name.is_empty());
-            sync::remote_name(ctx, wanted)
+            remote_name(ctx, wanted)
         };
         Ok(SyncArg {
             sync: remote.map(named).transpose()?,

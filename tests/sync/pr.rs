@@ -1,10 +1,10 @@
 //! `pr`: pushed without force, offered by `gh`, or the page to open.
 
-use super::{Hub, agent, json, spawn, tip};
+use super::{Hub, agent, json as agent_json, spawn, tip};
 use crate::support::agent::{agent_command, describe};
 use crate::support::git_in;
 use crate::verify::refused_json;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ here=$(dirname "$0")
 env | grep '^GIT_' >> "$here/env"
 while [ $# -gt 0 ]; do
     case $1 in
-        list) cat "$here/open" ;;
+        list) cat "$here/open" && ! [ -e "$here/broken" ] || { cat "$here/broken" >&2; exit 1; } ;;
         create)
             echo '[{"number":7,"url":"https://github.com/a/b/pull/7"}]' > "$here/open"
             echo https://github.com/a/b/pull/7 ;;
@@ -53,7 +53,7 @@ impl Offer {
         let worktree = PathBuf::from(spawned["worktree_abspath"].as_str().expect("a path"));
         fs::write(worktree.join(file), "pub fn two() {}\n").expect("written");
         let id = spawned["agent_id"].as_str().expect("an id").to_owned();
-        json(&self.clone, &["commit", &id, "-m", "two"]);
+        agent_json(&self.clone, &["commit", &id, "-m", "two"]);
         let branch = spawned["branch"].as_str().expect("a branch").to_owned();
         (id, branch)
     }
@@ -64,6 +64,11 @@ impl Offer {
     }
 
     fn pr_with(&self, programs: &[&Path], words: &[&str]) -> Output {
+        self.run(programs, &[&["pr", "--format=json"], words].concat())
+    }
+
+    /// git-agent, with these directories before those on the path.
+    fn run(&self, programs: &[&Path], words: &[&str]) -> Output {
         let mut command = agent_command(&self.clone);
         let path = command.get_envs().find(|(name, _)| *name == "PATH");
         let path = path.and_then(|(_, value)| value).expect("PATH").to_owned();
@@ -71,7 +76,6 @@ impl Offer {
         let path: Vec<PathBuf> = programs.chain(std::env::split_paths(&path)).collect();
         command
             .env("PATH", std::env::join_paths(path).expect("paths"))
-            .args(["pr", "--format=json"])
             .args(words)
             .output()
             .expect("git-agent starts")
@@ -135,11 +139,11 @@ fn accepted_work_is_pushed_and_offered_and_then_brought_up_to_date() {
     );
 
     // More work: the same pull request, and the branch moves forward.
-    let worktree = json(&offer.clone, &["path", &id])["worktree_abspath"].clone();
+    let worktree = agent_json(&offer.clone, &["path", &id])["worktree_abspath"].clone();
     let file = Path::new(worktree.as_str().expect("a path")).join("src/three.rs");
     fs::write(file, "pub fn three() {}\n").expect("written");
     refused_json(&offer.pr(&[&id]), "worktree-dirty", 3);
-    json(&offer.clone, &["commit", &id, "-m", "three"]);
+    agent_json(&offer.clone, &["commit", &id, "-m", "three"]);
     let again = offer.answer(&[&id, "--title", "It's \"three\" $(now)"]);
     assert_eq!(again["outcome"], "updated", "{again}");
     assert_eq!(offer.hub.remote_tip(&full), tip(&offer.clone, &full));
@@ -165,7 +169,7 @@ fn nothing_is_forced_and_nothing_rejected_is_offered() {
     assert_eq!(offer.told(), "");
     assert!(!git_in(&offer.hub.bare, ["for-each-ref"]).contains(&branch));
     // A program of the agent's is not the user's.
-    let worktree = json(&offer.clone, &["path", &good])["worktree_abspath"].clone();
+    let worktree = agent_json(&offer.clone, &["path", &good])["worktree_abspath"].clone();
     let inside = Path::new(worktree.as_str().expect("a path")).join("src");
     let exclude = offer.clone.join(".git/info/exclude");
     fs::write(&exclude, "/.claude/\n/.agent/\n/src/[gobel]*\n").expect("written");
@@ -202,4 +206,124 @@ fn other_forges_get_the_page_and_a_stack_the_branch_below() {
     assert_eq!(offer.answer(&[&below]).get("url"), None);
     let output = agent(&offer.clone, &["pr", &below, "--remote=nowhere"]);
     assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
+}
+
+/// What `gh` says of a pull request.
+fn request(number: u32, state: &str, branch: &str, commit: &str, checks: &Value) -> Value {
+    json!({
+        "headRefName": branch,
+        "headRefOid": commit,
+        "isCrossRepository": number == 99,
+        "number": number,
+        "state": state,
+        "statusCheckRollup": checks,
+        "url": format!("https://github.com/a/b/pull/{number}"),
+    })
+}
+
+#[test]
+fn the_list_shows_what_the_checks_of_the_forge_say() {
+    let offer = Offer::new("https://github.com/a/b.git");
+    let agents: Vec<_> = ["src/two.rs", "src/three.rs", "src/four.rs", "src/five.rs"]
+        .map(|file| offer.ready(&[], file))
+        .into();
+    let commit = |n: usize| tip(&offer.clone, &format!("refs/heads/{}", agents[n].1));
+    let ended =
+        |end: &str| json!({"__typename": "CheckRun", "status": "COMPLETED", "conclusion": end});
+    let running = json!({"__typename": "CheckRun", "status": "IN_PROGRESS", "conclusion": ""});
+    let status = |state: &str| json!({"__typename": "StatusContext", "state": state});
+    let good = json!([ended("SUCCESS"), ended("SKIPPED"), status("SUCCESS")]);
+    let bad = json!([
+        ended("SUCCESS"),
+        ended("TIMED_OUT"),
+        status("ERROR"),
+        running
+    ]);
+    let half = json!([status("PENDING"), ended("SUCCESS")]);
+    let listed = json!([
+        request(7, "OPEN", &agents[0].1, &commit(0), &good),
+        // Neither a later one that is closed nor the one of a fork speaks for the branch.
+        request(8, "CLOSED", &agents[0].1, &commit(0), &bad),
+        request(99, "OPEN", &agents[0].1, &commit(0), &bad),
+        request(5, "MERGED", &agents[1].1, &commit(0), &bad),
+        request(6, "OPEN", &agents[2].1, &commit(2), &half),
+    ]);
+    fs::write(offer.gh.join("open"), listed.to_string()).expect("written");
+    let list = |words: &[&str]| {
+        let output = offer.run(&[&offer.gh], &[&["list", "--ci"], words].concat());
+        assert!(output.status.success(), "{}", describe(&output));
+        output
+    };
+    let rows = |output: &Output| -> Vec<Value> {
+        let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        answer["agents"].as_array().expect("rows").clone()
+    };
+
+    let output = list(&["--format=json"]);
+    assert_eq!(output.stderr, b"", "{}", describe(&output));
+    let shown = rows(&output);
+    let expected = json!({
+        "number": 7, "url": "https://github.com/a/b/pull/7", "state": "open", "checks": "passed",
+        "total": 3, "failed": 0, "pending": 0, "commit": commit(0),
+    });
+    assert_eq!(shown[0]["ci"], expected);
+    let brief = |row: &Value| {
+        let ci = &row["ci"];
+        json!([
+            ci["state"],
+            ci["checks"],
+            ci["total"],
+            ci["failed"],
+            ci["pending"]
+        ])
+    };
+    assert_eq!(brief(&shown[1]), json!(["merged", "failed", 4, 2, 1]));
+    assert_eq!(brief(&shown[2]), json!(["open", "pending", 2, 0, 1]));
+    assert_eq!(shown[3].get("ci"), None, "it has no pull request");
+    let told = offer.told();
+    assert_eq!(told.matches("pr list").count(), 1, "{told}");
+    assert!(
+        told.contains("--repo github.com/a/b --state open "),
+        "{told}"
+    );
+    assert!(!told.contains(&*offer.clone.to_string_lossy()), "{told}");
+
+    let text = String::from_utf8(list(&["--all"]).stdout).expect("UTF-8");
+    for cell in [
+        " CI ",
+        " passed ",
+        " failed 2/4 (old) (merged) ",
+        " pending 1/2 ",
+    ] {
+        assert!(text.contains(cell), "{cell}: {text}");
+    }
+    assert!(offer.told().contains(" --state all "));
+
+    // Why it says nothing, in one line: `gh` fails, answers nonsense, is not there, or is not asked.
+    let silent = |output: &Output, why: &str| {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{}", describe(output));
+        assert!(said.starts_with("warning: --ci knows nothing: "), "{said}");
+        assert!(said.contains(why) && said.lines().count() == 1, "{said}");
+    };
+    fs::write(offer.gh.join("broken"), "not logged in\ntry again\n").expect("written");
+    let output = list(&["--format=json"]);
+    silent(&output, "gh pr list failed: not logged in try again");
+    assert!(
+        rows(&output)
+            .iter()
+            .all(|row| row.get("ci") == Some(&Value::Null))
+    );
+    let output = list(&[]);
+    assert!(!String::from_utf8_lossy(&output.stdout).contains(" CI "));
+    fs::remove_file(offer.gh.join("broken")).expect("removed");
+    fs::write(offer.gh.join("open"), "{}").expect("written");
+    silent(&list(&[]), "the answer of gh pr list cannot be read");
+    git_in(
+        &offer.clone,
+        ["remote", "set-url", "origin", "https://gitlab.com/a/b"],
+    );
+    offer.told();
+    silent(&list(&[]), "names no repository on GitHub");
+    assert_eq!(offer.told(), "");
 }

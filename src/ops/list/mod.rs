@@ -3,9 +3,11 @@
 //! The rows come from the ledger alone and are there at once; what stands in worktrees is looked at by a
 //! few threads, and each agent is handed on as soon as it and those before it are known.
 
+mod ci;
 mod select;
 mod watch;
 
+pub use ci::{CiReport, CiStates};
 pub use select::Sort;
 pub use watch::Watch;
 
@@ -44,6 +46,8 @@ pub struct ListOptions {
     pub sort: Sort,
     /// Leave out what the ledger does not know.
     pub fast: bool,
+    /// What the forge said, if it was asked.
+    pub ci: Option<CiStates>,
 }
 
 /// The answer of `list`.
@@ -64,6 +68,21 @@ pub struct ListedAgent {
     /// What there is.
     #[serde(flatten)]
     pub standing: WorkStatus,
+    /// Its pull request and what the forge's checks say about it; absent where there is none or the forge was not asked.
+    #[serde(skip_serializing_if = "Fact::is_absent")]
+    pub ci: Fact<CiReport>,
+}
+
+impl ListedAgent {
+    fn new(agent: AgentReport, standing: WorkStatus, options: &ListOptions) -> ListedAgent {
+        let branch = agent.branch.as_deref();
+        let ci = options.ci.as_ref();
+        ListedAgent {
+            ci: ci.map_or(Fact::NotApplicable, |ci| ci.of(branch)),
+            agent,
+            standing,
+        }
+    }
 }
 
 /// All that are wanted.
@@ -116,17 +135,15 @@ pub fn each(
     let reporter = Reporter::new(ctx)?;
     if options.fast {
         return agents.iter().try_for_each(|agent| {
-            on(ListedAgent {
-                agent: reporter.agent(agent),
-                standing: WorkStatus::default(),
-            })
+            let report = reporter.agent(agent);
+            on(ListedAgent::new(report, WorkStatus::default(), options))
         });
     }
     let places = Places::load(&ctx.repo)?;
     let wanted: Vec<&Agent> = agents.iter().collect();
-    let row = |index: usize, standing| ListedAgent {
-        agent: reporter.agent_at(wanted[index], places.of(wanted[index])),
-        standing,
+    let row = |index: usize, standing| {
+        let report = reporter.agent_at(wanted[index], places.of(wanted[index]));
+        ListedAgent::new(report, standing, options)
     };
     if options.sort != Sort::Activity {
         return survey(ctx, &wanted, &places, |index, standing| {

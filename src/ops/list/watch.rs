@@ -86,12 +86,12 @@ impl<'c> Watch<'c> {
         let mut agents: Vec<ListedAgent> = self
             .agents
             .iter()
-            .map(|agent| ListedAgent {
-                agent: reporter.agent(agent),
-                standing: match self.known.get(&agent.id) {
+            .map(|agent| {
+                let standing = match self.known.get(&agent.id) {
                     Some((_, standing)) => standing.clone(),
                     None => WorkStatus::default(),
-                },
+                };
+                ListedAgent::new(reporter.agent(agent), standing, &self.options)
             })
             .collect();
         if self.options.sort == Sort::Activity {

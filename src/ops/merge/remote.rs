@@ -11,13 +11,14 @@
 
 use crate::agents::branch_swap::moved;
 use crate::agents::ctx::Ctx;
+use crate::agents::remote_name::remote_name;
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::refs::Tip;
 use crate::git::remote::{self, PushManner, PushOutcome, RefChange, RefPush, RemoteRefs};
 use crate::ops::sync::claim::{self, LandingClaim};
-use crate::ops::sync::{self, refused};
+use crate::ops::sync::refused;
 use std::time::{Duration, Instant};
 
 /// How long the remote is waited for.
@@ -44,7 +45,7 @@ impl RemoteTarget {
     /// `usage` when there is no such remote.
     pub(super) fn new(ctx: &Ctx, remote: &str, branch: &str) -> Result<RemoteTarget> {
         let wanted = Some(remote).filter(|name| !name.is_empty());
-        let remote = sync::remote_name(ctx, wanted)?;
+        let remote = remote_name(ctx, wanted)?;
         let short = branch.strip_prefix("refs/heads/").unwrap_or(branch);
         Ok(RemoteTarget {
             copy: format!("refs/remotes/{remote}/{short}"),

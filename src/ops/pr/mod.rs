@@ -7,15 +7,16 @@
 //!
 //! The branch to land on is the one that the work was judged against. Where that is the branch of another agent, the pull
 //! request is stacked on that agent's. Without `gh`, and for other forges than GitHub, the answer has the page on which it is
-//! opened. `gh` is looked for outside of the repository and started in an empty directory, so nothing that an agent wrote
-//! is read or started.
+//! opened.
 
-mod gh;
+mod offer;
 
 use crate::agents::authority::require_orchestrator;
 use crate::agents::crash_recovery;
 use crate::agents::ctx::Ctx;
+use crate::agents::gh::Gh;
 use crate::agents::lookup;
+use crate::agents::remote_name::remote_name;
 use crate::domain::agent::Agent;
 use crate::domain::forge::Forge;
 use crate::domain::verdict::Verdict;
@@ -26,7 +27,6 @@ use crate::ops::sync;
 use crate::ops::target_report::TargetReport;
 use crate::ops::verify::{self, VerifyOptions};
 use crate::store::ledger::Ledger;
-use gh::Gh;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
@@ -101,7 +101,7 @@ pub fn plan(ctx: &Ctx, who: &str, options: PrOptions) -> Result<PrPlan> {
         let what = format!("agent {short} is shared and has no branch");
         return Err(Error::new(Code::AgentState, what));
     };
-    let remote = sync::remote_name(ctx, options.remote.as_deref())?;
+    let remote = remote_name(ctx, options.remote.as_deref())?;
     // What is offered is what was judged.
     let verdict = verify::verify(
         ctx,
@@ -201,7 +201,7 @@ pub fn execute(ctx: &Ctx, plan: &PrPlan, body: &str) -> Result<PrReport> {
     if let (Some(forge), Some(gh)) = (github, Gh::find(ctx)?) {
         let (branch, target) = (short(&plan.branch), short(&plan.target));
         let repository = forge.repository();
-        let request = gh::Request {
+        let request = offer::Request {
             repository: &repository,
             branch,
             target,
@@ -209,7 +209,7 @@ pub fn execute(ctx: &Ctx, plan: &PrPlan, body: &str) -> Result<PrReport> {
             body,
             draft: plan.options.draft,
         };
-        let (outcome, url) = gh.offer(&request)?;
+        let (outcome, url) = offer::offer(&gh, &request)?;
         (report.outcome, report.url) = (outcome, Some(url));
     }
     Ok(report)

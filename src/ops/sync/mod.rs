@@ -28,6 +28,7 @@ pub use report::{BranchReport, SyncReport, SyncedRef};
 
 use crate::agents::authority::require_orchestrator;
 use crate::agents::ctx::Ctx;
+use crate::agents::remote_name::remote_name;
 use crate::error::{Code, Error, Result};
 use crate::store::clone_id;
 use crate::store::remote_names::{RemoteNames, Travelling};
@@ -128,41 +129,4 @@ fn wait(ctx: &Ctx, pause: Duration, end: Instant, remote: &str) -> Result<()> {
     }
     std::thread::sleep(pause);
     Ok(())
-}
-
-/// The name of the remote that is meant.
-///
-/// # Errors
-/// `usage` when there is none of that name, or when several could be meant.
-pub fn remote_name(ctx: &Ctx, wanted: Option<&str>) -> Result<String> {
-    let known = ctx.repo.remotes()?;
-    let configured = ctx.repo.config_string("agent.remote")?;
-    let named = wanted.map(str::to_owned).or(configured);
-    let is_usual = |name: &&String| known.len() == 1 || *name == "origin";
-    let (name, what) = match named {
-        Some(name) if known.contains(&name) => return Ok(name),
-        Some(name) => (name.clone(), format!("there is no remote `{name}`")),
-        None => match known.iter().find(is_usual) {
-            Some(name) => return Ok(name.clone()),
-            None if known.is_empty() => ("origin".to_owned(), "there is no remote".to_owned()),
-            None => {
-                return Err(Error::new(
-                    Code::Usage,
-                    format!("which of the remotes {} is not said", known.join(", ")),
-                )
-                .hint(format!(
-                    "to choose one for good, run git config agent.remote {}",
-                    known[0]
-                )));
-            }
-        },
-    };
-    // A path or URL has no name under which its refs could be remembered.
-    Err(
-        Error::new(Code::Usage, what).hint(if name.contains(['/', ':']) {
-            format!("to give it a name, run git remote add hub {name}")
-        } else {
-            format!("to add it, run git remote add {name} <url>")
-        }),
-    )
 }

@@ -32,9 +32,10 @@ pub use report::ClaimReport;
 
 use terms::{TTLS, configured_ttl, require_key};
 
-use super::{refused, remote_name};
+use super::refused;
 use crate::agents::authority::require_orchestrator;
 use crate::agents::ctx::Ctx;
+use crate::agents::remote_name::remote_name;
 use crate::domain::hex::hex;
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
