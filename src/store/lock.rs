@@ -10,6 +10,7 @@ use crate::error::{Code, Error, IoContext, Result};
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -21,12 +22,31 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 #[must_use = "the lock is released when the guard is dropped"]
 #[derive(Debug)]
 pub struct Guard {
-    // Closing the file releases the lock.
     file: File,
     path: PathBuf,
+    /// Whether the open file was asked for: another process may have it, and holds the lock on.
+    is_shared: AtomicBool,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        // Closing the file would do, but for a child that a thread of ours starts right now: until it is the program
+        // that it is to be, it has the file open too, and the next one to try finds the lock held.
+        if !self.is_shared.load(Ordering::Relaxed) {
+            let _ = self.file.unlock();
+        }
+    }
 }
 
 impl Guard {
+    fn of(file: File, path: PathBuf) -> Guard {
+        Guard {
+            file,
+            path,
+            is_shared: AtomicBool::new(false),
+        }
+    }
+
     /// The locked file.
     pub fn path(&self) -> &Path {
         &self.path
@@ -34,6 +54,7 @@ impl Guard {
 
     /// The open file. The lock is held as long as it is open in any process that was handed it.
     pub fn file(&self) -> &File {
+        self.is_shared.store(true, Ordering::Relaxed);
         &self.file
     }
 }
@@ -115,7 +136,7 @@ fn hold_file(common_dir: &Path, name: &str, patience: Duration) -> Result<Guard>
         _ => Err(fsx::not_writable(&path, error)),
     })?;
     match file.try_lock() {
-        Ok(()) => Ok(Guard { file, path }),
+        Ok(()) => Ok(Guard::of(file, path)),
         Err(TryLockError::WouldBlock) => wait(file, path, patience),
         Err(TryLockError::Error(error)) => Err(error).at("could not lock", &path),
     }
@@ -132,7 +153,7 @@ pub fn try_hold(common_dir: &Path, name: &str) -> Result<Option<Guard>> {
     }
     let file = open(&path).map_err(|error| fsx::not_writable(&path, error))?;
     match file.try_lock() {
-        Ok(()) => Ok(Some(Guard { file, path })),
+        Ok(()) => Ok(Some(Guard::of(file, path))),
         Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(error)) => Err(error).at("could not lock", &path),
     }
@@ -160,10 +181,7 @@ fn wait(file: File, path: PathBuf, patience: Duration) -> Result<Guard> {
         })
         .at("could not wait for", &path)?;
     match receiver.recv_timeout(patience) {
-        Ok(locked) => Ok(Guard {
-            file: locked.at("could not lock", &path)?,
-            path,
-        }),
+        Ok(locked) => Ok(Guard::of(locked.at("could not lock", &path)?, path)),
         Err(_) => Err(Error::new(
             Code::LockTimeout,
             format!(
