@@ -413,6 +413,10 @@ const STARTS_GIT: &[(&str, &str)] = &[
         "in the user's worktrees; an agent's has a view",
     ),
     (
+        "git/populate/cone.rs",
+        "in a new worktree, where no agent has worked",
+    ),
+    (
         "git/populate/only_git.rs",
         "in a new worktree, where no agent has worked",
     ),

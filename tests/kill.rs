@@ -19,7 +19,8 @@ use std::path::Path;
 fn child() {
     if let Some(order) = Order::received() {
         let options = SpawnOptions {
-            clone: order.words.len() > 1,
+            clone: order.words.get(1).is_some_and(|word| word == "clone"),
+            sparse: order.words.get(1).is_some_and(|word| word == "sparse"),
             ..SpawnOptions::default()
         };
         spawn_as(
@@ -107,7 +108,7 @@ fn check(step: &str, task: &str) {
     check_what_is_left(&repo, step, task);
 }
 
-fn check_what_is_left(repo: &TestRepo, step: &str, task: &str) {
+pub(crate) fn check_what_is_left(repo: &TestRepo, step: &str, task: &str) {
     assert_eq!(repo.git(["status", "--porcelain"]), "", "after {step}");
     assert_eq!(
         repo.git(["fsck", "--strict", "--no-progress", "--no-dangling"]),

@@ -87,6 +87,8 @@ mod second_clone;
 mod setup;
 /// Man pages and completions.
 mod shell;
+/// Worktrees of some directories.
+mod sparse;
 /// The main job.
 mod spawn;
 /// Real repositories to test on.

@@ -1,6 +1,7 @@
 //! `git agent spawn`
 
 mod claimed;
+mod words;
 
 use super::several::{self, SeveralAnswer};
 use super::style::{BOLD, DIM, HINT, paint};
@@ -12,10 +13,11 @@ use crate::domain::task::TaskDraft;
 use crate::error::{Code, Error, Exit, Result};
 use crate::hosts::{self, Host};
 use crate::ops::spawn::{self, SpawnOptions, SpawnPlan, SpawnReport};
-use crate::wire::task_file::{self, TaskWords};
+use crate::wire::task_file;
 use serde_json::{Value, json};
 use std::io::Read;
 use std::path::PathBuf;
+use words::WordArgs;
 
 /// Make an agent for each task: a worktree, a branch, a prompt and a row in the ledger
 #[derive(Debug, clap::Args)]
@@ -43,6 +45,9 @@ pub(super) struct SpawnArgs {
     /// What the agent gets: a worktree of this repository, or a clone, a repository of its own
     #[arg(long, value_enum, value_name = "KIND", default_value_t = IsolationArg::Worktree)]
     isolation: IsolationArg,
+    /// Check out only the directories that the scope begins with, and the files at the top
+    #[arg(long)]
+    sparse: bool,
     /// How many agents to make at the same time
     #[arg(long, short = 'j', default_value_t = 4, value_name = "N", value_parser = super::run::at_least_one)]
     jobs: usize,
@@ -71,48 +76,6 @@ enum IsolationArg {
     Worktree,
     /// A complete repository, for a container or another user; its commits are fetched back
     Clone,
-}
-
-/// A task on the command line, in the place of a task file.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "A task without a file")]
-#[group(conflicts_with = "tasks")]
-struct WordArgs {
-    /// Text of the task; several make paragraphs, as in git commit
-    #[arg(long, short = 'm', value_name = "TEXT")]
-    message: Vec<String>,
-    /// Role, in the place of the repository's default or edit-local
-    #[arg(long, value_name = "ROLE", requires = "message")]
-    role: Option<String>,
-    /// Glob that the agent may touch; repeatable
-    #[arg(long, value_name = "GLOB", requires = "message")]
-    scope: Vec<String>,
-    /// Glob that the agent may not touch; repeatable
-    #[arg(long, value_name = "GLOB", requires = "message")]
-    deny: Vec<String>,
-    /// Command that `verify` runs; repeatable
-    #[arg(long, value_name = "COMMAND", requires = "message")]
-    check: Vec<String>,
-    /// Let the work land without a complete bundle
-    #[arg(long, requires = "message")]
-    no_bundle: bool,
-}
-
-impl WordArgs {
-    /// The task that the words make, if there are any.
-    fn read(self) -> Option<TaskDraft> {
-        if self.message.is_empty() {
-            return None;
-        }
-        Some(task_file::of_words(&TaskWords {
-            text: self.message.join("\n\n"),
-            role: self.role,
-            scope: self.scope,
-            deny: self.deny,
-            checks: self.check,
-            bundle: self.no_bundle.then_some(false),
-        }))
-    }
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs) -> Result<Exit> {
@@ -152,6 +115,7 @@ fn plan(ctx: &Ctx, args: SpawnArgs) -> Result<Vec<SpawnPlan>> {
         no_hooks: args.no_hooks,
         exclusive: args.exclusive,
         clone: args.isolation == IsolationArg::Clone,
+        sparse: args.sparse,
     };
     let several = args.tasks.len() > 1;
     if several && (options.name.is_some() || options.branch.is_some() || options.path.is_some()) {

@@ -5,6 +5,7 @@ pub mod agent;
 pub mod baseline;
 pub mod bundle;
 pub mod change;
+pub mod cone;
 pub mod conflict_markers;
 pub mod diagnosis;
 pub mod diagnostic;

@@ -22,6 +22,7 @@
 //! failure (the caller removes the directory whatever happened), hooks.
 
 mod attributes;
+mod cone;
 mod converted;
 mod destination;
 mod hash;
@@ -37,6 +38,7 @@ use super::{Repo, pool};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use attributes::Form;
+pub use cone::narrow;
 use destination::Destination;
 use index::IndexLock;
 pub use inherit::inherit_worktree_config;

@@ -19,6 +19,7 @@ use crate::ops::agent_report::short_branch;
 use crate::store::layout;
 use crate::wire::policy::{self, Policy};
 use chrono::{DateTime, Utc};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// What the caller asked for besides the task itself.
@@ -42,6 +43,8 @@ pub struct SpawnOptions {
     pub exclusive: bool,
     /// Gives the worktree a repository of its own.
     pub clone: bool,
+    /// Leaves out of the worktree what is in none of the scope's directories.
+    pub sparse: bool,
 }
 
 /// A spawn that only needs doing.
@@ -113,6 +116,8 @@ pub struct SpawnPlan {
     pub exclusive: bool,
     /// Whether the worktree gets a repository of its own.
     pub clone: bool,
+    /// The directories that the worktree holds besides the files at its top; absent where it holds everything.
+    pub cone: Option<BTreeSet<String>>,
     /// What the caller should know, though nothing stands in the way.
     pub warnings: Vec<String>,
 }

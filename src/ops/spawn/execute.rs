@@ -9,6 +9,7 @@ use crate::domain::event::{Spawned, Spawning, What};
 use crate::error::{Code, Error, Result};
 use crate::git::worktree::{NewWorktree, set_lock};
 use crate::git::{populate, version};
+use crate::ops::spawn::cone;
 use crate::ops::spawn::contract::SpawnPlan;
 use crate::ops::spawn::files;
 use crate::ops::spawn::place;
@@ -162,6 +163,10 @@ fn build(ctx: &Ctx, plan: &SpawnPlan, claimed: Option<Claimed>) -> Result<Built>
         built.warnings.extend(place::in_view(ctx, worktree)?);
         ctx.reached("metadata");
         git = version::ask(worktree).ok();
+        if let Some(cone) = &plan.cone {
+            cone::narrow(ctx, plan.id, worktree, cone)?;
+            ctx.reached("narrowed");
+        }
         if !built.claimed {
             let outcome = populate::populate(&populate::Request {
                 repo,

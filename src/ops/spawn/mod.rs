@@ -23,6 +23,7 @@
 
 mod again;
 mod batch;
+mod cone;
 mod contract;
 mod execute;
 mod files;

@@ -18,6 +18,7 @@ use crate::domain::task::{DESCRIPTION_CHARS, Task, TaskDraft, TaskOptions};
 use crate::error::{Code, Error, Result};
 use crate::git::walk::Visitor;
 use crate::git::{branch, objects::NewCommit};
+use crate::ops::spawn::cone;
 use crate::ops::spawn::contract::SpawnOptions;
 use crate::ops::spawn::contract::SpawnPlan;
 use crate::ops::spawn::files;
@@ -102,6 +103,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
             warnings.push(warning);
         }
     }
+    let cone = cone::of(ctx, &task, &bundle_dir, options, &mut warnings)?;
     // What binds it; all of it goes into the spawn commit.
     let planned = ctx.now();
     let chosen = chosen_branch(ctx, &ledger, options)?;
@@ -160,6 +162,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         after_spawn: hooks.remove(&HookMoment::AfterSpawn).unwrap_or_default(),
         exclusive: options.exclusive,
         clone: options.clone,
+        cone,
         id,
         spawn_commit,
         task,
@@ -193,6 +196,11 @@ fn require_no_place(role: &Role, options: &SpawnOptions) -> Result<()> {
     } else if options.branch.is_some() || options.path.is_some() {
         format!(
             "an agent with the role {} gets neither a worktree nor a branch, so --path and --branch name nothing",
+            role.name
+        )
+    } else if options.sparse {
+        format!(
+            "an agent with the role {} shares your directory, so there is no worktree to make sparse",
             role.name
         )
     } else {

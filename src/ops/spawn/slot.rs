@@ -64,7 +64,8 @@ pub(super) fn claim(ctx: &Ctx, plan: &mut SpawnPlan) -> Option<Claimed> {
 }
 
 fn try_claim(ctx: &Ctx, plan: &SpawnPlan) -> Result<Option<Claimed>> {
-    let Some(worktree) = &plan.worktree else {
+    // A slot holds every file.
+    let Some(worktree) = plan.worktree.as_ref().filter(|_| plan.cone.is_none()) else {
         return Ok(None);
     };
     let wanted = plan.wanted_files();

@@ -1,0 +1,83 @@
+//! `spawn --sparse`: a worktree of the directories that the agent's scope begins with.
+
+use crate::agents::ctx::Ctx;
+use crate::agents::worktree;
+use crate::domain::cone;
+use crate::domain::id::AgentId;
+use crate::domain::repository_settings::PATH;
+use crate::domain::task::Task;
+use crate::error::{Code, Error, Result};
+use crate::git::populate;
+use crate::ops::spawn::contract::SpawnOptions;
+use crate::store::{added, layout, lock};
+use std::collections::BTreeSet;
+use std::path::{Component, Path};
+
+/// The directories of a sparse worktree: those of the whitelist, and those that every worktree needs, which are the bundle's, that
+/// of the settings, and that of the repository's hooks. `None` where it is to hold everything.
+///
+/// # Errors
+/// `usage` for a clone, which is complete; `git-failed` when the configuration cannot be read.
+pub(super) fn of(
+    ctx: &Ctx,
+    task: &Task,
+    bundle_dir: &str,
+    options: &SpawnOptions,
+    warnings: &mut Vec<String>,
+) -> Result<Option<BTreeSet<String>>> {
+    if !options.sparse {
+        return Ok(None);
+    }
+    if options.clone {
+        return Err(
+            Error::new(Code::Usage, "a clone is complete, so it cannot be sparse")
+                .hint("to go on, leave out --sparse or --isolation=clone"),
+        );
+    }
+    let mut directories = match cone::directories(&task.whitelist) {
+        Ok(directories) => directories,
+        Err(glob) => {
+            warnings.push(format!(
+                "--sparse leaves nothing out: the glob `{glob}` begins with no directory that it names in full"
+            ));
+            return Ok(None);
+        }
+    };
+    let settings = PATH.rsplit_once('/').map(|(directory, _)| directory);
+    let hooks = ctx.repo.repository_hooks_path()?;
+    let needed = [Some(bundle_dir), settings, hooks.as_deref()];
+    directories.extend(needed.into_iter().flatten().filter_map(inside));
+    Ok(Some(directories))
+}
+
+/// A path as one from the top of the worktree; `None` for one that leads elsewhere.
+fn inside(path: &str) -> Option<String> {
+    let mut parts = Vec::new();
+    for part in Path::new(path).components() {
+        match part {
+            Component::Normal(part) => parts.push(part.to_str()?),
+            Component::CurDir => {}
+            _ => return None,
+        }
+    }
+    (!parts.is_empty() && parts[0] != "~").then(|| parts.join("/"))
+}
+
+/// Makes the worktree of a new agent sparse, before it is populated.
+///
+/// # Errors
+/// Those of the configuration files and of git.
+pub(super) fn narrow(
+    ctx: &Ctx,
+    id: AgentId,
+    path: &Path,
+    directories: &BTreeSet<String>,
+) -> Result<()> {
+    let repo = &ctx.repo;
+    {
+        let _spawns = lock::hold(repo.common_dir(), layout::SPAWN_LOCK)?;
+        added::enable_worktree_config(repo)?;
+    }
+    let admin_dir = worktree::admin_dir(repo, id);
+    populate::narrow(repo, path, &admin_dir, directories)
+}

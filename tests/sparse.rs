@@ -1,0 +1,154 @@
+//! `spawn --sparse`: a worktree of the scope's directories, with git as the witness.
+
+use crate::support::agent::{TASK, describe};
+use crate::support::{TestRepo, death, git_in};
+use crate::verify::refused;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const NO_BUNDLE: &str = "[bundle]\nrequired = false\n";
+/// What an agent that may touch `src/**` does not get.
+const OUTSIDE: [&str; 3] = ["docs/a.md", "lib/deep/x", "lib/y"];
+
+fn wide() -> TestRepo {
+    let repo = TestRepo::with_commit();
+    repo.write(".config/tool.toml", "");
+    repo.write(".githooks/note", "");
+    repo.write("src/deep/one.rs", "\n");
+    for name in OUTSIDE {
+        repo.write(name, name);
+    }
+    repo.commit_all("wide");
+    repo
+}
+
+fn sparse(repo: &TestRepo, task: &str) -> (String, PathBuf) {
+    let report = repo.spawn_task(task, &["--sparse"]);
+    let text = |key: &str| report[key].as_str().expect("a text").to_owned();
+    assert_eq!(report["warnings"], serde_json::json!([]));
+    (text("agent_id"), text("worktree_abspath").into())
+}
+
+/// That the worktree is as git keeps one: no change, and every file outside the cone in the index alone.
+fn require_sparse(worktree: &Path) {
+    assert_eq!(git_in(worktree, ["status", "--porcelain"]), "");
+    let listed = git_in(worktree, ["ls-files", "-t"]);
+    for line in listed.lines() {
+        let (tag, name) = line.split_once(' ').expect("a tag");
+        let is_outside = name.starts_with("docs/") || name.starts_with("lib/");
+        assert_eq!(tag, if is_outside { "S" } else { "H" }, "{name}");
+        assert_eq!(worktree.join(name).exists(), !is_outside, "{name}");
+    }
+    assert!(OUTSIDE.iter().all(|name| listed.contains(name)), "{listed}");
+    // Git itself finds nothing to do.
+    git_in(worktree, ["sparse-checkout", "reapply"]);
+    assert_eq!(git_in(worktree, ["ls-files", "-t"]), listed);
+}
+
+#[test]
+fn work_in_a_sparse_worktree_is_judged_and_lands_whole() {
+    let repo = wide();
+    repo.git(["config", "core.hooksPath", "./.githooks"]);
+    let (id, worktree) = sparse(&repo, &format!("{TASK}{NO_BUNDLE}"));
+    require_sparse(&worktree);
+    let cone = git_in(&worktree, ["sparse-checkout", "list"]);
+    assert_eq!(cone, ".agent\n.config\n.githooks\nsrc");
+    // The main worktree is as it was, and other agents get everything.
+    let hidden = repo.git(["ls-files", "-t"]);
+    assert!(
+        hidden.lines().all(|line| line.starts_with("H ")),
+        "{hidden}"
+    );
+    let whole = repo.spawn();
+    let whole = Path::new(whole["worktree_abspath"].as_str().expect("a path"));
+    assert!(whole.join("lib/deep/x").exists());
+    assert_eq!(git_in(whole, ["status", "--porcelain"]), "");
+
+    // The target moves on outside the cone, and the agent works.
+    repo.write("lib/y", "moved on\n");
+    repo.write("docs/b.md", "new\n");
+    let moved = repo.commit_all("on");
+    fs::write(worktree.join("src/two.rs"), "pub fn two() {}\n").expect("written");
+    repo.agent_json(&["commit", &id, "-m", "two"]);
+    assert_eq!(repo.agent_json(&["update", &id])["outcome"], "updated");
+    require_sparse(&worktree);
+
+    // What is written outside the cone is judged by the scope.
+    fs::create_dir(worktree.join("docs")).expect("made");
+    fs::write(worktree.join("docs/a.md"), "overwritten\n").expect("written");
+    let verdict = repo.agent(&["verify", &id]);
+    let said = String::from_utf8_lossy(&verdict.stdout).into_owned();
+    assert!(
+        !verdict.status.success() && said.contains("docs/a.md"),
+        "{said}"
+    );
+    assert!(!said.contains("lib/"), "{said}");
+    fs::remove_dir_all(worktree.join("docs")).expect("removed");
+
+    let landed = repo.agent(&["merge", &id]);
+    assert!(landed.status.success(), "{}", describe(&landed));
+    let changed = repo.git(["diff", "--name-status", &moved, "HEAD"]);
+    assert_eq!(changed, "A\tsrc/two.rs");
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+}
+
+#[test]
+fn what_a_discard_keeps_and_a_set_up_leaves_has_every_file() {
+    let repo = wide();
+    repo.write(".gitignore", "*.local\n");
+    repo.commit_all("ignore");
+    repo.write("docs/app.local", "settings\n");
+    // What set-up stages is staged no longer; the rest of the index stays as it is.
+    let setup =
+        "[setup]\ncopy = [\"docs/app.local\"]\nrun = [\"touch src/made && git add src/made\"]\n";
+    let (id, worktree) = sparse(&repo, &format!("{TASK}{setup}"));
+    assert!(worktree.join("docs/app.local").exists());
+    let listed = git_in(&worktree, ["ls-files", "-t"]);
+    assert!(
+        OUTSIDE
+            .iter()
+            .all(|name| listed.contains(&format!("S {name}"))),
+        "{listed}"
+    );
+    assert_eq!(git_in(&worktree, ["status", "--porcelain"]), "?? src/made");
+
+    fs::write(worktree.join("src/lib.rs"), "changed\n").expect("written");
+    repo.agent_json(&["discard", &id]);
+    repo.agent_json(&["rescue", &id, "--branch", "back"]);
+    let changed = repo.git(["diff", "--name-status", "HEAD", "back"]);
+    assert!(
+        changed.contains("M\tsrc/lib.rs") && !changed.contains("D\t"),
+        "{changed}"
+    );
+}
+
+#[test]
+fn what_cannot_be_sparse_is_refused_or_whole() {
+    let repo = wide();
+    let task = repo.task_file(TASK);
+    let clone = repo.agent(&["spawn", &task, "--sparse", "--isolation=clone"]);
+    refused(&clone, "usage", 2);
+    let words = [
+        "spawn",
+        "-m",
+        "Change every file of the library.",
+        "--scope",
+        "**/*.rs",
+    ];
+    let report = repo.agent_json(&[&words[..], &["--sparse"]].concat());
+    assert!(
+        report["warnings"].to_string().contains("`**/*.rs`"),
+        "{report}"
+    );
+    let worktree = Path::new(report["worktree_abspath"].as_str().expect("a path"));
+    assert!(worktree.join("lib/deep/x").exists());
+}
+
+#[test]
+fn a_kill_leaves_nothing_of_a_sparse_worktree() {
+    for step in ["narrowed", "populated"] {
+        let repo = wide();
+        death::die_at("kill::child", &repo.path(), step, &[TASK, "sparse"]);
+        crate::kill::check_what_is_left(&repo, step, TASK);
+    }
+}
