@@ -42,15 +42,8 @@ impl Repo {
     /// in until then stays, unreachable, until git removes it.
     pub fn take_in(&self, quarantine: &Path, staging: &Path, tips: &[Oid]) -> Result<Taken> {
         let stage = Stage::new(self, quarantine, staging, &|_| true)?;
-        let taken = match stage.take_all() {
-            Ok(()) => Taken::All,
-            Err(_) => {
-                stage.take_reachable(tips)?;
-                Taken::Reachable
-            }
-        };
-        self.require_complete(tips)?;
-        Ok(taken)
+        let all = stage.take_all();
+        self.settle(&stage, all, tips)
     }
 
     /// As [`Repo::take_in`], of a repository that has most of what is here: only what is not here is taken. `known` names
@@ -70,7 +63,13 @@ impl Repo {
             None => !known.iter().any(|known| known == name),
         };
         let mut stage = Stage::new(self, objects, staging, &is_new)?;
-        let taken = match stage.take_new() {
+        let all = stage.take_new();
+        self.settle(&stage, all, tips)
+    }
+
+    /// Takes what the tips reach where not all could be taken, and makes sure that it is complete.
+    fn settle(&self, stage: &Stage<'_>, all: Result<()>, tips: &[Oid]) -> Result<Taken> {
+        let taken = match all {
             Ok(()) => Taken::All,
             Err(_) => {
                 stage.take_reachable(tips)?;
