@@ -483,6 +483,10 @@ const OPENS_FILES: &[(&str, &str)] = &[
     ),
     ("cli/run/inputs.rs", "what the user names"),
     ("cli/spawn.rs", "what the user names"),
+    (
+        "git/changes/touched.rs",
+        "an agent's: names of files, no content",
+    ),
     ("git/ignore.rs", "an agent's: names of files, no content"),
     ("git/lock_file.rs", "notes of ours"),
     (

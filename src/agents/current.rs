@@ -137,6 +137,13 @@ impl CurrentAgent {
         })
     }
 
+    /// Whether the repository was opened from the agent's own worktree.
+    pub(crate) fn is_at_work(&self) -> bool {
+        let own = layout::worktree_name(self.agent.id);
+        let top = self.repo.workdir().and_then(real_path);
+        self.repo.current_worktree_name() == Some(own) && top.as_deref() == Some(&self.root)
+    }
+
     /// The directory of the six files: always the agent's to write.
     pub fn bundle(&self) -> PathBuf {
         match &self.policy.bundle_dir {

@@ -1,6 +1,6 @@
 use super::{Agent, agent, assert_allowed, denied, feed, hook};
 use crate::support::agent::{agent_command, describe};
-use crate::support::git_in;
+use crate::support::{git_in, isolated};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -50,6 +50,67 @@ fn what_a_shell_left_out_of_scope_is_told_after_it() {
         "elsewhere",
     );
     assert!(said.contains("docs/evil.md"), "{said}");
+}
+
+#[test]
+fn work_in_scope_is_known_without_git() {
+    let agent = agent();
+    let top = &agent.worktree;
+    write(&agent, "src/lib.rs");
+    write(&agent, "src/deep/er/new.rs");
+    write(&agent, ".agent/plan.md");
+    let mut command = agent_command(top);
+    command
+        .env("PATH", "/nonexistent")
+        .args(["hook", "post-tool"]);
+    let output = feed(command, ran(top).to_string().as_bytes());
+    assert_allowed(&output, "without git");
+}
+
+#[test]
+fn whatever_a_shell_does_out_of_scope_is_told() {
+    let agent = agent();
+    let top = &agent.worktree;
+    agent.repo.write(".git/info/exclude", "/.agent/\n*.log\n");
+    let cases = [
+        ("echo x > src/a.log; mkdir logs; echo x > logs/b.log", None),
+        ("mkdir -p docs/empty", None),
+        ("ln -s ../../../outside src/out", Some("src/out")),
+        ("ln -s lib.rs src/same", None),
+        (
+            "git init -q src/nested; echo x > src/nested/a",
+            Some("src/nested/"),
+        ),
+        ("mkdir docs; ln -s ../src docs/in", Some("docs/in")),
+        ("chmod +x README.md", Some("README.md")),
+        ("rm README.md", Some("README.md")),
+        (
+            "rm README.md; ln -s src/lib.rs README.md",
+            Some("README.md"),
+        ),
+        ("echo x > new; git add new; rm new", Some("new")),
+        (
+            "git update-index --assume-unchanged README.md; echo x > README.md",
+            Some("README.md"),
+        ),
+        ("mv src/lib.rs lib.rs", Some("lib.rs")),
+        ("mv src SRC", Some("SRC/lib.rs")),
+    ];
+    for (script, told) in cases {
+        let output = isolated("sh", top).args(["-c", script]).output();
+        assert!(output.expect("sh starts").status.success(), "{script}");
+        let output = hook(top, "post-tool", &ran(top));
+        match told {
+            None => assert_allowed(&output, script),
+            Some(path) => {
+                let said = denied(&output, script);
+                assert!(said.contains(&format!("  {path} (")), "{script}: {said}");
+            }
+        }
+        git_in(top, ["update-index", "--no-assume-unchanged", "README.md"]);
+        git_in(top, ["reset", "-q", "--hard"]);
+        git_in(top, ["clean", "-qffdx"]);
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::support::{TestRepo, git_in, isolated};
 use git_agent::domain::change::Change;
 use git_agent::error::Result;
 use git_agent::git::Repo;
-use git_agent::git::changes::{Glance, glance, worktree_changes};
+use git_agent::git::changes::{Glance, glance, touched, worktree_changes};
 use git_agent::git::ignore::Rules;
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
@@ -81,7 +81,7 @@ fn whole(top: &Path) -> Result<Vec<Change>> {
 }
 
 /// All ways give the same answer: with the worktree's own view of the repository, with the one that all worktrees
-/// share, and git's.
+/// share, and git's. What may have been touched is all of that, and more.
 fn require_agreement(top: &Path, admin_dir: &Path, after: &str) {
     let common_dir = admin_dir.ancestors().nth(2).expect("a common directory");
     let shared = Repo::open_git_dir(common_dir).expect("opens");
@@ -98,6 +98,12 @@ fn require_agreement(top: &Path, admin_dir: &Path, after: &str) {
             (Ok(seen), Ok(told)) => assert_eq!(seen, told, "{after}"),
             (seen, told) => assert_eq!(seen.is_err(), told.is_err(), "{after}"),
         }
+    }
+    let own = Repo::open_git_dir(admin_dir).expect("opens");
+    if let (Ok(Some(touched)), Ok(told)) = (touched(&own, &rules(admin_dir)), &told) {
+        let is_named = |one: &&Change| touched.iter().any(|other| other.path == one.path);
+        let missing = told.iter().find(|one| !is_named(one));
+        assert_eq!(missing, None, "{after}");
     }
 }
 

@@ -10,7 +10,7 @@
 //!   is passed over, and git is asked about the rest alone;
 //! - `history`: commits, one by one.
 //!
-//! `walk` finds in a worktree what its index cannot prove to be unchanged; `index_tree` makes the tree that
+//! `walk` finds in a worktree what its index cannot prove to be unchanged, `touched` names the files; `index_tree` makes the tree that
 //! `git write-tree` would make of an index.
 //!
 //! Index and commits go through one walk, `compare`, that skips equal subtrees and takes several
@@ -29,6 +29,7 @@ mod plain_index;
 mod spellings;
 mod staged;
 mod status;
+mod touched;
 mod walk;
 
 pub use glance::{Glance, glance};
@@ -38,7 +39,8 @@ pub use spellings::Spellings;
 pub use staged::Staging;
 pub(in crate::git) use status::status;
 pub use status::worktree_changes;
-pub(in crate::git) use walk::{TouchedEntries, Walk};
+pub use touched::touched;
+pub(in crate::git) use walk::{TouchedEntries, Walk, names_may_differ, threads};
 
 use super::tree;
 pub(in crate::git) use crate::domain::baseline::Content;

@@ -7,32 +7,21 @@
 use super::Source;
 use super::listed::Listed;
 use crate::error::Result;
-use crate::git::changes::{TouchedEntries, Walk, Written};
-use std::thread;
-
-/// More threads than this only fight for the disk.
-const MOST_THREADS: usize = 4;
-
-/// Settings under which a name on the disk may be another one in the index.
-const OTHER_NAMES: [&str; 2] = ["core.ignoreCase", "core.precomposeUnicode"];
+use crate::git::changes::{TouchedEntries, Walk, Written, names_may_differ, threads};
 
 /// What differs from the copy of the index, or may; `None` when only git can tell.
 ///
 /// # Errors
 /// `git-missing`, `git-failed`.
 pub(super) fn list(source: &Source<'_>, written: &Written) -> Result<Option<Listed>> {
-    for setting in OTHER_NAMES {
-        if source.repo.config_bool(setting)? == Some(true) {
-            return Ok(None);
-        }
+    if names_may_differ(source.repo)? {
+        return Ok(None);
     }
     let walk = Walk {
         top: source.worktree,
         written,
         besides: source.rules.never(),
-        threads: thread::available_parallelism()
-            .map_or(1, usize::from)
-            .min(MOST_THREADS),
+        threads: threads(),
     };
     // An index with a flag, a submodule or a mode of its own is more than its files.
     if written.index.is_flagged || written.index.has_submodules() {

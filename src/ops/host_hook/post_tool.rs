@@ -14,6 +14,7 @@ use crate::domain::path::Quoted;
 use crate::domain::tool_call::{HookAnswer, Intent, ToolCall};
 use crate::domain::violation::{BundleRule, Violation};
 use crate::error::Result;
+use crate::git::changes::touched;
 use crate::ops::check::{self, Subject};
 use crate::ops::host_hook::directory_of;
 use crate::ops::host_hook::whereabouts;
@@ -35,8 +36,14 @@ pub fn post_tool(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
     let Some(home) = home.filter(|home| home.agent.isolation == Some(Isolation::Worktree)) else {
         return Ok(HookAnswer::Allow);
     };
+    let short_id = home.agent.id.short();
     // The shell may stand elsewhere, so the repository is opened where the work is.
-    let Some(there) = CurrentAgent::around(&home.root)? else {
+    let there = if home.is_at_work() {
+        Some(home)
+    } else {
+        CurrentAgent::around(&home.root)?
+    };
+    let Some(there) = there else {
         return Ok(HookAnswer::Allow);
     };
     let ctx = Ctx::new(there.repo, env.clone(), Seams::real());
@@ -47,7 +54,7 @@ pub fn post_tool(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
     let listed = offences.len().min(LISTED);
     let mut reason = format!(
         "Out of the scope of agent {}:\n  {}\n",
-        home.agent.id.short(),
+        short_id,
         offences[..listed].join("\n  ")
     );
     if offences.len() > listed {
@@ -73,28 +80,38 @@ fn starts_programs(intent: &Intent) -> bool {
 
 /// What is out of scope in the worktree and in the agent's commits, one line each.
 fn offences(ctx: &Ctx, agent: Agent) -> Result<Vec<String>> {
-    let report = check::check(ctx, None, &Subject::Worktree)?;
-    let mut lines: Vec<String> = { report.violations.iter() }
-        .map(|found| {
+    let fence = ScopeGuard::around(&ctx.repo, agent)?;
+    let mut lines = Vec::new();
+    if !is_within_scope(ctx, &fence)? {
+        let report = check::check(ctx, None, &Subject::Worktree)?;
+        lines.extend(report.violations.iter().map(|found| {
             let path = found.path.to_bytes();
             format!("{} ({}): {}", Quoted(&path), found.change, found.detail)
-        })
-        .collect();
-    lines.extend(committed(ctx, agent)?);
+        }));
+    }
+    lines.extend(committed(ctx, &fence)?);
     Ok(lines)
 }
 
+/// Whether every file that may have been touched is in scope, whatever became of it. This is nearly always so, and
+/// takes no git and no temporary file.
+fn is_within_scope(ctx: &Ctx, fence: &ScopeGuard<'_>) -> Result<bool> {
+    let bundle = fence.policy().bundle_dir.as_deref();
+    let rules = ctx.ignore_rules()?.without(bundle);
+    let Some(changes) = touched(&ctx.repo, &rules)? else {
+        return Ok(false);
+    };
+    Ok(fence.judge(&changes, BundleRule::Writable)?.is_empty())
+}
+
 /// What is out of scope in the commits that only the agent's HEAD has, each by itself, as `verify` judges them.
-fn committed(ctx: &Ctx, agent: Agent) -> Result<Vec<String>> {
+fn committed(ctx: &Ctx, fence: &ScopeGuard<'_>) -> Result<Vec<String>> {
+    let agent = fence.agent();
     let head = ctx.repo.resolve_commit("HEAD")?.commit;
-    let mut hidden = own_commits::of_its_base(ctx, &agent)?;
+    let mut hidden = own_commits::of_its_base(ctx, agent)?;
     hidden.push(agent.spawn_commit);
     hidden.retain(|oid| ctx.repo.has_object(*oid));
     let commits = ctx.repo.commits_between(&hidden, head)?;
-    if commits.is_empty() {
-        return Ok(Vec::new());
-    }
-    let fence = ScopeGuard::around(&ctx.repo, agent)?;
     let mut lines = Vec::new();
     for commit in commits {
         let changes = ctx.repo.commit_changes(commit)?;
