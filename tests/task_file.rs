@@ -138,6 +138,7 @@ fn the_plain_form_says_everything() {
         setup_copy: globs(&[".env.example", "node_modules/**"]),
         setup_run: vec!["npm ci".into()],
         timeout: Some(Duration::from_secs(5_400)),
+        max_cost: Some(2.5),
     };
     assert_eq!(task, expected);
     assert_eq!(warnings, []);

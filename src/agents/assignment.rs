@@ -48,6 +48,8 @@ pub struct PromptWish {
     pub model: Option<String>,
     /// The most turns.
     pub max_iterations: Option<u32>,
+    /// The most that the host's session may cost, in US dollars.
+    pub max_cost: Option<f64>,
 }
 
 /// An agent's task with what a run adds to it.
@@ -187,6 +189,7 @@ fn with_wishes(task: Task, wish: &PromptWish) -> Task {
         system_prompt: wish.system_prompt.clone().or(task.system_prompt),
         model: wish.model.clone().or(task.model),
         max_iterations: wish.max_iterations.or(task.max_iterations),
+        max_cost: wish.max_cost.or(task.max_cost),
         ..task
     }
 }

@@ -38,7 +38,7 @@ const SHOWN_PROBLEMS: usize = 20;
 const TOLD_PROBLEMS: usize = 100;
 
 /// A task that obeys every rule.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Task {
     /// The name of a spawnable role.
     pub role: String,
@@ -80,6 +80,8 @@ pub struct Task {
     pub setup_run: Vec<String>,
     /// How long `run` lets the agent work; more than nothing, at most 24 hours.
     pub timeout: Option<Duration>,
+    /// The most that a session of the host may cost in a run, in US dollars; more than nothing.
+    pub max_cost: Option<f64>,
 }
 
 /// Something in a valid task that its author should know.

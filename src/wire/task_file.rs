@@ -11,7 +11,7 @@
 //! | `[checks] commands` | `[verification] cargo-check-crates`, `cargo-test-crates`: one `cargo check -p` or `cargo test -p` each |
 //! | | `[verification] test-count-min`, `[output] report-fields-required`: type-checked, and a warning says that nothing enforces them |
 //! | `base`, `description`, `model`, `briefing`, `system_prompt`, `profile`, `max_iterations` | |
-//! | `[bundle] required`, `[output] file`, `allow_overwrite`, `[setup] copy`, `run`, `[run] timeout` | |
+//! | `[bundle] required`, `[output] file`, `allow_overwrite`, `[setup] copy`, `run`, `[run] timeout`, `[limits] cost` | |
 //!
 //! A file has one form: keys of the other one are problems. Comments are comments, also the
 //! header that says not to edit the file by hand.

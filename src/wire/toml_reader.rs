@@ -67,6 +67,15 @@ impl<'d, 't> Reader<'d, 't> {
         })
     }
 
+    /// A number, whole or not.
+    pub(super) fn number(&mut self, key: Key) -> Field<f64> {
+        self.read(key, "a number", |value| match value {
+            DeValue::Integer(number) => whole(number)?.to_string().parse().ok(),
+            DeValue::Float(number) => number.as_str().parse().ok(),
+            _ => None,
+        })
+    }
+
     /// `true` or `false`.
     pub(super) fn boolean(&mut self, key: Key) -> Field<bool> {
         self.read(key, "true or false", |value| match value {

@@ -297,3 +297,21 @@ fn a_host_that_is_not_installed_is_named() {
     assert_eq!(output.status.code(), Some(127), "{}", describe(&output));
     assert!(String::from_utf8_lossy(&output.stderr).contains("claude"));
 }
+
+#[test]
+fn a_task_may_limit_what_its_session_costs() {
+    let repo = TestRepo::with_commit();
+    let task = repo.task_file(&format!("{TASK}[limits]\ncost = 3\n"));
+    let run = |arguments: &[&str]| {
+        let words = ["run", &task, "--dry-run"];
+        let report = repo.agent_json(&[&words, arguments].concat());
+        report["command"].to_string()
+    };
+    let line = run(&["--host=claude"]);
+    assert!(line.contains(r#""--max-budget-usd","3""#), "{line}");
+    let line = run(&["--host=claude", "--max-cost=0.5"]);
+    assert!(line.contains(r#""--max-budget-usd","0.5""#), "{line}");
+    // What it may cost is no part of what it is.
+    let dna = |task: &str| repo.agent_json(&["spawn", "--dry-run", task])["dna"].clone();
+    assert_eq!(dna(&task), dna(&repo.task_file(TASK)));
+}

@@ -45,7 +45,7 @@ pub(super) struct CommissionArgs {
     /// Go on with the session of the agent's last run, which --host started
     #[arg(long, requires = "host")]
     resume: bool,
-    /// Most that the session may cost, in US dollars
+    /// Most that the session may cost, in US dollars, instead of the task's limit
     #[arg(long, value_name = "USD", requires = "host", value_parser = some_money)]
     max_cost: Option<f64>,
     /// Most turns of the agent, instead of the task's
@@ -62,7 +62,6 @@ impl CommissionArgs {
         let briefing = self.briefing.as_deref().map(|from| briefing(ctx, from));
         Ok(RunOptions {
             host: self.host.first().copied(),
-            max_cost: self.max_cost,
             resume: self.resume,
             prompt: PromptWish {
                 character: CharacterWish {
@@ -74,6 +73,7 @@ impl CommissionArgs {
                 system_prompt: self.system_prompt,
                 model: self.model,
                 max_iterations: self.max_iterations,
+                max_cost: self.max_cost,
             },
             output: OutputWish {
                 file: self.output,

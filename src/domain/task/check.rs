@@ -73,6 +73,7 @@ impl TaskDraft {
                 .unwrap_or_default(),
             setup_run: rules.commands("a setup command", &self.setup_run),
             timeout: rules.timeout(&self.timeout),
+            max_cost: rules.max_cost(&self.max_cost),
         };
         let Rules {
             mut problems,

@@ -57,6 +57,8 @@ pub struct TaskDraft {
     pub setup_run: Field<Vec<Located<String>>>,
     /// How long `run` lets the agent work, as written: `1h30m`.
     pub timeout: Field<String>,
+    /// The most that a session of the host may cost, in US dollars.
+    pub max_cost: Field<f64>,
 }
 
 impl TaskDraft {

@@ -188,7 +188,7 @@ fn recipe(
         max_iterations: assignment.task.max_iterations,
         edits: assignment.role.edits,
         fenced: wishes.fenced,
-        max_cost: wishes.options.max_cost,
+        max_cost: assignment.task.max_cost,
         resume: wishes.session,
         private: assignment.task.briefing.is_some(),
         extra: &extra,

@@ -124,8 +124,6 @@ pub struct RunOptions {
     pub host: Option<&'static dyn Host>,
     /// What the agent is told besides its task.
     pub prompt: PromptWish,
-    /// The most that the host's session may cost, in US dollars.
-    pub max_cost: Option<f64>,
     /// Goes on with the session of the agent's last run.
     pub resume: bool,
     /// Where its answer goes.

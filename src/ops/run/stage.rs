@@ -121,7 +121,7 @@ fn variables(
     }
     variables.extend(model(plan).map(|model| ("GIT_AGENT_MODEL", model)));
     variables.push(("GIT_AGENT_MAX_ITERATIONS", max_iterations(plan)));
-    let cost = plan.options.max_cost;
+    let cost = plan.inputs.task().max_cost;
     variables.extend(cost.map(|usd| ("GIT_AGENT_MAX_COST", usd.to_string().into())));
     let output = plan.inputs.output.as_ref();
     variables.extend(output.map(|output| ("GIT_AGENT_OUTPUT_FILE", output.path().into())));

@@ -27,6 +27,7 @@ pub(super) const KEYS: &[Key] = &[
     ("setup", "copy"),
     ("setup", "run"),
     ("run", "timeout"),
+    ("limits", "cost"),
 ];
 
 pub(super) fn read(document: &Document<'_>, source: Source) -> TaskDraft {
@@ -56,6 +57,7 @@ pub(super) fn read(document: &Document<'_>, source: Source) -> TaskDraft {
         setup_copy: reader.strings(("setup", "copy")),
         setup_run: reader.strings(("setup", "run")),
         timeout: reader.string(("run", "timeout")),
+        max_cost: reader.number(("limits", "cost")),
         problems: reader.finish(("kit", kit::KEYS)),
     }
 }

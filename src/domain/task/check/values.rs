@@ -100,6 +100,17 @@ impl Rules<'_> {
         None
     }
 
+    /// An amount that is more than nothing.
+    pub(super) fn max_cost(&mut self, field: &Field<f64>) -> Option<f64> {
+        let Located { value, span } = field.given()?;
+        if *value > 0.0 && value.is_finite() {
+            return Some(*value);
+        }
+        let message = format!("the cost is {value}");
+        self.refuse(span, message, "write an amount in US dollars, such as 2.50");
+        None
+    }
+
     /// A path below the output directory. `run`, which knows that directory, judges symlinks.
     pub(super) fn output_file(&mut self, field: &Field<String>) -> Option<String> {
         let file = self.line("the output file", field)?;
