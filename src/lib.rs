@@ -101,12 +101,8 @@
 //! | `agents/<id8>/run-repo/<file>` | the repository that a fenced command works in; its work is published and it is removed when the command is over |
 //! | `agents/<id8>/run-repo.pointer` | the worktree's `.git` file as it was before |
 //! | `agents/<id8>/run-repo.tip` | where the agent's branch was when it last agreed with that repository's |
-//! | `<tmp>/git-agent-<id8>-<random>/<file>` | temporary files of a run, below `TMPDIR` or `/tmp`; removed afterwards |
-//! | `<tmp>/git-agent-verify-<random>/<file>` | objects that `verify --ci` and `guard` ask git about, and signatures of attestations; removed afterwards |
-//! | `<tmp>/git-agent-checks-<random>/<file>` | where check commands run for `verify --ci` and in another clone, and their `TMPDIR` in a `train`; removed afterwards |
+//! | `<tmp>/git-agent-tmp-<purpose>-<random>/<file>` | temporary files of a command, below `TMPDIR` or `/tmp`: those of a run, where check commands run for `verify --ci` and in another clone and their `TMPDIR` in a `train`, objects that `overlap`, `guard` and dry runs ask git about, what git looks at a worktree through; removed afterwards, or by a later command once no process holds the lock on the directory |
 //! | `<root>/.claude/worktrees/.agent-<id8>.leaving/<file>` | a worktree while it is being discarded |
-//! | `<tmp>/git-agent-overlap-<random>/<file>` | objects that `overlap` asks git about; removed afterwards |
-//! | `<tmp>/git-agent-train-<random>/<file>` | objects that `train --dry-run` asks git about; removed afterwards |
 //! | `worktrees/verify-<id8>/<file>` | the admin directory of the worktree they run in; for a train, a number in place of the id; removed afterwards |
 //! | `<root>/.claude/worktrees/verify-<id8>/<file>` | that worktree; removed afterwards |
 //! | `worktrees/warm-<random>/<file>` | the admin directory of a warm worktree (`[pool] size`), until an agent gets it |

@@ -512,6 +512,10 @@ const OPENS_FILES: &[(&str, &str)] = &[
     ),
     ("git/scratch_objects.rs", "the shared repository"),
     ("git/shallow.rs", "the shared repository"),
+    (
+        "git/temporary.rs",
+        "names of temporary directories, no content",
+    ),
     ("git/untrusted.rs", "the road itself"),
     ("git/worktree", "names of admin directories"),
     ("ops/discard/gate.rs", "the shared repository"),

@@ -69,6 +69,8 @@ fn examine(repo: &TestRepo, arguments: &[&str]) -> (i32, Value) {
     let output = agent_command(&repo.path())
         .args(["doctor", "--format=json"])
         .args(arguments)
+        // Where no other test leaves something to be found.
+        .env("TMPDIR", repo.path().with_file_name("temporary"))
         .output()
         .expect("starts");
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");

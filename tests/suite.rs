@@ -97,6 +97,8 @@ mod support;
 mod sync;
 /// Task files: what is accepted, and the whole report of what is not.
 mod task_file;
+/// What killed commands leave among the temporary files.
+mod temporary;
 /// What `log` tells other programs in their formats.
 mod traces;
 /// Trains: many agents land, and the target is green at every step.

@@ -10,9 +10,11 @@ use crate::git::worktree::{NewWorktree, belongs_to, leads_to};
 use crate::git::{Repo, populate};
 use crate::hosts::WORKTREE_DIR;
 use crate::store::{fsx, layout, lock, trash};
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Where the check commands of one agent run.
 pub(crate) struct CheckWorktree {
@@ -68,6 +70,13 @@ impl CheckWorktree {
         metadata.is_dir() && is_empty()
     }
 
+    /// Whether something is there and ours: by its lock, or by leading to an admin directory that was removed.
+    fn is_left(&self, ctx: &Ctx) -> bool {
+        let is_orphan = || !self.admin_dir.exists() && belongs_to(&self.path, &self.admin_dir);
+        let is_there = self.admin_dir.exists() || self.path.join(".git").exists();
+        is_orphan() || (is_there && self.is_ours(&ctx.repo))
+    }
+
     /// Removes what is there, which the caller knows to be ours, and the directories above that were made for
     /// it alone. The caller holds the lock of spawns, which make the same parents.
     pub(crate) fn remove(&self, common_dir: &Path) -> Result<()> {
@@ -117,6 +126,53 @@ impl CheckWorktree {
 
 fn is_there(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
+}
+
+/// The first eight digits of the agents whose verifies, and the numbers of the trains, that may have left a worktree: by the admin
+/// directories, and by the directories of those that have lost theirs.
+pub(crate) fn candidates(ctx: &Ctx) -> Result<BTreeSet<String>> {
+    let beside = fs::read_dir(ctx.repo.root()?.join(WORKTREE_DIR));
+    let beside = beside.into_iter().flatten().flatten();
+    let beside = beside.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let linked = ctx.repo.worktrees()?.into_iter().map(|one| one.name);
+    Ok(beside
+        .chain(linked)
+        .filter_map(|name| layout::agent_of_verify_worktree(&name).map(str::to_owned))
+        .collect())
+}
+
+/// The check worktree of an agent or a train that a killed process left; `None` where there is none, or a process uses it.
+pub(crate) fn left_behind(ctx: &Ctx, short_id: &str) -> Result<Option<CheckWorktree>> {
+    let place = CheckWorktree::of(ctx, short_id)?;
+    let is_left = place.is_left(ctx) && alone(ctx, short_id).is_ok();
+    Ok(is_left.then_some(place))
+}
+
+/// Removes a check worktree that a killed process left; `false` where there is none any more, or its HEAD has moved.
+///
+/// # Errors
+/// `lock-timeout` where a process uses it; `io`.
+pub(crate) fn clear(ctx: &Ctx, short_id: &str) -> Result<bool> {
+    let _alone = alone(ctx, short_id)?;
+    let common = ctx.repo.common_dir();
+    let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
+    let place = CheckWorktree::of(ctx, short_id)?;
+    let is_left = place.is_left(ctx) && !place.has_moved();
+    if is_left {
+        place.remove(common)?;
+    }
+    Ok(is_left)
+}
+
+/// Keeps a verify of that agent away; fails while there is one. Where it has no directory there is no lock to
+/// take, and no verify that took it.
+fn alone(ctx: &Ctx, short_id: &str) -> Result<Option<lock::Guard>> {
+    let common = ctx.repo.common_dir();
+    let name = layout::verify_lock(short_id);
+    let exists = layout::agents_dir(common).join(&name).exists();
+    exists
+        .then(|| lock::hold_for(common, &name, Duration::ZERO))
+        .transpose()
 }
 
 /// A check worktree with a commit checked out, which is gone when this is dropped.

@@ -319,6 +319,18 @@ pub(crate) fn tend(ctx: &Ctx, waits: bool) -> Result<Option<lock::Guard>> {
     }
 }
 
+/// How many slots were left by processes that died while they filled, moved or claimed them.
+///
+/// # Errors
+/// `io`.
+pub(crate) fn count_left(ctx: &Ctx) -> Result<usize> {
+    let mut count = 0;
+    for slot in slots(ctx)? {
+        count += usize::from(slot?.is_some_and(|slot| slot.record.is_none()));
+    }
+    Ok(count)
+}
+
 /// Removes what processes left that died while they filled, moved or claimed a slot; gives how many there were.
 ///
 /// # Errors

@@ -1,40 +1,25 @@
 //! A directory for temporary files, outside of every repository.
 
 use crate::agents::ctx::Ctx;
-use crate::domain::hex::hex;
-use crate::error::{IoContext, Result};
-use std::fs;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use crate::error::Result;
+use crate::git::temporary::{self, TemporaryDirectory};
+use std::path::Path;
 
 /// A directory that only its owner can enter, removed when this is dropped.
-pub(crate) struct Scratch(PathBuf);
+pub(crate) struct Scratch(TemporaryDirectory);
 
 impl Scratch {
-    /// Makes one; `purpose` becomes part of its name.
+    /// Makes one, after what killed commands left in the same place is removed; `purpose` becomes part of its name.
     ///
     /// # Errors
     /// `io`, `disk-full`.
     pub(crate) fn make(ctx: &Ctx, purpose: &str) -> Result<Scratch> {
-        let random = hex(&ctx.nonce()?[..8]);
-        let path = ctx
-            .temporary_place()
-            .join(format!("git-agent-{purpose}-{random}"));
-        fs::DirBuilder::new()
-            .mode(0o700)
-            .create(&path)
-            .at("could not make", &path)?;
-        Ok(Scratch(path))
+        let place = ctx.temporary_place();
+        temporary::sweep(&place);
+        TemporaryDirectory::make(&place, purpose).map(Scratch)
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // A directory of the user's temporary files that cannot be removed now is swept like any other.
-        let _ = fs::remove_dir_all(&self.0);
+        self.0.path()
     }
 }

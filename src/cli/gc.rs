@@ -87,24 +87,20 @@ impl Answer for GcReport {
             }
             text.push_str(&table.render());
         }
-        if self.trash > 0 {
-            text.push_str(&format!("old directories in the trash: {}\n", self.trash));
-        }
-        if self.prompts > 0 {
-            text.push_str(&format!(
-                "prompts of agents that are over: {}\n",
-                self.prompts
-            ));
-        }
-        if self.leases > 0 {
-            text.push_str(&format!(
-                "agents that are over and hold leases: {}\n",
-                self.leases
-            ));
+        let debris = [
+            ("old directories in the trash", self.trash),
+            ("prompts of agents that are over", self.prompts),
+            ("agents that are over and hold leases", self.leases),
+            ("half-made warm worktrees", self.slots),
+            ("worktrees of killed checks", self.check_worktrees),
+            ("temporary directories of killed commands", self.temporary),
+        ];
+        for (what, count) in debris.iter().filter(|(_, count)| *count > 0) {
+            text.push_str(&format!("{what}: {count}\n"));
         }
         let removable = self.agents.iter().any(|agent| agent.action == "remove");
         let expirable = salvage.iter().any(|item| item.action == "expire");
-        let left = self.trash + self.prompts + self.leases > 0 || self.spawning;
+        let left = debris.iter().any(|(_, count)| *count > 0) || self.spawning;
         if self.dry_run && (removable || expirable || left) {
             let hint = paint(HINT, "to do it:");
             text.push_str(&format!(

@@ -94,6 +94,7 @@ signs! {
     SpoolWaiting, "mail.spool-waiting", Problem, "Messages of an agent that could not write refs were not sent, because the run that would do it is over.";
     HooksInert, "hooks.inert", Problem, "The agent's worktree is not fenced; a forbidden change is noticed only by verify.";
     BriefingLeft, "debris.briefing", Problem, "What an agent was told may hold credentials, and it is deleted once the agent is merged or discarded.";
+    TemporaryLeft, "debris.temporary", Information, "What a killed command put among the temporary files takes up space; the next command that needs such a directory removes it, too.";
     Debris, "debris.old", Problem, "What a killed process left half written or on its way out takes up space.";
 }
 

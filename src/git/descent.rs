@@ -174,7 +174,7 @@ pub fn remove(doomed: &Path) -> io::Result<()> {
 }
 
 /// Opens a directory, if need be with the right to read it.
-fn open_by_force(above: impl AsFd, name: &OsStr) -> rustix::io::Result<File> {
+pub(in crate::git) fn open_by_force(above: impl AsFd, name: &OsStr) -> rustix::io::Result<File> {
     match open(&above, name) {
         Err(Errno::ACCESS) => {
             chmodat(&above, name, Mode::RWXU, AtFlags::empty())?;

@@ -8,8 +8,8 @@
 
 use super::changes::Index;
 use super::command;
+use super::temporary::TemporaryDirectory;
 use super::untrusted;
-use super::view::ViewDirectory;
 use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
 use std::ffi::OsStr;
@@ -102,7 +102,7 @@ impl NestedRepository<'_> {
 
     /// Whether a file differs from `HEAD`, or is in no commit and not ignored.
     fn is_changed(&self, scratch: &Path, depth: usize) -> Result<bool> {
-        let room = ViewDirectory::make(scratch)?;
+        let room = TemporaryDirectory::make(scratch, "view")?;
         self.stand_in(room.path())?;
         let mut status = self.git(room.path());
         status.args([

@@ -47,6 +47,7 @@ pub mod shallow;
 mod sharing;
 pub mod show;
 pub mod signing;
+pub mod temporary;
 pub mod trailer;
 pub mod tree;
 pub mod uncommitted;

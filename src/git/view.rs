@@ -14,16 +14,15 @@
 //! of that an agent can write. Through a view git obeys the settings of the user and of the repository alone, and
 //! starts no monitor and no hook. The index stays where it is.
 
+use super::temporary::TemporaryDirectory;
 use super::untrusted;
 use super::{Repo, command};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Settings that keep git from starting a program that is not needed for a look.
 const SETTINGS: [&str; 5] = [
@@ -52,7 +51,7 @@ const SPARSE: [&str; 3] = [
 /// A stand-in for an admin directory, removed when this is dropped.
 #[derive(Debug)]
 pub struct WorktreeView {
-    root: ViewDirectory,
+    root: TemporaryDirectory,
     git_dir: PathBuf,
     top: PathBuf,
     index: PathBuf,
@@ -68,7 +67,7 @@ impl WorktreeView {
         let head = untrusted::read(admin_dir, Path::new("HEAD"), LONGEST_HEAD)
             .filter(|head| is_head(head))
             .ok_or_else(|| unreadable_head(admin_dir))?;
-        let root = ViewDirectory::make(scratch)?;
+        let root = TemporaryDirectory::make(scratch, "view")?;
         // Hooks tell by this name which agent the worktree belongs to.
         let name = admin_dir.file_name().unwrap_or(OsStr::new("worktree"));
         let view = WorktreeView {
@@ -165,41 +164,6 @@ impl WorktreeView {
             return Ok(());
         }
         self.write("config.worktree", &text)
-    }
-}
-
-/// A directory for temporary files that only its owner can enter, removed when this is dropped.
-#[derive(Debug)]
-pub(in crate::git) struct ViewDirectory(PathBuf);
-
-impl ViewDirectory {
-    /// Makes one under a name that was not there.
-    pub(in crate::git) fn make(scratch: &Path) -> Result<ViewDirectory> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        fs::create_dir_all(scratch).at("could not make", scratch)?;
-        loop {
-            let count = COUNT.fetch_add(1, Ordering::Relaxed);
-            let path = scratch.join(format!("git-agent-view-{}-{count}", std::process::id()));
-            match fs::DirBuilder::new().mode(0o700).create(&path) {
-                // Left by a process of the same number that was killed.
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                other => {
-                    other.at("could not make", &path)?;
-                    return Ok(ViewDirectory(path));
-                }
-            }
-        }
-    }
-
-    pub(in crate::git) fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for ViewDirectory {
-    fn drop(&mut self) {
-        // What cannot be removed now lies among temporary files.
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

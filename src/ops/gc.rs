@@ -14,6 +14,7 @@ mod finished;
 mod landing;
 
 use crate::agents::authority::require_orchestrator;
+use crate::agents::check_worktree;
 use crate::agents::ctx::Ctx;
 use crate::agents::half_made;
 use crate::agents::lookup;
@@ -23,6 +24,7 @@ use crate::domain::agent::{Agent, State};
 use crate::domain::id::AgentId;
 use crate::error::{Error, Result};
 use crate::git::refs::Tip;
+use crate::git::temporary;
 use crate::ops::discard;
 use crate::ops::discard::DiscardOptions;
 use crate::ops::discard::DiscardPlan;
@@ -61,6 +63,12 @@ pub struct GcPlan {
     options: GcOptions,
     trash: Vec<String>,
     interrupted: bool,
+    /// Warm worktrees that were never finished.
+    slots: usize,
+    /// Whose check worktrees killed processes left.
+    checks: Vec<String>,
+    /// Temporary directories that no process uses.
+    temporary: usize,
     /// The agents that are over and whose prompts are still here.
     told: Vec<AgentId>,
     /// The first eight digits of the ids of agents that are over and still hold values.
@@ -83,6 +91,12 @@ pub struct GcReport {
     pub trash: usize,
     /// How many prompts of agents that are over are deleted, with what was confidential in their tasks and logs.
     pub prompts: usize,
+    /// How many warm worktrees are removed that killed processes left half made.
+    pub slots: usize,
+    /// How many worktrees are removed that killed checks left.
+    pub check_worktrees: usize,
+    /// How many temporary directories of killed commands are removed, of any repository.
+    pub temporary: usize,
     /// How many agents that are over give back the values that they held.
     pub leases: usize,
     /// Whether there are spawns under way; those that were interrupted are taken apart.
@@ -208,6 +222,9 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
         options,
         trash: trash::left_behind(common, ctx.now().timestamp() - TRASH_AGE),
         interrupted: Journal::any(common),
+        slots: pool::count_left(ctx)?,
+        checks: check_worktrees(ctx)?,
+        temporary: temporary::count_left(&ctx.temporary_place()),
         told,
         holders: held.into_keys().collect(),
     })
@@ -243,6 +260,9 @@ impl GcPlan {
             salvage: self.expiry.as_ref().map(ExpiryPlan::report),
             trash: self.trash.len(),
             prompts: self.told.len(),
+            slots: self.slots,
+            check_worktrees: self.checks.len(),
+            temporary: self.temporary,
             leases: self.holders.len(),
             spawning: self.interrupted,
             doomed: Vec::new(),
@@ -260,7 +280,14 @@ pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
     let mut report = plan.outline();
     report.dry_run = false;
     half_made::sweep(ctx)?;
-    pool::sweep(ctx)?;
+    report.slots = pool::sweep(ctx)?;
+    report.temporary = temporary::sweep(&ctx.temporary_place());
+    let cleared = plan
+        .checks
+        .iter()
+        .map(|short| check_worktree::clear(ctx, short));
+    // One that is in use by now stays.
+    report.check_worktrees = cleared.filter(|done| matches!(done, Ok(true))).count();
     report.doomed = plan.trash;
     let mut around = plan.around;
     let removals = plan.items.into_iter().map(|(_, removal)| removal);
@@ -286,6 +313,18 @@ pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
         report.salvage = Some(expire::execute(ctx, expiry)?);
     }
     Ok(report)
+}
+
+/// Whose check worktrees were left by killed processes and can go.
+fn check_worktrees(ctx: &Ctx) -> Result<Vec<String>> {
+    let mut left = Vec::new();
+    for short in check_worktree::candidates(ctx)? {
+        let place = check_worktree::left_behind(ctx, &short)?;
+        if place.is_some_and(|place| !place.has_moved()) {
+            left.push(short);
+        }
+    }
+    Ok(left)
 }
 
 fn has_something(ctx: &Ctx, places: &RecordedPlaces, agent: &Agent) -> Result<bool> {

@@ -55,6 +55,7 @@ fn run(repo: &TestRepo, arguments: &[&str], patience: Option<usize>) -> Option<(
     command
         .args(arguments)
         .process_group(0)
+        .env("TMPDIR", temporary(repo))
         .stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().expect("starts");
@@ -79,6 +80,11 @@ fn run(repo: &TestRepo, arguments: &[&str], patience: Option<usize>) -> Option<(
     let code = output.status.code().expect("a status");
     assert_ne!(code, 70, "{arguments:?}: {}", describe(&output));
     Some((code, output.stdout))
+}
+
+/// The place for temporary files of every command.
+fn temporary(repo: &TestRepo) -> PathBuf {
+    repo.path().with_file_name("temporary")
 }
 
 /// The lock files of git's that are left.
@@ -159,6 +165,11 @@ fn f13_random_kills_lose_nothing_and_leave_no_lock() {
             }
             Some(_) => {}
         }
+    }
+    // Supervisors of runs that were killed end what is left of them first.
+    let temporary = temporary(&repo);
+    while std::fs::read_dir(&temporary).is_ok_and(|left| left.count() > 0) {
+        run(&repo, &["gc", "--yes"], None);
     }
     repo.agent(&["doctor", "--fix"]);
     assert_eq!(locks(&repo), Vec::<PathBuf>::new(), "locks are left");

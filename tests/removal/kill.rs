@@ -1,6 +1,7 @@
 //! A discard that dies at any step: see [`death`].
 
 use super::{WRITTEN, assert_gone, assert_kept, busy, discarded};
+use crate::support::agent::{agent_command, json_of};
 use crate::support::death::{self, Order, Reached, steps_of};
 use crate::support::git_in;
 use crate::verify::Agent;
@@ -144,7 +145,11 @@ fn doctor_gives_a_worktree_its_name_back_after_a_kill() {
             "back" => die_beside(&agent, step, &late),
             _ => die_at(&agent, step),
         }
-        let report = agent.repo.agent_json(&["doctor", "--fix"]);
+        let mut doctor = agent_command(&agent.repo.path());
+        doctor.args(["doctor", "--fix", "--format=json"]);
+        // Where no other test leaves something to be found.
+        doctor.env("TMPDIR", agent.repo.path().with_file_name("temporary"));
+        let report = json_of(doctor);
         let fixed = report["fixed"].as_array().expect("fixed");
         let count = usize::from(step != "back");
         assert_eq!(fixed.len(), count, "after {step}: {report:#}");

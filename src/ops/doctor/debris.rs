@@ -6,6 +6,7 @@ use crate::agents::ctx::Ctx;
 use crate::agents::pool;
 use crate::domain::diagnosis::Sign;
 use crate::error::{IoContext, Result};
+use crate::git::temporary;
 use crate::ops::doctor::Finding;
 use crate::ops::doctor::survey::Survey;
 use crate::store::{briefing, fsx, layout, lock, trash};
@@ -31,6 +32,23 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
                 remove(ctx, &old_entries(ctx, &directory).collect::<Vec<_>>())
             }));
         }
+    }
+    // Of every repository: they cannot be told apart, and no process uses them.
+    let temporary = ctx.temporary_place();
+    let count = temporary::count_left(&temporary);
+    if count > 0 {
+        let what = format!(
+            "{} holds {count} temporary {} of killed commands",
+            temporary.display(),
+            if count == 1 {
+                "directory"
+            } else {
+                "directories"
+            }
+        );
+        found.push(Finding::curable(Sign::TemporaryLeft, what, move |_| {
+            Ok(format!("removed {}", temporary::sweep(&temporary)))
+        }));
     }
     // A slot that no process works on and that is not whole.
     for slot in pool::slots(ctx)? {

@@ -3,10 +3,10 @@
 use crate::agents::commands;
 use crate::agents::ctx::Ctx;
 use crate::agents::liveness;
+use crate::agents::scratch::Scratch;
 use crate::domain::agent::Agent;
-use crate::domain::hex::hex;
 use crate::domain::run::{DEFAULT_ITERATIONS, describe_command};
-use crate::error::{IoContext, Result};
+use crate::error::Result;
 use crate::ops::run::RunPlan;
 use crate::ops::run::command_line;
 use crate::ops::run::enclosure::Enclosure;
@@ -14,13 +14,8 @@ use crate::ops::run::host;
 use crate::store::{briefing, fsx, layout};
 use command_line::Placeholder;
 use std::borrow::Cow;
-use std::ffi::{OsStr, OsString};
-use std::fs;
-use std::os::unix::fs::DirBuilderExt;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-
-/// Where temporary files go by default.
-const TEMPORARY: &str = "/tmp";
 
 /// A prepared run.
 pub(super) struct Stage {
@@ -72,7 +67,7 @@ impl Stage {
         let spool = layout::spool_dir(common, agent.id);
         fsx::create_dir(&spool)?;
         fsx::create_dir(&layout::runs_dir(common, agent.id))?;
-        let scratch = Scratch::make(ctx, agent)?;
+        let scratch = Scratch::make(ctx, &format!("run-{}", agent.id.short()))?;
         let mut stage = Stage {
             number,
             description: describe_command(shown),
@@ -136,34 +131,4 @@ fn model(plan: &RunPlan) -> Option<OsString> {
 fn max_iterations(plan: &RunPlan) -> OsString {
     let count = plan.inputs.task().max_iterations;
     count.unwrap_or(DEFAULT_ITERATIONS).to_string().into()
-}
-
-/// A directory for temporary files that only its owner can enter, gone when this is dropped. It is not in
-/// the repository, whose files and limits on paths would get in the way of what is tried out there.
-pub(super) struct Scratch(PathBuf);
-
-impl Scratch {
-    fn make(ctx: &Ctx, agent: &Agent) -> Result<Scratch> {
-        let random = hex(&ctx.nonce()?[..4]);
-        let place = ctx.env.temporary.as_deref();
-        let path = place
-            .unwrap_or(Path::new(OsStr::new(TEMPORARY)))
-            .join(format!("git-agent-{}-{random}", agent.id.short()));
-        fs::DirBuilder::new()
-            .mode(0o700)
-            .create(&path)
-            .at("could not make", &path)?;
-        Ok(Scratch(path))
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // The supervisor has removed it already, if it came to that.
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }

@@ -11,6 +11,7 @@
 use super::descendants;
 use crate::domain::run::{Ending, Outcome};
 use crate::error::{Error, Result};
+use crate::git::{descent, temporary};
 use crate::proc::launch::is_below;
 use crate::proc::signals;
 use crate::system;
@@ -60,14 +61,17 @@ pub struct Order {
 /// # Errors
 /// `io` when the command cannot be started.
 pub fn keep(order: &Order) -> Result<u8> {
+    // It is in use as long as anything of the command is left, whatever becomes of our parent.
+    let held = order.scratch.as_deref().map(temporary::hold);
     let (mut watch, signals) = Watch::begin(order)
         .map_err(|error| Error::io("could not start watching over a command", error))?;
     let outcome = watch.until_nothing_is_left(&signals);
     note(outcome).map_err(|error| Error::io("could not note how a command ended", error))?;
     if let Some(scratch) = &order.scratch {
         // What it left there is no work.
-        let _ = std::fs::remove_dir_all(scratch);
+        let _ = descent::remove(scratch);
     }
+    drop(held);
     Ok(outcome.code)
 }
 
