@@ -205,3 +205,32 @@ fn looking_changes_nothing() {
     agent.repo.agent_json(&["show", &agent.id]);
     crate::support::assert_unchanged(&before, &state(), "list");
 }
+
+#[test]
+fn a_worktree_that_was_taken_away_is_told() {
+    let agent = Agent::new();
+    let (repo, id, top) = (&agent.repo, &agent.id, &agent.worktree);
+    let tip = agent.git(&["rev-parse", "HEAD"]);
+    let row = || row(repo);
+    assert_eq!(row().get("worktree_gone"), None);
+    std::fs::remove_dir_all(top).expect("removed");
+    assert_eq!(row()["worktree_gone"], true);
+    let table = repo.agent(&["list"]);
+    let table = String::from_utf8_lossy(&table.stdout).into_owned();
+    assert!(table.contains("running, worktree gone"), "{table}");
+    let shown = repo.agent(&["show", id]);
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains("git agent doctor --fix"), "{shown}");
+    repo.agent(&["doctor", "--fix"]);
+    assert_eq!(row().get("worktree_gone"), None);
+    // Git's own record may go as well.
+    repo.git([
+        "worktree",
+        "remove",
+        "--force",
+        "--force",
+        top.to_str().expect("UTF-8"),
+    ]);
+    assert_eq!(row()["worktree_gone"], true);
+    assert_eq!(row()["tip"], tip.as_str());
+}

@@ -1,7 +1,7 @@
 //! `git agent list`
 
 use super::one_of::one_of;
-use super::render::agents::{NO_AGENTS, handle, state, state_style, task};
+use super::render::agents::{NO_AGENTS, handle, state_of_work, state_style, task};
 use super::render::table::{Cell, Table, age};
 use super::style::{BAD, BOLD, DIM, GOOD, WARN};
 use super::terminal::width;
@@ -213,7 +213,7 @@ fn cells(row: &ListedAgent) -> Vec<Cell> {
     let look = Look::of(row);
     vec![
         Cell::painted(BOLD, handle(agent)),
-        Cell::painted(state_style(agent.state), state(agent)),
+        Cell::painted(state_style(agent.state), state_of_work(agent, standing)),
         Cell::painted(DIM, clone),
         Cell::plain(agent.role.clone().unwrap_or_default()),
         look.fact(&standing.out_of_scope, |out| match out {

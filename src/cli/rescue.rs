@@ -9,7 +9,7 @@ use crate::ops::rescue::{self, Destination, RescueReport};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// Give back what a discard kept: as a branch, or as files
+/// Give back what a discard kept: as a branch, as files, or as the agent that it was
 #[derive(Debug, clap::Args)]
 pub(super) struct RescueArgs {
     #[command(flatten)]
@@ -20,10 +20,14 @@ pub(super) struct RescueArgs {
     /// Write the files, bundle included, into this directory, which is empty or not there
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
+    /// Make the agent's own branch and worktree again where they were, so that work on it can go on
+    #[arg(long, conflicts_with_all = ["branch", "to"])]
+    reopen: bool,
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RescueArgs) -> Result<Exit> {
     let destination = match (args.branch, args.to) {
+        _ if args.reopen => Destination::Agent,
         (Some(name), _) => Destination::Branch(name),
         (None, Some(directory)) => Destination::Directory(directory),
         (None, None) => Destination::RescuedBranch,
@@ -41,6 +45,13 @@ impl Answer for RescueReport {
     fn text(&self) -> String {
         let id = paint(BOLD, &self.agent.short_id);
         match (&self.rescued_branch, &self.rescued_directory) {
+            (Some(branch), Some(directory)) => {
+                let id8 = &self.agent.short_id;
+                let hint = paint(HINT, "to go on with its last session:");
+                format!(
+                    "reopened {id} in {directory}\n  branch {branch}\n{hint} git agent run {id8} --host <host> --resume\n"
+                )
+            }
             (Some(branch), _) => {
                 let mut text = format!("rescued {id} as branch {branch}\n");
                 if self.bundle_commit.is_some() {

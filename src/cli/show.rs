@@ -1,7 +1,7 @@
 //! `git agent show`, `log` and `path`
 
 use super::format::with_traces;
-use super::render::agents::{state, state_style, task};
+use super::render::agents::{state_of_work, state_style, task};
 use super::render::mail::{block, seconds, title};
 use super::render::table::{Cell, Table};
 use super::style::{BOLD, DIM, HINT, WARN, paint};
@@ -163,7 +163,10 @@ impl Answer for ShowReport {
             ("Name", agent.name.clone()),
             (
                 "State",
-                Some(paint(state_style(agent.state), &state(agent))),
+                Some(paint(
+                    state_style(agent.state),
+                    &state_of_work(agent, &self.standing),
+                )),
             ),
             ("Summary", agent.summary.clone()),
             ("Task", task(agent)),
@@ -202,6 +205,10 @@ impl Answer for ShowReport {
                 "to remove it here as well, run git agent discard"
             };
             text.push_str(&format!("{} {how} {short}\n", paint(HINT, "hint:")));
+        }
+        if self.standing.worktree_gone.known() == Some(&true) {
+            let how = "what was committed is in its branch; to make the worktree again, run git agent doctor --fix";
+            text.push_str(&format!("{} {how}\n", paint(HINT, "hint:")));
         }
         text.push('\n');
         text.push_str(&history(&self.events));

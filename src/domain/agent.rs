@@ -4,13 +4,12 @@
 //! spawning ──> running ──> done ───┬──> merged
 //!                 ^  └───> failed ─┼──> rejected ──> discarded
 //!                 └── a new run or ┘    (discarded also from every state before merged)
-//!                     a new tip re-opens
 //! ```
 //!
 //! A declaration, a verdict or the end of a run makes an agent done or failed, so an agent whose last run has
 //! ended is not running. One that was spawned and never run by us is: a host or a person works in it.
 //!
-//! `deferred` is a mark on done and failed. The fold is total: whatever lines a row holds, it gives an
+//! What was discarded is running again once it is brought back. `deferred` is a mark on done and failed. The fold is total: whatever lines a row holds, it gives an
 //! agent, and an order that cannot have happened (an edited note, two clones that decided what does not go
 //! together) gives an agent that says so in [`Agent::irregular`]. `merged` wins over everything.
 //!
@@ -24,7 +23,7 @@ mod without_row;
 
 pub use state::{Move, State};
 
-use super::event::{Base, Event, Exited, Isolation, Spawned, Spawning, Verified, What};
+use super::event::{Base, Event, Exited, Isolation, Spawned, Spawning, Verified, WORKTREE, What};
 use super::id::{AgentId, AgentName};
 use super::oid::Oid;
 use super::run::Run;
@@ -266,7 +265,7 @@ impl Agent {
         // A verdict is void once the work goes on, or once something says the opposite of it: judging the same
         // work again must then be able to move the agent.
         let is_void = match step {
-            Move::Start | Move::Reopen | Move::Fail | Move::RunFailed => true,
+            Move::Start | Move::Reopen | Move::BringBack | Move::Fail | Move::RunFailed => true,
             Move::Done => self.verdict.as_ref().is_some_and(|it| !it.accepted),
             _ => false,
         };
@@ -323,6 +322,7 @@ impl Agent {
             What::Rejected { .. } => Move::TurnDown,
             What::Deferred { .. } => Move::Defer,
             What::Discarded { .. } => Move::Discard,
+            What::Rescued { to } if to == WORKTREE => Move::BringBack,
             What::Spawning(_)
             | What::Exited(_)
             | What::Salvaged { .. }

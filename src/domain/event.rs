@@ -117,6 +117,9 @@ pub enum What {
     },
 }
 
+/// What [`What::Rescued`] says of an agent that was brought back to its own places.
+pub const WORKTREE: &str = "{worktree}";
+
 /// How an agent came out of a tournament.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Competed {

@@ -146,19 +146,26 @@ impl Repo {
     /// # Errors
     /// `git-failed` when git refuses a path or a filter fails.
     pub fn write_files(&self, tree: Oid, directory: &Path, index: &Path) -> Result<()> {
-        for words in [
-            &["read-tree", &tree.to_hex()][..],
-            &["checkout-index", "--all"],
-        ] {
-            let mut command = command::git(directory);
-            command
-                .env("GIT_DIR", self.common_dir())
-                .env("GIT_WORK_TREE", directory)
-                .env("GIT_INDEX_FILE", index)
-                .args(["-c", "core.hooksPath=/dev/null", "-c", "core.bare=false"])
-                .args(words);
-            command::successful(command)?;
-        }
-        Ok(())
+        self.write_index(tree, index)?;
+        self.on_index(directory, index, &["checkout-index", "--all"])
+    }
+
+    /// Writes an index file that holds a tree and knows no file.
+    ///
+    /// # Errors
+    /// `git-failed`.
+    pub fn write_index(&self, tree: Oid, index: &Path) -> Result<()> {
+        self.on_index(self.common_dir(), index, &["read-tree", &tree.to_hex()])
+    }
+
+    fn on_index(&self, directory: &Path, index: &Path, words: &[&str]) -> Result<()> {
+        let mut command = command::git(directory);
+        command
+            .env("GIT_DIR", self.common_dir())
+            .env("GIT_WORK_TREE", directory)
+            .env("GIT_INDEX_FILE", index)
+            .args(["-c", "core.hooksPath=/dev/null", "-c", "core.bare=false"])
+            .args(words);
+        command::successful(command).map(|_| ())
     }
 }

@@ -162,9 +162,16 @@ async function attempt(name, host, programs, sandbox) {
   }
   const status = git("status", "--porcelain");
   check("the main worktree is as it was", status === "", status);
-  if (host.write && (host.resumes ?? true)) {
-    const again = await start(options["git-agent"], [...words.slice(0, 1), report.agent_id ?? "?", ...words.slice(2, 6), "--resume", ...words.slice(6)], { cwd: root, env: environment });
+  if (host.write && !(place.fenced && host.forgets)) {
+    const agent = report.agent_id ?? "?";
+    const ours = (...words) => start(options["git-agent"], words, { cwd: root, env: environment });
+    const resume = () => ours("run", agent, ...words.slice(2, 6), "--resume", ...words.slice(6));
+    const again = await resume();
     check("a later run goes on with the session", place.wentOn && again.status === 0, again.out.slice(-600) + again.err.slice(-600));
+    place.wentOn = undefined;
+    const back = [await ours("discard", agent), await ours("rescue", agent, "--reopen"), await resume()];
+    const texts = back.map((one) => one.out.slice(-400) + one.err.slice(-400)).join("\n");
+    check("so does one after a discard", place.wentOn && back.every((one) => one.status === 0), texts);
   }
   if (host.write) {
     check("the work is accepted", report.verdict === "accept", JSON.stringify(report.verify?.findings ?? report.error));

@@ -1,4 +1,4 @@
-use super::{WRITTEN, busy, discarded};
+use super::{WRITTEN, assert_kept, busy, discarded};
 use crate::support::agent::{SHARED_TASK, agent_command, describe};
 use crate::support::{TestRepo, git_in};
 use crate::verify::{Agent, refused};
@@ -236,4 +236,48 @@ fn work_in_the_bundles_place_does_not_keep_either_from_coming_back() {
     let work = fs::read_to_string(to.join(".agent/spec.md")).expect("the work");
     assert_eq!(work, "of the bundle\n");
     assert!(to.join(".agent.rescued/spec.md").is_file());
+}
+
+#[test]
+fn an_agent_comes_back_where_it_was_and_goes_on() {
+    let agent = busy();
+    let (tip, before) = (agent.git(&["rev-parse", "HEAD"]), files(&agent.worktree));
+    let repo = &agent.repo;
+    // Not while it is there.
+    refused(&rescue(&agent, &["--reopen"]), "agent-state", 3);
+    discarded(&agent, &[]);
+    fs::create_dir_all(&agent.worktree).expect("made");
+    fs::write(agent.worktree.join("other"), "x").expect("written");
+    refused(&rescue(&agent, &["--reopen"]), "path-exists", 3);
+    fs::remove_dir_all(&agent.worktree).expect("removed");
+    repo.git(["branch", &agent.branch, "main"]);
+    refused(&rescue(&agent, &["--reopen"]), "branch-exists", 3);
+    repo.git(["branch", "-D", &agent.branch]);
+    let report = repo.agent_json(&["rescue", &agent.id, "--reopen"]);
+    assert_eq!(report["state"], "running");
+    assert_eq!(report["rescued_branch"], agent.branch.as_str());
+    assert_eq!(
+        report["rescued_directory"],
+        agent.worktree.to_str().expect("UTF-8")
+    );
+    assert_eq!(files(&agent.worktree), before);
+    assert_eq!(agent.git(&["rev-parse", "HEAD"]), tip);
+    assert_eq!(
+        agent.git(&["symbolic-ref", "--short", "HEAD"]),
+        agent.branch
+    );
+    assert_eq!(agent.git(&["diff", "--name-only"]), "");
+    let hooks = repo.agent(&["hooks", "status", &agent.id]);
+    assert!(hooks.status.success(), "{}", describe(&hooks));
+    let doctor = describe(&repo.agent(&["doctor"]));
+    assert!(!doctor.contains("[worktrees."), "{doctor}");
+    let shown = repo.agent_json(&["show", &agent.id]);
+    assert_eq!(shown["state"], "running");
+    assert_eq!(shown.get("irregular"), None, "{shown:#}");
+    // It is an agent like any other: its work is kept again.
+    agent.write("src/later.rs", "later\n");
+    discarded(&agent, &[]);
+    let shown = repo.agent_json(&["show", &agent.id]);
+    assert_eq!(shown["state"], "discarded");
+    assert_kept(repo, &["later\n", WRITTEN[4]], "again");
 }

@@ -6,7 +6,7 @@ use crate::support::death::{self, Order, Reached, steps_of};
 use crate::verify::Agent;
 use git_agent::ops::rescue;
 use git_agent::ops::rescue::Destination;
-use git_agent::ops::rescue::STEPS;
+use git_agent::ops::rescue::{REOPEN_STEPS, STEPS};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +17,7 @@ fn child() {
         return;
     };
     let destination = match order.words.get(1) {
+        Some(word) if word == "--reopen" => Destination::Agent,
         Some(directory) => Destination::Directory(directory.into()),
         None => Destination::Branch("back".to_owned()),
     };
@@ -68,6 +69,9 @@ fn the_steps_are_reached_in_the_order_they_are_listed() {
         let steps = steps_of(|reached| rescue_with(&path, &agent.id, destination, reached));
         assert_eq!(steps, expected);
     }
+    let path = agent.repo.path();
+    let steps = steps_of(|reached| rescue_with(&path, &agent.id, Destination::Agent, reached));
+    assert_eq!(steps, REOPEN_STEPS);
 }
 
 #[test]
@@ -102,5 +106,27 @@ fn files_are_there_as_a_whole_or_not_at_all() {
         }
         assert_whole(&to, step);
         assert_kept(&agent.repo, &WRITTEN, step);
+    }
+}
+
+#[test]
+fn whatever_a_kill_leaves_of_an_agent_that_comes_back_the_next_call_finishes() {
+    for (at, step) in REOPEN_STEPS.iter().enumerate() {
+        let agent = busy();
+        discarded(&agent, &[]);
+        die_at(&agent, step, Some(Path::new("--reopen")));
+        assert_kept(&agent.repo, &WRITTEN, step);
+        if at % 2 == 1 {
+            // Another command may come first, and take it away again.
+            agent.repo.agent(&["gc", "--yes"]);
+        }
+        if *step != "told" {
+            let words = ["rescue", &agent.id, "--reopen"];
+            let back = agent.repo.agent_json(&words);
+            assert_eq!(back["state"], "running", "after {step}");
+        }
+        assert_whole(&agent.worktree, step);
+        let shown = agent.repo.agent_json(&["show", &agent.id]);
+        assert_eq!(shown["state"], "running", "after {step}");
     }
 }

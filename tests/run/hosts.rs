@@ -131,6 +131,19 @@ fn a_later_run_goes_on_with_the_session_of_the_last() {
         "{told}"
     );
     assert!(told.contains("You are agent ID again"), "{told}");
+    // After a discard too, once the agent is back where it was.
+    let words = ["discard", id];
+    assert!(stage.repo.agent(&words).status.success());
+    let refused = again(&["--host=claude", "--resume"]);
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        text.contains(&format!("git agent rescue {} --reopen", &id[..8])),
+        "{text}"
+    );
+    stage.repo.agent_json(&["rescue", id, "--reopen"]);
+    let third = json(&again(&["--sandbox=off", "--host=claude", "--resume"]));
+    let told = heard(&stage, &third);
+    assert!(told.contains("<--resume>\n<5e55>\n"), "{told}");
     for refused in [
         &["--resume", "--", "true"][..],
         &["--host=aider", "--resume"],

@@ -3,6 +3,7 @@
 use crate::cli::style::{BAD, GOOD, WARN};
 use crate::domain::task::DESCRIPTION_CHARS;
 use crate::ops::agent_report::AgentReport;
+use crate::ops::status::WorkStatus;
 use anstyle::Style;
 
 pub(in crate::cli) const NO_AGENTS: &str = "(no agents)\n";
@@ -24,6 +25,15 @@ pub(in crate::cli) fn task(agent: &AgentReport) -> Option<String> {
     let task = agent.description.as_deref()?;
     let is_cut = task.chars().count() >= DESCRIPTION_CHARS;
     Some(format!("{task}{}", if is_cut { "…" } else { "" }))
+}
+
+/// An agent's state, and whether it still has a worktree.
+pub(in crate::cli) fn state_of_work(agent: &AgentReport, status: &WorkStatus) -> String {
+    let state = state(agent);
+    match status.worktree_gone.known() {
+        Some(true) => format!("{state}, worktree gone"),
+        _ => state,
+    }
 }
 
 pub(in crate::cli) fn state(agent: &AgentReport) -> String {

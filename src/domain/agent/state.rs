@@ -85,6 +85,7 @@ impl State {
             // The worktree of landed work is cleared away like any other; that does not unland it.
             (Merged, Move::Discard) => Some(Merged),
             (Spawning | Running | Done | Failed | Rejected, Move::Discard) => Some(Discarded),
+            (Discarded, Move::BringBack) => Some(Running),
             _ => None,
         }
     }
@@ -138,6 +139,8 @@ pub enum Move {
     Defer,
     /// Removed.
     Discard,
+    /// Brought back after it was removed.
+    BringBack,
 }
 
 impl Move {
@@ -155,6 +158,7 @@ impl Move {
             Move::TurnDown => "rejected",
             Move::Defer => "deferred",
             Move::Discard => "discarded",
+            Move::BringBack => "brought back",
         }
     }
 }

@@ -241,7 +241,9 @@ fn record(ctx: &Ctx, agent: &Agent, site: &Site) -> Result<()> {
             _ => None,
         })
         .collect();
-    if said.contains(&tip) || !said.is_empty() && tip.is_none() {
+    // One that was brought back since is discarded anew.
+    let is_over = agent.state == State::Discarded;
+    if is_over && (said.contains(&tip) || !said.is_empty() && tip.is_none()) {
         return Ok(());
     }
     ledger.append_if(agent.spawn_commit, &ctx.actor()?, ctx.now(), |row| {

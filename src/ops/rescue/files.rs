@@ -55,7 +55,11 @@ fn half_made(ctx: &Ctx, directory: &Path, above: &Path) -> Result<PathBuf> {
     }))
 }
 
-fn fill(
+/// Fills a directory with the work, and with the bundle where the worktree had it; gives what its owner should know.
+///
+/// # Errors
+/// `git-failed`, `io`, `disk-full`.
+pub(super) fn fill(
     ctx: &Ctx,
     agent: &Agent,
     (work, bundle): Kept,

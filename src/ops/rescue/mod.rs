@@ -1,4 +1,4 @@
-//! `rescue`: gives back what a discard kept, as a branch or as files.
+//! `rescue`: gives back what a discard kept, as a branch, as files, or as the agent that it was.
 //!
 //! The oids stand in the agent's row: `discarded` names the tip, `salvaged` the work and the bundle,
 //! each a commit whose trailer says which. The newest of a kind counts, because a discard that was
@@ -8,12 +8,15 @@
 mod branch;
 mod files;
 mod kept;
+mod reopen;
+
+pub use reopen::REOPEN_STEPS;
 
 use crate::agents::authority::require_orchestrator;
 use crate::agents::ctx::Ctx;
 use crate::agents::lookup;
 use crate::agents::real_path::real_path;
-use crate::domain::agent::Agent;
+use crate::domain::agent::{Agent, State};
 use crate::domain::event::What;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
@@ -40,6 +43,8 @@ pub enum Destination {
     Branch(String),
     /// Files in this directory, which is empty or not there.
     Directory(PathBuf),
+    /// The agent itself: branch and worktree where they were.
+    Agent,
 }
 
 /// What a rescue would give back.
@@ -107,6 +112,7 @@ pub fn plan(ctx: &Ctx, who: &str, destination: Destination) -> Result<RescuePlan
             }
         }
         Destination::RescuedBranch => {}
+        Destination::Agent => reopen::require_places(ctx, &plan)?,
     }
     Ok(plan)
 }
@@ -127,6 +133,14 @@ pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
         warnings: plan.warnings.clone(),
     };
     let to = match (&plan.destination, plan.commit) {
+        (Destination::Agent, _) => {
+            let (path, warning) = reopen::execute(ctx, plan)?;
+            report.warnings.extend(warning);
+            report.agent.state = State::Running.as_str();
+            report.rescued_branch = plan.agent.branch.as_deref().map(short_name);
+            report.rescued_directory = Some(path.to_string_lossy().into_owned());
+            return Ok(report);
+        }
         (Destination::Directory(path), _) => {
             let path = ctx.absolute(path);
             let kept = (plan.commit, plan.bundle);
@@ -141,8 +155,7 @@ pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
         }
         (_, Some(commit)) => {
             let name = plan.make_branch(ctx, commit)?;
-            let short = name.strip_prefix("refs/heads/").unwrap_or(&name);
-            report.rescued_branch = Some(short.to_owned());
+            report.rescued_branch = Some(short_name(&name));
             name
         }
         (_, None) => return Err(plan.only_bundle()),
@@ -154,11 +167,17 @@ pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
     Ok(report)
 }
 
+fn short_name(branch: &str) -> String {
+    let short = branch.strip_prefix("refs/heads/").unwrap_or(branch);
+    short.to_owned()
+}
+
 impl RescuePlan {
     fn require_something(&self, kept: &Kept) -> Result<()> {
         let id = self.agent.id.short();
         match (self.commit, self.bundle, &self.destination) {
-            (None, None, _) | (None, _, Destination::Branch(_) | Destination::RescuedBranch)
+            (None, None, _)
+            | (None, _, Destination::Branch(_) | Destination::RescuedBranch | Destination::Agent)
                 if let Some(commit) = kept.absent.last() =>
             {
                 let what = format!("commit {commit}, which was kept of agent {id},");
@@ -180,10 +199,8 @@ impl RescuePlan {
                 ),
             )
             .hint(format!("to see where it works, run git agent show {id}"))),
-            (None, Some(_), Destination::Branch(_) | Destination::RescuedBranch) => {
-                Err(self.only_bundle())
-            }
-            _ => Ok(()),
+            (None, Some(_), Destination::Directory(_)) | (Some(_), _, _) => Ok(()),
+            (None, Some(_), _) => Err(self.only_bundle()),
         }
     }
 
@@ -195,7 +212,10 @@ impl RescuePlan {
         let parents = ctx.repo.read_commit(commit)?.parents;
         let absent = parents.iter().find(|oid| !ctx.repo.has_object(**oid));
         match (absent, &self.destination) {
-            (Some(parent), Destination::Branch(_) | Destination::RescuedBranch) => {
+            (
+                Some(parent),
+                Destination::Branch(_) | Destination::RescuedBranch | Destination::Agent,
+            ) => {
                 let id = self.agent.id.short();
                 let what = format!("commit {parent}, which a branch of agent {id} needs,");
                 Err(keep::absent(&what).hint(format!(

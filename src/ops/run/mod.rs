@@ -283,7 +283,13 @@ fn require_startable(agent: &Agent) -> Result<()> {
         )
         .hint("to finish it or take it apart, run git agent doctor --fix"));
     }
-    agent.may(Move::Start)
+    agent.may(Move::Start).map_err(|error| match agent.state {
+        State::Discarded => error.hint(format!(
+            "to bring it back, run git agent rescue {} --reopen",
+            agent.id.short()
+        )),
+        _ => error,
+    })
 }
 
 /// Where an agent works: its worktree, as git knows it, or the repository's root.

@@ -40,6 +40,7 @@ use crate::error::Result;
 use crate::git::changes::{Glance, glance};
 use crate::ops::agent_report::rfc3339;
 use crate::ops::target_report::TargetReport;
+use crate::store::place::RecordedPlaces;
 use chrono::{DateTime, Utc};
 use common::Common;
 use histories::{Apart, Ends, Histories};
@@ -67,6 +68,9 @@ pub struct WorkStatus {
     /// Commits of the target that the branch does not hold.
     #[serde(skip_serializing_if = "Fact::is_absent")]
     pub behind: Fact<usize>,
+    /// Whether the directory of its worktree is gone, though it was not discarded; absent where it is there.
+    #[serde(skip_serializing_if = "Fact::is_absent")]
+    pub worktree_gone: Fact<bool>,
     /// Paths that are staged, modified or untracked in the worktree.
     #[serde(skip_serializing_if = "Fact::is_absent")]
     pub uncommitted: Fact<usize>,
@@ -241,6 +245,9 @@ impl<'a> Look<'a> {
         if self.agent.isolation == Some(Isolation::Shared) {
             return;
         }
+        if self.is_gone() {
+            standing.worktree_gone = Fact::Known(true);
+        }
         standing.tip = hex(self.tip);
         let refname = { self.agent.base.as_ref() }.and_then(|base| base.refname.as_deref());
         let target = |oid| TargetReport::new(refname, Some(oid));
@@ -263,6 +270,14 @@ impl<'a> Look<'a> {
     /// Whether its worktree is in another clone.
     fn is_elsewhere(&self) -> bool {
         self.worktree.is_none() && !lookup::is_local(self.ctx, self.agent)
+    }
+
+    /// Whether it had a worktree in this clone of which nothing is left at its place.
+    fn is_gone(&self) -> bool {
+        let place = || RecordedPlaces::new(&self.ctx.repo).ok()?.of(self.agent);
+        self.worktree.is_none()
+            && lookup::is_local(self.ctx, self.agent)
+            && place().is_some_and(|place| place.symlink_metadata().is_err())
     }
 
     /// The latest of the last event, the last commit and the last file that was written.

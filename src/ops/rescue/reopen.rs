@@ -1,0 +1,166 @@
+//! A discarded agent back at its old places, so that work on it can go on.
+//!
+//! The branch comes first, then the files, filled beside their place, then git's record of the worktree with an
+//! index that holds them, then the rename into place. What a kill leaves is what an interrupted discard leaves,
+//! and the same command goes on. The row is told last: until then the agent is a discarded one.
+
+use crate::agents::ctx::Ctx;
+use crate::agents::hooks;
+use crate::agents::worktree;
+use crate::domain::agent::{Agent, Move};
+use crate::domain::event::{Isolation, WORKTREE, What};
+use crate::domain::oid::Oid;
+use crate::error::{Code, Error, IoContext, Result};
+use crate::git::refs::Tip;
+use crate::git::salvage::{TRAILER, WORK};
+use crate::git::version;
+use crate::git::worktree::{NewWorktree, belongs_to, set_lock};
+use crate::ops::rescue::RescuePlan;
+use crate::ops::rescue::files;
+use crate::store::ledger::Ledger;
+use crate::store::place::RecordedPlaces;
+use crate::store::{fsx, layout, lock, trash};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The steps, in order, under the names given to [`crate::agents::ctx::Seams::reached`].
+pub const REOPEN_STEPS: [&str; 6] = ["branch", "filled", "linked", "placed", "made", "told"];
+
+/// Checks that the agent's places are known and free, or hold what an interrupted call left.
+///
+/// # Errors
+/// `agent-state` for an agent that is not discarded or had no worktree; `branch-exists`, `path-exists`.
+pub(super) fn require_places(ctx: &Ctx, plan: &RescuePlan) -> Result<()> {
+    let agent = &plan.agent;
+    agent.may(Move::BringBack)?;
+    let (branch, path) = places(ctx, agent)?;
+    let tip = ctx.repo.tip(branch)?;
+    if tip != Tip::Absent && (tip.oid().is_none() || tip.oid() != plan.tip(ctx)?) {
+        return Err(
+            Error::new(Code::BranchExists, format!("{branch} exists already")).hint(format!(
+                "to have the work as another branch, run git agent rescue {}",
+                agent.id.short()
+            )),
+        );
+    }
+    let admin = worktree::admin_dir(&ctx.repo, agent.id);
+    if belongs_to(&path, &admin) {
+        return Ok(());
+    }
+    files::require_empty(&path)
+}
+
+/// Makes branch, worktree and hooks again; gives the worktree and what the caller should know.
+///
+/// # Errors
+/// As [`require_places`]; `lock-timeout` where a process works for the agent; `git-failed`, `io`, `disk-full`.
+pub(super) fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<(PathBuf, Option<String>)> {
+    let agent = &plan.agent;
+    let common = ctx.repo.common_dir();
+    fsx::create_dir(&layout::agent_dir(common, agent.id))?;
+    let _alone = lock::hold_for(common, &layout::live_lock(agent.id), Duration::ZERO)?;
+    let (branch, path) = places(ctx, agent)?;
+    let tip = plan.tip(ctx)?.ok_or_else(|| plan.only_bundle())?;
+
+    // The branch, created and never moved.
+    if ctx.repo.tip(branch)?.oid() != Some(tip) {
+        let reason = format!("agent: rescue {}", agent.id.short());
+        let who = ctx.identities()?.committer;
+        if !ctx.repo.create_branch(branch, tip, &who, &reason)? {
+            return Err(Error::new(
+                Code::LostRace,
+                format!("{branch} was made meanwhile"),
+            ));
+        }
+    }
+    ctx.reached("branch");
+
+    // The files, and git's record of them.
+    let admin = worktree::admin_dir(&ctx.repo, agent.id);
+    let mut warning = None;
+    if !belongs_to(&path, &admin) {
+        let half_made = fsx::unique_name(&path);
+        let placed = place(ctx, plan, &half_made, &path, (branch, tip));
+        if placed.is_err() && half_made.exists() {
+            trash::remove(common, &half_made)?;
+        }
+        warning = placed?;
+    }
+    ctx.reached("placed");
+
+    // What binds it there, and the row.
+    let git = version::ask(&path).ok().and_then(version::Question::answer);
+    hooks::install(ctx, agent.id, &path, git)?;
+    set_lock(&admin, &layout::lock_reason(agent.id))?;
+    ctx.reached("made");
+    let actor = ctx.actor()?;
+    Ledger::new(&ctx.repo).append_if(agent.spawn_commit, &actor, ctx.now(), |row| {
+        row.unwrap_or(agent).may(Move::BringBack)?;
+        Ok(What::Rescued {
+            to: WORKTREE.to_owned(),
+        })
+    })?;
+    ctx.reached("told");
+    Ok((path, warning))
+}
+
+fn place(
+    ctx: &Ctx,
+    plan: &RescuePlan,
+    half_made: &Path,
+    path: &Path,
+    (branch, tip): (&str, Oid),
+) -> Result<Option<String>> {
+    let above = path.parent().unwrap_or(path);
+    fs::create_dir_all(above).at("could not make", above)?;
+    let warning = files::fill(ctx, &plan.agent, (plan.commit, plan.bundle), half_made)?;
+    ctx.reached("filled");
+    let common = ctx.repo.common_dir();
+    let admin = worktree::admin_dir(&ctx.repo, plan.agent.id);
+    let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
+    if !admin.is_dir() {
+        let work = ctx.repo.read_commit(plan.commit.unwrap_or(tip))?;
+        let new = NewWorktree {
+            name: &layout::worktree_name(plan.agent.id),
+            path,
+            branch: Some(branch),
+            commit: tip,
+            scratch: &layout::tmp_dir(common),
+            lock_reason: &layout::lock_reason(plan.agent.id),
+            identity: &ctx.identities()?.committer,
+        };
+        let fill = |admin: &Path| ctx.repo.write_index(work.tree, &admin.join("index"));
+        ctx.repo.add_admin_dir(&new, fill)?;
+    }
+    ctx.reached("linked");
+    ctx.repo.point_worktree(half_made, &admin)?;
+    fs::rename(half_made, path).at("could not make", path)?;
+    Ok(warning)
+}
+
+/// The branch and the worktree that the agent had.
+fn places<'a>(ctx: &Ctx, agent: &'a Agent) -> Result<(&'a str, PathBuf)> {
+    let path = RecordedPlaces::new(&ctx.repo)?.of(agent);
+    let path = path.filter(|_| agent.isolation == Some(Isolation::Worktree));
+    let id = agent.id.short();
+    agent.branch.as_deref().zip(path).ok_or_else(|| {
+        let message = format!("agent {id} had no worktree in this clone");
+        Error::new(Code::AgentState, message).hint(format!(
+            "to have its files, run git agent rescue {id} --to <directory>"
+        ))
+    })
+}
+
+impl RescuePlan {
+    /// Where the agent's branch was.
+    fn tip(&self, ctx: &Ctx) -> Result<Option<Oid>> {
+        let Some(commit) = self.commit else {
+            return Ok(None);
+        };
+        let commit = ctx.repo.read_commit(commit)?;
+        let is_work = commit.trailer(TRAILER) == Some(WORK);
+        let below = commit.parents.first().filter(|_| is_work);
+        Ok(Some(*below.unwrap_or(&commit.oid)))
+    }
+}
