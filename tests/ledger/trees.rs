@@ -100,6 +100,43 @@ fn one_note_touches_only_the_way_to_it() {
 }
 
 #[test]
+fn notes_of_which_none_begins_with_one_digit_are_split_and_read_by_git() {
+    let test = TestRepo::with_commit();
+    let repo = open(&test);
+    let head = Oid::from_hex(&test.git(["rev-parse", "HEAD"])).expect("oid");
+    let mut all = batch(&repo, 0..600, "x\n");
+    // As the ids of agents are; the commit of the test is asked for by its name below.
+    all.retain(|key, _| key.as_bytes()[0] >> 4 != 0xa);
+    let blob = repo.write_blob(b"x\n").expect("blob");
+    all.insert(head, Put::Union(blob));
+    let tree = put(&repo, Oid::EMPTY_TREE, all.clone()).expect("put");
+    let parts = all.clone().into_iter().fold(Oid::EMPTY_TREE, |tree, note| {
+        put(&repo, tree, Batch::from([note])).expect("put")
+    });
+    assert_eq!(parts, tree, "the tree follows from the set");
+    let top = test.git(["ls-tree", "--name-only", &tree.to_hex()]);
+    assert!(top.lines().all(|name| name.len() == 2), "{top}");
+
+    publish(&test, "refs/notes/split", tree, None);
+    assert_eq!(
+        test.git(["notes", "--ref=split", "list"]).lines().count(),
+        all.len()
+    );
+    // git's own rule makes one level of it, and the next note of ours splits it again.
+    test.git(["notes", "--ref=split", "append", "-m", "y", "HEAD"]);
+    let theirs = test.git(["rev-parse", "refs/notes/split^{tree}"]);
+    let theirs = Oid::from_hex(&theirs).expect("oid");
+    let tree = put(&repo, theirs, batch(&repo, 0..1, "x\n")).expect("put");
+    let top = test.git(["ls-tree", "--name-only", &tree.to_hex()]);
+    assert!(top.lines().all(|name| name.len() == 2), "{top}");
+    publish(&test, "refs/notes/again", tree, None);
+    assert!(
+        test.git(["notes", "--ref=again", "show", "HEAD"])
+            .contains('y')
+    );
+}
+
+#[test]
 fn odd_trees_are_read_whole_and_written_straight() {
     let test = TestRepo::with_commit();
     let repo = open(&test);

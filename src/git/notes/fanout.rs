@@ -2,14 +2,22 @@
 //!
 //! The rule (`notes.c: determine_fanout`): a level is split into two-digit directories iff each of the 16
 //! values of its next digit leads to at least two notes or to a directory. It is applied level by
-//! level from the root, and only where all levels above were split. For a set that only grows the
-//! tree is therefore a function of the set alone.
+//! level from the root, and only where all levels above were split.
+//!
+//! No id of an agent begins with `a`, so git's rule alone would never split the rows of any number of agents. A level
+//! with most of the 256 possible directories is split as well, which git reads as it reads any other.
+//!
+//! For a set that only grows the tree is a function of the set alone.
 
 use super::{Level, lines, read_level};
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::{Repo, tree};
 use std::collections::BTreeMap;
+
+/// A level that would have so many directories is split, whatever digits are missing. Random keys of all digits have
+/// that many only long after git's own rule split them.
+const MANY_DIRECTORIES: usize = 192;
 
 /// What to do with one note.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,20 +101,25 @@ fn put_below(
     Ok(tree?.map(|tree| directory(byte, tree)))
 }
 
-/// `determine_fanout` for this level with the batch already in it.
+/// Whether this level is split with the batch already in it.
 fn is_split(level: &Level, batch: &Batch, depth: usize) -> bool {
     let mut counts = [0usize; 16];
+    let mut directories = [false; 256];
     for (byte, _) in &level.directories {
         counts[usize::from(byte >> 4)] += 2;
+        directories[usize::from(*byte)] = true;
     }
     let flat = level.notes.iter().map(|(key, _)| key);
     // Within one level git's order of names is the order of the keys.
     let is_flat = |key: &Oid| level.notes.binary_search_by_key(key, |note| note.0).is_ok();
     let new = batch.keys().filter(|key| !is_flat(key));
     for key in flat.chain(new) {
-        counts[usize::from(key.as_bytes()[depth] >> 4)] += 1;
+        let byte = key.as_bytes()[depth];
+        counts[usize::from(byte >> 4)] += 1;
+        directories[usize::from(byte)] = true;
     }
-    counts.iter().all(|&count| count >= 2)
+    let directories = directories.iter().filter(|&&is_used| is_used).count();
+    counts.iter().all(|&count| count >= 2) || directories >= MANY_DIRECTORIES
 }
 
 /// Moves the notes of the level and of all directories below it into `notes`. What is no note keeps
