@@ -428,10 +428,14 @@ fn a_shared_agent_writes_its_bundle_only() {
         .join(".git/agents")
         .join(&agent.id[..8])
         .join("bundle/plan.md");
+    let answers = main.with_file_name("answers");
+    fs::create_dir(&answers).expect("made");
+    let answer = answers.join("a.md");
     let judged = |path: &str| {
         let mut command = agent_command(&main);
         command
             .args(["hook", "pre-tool"])
+            .env("GIT_AGENT_OUTPUT_FILE", &answer)
             .env("GIT_AGENT_ID", &agent.id);
         feed(command, write_call(&main, path).to_string().as_bytes())
     };
@@ -442,6 +446,11 @@ fn a_shared_agent_writes_its_bundle_only() {
         "{said}"
     );
     denied(&judged(".git/agents/clone-id"), "state");
+    // Its answer goes where the run says, and nothing else goes there.
+    assert_allowed(&judged(answer.to_str().expect("UTF-8")), "answer");
+    denied(&judged("../answers/b.md"), "beside the answer");
+    symlink(main.join("src/lib.rs"), &answer).expect("linked");
+    denied(&judged(answer.to_str().expect("UTF-8")), "a link");
 }
 
 #[test]

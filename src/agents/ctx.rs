@@ -3,7 +3,7 @@
 
 mod env;
 
-pub use env::{Env, REPOSITORY_HOOKS};
+pub use env::{Env, OUTPUT_FILE, REPOSITORY_HOOKS};
 
 use crate::agents::run_repo;
 use crate::agents::step_log::StepLog;

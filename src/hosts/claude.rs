@@ -10,6 +10,7 @@ use super::output::{Tokens, Told, text};
 use super::payload::{EventNames, Moment, ToolKind, ToolNames};
 use super::settings::Registration;
 use serde_json::{Value, json};
+use std::path::Path;
 
 /// Where it keeps worktrees, below the root of a project. It is the default place of ours as well, because a
 /// host that confines itself to the project can reach it.
@@ -130,6 +131,10 @@ impl Host for Claude {
         if ground.fenced && ground.edits {
             // Without a terminal it cannot ask, and what a command writes is bounded by our sandbox.
             allowed.push("Bash".to_owned());
+        }
+        if let Some(answer) = ground.answer.and_then(Path::to_str) {
+            // An absolute path has two slashes; an agent that edits nothing may write this file.
+            allowed.push(format!("Edit(/{answer})"));
         }
         settings["permissions"] = json!({ "allow": allowed });
         if ground.fenced {

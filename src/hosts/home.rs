@@ -27,6 +27,8 @@ pub struct Ground<'a> {
     pub records: Option<&'a Path>,
     /// The agent's spool, which it must be able to write.
     pub spool: &'a Path,
+    /// The file that the agent was asked to write its answer to.
+    pub answer: Option<&'a Path>,
     /// This program's own file.
     pub program: &'a str,
     /// Whether our own sandbox is on, so that the user's home cannot be written.
@@ -145,6 +147,7 @@ pub(super) mod tests {
             hooks: Path::new("/kept"),
             records: fenced.then_some(Path::new("/records")),
             spool: Path::new("/spool"),
+            answer: None,
             program: "/opt/my bin/git-agent",
             fenced,
             edits: true,

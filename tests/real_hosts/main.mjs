@@ -1,6 +1,6 @@
 // Starts real agent hosts with `git agent run --host` against a scripted model, and checks what they do.
 //
-//   node main.mjs [--git-agent FILE] [--cached] [--table FILE] [--keep] [--sandbox auto|off|session|worktrees] [HOST...]
+//   node main.mjs [--git-agent FILE] [--cached] [--table FILE] [--keep] [--sandbox auto|off|answer|session|worktrees] [HOST...]
 //
 // Hosts are installed from their registries at the versions of hosts.mjs, without their install scripts, into
 // $GIT_AGENT_HOSTS_CACHE, else ~/.cache/git-agent-hosts. `--cached` skips a host that is not there already. `--table` writes
@@ -13,7 +13,7 @@ import { parseArgs } from "node:util";
 import { calls, isolatedCalls, PROMPT } from "./called.mjs";
 import { FOREIGN, HOSTS } from "./hosts.mjs";
 import { startModel } from "./model.mjs";
-import { TASK, tour } from "./tour.mjs";
+import { ANSWER, answers, READING, TASK, tour } from "./tour.mjs";
 
 const LIMIT_SECONDS = 60;
 const MARKS = ["<!-- tried: written by .ci/hosts -->\n", "<!-- end of tried -->\n"];
@@ -36,9 +36,10 @@ for (const name of names) {
   if (!host) throw new Error(`no host ${name}; there are ${Object.keys(HOSTS).join(", ")}`);
   const program = install(name, host);
   if (!program) continue;
-  for (const sandbox of options.sandbox ? [options.sandbox] : ["auto", "off", "session", "worktrees"]) {
+  for (const sandbox of options.sandbox ? [options.sandbox] : ["auto", "off", "answer", "session", "worktrees"]) {
     if (["auto", "off"].includes(sandbox)) rows.push(await attempt(name, host, program, sandbox));
-    else if (host.session) rows.push(await session(name, host, program, sandbox === "worktrees"));
+    else if (sandbox === "answer" && host.answers) rows.push(await answer(name, host, program));
+    else if (sandbox !== "answer" && host.session) rows.push(await session(name, host, program, sandbox === "worktrees"));
   }
 }
 if (options.table) writeTable(options.table);
@@ -141,6 +142,29 @@ async function session(name, host, programs, isolated) {
   tell(name, host, how, seconds, findings);
   strike(set, ran.out);
   return { name, host, sandbox: `off, ${how}`, seconds, findings };
+}
+
+/// Runs a host for an agent that may change no files, which writes its answer where it is told.
+async function answer(name, host, programs) {
+  const set = await stage(host, programs, true, answers);
+  const { root, git, check, findings } = set;
+  fs.writeFileSync(path.join(root, "task.toml"), READING);
+  git("commit", "-qam", "another task");
+  const started = Date.now();
+  const words = ["run", "task.toml", "--host", name, "--output", "report.md", "--timeout", `${LIMIT_SECONDS}s`, "--format", "json"];
+  const ran = await start(options["git-agent"], words, { cwd: root, env: set.environment });
+  const seconds = (Date.now() - started) / 1000;
+  await set.model.close();
+  const report = parsed(ran.out);
+  const text = report.output_file && fs.existsSync(report.output_file) ? fs.readFileSync(report.output_file, "utf8") : "";
+  check("the host ends by itself with status 0", report.exit_code === 0, `status ${report.exit_code}, ${ran.err.slice(-800)}`);
+  check("its answer is in the output file", text === ANSWER, `${report.output_file} ${text} ${report.summary}`);
+  const status = git("status", "--porcelain");
+  check("the main worktree is as it was", status === "", status);
+  const how = "on, an agent that may change no files";
+  tell(name, host, how, seconds, findings);
+  strike(set, ran.out);
+  return { name, host, sandbox: how, seconds, findings };
 }
 
 /// Runs one host once, in a repository and a home of its own.

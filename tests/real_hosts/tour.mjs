@@ -13,6 +13,33 @@ whitelist = ["src/**"]
 commands = ["test -f src/greeting.rs"]
 `;
 
+/// The task of an agent that may change nothing.
+export const READING = `role = "read-only"
+task = """
+Read the source tree and report what is missing in it.
+"""
+[scope]
+whitelist = ["src/**"]
+`;
+
+/// What that agent answers.
+export const ANSWER = "# Report\n\nA greeting is missing.\n";
+
+/// A play for that agent: it writes its answer to the file that its prompt names, and tries another one first.
+export function answers(host, place, findings) {
+  return ({ offered, entries, text }) => {
+    if (offered.length === 0) return { say: "Report" };
+    const turns = entries.filter((entry) => entry.from === "model").length;
+    if (turns === 0) return { call: host.write(path.join(place.root, "src/other.rs"), "out of scope\n") };
+    if (turns === 1) {
+      findings.push({ check: "its own tool is denied where nothing may change", holds: !fs.existsSync(path.join(place.root, "src/other.rs")), detail: "" });
+      const file = text.match(/Write your complete output to: `([^`]+)`/)?.[1] ?? path.join(place.root, "unknown");
+      return { call: host.write(path.resolve(place.root, file), ANSWER) };
+    }
+    return { say: entries.at(-1).text.slice(-400) };
+  };
+}
+
 /// A play for the model server. `findings` collects `{ check, holds, detail }`; `place` says where things are and whether our
 /// fence is on.
 export function tour(host, place, findings) {

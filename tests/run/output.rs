@@ -49,14 +49,26 @@ fn an_answer_is_written_where_the_prompt_says_and_reported() {
 fn a_shared_agent_writes_into_its_own_bundle() {
     let repo = TestRepo::with_commit();
     let task = repo.task_file(SHARED_TASK);
-    let report = report(&run(&repo, &task, &["--output=a.md"], ANSWER));
-    let file = report["output_file"].as_str().expect("a file");
-    let id = report["agent_id"].as_str().expect("an id");
-    let expected = repo
+    let first = report(&run(&repo, &task, &["--output=deep/a.md"], ANSWER));
+    let file = first["output_file"].as_str().expect("a file");
+    let id = first["agent_id"].as_str().expect("an id");
+    let output = repo
         .path()
-        .join(format!(".git/agents/{}/bundle/output/a.md", &id[..8]));
-    assert_eq!(file, expected.to_str().expect("UTF-8"));
+        .join(format!(".git/agents/{}/bundle/output", &id[..8]));
+    assert_eq!(file, output.join("deep/a.md").to_str().expect("UTF-8"));
+    assert_eq!(fs::read_to_string(file).expect("readable"), "answer\n");
     assert_eq!(repo.git(["status", "--porcelain"]), "");
+    // It is told a place that its host writes to: outside of the repository, with nothing there yet, and gone afterwards.
+    let script = "test ! -e $GIT_AGENT_OUTPUT_FILE && ln -s /etc/passwd $GIT_AGENT_OUTPUT_FILE; echo $GIT_AGENT_OUTPUT_FILE";
+    let linked = report(&run(&repo, id, &["--output=b.md"], script));
+    assert_eq!(linked["output_file"], Value::Null, "no link is followed");
+    assert!(!output.join("b.md").exists());
+    let told = PathBuf::from(linked["summary"].as_str().expect("a path"));
+    assert!(
+        told.ends_with("b.md") && !told.starts_with(repo.path()),
+        "{told:?}"
+    );
+    assert!(!told.parent().expect("a directory").exists());
 }
 
 #[test]

@@ -13,6 +13,9 @@ use std::path::{Path, PathBuf};
 /// The variable that tells our own hooks where those of the repository are.
 pub const REPOSITORY_HOOKS: &str = "GIT_AGENT_REPOSITORY_HOOKS";
 
+/// The variable that tells an agent where its answer goes.
+pub const OUTPUT_FILE: &str = "GIT_AGENT_OUTPUT_FILE";
+
 /// What we read from the environment, once.
 #[derive(Clone, Debug, Default)]
 pub struct Env {
@@ -30,6 +33,8 @@ pub struct Env {
     /// `GIT_AGENT_SPOOL`: where messages are left instead of sent, inside a fence that keeps refs from
     /// being written.
     pub spool: Option<PathBuf>,
+    /// `GIT_AGENT_OUTPUT_FILE`: where the agent that we started writes its answer.
+    pub output_file: Option<PathBuf>,
     /// `GIT_DIR`: the repository that git is told to use.
     pub git_dir: Option<PathBuf>,
     /// What git tells a hook about the commit it is making.
@@ -125,6 +130,7 @@ impl Env {
             spool: std::env::var_os("GIT_AGENT_SPOOL")
                 .filter(|path| !path.is_empty())
                 .map(PathBuf::from),
+            output_file: path(OUTPUT_FILE).filter(|path| path.is_absolute()),
             git_dir: path("GIT_DIR"),
             staging: Staging {
                 index: std::env::var_os("GIT_INDEX_FILE").map(PathBuf::from),

@@ -22,6 +22,8 @@ pub(super) struct CallGuard {
     pub(super) home: CurrentAgent,
     scope: Scope,
     temporary: Option<PathBuf>,
+    /// Where its answer goes, if it was asked for one.
+    answer: Option<PathBuf>,
     listings: Listings,
 }
 
@@ -34,11 +36,17 @@ impl CallGuard {
             )
         })?;
         let temporary = env.temporary.as_deref().and_then(real_path);
+        // Its own name, so that a symlink that the agent puts there leads nowhere else.
+        let answer = env.output_file.as_deref().and_then(|answer| {
+            let parent = real_path(answer.parent()?)?;
+            Some(parent.join(answer.file_name()?))
+        });
         Ok(CallGuard {
             listings: Listings::new(&home.root),
             home,
             scope,
             temporary,
+            answer,
         })
     }
 
@@ -67,15 +75,17 @@ impl CallGuard {
             return Ok(None);
         }
         let Ok(inside) = place.strip_prefix(root) else {
-            return Ok(if self.is_scratch(place)? {
-                None
-            } else {
-                Some(format!(
-                    "{} is outside of {}",
-                    place.display(),
-                    root.display()
-                ))
-            });
+            return Ok(
+                if self.answer.as_deref() == Some(place) || self.is_scratch(place)? {
+                    None
+                } else {
+                    Some(format!(
+                        "{} is outside of {}",
+                        place.display(),
+                        root.display()
+                    ))
+                },
+            );
         };
         let path = match RepoPath::parse(inside.as_os_str().as_bytes()) {
             Ok(path) => path,

@@ -54,7 +54,7 @@ impl Enclosure {
         // The answer may go to a place that is not the agent's own.
         let answer = plan.inputs.output.as_ref();
         let mut allow = plan.options.allow_write.clone();
-        allow.extend(answer.map(Output::directory_of_file));
+        allow.extend(answer.map(Output::directory_for_agent));
         let mut bounds = fence::bounds(
             ctx,
             &Request {

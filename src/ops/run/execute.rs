@@ -95,6 +95,7 @@ fn work(
     ctx.reached("locked");
     if let Some(output) = &mut plan.inputs.output {
         output.prepare()?;
+        output.stage(ctx)?;
     }
     // Everything that the command needs.
     let stage = Stage::prepare(ctx, agent, plan)?;

@@ -8,6 +8,7 @@ use crate::error::{IoContext, Result};
 use crate::hosts::Host;
 use crate::hosts::home::Ground;
 use crate::ops::run::RunPlan;
+use crate::ops::run::output::Output;
 use crate::ops::run::stage::Stage;
 use crate::store::{fsx, layout};
 use std::fs;
@@ -35,12 +36,14 @@ pub(super) fn lay_out(
     let scratch = stage.scratch.path();
     let fenced = matches!(plan.enforcement, Enforcement::Fenced(_));
     let records = layout::records_dir(ctx.repo.common_dir(), agent.id);
+    let answer = plan.inputs.output.as_ref().map(Output::path_for_agent);
     let is_private = plan.inputs.task().briefing.is_some();
     let made = host.prepare(&Ground {
         scratch,
         records: (fenced && !is_private).then_some(&records),
         hooks: &hooks,
         spool,
+        answer: answer.as_deref(),
         // A path that is no text cannot stand in a settings file.
         program: program.to_str().unwrap_or(PROGRAM),
         fenced,

@@ -155,7 +155,7 @@ impl AgentInputs {
         if self.is_told {
             return prompt::going_on(self.id, &self.place.directory.to_string_lossy());
         }
-        let output = self.output.as_ref().map(Output::path);
+        let output = self.output.as_ref().map(Output::path_for_agent);
         self.assignment
             .prompt(self.id, &self.place, output.as_deref())
     }

@@ -10,6 +10,7 @@
 //! just before the agent starts, which fails where there is one, and goes again where nothing was written.
 
 mod directory;
+mod staged;
 
 use crate::agents::assignment::Workplace;
 use crate::agents::ctx::Ctx;
@@ -19,6 +20,7 @@ use crate::error::{Code, Error, IoContext, Result};
 use directory::{Directory, is_link, unreachable};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, statat, unlinkat};
 use rustix::io::Errno;
+use staged::Staged;
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
@@ -45,6 +47,8 @@ pub struct Output {
     before: Option<Mark>,
     /// Whether it is ours: made for this answer, and empty.
     claimed: bool,
+    /// Where the agent writes it, if that is another place.
+    staged: Option<Staged>,
 }
 
 /// What is done where a file goes by the name already.
@@ -104,6 +108,7 @@ impl Output {
             taken,
             before: None,
             claimed: false,
+            staged: None,
         };
         let parent = output.parent(false)?;
         if let Some(parent) = parent.filter(|_| taken != Taken::Number) {
@@ -117,8 +122,23 @@ impl Output {
         self.directory_of_file().join(&self.name)
     }
 
+    /// The file as the agent is told, absolute: once prepared, where its host can write.
+    pub fn path_for_agent(&self) -> PathBuf {
+        let staged = self.staged.as_ref().map(|staged| staged.file(&self.name));
+        staged.unwrap_or_else(|| self.path())
+    }
+
+    /// The directory that the agent writes the file in, absolute.
+    pub fn directory_for_agent(&self) -> PathBuf {
+        let staged = self.staged.as_ref();
+        staged.map_or_else(
+            || self.directory_of_file(),
+            |staged| staged.directory().to_owned(),
+        )
+    }
+
     /// The directory that the file is in, absolute.
-    pub fn directory_of_file(&self) -> PathBuf {
+    fn directory_of_file(&self) -> PathBuf {
         let mut path = self.directory.path();
         path.extend(&self.parents);
         path
@@ -137,6 +157,31 @@ impl Output {
             Some(parent) => self.claim(&parent)?,
             None => {}
         }
+        Ok(())
+    }
+
+    /// Makes another place for the agent to write to where the file is below a git directory.
+    ///
+    /// # Errors
+    /// Those of [`Staged::make`].
+    pub fn stage(&mut self, ctx: &Ctx) -> Result<()> {
+        if self.directory.path().starts_with(ctx.repo.common_dir()) {
+            self.staged = Some(Staged::make(ctx)?);
+        }
+        Ok(())
+    }
+
+    /// Takes the answer to its place, where the agent wrote it in another one. To be called once nothing of the
+    /// command is left.
+    ///
+    /// # Errors
+    /// Those of [`Staged::take_to`].
+    pub fn collect(&mut self) -> Result<()> {
+        let Some(staged) = self.staged.take() else {
+            return Ok(());
+        };
+        let parent = self.parent(true)?;
+        parent.map_or(Ok(false), |parent| staged.take_to(&parent, &self.name))?;
         Ok(())
     }
 

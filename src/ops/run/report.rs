@@ -187,10 +187,10 @@ impl RunReport {
     }
 
     /// Adds what became of the answer that was asked for.
-    pub(super) fn answered(&mut self, output: &Output) {
+    pub(super) fn answered(&mut self, output: &mut Output) {
         let path = output.path().to_string_lossy().into_owned();
         self.output_file = Some(None);
-        match output.is_written() {
+        match output.collect().and_then(|()| output.is_written()) {
             Ok(true) => self.output_file = Some(Some(path)),
             Ok(false) => self
                 .warnings

@@ -1,7 +1,7 @@
 //! Everything that a command finds when it starts.
 
 use crate::agents::commands;
-use crate::agents::ctx::Ctx;
+use crate::agents::ctx::{Ctx, OUTPUT_FILE};
 use crate::agents::liveness;
 use crate::agents::scratch::Scratch;
 use crate::domain::agent::Agent;
@@ -119,7 +119,7 @@ fn variables(
     let cost = plan.inputs.task().max_cost;
     variables.extend(cost.map(|usd| ("GIT_AGENT_MAX_COST", usd.to_string().into())));
     let output = plan.inputs.output.as_ref();
-    variables.extend(output.map(|output| ("GIT_AGENT_OUTPUT_FILE", output.path().into())));
+    variables.extend(output.map(|output| (OUTPUT_FILE, output.path_for_agent().into())));
     let named = variables.into_iter();
     named.map(|(name, value)| (name.into(), value)).collect()
 }
