@@ -1,7 +1,7 @@
 //! A process that dies at any step of a spawn leaves nothing that blocks the next one, and the next one
 //! cleans up after it.
 
-use crate::support::agent::{SHARED_TASK, TASK};
+use crate::support::agent::{SHARED_TASK, TASK, agent_command, describe, json_of};
 use crate::support::death::{self, Order, ctx, ctx_with, steps_of};
 use crate::support::{TestRepo, git_in};
 use git_agent::agents::ctx::Ctx;
@@ -12,6 +12,7 @@ use git_agent::ops::spawn::STEPS;
 use git_agent::ops::spawn::SpawnOptions;
 use git_agent::wire::task_file;
 use std::collections::BTreeSet;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 
 /// Not a test: the process that dies. It does nothing unless a step is named.
@@ -88,10 +89,46 @@ fn the_same_for_agents_with_a_clone() {
     for step in ["populated", "clone-made", "cloned", "locked", "spawned"] {
         let repo = TestRepo::with_commit();
         death::die_at("kill::child", &repo.path(), step, &[TASK, "clone"]);
+        let said = describe(&repo.agent(&["doctor"]));
+        assert!(said.contains("was interrupted"), "after {step}: {said}");
         check_what_is_left(&repo, step, TASK);
         let clones = std::fs::read_dir(repo.path().join(".git/agents/clones"));
         let clones = clones.map(Iterator::count).unwrap_or_default();
         assert_eq!(clones, usize::from(step == "spawned"), "after {step}");
+    }
+}
+
+#[test]
+fn a_clone_gets_its_row_though_its_spawn_was_killed_and_no_link_in_it_is_followed() {
+    for is_hostile in [false, true] {
+        let repo = TestRepo::with_commit();
+        death::die_at("kill::child", &repo.path(), "spawned", &[TASK, "clone"]);
+        let agents = repo.agent_json(&["list", "--fast"]);
+        let spawned = agents["agents"][0].clone();
+        let clone = spawned["worktree_abspath"].as_str().expect("a place");
+        let own = Path::new(clone).join(".git");
+        let ledger = repo.git(["rev-parse", "refs/notes/agents"]);
+        if is_hostile {
+            std::fs::remove_dir(own.join("refs/tags")).expect("removed");
+            symlink(repo.path().join(".git/refs/notes"), own.join("refs/notes")).expect("linked");
+        }
+        repo.agent_json(&["doctor", "--fix"]);
+        assert_eq!(repo.git(["rev-parse", "refs/notes/agents"]), ledger);
+        if is_hostile {
+            continue;
+        }
+        // As in a container, where the repository cannot be seen.
+        let alone = repo.path().with_file_name("alone");
+        std::fs::rename(clone, &alone).expect("moved");
+        std::fs::rename(repo.path(), repo.path().with_file_name("away")).expect("moved");
+        let mut show = agent_command(&alone);
+        show.args([
+            "show",
+            spawned["agent_id"].as_str().expect("an id"),
+            "--format=json",
+        ]);
+        assert_eq!(json_of(show)["state"], spawned["state"]);
+        assert_eq!(git_in(&alone, ["fsck", "--strict", "--no-dangling"]), "");
     }
 }
 

@@ -2,6 +2,8 @@
 
 /// One worker for each task, in all clones.
 mod claims;
+/// The end of a task.
+mod deliveries;
 /// Clones that do to claims what no git-agent does, and clocks that are wrong.
 mod hostile;
 /// Death between every two steps.

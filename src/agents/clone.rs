@@ -23,6 +23,7 @@ use crate::domain::oid::Oid;
 use crate::error::{Error, IoContext, Result};
 use crate::git::objects::Identity;
 use crate::git::own_repository::{OwnRepository, take_place_of_pointer, write_note};
+use crate::git::untrusted;
 use crate::store::ledger::Ledger;
 use crate::store::{fsx, hooks, layout, lock};
 use std::fs;
@@ -91,8 +92,7 @@ pub fn make(ctx: &Ctx, new: &NewClone<'_>) -> Result<()> {
     run_repo.set_known_tip(new.tip)
 }
 
-/// Gives a clone the agent's row, for commands of ours that are run in it. Only for the spawn itself: later the agent could have
-/// changed what git obeys there. Nothing is done where there is no clone.
+/// Gives a clone the agent's row, for commands of ours that are run in it. Nothing is done where there is no clone.
 ///
 /// # Errors
 /// Those of the ledger and of git.
@@ -103,9 +103,23 @@ pub fn give_row(ctx: &Ctx, id: AgentId, spawn_commit: Oid) -> Result<()> {
     let Some(found) = ctx.repo.worktree(&layout::worktree_name(id)) else {
         return Ok(());
     };
-    // The agent has not begun: what git finds there is what we put there.
     let row = Ledger::new(&ctx.repo).lines(spawn_commit)?;
-    write_note(&found.path, layout::LEDGER_REF, spawn_commit, &row)
+    let scratch = fsx::unique_name(&layout::tmp_dir(ctx.repo.common_dir()).join("row"));
+    let own = found.path.join(".git");
+    write_note(&own, &scratch, layout::LEDGER_REF, (spawn_commit, &row))
+}
+
+/// As [`give_row`], where the spawn was killed before it did that.
+///
+/// # Errors
+/// As [`give_row`].
+pub fn give_missing_row(ctx: &Ctx, id: AgentId, spawn_commit: Oid) -> Result<()> {
+    let found = ctx.repo.worktree(&layout::worktree_name(id));
+    let has_row = |place: &Path| untrusted::text(&place.join(".git"), layout::LEDGER_REF).is_some();
+    if found.is_none_or(|found| has_row(&found.path)) {
+        return Ok(());
+    }
+    give_row(ctx, id, spawn_commit)
 }
 
 /// Whether an agent's worktree is a clone.

@@ -61,10 +61,12 @@ pub(crate) fn undo(ctx: &Ctx, record: &SpawnJournal, reason: &str) -> Result<()>
     let row = ledger.agent(commit)?;
     let admin = worktree::admin_dir(&ctx.repo, id);
     if row.as_ref().is_some_and(|row| row.state != State::Spawning) {
-        // The last step was reached: the agent is ready and only its lock may still have to say so.
+        // The row is complete: the agent is ready. Only its lock may still have to say so, and its clone to get the row.
         if admin.is_dir() {
             set_lock(&admin, &layout::lock_reason(id))?;
         }
+        // A clone that cannot be written is in the way of no other spawn.
+        let _ = clone::give_missing_row(ctx, id, commit);
         return Ok(());
     }
     remove_places(ctx, record, &admin, id)?;

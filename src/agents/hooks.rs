@@ -45,6 +45,14 @@ pub(crate) fn for_commit(
     hooks::for_commit(&site(ctx, &agent.short(), worktree), program, directory)
 }
 
+/// Whether the repository has hooks of its own that a commit of ours in the agent's worktree runs.
+///
+/// # Errors
+/// Those of [`hooks::has_own`].
+pub(crate) fn has_own(ctx: &Ctx, agent: AgentId, worktree: &Path) -> Result<bool> {
+    hooks::has_own(&site(ctx, &agent.short(), worktree))
+}
+
 /// Looks at the hooks of one agent's worktree; `None` when it has none here.
 ///
 /// # Errors

@@ -2,6 +2,7 @@
 
 use crate::agents::ctx::Ctx;
 use crate::domain::agent::Agent;
+use crate::domain::id::AgentId;
 use crate::error::{Code, Error, Result};
 use crate::ops::run;
 use crate::ops::sync::claim::{self, Acquired, ClaimReport, TaskClaim};
@@ -14,7 +15,8 @@ pub(super) enum TaskState {
     Done(ClaimReport),
 }
 
-/// Takes the claim of that key on a remote, for a verb that was given so many tasks.
+/// Takes the claim of that key on a remote, for a verb that was given so many tasks. It names `agent`, unless there is one
+/// of an earlier attempt.
 ///
 /// # Errors
 /// `usage` for several tasks; those of [`claim::acquire`] and of the ledger.
@@ -24,6 +26,7 @@ pub(super) fn acquire(
     tasks: usize,
     remote: Option<&str>,
     key: &str,
+    agent: Option<AgentId>,
 ) -> Result<TaskState> {
     if tasks > 1 {
         let what = "--claim is for one task, and several are given";
@@ -31,7 +34,7 @@ pub(super) fn acquire(
             "to take several, run git agent {verb} --claim for each"
         )));
     }
-    let claim = match claim::acquire(ctx, remote, key)? {
+    let claim = match claim::acquire(ctx, remote, key, agent)? {
         Acquired::Held(claim) => claim,
         Acquired::Done(report) => return Ok(TaskState::Done(report)),
     };

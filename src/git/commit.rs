@@ -5,6 +5,7 @@ use super::identity::Identities;
 use super::landing::{Checkout, copy_with_time};
 use super::objects::NewCommit;
 use super::own_branch::OwnBranch;
+use super::refs::Tip;
 use super::untrusted;
 use super::view::WorktreeView;
 use super::{Repo, command};
@@ -83,6 +84,36 @@ impl Checkout {
         Ok(commit)
     }
 
+    /// Makes a tree that is staged the next commit of the branch, as [`Checkout::commit`] does where neither hooks nor
+    /// settings have a say in it. `tip` is where the branch was when the tree was made.
+    ///
+    /// # Errors
+    /// `lost-race` when the branch moved meanwhile; `lock-timeout`; those of writing a commit.
+    pub fn commit_staged(
+        &self,
+        repo: &Repo,
+        (tip, tree): (Oid, Oid),
+        message: &str,
+        who: &Identities,
+    ) -> Result<Oid> {
+        let head = self.head();
+        let branch = head.strip_prefix("ref: ").unwrap_or_default();
+        let commit = repo.write_commit(&NewCommit {
+            tree,
+            parents: &[tip],
+            author: &who.author,
+            committer: &who.committer,
+            header: None,
+            message,
+        })?;
+        let reason = format!("commit: {}", message.lines().next().unwrap_or_default());
+        let own = Repo::open_git_dir(&self.git_dir)?;
+        if own.swap_ref_in_time(branch, Tip::At(tip), commit, &who.committer, &reason)? {
+            return Ok(commit);
+        }
+        Err(moved_meanwhile(branch, commit))
+    }
+
     fn commit_copies(
         &self,
         new: &ToCommit<'_>,
@@ -125,6 +156,15 @@ impl Checkout {
         command.args(["rev-parse", "--verify", "HEAD"]);
         named(&command::successful(command)?)
     }
+}
+
+/// The error for a branch that another process has moved.
+pub(in crate::git) fn moved_meanwhile(branch: &str, commit: Oid) -> Error {
+    Error::new(
+        Code::LostRace,
+        format!("{branch} moved while {commit} was committed, which is not on it"),
+    )
+    .hint("to commit what is staged now, run the same command again")
 }
 
 /// A copy of a worktree's index, on which git works without a lock.

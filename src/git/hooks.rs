@@ -46,7 +46,10 @@ impl Repo {
     }
 
     /// Whether a hook of that name can exist at all, so that the usual case starts no process.
-    fn may_have_hook(&self, name: &str) -> Result<bool> {
+    ///
+    /// # Errors
+    /// `git-failed` when a configuration file cannot be read.
+    pub fn may_have_hook(&self, name: &str) -> Result<bool> {
         let directory = match self.config_string("core.hooksPath")? {
             // Relative to a worktree that may not exist yet, or `~/…`: git knows the rules.
             Some(_) => return Ok(true),

@@ -13,6 +13,7 @@
 //! can be told ([`super::lock_file`]).
 
 use super::Repo;
+use super::commit::moved_meanwhile;
 use super::objects::Identity;
 use super::refs::Tip;
 use super::untrusted;
@@ -100,11 +101,7 @@ impl<'r> OwnBranch<'r> {
         if self.repo.swap_ref_in_time(branch, old, new, who, message)? {
             return Ok(());
         }
-        Err(Error::new(
-            Code::LostRace,
-            format!("{branch} moved while {new} was committed, which is not on it"),
-        )
-        .hint("to commit what is staged now, run the same command again"))
+        Err(moved_meanwhile(branch, new))
     }
 
     /// Makes the directories above a path; whatever else the repository has in them is a link.

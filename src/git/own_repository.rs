@@ -7,12 +7,17 @@
 //!
 //! Settings are written, not copied: those of the repository name programs that the clone's machine need not have.
 
+use super::objects::Identity;
 use super::{Repo, command, untrusted};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::fs::{
+    AtFlags, CWD, Mode, OFlags, RenameFlags, mkdirat, openat, renameat, renameat_with, unlinkat,
+};
+use rustix::io::Errno;
 use std::fmt::Write;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 /// The longest index that is copied, in bytes.
@@ -178,22 +183,73 @@ pub fn take_place_of_pointer(worktree: &Path, made: &Path) -> Result<()> {
     fs::remove_file(made).at("could not remove", made)
 }
 
-/// Adds a note to a repository that no other program has written yet, or puts it in the place of the one there.
+/// Adds a note to such a repository, or puts it in the place of the one there. git writes the note in `scratch`, a directory
+/// that does not exist yet and that no agent can write; what it wrote is then added as files, and nothing that the
+/// repository leads to is followed.
 ///
 /// # Errors
 /// `git-failed`, `git-missing`, `io`.
-pub fn write_note(worktree: &Path, notes: &str, noted: Oid, body: &[u8]) -> Result<()> {
-    let mut git = command::git(worktree);
+pub fn write_note(
+    repository: &Path,
+    scratch: &Path,
+    notes: &str,
+    (noted, body): (Oid, &[u8]),
+) -> Result<()> {
+    let added = note_in(scratch, notes, (noted, body)).and_then(|()| {
+        for file in untrusted::files(scratch) {
+            if file.starts_with("objects") || file == Path::new(notes) {
+                let from = scratch.join(&file);
+                let content = fs::read(&from).at("could not read", &from)?;
+                create(repository, &file, &content)
+                    .at("could not write", repository.join(&file))?;
+            }
+        }
+        Ok(())
+    });
+    let _ = fs::remove_dir_all(scratch);
+    added
+}
+
+/// Has git write a note, and what it consists of, to a new repository, which has nothing else.
+fn note_in(scratch: &Path, notes: &str, (noted, body): (Oid, &[u8])) -> Result<()> {
+    make(&scratch.join("refs"))?;
+    make(&scratch.join("objects"))?;
+    write(&scratch.join("HEAD"), "ref: refs/heads/main\n")?;
+    let mut git = command::git(scratch);
+    git.arg("--git-dir").arg(scratch);
     git.args(["-c", "core.hooksPath=/dev/null", "notes"]);
     git.arg(format!("--ref={notes}"));
     git.args(["add", "--force", "--file=-", &noted.to_hex()]);
+    let who = Identity::stand_in(0);
+    for role in ["AUTHOR", "COMMITTER"] {
+        git.env(format!("GIT_{role}_NAME"), &who.name);
+        git.env(format!("GIT_{role}_EMAIL"), &who.email);
+    }
     let output = command::feed(git, body)?;
     if output.status.success() {
         return Ok(());
     }
     let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    let what = format!("no note could be written in {}", worktree.display());
-    Err(Error::new(Code::GitFailed, what).because(why))
+    Err(Error::new(Code::GitFailed, "git could not write the row of a clone").because(why))
+}
+
+/// Puts a file into a repository, with the directories above it. No link is followed, and a file that is there is replaced.
+fn create(top: &Path, relative: &Path, content: &[u8]) -> std::io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::DIRECTORY;
+    let mut directory = openat(CWD, top, flags, Mode::empty())?;
+    for part in relative.parent().into_iter().flat_map(Path::iter) {
+        match mkdirat(&directory, part, Mode::from_raw_mode(0o777)) {
+            Err(error) if error != Errno::EXIST => return Err(error.into()),
+            _ => directory = openat(&directory, part, flags, Mode::empty())?,
+        }
+    }
+    let name = relative.file_name().unwrap_or_default();
+    let new = Path::new("git-agent.new");
+    let _ = unlinkat(&directory, new, AtFlags::empty());
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let file = openat(&directory, new, flags, Mode::from_raw_mode(0o644))?;
+    fs::File::from(file).write_all(content)?;
+    Ok(renameat(&directory, new, &directory, name)?)
 }
 
 fn quoted(value: &str) -> String {

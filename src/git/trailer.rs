@@ -55,3 +55,12 @@ pub fn appended(message: &str, trailer: &str) -> String {
     let separator = if known.is_empty() { "\n\n" } else { "\n" };
     format!("{message}{separator}{trailer}\n")
 }
+
+/// Gives a message as `git commit` keeps one that is not edited, without needless space.
+///
+/// # Errors
+/// `git-failed`.
+pub fn tidied(message: &str) -> Result<String> {
+    git2::message_prettify(message, None)
+        .map_err(|error| super::repo::failed("could not read the message", error))
+}

@@ -4,7 +4,8 @@
 //! staged by the agent? those paths : everything that verify would judge -> ScopeGuard -> git commit
 //! ```
 //!
-//! Git itself commits, in the agent's worktree and with the repository's hooks. Work that was not staged
+//! Git itself commits, in the agent's worktree and with the repository's hooks. Where there are none, and no setting that
+//! has a say in it, the commit of work that was not staged is written without starting git. Work that was not staged
 //! is staged first: after a kill in between it is found staged, and running this again commits it.
 //! Deliberately absent: judging what an agent hides from git, which `verify` does.
 
@@ -16,16 +17,19 @@ use crate::agents::hooks;
 use crate::agents::lookup;
 use crate::agents::own_checkout::own_checkout;
 use crate::agents::scope_guard::ScopeGuard;
-use crate::agents::work;
-use crate::domain::agent::Move;
+use crate::agents::work::{self, tip_of};
+use crate::domain::agent::{Agent, Move};
 use crate::domain::change::Change;
 use crate::domain::event::What;
+use crate::domain::oid::Oid;
 use crate::domain::path::Quoted;
 use crate::domain::violation::{BundleRule, Reason};
 use crate::error::{Code, Error, ErrorFacts, IoContext, Result};
 use crate::git::Repo;
 use crate::git::changes::Staging;
 use crate::git::commit::ToCommit;
+use crate::git::identity::Identities;
+use crate::git::landing::Checkout;
 use crate::git::trailer;
 use crate::store::ledger::Ledger;
 use crate::store::{fsx, layout};
@@ -90,6 +94,7 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
     let agent = fence.agent();
     let place = own_checkout(ctx, agent)?;
     let repo = Repo::open_git_dir(&place.git_dir)?;
+    let tip = tip_of(ctx, agent)?;
     // What there is to commit, and which part of it is in scope.
     let staged = repo.staged_changes(&Staging::default())?;
     let is_staged = !staged.is_empty();
@@ -115,44 +120,25 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
             place.top.display()
         )));
     }
-    // The message, with the agent's id.
-    let scratch = Scratch::new(ctx)?;
-    fs::write(&scratch.message, format!("{}\n", message.trim_end()))
-        .at("could not write", &scratch.message)?;
-    trailer::set(
-        ctx.repo.common_dir(),
-        &scratch.message,
-        &format!("Agent-Id: {}", agent.id),
-    )?;
-    // The hooks of the repository that may run.
     let identities = ctx.identities()?;
-    let room = place.view.as_ref().map(|view| view.room().join("hooks"));
-    let hooks = room
-        .map(|room| hooks::for_commit(ctx, agent.id, &place.top, &room))
-        .transpose()?;
-    let repository = hooks.as_ref().and_then(|hooks| hooks.repository.clone());
-    let environment = [(REPOSITORY_HOOKS, repository.unwrap_or_default())];
-    let to_commit = |index| ToCommit {
-        message: &scratch.message,
-        index,
-        hooks: hooks.as_ref().map(|hooks| hooks.shims.as_path()),
-        environment: &environment,
-    };
-    // The commit. Work that was not staged is staged first.
-    let commit = if let Some(work) = work {
-        let before = place.staged_tree(&ctx.repo)?;
-        place.stage_from(&ctx.repo, work, &inside)?;
-        ctx.reached("staged");
-        // Nothing was staged before a hook said no, so nothing is afterwards.
-        place
-            .commit(&ctx.repo, &to_commit(None), &identities)
-            .inspect_err(|_| drop(place.stage(before)))?
-    } else {
-        let index = (!outside.is_empty()).then_some(scratch.index.as_path());
-        if let Some(index) = index {
-            place.index_without(&outside, index)?;
+    let trailer = format!("Agent-Id: {}", agent.id);
+    let commit = match work {
+        Some(work) if outside.is_empty() && is_plain(ctx, agent, &place, message)? => {
+            place.stage_from(&ctx.repo, work, &inside)?;
+            ctx.reached("staged");
+            let message = trailer::appended(&trailer::tidied(message)?, &trailer);
+            let new = (tip, work);
+            { place.commit_staged(&ctx.repo, new, &message, &identities) }
+                .inspect_err(|_| drop(unstage(ctx, &place, tip)))?
         }
-        place.commit(&ctx.repo, &to_commit(index), &identities)?
+        work => by_git(
+            ctx,
+            agent,
+            &place,
+            (&inside, &outside, work),
+            (message, &trailer),
+            &identities,
+        )?,
     };
     ctx.reached("committed");
     // The row.
@@ -173,6 +159,73 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
         paths: texts(&inside),
         left_out: texts(&outside),
     })
+}
+
+/// Whether a commit is what we make of it: no hook of the repository's is asked, and no setting changes the message,
+/// its encoding or its trailers, or wants a signature.
+fn is_plain(ctx: &Ctx, agent: &Agent, place: &Checkout, message: &str) -> Result<bool> {
+    let mut lines = message.lines().map(str::to_ascii_lowercase);
+    if lines.any(|line| line.starts_with("agent-id:")) {
+        return Ok(false);
+    }
+    let repo = &ctx.repo;
+    for key in ["commit.cleanup", "i18n.commitEncoding"] {
+        if repo.config_string(key)?.is_some() {
+            return Ok(false);
+        }
+    }
+    let is_signed = repo.config_bool("commit.gpgSign")? == Some(true);
+    let is_git_needed = is_signed
+        || repo.has_config_section("trailer")?
+        || hooks::has_own(ctx, agent.id, &place.top)?;
+    Ok(!is_git_needed)
+}
+
+/// Lets the index hold what the branch does.
+fn unstage(ctx: &Ctx, place: &Checkout, tip: Oid) -> Result<()> {
+    place.stage(ctx.repo.read_commit(tip)?.tree)
+}
+
+/// Has git commit, with the hooks of the repository that may run. Work that was not staged is staged first.
+fn by_git(
+    ctx: &Ctx,
+    agent: &Agent,
+    place: &Checkout,
+    (inside, outside, work): (&Paths, &Paths, Option<Oid>),
+    (message, trailer): (&str, &str),
+    identities: &Identities,
+) -> Result<Oid> {
+    // The message, with the agent's id.
+    let scratch = Scratch::new(ctx)?;
+    fs::write(&scratch.message, format!("{}\n", message.trim_end()))
+        .at("could not write", &scratch.message)?;
+    trailer::set(ctx.repo.common_dir(), &scratch.message, trailer)?;
+    // The hooks.
+    let room = place.view.as_ref().map(|view| view.room().join("hooks"));
+    let hooks = room
+        .map(|room| hooks::for_commit(ctx, agent.id, &place.top, &room))
+        .transpose()?;
+    let repository = hooks.as_ref().and_then(|hooks| hooks.repository.clone());
+    let environment = [(REPOSITORY_HOOKS, repository.unwrap_or_default())];
+    let to_commit = |index| ToCommit {
+        message: &scratch.message,
+        index,
+        hooks: hooks.as_ref().map(|hooks| hooks.shims.as_path()),
+        environment: &environment,
+    };
+    if let Some(work) = work {
+        let before = place.staged_tree(&ctx.repo)?;
+        place.stage_from(&ctx.repo, work, inside)?;
+        ctx.reached("staged");
+        // Nothing was staged before a hook said no, so nothing is afterwards.
+        return { place.commit(&ctx.repo, &to_commit(None), identities) }
+            .inspect_err(|_| drop(place.stage(before)));
+    }
+    let index = (!outside.is_empty()).then_some(scratch.index.as_path());
+    if let Some(index) = index {
+        place.index_without(outside, index)?;
+    }
+    place.commit(&ctx.repo, &to_commit(index), identities)
 }
 
 type Paths = Vec<Vec<u8>>;

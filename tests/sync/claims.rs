@@ -44,7 +44,7 @@ pub(super) fn work(clone: &Path, task: &str, script: &str) -> (Option<i32>, Stri
 fn child() {
     if let Some(order) = Order::received() {
         let ctx = death::ctx(&order.directory, order.dying());
-        let acquired = claim::acquire(&ctx, None, "task-1").expect("an answer");
+        let acquired = claim::acquire(&ctx, None, "task-1", None).expect("an answer");
         assert!(matches!(acquired, Acquired::Held(_)));
     }
 }

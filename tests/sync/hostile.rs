@@ -18,7 +18,7 @@ fn ctx(clone: &Path) -> Ctx {
 }
 
 fn take(ctx: &Ctx) -> TaskClaim {
-    match claim::acquire(ctx, None, "task-1").expect("an answer") {
+    match claim::acquire(ctx, None, "task-1", None).expect("an answer") {
         Acquired::Held(claim) => *claim,
         Acquired::Done(report) => panic!("{report:?}"),
     }

@@ -10,8 +10,8 @@ use crate::domain::agent::{Agent, State};
 use crate::domain::id::AgentId;
 use crate::error::{Exit, Result};
 use crate::ops::run;
-use crate::ops::run::RunReport;
-use crate::ops::sync::claim::{ClaimReport, Heartbeat, TaskClaim};
+use crate::ops::run::{RunPlan, RunReport};
+use crate::ops::sync::claim::{ClaimReport, Heartbeat};
 use crate::ops::sync::{self, SyncOptions};
 use serde_json::{Value, json};
 
@@ -20,8 +20,15 @@ use serde_json::{Value, json};
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs, key: &str) -> Result<Exit> {
     let remote = args.sync.remote().map(str::to_owned);
     let synchronise = || sync::sync(ctx, &SyncOptions::with(remote.clone()));
-    let tasks = args.targets.len();
-    let (mut claim, earlier) = match claimed::acquire(ctx, "run", tasks, remote.as_deref(), key)? {
+    let quiet = args.mode.quiet;
+    // Planned first, so that the claim names the agent from the beginning. Whether that fails matters only for a task that
+    // is ours to do.
+    let asked = args.read(ctx)?;
+    let planned = asked.plan(ctx, &asked.targets[0]);
+    let agent = planned.as_ref().ok().map(RunPlan::agent_id);
+    let tasks = asked.targets.len();
+    let taken = claimed::acquire(ctx, "run", tasks, remote.as_deref(), key, agent)?;
+    let (mut claim, earlier) = match taken {
         TaskState::Held(claim, earlier) => (*claim, *earlier),
         TaskState::Done(report) => {
             synchronise()?;
@@ -32,17 +39,23 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs, key: &str) -> Result<Ex
     };
     // An earlier attempt in this clone may have come as far as a good verdict.
     if let Some(agent) = earlier.as_ref().filter(|agent| is_acceptable(agent)) {
-        synchronise()?;
         let report = claim.report(Some(agent.id));
-        warn(ui, &claim.finish(ctx)?);
+        warn(ui, &sync::complete_task(ctx, remote, claim)?);
         ui.answer(&report)?;
         return Ok(Exit::Yes);
     }
-    let quiet = args.mode.quiet;
-    let echo = echo(ui, quiet)?;
-    let begun = begin(ctx, args, earlier.map(|agent| agent.id), &mut claim);
-    let plan = match begun {
-        Ok(plan) => plan,
+    let begun = echo(ui, quiet).and_then(|echo| {
+        let plan = match earlier {
+            Some(agent) => asked.plan(ctx, &agent.id.to_string()),
+            None => planned,
+        };
+        half_made::sweep(ctx)?;
+        let plan = plan?;
+        claim.note_agent(ctx, plan.agent_id())?;
+        Ok((plan, echo))
+    });
+    let (plan, echo) = match begun {
+        Ok(begun) => begun,
         Err(error) => {
             // Nothing has begun, so nothing is to be waited for.
             claim.release(ctx)?;
@@ -60,9 +73,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs, key: &str) -> Result<Ex
     }
     let report = match ended {
         Ok(report) if report.exit_status() == 0 => {
-            // The rows first: the claim says that they are there.
-            synchronise()?;
-            warn(ui, &claim.finish(ctx)?);
+            warn(ui, &sync::complete_task(ctx, remote, claim)?);
             report
         }
         Ok(report) => {
@@ -96,23 +107,6 @@ fn warn_of_no_work(ctx: &Ctx, ui: &mut Ui, report: &ClaimReport) -> Result<()> {
         ));
     }
     Ok(())
-}
-
-/// Plans the run, for the agent of an earlier attempt where there is one, and notes the agent in the claim.
-fn begin(
-    ctx: &Ctx,
-    mut args: RunArgs,
-    earlier: Option<AgentId>,
-    claim: &mut TaskClaim,
-) -> Result<run::RunPlan> {
-    half_made::sweep(ctx)?;
-    if let Some(id) = earlier {
-        args.targets = vec![id.to_string()];
-    }
-    let asked = args.read(ctx)?;
-    let plan = asked.plan(ctx, &asked.targets[0])?;
-    claim.note_agent(ctx, plan.agent_id())?;
-    Ok(plan)
 }
 
 fn is_acceptable(agent: &Agent) -> bool {

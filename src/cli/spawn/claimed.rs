@@ -12,7 +12,14 @@ const SCHEMA: &str = "git-agent.spawn-claim/1";
 
 /// Makes the agent of a task under a claim. Where this clone has made it before, or the task is done, that is the answer.
 pub(super) fn spawn(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs, key: &str) -> Result<Exit> {
-    let taken = claimed::acquire(ctx, "spawn", args.tasks.len(), args.sync.remote(), key)?;
+    let taken = claimed::acquire(
+        ctx,
+        "spawn",
+        args.tasks.len(),
+        args.sync.remote(),
+        key,
+        None,
+    )?;
     let (mut claim, earlier) = match taken {
         TaskState::Held(claim, earlier) => (*claim, *earlier),
         TaskState::Done(report) => {

@@ -76,6 +76,17 @@ impl Exchange<'_> {
         Ok(unlike.map(|(name, _)| name).collect())
     }
 
+    /// The full name and the tip of the branch of a live agent of this clone.
+    pub(super) fn own_branch(&self, agent: &Agent) -> Result<Option<(String, Oid)>> {
+        let repo = &self.ctx.repo;
+        let is_own = |name: &&String| agent.state.is_live() && is_ours(repo, agent, name);
+        let Some(refname) = agent.branch.as_ref().filter(is_own) else {
+            return Ok(None);
+        };
+        let tip = agent_branch::held(repo, agent)?;
+        Ok(tip.map(|tip| (refname.clone(), tip)))
+    }
+
     /// Pushes the branches of this clone's live agents that the remote lacks, and says whether there were any. No branch
     /// is ever forced, and one that the remote does not take stops nothing.
     pub(super) fn push_branches(&mut self, listed: &RemoteRefs) -> Result<bool> {
@@ -88,10 +99,8 @@ impl Exchange<'_> {
         let unlike = self.unlike(listed)?;
         for agent in self.live_agents(unlike.is_empty())? {
             let named = agent.branch.as_ref().filter(|name| unlike.contains(*name));
-            let Some(refname) = named.filter(|name| is_ours(repo, &agent, name)) else {
-                continue;
-            };
-            let Some(tip) = agent_branch::held(repo, &agent)? else {
+            let own = named.map(|_| self.own_branch(&agent)).transpose()?;
+            let Some((refname, tip)) = own.flatten() else {
                 continue;
             };
             // A clone that only fetched the branch has nothing to add to it.
@@ -99,7 +108,7 @@ impl Exchange<'_> {
                 repo.merge_base(tip, *there)
                     .is_ok_and(|base| base == Some(tip))
             };
-            if listed.get(refname).is_some_and(is_behind) {
+            if listed.get(&refname).is_some_and(is_behind) {
                 continue;
             }
             pushes.push(RefPush {
@@ -107,7 +116,7 @@ impl Exchange<'_> {
                 change: RefChange::Forward(tip),
             });
             self.report.branches.push(BranchReport {
-                refname: refname.clone(),
+                refname,
                 oid: tip.to_hex(),
                 state: "pushed",
                 reason: None,

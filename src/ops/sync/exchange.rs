@@ -1,7 +1,8 @@
 //! One attempt at an exchange: what the remote has is brought here and united with what is here.
 
-use super::SyncReport;
+use super::{SyncOptions, SyncReport};
 use crate::agents::ctx::Ctx;
+use crate::agents::remote_name::remote_name;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::refs::{Swap, Tip};
@@ -9,7 +10,7 @@ use crate::git::remote::RemoteRefs;
 use crate::store::chain::{self, Chain};
 use crate::store::mailbox::unite;
 use crate::store::remote_names::{RemoteNames, Travelling, word};
-use crate::store::{layout, recovery, repair};
+use crate::store::{clone_id, layout, recovery, repair};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -38,6 +39,27 @@ pub(super) struct Sight {
     pub is_foreign: bool,
     /// The outboxes whose content is united with this clone's, by their full names.
     pub outboxes: BTreeMap<String, Oid>,
+}
+
+impl<'c> Exchange<'c> {
+    /// Prepares the exchange. The caller holds `sync.lock`.
+    ///
+    /// # Errors
+    /// `usage` for an unknown remote or a bad setting; those of the file system.
+    pub(super) fn begin(ctx: &'c Ctx, options: &SyncOptions, end: Instant) -> Result<Exchange<'c>> {
+        let remote = remote_name(ctx, options.remote.as_deref())?;
+        Ok(Exchange {
+            ctx,
+            clone: clone_id::long_name(ctx.repo.common_dir())?,
+            report: SyncReport::new(&remote),
+            remote,
+            names: RemoteNames::configured(&ctx.repo)?,
+            travelling: Travelling::configured(&ctx.repo)?,
+            end,
+            ahead: Vec::new(),
+            is_crowded: false,
+        })
+    }
 }
 
 impl Exchange<'_> {

@@ -18,20 +18,19 @@
 
 mod branches;
 pub mod claim;
+mod delivery;
 mod exchange;
 mod push;
 mod refusal;
 mod report;
 
+pub use delivery::{STEPS as DELIVERY_STEPS, complete_task};
 pub(crate) use refusal::refused;
 pub use report::{BranchReport, SyncReport, SyncedRef};
 
 use crate::agents::authority::require_orchestrator;
 use crate::agents::ctx::Ctx;
-use crate::agents::remote_name::remote_name;
 use crate::error::{Code, Error, Result};
-use crate::store::clone_id;
-use crate::store::remote_names::{RemoteNames, Travelling};
 use crate::store::{layout, lock};
 use exchange::Exchange;
 use std::time::{Duration, Instant};
@@ -89,23 +88,9 @@ pub fn sync(ctx: &Ctx, options: &SyncOptions) -> Result<SyncReport> {
     // The remote is reached with the user's keys, which are not the agent's to use.
     require_orchestrator(ctx)?;
     let end = Instant::now() + options.limit;
-    let remote = remote_name(ctx, options.remote.as_deref())?;
-    let names = RemoteNames::configured(&ctx.repo)?;
-    let travelling = Travelling::configured(&ctx.repo)?;
-    let common_dir = ctx.repo.common_dir();
-    let _guard = lock::hold_for(common_dir, layout::SYNC_LOCK, options.limit)?;
+    let _guard = lock::hold_for(ctx.repo.common_dir(), layout::SYNC_LOCK, options.limit)?;
     ctx.reached("sync-locked");
-    let mut exchange = Exchange {
-        ctx,
-        clone: clone_id::long_name(common_dir)?,
-        report: SyncReport::new(&remote),
-        remote,
-        names,
-        travelling,
-        end,
-        ahead: Vec::new(),
-        is_crowded: false,
-    };
+    let mut exchange = Exchange::begin(ctx, options, end)?;
     exchange.restore()?;
     exchange.push_ahead()?;
     let mut pause = PAUSES[0];

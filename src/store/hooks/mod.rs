@@ -182,6 +182,16 @@ pub struct CommitHooks {
     pub repository: Option<PathBuf>,
 }
 
+/// Whether the repository has hooks of its own that a commit of the orchestrator's runs.
+///
+/// # Errors
+/// `git-failed` when a configuration file cannot be read.
+pub fn has_own(site: &Site<'_>) -> Result<bool> {
+    let own = chain::out_of_reach(site)?;
+    let has_hooks = own.is_some_and(|directory| !chain::names_in(&directory).is_empty());
+    Ok(has_hooks || site.repo.has_config_section("hook")?)
+}
+
 /// Writes shims that run the repository's hooks from a place that the agent cannot write; `directory` must not exist.
 /// The agent could have changed the shims that it has, and what leads git to them.
 ///

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 /// run.
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// A thread that renews a claim at once, so that the claim names its agent, and then three times in the time that it
-/// holds. When the claim is lost, it ends the command that works under it. Dropped, it ends; the claim then expires.
+/// A thread that renews a claim three times in the time that it holds, and at once where the claim does not name its agent
+/// yet. When the claim is lost, it ends the command that works under it. Dropped, it ends; the claim then expires.
 pub struct Heartbeat {
     /// Dropped to end the thread.
     end: Option<mpsc::Sender<()>>,
@@ -32,7 +32,11 @@ impl Heartbeat {
         let seed = ctx.seed();
         let thread = thread::Builder::new().name("heartbeat".into());
         let thread = thread.spawn(move || {
-            let mut pause = Duration::ZERO;
+            let mut pause = if claim.names_agent() {
+                claim.ttl() / 3
+            } else {
+                Duration::ZERO
+            };
             while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
                 // A remote that cannot be reached now may be there for the next one.
                 let _ = beat(&seed, &mut claim);

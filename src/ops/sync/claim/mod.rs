@@ -23,31 +23,27 @@ mod heartbeat;
 mod landing;
 mod message;
 mod report;
+mod taking;
 mod terms;
 
 pub use heartbeat::Heartbeat;
 pub(crate) use landing::{LandingClaim, of_agents};
 use message::{ClaimMessage, ClaimRecord, ClaimState};
 pub use report::ClaimReport;
+pub use taking::{Acquired, acquire};
+use terms::TTLS;
 
-use terms::{TTLS, configured_ttl, require_key};
-
-use super::refused;
-use crate::agents::authority::require_orchestrator;
 use crate::agents::ctx::Ctx;
-use crate::agents::remote_name::remote_name;
-use crate::domain::hex::hex;
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::objects::Commit;
-use crate::git::remote::{self, PushManner, RefChange, RefPush};
-use crate::store::lock::{self, Guard};
-use crate::store::remote_names::RemoteNames;
-use crate::store::{chain, clone_id, fsx, layout};
+use crate::git::remote::{PushManner, RefChange, RefPush};
+use crate::store::lock::Guard;
+use crate::store::{chain, fsx, layout};
 use std::time::{Duration, Instant};
 
-/// What the taking of a claim goes through.
+/// The steps of taking a claim.
 pub const STEPS: &[&str] = &["claim-recorded", "claim-pushed", "claim-taken"];
 
 /// How long the remote is tried.
@@ -63,80 +59,21 @@ pub struct TaskClaim {
     nonce: String,
     ttl: Duration,
     agent: Option<AgentId>,
+    /// The agent of an earlier attempt in this clone.
+    earlier: Option<AgentId>,
+    /// The agent that the commit at `token` names.
+    named: Option<AgentId>,
     /// The commit that the ref is known to be at.
     token: Oid,
     /// Every commit that this process made for the claim: after a push without an answer, the ref may be at any.
     made: Vec<Oid>,
     is_lost: bool,
+    /// Whether the remote is known to have the commit that says that the task is done.
+    is_done: bool,
     /// What was done to the claim on the remote, and undone.
     warnings: Vec<String>,
     /// Keeps other processes of this clone away.
     _lock: Guard,
-}
-
-/// What became of the wish for a claim.
-#[derive(Debug)]
-pub enum Acquired {
-    /// It is held.
-    Held(Box<TaskClaim>),
-    /// The task is done already.
-    Done(ClaimReport),
-}
-
-/// Takes the claim of that key on a remote.
-///
-/// # Errors
-/// `orchestrator-only` for an agent; `claim-held` while another clone or process works on the task; `usage` for a key that cannot be part of a ref's name;
-/// `remote-refused`, `remote-unreachable`, `remote-busy`; those of the file system.
-pub fn acquire(ctx: &Ctx, remote: Option<&str>, key: &str) -> Result<Acquired> {
-    require_orchestrator(ctx)?;
-    let names = RemoteNames::configured(&ctx.repo)?;
-    let refname = names.claim(key);
-    require_key(key, &refname)?;
-    let remote = remote_name(ctx, remote)?;
-    let common_dir = ctx.repo.common_dir();
-    let Some(guard) = lock::try_hold(common_dir, &layout::claim_lock(key))? else {
-        return Err(held(key, "another process of this clone"));
-    };
-    let record = ClaimRecord::load(common_dir, key)?;
-    let mut claim = TaskClaim {
-        key: key.to_owned(),
-        refname,
-        clone: clone_id::long_name(common_dir)?,
-        nonce: hex(&ctx.nonce()?[..8]),
-        ttl: configured_ttl(&ctx.repo)?,
-        agent: record.as_ref().and_then(|record| record.agent),
-        token: Oid::ZERO,
-        made: Vec::new(),
-        is_lost: false,
-        warnings: Vec::new(),
-        remote,
-        _lock: guard,
-    };
-    let end = Instant::now() + LIMIT + TTLS[1].min(claim.ttl);
-    let mut pause = Duration::from_millis(20);
-    loop {
-        let from = match claim.look(ctx, end)? {
-            Some((oid, found)) => match found.state {
-                ClaimState::Done => return Ok(Acquired::Done(claim.report(found.agent))),
-                ClaimState::Released => Some((oid, found)),
-                ClaimState::Held if record.as_ref().is_some_and(|it| it.nonce == found.nonce) => {
-                    Some((oid, found))
-                }
-                ClaimState::Held => {
-                    claim.agent = None;
-                    claim.require_dead(ctx, oid, &found)?;
-                    Some((oid, found))
-                }
-            },
-            None => None,
-        };
-        if claim.take(ctx, from.map(|(oid, _)| oid), end)? {
-            return Ok(Acquired::Held(Box::new(claim)));
-        }
-        super::wait(ctx, pause, end, &claim.remote)?;
-        pause *= 2;
-    }
 }
 
 fn held(key: &str, by: &str) -> Error {
@@ -150,7 +87,17 @@ fn held(key: &str, by: &str) -> Error {
 impl TaskClaim {
     /// The agent that a process of this clone had for the task before it died.
     pub fn earlier_agent(&self) -> Option<AgentId> {
+        self.earlier
+    }
+
+    /// The agent that works on the task.
+    pub(super) fn agent(&self) -> Option<AgentId> {
         self.agent
+    }
+
+    /// Whether the commit on the remote names the agent that works on the task.
+    fn names_agent(&self) -> bool {
+        self.named == self.agent
     }
 
     /// How long it holds without a sign of life.
@@ -163,6 +110,9 @@ impl TaskClaim {
     /// # Errors
     /// Those of the file system.
     pub fn note_agent(&mut self, ctx: &Ctx, agent: AgentId) -> Result<()> {
+        if self.agent == Some(agent) {
+            return Ok(());
+        }
         self.agent = Some(agent);
         self.record(ctx)
     }
@@ -194,10 +144,27 @@ impl TaskClaim {
     /// # Errors
     /// `claim-lost` when another clone has taken it over; those of the network.
     pub fn finish(mut self, ctx: &Ctx) -> Result<Vec<String>> {
-        self.renew(ctx, ClaimState::Done, Instant::now() + LIMIT)?;
-        self.require_held()?;
+        if !self.is_done {
+            self.renew(ctx, ClaimState::Done, Instant::now() + LIMIT)?;
+            self.require_held()?;
+        }
         forget(ctx, &self.key)?;
         Ok(self.warnings)
+    }
+
+    /// The change by which the claim says that the task is done, if it is where this clone left it.
+    ///
+    /// # Errors
+    /// Those of the object store.
+    pub(super) fn completion(&mut self, ctx: &Ctx) -> Result<RefPush> {
+        let from = Some(self.token);
+        let to = self.commit(ctx, ClaimState::Done, from)?;
+        Ok(self.push(RefChange::Swap { from, to }))
+    }
+
+    /// Notes that the remote has what [`TaskClaim::completion`] gave.
+    pub(super) fn complete(&mut self) {
+        self.is_done = true;
     }
 
     /// Gives the claim up, so that another attempt can begin at once. Where the remote does not let it, the claim
@@ -230,79 +197,6 @@ impl TaskClaim {
         }
     }
 
-    /// What the remote has under this key; `None` for nothing.
-    fn look(&self, ctx: &Ctx, end: Instant) -> Result<Option<(Oid, ClaimMessage)>> {
-        let listed = ctx.repo.list_remote(&self.remote, end)?;
-        let Some(oid) = listed.get(&self.refname).copied() else {
-            return Ok(None);
-        };
-        let Some((oid, commit)) = self.fetch(ctx, oid, end)? else {
-            return Ok(None);
-        };
-        let found = commit.as_ref().and_then(ClaimMessage::read);
-        let found = found.ok_or_else(|| {
-            let (remote, refname) = (&self.remote, &self.refname);
-            let what = format!(
-                "{refname} of `{remote}` is no claim: a clone that may push there replaced it"
-            );
-            Error::new(Code::RemoteRefused, what)
-                .hint(format!("to see it, run git fetch {remote} {refname}"))
-                .hint(format!(
-                    "to free the task, run git push {remote} --delete {refname}"
-                ))
-        })?;
-        Ok(Some((oid, found)))
-    }
-
-    /// Watches a claim that looks old.
-    ///
-    /// # Errors
-    /// `claim-held` for one that is alive.
-    fn require_dead(&self, ctx: &Ctx, oid: Oid, found: &ClaimMessage) -> Result<()> {
-        let by = format!("clone {}", found.clone);
-        let ttl = found.ttl.clamp(TTLS[0], TTLS[1]);
-        let age = ctx.now().timestamp().saturating_sub(found.seconds);
-        let is_recent = (0..=ttl.as_secs().cast_signed()).contains(&age);
-        if is_recent {
-            return Err(held(&self.key, &by));
-        }
-        let end = Instant::now() + ttl;
-        while Instant::now() < end {
-            std::thread::sleep(ttl / 8);
-            let listed = ctx.repo.list_remote(&self.remote, end + LIMIT)?;
-            if listed.get(&self.refname) != Some(&oid) {
-                return Err(held(&self.key, &by));
-            }
-        }
-        Ok(())
-    }
-
-    /// Creates the ref, or moves it from where it was seen. `false` when another clone was faster.
-    fn take(&mut self, ctx: &Ctx, from: Option<Oid>, end: Instant) -> Result<bool> {
-        self.record(ctx)?;
-        ctx.reached("claim-recorded");
-        let to = self.commit(ctx, ClaimState::Held, from)?;
-        let push = self.push(RefChange::Swap { from, to });
-        let manner = PushManner::default();
-        let outcome = ctx.repo.push_refs(&self.remote, &[push], manner, end)?;
-        ctx.reached("claim-pushed");
-        let listed = ctx.repo.list_remote(&self.remote, end)?;
-        let is = listed.get(&self.refname).copied();
-        if is == Some(to) {
-            self.token = to;
-            ctx.reached("claim-taken");
-            return Ok(true);
-        }
-        match outcome.refusals.first() {
-            Some(refusal) if is == from && !remote::is_passing(&refusal.reason) => {
-                let (remote, reason) = (&self.remote, &refusal.reason);
-                let error = refused(remote, &self.refname, reason, &outcome);
-                Err(error.hint(super::PREFIX_HINT))
-            }
-            _ => Ok(false),
-        }
-    }
-
     /// Moves the claim to a new commit of that state, and notes whether it still is this clone's.
     ///
     /// # Errors
@@ -318,7 +212,7 @@ impl TaskClaim {
             from = listed.get(&self.refname).copied();
             match from {
                 Some(is) if is == to => {
-                    self.token = to;
+                    self.take_token(to);
                     return Ok(());
                 }
                 // An earlier push without an answer was successful after all.
@@ -333,6 +227,11 @@ impl TaskClaim {
             }
             super::wait(ctx, Duration::from_millis(50), end, &self.remote)?;
         }
+    }
+
+    fn take_token(&mut self, token: Oid) {
+        self.token = token;
+        self.named = self.agent;
     }
 
     fn commit(&mut self, ctx: &Ctx, state: ClaimState, from: Option<Oid>) -> Result<Oid> {
