@@ -106,7 +106,7 @@ pub fn show(ctx: &Ctx, who: &str) -> Result<ShowReport> {
     report.summary = summary(&ledger, &agent)?;
     Ok(ShowReport {
         schema: "git-agent.show/2",
-        standing: status::of(ctx, &agent)?,
+        standing: status::of(ctx, &agent),
         agent: report,
         whitelist: told(|policy| &policy.whitelist),
         denylist: told(|policy| &policy.denylist),

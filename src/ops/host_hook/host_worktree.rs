@@ -201,7 +201,7 @@ pub(super) fn discard_unused(
     if !lookup::is_local(&ctx, agent) {
         return Ok(false);
     }
-    let work = status::of(&ctx, agent)?;
+    let work = status::of(&ctx, agent);
     let is_unused = work.uncommitted.known() == Some(&0) && work.ahead.known() == Some(&1);
     if !is_unused {
         return Ok(false);

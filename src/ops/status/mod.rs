@@ -40,6 +40,7 @@ use crate::error::Result;
 use crate::git::changes::{Glance, glance};
 use crate::ops::agent_report::rfc3339;
 use crate::ops::target_report::TargetReport;
+use crate::store::layout;
 use crate::store::place::RecordedPlaces;
 use chrono::{DateTime, Utc};
 use common::Common;
@@ -124,14 +125,12 @@ impl WorkStatus {
 }
 
 /// Looks at one agent's work, wherever its worktree is.
-///
-/// # Errors
-/// `io` when the worktrees cannot be listed.
-pub(super) fn of(ctx: &Ctx, agent: &Agent) -> Result<WorkStatus> {
-    let places = Places::load(&ctx.repo)?;
+pub(super) fn of(ctx: &Ctx, agent: &Agent) -> WorkStatus {
+    let linked = ctx.repo.worktree(&layout::worktree_name(agent.id));
+    let there = linked.filter(|worktree| worktree.path.is_dir());
     let histories = Histories::of([agent]);
     let common = Common::new(ctx, &histories);
-    Ok(standing(&common, agent, places.of(agent)))
+    standing(&common, agent, there.as_ref().map(|one| one.path.as_path()))
 }
 
 /// Looks at one agent's work. `worktree` is where it is, if it is in this clone.
