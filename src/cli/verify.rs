@@ -9,6 +9,7 @@ use crate::agents::ctx::Ctx;
 use crate::domain::bundle;
 use crate::domain::evidence::{CommandEnd, CommandRun, Commands, Landing, Outcome};
 use crate::domain::finding::Finding;
+use crate::domain::path::Quoted;
 use crate::domain::task::parse_duration;
 use crate::domain::verdict::Verdict;
 use crate::error::{Exit, Result};
@@ -135,6 +136,7 @@ impl Answer for VerifyReport {
         };
         let facts = paint(DIM, &facts(verdict));
         text.push_str(&format!("{word}: {} {facts}\n", verdict.agent.short()));
+        text.push_str(&bundle_text(verdict));
         text.push_str(&findings_text(&verdict.findings));
         failed(&verdict.commands).for_each(|command| text.push_str(&command_text(command)));
         text
@@ -273,12 +275,40 @@ fn how(landing: &Landing) -> Option<String> {
 }
 
 /// Findings for a person: of each code the first ones, and how many more there are.
+/// Whether a finding rejects one of the six files.
+fn is_of_file(finding: &Finding) -> bool {
+    finding.rejects() && finding.code.is_of_bundle() && finding.path.is_some()
+}
+
+/// What is wrong with the six files, a line for each code: what it is with each of them is said on standard error.
+fn bundle_text(verdict: &Verdict) -> String {
+    let mut names: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for finding in verdict.findings.iter().filter(|one| is_of_file(one)) {
+        let path = finding.path.as_deref().unwrap_or_default();
+        let names = names.entry(finding.code.name()).or_default();
+        names.push(Quoted(path).to_string());
+    }
+    let lines = { names.iter() }
+        .map(|(code, names)| format!("  {} {}\n", paint(BAD, code), names.join(", ")));
+    let mut text: String = lines.collect();
+    if !text.is_empty() {
+        let short = verdict.agent.short();
+        text.push_str(&format!(
+            "    {} the agent writes them; to see what is left to write, run git agent bundle {short}\n",
+            paint(HINT, "fix:")
+        ));
+    }
+    text
+}
+
 fn findings_text(findings: &[Finding]) -> String {
     /// So many of one code are named.
     const NAMED: usize = 20;
     let mut counts = BTreeMap::new();
     let mut text = String::new();
-    for finding in findings {
+    // What rejects a file of the bundle stands above.
+    let others = { findings.iter() }.filter(|one| !is_of_file(one));
+    for finding in others {
         let count = counts.entry(finding.code.name()).or_insert(0);
         *count += 1;
         if *count <= NAMED {

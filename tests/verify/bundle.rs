@@ -96,6 +96,17 @@ fn what_is_missing_is_listed_on_standard_error() {
         agent.id
     );
     assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
+    // The answer names the files once more, in one line for each code.
+    let answer = String::from_utf8_lossy(&output.stdout).into_owned();
+    let lines: Vec<_> = answer.lines().skip(1).collect();
+    let fix = format!(
+        "    fix: the agent writes them; to see what is left to write, run git agent bundle {}",
+        &agent.id[..8]
+    );
+    assert_eq!(
+        lines,
+        ["  bundle.missing .agent/plan.md, .agent/review.md", &fix]
+    );
 }
 
 #[test]
