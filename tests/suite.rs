@@ -65,6 +65,8 @@ mod places;
 mod pool;
 /// Populating a worktree: content, index and status equal to git's.
 mod populate;
+/// What a person sees who waits.
+mod progress;
 /// The README is true.
 mod readme;
 /// Removal: nothing that an agent wrote is lost.

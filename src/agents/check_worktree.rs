@@ -213,6 +213,7 @@ impl<'a> CheckStage<'a> {
             })?;
         }
         stage.made = identity(&stage.place.path);
+        let _doing = ctx.doing("checking out files for the checks");
         populate::populate(&populate::Request {
             repo,
             worktree: &stage.place.path,

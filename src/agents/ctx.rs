@@ -5,6 +5,7 @@ mod env;
 
 pub use env::{Env, OUTPUT_FILE, REPOSITORY_HOOKS};
 
+use crate::agents::doing::{Doing, Narrator};
 use crate::agents::run_repo;
 use crate::agents::step_log::StepLog;
 use crate::domain::public_path::PlaceNames;
@@ -37,6 +38,8 @@ pub struct Seams {
     pub nonce: Arc<dyn Fn() -> Result<[u8; 16]> + Send + Sync>,
     /// Told the name of every step that was just completed.
     pub reached: Arc<dyn Fn(&str) + Send + Sync>,
+    /// Told what is done at the moment, where that takes long.
+    pub narrator: Narrator,
 }
 
 impl Seams {
@@ -57,6 +60,7 @@ impl Seams {
                 Ok(bytes)
             }),
             reached: Arc::new(|_| {}),
+            narrator: Arc::new(|_, _| {}),
         }
     }
 }
@@ -141,6 +145,17 @@ impl Ctx {
             seams,
             log: StepLog::begin(),
         }
+    }
+
+    /// The same surroundings, which tell what is done at the moment.
+    pub fn narrated_by(mut self, narrator: Narrator) -> Ctx {
+        self.seams.narrator = narrator;
+        self
+    }
+
+    /// Tells what is done from here on, until what is given is dropped.
+    pub(crate) fn doing(&self, what: &str) -> Doing {
+        Doing::begin(&self.seams.narrator, what)
     }
 
     /// The same surroundings, in which objects are written below a directory of the caller's and nothing else is.

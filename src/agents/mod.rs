@@ -13,6 +13,7 @@ pub mod commands;
 pub mod crash_recovery;
 pub mod ctx;
 pub mod current;
+pub mod doing;
 pub mod gh;
 pub mod half_made;
 pub mod hooks;

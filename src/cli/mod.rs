@@ -32,6 +32,7 @@ mod one_of;
 mod overlap;
 mod pool;
 mod pr;
+mod progress;
 mod ps;
 mod receive;
 mod render;

@@ -46,8 +46,10 @@ impl AgentsArg {
         }
         let mut batch = SeveralAnswer::default();
         let mut exit = Exit::Yes;
-        for name in &named {
+        for (index, name) in named.iter().enumerate() {
+            let doing = ctx.doing(&format!("agent {} of {}", index + 1, named.len()));
             let done = act(name);
+            drop(doing);
             if let Err(error) = &done {
                 if exit == Exit::Yes {
                     exit = error.code().exit();

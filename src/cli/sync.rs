@@ -43,7 +43,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SyncArgs) -> Result<Exit> {
         limit: args.timeout,
     };
     let report = {
-        let _progress = ui.progress("waiting for the remote");
+        let _doing = ui.doing("waiting for the remote");
         sync::sync(ctx, &options)
     };
     match report {
@@ -106,7 +106,7 @@ impl SyncArg {
             return exit;
         };
         let report = {
-            let _progress = ui.progress("waiting for the remote");
+            let _doing = ui.doing("waiting for the remote");
             sync::sync(ctx, &SyncOptions::with(Some(remote.clone())))
         };
         match report {

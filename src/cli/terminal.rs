@@ -8,6 +8,13 @@ pub(super) fn width() -> usize {
     tcgetwinsize(stdout()).map_or(usize::MAX, |size| usize::from(size.ws_col).max(40))
 }
 
+/// How many characters fit into a line of standard error, which is a terminal.
+pub(super) fn narration_width() -> usize {
+    let columns = tcgetwinsize(stderr()).map_or(0, |size| usize::from(size.ws_col));
+    // Some terminals do not say.
+    if columns == 0 { 80 } else { columns.max(20) }
+}
+
 /// How many lines the terminal shows; on anything else no limit.
 pub(super) fn height() -> usize {
     tcgetwinsize(stdout()).map_or(usize::MAX, |size| usize::from(size.ws_row))

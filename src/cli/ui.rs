@@ -6,8 +6,10 @@
 use super::format::Copy;
 pub(super) use super::format::Format;
 use super::neutral::{NeutralWriter, neutral};
+use super::progress::Progress;
 use super::style::{BAD, HINT, WARN, paint};
 use crate::agents::ctx::Ctx;
+use crate::agents::doing::{Doing, Narrator};
 use crate::error::{Code, Error, Exit, Result};
 use crate::ops::error_report::ErrorReport;
 use crate::ops::remedy;
@@ -21,9 +23,6 @@ use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{ErrorKind, Stdout, Write};
 use std::os::fd::BorrowedFd;
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 /// What empties a terminal and goes to its top (ECMA-48: ED, CUP).
 const CLEAR: &str = "\x1b[2J\x1b[H";
@@ -62,6 +61,8 @@ pub(super) struct Ui {
     out: Stdout,
     colour: ColorChoice,
     err: Box<dyn Write>,
+    /// What a person sees who waits; absent where none does.
+    progress: Option<Progress>,
 }
 
 impl Ui {
@@ -72,6 +73,8 @@ impl Ui {
             out: std::io::stdout(),
             colour: AutoStream::choice(&std::io::stdout()),
             err: Box::new(anstream::stderr()),
+            progress: (format == Format::Text && isatty(stderr()))
+                .then(|| Progress::new(Box::new(anstream::stderr()))),
         }
     }
 
@@ -130,6 +133,7 @@ impl Ui {
 
     /// Writes text to standard output, harmless for a terminal.
     pub(super) fn print(&mut self, text: &str) -> Result<()> {
+        self.progress.iter().for_each(Progress::hide);
         // Taking colours out of a text gives many pieces, which are put together so as to be written at once.
         let mut shown = AutoStream::new(Vec::new(), self.colour);
         let written = shown
@@ -195,9 +199,18 @@ impl Ui {
     }
 
     /// Says on a terminal what is waited for, once that takes a while, until what is given is dropped.
-    pub(super) fn progress(&self, text: &'static str) -> Option<Progress> {
-        let is_read = self.format == Format::Text && super::terminal::is_watched();
-        is_read.then(|| Progress::start(text))
+    pub(super) fn doing(&self, what: &str) -> Option<Doing> {
+        self.progress.as_ref().map(|progress| progress.begin(what))
+    }
+
+    /// What operations tell what they do at the moment, where a person can see it.
+    pub(super) fn narrator(&self) -> Option<Narrator> {
+        self.progress.as_ref().map(Progress::narrator)
+    }
+
+    /// Shows no more of that, because the terminal belongs to something else or the caller wants to hear nothing.
+    pub(super) fn be_quiet(&self) {
+        self.progress.iter().for_each(Progress::end);
     }
 
     /// Shows an error and gives the status to end with.
@@ -212,46 +225,9 @@ impl Ui {
 
     /// There is no place left to report that standard error is gone.
     fn narrate(&mut self, text: &str) {
+        self.progress.iter().for_each(Progress::hide);
         let _ = self.err.write_all(neutral(text).as_bytes());
         let _ = self.err.flush();
-    }
-}
-
-/// How long something may take before it is said what is waited for.
-const QUIET: Duration = Duration::from_millis(400);
-
-/// A line on standard error about what is waited for.
-pub(super) struct Progress {
-    /// Dropped to end the line.
-    end: Option<mpsc::Sender<()>>,
-    writer: Option<JoinHandle<()>>,
-}
-
-impl Progress {
-    fn start(text: &'static str) -> Progress {
-        let (end, ended) = mpsc::channel();
-        let writer = thread::spawn(move || {
-            if ended.recv_timeout(QUIET) == Err(RecvTimeoutError::Timeout) {
-                let mut err = anstream::stderr();
-                let _ = write!(err, "{text} ...");
-                let _ = err.flush();
-                let _ = ended.recv();
-                // Back to the start of the line, and the line cleared (ECMA-48: EL).
-                let _ = write!(err, "\r\x1b[K");
-                let _ = err.flush();
-            }
-        });
-        Progress {
-            end: Some(end),
-            writer: Some(writer),
-        }
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        drop(self.end.take());
-        let _ = self.writer.take().map(JoinHandle::join);
     }
 }
 

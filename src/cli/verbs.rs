@@ -150,7 +150,10 @@ verbs! { ui;
 /// The surroundings, for the verbs that need them: a hook is called in places that have no repository. A ledger that
 /// was overwritten is reported at the first command after that.
 fn open(ui: &mut Ui) -> Result<Ctx> {
-    let ctx = Ctx::of_process()?;
+    let mut ctx = Ctx::of_process()?;
+    if let Some(narrator) = ui.narrator() {
+        ctx = ctx.narrated_by(narrator);
+    }
     let clones = clone::bring_in_all(&ctx);
     if ui.format() == Format::Text {
         clones.iter().for_each(|warning| ui.warn(warning));

@@ -171,7 +171,9 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
     let mut targets = Targets::default();
     // Each agent: why it is over, if objects prove it, and whether it can be removed.
     let mut items = Vec::new();
-    for agent in agents {
+    let (doing, count) = (ctx.doing("looking for finished agents"), agents.len());
+    for (index, agent) in agents.into_iter().enumerate() {
+        doing.now(&format!("judging agent {} of {count}", index + 1));
         if !has_something(ctx, &places, &agent)? {
             continue;
         }
@@ -291,8 +293,10 @@ pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
     report.doomed = plan.trash;
     let mut around = plan.around;
     let removals = plan.items.into_iter().map(|(_, removal)| removal);
-    for (item, removal) in report.agents.iter_mut().zip(removals) {
+    let (doing, count) = (ctx.doing("removing agents"), report.agents.len());
+    for (index, (item, removal)) in report.agents.iter_mut().zip(removals).enumerate() {
         let Some(removal) = removal else { continue };
+        doing.now(&format!("removing agent {} of {count}", index + 1));
         let recorded = item.record_landing(ctx, removal.agent());
         match recorded.and_then(|()| discard::execute_among(ctx, removal, &mut around)) {
             Ok(removed) => {
@@ -303,6 +307,7 @@ pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
             Err(refusal) => item.keep_for(&refusal),
         }
     }
+    drop(doing);
     for short in &plan.holders {
         leases::free(ctx.repo.common_dir(), short)?;
     }

@@ -3,10 +3,10 @@
 use super::spawned;
 use crate::support::TestRepo;
 use crate::support::agent::{TASK, agent_command, describe};
+use crate::support::terminal::{size, terminal};
 use crate::verify::refused;
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
+use rustix::termios::{LocalModes, tcgetattr, tcsetwinsize};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::process::{Child, ExitStatus};
@@ -20,14 +20,7 @@ struct Session {
 
 impl Session {
     fn begin(repo: &TestRepo, id: &str, words: &[&str]) -> Session {
-        let outside = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
-        grantpt(&outside).expect("granted");
-        unlockpt(&outside).expect("unlocked");
-        let name = ptsname(&outside, Vec::new()).expect("named");
-        let name = name.into_string().expect("UTF-8");
-        let inside = File::options().read(true).write(true).open(name);
-        let inside = inside.expect("a terminal");
-        tcsetwinsize(&outside, size(30, 100)).expect("sized");
+        let (outside, inside) = terminal(30, 100);
         let end = || inside.try_clone().expect("shared");
         let child = agent_command(&repo.path())
             .args(["enter", id])
@@ -40,7 +33,7 @@ impl Session {
             .spawn()
             .expect("git-agent starts");
         Session {
-            outside: outside.into(),
+            outside,
             child,
             seen: String::new(),
         }
@@ -80,15 +73,6 @@ impl Session {
         let status = self.child.wait().expect("waited for");
         assert!(!self.is_raw(), "the settings of the terminal are restored");
         status
-    }
-}
-
-fn size(rows: u16, columns: u16) -> Winsize {
-    Winsize {
-        ws_row: rows,
-        ws_col: columns,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
     }
 }
 

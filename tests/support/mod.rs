@@ -6,6 +6,7 @@ pub mod death;
 pub mod hub;
 pub mod saved;
 pub mod signing;
+pub mod terminal;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};

@@ -102,6 +102,15 @@ impl Env {
         std::env::var("GIT_AGENT_LOG").ok()
     }
 
+    /// `GIT_PROGRESS_DELAY`: how many seconds git waits before it shows progress.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one door to the environment"
+    )]
+    pub fn progress_delay() -> Option<u64> {
+        std::env::var("GIT_PROGRESS_DELAY").ok()?.parse().ok()
+    }
+
     /// Reads the environment of this process.
     ///
     /// # Errors

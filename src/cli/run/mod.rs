@@ -107,8 +107,13 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs) -> Result<Exit> {
     if args.dry_run {
         return args.read(ctx)?.outline(ctx, ui);
     }
+    if quiet {
+        ui.be_quiet();
+    }
     match args.mode.way(&args.targets)? {
         Way::Together { jobs } => {
+            // A board shows what becomes of each.
+            ui.be_quiet();
             let sync = args.sync.clone();
             let best_of = args.mode.best_of();
             let exit = batch::run(ctx, ui, args.read(ctx)?, (jobs, best_of), quiet)?;

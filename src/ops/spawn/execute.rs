@@ -168,6 +168,7 @@ fn build(ctx: &Ctx, plan: &SpawnPlan, claimed: Option<Claimed>) -> Result<Built>
             ctx.reached("narrowed");
         }
         if !built.claimed {
+            let _doing = ctx.doing("checking out files");
             let outcome = populate::populate(&populate::Request {
                 repo,
                 worktree,

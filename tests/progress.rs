@@ -1,0 +1,96 @@
+//! What a command does at the moment: seen by a person at a terminal, and by nothing else.
+
+use crate::support::TestRepo;
+use crate::support::agent::{TASK, agent_command, describe};
+use crate::support::terminal::terminal;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// A repository whose set-up waits for a file, and that file.
+fn slow() -> (TestRepo, PathBuf) {
+    let repo = TestRepo::with_commit();
+    let go = repo.path().with_file_name("go");
+    let wait = format!("until test -e '{}'; do sleep 0.01; done", go.display());
+    let settings = format!("[setup]\nrun = [\"{wait}\"]\n");
+    repo.write(".config/git-agent.toml", settings);
+    repo.commit_all("settings");
+    (repo, go)
+}
+
+fn spawn(repo: &TestRepo, delay: &str, words: &[&str]) -> Command {
+    let task = repo.path().with_file_name("task.toml");
+    fs::write(&task, TASK).expect("written");
+    let mut command = agent_command(&repo.path());
+    command.arg("spawn").arg(task).args(words);
+    command.env("GIT_PROGRESS_DELAY", delay);
+    command
+}
+
+/// Reads what is written to a terminal, until it is this, or until no process has the terminal open.
+fn read(outside: &mut File, until: Option<&str>) -> String {
+    let (mut seen, mut buffer) = (String::new(), [0; 4096]);
+    while until.is_none_or(|text| !seen.contains(text)) {
+        match outside.read(&mut buffer) {
+            // The end of a terminal is an error on Linux.
+            Ok(0) | Err(_) => break,
+            Ok(count) => seen.push_str(&String::from_utf8_lossy(&buffer[..count])),
+        }
+    }
+    seen
+}
+
+#[test]
+fn a_step_that_takes_long_is_shown_and_nothing_of_it_is_left() {
+    let (repo, go) = slow();
+    let (mut outside, inside) = terminal(24, 40);
+    let mut command = spawn(&repo, "0", &[]);
+    let mut child = { command.stdout(Stdio::null()).stderr(inside) }
+        .spawn()
+        .expect("starts");
+    // The program alone has the other side open from here on.
+    drop(command);
+    let shown = "running the setup command `until t";
+    let mut seen = read(&mut outside, Some(shown));
+    assert!(seen.contains(shown), "{seen}");
+    fs::write(go, "").expect("written");
+    seen.push_str(&read(&mut outside, None));
+    assert!(child.wait().expect("ended").success());
+    // Each line fits and is overwritten with spaces before the next one, and after the last.
+    let lines: Vec<_> = seen.split('\r').collect();
+    assert_eq!(lines.last(), Some(&""), "{seen:?}");
+    for [line, spaces] in lines[..lines.len() - 1].as_chunks().0 {
+        assert!(
+            line.ends_with(" ...") && line.chars().count() < 40,
+            "{seen:?}"
+        );
+        assert_eq!(*spaces, " ".repeat(line.chars().count()), "{seen:?}");
+    }
+}
+
+#[test]
+fn a_short_step_a_pipe_and_a_program_are_told_nothing() {
+    let ready = || {
+        let (repo, go) = slow();
+        fs::write(go, "").expect("written");
+        repo
+    };
+    let piped = spawn(&ready(), "0", &[]).output().expect("starts");
+    assert!(
+        piped.status.success() && piped.stderr.is_empty(),
+        "{}",
+        describe(&piped)
+    );
+    for (delay, words) in [("1000", &[][..]), ("0", &["--format=json"])] {
+        let (mut outside, inside) = terminal(24, 80);
+        let repo = ready();
+        let mut command = spawn(&repo, delay, words);
+        let mut child = { command.stdout(Stdio::null()).stderr(inside) }
+            .spawn()
+            .expect("starts");
+        drop(command);
+        assert_eq!(read(&mut outside, None), "", "{words:?}");
+        assert!(child.wait().expect("ended").success());
+    }
+}
