@@ -24,6 +24,7 @@ fn wide() -> TestRepo {
 
 fn sparse(repo: &TestRepo, task: &str) -> (String, PathBuf) {
     let report = repo.spawn_task(task, &["--sparse"]);
+    assert!(report["sparse"].to_string().contains("src"), "{report}");
     let text = |key: &str| report[key].as_str().expect("a text").to_owned();
     assert_eq!(report["warnings"], serde_json::json!([]));
     (text("agent_id"), text("worktree_abspath").into())
@@ -74,15 +75,19 @@ fn work_in_a_sparse_worktree_is_judged_and_lands_whole() {
     require_sparse(&worktree);
 
     // What is written outside the cone is judged by the scope.
+    let clean = repo.agent(&["check", &id]);
+    assert!(clean.status.success(), "{}", describe(&clean));
     fs::create_dir(worktree.join("docs")).expect("made");
     fs::write(worktree.join("docs/a.md"), "overwritten\n").expect("written");
-    let verdict = repo.agent(&["verify", &id]);
-    let said = String::from_utf8_lossy(&verdict.stdout).into_owned();
-    assert!(
-        !verdict.status.success() && said.contains("docs/a.md"),
-        "{said}"
-    );
-    assert!(!said.contains("lib/"), "{said}");
+    for verb in ["check", "verify"] {
+        let judged = repo.agent(&[verb, &id]);
+        let said = describe(&judged);
+        assert!(
+            !judged.status.success() && said.contains("docs/a.md"),
+            "{said}"
+        );
+        assert!(!said.contains("lib/"), "{said}");
+    }
     fs::remove_dir_all(worktree.join("docs")).expect("removed");
 
     let landed = repo.agent(&["merge", &id]);
@@ -90,6 +95,60 @@ fn work_in_a_sparse_worktree_is_judged_and_lands_whole() {
     let changed = repo.git(["diff", "--name-status", &moved, "HEAD"]);
     assert_eq!(changed, "A\tsrc/two.rs");
     assert_eq!(repo.git(["status", "--porcelain"]), "");
+}
+
+#[test]
+fn everyone_is_told_what_a_sparse_worktree_holds() {
+    let repo = wide();
+    let task = repo.task_file(TASK);
+    let held = ".agent .config src and the files beside them and at the top\n";
+    for words in [
+        &["spawn", &task, "--sparse", "--dry-run"][..],
+        &["spawn", &task, "--sparse"],
+    ] {
+        let output = repo.agent(words);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(said.contains(held), "{}", describe(&output));
+    }
+    let listed = repo.agent_json(&["list"]);
+    let id = listed["agents"][0]["agent_id"].as_str().expect("an id");
+    let shown = repo.agent_json(&["show", id]);
+    assert_eq!(
+        shown["sparse"],
+        serde_json::json!([".agent", ".config", "src"])
+    );
+    assert!(describe(&repo.agent(&["show", id])).contains(held));
+
+    // The agent is told in its first prompt and in those that `run` makes, which know what was added.
+    let prompt = repo
+        .path()
+        .join(".git/agents")
+        .join(&id[..8])
+        .join("prompt.md");
+    let prompt = fs::read_to_string(prompt).expect("a prompt");
+    assert!(
+        prompt.contains("it holds `.agent`, `.config`, `src`, the files"),
+        "{prompt}"
+    );
+    let worktree = Path::new(shown["worktree_abspath"].as_str().expect("a path"));
+    git_in(worktree, ["sparse-checkout", "add", "lib/deep"]);
+    let shown = repo.agent_json(&["show", id]);
+    assert_eq!(
+        shown["sparse"],
+        serde_json::json!([".agent", ".config", "lib/deep", "src"])
+    );
+    let run = repo.agent(&["run", id, "--no-verify", "--", "cat"]);
+    assert!(
+        describe(&run).contains("`.config`, `lib/deep`, `src`, the files"),
+        "{}",
+        describe(&run)
+    );
+
+    // A whole one has nothing to say.
+    let whole = repo.spawn();
+    assert!(whole.get("sparse").is_none(), "{whole}");
+    let shown = repo.agent_json(&["show", whole["agent_id"].as_str().expect("an id")]);
+    assert!(shown.get("sparse").is_none(), "{shown}");
 }
 
 #[test]

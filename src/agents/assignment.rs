@@ -27,6 +27,7 @@ use crate::error::{Code, Error, Remedy, Result};
 use crate::store::{briefing, fsx, layout, repository_settings, roles};
 use crate::wire::policy::Policy;
 use crate::wire::task_file;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// What stands for the prompt in a command line.
@@ -73,6 +74,8 @@ pub struct Workplace {
     pub bundle: PathBuf,
     /// Whether they are required.
     pub bundle_required: bool,
+    /// The directories that a sparse worktree holds.
+    pub cone: Option<BTreeSet<String>>,
 }
 
 impl Assignment {
@@ -153,6 +156,7 @@ impl Assignment {
             directory: &place.directory.to_string_lossy(),
             bundle_directory: &bundle,
             bundle_required: place.bundle_required,
+            cone: place.cone.as_ref(),
             character: &self.character,
             output_file: output.as_deref(),
         }

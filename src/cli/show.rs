@@ -4,6 +4,7 @@ use super::format::with_traces;
 use super::render::agents::{state_of_work, state_style, task};
 use super::render::mail::{block, seconds, title};
 use super::render::table::{Cell, Table};
+use super::spawn::sparse;
 use super::style::{BOLD, DIM, HINT, WARN, paint};
 use super::terminal::width;
 use super::ui::{Answer, Format, Ui};
@@ -175,6 +176,7 @@ impl Answer for ShowReport {
             ("Clone", clone),
             ("Branch", agent.branch.clone()),
             ("Worktree", agent.worktree_path.clone()),
+            ("Sparse", self.sparse.as_ref().map(sparse)),
             ("Base", base),
             ("May touch", list(&self.whitelist)),
             ("Never", list(&self.denylist)),

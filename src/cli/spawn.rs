@@ -15,6 +15,7 @@ use crate::hosts::{self, Host};
 use crate::ops::spawn::{self, SpawnOptions, SpawnPlan, SpawnReport};
 use crate::wire::task_file;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::PathBuf;
 use words::WordArgs;
@@ -247,6 +248,9 @@ impl Answer for SpawnReport {
                 "Worktree",
                 self.worktree_path.clone().unwrap_or_else(absent),
             ),
+        ]);
+        lines.extend(self.sparse.as_ref().map(|cone| ("Sparse", sparse(cone))));
+        lines.extend([
             ("Base", base(self.base.refname.as_deref(), &self.base.oid)),
             ("Prompt", self.prompt_path.clone()),
             ("Verify", self.verify_command.clone()),
@@ -296,11 +300,12 @@ impl Answer for SpawnPlan {
                 "Worktree",
                 self.worktree_path.clone().unwrap_or_else(absent),
             ),
-            (
-                "Base",
-                base(self.base.refname.as_deref(), &self.base.oid.to_hex()),
-            ),
         ]);
+        lines.extend(self.cone.as_ref().map(|cone| ("Sparse", sparse(cone))));
+        lines.extend([(
+            "Base",
+            base(self.base.refname.as_deref(), &self.base.oid.to_hex()),
+        )]);
         let mut text = report_block(&lines);
         for warning in &self.warnings {
             text.push_str(&format!("warning: {warning}\n"));
@@ -331,6 +336,9 @@ impl Answer for SpawnPlan {
             ),
             ("name", self.name.as_ref().map(ToString::to_string)),
         ];
+        if let Some(cone) = &self.cone {
+            value["sparse"] = json!(cone);
+        }
         for (key, field) in optional {
             if let Some(field) = field {
                 value[key] = json!(field);
@@ -352,6 +360,13 @@ fn base(refname: Option<&str>, oid: &str) -> String {
 }
 
 /// The report block that wizards look for: one `Key: value` per line between two fixed lines.
+/// What a sparse worktree holds.
+pub(super) fn sparse(cone: &BTreeSet<String>) -> String {
+    let directories = cone.iter().map(String::as_str);
+    let parts = directories.chain(["and the files beside them and at the top"]);
+    parts.collect::<Vec<_>>().join(" ")
+}
+
 fn report_block(lines: &[(&str, String)]) -> String {
     let width = lines.iter().map(|(key, _)| key.len()).max().unwrap_or(0) + 1;
     let mut text = "=== SPAWN-AGENT REPORT ===\n".to_owned();

@@ -12,6 +12,7 @@ use super::output_file;
 use super::persona::Character;
 use super::role::Role;
 use super::task::Task;
+use std::collections::BTreeSet;
 
 /// The sentence that a host may look for before it starts an agent.
 pub const GIT_BAN: &str = "MUST NOT invoke git";
@@ -37,6 +38,8 @@ pub struct Brief<'a> {
     pub bundle_directory: &'a str,
     /// Whether the bundle is required.
     pub bundle_required: bool,
+    /// The directories that its worktree holds besides the files at the top; absent where it holds everything.
+    pub cone: Option<&'a BTreeSet<String>>,
     /// Who it is told to be.
     pub character: &'a Character,
     /// The file its answer goes to, as text.
@@ -108,8 +111,9 @@ impl Brief<'_> {
             .collect();
         format!(
             "## Rules\n\n- You {GIT_BAN}. The orchestrator alone commits, branches, pushes and merges.\n\
-             - {place} `{}`.\n{of_role}{of_project}{MESSENGER}\n{}",
+             - {place} `{}`.\n{}{of_role}{of_project}{MESSENGER}\n{}",
             self.directory,
+            self.cone.map(sparse).unwrap_or_default(),
             self.scope()
         )
     }
@@ -127,6 +131,17 @@ impl Brief<'_> {
             )
         )
     }
+}
+
+/// That only some directories are there, as one of an agent's rules.
+fn sparse(cone: &BTreeSet<String>) -> String {
+    let directories: Vec<_> = cone.iter().map(|name| format!("`{name}`")).collect();
+    format!(
+        "- Your worktree is sparse: it holds {}, the files beside these directories and those at the top. The repository has more files, \
+         which are not deleted but not on disk. If you need another directory, ask for it with `git-agent send`; the orchestrator adds it \
+         with `git sparse-checkout add <directory>`.\n",
+        directories.join(", ")
+    )
 }
 
 /// What an agent is told in a session that was told its task before.

@@ -221,6 +221,12 @@ fn escaped(text: &[u8]) -> Vec<u8> {
     text.iter().flat_map(escape).collect()
 }
 
+/// Whether a configuration file as git writes it says that the checkout is sparse.
+pub(in crate::git) fn is_sparse(text: &[u8]) -> bool {
+    let settings = sparse_settings(text);
+    String::from_utf8_lossy(&settings).contains("\tsparsecheckout = \"true\"")
+}
+
 /// The settings about sparse checkouts in a configuration file as git writes it. Files that it includes are not
 /// read.
 fn sparse_settings(text: &[u8]) -> Vec<u8> {

@@ -9,6 +9,7 @@ use crate::agents::worktree;
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::{Isolation, What};
 use crate::error::{Code, Error, IoContext, Result};
+use crate::git::populate;
 use crate::hosts;
 use crate::ops::agent_report::AgentReport;
 use crate::ops::agent_report::Reporter;
@@ -20,6 +21,7 @@ use crate::store::ledger::Ledger;
 use crate::store::{briefing, layout, long_text, policy};
 use crate::wire::policy::Policy;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -34,6 +36,9 @@ pub struct ShowReport {
     /// Where its work stands.
     #[serde(flatten)]
     pub standing: WorkStatus,
+    /// The directories that its worktree holds besides the files at the top; absent for one that is whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sparse: Option<BTreeSet<String>>,
     /// The globs it may touch; absent while it is being made, null where what binds it is not in this clone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub whitelist: Option<Option<Vec<String>>>,
@@ -108,6 +113,8 @@ pub fn show(ctx: &Ctx, who: &str) -> Result<ShowReport> {
         schema: "git-agent.show/2",
         standing: status::of(ctx, &agent),
         agent: report,
+        sparse: place
+            .and_then(|_| populate::directories(&worktree::admin_dir(&ctx.repo, agent.id))),
         whitelist: told(|policy| &policy.whitelist),
         denylist: told(|policy| &policy.denylist),
         checks: told(|policy| &policy.checks),

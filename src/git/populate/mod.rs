@@ -38,7 +38,7 @@ use super::{Repo, pool};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use attributes::Form;
-pub use cone::narrow;
+pub use cone::{directories, narrow};
 use destination::Destination;
 use index::IndexLock;
 pub use inherit::inherit_worktree_config;

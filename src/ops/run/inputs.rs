@@ -2,12 +2,14 @@
 
 use crate::agents::assignment::{Assignment, Workplace};
 use crate::agents::ctx::Ctx;
+use crate::agents::worktree;
 use crate::domain::agent::Agent;
 use crate::domain::id::AgentId;
 use crate::domain::prompt;
 use crate::domain::redaction::SecretRedactor;
 use crate::domain::task::Task;
 use crate::error::{Code, Error, Result};
+use crate::git::populate;
 use crate::hosts::Host;
 use crate::hosts::command::{self, Needs};
 use crate::ops::run::RunOptions;
@@ -63,6 +65,7 @@ impl AgentInputs {
             directory: plan.directory(ctx)?,
             bundle: plan.bundle_path(ctx),
             bundle_required: plan.terms.bundle_required,
+            cone: plan.cone.clone(),
         };
         let assignment = Assignment::new(
             ctx,
@@ -94,6 +97,7 @@ impl AgentInputs {
                 .as_ref()
                 .map_or(own, |inside| directory.join(inside)),
             bundle_required: policy.bundle_required,
+            cone: populate::directories(&worktree::admin_dir(&ctx.repo, agent.id)),
             directory,
         };
         AgentInputs::new(ctx, (agent.id, place, assignment), command, wishes)

@@ -174,6 +174,7 @@ impl SpawnPlan {
             directory,
             bundle_directory: bundle,
             bundle_required: self.terms.bundle_required,
+            cone: self.cone.as_ref(),
             character: &self.character,
             // `run` decides on the place of the answer; otherwise the process that starts the agent reads what it says.
             output_file: None,

@@ -8,6 +8,7 @@ use crate::ops::agent_report::{BaseReport, LeaseReport};
 use crate::ops::spawn::contract::SpawnPlan;
 use crate::ops::spawn::files::AgentFiles;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// The answer of `spawn`. Absent means not applicable.
@@ -39,6 +40,9 @@ pub struct SpawnReport {
     /// The worktree, absolute.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worktree_abspath: Option<String>,
+    /// The directories that a sparse worktree holds besides the files at its top; absent for one that is whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sparse: Option<BTreeSet<String>>,
     /// The branch, short name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
@@ -129,6 +133,7 @@ impl SpawnReport {
             ),
             worktree_path,
             worktree_abspath: plan.worktree.as_deref().map(text),
+            sparse: plan.cone,
             branch: built
                 .branch
                 .map(|branch| branch.trim_start_matches("refs/heads/").to_owned()),
