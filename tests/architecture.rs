@@ -260,8 +260,8 @@ const VERBS_OF_VERBS: &[(&str, &[&str])] = &[
     ("uninstall", &["init"]),
     // What is offered was judged, and is pushed as `sync` pushes.
     ("pr", &["verify", "sync"]),
-    // What those two wrote is looked at and repaired.
-    ("doctor", &["hooks", "install_shell"]),
+    // What those wrote is looked at and repaired.
+    ("doctor", &["hooks", "install_shell", "pool"]),
 ];
 
 /// Rooms of `ops` that are no verbs: parts of answers that several verbs give.

@@ -112,6 +112,68 @@ fn a_spawn_claims_a_warm_worktree_that_is_as_a_new_one() {
 }
 
 #[test]
+fn the_doctor_names_slots_that_no_spawn_gets_and_a_pool_that_stays_empty() {
+    let codes = |repo: &TestRepo| -> Vec<(String, String)> {
+        let output = repo.agent(&["doctor", "--format=json"]);
+        let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let findings = report["findings"].as_array().expect("a list").iter();
+        let text = |one: &Value, key: &str| one[key].as_str().expect("a text").to_owned();
+        findings
+            .map(|one| (text(one, "code"), text(one, "command")))
+            .filter(|(code, _)| code.starts_with("pool."))
+            .collect()
+    };
+    let fill_it = "git agent pool fill".to_owned();
+    // Before there is a slot, its cost is told by what it would hold.
+    let repo = with_pool(0, "");
+    let asked = repo.agent_json(&["pool"]);
+    let files = asked["files_bytes"].as_u64().expect("a size");
+    assert_eq!(files, 5 * 4096, "each of five files takes a block: {asked}");
+    let text = describe(&repo.agent(&["pool"]));
+    assert!(
+        text.contains("each takes about 20.0 KiB of the disk, and what [setup] makes"),
+        "{text}"
+    );
+
+    let settings = |text: &str| {
+        repo.write(
+            ".config/git-agent.toml",
+            format!("[bundle]\nrequired = false\n{text}"),
+        );
+        repo.commit_all("settings");
+    };
+    settings("[pool]\nsize = 2\n");
+    let filled = fill(&repo);
+    assert_eq!(
+        (filled["files_bytes"].as_u64(), codes(&repo)),
+        (None, vec![])
+    );
+    assert!(describe(&repo.agent(&["pool"])).contains("pool of 2: 2 ready, "));
+    // Another commit is no reason to complain, and other settings are.
+    repo.commit_all("on");
+    assert_eq!(codes(&repo), []);
+    settings("[pool]\nsize = 2\n[setup]\nrun = [\"exit 3\"]\n");
+    let stale = ("pool.stale".to_owned(), fill_it.clone());
+    assert_eq!(codes(&repo), [stale.clone(), stale]);
+    let said = describe(&repo.agent(&["pool"]));
+    assert!(said.contains("stale"), "{said}");
+    // It cannot be filled, and says so until it can.
+    assert_eq!(repo.agent(&["pool", "fill"]).status.code(), Some(4));
+    assert_eq!(codes(&repo), [("pool.not-filled".to_owned(), fill_it)]);
+    settings("[pool]\nsize = 1\n");
+    fill(&repo);
+    assert_eq!(codes(&repo), []);
+    // A pool that is switched off is emptied by the same command.
+    settings("");
+    assert_eq!(codes(&repo).len(), 1);
+    fill(&repo);
+    assert_eq!(
+        (codes(&repo), &repo.agent_json(&["pool"])["slots"]),
+        (vec![], &json!([]))
+    );
+}
+
+#[test]
 fn a_warm_worktree_is_brought_to_the_base_by_what_differs() {
     let repo = with_pool(1, COUNTED);
     fill(&repo);

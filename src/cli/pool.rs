@@ -59,12 +59,20 @@ impl Answer for PoolReport {
             0 => String::new(),
             count => format!(", {count} being filled or claimed"),
         };
-        text.push_str(&format!("pool of {}: {ready} ready{busy}\n", self.size));
+        let disk: u64 = self.slots.iter().map(|slot| slot.disk_bytes).sum();
+        let disk = match disk {
+            0 => String::new(),
+            disk => format!(", {} of the disk", size(disk)),
+        };
+        text.push_str(&format!(
+            "pool of {}: {ready} ready{busy}{disk}\n",
+            self.size
+        ));
         if !self.slots.is_empty() {
             let mut table = Table::new(vec!["WORKTREE", "STATE", "COMMIT", "DISK"], width());
             for slot in &self.slots {
                 let commit = slot.commit.as_deref().map_or("-", |commit| &commit[..7]);
-                let behind = if slot.current {
+                let behind = if slot.current || slot.state != "ready" {
                     ""
                 } else {
                     ", to be brought up"
@@ -95,16 +103,31 @@ impl Answer for PoolReport {
 }
 
 impl PoolReport {
+    /// What a warm worktree would take of the disk.
+    fn cost(&self) -> String {
+        match self.files_bytes {
+            Some(bytes) => format!(
+                "; each takes about {} of the disk, and what [setup] makes",
+                size(bytes)
+            ),
+            None => String::new(),
+        }
+    }
+
     fn hint(&self) -> String {
         let hint = paint(HINT, "hint:");
         if self.size == 0 {
             return format!(
-                "{hint} to keep two worktrees ready, commit [pool] size = 2 in {PATH}; each takes as much of the disk as a \
-                 worktree with what [setup] makes\n"
+                "{hint} to keep two worktrees ready, commit [pool] size = 2 in {PATH}{}\n",
+                self.cost()
             );
         }
-        if self.slots.len() + self.busy < self.size {
-            format!("{hint} to fill it now, run git agent pool fill\n")
+        let ready = self.slots.iter().filter(|slot| slot.state == "ready");
+        if ready.count() + self.busy < self.size {
+            format!(
+                "{hint} to fill it now, run git agent pool fill{}\n",
+                self.cost()
+            )
         } else {
             String::new()
         }

@@ -93,6 +93,9 @@ signs! {
     MailLost, "mail.lost", Problem, "Neither the ref nor its reflog leads to anything readable: messages, or who has read them, are lost here.";
     SpoolWaiting, "mail.spool-waiting", Problem, "Messages of an agent that could not write refs were not sent, because the run that would do it is over.";
     HooksInert, "hooks.inert", Problem, "The agent's worktree is not fenced; a forbidden change is noticed only by verify.";
+    SlotHalfMade, "pool.half-made", Problem, "What a killed process left of a warm worktree takes up space and shows in git worktree list.";
+    SlotStale, "pool.stale", Information, "A spawn from HEAD does not get the warm worktree, which takes up space.";
+    PoolNotFilled, "pool.not-filled", Problem, "Spawns find no warm worktree and make their own, which takes longer.";
     BriefingLeft, "debris.briefing", Problem, "What an agent was told may hold credentials, and it is deleted once the agent is merged or discarded.";
     TemporaryLeft, "debris.temporary", Information, "What a killed command put among the temporary files takes up space; the next command that needs such a directory removes it, too.";
     Debris, "debris.old", Problem, "What a killed process left half written or on its way out takes up space.";

@@ -16,6 +16,7 @@ pub mod config_file;
 mod conflict_markers;
 pub mod descent;
 mod differences;
+mod disk_use;
 pub mod gained;
 pub mod gitlinks;
 pub mod hooks;

@@ -3,7 +3,6 @@
 //! been handed to an agent, and what replaces a file is not that file yet.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::pool;
 use crate::domain::diagnosis::Sign;
 use crate::error::{IoContext, Result};
 use crate::git::temporary;
@@ -48,17 +47,6 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         );
         found.push(Finding::curable(Sign::TemporaryLeft, what, move |_| {
             Ok(format!("removed {}", temporary::sweep(&temporary)))
-        }));
-    }
-    // A slot that no process works on and that is not whole.
-    for slot in pool::slots(ctx)? {
-        let Some(slot) = slot?.filter(|slot| slot.record.is_none()) else {
-            continue;
-        };
-        let what = format!("the warm worktree {} was never finished", slot.name);
-        found.push(Finding::curable(Sign::Debris, what, |ctx| {
-            pool::sweep(ctx)?;
-            Ok("removed it".to_owned())
         }));
     }
     let over = { survey.rows().iter() }.filter(|agent| !agent.state.is_open());

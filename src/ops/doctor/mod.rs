@@ -20,6 +20,7 @@ mod kept;
 mod ledger;
 mod locks;
 mod mail;
+mod pool;
 mod program;
 mod report;
 mod runs;
@@ -150,6 +151,11 @@ const FAMILIES: &[Family] = &[
         name: "hooks",
         what: "the git hooks of agents' worktrees",
         look: hooks::look,
+    },
+    Family {
+        name: "pool",
+        what: "warm worktrees that no spawn gets, a pool that could not be filled",
+        look: pool::look,
     },
     Family {
         name: "debris",

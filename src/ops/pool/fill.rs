@@ -73,6 +73,16 @@ impl Wanted {
         })
     }
 
+    /// Whether what is set up in a slot is what a spawn from HEAD wants.
+    pub(super) fn is_set_up_in(&self, record: &SlotRecord) -> bool {
+        record.setup == self.setup && self.size > 0
+    }
+
+    /// What the files of one take of the disk, in bytes; `None` where not all objects are here.
+    pub(super) fn files_bytes(&self, ctx: &Ctx) -> Result<Option<u64>> {
+        ctx.repo.disk_use(self.tree)
+    }
+
     /// Whether a slot is as a spawn from HEAD wants it.
     pub(super) fn is_met_by(&self, record: &SlotRecord) -> bool {
         record.tree == self.tree.to_hex() && record.setup == self.setup
@@ -93,6 +103,8 @@ pub(super) fn fill(ctx: &Ctx, waits: bool) -> Result<(usize, usize)> {
         if ready >= wanted.size {
             return Ok((made, removed));
         }
+        let what = format!("making warm worktree {} of {}", ready + 1, wanted.size);
+        let _doing = ctx.doing(&what);
         make(ctx, &wanted)?;
         made += 1;
     }

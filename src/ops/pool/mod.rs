@@ -40,6 +40,10 @@ pub struct PoolReport {
     pub made: usize,
     /// How many were removed.
     pub removed: usize,
+    /// What the files of HEAD take of the disk in each, in bytes, without what set-up makes; absent where a slot shows how much
+    /// it is, and in a partial clone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files_bytes: Option<u64>,
     /// Why the pool could not be filled the last time; absent where it could.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
@@ -52,7 +56,7 @@ pub struct SlotReport {
     pub name: String,
     /// Where it is, absolute.
     pub worktree_abspath: String,
-    /// `ready`, or `broken` for what a killed process left.
+    /// `ready`, `stale` for one that was set up otherwise than the settings at HEAD say, or `broken` for what a killed process left.
     pub state: &'static str,
     /// The commit whose files it has.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -70,6 +74,22 @@ pub struct SlotReport {
 /// # Errors
 /// `settings-invalid`, `head-unborn`, `repo-corrupt`, `io`.
 pub fn status(ctx: &Ctx) -> Result<PoolReport> {
+    let mut report = look(ctx)?;
+    // No slot is locked any more: reading all that is in one takes a while.
+    for slot in &mut report.slots {
+        slot.disk_bytes = disk_use(Path::new(&slot.worktree_abspath));
+    }
+    if report.slots.is_empty() {
+        report.files_bytes = Wanted::at_head(ctx)?.files_bytes(ctx)?;
+    }
+    Ok(report)
+}
+
+/// As [`status`], without what anything takes of the disk.
+///
+/// # Errors
+/// As [`status`].
+pub fn look(ctx: &Ctx) -> Result<PoolReport> {
     let wanted = Wanted::at_head(ctx)?;
     let (mut slots, mut busy) = (Vec::new(), 0);
     for slot in pool::slots(ctx)? {
@@ -78,17 +98,13 @@ pub fn status(ctx: &Ctx) -> Result<PoolReport> {
             None => busy += 1,
         }
     }
-    // No slot is locked any more: reading all that is in one takes a while.
-    for slot in &mut slots {
-        slot.disk_bytes = disk_use(Path::new(&slot.worktree_abspath));
-    }
-    let place = failure_place(ctx);
-    let failure = fsx::load_if_there(&place)?;
+    let failure = fsx::load_if_there(&failure_place(ctx))?;
     Ok(PoolReport {
         schema: "git-agent.pool/1",
         size: wanted.size,
         slots,
         busy,
+        files_bytes: None,
         made: 0,
         removed: 0,
         failure: failure.map(|text| String::from_utf8_lossy(&text).into_owned()),
@@ -108,7 +124,11 @@ fn report(slot: &Slot, wanted: &Wanted) -> SlotReport {
     SlotReport {
         name: slot.name.clone(),
         worktree_abspath: slot.path.to_string_lossy().into_owned(),
-        state: if record.is_some() { "ready" } else { "broken" },
+        state: match record {
+            Some(record) if wanted.is_set_up_in(record) => "ready",
+            Some(_) => "stale",
+            None => "broken",
+        },
         commit: record.map(|record| record.commit.clone()),
         current: record.is_some_and(|record| wanted.is_met_by(record)),
         pinned: record.is_some_and(|record| record.pinned),

@@ -1,0 +1,48 @@
+//! Warm worktrees that no spawn gets, and a pool that could not be filled.
+
+use crate::agents::ctx::Ctx;
+use crate::agents::pool as slots;
+use crate::domain::diagnosis::Sign;
+use crate::error::Result;
+use crate::ops::doctor::Finding;
+use crate::ops::doctor::survey::Survey;
+use crate::ops::pool;
+use crate::store::layout;
+
+/// The command that makes slots as the settings want them and removes those that are not.
+const FILL: &str = "git agent pool fill";
+
+pub(super) fn look(ctx: &Ctx, _: &Survey) -> Result<Vec<Finding>> {
+    // Where there was never a slot, HEAD may have no commit to read settings from.
+    if !layout::pool_dir(ctx.repo.common_dir()).exists() {
+        return Ok(Vec::new());
+    }
+    let report = pool::look(ctx)?;
+    let mut found = Vec::new();
+    for slot in &report.slots {
+        let name = &slot.name;
+        match slot.state {
+            "broken" => {
+                let what = format!("the warm worktree {name} was never finished");
+                found.push(Finding::curable(Sign::SlotHalfMade, what, |ctx| {
+                    slots::sweep(ctx)?;
+                    Ok("removed it".to_owned())
+                }));
+            }
+            "stale" if report.size == 0 => {
+                let what = format!("{name} is kept ready, and the settings at HEAD want no pool");
+                found.push(Finding::report(Sign::SlotStale, what, FILL));
+            }
+            "stale" => {
+                let what = format!("{name} was set up otherwise than the settings at HEAD say");
+                found.push(Finding::report(Sign::SlotStale, what, FILL));
+            }
+            _ => {}
+        }
+    }
+    if let Some(failure) = report.failure {
+        let what = format!("the pool could not be filled: {failure}");
+        found.push(Finding::report(Sign::PoolNotFilled, what, FILL));
+    }
+    Ok(found)
+}
