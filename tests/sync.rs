@@ -81,12 +81,7 @@ fn asks(clone: &Path) -> [usize; 3] {
 
 #[test]
 fn each_exchange_asks_no_more_often_than_it_has_to() {
-    let hub = Hub::new(2);
-    hub.send_all();
-    let [one, two] = [0, 1].map(|n| hub.clones[n].clone());
-    row(&one, "a");
-    json(&one, &["sync"]);
-    json(&two, &["sync"]);
+    let (hub, [one, two]) = Hub::synchronised();
     // One row more, on a remote that is where it was seen: pushed, and proved by the one list.
     row(&one, "b");
     assert_eq!(asks(&one), [1, 0, 1]);

@@ -40,6 +40,18 @@ impl Hub {
         hub
     }
 
+    /// A remote and two clones that send everything and have the row of one agent, `a`, of the first.
+    pub fn synchronised() -> (Hub, [PathBuf; 2]) {
+        let hub = Hub::new(2);
+        hub.send_all();
+        let clones = [0, 1].map(|number| hub.clones[number].clone());
+        row(&clones[0], "a");
+        for clone in &clones {
+            json(clone, &["sync"]);
+        }
+        (hub, clones)
+    }
+
     /// Another clone, made with these options.
     pub fn add(&mut self, name: &str, options: &[&str]) -> PathBuf {
         let place = self.bare.with_file_name(name);

@@ -162,12 +162,7 @@ fn a_remote_whose_ref_leads_to_nothing_is_named_and_healed_as_the_hint_says() {
 
 #[test]
 fn a_lost_remote_is_filled_anew_by_whichever_clone_comes_first() {
-    let hub = Hub::new(2);
-    hub.send_all();
-    let [one, two] = [0, 1].map(|n| hub.clones[n].clone());
-    row(&one, "a");
-    json(&one, &["sync"]);
-    json(&two, &["sync"]);
+    let (hub, [one, two]) = Hub::synchronised();
     std::fs::remove_dir_all(&hub.bare).expect("removed");
     let bare = hub.bare.to_str().expect("UTF-8");
     git_in(&one, ["init", "--quiet", "--bare", bare]);
