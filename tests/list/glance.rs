@@ -100,8 +100,28 @@ fn require_agreement(top: &Path, admin_dir: &Path, after: &str) {
         }
     }
     let own = Repo::open_git_dir(admin_dir).expect("opens");
-    if let (Ok(Some(touched)), Ok(told)) = (touched(&own, &rules(admin_dir)), &told) {
-        let is_named = |one: &&Change| touched.iter().any(|other| other.path == one.path);
+    let rules = rules(admin_dir);
+    if let (Ok(Some(touched)), Ok(told)) = (touched(&own, &rules), &told) {
+        let mut all = Vec::new();
+        if !touched.unknown.is_empty() {
+            let listed = touched.listed(&touched.unknown, &std::env::temp_dir());
+            all.extend(listed.expect("git lists"));
+        }
+        let files = touched
+            .unknown
+            .iter()
+            .filter_map(|name| touched.files_at(name));
+        let files: Vec<Change> = files.flatten().collect();
+        // What git lists is among the files, or below a name that is left to git.
+        for name in &touched.unknown {
+            let is_below = |one: &&Change| one.path.starts_with(name);
+            let missing = { all.iter() }.filter(is_below).find(|one| {
+                touched.files_at(name).is_some() && !files.iter().any(|file| file.path == one.path)
+            });
+            assert_eq!(missing, None, "{after}");
+        }
+        all.extend(touched.tracked.iter().cloned());
+        let is_named = |one: &&Change| all.iter().any(|other| other.path == one.path);
         let missing = told.iter().find(|one| !is_named(one));
         assert_eq!(missing, None, "{after}");
     }

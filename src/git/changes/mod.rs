@@ -39,7 +39,7 @@ pub use spellings::Spellings;
 pub use staged::Staging;
 pub(in crate::git) use status::status;
 pub use status::worktree_changes;
-pub use touched::touched;
+pub use touched::{Touched, touched};
 pub(in crate::git) use walk::{TouchedEntries, Walk, names_may_differ, threads};
 
 use super::tree;

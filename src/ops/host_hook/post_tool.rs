@@ -9,6 +9,7 @@ use crate::agents::current::CurrentAgent;
 use crate::agents::scope_guard::ScopeGuard;
 use crate::agents::work::own_commits;
 use crate::domain::agent::Agent;
+use crate::domain::change::Change;
 use crate::domain::event::Isolation;
 use crate::domain::path::Quoted;
 use crate::domain::tool_call::{HookAnswer, Intent, ToolCall};
@@ -94,14 +95,28 @@ fn offences(ctx: &Ctx, agent: Agent) -> Result<Vec<String>> {
 }
 
 /// Whether every file that may have been touched is in scope, whatever became of it. This is nearly always so, and
-/// takes no git and no temporary file.
+/// takes no git and no temporary file; where there is more, such as what a build leaves, git is asked what it ignores.
 fn is_within_scope(ctx: &Ctx, fence: &ScopeGuard<'_>) -> Result<bool> {
     let bundle = fence.policy().bundle_dir.as_deref();
     let rules = ctx.ignore_rules()?.without(bundle);
-    let Some(changes) = touched(&ctx.repo, &rules)? else {
+    let Some(touched) = touched(&ctx.repo, &rules)? else {
         return Ok(false);
     };
-    Ok(fence.judge(&changes, BundleRule::Writable)?.is_empty())
+    let is_in = |changes: &[Change]| Ok(fence.judge(changes, BundleRule::Writable)?.is_empty());
+    if !is_in(&touched.tracked)? {
+        return Ok(false);
+    }
+    let mut doubtful = Vec::new();
+    for name in &touched.unknown {
+        let files = touched.files_at(name);
+        if !files.map_or(Ok(false), |files| is_in(&files))? {
+            doubtful.push(name.clone());
+        }
+    }
+    if doubtful.is_empty() {
+        return Ok(true);
+    }
+    is_in(&touched.listed(&doubtful, &ctx.temporary_place())?)
 }
 
 /// What is out of scope in the commits that only the agent's HEAD has, each by itself, as `verify` judges them.
