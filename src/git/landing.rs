@@ -12,6 +12,7 @@
 mod fast_checkout;
 mod lock;
 mod obstacles;
+mod plain_files;
 mod precheck;
 mod steps;
 
@@ -225,7 +226,7 @@ impl Checkout {
         let new_tree = repo.read_commit(new)?.tree;
         let steps = Steps::between(repo, repo.read_commit(old)?.tree, new_tree)?;
         if let Some(steps) = steps
-            && self.fast_checkout(&steps, scratch, reached)?
+            && self.fast_checkout(repo, &steps, scratch, reached)?
         {
             return Ok(());
         }

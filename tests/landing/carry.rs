@@ -33,6 +33,9 @@ const OTHERS: [&str; 6] = [
 ];
 const ATTRIBUTES: &str = "*.txt text eol=crlf\n*.up filter=up\n*.id ident\n";
 
+/// Attributes by which every file is its blob's bytes.
+const PLAIN: &str = "*.txt text eol=lf\n*.up -diff\n";
+
 /// One change: what happens, where, and with which content.
 type Deed = (usize, usize, u8);
 
@@ -76,6 +79,9 @@ fn land(top: &Path, (what, at, content): Deed) {
             put(&path.join("below"), "a directory now\n");
         }
         9 if content % 4 == 0 => put(&top.join(".gitattributes"), "*.txt text eol=lf\n"),
+        9 if content % 4 == 1 => put(&top.join(".gitattributes"), ATTRIBUTES),
+        9 if content % 4 == 2 => put(&top.join("b/.gitattributes"), "*.txt eol=crlf\n"),
+        9 => put(&top.join("b/d/.gitignore"), "new\n"),
         _ => {}
     }
 }
@@ -109,9 +115,17 @@ fn dirty(top: &Path, (what, at, content): Deed) {
             git_output(top, ["rm", "--quiet", "--force", name]);
         }
         8 if content % 2 == 0 => {
-            let attributes = ATTRIBUTES.replace("crlf", "lf");
-            put(&top.join(".gitattributes"), &attributes);
+            let file = top.join(".gitattributes");
+            let attributes = fs::read_to_string(&file).expect("text");
+            let [from, to] = if attributes.contains("crlf") {
+                ["crlf", "lf"]
+            } else {
+                ["lf", "crlf"]
+            };
+            let attributes = attributes.replace(from, to);
+            put(&file, &attributes);
         }
+        8 if content == 1 => put(&top.join("b/.gitattributes"), "*.txt eol=crlf\n"),
         _ => {}
     }
 }
@@ -166,7 +180,8 @@ fn scene(landing: &[Deed], meanwhile: &[Deed]) -> (TestRepo, String, String) {
     let repo = TestRepo::empty();
     repo.git(["config", "filter.up.clean", "tr a-z A-Z"]);
     repo.git(["config", "filter.up.smudge", "tr A-Z a-z"]);
-    repo.write(".gitattributes", ATTRIBUTES);
+    let is_plain = landing.len().is_multiple_of(2);
+    repo.write(".gitattributes", if is_plain { PLAIN } else { ATTRIBUTES });
     for name in PATHS.iter().chain(&OTHERS[..3]) {
         repo.write(name, format!("before {name}\n"));
     }

@@ -9,8 +9,8 @@
 mod rewrite;
 mod written;
 
-pub(in crate::git) use rewrite::Edits;
-pub(in crate::git) use written::{TICK, Written};
+pub(in crate::git) use rewrite::{Edits, Rewritten};
+pub(in crate::git) use written::{StatData, TICK, Written, stat_data};
 
 use super::cached_trees::{self, CachedTree};
 use super::compare::{Directory, Item};

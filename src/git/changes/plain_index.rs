@@ -2,7 +2,7 @@
 
 use super::Content;
 use super::compare::{Directory, Item};
-use super::index::{Edits, Index};
+use super::index::{Edits, Index, Rewritten};
 use crate::domain::oid::Oid;
 use crate::git::tree::FILE;
 
@@ -58,6 +58,7 @@ impl PlainIndex {
         edits
             .paths
             .insert(path.to_vec(), Some((FILE, Oid::EMPTY_BLOB)));
-        { !self.index.bars(path) }.then(|| self.index.rewritten(0, &edits))?
+        let new = { !self.index.bars(path) }.then(|| self.index.rewritten(0, &edits))?;
+        new.map(Rewritten::into_file)
     }
 }

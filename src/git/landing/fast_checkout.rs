@@ -1,13 +1,14 @@
 //! Moving a worktree along when few paths differ, without a tour of two trees and a new look at every entry.
 //!
 //! ```text
-//! index.lock ─> look ─> a new index, beside ─> old files gone ─> git writes the new ones ─> rename ─> unlock
+//! index.lock ─> look ─> a new index, beside ─> old files gone ─> the new ones ─> rename ─> unlock
 //! ```
 //!
-//! Git writes every file (`git checkout-index`), so filters, line ends, modes and symlinks are git's, and it
-//! overwrites nothing: a file that appeared meanwhile makes it refuse. What goes was looked at right before, and
-//! is reached through directories alone, never through a symlink. Until the rename, the index says what it said,
-//! so a kill leaves files that are missing or new; the next attempt takes both for what they are.
+//! Files that are their blobs' bytes are written here (`plain_files`). Where one is made by a filter or with other line
+//! ends, git writes them all (`git checkout-index`). Neither overwrites anything: a file that appeared meanwhile makes
+//! it fail. What goes was looked at right before, and is reached through directories alone, never through a symlink.
+//! Until the rename, the index says what it said, so a kill leaves files that are missing or new; the next attempt takes
+//! both for what they are.
 
 use super::precheck::{Above, IndexSnapshot, PathState, Precheck};
 use super::steps::{Step, Steps};
@@ -17,7 +18,8 @@ use crate::error::{IoContext, Result};
 use crate::git::lock_file::LockFile;
 use crate::git::{Repo, commit};
 use rustix::fs::{AtFlags, unlinkat};
-use std::fs;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
 use std::path::Path;
 
 impl Checkout {
@@ -28,6 +30,7 @@ impl Checkout {
     /// `lock-timeout`, `git-missing`, `io`.
     pub(super) fn fast_checkout(
         &self,
+        repo: &Repo,
         steps: &Steps,
         scratch: &Path,
         reached: &dyn Fn(&str),
@@ -35,7 +38,7 @@ impl Checkout {
         let lock = self.lock_index()?;
         reached("locked");
         let carried = self.look(steps, scratch).and_then(|look| match look {
-            Some(look) => self.carry_looked(steps, &look, scratch, lock, reached),
+            Some(look) => self.carry_looked(repo, steps, &look, scratch, lock, reached),
             None => Ok(false),
         });
         let _ = fs::remove_file(scratch);
@@ -64,16 +67,17 @@ impl Checkout {
         let index = self.git_dir.join("index");
         let seen = IndexSnapshot::load(&index)
             .filter(|seen| steps.list.iter().all(|step| seen.fits(step)));
-        let Some(bytes) = seen.and_then(|seen| seen.rewritten(&steps.edits(|_| true))) else {
+        let Some(new) = seen.and_then(|seen| seen.rewritten(&steps.edits(|_| true))) else {
             return Ok(false);
         };
-        fs::write(scratch, bytes).at("could not write", scratch)?;
+        fs::write(scratch, new.into_file()).at("could not write", scratch)?;
         fs::rename(scratch, &index).at("could not write", &index)?;
         Ok(true)
     }
 
     fn carry_looked(
         &self,
+        repo: &Repo,
         steps: &Steps,
         look: &Precheck,
         copy: &Path,
@@ -81,16 +85,33 @@ impl Checkout {
         reached: &dyn Fn(&str),
     ) -> Result<bool> {
         let edits = steps.edits(|at| look.places[at] != PathState::AlreadyStaged);
-        let Some(bytes) = look.seen.rewritten(&edits) else {
+        let is_plain = self.has_plain_files(repo, steps, &look.seen);
+        if steps.has_attributes && !is_plain {
+            return Ok(false);
+        }
+        let Some(mut index) = look.seen.rewritten(&edits) else {
             return Ok(false);
         };
-        fs::write(copy, bytes).at("could not write", copy)?;
+        let file = File::create(copy).at("could not write", copy)?;
+        index.write(&file).at("could not write", copy)?;
+        if !is_plain {
+            // Git adds what it writes.
+            let complete = index.complete(&file, &BTreeMap::new());
+            complete.at("could not write", copy)?;
+        }
         let old = of(steps, look, &[PathState::Old]);
         let moved = old.iter().all(|step| self.remove_looked(look, step));
         reached("emptied");
         let new = of(steps, look, &[PathState::Old, PathState::Free]);
         let new: Vec<_> = new.into_iter().filter(|step| step.new.is_some()).collect();
-        let written = moved && self.write_files(copy, &["-u"], &new, &lock).is_ok();
+        let written = if !moved {
+            false
+        } else if is_plain {
+            let written = self.write_plain_files(repo, &new);
+            written.is_ok_and(|stats| index.complete(&file, &stats).is_ok())
+        } else {
+            self.write_files(copy, &["-u"], &new, &lock).is_ok()
+        };
         if !written {
             self.put_back(copy, &old, &new, &lock)?;
             return Ok(false);

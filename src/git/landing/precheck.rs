@@ -6,14 +6,14 @@
 //! copy of the index. Every other doubt is one, and git's own rehearsal says what it is about.
 
 use super::Checkout;
+use super::plain_files::attributes_files;
 use super::steps::{Step, Steps};
 use crate::error::{Error, IoContext, Result};
-use crate::git::changes::{Edits, TICK, Written};
+use crate::git::changes::{Content, Edits, Rewritten, TICK, Written};
 use crate::git::untrusted;
 use crate::git::{Repo, command};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, openat, statat};
 use rustix::io::Errno;
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -55,11 +55,15 @@ impl IndexSnapshot {
 
     /// Whether a step can begin from what the index holds.
     pub(super) fn fits(&self, step: &Step) -> bool {
-        let entry = self.0.index.find(&step.path);
-        entry.map(|entry| entry.content) == step.old && !self.0.index.bars(&step.path)
+        self.content(&step.path) == step.old && !self.0.index.bars(&step.path)
     }
 
-    pub(super) fn rewritten(&self, edits: &Edits) -> Option<Vec<u8>> {
+    /// What it holds at a path.
+    pub(super) fn content(&self, path: &[u8]) -> Option<Content> {
+        self.0.index.find(path).map(|entry| entry.content)
+    }
+
+    pub(super) fn rewritten(&self, edits: &Edits) -> Option<Rewritten> {
         self.0.index.rewritten(self.0.time.0, edits)
     }
 }
@@ -107,10 +111,10 @@ impl Checkout {
         copy: &Path,
     ) -> Result<Option<Precheck>> {
         let edits = steps.edits(|at| look.places[at] == PathState::Unknown);
-        let Some(bytes) = look.seen.rewritten(&edits) else {
+        let Some(index) = look.seen.rewritten(&edits) else {
             return Ok(None);
         };
-        fs::write(copy, bytes).at("could not write", copy)?;
+        fs::write(copy, index.into_file()).at("could not write", copy)?;
         if !self.refresh_copy(copy)? {
             return Ok(None);
         }
@@ -139,18 +143,8 @@ impl Checkout {
     /// goes by those on disk.
     fn has_attributes_of(&self, look: &Precheck, steps: &Steps) -> bool {
         let seen = &look.seen;
-        let above = |path: &[u8]| {
-            let ends = (0..path.len()).filter(|&at| path[at] == b'/');
-            let ends = ends.map(|at| at + 1).chain([0]);
-            let names = ends.map(|end| [&path[..end], &b".gitattributes"[..]].concat());
-            names.collect::<Vec<_>>()
-        };
-        let files: BTreeSet<_> = { steps.list.iter() }
-            .flat_map(|step| above(&step.path))
-            .collect();
-        let mut tracked = files
-            .iter()
-            .filter(|file| seen.0.index.find(file).is_some());
+        let files = attributes_files(steps);
+        let mut tracked = { files.iter() }.filter(|file| seen.content(file).is_some());
         tracked.all(|file| self.holds(seen, file))
     }
 

@@ -12,6 +12,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// More paths than this are left to git.
 pub(in crate::git) const FEW: usize = 500;
 
+/// Files in which git reads rules, and which it writes like any other.
+const IGNORED: &[u8] = b".gitignore";
+pub(super) const ATTRIBUTES: &[u8] = b".gitattributes";
+
 /// What becomes of one path.
 #[derive(Debug)]
 pub(super) struct Step {
@@ -24,6 +28,8 @@ pub(super) struct Step {
 #[derive(Debug, Default)]
 pub(super) struct Steps {
     pub(super) list: Vec<Step>,
+    /// Whether files of attributes are among them, by which git may write other files in another way.
+    pub(super) has_attributes: bool,
     /// As in [`Edits`].
     trees: BTreeMap<Vec<u8>, (Oid, Option<Oid>)>,
 }
@@ -59,6 +65,7 @@ impl Steps {
                         open.push(([&path, &b"/"[..]].concat(), [oid(old), oid(new)]));
                     }
                     (false, _) if is_plain(&path, [old, new]) && steps.list.len() < FEW => {
+                        steps.has_attributes |= name == ATTRIBUTES;
                         steps.list.push(Step { path, old, new });
                     }
                     _ => return Ok(None),
@@ -104,7 +111,8 @@ fn same_directories(names: &BTreeMap<Vec<u8>, Pair>) -> bool {
 
 fn is_plain(path: &[u8], pair: Pair) -> bool {
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
-    let is_read_by_git = name.to_ascii_lowercase().starts_with(b".git");
+    let is_read_by_git =
+        name.to_ascii_lowercase().starts_with(b".git") && name != IGNORED && name != ATTRIBUTES;
     let is_submodule = pair.into_iter().flatten().any(|(mode, _)| mode == GITLINK);
     let is_safe = RepoPath::parse(path).is_ok_and(|safe| safe.as_bytes() == path);
     is_safe && !is_read_by_git && !is_submodule

@@ -77,6 +77,30 @@ fn by_mode(mode: Mode, path: &BStr, symlinks: bool) -> Option<Form> {
 /// Whether any file could be something other than its blob. Most repositories answer no, which saves
 /// matching every path: a microsecond each, as long as a third of a small file's system calls.
 fn may_convert(repo: &gix::Repository, listing: &Listing) -> Result<bool> {
+    if may_convert_outside(repo, listing)? {
+        return Ok(true);
+    }
+    let mut buffer = Vec::new();
+    let mut seen = HashSet::new();
+    for entry in listing.index.entries() {
+        let path = entry.path(&listing.index);
+        if is_attributes_file(path) && entry.mode != Mode::COMMIT && seen.insert(entry.id) {
+            let content = read_blob(&repo.objects, entry, path, &mut buffer)?;
+            if has_converting_word(content) {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a file of attributes may ask for anything but LF.
+pub(super) fn has_converting_word(content: &[u8]) -> bool {
+    { CONVERTING_WORDS.iter() }.any(|word| content.contains_str(word))
+}
+
+/// Whether settings, or files of attributes outside of the tree, may ask for a conversion.
+pub(super) fn may_convert_outside(repo: &gix::Repository, listing: &Listing) -> Result<bool> {
     if defaults_to_crlf(repo) {
         return Ok(true);
     }
@@ -86,24 +110,7 @@ fn may_convert(repo: &gix::Repository, listing: &Listing) -> Result<bool> {
         .map_err(unreadable)?;
     let outside = stack.attributes_collection();
     let mut names = NAMES.iter().filter(|&&name| name != "text");
-    if names.any(|name| outside.iter().any(|(known, _)| known == *name)) {
-        return Ok(true);
-    }
-    let mut buffer = Vec::new();
-    let mut seen = HashSet::new();
-    for entry in listing.index.entries() {
-        let path = entry.path(&listing.index);
-        if is_attributes_file(path) && entry.mode != Mode::COMMIT && seen.insert(entry.id) {
-            let content = read_blob(&repo.objects, entry, path, &mut buffer)?;
-            if CONVERTING_WORDS
-                .iter()
-                .any(|word| content.contains_str(word))
-            {
-                return Ok(true);
-            }
-        }
-    }
-    Ok(false)
+    Ok(names.any(|name| outside.iter().any(|(known, _)| known == *name)))
 }
 
 /// Gives the entries that have no form yet the one that their attributes call for.

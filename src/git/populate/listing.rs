@@ -122,7 +122,11 @@ impl Listing {
         })
     }
 
-    fn push(&mut self, mode: Mode, oid: Oid, path: &BStr) -> Result<()> {
+    /// Adds a file, which comes after all others.
+    ///
+    /// # Errors
+    /// `repo-corrupt` where it does not.
+    pub(super) fn push(&mut self, mode: Mode, oid: Oid, path: &BStr) -> Result<()> {
         // A tree that is out of order or names a path twice would become an index that git misreads.
         let last = self.index.entries().last();
         if last.is_some_and(|last| last.path(&self.index) >= path) {
@@ -171,7 +175,7 @@ fn read_tree(objects: &impl Find, oid: Oid, buffer: &mut Vec<u8>) -> Result<Vec<
 }
 
 /// The mode that the index records, `None` for a directory (git's `cache.h: canon_mode`).
-fn canonical_mode(mode: u32) -> Option<Mode> {
+pub(super) fn canonical_mode(mode: u32) -> Option<Mode> {
     const TYPE: u32 = 0o170_000;
     match mode & TYPE {
         tree::DIRECTORY => None,

@@ -4,15 +4,22 @@
 //! they come back with the next commit only. Here the trees on both sides are known, so the cache stays whole.
 //! What git keeps in extensions of its own stays git's to write.
 
-use super::{CHECKSUM, Content, Entry, FIXED, HEADER, Index, be32};
+use super::{CHECKSUM, Content, Entry, FIXED, HEADER, Index, StatData, be32};
 use crate::domain::oid::Oid;
 use crate::git::tree::GITLINK;
 use sha1::{Digest, Sha1};
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
 
-/// Where the size stands among the stat data, and the flags among what is fixed.
+/// Where the size stands among the stat data, how long they are, and where the flags stand among what is fixed.
 const SIZE: usize = 36;
+const STAT: usize = 40;
 const FLAGS: usize = 60;
+
+/// The place of the mode among the ten numbers of the stat data.
+const MODE: usize = 6;
 
 /// What becomes of some paths, and of the directories above them.
 #[derive(Debug, Default)]
@@ -46,46 +53,64 @@ impl Index {
             .any(|end| self.find(&path[..end]).is_some())
     }
 
-    /// The file of an index with these edits. An edited entry has no stat data, so git looks at its file; an entry
+    /// An index with these edits. An edited entry has no stat data, so git looks at its file; an entry
     /// whose file changed in the second in which this index was `written`, or later, is marked for the same, as git
     /// marks it: most builds of git know no less than a second. `None` where git has to write it.
-    pub(in crate::git) fn rewritten(&self, written: i64, edits: &Edits) -> Option<Vec<u8>> {
+    pub(in crate::git) fn rewritten(&self, written: i64, edits: &Edits) -> Option<Rewritten> {
         if self.is_flagged || be32(&self.bytes, 4)? > 3 || !self.has_no_extension_but_trees()? {
             return None;
         }
-        let mut out = Vec::with_capacity(self.bytes.len() + edits.paths.len() * 128);
-        out.extend_from_slice(self.bytes.get(..HEADER)?);
+        let room = self.bytes.len() + edits.paths.len() * 128;
+        let mut new = Rewritten {
+            bytes: Vec::with_capacity(room),
+            edited: BTreeMap::new(),
+        };
+        new.bytes.extend_from_slice(self.bytes.get(..HEADER)?);
         let mut count = 0u32;
         let mut edited = edits.paths.iter().peekable();
+        // What stays as it is comes in long pieces.
+        let mut kept = HEADER..HEADER;
         for entry in &self.entries {
             let path = self.path(entry);
-            while let Some((new, content)) = edited.next_if(|(new, _)| new.as_slice() < path) {
-                count += put(&mut out, new, *content)?;
+            let extent = self.extent(entry)?;
+            if edited
+                .peek()
+                .is_some_and(|(next, _)| next.as_slice() <= path)
+            {
+                new.bytes.extend_from_slice(self.bytes.get(kept)?);
+                kept = extent.end..extent.end;
+                while let Some((next, content)) = edited.next_if(|(next, _)| next.as_slice() < path)
+                {
+                    count += new.put(next, *content)?;
+                }
+                if let Some((_, content)) = edited.next_if(|(next, _)| next.as_slice() == path) {
+                    count += new.put(path, *content)?;
+                    continue;
+                }
+                kept.start = extent.start;
             }
-            if let Some((_, content)) = edited.next_if(|(new, _)| new.as_slice() == path) {
-                count += put(&mut out, path, *content)?;
-                continue;
-            }
-            let start = out.len();
-            out.extend_from_slice(self.bytes.get(self.extent(entry)?)?);
+            kept.end = extent.end;
             if self.is_racy(entry, written) {
-                out[start + SIZE..start + SIZE + 4].fill(0);
+                new.bytes.extend_from_slice(self.bytes.get(kept)?);
+                kept = extent.end..extent.end;
+                let size = new.bytes.len() - extent.len() + SIZE;
+                new.bytes.get_mut(size..size + 4)?.fill(0);
             }
             count += 1;
         }
-        for (new, content) in edited {
-            count += put(&mut out, new, *content)?;
+        new.bytes.extend_from_slice(self.bytes.get(kept)?);
+        for (next, content) in edited {
+            count += new.put(next, *content)?;
         }
-        out[8..HEADER].copy_from_slice(&count.to_be_bytes());
+        new.bytes[8..HEADER].copy_from_slice(&count.to_be_bytes());
         if !self.trees.is_empty() {
             let trees = self.rewritten_trees(edits)?;
-            out.extend_from_slice(b"TREE");
-            out.extend_from_slice(&u32::try_from(trees.len()).ok()?.to_be_bytes());
-            out.extend_from_slice(&trees);
+            new.bytes.extend_from_slice(b"TREE");
+            let length = u32::try_from(trees.len()).ok()?;
+            new.bytes.extend_from_slice(&length.to_be_bytes());
+            new.bytes.extend_from_slice(&trees);
         }
-        let checksum = Sha1::digest(&out);
-        out.extend_from_slice(&checksum);
-        Some(out)
+        Some(new)
     }
 
     /// Where an entry stands in the file, with its terminators.
@@ -96,8 +121,7 @@ impl Index {
     }
 
     fn is_racy(&self, entry: &Entry, written: i64) -> bool {
-        let [_, _, seconds, ..] = self.stat(entry);
-        entry.content.0 != GITLINK && i64::from(seconds) >= written
+        entry.content.0 != GITLINK && i64::from(self.modified(entry)) >= written
     }
 
     fn has_no_extension_but_trees(&self) -> Option<bool> {
@@ -177,19 +201,71 @@ impl Index {
     }
 }
 
-/// Adds an entry that knows nothing of its file; gives how many were added.
-fn put(out: &mut Vec<u8>, path: &[u8], content: Option<Content>) -> Option<u32> {
-    let Some((mode, oid)) = content else {
-        return Some(0);
-    };
-    let mut fixed = [0; FIXED];
-    fixed[24..28].copy_from_slice(&mode.to_be_bytes());
-    fixed[40..FLAGS].copy_from_slice(oid.as_bytes());
-    // Twelve bits; a longer path is found by its terminator.
-    let length = u16::try_from(path.len()).unwrap_or(u16::MAX).min(0xfff);
-    fixed[FLAGS..].copy_from_slice(&length.to_be_bytes());
-    out.extend_from_slice(&fixed);
-    out.extend_from_slice(path);
-    out.extend_from_slice(&[0; 8][..8 - (FIXED + path.len()) % 8]);
-    Some(1)
+/// The content of a new index, all but its checksum.
+#[derive(Debug)]
+pub(in crate::git) struct Rewritten {
+    bytes: Vec<u8>,
+    /// Where the edited entries begin.
+    edited: BTreeMap<Vec<u8>, usize>,
+}
+
+impl Rewritten {
+    /// The file of the index.
+    pub(in crate::git) fn into_file(mut self) -> Vec<u8> {
+        let checksum = Sha1::digest(&self.bytes);
+        self.bytes.extend_from_slice(&checksum);
+        self.bytes
+    }
+
+    /// Writes the index to a new file, with zeros for its checksum: git does not look at one of zeros.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub(in crate::git) fn write(&self, file: &File) -> io::Result<()> {
+        file.write_all_at(&self.bytes, 0)?;
+        file.write_all_at(&[0; CHECKSUM], self.bytes.len() as u64)
+    }
+
+    /// Adds to the file what is known of the files of some edited entries, and the checksum.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub(in crate::git) fn complete(
+        &mut self,
+        file: &File,
+        stats: &BTreeMap<Vec<u8>, StatData>,
+    ) -> io::Result<()> {
+        for (path, stat) in stats {
+            let Some(at) = self.edited.get(path) else {
+                continue;
+            };
+            let fields = self.bytes[*at..at + STAT].chunks_exact_mut(4).zip(stat);
+            // The mode is that of the entry, which knows less of them than a file system.
+            for (_, (field, number)) in fields.enumerate().filter(|(place, _)| *place != MODE) {
+                field.copy_from_slice(&number.to_be_bytes());
+            }
+            file.write_all_at(&self.bytes[*at..at + STAT], *at as u64)?;
+        }
+        let checksum = Sha1::digest(&self.bytes);
+        file.write_all_at(&checksum, self.bytes.len() as u64)
+    }
+
+    /// Adds an entry that knows nothing of its file; gives how many were added.
+    fn put(&mut self, path: &[u8], content: Option<Content>) -> Option<u32> {
+        let Some((mode, oid)) = content else {
+            return Some(0);
+        };
+        self.edited.insert(path.to_vec(), self.bytes.len());
+        let mut fixed = [0; FIXED];
+        fixed[24..28].copy_from_slice(&mode.to_be_bytes());
+        fixed[STAT..FLAGS].copy_from_slice(oid.as_bytes());
+        // Twelve bits; a longer path is found by its terminator.
+        let length = u16::try_from(path.len()).unwrap_or(u16::MAX).min(0xfff);
+        fixed[FLAGS..].copy_from_slice(&length.to_be_bytes());
+        self.bytes.extend_from_slice(&fixed);
+        self.bytes.extend_from_slice(path);
+        let terminators = 8 - (FIXED + path.len()) % 8;
+        self.bytes.extend_from_slice(&[0; 8][..terminators]);
+        Some(1)
+    }
 }

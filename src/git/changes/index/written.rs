@@ -14,6 +14,25 @@ use std::time::Duration;
 /// and file systems tick every 10 ms, or more often.
 pub(in crate::git) const TICK: Duration = Duration::from_millis(20);
 
+/// The ten numbers that an entry keeps of `lstat`, in the order of the format.
+pub(in crate::git) type StatData = [u32; 10];
+
+/// What an entry is to keep of a file.
+pub(in crate::git) fn stat_data(stat: &Stat) -> StatData {
+    [
+        low(stat.st_ctime),
+        low(stat.st_ctime_nsec),
+        low(stat.st_mtime),
+        low(stat.st_mtime_nsec),
+        low(stat.st_dev),
+        low(stat.st_ino),
+        stat.st_mode,
+        stat.st_uid,
+        stat.st_gid,
+        low(stat.st_size),
+    ]
+}
+
 /// An index, and when it was written.
 pub(in crate::git) struct Written {
     /// What it holds.
@@ -43,8 +62,7 @@ impl Written {
     /// Whether a file is what the index remembers, for git too: as most build it, and on some file systems, it knows
     /// no less than a second, so what was written in the second of the index, or later, proves nothing.
     pub(in crate::git) fn proves_to_git(&self, entry: &Entry, stat: &Stat) -> bool {
-        let [_, _, seconds, ..] = self.index.stat(entry);
-        i64::from(seconds) < self.time.0 && self.index.matches(entry, stat)
+        i64::from(self.index.modified(entry)) < self.time.0 && self.index.matches(entry, stat)
     }
 
     /// Whether a file is what the index remembers, beyond doubt.
@@ -65,10 +83,16 @@ impl Written {
 }
 
 impl Index {
-    /// The ten numbers that an entry keeps of `lstat`, in the order of the format.
-    pub(super) fn stat(&self, entry: &Entry) -> [u32; 10] {
+    fn stat(&self, entry: &Entry) -> StatData {
         let at = usize::try_from(entry.at).unwrap_or(usize::MAX);
-        std::array::from_fn(|field| be32(&self.bytes, at + field * 4).unwrap_or(0))
+        let bytes = self.bytes.get(at..at + 40).unwrap_or(&[0; 40]);
+        std::array::from_fn(|field| be32(bytes, field * 4).unwrap_or(0))
+    }
+
+    /// When the file of an entry was changed, in seconds.
+    pub(super) fn modified(&self, entry: &Entry) -> u32 {
+        let at = usize::try_from(entry.at).unwrap_or(usize::MAX);
+        be32(&self.bytes, at + 8).unwrap_or(0)
     }
 
     /// Whether these are the stat data that an entry keeps, all of them.

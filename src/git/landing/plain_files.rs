@@ -1,0 +1,166 @@
+//! Writing the new files of a landing without git, where each is its blob's bytes.
+//!
+//! Starting `git checkout-index` for a handful of files reads and writes the whole index, which in a large worktree takes
+//! several times as long as the rest. Where a filter, a line end or an encoding may be asked for, git writes the files.
+
+use super::Checkout;
+use super::precheck::{Above, IndexSnapshot, stat_at};
+use super::steps::{ATTRIBUTES, Step, Steps};
+use crate::domain::oid::Oid;
+use crate::error::{IoContext, Result};
+use crate::git::Repo;
+use crate::git::changes::{Content, StatData, stat_data};
+use crate::git::populate::are_plain;
+use crate::git::tree::{EXECUTABLE, SYMLINK};
+use rustix::fs::{AtFlags, Mode, OFlags, fstat, mkdirat, openat, statat, symlinkat, unlinkat};
+use rustix::io::Errno;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+
+/// What a step finds, or what it leaves.
+type Side = fn(&Step) -> Option<Content>;
+
+impl Checkout {
+    /// Whether every file of the steps is its blob's bytes, by the attributes of before and of after.
+    pub(super) fn has_plain_files(&self, repo: &Repo, steps: &Steps, seen: &IndexSnapshot) -> bool {
+        // Settings of an agent's worktree are not to be read.
+        if self.view.is_some() {
+            return false;
+        }
+        let sides: &[Side] = if steps.has_attributes {
+            &[|step| step.old, |step| step.new]
+        } else {
+            &[|step| step.new]
+        };
+        sides.iter().all(|side| {
+            let files = steps.list.iter();
+            let files = files.filter_map(|step| Some((step.path.as_slice(), side(step)?)));
+            let attributes = self.attributes_above(steps, seen, *side);
+            let files = files.collect();
+            attributes.is_some_and(|attributes| are_plain(repo, &self.top, &attributes, &files))
+        })
+    }
+
+    /// The files of attributes above the steps; `None` where one is there that the index does not know.
+    fn attributes_above(
+        &self,
+        steps: &Steps,
+        seen: &IndexSnapshot,
+        side: Side,
+    ) -> Option<BTreeMap<Vec<u8>, Content>> {
+        let mut found = BTreeMap::new();
+        for path in attributes_files(steps) {
+            let content = match steps.list.iter().find(|step| step.path == path) {
+                Some(step) => side(step),
+                None => match seen.content(&path) {
+                    None if !self.is_free(&path) => return None,
+                    content => content,
+                },
+            };
+            found.extend(content.map(|content| (path, content)));
+        }
+        Some(found)
+    }
+
+    fn is_free(&self, path: &[u8]) -> bool {
+        match self.open_above(path) {
+            Some(Above::Missing) => true,
+            Some(Above::There(directory, name)) => matches!(stat_at(&directory, name), Some(None)),
+            None => false,
+        }
+    }
+
+    /// Writes files where nothing is; gives what the index is to keep of them.
+    ///
+    /// # Errors
+    /// `repo-corrupt`, `io`, `disk-full`; the files before the one that failed are there then.
+    pub(super) fn write_plain_files(
+        &self,
+        repo: &Repo,
+        steps: &[&Step],
+    ) -> Result<BTreeMap<Vec<u8>, StatData>> {
+        let mut written = BTreeMap::new();
+        for step in steps {
+            if let Some((mode, blob)) = step.new {
+                let stat = self.write_plain(repo, &step.path, mode, blob)?;
+                written.insert(step.path.clone(), stat);
+            }
+        }
+        Ok(written)
+    }
+
+    fn write_plain(&self, repo: &Repo, path: &[u8], mode: u32, blob: Oid) -> Result<StatData> {
+        let content = match blob {
+            Oid::EMPTY_BLOB => Vec::new(),
+            blob => repo.read_blob(blob)?,
+        };
+        let place = || self.top.join(OsStr::from_bytes(path));
+        let (directory, name) = self
+            .make_above(path)
+            .map_err(io::Error::from)
+            .at("could not make the directory of", place())?;
+        let written = if mode == SYMLINK {
+            symlinkat(content.as_slice(), &directory, name)
+                .and_then(|()| statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW))
+                .map_err(io::Error::from)
+        } else {
+            write_file(&directory, name, mode, &content)
+        };
+        let stat = written.at("could not write", place())?;
+        Ok(stat_data(&stat))
+    }
+
+    /// Makes the directories above a path that are not there, and opens the last of them, never through a symlink; gives
+    /// the name in it too.
+    fn make_above<'p>(&self, path: &'p [u8]) -> rustix::io::Result<(OwnedFd, &'p [u8])> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let mut directory = rustix::fs::open(&self.top, flags, Mode::empty())?;
+        let mut rest = path;
+        while let Some(slash) = rest.iter().position(|&byte| byte == b'/') {
+            let (name, flags) = (&rest[..slash], flags | OFlags::NOFOLLOW);
+            directory = match openat(&directory, name, flags, Mode::empty()) {
+                Err(Errno::NOENT) => {
+                    mkdirat(&directory, name, Mode::from_raw_mode(0o777))?;
+                    openat(&directory, name, flags, Mode::empty())?
+                }
+                opened => opened?,
+            };
+            rest = &rest[slash + 1..];
+        }
+        Ok((directory, rest))
+    }
+}
+
+/// The files of attributes that git reads for the paths of the steps, whether they are there or not.
+pub(super) fn attributes_files(steps: &Steps) -> BTreeSet<Vec<u8>> {
+    let above = |path: &[u8]| {
+        let ends = (0..path.len()).filter(|&at| path[at] == b'/');
+        let ends = ends.map(|at| at + 1).chain([0]);
+        let names = ends.map(|end| [&path[..end], ATTRIBUTES].concat());
+        names.collect::<Vec<_>>()
+    };
+    let paths = steps.list.iter();
+    paths.flat_map(|step| above(&step.path)).collect()
+}
+
+/// Writes a file that must not exist; nothing is left of one that could not be written.
+fn write_file(
+    directory: &OwnedFd,
+    name: &[u8],
+    mode: u32,
+    content: &[u8],
+) -> io::Result<rustix::fs::Stat> {
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let bits = if mode == EXECUTABLE { 0o777 } else { 0o666 };
+    let mut file = File::from(openat(directory, name, flags, Mode::from_raw_mode(bits))?);
+    let written = file.write_all(content);
+    let stat = written.and_then(|()| fstat(&file).map_err(io::Error::from));
+    if stat.is_err() {
+        let _ = unlinkat(directory, name, AtFlags::empty());
+    }
+    stat
+}
