@@ -123,6 +123,8 @@ fn without_hidden_verbs(mut error: clap::Error) -> clap::Error {
     };
     if let Some(ContextValue::Strings(mut words)) = error.remove(ContextKind::SuggestedSubcommand) {
         words.retain(is_shown);
+        // clap has the likeliest one last.
+        words.reverse();
         if words.is_empty() {
             error.remove(ContextKind::Suggested);
         } else {

@@ -42,7 +42,7 @@ impl Ledger<'_> {
             1 => Ok(found.remove(0)),
             0 => Err(Error::new(
                 Code::AgentUnknown,
-                format!("no agent goes by `{who}`, be it as id, name, branch or worktree"),
+                format!("no agent goes by `{who}` as id, name, branch or worktree"),
             )
             .remedy("to see the agents there are", Remedy::Agents)),
             _ => Err(ambiguous(who, &found)),
