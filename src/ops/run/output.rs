@@ -163,7 +163,7 @@ impl Output {
     /// Makes another place for the agent to write to where the file is below a git directory.
     ///
     /// # Errors
-    /// Those of [`Staged::make`].
+    /// Those of `Staged::make`.
     pub fn stage(&mut self, ctx: &Ctx) -> Result<()> {
         if self.directory.path().starts_with(ctx.repo.common_dir()) {
             self.staged = Some(Staged::make(ctx)?);
@@ -175,7 +175,7 @@ impl Output {
     /// command is left.
     ///
     /// # Errors
-    /// Those of [`Staged::take_to`].
+    /// Those of `Staged::take_to`.
     pub fn collect(&mut self) -> Result<()> {
         let Some(staged) = self.staged.take() else {
             return Ok(());
