@@ -102,6 +102,45 @@ fn an_index_is_read_as_git_lists_it() {
     assert!(alike >= 10 && turned >= 20, "{alike} and {turned}");
 }
 
+/// The tree of an index that is read through a buffer is that of the whole, or unknown: with any bit turned, and with any
+/// end cut off.
+#[test]
+fn the_tree_that_an_index_knows_is_the_same_however_it_is_read() {
+    let repo = TestRepo::empty();
+    for number in 0..900 {
+        repo.write(
+            &format!("d{}/{number}/{:0>60}", number % 7, "name"),
+            "text\n",
+        );
+    }
+    repo.commit_all("many");
+    let long = fs::read(repo.path().join(".git/index")).expect("readable");
+    let seeds = files(&root().join("fuzz/seeds/index")).into_iter();
+    let seeds = seeds.map(|seed| fs::read(seed).expect("readable"));
+    let require_same = |bytes: &[u8]| -> bool {
+        let known = PlainIndex::known_tree(bytes);
+        if known.is_some() {
+            let whole = PlainIndex::parse(bytes).expect("read as a whole too");
+            assert_eq!(known, whole.tree(), "{}", bytes.escape_ascii());
+        }
+        known.is_some()
+    };
+    let mut known = 0;
+    for bytes in seeds.chain([long]) {
+        known += usize::from(require_same(&bytes));
+        for at in (0..bytes.len()).step_by(bytes.len().div_ceil(300)) {
+            require_same(&bytes[..at]);
+            let mut turned = bytes.clone();
+            turned[at] ^= 1 << (at % 8);
+            require_same(&turned);
+        }
+    }
+    assert!(known >= 3, "only {known} of the seeds have a known tree");
+    let tree = Oid::from_hex(&repo.git(["write-tree"])).expect("an oid");
+    let long = fs::read(repo.path().join(".git/index")).expect("readable");
+    assert_eq!(PlainIndex::known_tree(&long), Some(tree));
+}
+
 /// Checks that we read what git does; whether both read it.
 fn is_read_alike(repo: &TestRepo, bytes: &[u8]) -> bool {
     let Some(index) = PlainIndex::parse(bytes) else {

@@ -112,11 +112,12 @@ impl Ctx {
             around.or_else(|| admin_dir_of_clone(&env.directory))
         };
         let may_be_around = !env.fenced && env.git_dir.is_none();
-        Ctx::shared(match may_be_around.then(around).flatten() {
+        let repo = match may_be_around.then(around).flatten() {
             // The worktree leads to a repository that a fenced command, or an agent, writes.
             Some(admin_dir) => Repo::open_git_dir(&admin_dir),
             None => Repo::from_env(),
-        })
+        };
+        Ctx::shared(env, repo)
     }
 
     /// The surroundings of this process; a repository whose main worktree is not where it should be is
@@ -125,13 +126,13 @@ impl Ctx {
     /// # Errors
     /// Those of [`Repo::from_env_to_examine`] and [`Env::of_process`].
     pub fn to_examine() -> Result<Ctx> {
-        Ctx::shared(Repo::from_env_to_examine())
+        let env = Env::of_process()?;
+        Ctx::shared(env, Repo::from_env_to_examine())
     }
 
     /// The surroundings of this process, which from now on leaves what it makes to whom the repository is shared
     /// with.
-    fn shared(repo: Result<Repo>) -> Result<Ctx> {
-        let env = Env::of_process()?;
+    fn shared(env: Env, repo: Result<Repo>) -> Result<Ctx> {
         let repo = repo.map_err(|error| name_git_dir(error, &env))?;
         proc::change_umask(|umask| repo.shared_umask(umask))?;
         Ok(Ctx::new(repo, env, Seams::real()))

@@ -61,6 +61,11 @@ impl Repo {
             let behind = Vec::new();
             return Ok(Divergence { ahead, behind });
         }
+        if let Some(hidden) = hidden
+            && let Some(divergence) = self.fork_of(base, tip, hidden)
+        {
+            return Ok(divergence);
+        }
         let mut command = self.plumbing();
         command
             .args([
@@ -120,6 +125,47 @@ impl Repo {
         }
         line.reverse();
         Some(line)
+    }
+
+    /// As [`Repo::divergence`], where `tip` is the end of a short line from `hidden`, and `base` has little more than
+    /// that commit.
+    fn fork_of(&self, base: Oid, tip: Oid, hidden: Oid) -> Option<Divergence> {
+        let mut ahead = self.line(hidden, tip)?;
+        let mut behind = self.above(hidden, base)?;
+        let oids = |list: &[Lineage]| -> HashSet<Oid> { list.iter().map(|one| one.oid).collect() };
+        let (ours, theirs) = (oids(&behind), oids(&ahead));
+        ahead.retain(|one| !ours.contains(&one.oid));
+        behind.retain(|one| !theirs.contains(&one.oid));
+        Some(Divergence { ahead, behind })
+    }
+
+    /// The commits that `tip` has and `hidden` has not, parents first, where they are few and every way down from them
+    /// leads to `hidden`: then none of them can be below it, and nothing that is missing elsewhere can change it.
+    fn above(&self, hidden: Oid, tip: Oid) -> Option<Vec<Lineage>> {
+        let oldest = self.read_commit(hidden).ok()?.seconds;
+        let (mut found, mut seen) = (Vec::new(), HashSet::new());
+        let mut waiting = vec![(tip, None)];
+        while let Some((oid, parents)) = waiting.pop() {
+            if let Some(parents) = parents {
+                found.push(Lineage { oid, parents });
+                continue;
+            }
+            if oid == hidden || !seen.insert(oid) {
+                continue;
+            }
+            let commit = self.read_raw_commit(oid).ok()?;
+            let parents = commit.parents();
+            // An older commit leads past `hidden`, down to the beginning of history.
+            let (_, seconds) = commit.committer()?;
+            if parents.is_empty() || seconds < oldest || seen.len() > LINE {
+                return None;
+            }
+            let below = parents.iter().rev().map(|parent| (*parent, None));
+            let below: Vec<_> = below.collect();
+            waiting.push((oid, Some(parents)));
+            waiting.extend(below);
+        }
+        Some(found)
     }
 
     /// Checks that a merge of these two starts from the same commits here as in the whole history.

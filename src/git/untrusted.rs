@@ -19,9 +19,6 @@ const DEEPEST: usize = 8;
 /// How many files of a tree are read.
 const MOST: usize = 10_000;
 
-/// So many bytes of a file are made room for before it is read.
-const ROOM: u64 = 1 << 16;
-
 /// Opens a regular file; `relative` is a path of plain names below `top`. `None` when there is none that can be read.
 pub fn open(top: &Path, relative: &Path) -> Option<File> {
     open_sized(top, relative).map(|(file, _)| file)
@@ -75,8 +72,8 @@ pub fn append(top: &Path, relative: &Path, content: &[u8]) -> io::Result<()> {
 /// longer.
 pub fn read(top: &Path, relative: &Path, limit: u64) -> Option<Vec<u8>> {
     let (file, length) = open_sized(top, relative)?;
-    // With room for all of it, a small file is read at once. It may grow meanwhile.
-    let room = length.min(limit).min(ROOM) + 1;
+    // With room for all of it, it is read at once. It may grow meanwhile.
+    let room = length.min(limit) + 1;
     let mut content = Vec::with_capacity(usize::try_from(room).unwrap_or(0));
     file.take(limit + 1).read_to_end(&mut content).ok()?;
     (content.len() as u64 <= limit).then_some(content)
@@ -100,23 +97,31 @@ pub fn read_at(path: &Path, limit: u64) -> Option<Vec<u8>> {
 /// # Errors
 /// `io`, also for anything but such a file; `disk-full`.
 pub fn copy_as_old(from: &Path, to: &Path, limit: u64) -> Result<()> {
-    let unusable = || {
-        let shown = from.display();
-        let what =
-            format!("could not copy {shown}: it is no regular file of at most {limit} bytes");
-        Error::new(Code::Io, what).hint(format!("to see what it is, run ls -l {shown}"))
-    };
-    let file = open_at(from).ok_or_else(unusable)?;
+    let file = open_at(from).ok_or_else(|| not_copied(from, limit))?;
+    copy_open_as_old(file, from, to, limit)
+}
+
+/// As [`copy_as_old`], of a file that was opened at `from`.
+///
+/// # Errors
+/// As [`copy_as_old`].
+pub fn copy_open_as_old(file: File, from: &Path, to: &Path, limit: u64) -> Result<()> {
     let metadata = file.metadata().at("could not read", from)?;
     let mut copy = File::create(to).at("could not write", to)?;
     // It may grow while it is read.
     let copied = io::copy(&mut file.take(limit + 1), &mut copy).at("could not write", to)?;
     if copied > limit {
-        return Err(unusable());
+        return Err(not_copied(from, limit));
     }
     let dated = { metadata.modified() }.and_then(|modified| copy.set_modified(modified));
     let moded = dated.and_then(|()| copy.set_permissions(metadata.permissions()));
     moded.at("could not write", to)
+}
+
+fn not_copied(from: &Path, limit: u64) -> Error {
+    let shown = from.display();
+    let what = format!("could not copy {shown}: it is no regular file of at most {limit} bytes");
+    Error::new(Code::Io, what).hint(format!("to see what it is, run ls -l {shown}"))
 }
 
 /// The names in a directory, sorted; none where it cannot be listed.

@@ -2,8 +2,11 @@ use super::{Agent, codes};
 use crate::support::git_output;
 use git_agent::domain::oid::Oid;
 use git_agent::git::Repo;
+use git_agent::git::ancestry::Lineage;
 use git_agent::git::merge::{Stack, StackMerger};
+use git_agent::git::objects::{Identity, NewCommit};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// The merge part of an answer beside git's own answer for the same two commits.
 fn held_to_git(agent: &Agent, expected: &str) -> Value {
@@ -275,4 +278,73 @@ fn a_stack_merges_as_git_merges_it() {
         }
     }
     assert!(without_git > 15, "{without_git}");
+}
+
+/// What two histories do not share, where it is found without git as well as where git is asked.
+#[test]
+fn histories_grow_apart_as_git_lists_them() {
+    let repo = crate::support::TestRepo::with_commit();
+    let opened = Repo::open(&repo.path()).expect("open");
+    let head = Oid::from_hex(&repo.git(["rev-parse", "HEAD"])).expect("an oid");
+    let tree = opened.read_commit(head).expect("there").tree;
+    let mut commits = vec![head];
+    let mut random = 7_u64;
+    let mut next = |below: usize| {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(random >> 33).expect("small") % below
+    };
+    for number in 0..60 {
+        let recent = |at: usize| commits[commits.len().saturating_sub(1 + at)];
+        let mut parents = vec![recent(next(4))];
+        let other = recent(next(9));
+        if next(4) == 0 && other != parents[0] {
+            parents.push(other);
+        }
+        // Clocks differ, and some go backwards.
+        let seconds = 1_700_000_000 + number * 60 - i64::try_from(next(5) * 50).expect("small");
+        let who = Identity {
+            name: "clock".to_owned(),
+            email: "clock@localhost".to_owned(),
+            seconds,
+            offset_minutes: 0,
+        };
+        let commit = opened.write_commit(&NewCommit {
+            tree,
+            parents: &parents,
+            author: &who,
+            committer: &who,
+            header: None,
+            message: &format!("{number}\n"),
+        });
+        commits.push(commit.expect("written"));
+    }
+    let mut lines = 0;
+    for _ in 0..60 {
+        let [base, tip, hidden] = [(); 3].map(|()| commits[next(commits.len())]);
+        let found = opened
+            .divergence(base, tip, Some(hidden))
+            .expect("compared");
+        lines += usize::from(opened.line(hidden, tip).is_some());
+        let range = format!("{base}...{tip}");
+        for (side, list) in [
+            ("--left-only", &found.behind),
+            ("--right-only", &found.ahead),
+        ] {
+            let listed = repo.git(["rev-list", "--parents", side, &range, &format!("^{hidden}")]);
+            let theirs: BTreeSet<String> = listed.lines().map(str::to_owned).collect();
+            let words = |one: &Lineage| {
+                let oids = [one.oid].into_iter().chain(one.parents.iter().copied());
+                oids.map(|oid| oid.to_hex()).collect::<Vec<_>>().join(" ")
+            };
+            let ours: BTreeSet<String> = list.iter().map(words).collect();
+            assert_eq!(ours, theirs, "{side} {range} ^{hidden}");
+            for (at, one) in list.iter().enumerate() {
+                let is_later = |parent: &Oid| list[at..].iter().any(|later| later.oid == *parent);
+                assert!(!one.parents.iter().any(is_later), "parents come first");
+            }
+        }
+    }
+    assert!(lines > 5, "only {lines} of the tips are on a line");
 }

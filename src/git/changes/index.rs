@@ -6,9 +6,11 @@
 //!
 //! The cached trees are believed: `git commit` believes them too, and writes the tree they name.
 
+mod known_tree;
 mod rewrite;
 mod written;
 
+pub(super) use known_tree::known_tree;
 pub(in crate::git) use rewrite::{Edits, Rewritten};
 pub(in crate::git) use written::{StatData, TICK, Written, stat_data};
 

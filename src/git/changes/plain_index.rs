@@ -2,7 +2,7 @@
 
 use super::Content;
 use super::compare::{Directory, Item};
-use super::index::{Edits, Index, Rewritten};
+use super::index::{Edits, Index, Rewritten, known_tree};
 use crate::domain::oid::Oid;
 use crate::git::tree::FILE;
 
@@ -23,6 +23,17 @@ impl PlainIndex {
     /// and with no object's name for one in conflict.
     pub fn entries(&self) -> impl Iterator<Item = (&[u8], Content)> {
         { self.index.entries.iter() }.map(|entry| (self.index.path(entry), entry.content))
+    }
+
+    /// The tree that its cached trees give all of it.
+    pub fn tree(&self) -> Option<Oid> {
+        self.index.top().0
+    }
+
+    /// As [`PlainIndex::tree`] of an index file that is read through a buffer, without keeping its entries; `None` where that
+    /// does not tell.
+    pub fn known_tree(file: &[u8]) -> Option<Oid> {
+        known_tree(file, file.len() as u64)
     }
 
     /// How many bytes reading it took.

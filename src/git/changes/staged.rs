@@ -1,6 +1,6 @@
 //! What the next commit would change: the index against HEAD.
 
-use super::index::Index;
+use super::index::{Index, known_tree};
 use super::kind_of;
 use crate::domain::change::{Change, ChangeKind};
 use crate::domain::oid::Oid;
@@ -28,8 +28,15 @@ impl Repo {
     /// `repo-corrupt`, `io`; `git-failed` for an index that neither we nor git can read.
     pub fn staged_changes(&self, staging: &Staging) -> Result<Vec<Change>> {
         let path = self.index_path(staging.index.as_deref());
-        let data = untrusted::read_at(&path, untrusted::LONGEST_INDEX);
         let trees = self.parent_trees(&staging.merged)?;
+        let file = untrusted::open_at(&path);
+        let length = { file.as_ref() }.and_then(|file| Some(file.metadata().ok()?.len()));
+        let sized = file.zip(length.filter(|length| *length <= untrusted::LONGEST_INDEX));
+        let known = sized.and_then(|(file, length)| known_tree(file, length));
+        if known.is_some_and(|tree| trees.contains(&tree)) {
+            return Ok(Vec::new());
+        }
+        let data = untrusted::read_at(&path, untrusted::LONGEST_INDEX);
         let index = match data {
             // Git takes a missing index for an empty one.
             None if !path.exists() => Some(Index::default()),

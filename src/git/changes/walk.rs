@@ -9,7 +9,6 @@ use crate::error::Result;
 use crate::git::{Repo, pool};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 use rustix::io::Errno;
-use std::collections::HashMap;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -63,7 +62,7 @@ pub(in crate::git) struct Walk<'a> {
 pub(in crate::git) struct TouchedEntries {
     /// Tracked files that may have changed, and those that are gone.
     pub(in crate::git) tracked: Vec<Vec<u8>>,
-    /// Names that the index does not know, without anything below them.
+    /// KnownNames that the index does not know, without anything below them.
     pub(in crate::git) unknown: Vec<Vec<u8>>,
     /// Directories in the place of a tracked file or submodule.
     pub(in crate::git) swapped: Vec<Vec<u8>>,
@@ -139,16 +138,15 @@ impl Walk<'_> {
         found: &mut TouchedEntries,
     ) -> Option<()> {
         let path = directory.path;
-        let names = std::mem::take(&mut directory.names);
-        let mut tracked: HashMap<_, _> = names.into_iter().collect();
+        let mut tracked = KnownNames::new(std::mem::take(&mut directory.names));
         match open(top, path) {
             Ok(handle) => self.compare(handle, path, &mut tracked, found)?,
             Err(Errno::NOENT) => {}
             Err(_) => return None,
         }
         // A directory that is gone is looked at by itself.
-        let is_file = |known: &Tracked| matches!(known, Tracked::File(_));
-        let gone = { tracked.into_iter() }.filter(|(_, known)| is_file(known));
+        let gone =
+            { tracked.0.iter() }.filter(|(_, known)| matches!(known, Some(Tracked::File(_))));
         let gone = gone.map(|(name, _)| [path, name].concat());
         found.tracked.extend(gone);
         Some(())
@@ -159,7 +157,7 @@ impl Walk<'_> {
         &self,
         handle: OwnedFd,
         path: &[u8],
-        tracked: &mut HashMap<&[u8], Tracked>,
+        tracked: &mut KnownNames<'_>,
         found: &mut TouchedEntries,
     ) -> Option<()> {
         let mut directory = Dir::new(handle).ok()?;
@@ -168,7 +166,7 @@ impl Walk<'_> {
             let name = entry.file_name();
             let bytes = name.to_bytes();
             let is_directory = entry.file_type() == FileType::Directory;
-            match (bytes, tracked.remove(bytes)) {
+            match (bytes, tracked.take(bytes)) {
                 (b"." | b"..", _) => {}
                 (b".git", None) if path.is_empty() => {}
                 (b".git", _) => return None,
@@ -197,6 +195,23 @@ impl Walk<'_> {
             }
         }
         Some(())
+    }
+}
+
+/// The names that the index knows in one directory, sorted, until each is met.
+struct KnownNames<'i>(Vec<(&'i [u8], Option<Tracked>)>);
+
+impl<'i> KnownNames<'i> {
+    fn new(names: Vec<(&'i [u8], Tracked)>) -> KnownNames<'i> {
+        let names = { names.into_iter() }.map(|(name, known)| (name, Some(known)));
+        let mut names: Vec<_> = names.collect();
+        names.sort_unstable_by_key(|(name, _)| *name);
+        KnownNames(names)
+    }
+
+    fn take(&mut self, name: &[u8]) -> Option<Tracked> {
+        let at = { &self.0 }.binary_search_by(|(known, _)| (*known).cmp(name));
+        at.ok().and_then(|at| self.0[at].1.take())
     }
 }
 

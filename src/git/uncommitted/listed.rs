@@ -64,8 +64,11 @@ impl Listed {
         source: &Source<'_>,
         names: Option<&[Vec<u8>]>,
     ) -> Result<()> {
-        // The two tours go on side by side.
-        let asked = source.names_ignored.then(|| ask_ignored(source, names));
+        // Of files alone, those that are not listed as untracked are ignored, and mostly there are none. Else the two
+        // tours go on side by side.
+        let files = names.filter(|names| names.iter().all(|name| is_file(source, name)));
+        let asked = source.names_ignored && files.is_none();
+        let asked = asked.then(|| ask_ignored(source, names));
         let output = match untracked(source, source.rules, names)? {
             Some(output) => output,
             None => {
@@ -79,6 +82,10 @@ impl Listed {
             self.ignored = read_ignored(source, asked?)?;
         }
         self.read(source, &output.stdout);
+        let is_listed = |name: &Vec<u8>| self.new.contains(name);
+        if source.names_ignored && files.is_some_and(|files| !files.iter().all(is_listed)) {
+            self.ignored = read_ignored(source, ask_ignored(source, files)?)?;
+        }
         // Git passes over such a directory and says so beside its answer.
         let lines = output.stderr.split(|&byte| byte == b'\n');
         self.unreadable.extend(lines.filter_map(not_opened));
@@ -227,4 +234,9 @@ fn not_opened(line: &[u8]) -> Option<Vec<u8>> {
 fn is_there(source: &Source<'_>, path: &[u8]) -> bool {
     let path = source.worktree.join(OsStr::from_bytes(path));
     fs::symlink_metadata(path).is_ok()
+}
+
+fn is_file(source: &Source<'_>, path: &[u8]) -> bool {
+    let path = source.worktree.join(OsStr::from_bytes(path));
+    fs::symlink_metadata(path).is_ok_and(|found| !found.is_dir())
 }

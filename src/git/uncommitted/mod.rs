@@ -14,7 +14,7 @@ mod submodules;
 mod update;
 mod walked;
 
-use super::changes::Written;
+use super::changes::{Index, Written};
 use super::ignore::Rules;
 use super::view::WorktreeView;
 use super::{Repo, command, untrusted};
@@ -99,18 +99,27 @@ pub fn snapshot_by_git(source: &Source<'_>) -> Result<Uncommitted> {
     finish(source, Look::by_git(source)?)
 }
 
-fn finish(source: &Source<'_>, Look { listed, staged }: Look) -> Result<Uncommitted> {
+fn finish(source: &Source<'_>, look: Look) -> Result<Uncommitted> {
+    let Look {
+        listed,
+        staged,
+        mut submodules,
+    } = look;
     let changed = bring_up_to_date(source, &listed)?;
     let tree = match staged.filter(|_| !changed) {
         _ if !changed && !source.staged => None,
         Some(staged) => Some(staged),
-        None => Some(write_tree(source)?),
+        None => {
+            let (tree, found) = write_tree(source)?;
+            submodules = found;
+            Some(tree)
+        }
     };
     // A file that was only touched was looked into for nothing.
     let is_work = |tree: &Oid| source.staged || staged != Some(*tree);
     Ok(Uncommitted {
         tree: tree.filter(is_work),
-        submodules: submodules::holding_work(source)?,
+        submodules: submodules::holding_work(source, submodules)?,
         unmerged: listed.unmerged,
         nested: listed.nested,
         unreadable: listed.unreadable,
@@ -129,7 +138,7 @@ pub fn tree_with(source: &Source<'_>, paths: &[Vec<u8>]) -> Result<Oid> {
     let files = paths.iter().filter(|path| !path.ends_with(b"/"));
     let files: Vec<Vec<u8>> = files.cloned().collect();
     update_files(source, &files)?;
-    write_tree(source)
+    Ok(write_tree(source)?.0)
 }
 
 /// The trees of a worktree, for a caller that keeps all of it.
@@ -149,15 +158,15 @@ pub struct Trees {
 /// As [`snapshot`].
 pub fn write_trees(source: &Source<'_>) -> Result<Trees> {
     copy_index(source)?;
-    let Look { listed, staged } = look(source)?;
+    let Look { listed, staged, .. } = look(source)?;
     let staged = match (staged, listed.unmerged.is_empty()) {
-        (None, true) => Some(write_tree(source)?),
+        (None, true) => Some(write_tree(source)?.0),
         (staged, _) => staged,
     };
     let changed = bring_up_to_date(source, &listed)?;
     let tree = match staged.filter(|_| !changed) {
         Some(staged) => staged,
-        None => write_tree(source)?,
+        None => write_tree(source)?.0,
     };
     Ok(Trees {
         staged,
@@ -171,12 +180,17 @@ struct Look {
     listed: Listed,
     /// The tree of the index as it was, where that came with it.
     staged: Option<Oid>,
+    /// The submodules that it listed, where that is known.
+    submodules: Option<Vec<Vec<u8>>>,
 }
 
 impl Look {
     fn by_git(source: &Source<'_>) -> Result<Look> {
-        let (listed, staged) = (listed::list(source)?, None);
-        Ok(Look { listed, staged })
+        Ok(Look {
+            listed: listed::list(source)?,
+            staged: None,
+            submodules: None,
+        })
     }
 }
 
@@ -187,8 +201,12 @@ fn look(source: &Source<'_>) -> Result<Look> {
         && let Some(listed) = walked::list(source, &written)?
         && let Some(staged) = source.repo.tree_of(&written.index)?
     {
-        let staged = Some(staged);
-        return Ok(Look { listed, staged });
+        return Ok(Look {
+            listed,
+            staged: Some(staged),
+            // The walk leaves an index that lists any to git.
+            submodules: Some(Vec::new()),
+        });
     }
     Look::by_git(source)
 }
@@ -211,16 +229,22 @@ pub fn copy_index(source: &Source<'_>) -> Result<()> {
     untrusted::copy_as_old(&index, source.index, untrusted::LONGEST_INDEX)
 }
 
-fn write_tree(source: &Source<'_>) -> Result<Oid> {
-    if let Some(tree) = source.repo.index_tree(source.index)? {
-        return Ok(tree);
+/// The tree of the copy of the index, and the submodules that it lists, where that is known.
+fn write_tree(source: &Source<'_>) -> Result<(Oid, Option<Vec<Vec<u8>>>)> {
+    let index = untrusted::read_at(source.index, untrusted::LONGEST_INDEX).and_then(Index::parse);
+    let links = { index.as_ref() }.map(|index| index.submodules().map(<[u8]>::to_vec).collect());
+    if let Some(index) = &index
+        && let Some(tree) = source.repo.tree_of(index)?
+    {
+        return Ok((tree, links));
     }
     let mut command = git(source);
     command.arg("write-tree");
     let output = command::successful(command)?;
     let hex = String::from_utf8_lossy(&output);
-    Oid::from_hex(hex.trim_end())
-        .ok_or_else(|| Error::new(Code::GitFailed, "git write-tree named no tree"))
+    let tree = Oid::from_hex(hex.trim_end());
+    let none = || Error::new(Code::GitFailed, "git write-tree named no tree");
+    Ok((tree.ok_or_else(none)?, links))
 }
 
 /// A `git` on that worktree and the copy of its index.

@@ -4,13 +4,16 @@ use super::{Source, git};
 use crate::error::Result;
 use crate::git::gitlinks;
 
-/// The submodules with files that are in no commit of theirs, by the copy of the index once that is up to date.
-/// Where there is no submodule nothing is asked.
+/// The submodules with files that are in no commit of theirs, by the copy of the index once that is up to date, or by
+/// what is `known` of it. Where there is no submodule nothing is asked.
 ///
 /// # Errors
 /// `git-missing`, `git-failed`.
-pub(super) fn holding_work(source: &Source<'_>) -> Result<Vec<Vec<u8>>> {
-    let names = match gitlinks::of_index(source.index) {
+pub(super) fn holding_work(
+    source: &Source<'_>,
+    known: Option<Vec<Vec<u8>>>,
+) -> Result<Vec<Vec<u8>>> {
+    let names = match known.or_else(|| gitlinks::of_index(source.index)) {
         Some(names) => names,
         None => gitlinks::listed(git(source))?,
     };
