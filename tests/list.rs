@@ -14,9 +14,11 @@ mod verdicts;
 mod watch;
 
 use crate::support::TestRepo;
-use crate::support::agent::{SHARED_TASK, TASK};
+use crate::support::agent::{SHARED_TASK, TASK, agent_command};
+use crate::support::terminal::{read, terminal};
 use crate::verify::Agent;
 use serde_json::{Value, json};
+use std::process::Stdio;
 
 /// The only row there is.
 fn row(repo: &TestRepo) -> Value {
@@ -233,4 +235,19 @@ fn a_worktree_that_was_taken_away_is_told() {
     ]);
     assert_eq!(row()["worktree_gone"], true);
     assert_eq!(row()["tip"], tip.as_str());
+}
+
+#[test]
+fn a_terminal_that_does_not_say_how_wide_it_is_gets_every_word() {
+    let agent = Agent::new();
+    let (mut outside, inside) = terminal(0, 0);
+    let mut command = agent_command(&agent.repo.path());
+    command.arg("list").stdout(inside).stderr(Stdio::null());
+    let mut child = command.spawn().expect("starts");
+    // The program alone has the other side open from here on.
+    drop(command);
+    let seen = read(&mut outside, None);
+    assert!(child.wait().expect("ended").success());
+    let task = "Add a second function to the library and test it.";
+    assert!(seen.contains(task), "{seen}");
 }

@@ -2,9 +2,8 @@
 
 use crate::support::TestRepo;
 use crate::support::agent::{TASK, agent_command, describe};
-use crate::support::terminal::terminal;
-use std::fs::{self, File};
-use std::io::Read;
+use crate::support::terminal::{read, terminal};
+use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -26,19 +25,6 @@ fn spawn(repo: &TestRepo, delay: &str, words: &[&str]) -> Command {
     command.arg("spawn").arg(task).args(words);
     command.env("GIT_PROGRESS_DELAY", delay);
     command
-}
-
-/// Reads what is written to a terminal, until it is this, or until no process has the terminal open.
-fn read(outside: &mut File, until: Option<&str>) -> String {
-    let (mut seen, mut buffer) = (String::new(), [0; 4096]);
-    while until.is_none_or(|text| !seen.contains(text)) {
-        match outside.read(&mut buffer) {
-            // The end of a terminal is an error on Linux.
-            Ok(0) | Err(_) => break,
-            Ok(count) => seen.push_str(&String::from_utf8_lossy(&buffer[..count])),
-        }
-    }
-    seen
 }
 
 #[test]

@@ -2,22 +2,28 @@
 
 use rustix::stdio::{stderr, stdout};
 use rustix::termios::{isatty, tcgetwinsize};
+use std::os::fd::BorrowedFd;
 
 /// How many characters fit into a line: the terminal's width, and on anything else no limit.
 pub(super) fn width() -> usize {
-    tcgetwinsize(stdout()).map_or(usize::MAX, |size| usize::from(size.ws_col).max(40))
+    size(stdout()).map_or(usize::MAX, |(columns, _)| columns.max(40))
 }
 
 /// How many characters fit into a line of standard error, which is a terminal.
 pub(super) fn narration_width() -> usize {
-    let columns = tcgetwinsize(stderr()).map_or(0, |size| usize::from(size.ws_col));
-    // Some terminals do not say.
-    if columns == 0 { 80 } else { columns.max(20) }
+    size(stderr()).map_or(80, |(columns, _)| columns.max(20))
 }
 
 /// How many lines the terminal shows; on anything else no limit.
 pub(super) fn height() -> usize {
-    tcgetwinsize(stdout()).map_or(usize::MAX, |size| usize::from(size.ws_row))
+    size(stdout()).map_or(usize::MAX, |(_, rows)| rows)
+}
+
+/// The columns and rows of a terminal; `None` where it does not say.
+fn size(stream: BorrowedFd<'_>) -> Option<(usize, usize)> {
+    let size = tcgetwinsize(stream).ok()?;
+    let is_known = size.ws_col > 0 && size.ws_row > 0;
+    is_known.then(|| (usize::from(size.ws_col), usize::from(size.ws_row)))
 }
 
 /// Whether the answer is read by a person as it is written.

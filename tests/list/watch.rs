@@ -2,10 +2,10 @@
 
 use crate::support::TestRepo;
 use crate::support::agent::{TASK, agent_command, describe};
+use crate::support::terminal::{size, terminal};
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
-use std::fs::{File, OpenOptions};
+use rustix::termios::{LocalModes, tcgetattr, tcsetwinsize};
+use std::fs::File;
 use std::io::Read;
 use std::process::Child;
 use std::sync::mpsc::{Receiver, channel};
@@ -21,18 +21,7 @@ struct OnTerminal {
 
 impl OnTerminal {
     fn start(repo: &TestRepo, arguments: &[&str], columns: u16, rows: u16) -> OnTerminal {
-        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
-        let master = openpt(flags).expect("a terminal");
-        grantpt(&master).expect("granted");
-        unlockpt(&master).expect("unlocked");
-        let name = ptsname(&master, Vec::new()).expect("a name");
-        let path = name.to_str().expect("UTF-8");
-        let terminal = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(path)
-            .expect("open");
-        resize(&terminal, columns, rows);
+        let (mut master, terminal) = terminal(rows, columns);
         let child = agent_command(&repo.path())
             .args(arguments)
             .stdin(terminal.try_clone().expect("cloned"))
@@ -41,7 +30,6 @@ impl OnTerminal {
             .spawn()
             .expect("starts");
         let (sender, pieces) = channel();
-        let mut master = File::from(master);
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(count) = master.read(&mut bytes) {
@@ -91,13 +79,7 @@ impl OnTerminal {
 }
 
 fn resize(terminal: &File, columns: u16, rows: u16) {
-    let size = Winsize {
-        ws_row: rows,
-        ws_col: columns,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    };
-    tcsetwinsize(terminal, size).expect("resized");
+    tcsetwinsize(terminal, size(rows, columns)).expect("resized");
 }
 
 #[test]
