@@ -61,7 +61,7 @@ fn the_environment_says_where_it_is_and_ties_it_to_no_repository() {
     }
     let temporary = env["TMPDIR"];
     assert!(
-        temporary.contains(&format!("git-agent-{}-", &id[..8])),
+        temporary.contains(&format!("git-agent-tmp-run-{}-", &id[..8])),
         "{temporary}"
     );
     assert!(!std::path::Path::new(temporary).exists(), "{temporary}");
