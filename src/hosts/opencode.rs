@@ -62,6 +62,13 @@ impl Host for Opencode {
                 made.link_in(&home.join("opencode"), own.as_deref(), &["auth.json"]);
                 made.variables.push((variable, home.into()));
             }
+            // Its sessions are a database of which this variable names the file.
+            if ground.records.is_some() {
+                let records = ground.scratch.join("opencode");
+                made.record(ground, &records, "opencode");
+                let database = records.join("opencode.db");
+                made.variables.push(("OPENCODE_DB", database.into()));
+            }
         }
         made
     }
@@ -127,6 +134,7 @@ mod tests {
     use crate::hosts::command::build;
     use crate::hosts::command::tests::{PLAIN, READING, check, full};
     use crate::hosts::home::tests::prepared;
+    use std::path::Path;
 
     #[test]
     fn the_command_line_says_what_the_agent_needs() {
@@ -148,6 +156,17 @@ mod tests {
             plugin.contains(r#"spawnSync("/opt/my bin/git-agent", ["hook""#),
             "{plugin}"
         );
+    }
+
+    #[test]
+    fn its_sessions_outlive_a_fenced_run() {
+        let made = prepared(&Opencode, true);
+        let (link, record) = made.records.first().expect("records");
+        assert_eq!(record, Path::new("/records/opencode"));
+        let database = (made.variables.iter()).find(|(name, _)| *name == "OPENCODE_DB");
+        let (_, database) = database.expect("a database");
+        assert_eq!(Path::new(database).parent(), Some(link.as_path()));
+        assert_eq!(prepared(&Opencode, false).records, []);
     }
 
     #[test]

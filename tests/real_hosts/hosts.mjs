@@ -90,8 +90,6 @@ export const HOSTS = {
     version: "1.18.33",
     program: /^node_modules\/opencode-[^/]+\/bin\/opencode$/,
     write: named("write", ["filePath", "content"]),
-    // Behind our fence its records are among its other data, which go with the run.
-    forgets: true,
     shell: shell("bash"),
     hears: ["own tool", "shell"],
     point: (url, home) => {
