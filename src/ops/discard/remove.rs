@@ -241,8 +241,8 @@ fn record(ctx: &Ctx, agent: &Agent, site: &Site) -> Result<()> {
             _ => None,
         })
         .collect();
-    // One that was brought back since is discarded anew.
-    let is_over = agent.state == State::Discarded;
+    // One that was brought back since is discarded anew. One that is merged stays so.
+    let is_over = matches!(agent.state, State::Discarded | State::Merged);
     if is_over && (said.contains(&tip) || !said.is_empty() && tip.is_none()) {
         return Ok(());
     }
