@@ -516,6 +516,10 @@ const OPENS_FILES: &[(&str, &str)] = &[
         "git/temporary.rs",
         "names of temporary directories, no content",
     ),
+    (
+        "git/uncommitted/sighting.rs",
+        "an agent's: names below those that a walk saw",
+    ),
     ("git/untrusted.rs", "the road itself"),
     ("git/worktree", "names of admin directories"),
     ("ops/discard/gate.rs", "the shared repository"),

@@ -8,7 +8,7 @@ use super::shallow::{absent, incomplete};
 use super::{Repo, command};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::process::Command;
 
 /// Commits that are followed one by one before git is asked.
@@ -266,21 +266,28 @@ impl Repo {
         Ok(command::finish(&mut command)?.status.success())
     }
 
-    /// The commits that are found first going back from one, no more than `most`.
-    pub(in crate::git) fn nearest(&self, tip: Oid, most: usize) -> Result<HashSet<Oid>> {
+    /// Takes those commits out of a set that are found first going back from one, looking at no more than `most`.
+    pub(in crate::git) fn take_nearest(
+        &self,
+        tip: Oid,
+        most: usize,
+        set: &mut BTreeSet<Oid>,
+    ) -> Result<()> {
         let mut found = HashSet::from([tip]);
         let mut waiting = VecDeque::from([tip]);
-        while let Some(oid) = waiting.pop_front() {
+        set.remove(&tip);
+        while let Some(oid) = waiting.pop_front().filter(|_| !set.is_empty()) {
             // A shallow clone ends somewhere.
             if found.len() > most || !self.has_object(oid) {
                 continue;
             }
             for parent in self.read_commit(oid)?.parents {
                 if found.insert(parent) {
+                    set.remove(&parent);
                     waiting.push_back(parent);
                 }
             }
         }
-        Ok(found)
+        Ok(())
     }
 }

@@ -124,8 +124,7 @@ impl Repo {
         named.remove(&tip);
         named.retain(|oid| self.has_object(*oid) && self.read_commit(*oid).is_ok());
         // Nearly always the commits that the branch was at before, a few steps back.
-        let near = self.nearest(tip, NEAR).unwrap_or_default();
-        named.retain(|oid| !near.contains(oid));
+        let _ = self.take_nearest(tip, NEAR, &mut named);
         if named.is_empty() {
             return Ok(Vec::new());
         }

@@ -105,6 +105,51 @@ fn what_is_written_while_it_is_discarded_is_kept_too() {
     }
 }
 
+/// The second look reads only what the first one did not see as it is now.
+#[test]
+fn what_changes_between_the_two_looks_is_kept_as_it_is_then() {
+    type Change = fn(&Path);
+    let changes: [(Change, &str); 5] = [
+        (
+            |top| write(top, "src/lib.rs", "modified lat\n"),
+            "modified lat\n",
+        ),
+        (
+            |top| write(top, "new dir/né\n.txt", "untracket\n"),
+            "untracket\n",
+        ),
+        (|top| write(top, "src/one.rs", "Committed\n"), "Committed\n"),
+        (
+            |top| write(top, ".agent/plan.md", "The plan\n"),
+            "The plan\n",
+        ),
+        (
+            |top| {
+                write(top, "src/staged.rs", "staged late\n");
+                git_in(top, ["add", "src/staged.rs"]);
+                write(top, "src/staged.rs", "and changed\n");
+            },
+            "staged late\n",
+        ),
+    ];
+    for (change, text) in changes {
+        let agent = busy();
+        let aside = aside(&agent);
+        let reached = move |reached: &str| {
+            if reached == "aside" {
+                change(&aside);
+            }
+        };
+        discard_with(&agent.repo.path(), &agent.id, Arc::new(reached));
+        assert_gone(&agent, text);
+        assert_kept(&agent.repo, &[&WRITTEN[..], &[text]].concat(), text);
+    }
+}
+
+fn write(top: &Path, name: &str, text: &str) {
+    std::fs::write(top.join(name), text).expect("written");
+}
+
 #[test]
 fn a_discard_that_must_refuse_gives_the_worktree_its_name_back() {
     let agent = busy();

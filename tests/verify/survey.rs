@@ -7,9 +7,12 @@ use git_agent::error::Result;
 use git_agent::git::Repo;
 use git_agent::git::ignore::Rules;
 use git_agent::git::landing::linked_at;
-use git_agent::git::uncommitted::{Source, Uncommitted, snapshot, snapshot_by_git};
+use git_agent::git::uncommitted::{
+    Sighting, Source, Trees, Uncommitted, snapshot, snapshot_by_git, write_trees,
+};
 use git_agent::git::view::WorktreeView;
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
@@ -106,7 +109,7 @@ impl Scene {
     }
 
     /// Looks, one way or the other; the copy of the index stays.
-    fn look(&self, way: fn(&Source<'_>) -> Result<Uncommitted>) -> Result<Uncommitted> {
+    fn look<T>(&self, way: fn(&Source<'_>) -> Result<T>) -> Result<T> {
         let own = Repo::open_git_dir(&self.admin).expect("opens");
         let index = self.beside("copy");
         let head = self.oid("HEAD");
@@ -123,6 +126,28 @@ impl Scene {
             names_ignored: true,
             index: &index,
         })
+    }
+
+    /// What a look sees, with what is ignored; `None` where git looked at everything.
+    fn sighted(&self) -> Option<(Trees, Sighting, BTreeSet<Vec<u8>>)> {
+        let (trees, sighting) = self.look(write_trees).ok()?;
+        let ignored = self.look(snapshot).ok()?.ignored;
+        Some((trees, sighting?, BTreeSet::from_iter(ignored)))
+    }
+
+    /// What was seen once and still is what there is was kept whole.
+    fn require_truth(
+        &self,
+        (kept, sighting, ignored): (Trees, Sighting, BTreeSet<Vec<u8>>),
+        after: &str,
+    ) {
+        let current = sighting.is_current(&self.top, &self.admin, Some(".agent"), &ignored);
+        if current.expect("told") {
+            let (now, _) = self.look(write_trees).expect("looked at");
+            assert_eq!(kept, now, "{after}");
+            let by_git = self.look(snapshot_by_git).expect("looked at");
+            assert!(by_git.tree.is_none_or(|tree| tree == kept.tree), "{after}");
+        }
     }
 
     /// What is staged; `None` for an index that git does not read.
@@ -240,17 +265,49 @@ fn deeds() -> impl Iterator<Item = &'static str> {
 fn each_deed_is_found_either_way() {
     for deed in deeds() {
         let scene = Scene::new();
+        let sighted = scene.sighted().expect("seen");
         does(&scene.top, deed);
         scene.require_agreement(deed);
+        scene.require_truth(sighted, deed);
     }
 }
 
 #[test]
 fn a_clean_worktree_needs_no_git() {
     let scene = Scene::new();
-    let before = fs::read(scene.admin.join("index")).expect("an index");
     assert_eq!(scene.look(snapshot).expect("looked at").tree, None);
-    assert_eq!(fs::read(scene.beside("copy")).expect("a copy"), before);
+    assert!(!scene.beside("copy").exists(), "git was shown an index");
+}
+
+/// Work that stays as it was seen is known again by another name of its worktree; what differs in one byte is not.
+#[test]
+fn what_was_seen_is_known_again() {
+    for deed in [
+        "touch lib/deep/three.c",
+        "echo 'int two;' > lib/one.c",
+        "chmod +x new/a",
+        "rm new/a",
+        "mv new/a new/c",
+        "ln -sf y link2",
+        "rm -r new; ln -s lib new",
+        "git rm -q --cached lib/one.c",
+        "echo 'int two;' > lib/two.c",
+        "git init -q new/inner; echo x > new/inner/x",
+    ] {
+        let scene = Scene::new();
+        let work = "echo 'int 1111;' > lib/one.c; rm lib/two.c; ln -s x link2; mkdir new; echo a > new/a; echo b > new/b.log";
+        does(&scene.top, work);
+        let (_, sighting, ignored) = scene.sighted().expect("seen");
+        let aside = scene.beside("aside");
+        fs::rename(&scene.top, &aside).expect("moved");
+        let is_current = || {
+            let is = sighting.is_current(&aside, &scene.admin, Some(".agent"), &ignored);
+            is.expect("told")
+        };
+        assert!(is_current(), "before {deed}");
+        does(&aside, deed);
+        assert!(!is_current(), "{deed}");
+    }
 }
 
 #[test]
@@ -258,6 +315,28 @@ fn a_file_that_was_only_touched_is_no_work() {
     let scene = Scene::new();
     does(&scene.top, "touch src/lib.rs lib/one.c");
     assert_eq!(scene.look(snapshot).expect("looked at").tree, None);
+}
+
+/// Such rules are in no salvage, so no later look can tell whether they are as they were.
+#[test]
+fn rules_that_hide_themselves_are_looked_at_again() {
+    for (work, is_known) in [
+        ("mkdir out; echo a > out/b.log", true),
+        (
+            "mkdir out; echo '*' > out/.gitignore; echo a > out/a",
+            false,
+        ),
+        (
+            "mkdir out; echo .gitignore > out/.gitignore; echo a > out/a",
+            false,
+        ),
+    ] {
+        let scene = Scene::new();
+        does(&scene.top, work);
+        let (_, sighting, ignored) = scene.sighted().expect("seen");
+        let is = sighting.is_current(&scene.top, &scene.admin, Some(".agent"), &ignored);
+        assert_eq!(is.expect("told"), is_known, "{work}");
+    }
 }
 
 /// Of the time of a change no more than the second may be known.
@@ -324,10 +403,17 @@ proptest! {
         deeds in prop::collection::vec(prop::sample::select(deeds().collect::<Vec<_>>()), 2..7),
     ) {
         let scene = Scene::new();
-        for deed in &deeds {
+        let (first, rest) = deeds.split_first().expect("deeds");
+        does(&scene.top, first);
+        let sighted = scene.sighted();
+        for deed in rest {
             does(&scene.top, deed);
         }
-        scene.require_agreement(&deeds.join("\n"));
+        let deeds = deeds.join("\n");
+        scene.require_agreement(&deeds);
+        if let Some(sighted) = sighted {
+            scene.require_truth(sighted, &deeds);
+        }
     }
 
     #[test]

@@ -37,6 +37,8 @@ const GROWTH: usize = 8;
 pub(in crate::git) struct Index {
     /// The file, followed by the paths that version 4 shortens. Copying nothing else halves the time.
     bytes: Vec<u8>,
+    /// The length of the file.
+    file: usize,
     pub(super) entries: Vec<Entry>,
     /// Cached trees, parents before children; the first is the top.
     trees: Vec<CachedTree>,
@@ -68,6 +70,7 @@ impl Index {
         let mut index = Index {
             // An entry takes more bytes than this, so a made-up count reserves nothing absurd.
             entries: Vec::with_capacity(count.min(end / FIXED)),
+            file: file.len(),
             bytes: file,
             ..Index::default()
         };
@@ -112,6 +115,17 @@ impl Index {
         cached: Option<usize>,
         skip: usize,
     ) -> Vec<(&[u8], Item)> {
+        self.level_where(entries, cached, skip, |_| true)
+    }
+
+    /// As [`Index::level`], with the cached trees of those directories alone that are `believed`.
+    pub(super) fn level_where(
+        &self,
+        entries: Range<usize>,
+        cached: Option<usize>,
+        skip: usize,
+        is_believed: impl Fn(&[u8]) -> bool,
+    ) -> Vec<(&[u8], Item)> {
         let children = |tree| cached_trees::children(&self.bytes, &self.trees, tree);
         let children = cached.map(children).unwrap_or_default();
         let mut names = Vec::new();
@@ -126,7 +140,8 @@ impl Index {
             };
             let name = &rest[..slash];
             let cached = children.get(name).copied();
-            let valid = cached.and_then(|tree| self.trees[tree].valid);
+            let valid = cached.filter(|_| is_believed(name));
+            let valid = valid.and_then(|tree| self.trees[tree].valid);
             // Of no entries, or of more than there are: git does not believe that, either.
             let valid = valid.filter(|(count, _)| *count > 0 && *count <= entries.end - at);
             let length = match valid {

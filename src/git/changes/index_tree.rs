@@ -4,6 +4,7 @@
 //! makes those of the others from their entries. Wherever git would refuse, or something is out of the
 //! ordinary, there is no answer, and git is to be asked.
 
+use super::Content;
 use super::compare::{Directory, Item};
 use super::index::Index;
 use crate::domain::oid::Oid;
@@ -11,8 +12,11 @@ use crate::error::Result;
 use crate::git::Repo;
 use crate::git::tree::{DIRECTORY, Entry, GITLINK};
 use crate::git::untrusted;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+
+/// What a path holds from now on, if anything.
+type Edit<'a> = (&'a [u8], Option<Content>);
 
 /// Directories nested deeper than this are left to git.
 const MAX_DEPTH: usize = 256;
@@ -35,14 +39,28 @@ impl Repo {
     /// # Errors
     /// As [`Repo::index_tree`].
     pub(in crate::git) fn tree_of(&self, index: &Index) -> Result<Option<Oid>> {
+        self.tree_of_edited(index, &BTreeMap::new())
+    }
+
+    /// As [`Repo::tree_of`], with what becomes of some paths: where none of it is, a cached tree is believed.
+    ///
+    /// # Errors
+    /// As [`Repo::index_tree`].
+    pub(in crate::git) fn tree_of_edited(
+        &self,
+        index: &Index,
+        edits: &BTreeMap<&[u8], Option<Content>>,
+    ) -> Result<Option<Oid>> {
         if index.is_flagged {
             return Ok(None);
         }
         let (oid, top) = index.top();
-        self.directory_tree(index, oid, &top, 0, MAX_DEPTH)
+        let edits: Vec<Edit<'_>> = edits.iter().map(|(path, new)| (*path, *new)).collect();
+        self.directory_tree(index, oid, &top, 0, MAX_DEPTH, &edits)
     }
 
-    /// The tree of one directory; `skip` is the length of its path with the final slash.
+    /// The tree of one directory; `skip` is the length of its path with the final slash, and the `edits` are those
+    /// below it.
     fn directory_tree(
         &self,
         index: &Index,
@@ -50,8 +68,9 @@ impl Repo {
         directory: &Directory,
         skip: usize,
         levels: usize,
+        edits: &[Edit<'_>],
     ) -> Result<Option<Oid>> {
-        if let Some(known) = known {
+        if let Some(known) = known.filter(|_| edits.is_empty()) {
             return Ok(Some(known).filter(|tree| self.has_object(*tree)));
         }
         let Directory::Index { entries, cached } = directory else {
@@ -60,16 +79,54 @@ impl Repo {
         if levels == 0 {
             return Ok(None);
         }
-        let mut names: BTreeMap<&[u8], Entry> = BTreeMap::new();
-        for (name, item) in index.level(entries.clone(), *cached, skip) {
+        let mut items: BTreeMap<&[u8], Item> = BTreeMap::new();
+        let directory = |(path, _): &Edit<'_>| {
+            let rest = path.get(skip..)?;
+            let slash = rest.iter().position(|&byte| byte == b'/')?;
+            Some(rest[..slash].to_vec())
+        };
+        let edited: BTreeSet<Vec<u8>> = edits.iter().filter_map(directory).collect();
+        let is_believed = |name: &[u8]| !edited.contains(name);
+        for (name, item) in index.level_where(entries.clone(), *cached, skip, is_believed) {
+            // A file and a directory of one name.
+            if items.insert(name, item).is_some() {
+                return Ok(None);
+            }
+        }
+        let mut below: BTreeMap<&[u8], Vec<Edit<'_>>> = BTreeMap::new();
+        for (path, new) in edits {
+            let rest = path.get(skip..).unwrap_or_default();
+            let end = rest.iter().position(|&byte| byte == b'/');
+            let name = &rest[..end.unwrap_or(rest.len())];
+            let is_directory = matches!(items.get(name), Some(Item::Directory { .. }));
+            match (end, new) {
+                (Some(_), _) => below.entry(name).or_default().push((*path, *new)),
+                (None, _) if is_directory => return Ok(None),
+                (None, Some(content)) => drop(items.insert(name, Item::File(*content))),
+                (None, None) => drop(items.remove(name)),
+            }
+        }
+        for name in below.keys() {
+            let empty = || Item::Directory {
+                oid: None,
+                directory: Directory::Index {
+                    entries: 0..0,
+                    cached: None,
+                },
+            };
+            items.entry(*name).or_insert_with(empty);
+        }
+        let mut names = Vec::with_capacity(items.len());
+        for (name, item) in items {
+            let edits = below.remove(name).unwrap_or_default();
             let content = match &item {
                 Item::File((mode, oid)) => {
                     let is_there = *mode == GITLINK || self.has_object(*oid);
-                    Some((*mode, *oid)).filter(|_| is_there && !oid.is_zero())
+                    Some((*mode, *oid)).filter(|_| is_there && !oid.is_zero() && edits.is_empty())
                 }
                 Item::Directory { oid, directory } => {
                     let below = skip + name.len() + 1;
-                    self.directory_tree(index, *oid, directory, below, levels - 1)?
+                    self.directory_tree(index, *oid, directory, below, levels - 1, &edits)?
                         .map(|oid| (DIRECTORY, oid))
                 }
             };
@@ -77,16 +134,12 @@ impl Repo {
             let Some((mode, oid)) = content.filter(|_| !is_odd) else {
                 return Ok(None);
             };
-            let entry = Entry {
-                mode,
-                name: name.to_owned(),
-                oid,
-            };
-            // A file and a directory of one name.
-            if names.insert(name, entry).is_some() {
-                return Ok(None);
+            // A directory of which everything was taken.
+            if edits.is_empty() || oid != Oid::EMPTY_TREE {
+                let name = name.to_owned();
+                names.push(Entry { mode, name, oid });
             }
         }
-        self.write_tree(names.into_values().collect()).map(Some)
+        self.write_tree(names).map(Some)
     }
 }

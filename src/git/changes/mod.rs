@@ -40,7 +40,7 @@ pub use staged::Staging;
 pub(in crate::git) use status::status;
 pub use status::worktree_changes;
 pub use touched::{Touched, touched};
-pub(in crate::git) use walk::{TouchedEntries, Walk, names_may_differ, threads};
+pub(in crate::git) use walk::{Listed, TouchedEntries, Walk, names_may_differ, threads};
 
 use super::tree;
 pub(in crate::git) use crate::domain::baseline::Content;

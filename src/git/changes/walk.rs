@@ -7,7 +7,7 @@
 use super::index::{Entry, Index, Written};
 use crate::error::Result;
 use crate::git::{Repo, pool};
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, openat, statat};
 use rustix::io::Errno;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -62,13 +62,18 @@ pub(in crate::git) struct Walk<'a> {
 pub(in crate::git) struct TouchedEntries {
     /// Tracked files that may have changed, and those that are gone.
     pub(in crate::git) tracked: Vec<Vec<u8>>,
-    /// KnownNames that the index does not know, without anything below them.
+    /// Names that the index does not know, without anything below them.
     pub(in crate::git) unknown: Vec<Vec<u8>>,
     /// Directories in the place of a tracked file or submodule.
     pub(in crate::git) swapped: Vec<Vec<u8>>,
 }
 
 impl TouchedEntries {
+    /// Whether the index proves everything.
+    pub(in crate::git) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     fn len(&self) -> usize {
         self.tracked.len() + self.unknown.len() + self.swapped.len()
     }
@@ -83,15 +88,21 @@ impl TouchedEntries {
 /// What the index knows under one name of a directory.
 enum Tracked {
     File(usize),
-    Directory(Range<usize>),
+    Directory,
 }
 
 /// A directory that the index knows.
 struct Directory<'i> {
     /// Its path; empty for the top, else ending in a slash.
     path: &'i [u8],
-    names: Vec<(&'i [u8], Tracked)>,
+    /// What is below it.
+    entries: Range<usize>,
+    /// When its names were seen, and no other name.
+    listed: &'i mut Option<Listed>,
 }
+
+/// What tells a list of names from one that came after it: device, inode, and the time of the last change.
+pub(in crate::git) type Listed = [i128; 4];
 
 impl Walk<'_> {
     /// Looks into every directory that the index knows; `None` when git has to: something cannot be read, a
@@ -100,13 +111,33 @@ impl Walk<'_> {
     /// # Errors
     /// Only a bug.
     pub(in crate::git) fn suspects(&self) -> Result<Option<TouchedEntries>> {
+        self.suspects_since(&mut Vec::new())
+    }
+
+    /// As [`Walk::suspects`], without listing those directories again whose names are as an earlier walk with the same index
+    /// saw them. `listed` is empty before the first walk.
+    ///
+    /// # Errors
+    /// Only a bug.
+    pub(in crate::git) fn suspects_since(
+        &self,
+        listed: &mut Vec<Option<Listed>>,
+    ) -> Result<Option<TouchedEntries>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let Ok(top) = rustix::fs::open(self.top, flags, Mode::empty()) else {
             return Ok(None);
         };
-        let Some(mut directories) = directories(&self.written.index) else {
+        let Some(found) = directories(&self.written.index) else {
             return Ok(None);
         };
+        listed.resize(found.len(), None);
+        let found = found.into_iter().zip(listed);
+        let directory = |((path, entries), listed)| Directory {
+            path,
+            entries,
+            listed,
+        };
+        let mut directories: Vec<_> = found.map(directory).collect();
         let shares = pool::share(&mut directories, CHUNK, self.threads, |chunks| {
             let mut found = TouchedEntries::default();
             while let Some(chunk) = chunks.next() {
@@ -128,6 +159,10 @@ impl Walk<'_> {
                 None => return Ok(None),
             }
         }
+        // Whichever thread found them.
+        for paths in [&mut all.tracked, &mut all.unknown, &mut all.swapped] {
+            paths.sort_unstable();
+        }
         Ok((all.len() <= MOST_SUSPECTS).then_some(all))
     }
 
@@ -138,18 +173,54 @@ impl Walk<'_> {
         found: &mut TouchedEntries,
     ) -> Option<()> {
         let path = directory.path;
-        let mut tracked = KnownNames::new(std::mem::take(&mut directory.names));
+        let mut tracked = names(&self.written.index, directory.entries.clone(), path.len());
         match open(top, path) {
-            Ok(handle) => self.compare(handle, path, &mut tracked, found)?,
+            Ok(handle) => {
+                let before = directory.listed.take();
+                let now = listed(&handle)?;
+                let is_known = before == Some(now);
+                let others = found.unknown.len() + found.swapped.len();
+                if is_known {
+                    self.compare_tracked(&handle, path, &mut tracked, found);
+                } else {
+                    self.compare(handle, path, &mut tracked, found)?;
+                }
+                // Only times before that of the index tell this list from a later one. Other names are listed again.
+                let is_all = others == found.unknown.len() + found.swapped.len();
+                let [.., seconds, nanoseconds] = now;
+                let is_old = is_all && self.written.is_after(seconds, nanoseconds);
+                *directory.listed = Some(now).filter(|_| is_old);
+            }
             Err(Errno::NOENT) => {}
             Err(_) => return None,
         }
         // A directory that is gone is looked at by itself.
-        let gone =
-            { tracked.0.iter() }.filter(|(_, known)| matches!(known, Some(Tracked::File(_))));
+        let is_file = |known: &Option<Tracked>| matches!(known, Some(Tracked::File(_)));
+        let gone = { tracked.into_iter() }.filter(|(_, known)| is_file(known));
         let gone = gone.map(|(name, _)| [path, name].concat());
         found.tracked.extend(gone);
         Some(())
+    }
+
+    /// Compares the files that the index knows in a directory with their stat data, where it is known which names there are.
+    fn compare_tracked(
+        &self,
+        handle: &OwnedFd,
+        path: &[u8],
+        tracked: &mut [(&[u8], Option<Tracked>)],
+        found: &mut TouchedEntries,
+    ) {
+        for (name, known) in tracked {
+            if let Some(Tracked::File(entry)) = *known
+                && let Ok(stat) = statat(handle, *name, AtFlags::SYMLINK_NOFOLLOW)
+            {
+                *known = None;
+                let entry = &self.written.index.entries[entry];
+                if !self.written.proves_to_git(entry, &stat) {
+                    found.tracked.push([path, name].concat());
+                }
+            }
+        }
     }
 
     /// Compares what is in a directory with what the index knows of it, which is used up.
@@ -157,7 +228,7 @@ impl Walk<'_> {
         &self,
         handle: OwnedFd,
         path: &[u8],
-        tracked: &mut KnownNames<'_>,
+        tracked: &mut [(&[u8], Option<Tracked>)],
         found: &mut TouchedEntries,
     ) -> Option<()> {
         let mut directory = Dir::new(handle).ok()?;
@@ -166,12 +237,14 @@ impl Walk<'_> {
             let name = entry.file_name();
             let bytes = name.to_bytes();
             let is_directory = entry.file_type() == FileType::Directory;
-            match (bytes, tracked.take(bytes)) {
+            let known = tracked.binary_search_by(|(name, _)| (*name).cmp(bytes));
+            let known = known.ok().and_then(|at| tracked[at].1.take());
+            match (bytes, known) {
                 (b"." | b"..", _) => {}
                 (b".git", None) if path.is_empty() => {}
                 (b".git", _) => return None,
-                (_, Some(Tracked::Directory(_))) if is_directory => {}
-                (_, Some(Tracked::Directory(_))) => return None,
+                (_, Some(Tracked::Directory)) if is_directory => {}
+                (_, Some(Tracked::Directory)) => return None,
                 (_, Some(Tracked::File(_))) if is_directory => {
                     found.swapped.push([path, bytes].concat());
                 }
@@ -198,23 +271,6 @@ impl Walk<'_> {
     }
 }
 
-/// The names that the index knows in one directory, sorted, until each is met.
-struct KnownNames<'i>(Vec<(&'i [u8], Option<Tracked>)>);
-
-impl<'i> KnownNames<'i> {
-    fn new(names: Vec<(&'i [u8], Tracked)>) -> KnownNames<'i> {
-        let names = { names.into_iter() }.map(|(name, known)| (name, Some(known)));
-        let mut names: Vec<_> = names.collect();
-        names.sort_unstable_by_key(|(name, _)| *name);
-        KnownNames(names)
-    }
-
-    fn take(&mut self, name: &[u8]) -> Option<Tracked> {
-        let at = { &self.0 }.binary_search_by(|(known, _)| (*known).cmp(name));
-        at.ok().and_then(|at| self.0[at].1.take())
-    }
-}
-
 /// Opens a directory of the worktree, which no symlink may stand for.
 fn open(top: &OwnedFd, path: &[u8]) -> rustix::io::Result<OwnedFd> {
     // With the slash at its end, a symlink would be followed.
@@ -226,37 +282,57 @@ fn open(top: &OwnedFd, path: &[u8]) -> rustix::io::Result<OwnedFd> {
     openat(top, name, flags, Mode::empty())
 }
 
-/// Every directory that the index knows; `None` when it names something that no worktree can hold.
-fn directories(index: &Index) -> Option<Vec<Directory<'_>>> {
-    let mut directories = Vec::new();
-    let mut waiting = vec![(&b""[..], 0..index.entries.len())];
-    while let Some((path, entries)) = waiting.pop() {
-        let names = names(index, entries, path.len());
-        for (name, known) in &names {
-            let is_odd = matches!(*name, b"" | b"." | b".." | b".git") || name.contains(&0);
-            if is_odd {
-                return None;
-            }
-            if let Tracked::Directory(entries) = known {
-                let first = index.path(&index.entries[entries.start]);
-                let path = first.get(..path.len() + name.len() + 1)?;
-                waiting.push((path, entries.clone()));
-            }
-        }
-        directories.push(Directory { path, names });
-    }
-    Some(directories)
+/// When a directory was changed last.
+fn listed(directory: &OwnedFd) -> Option<Listed> {
+    let stat = fstat(directory).ok()?;
+    Some([
+        wide(stat.st_dev)?,
+        wide(stat.st_ino)?,
+        wide(stat.st_ctime)?,
+        wide(stat.st_ctime_nsec)?,
+    ])
 }
 
-/// The names in one directory. `skip` is the length of its path with the final slash.
-fn names(index: &Index, entries: Range<usize>, skip: usize) -> Vec<(&[u8], Tracked)> {
+/// A number as every system has it.
+fn wide(number: impl TryInto<i128>) -> Option<i128> {
+    number.try_into().ok()
+}
+
+/// Every directory that the index knows, and its entries; `None` when it names something that no worktree can hold.
+fn directories(index: &Index) -> Option<Vec<(&[u8], Range<usize>)>> {
+    let end = index.entries.len();
+    let mut found = vec![(&b""[..], 0..end)];
+    // Those that what comes next may be in.
+    let mut open = vec![0];
+    for (at, entry) in index.entries.iter().enumerate() {
+        let path = index.path(entry);
+        while let Some(left) = open.pop_if(|one| !path.starts_with(found[*one].0)) {
+            found[left].1.end = at;
+        }
+        let mut rest = open.last().map_or(0, |one| found[*one].0.len());
+        for name in path.get(rest..)?.split(|&byte| byte == b'/') {
+            if matches!(name, b"" | b"." | b".." | b".git") || name.contains(&0) {
+                return None;
+            }
+            rest += name.len() + 1;
+            if let Some(directory) = path.get(..rest) {
+                open.push(found.len());
+                found.push((directory, at..end));
+            }
+        }
+    }
+    Some(found)
+}
+
+/// The names in one directory, sorted. `skip` is the length of its path with the final slash.
+fn names(index: &Index, entries: Range<usize>, skip: usize) -> Vec<(&[u8], Option<Tracked>)> {
     let all = &index.entries;
     let mut names = Vec::new();
     let mut at = entries.start;
     while at < entries.end {
         let rest = index.path(&all[at]).get(skip..).unwrap_or_default();
         let Some(slash) = rest.iter().position(|&byte| byte == b'/') else {
-            names.push((rest, Tracked::File(at)));
+            names.push((rest, Some(Tracked::File(at))));
             at += 1;
             continue;
         };
@@ -264,9 +340,10 @@ fn names(index: &Index, entries: Range<usize>, skip: usize) -> Vec<(&[u8], Track
             let path = index.path(entry);
             path.get(skip..skip + slash + 1) == Some(&rest[..=slash])
         };
-        let length = all[at..entries.end].partition_point(is_below).max(1);
-        names.push((&rest[..slash], Tracked::Directory(at..at + length)));
-        at += length;
+        names.push((&rest[..slash], Some(Tracked::Directory)));
+        at += all[at..entries.end].partition_point(is_below).max(1);
     }
+    // A directory stands where its name with a slash belongs.
+    names.sort_unstable_by_key(|(name, _)| *name);
     names
 }

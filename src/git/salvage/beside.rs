@@ -3,9 +3,11 @@
 use crate::error::{Code, Error, Result};
 use crate::git::changes::Index;
 use crate::git::command;
-use crate::git::uncommitted::{Source, git, ignored};
+use crate::git::uncommitted::{Sighting, Source, git, ignored};
 use crate::git::untrusted;
 use std::collections::{BTreeSet, HashSet};
+use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,62 +19,129 @@ pub struct Beside {
     /// Those that are neither in the index copy nor ignored nor in the bundle.
     pub missed: Vec<PathBuf>,
     /// What is ignored, as [`ignored`] names it.
-    pub ignored: Vec<Vec<u8>>,
+    pub ignored: BTreeSet<Vec<u8>>,
 }
 
 /// What is in a worktree beside the index copy that [`crate::git::uncommitted::write_trees`] left at
-/// `source.index`, and beside `bundle`. No ignored directory is entered once it is known to be one.
+/// `source.index`, and beside `bundle`. Where a walk has seen all directories that the index knows, it is known what
+/// else is in them. No ignored directory is entered once it is known to be one.
 ///
 /// # Errors
 /// `git-failed`; `io` for a directory that cannot be listed.
-pub fn beside(source: &Source<'_>, bundle: Option<&Path>) -> Result<Beside> {
+pub fn beside(
+    source: &Source<'_>,
+    bundle: Option<&Path>,
+    seen: Option<&Sighting>,
+) -> Result<Beside> {
+    let mut tour = BesideTour {
+        source,
+        bundle,
+        seen,
+        kept: match seen {
+            Some(_) => HashSet::new(),
+            None => in_index_copy(source)?,
+        },
+        left_out: None,
+        missed: Vec::new(),
+    };
+    match seen {
+        Some(seen) => {
+            for name in seen.unknown() {
+                let name = Path::new(OsStr::from_bytes(name));
+                // A bundle of which a file is tracked.
+                if !bundle.is_some_and(|bundle| name.starts_with(bundle)) {
+                    tour.walk(&source.worktree.join(name), 0)?;
+                }
+            }
+        }
+        None => tour.walk(source.worktree, 1)?,
+    }
+    Ok(Beside {
+        missed: tour.missed,
+        ignored: tour.left_out.unwrap_or_default(),
+    })
+}
+
+fn in_index_copy(source: &Source<'_>) -> Result<HashSet<Vec<u8>>> {
     let index = untrusted::read_at(source.index, untrusted::LONGEST_INDEX);
-    let kept = match index.and_then(Index::parse) {
-        Some(index) if !index.is_flagged => index.paths().map(<[u8]>::to_vec).collect(),
+    match index.and_then(Index::parse) {
+        Some(index) if !index.is_flagged => Ok(index.paths().map(<[u8]>::to_vec).collect()),
         _ => {
             let mut cached = git(source);
             cached.args(["ls-files", "-z", "--cached"]);
-            listed(cached)?
-        }
-    };
-    // Asked for when the first file turns up that is not kept: a whole tour of the worktree.
-    let mut left_out: Option<BTreeSet<Vec<u8>>> = None;
-    let mut missed = Vec::new();
-    let mut walk = WalkDir::new(source.worktree).min_depth(1).into_iter();
-    while let Some(entry) = walk.next() {
-        let entry = entry
-            .map_err(|error| Error::new(Code::Io, "could not list the worktree").because(error))?;
-        let path = entry.path();
-        let inside = path.strip_prefix(source.worktree).unwrap_or(path);
-        let kind = entry.file_type();
-        let pointer = entry.depth() == 1 && entry.file_name() == ".git";
-        let bytes = inside.as_os_str().as_bytes();
-        if pointer || bundle == Some(inside) && kind.is_dir() {
-            if kind.is_dir() {
-                walk.skip_current_dir();
-            }
-        } else if kind.is_dir() {
-            if { left_out.as_ref() }.is_some_and(|paths| has_directory(paths, bytes)) {
-                walk.skip_current_dir();
-            }
-        } else if (kind.is_file() || kind.is_symlink()) && !kept.contains(bytes) {
-            let left_out = match &left_out {
-                Some(known) => known,
-                None => &*left_out.insert(ignored(source)?.into_iter().collect()),
-            };
-            let mut above = inside.ancestors().skip(1);
-            if above.any(|above| has_directory(left_out, above.as_os_str().as_bytes())) {
-                // Its directory was entered before anything was known.
-                walk.skip_current_dir();
-            } else if !left_out.contains(bytes) {
-                missed.push(path.to_owned());
-            }
+            listed(cached)
         }
     }
-    Ok(Beside {
-        missed,
-        ignored: left_out.unwrap_or_default().into_iter().collect(),
-    })
+}
+
+struct BesideTour<'a> {
+    source: &'a Source<'a>,
+    bundle: Option<&'a Path>,
+    seen: Option<&'a Sighting>,
+    kept: HashSet<Vec<u8>>,
+    /// What is ignored. Asked for when the first file turns up that is not kept: git tours the worktree for it.
+    left_out: Option<BTreeSet<Vec<u8>>>,
+    missed: Vec<PathBuf>,
+}
+
+impl BesideTour<'_> {
+    fn holds(&self, path: &[u8]) -> bool {
+        self.kept.contains(path) || self.seen.is_some_and(|seen| seen.holds(path))
+    }
+
+    /// Walks over what is at a place, which itself counts at depth 0.
+    fn walk(&mut self, place: &Path, min_depth: usize) -> Result<()> {
+        let source = self.source;
+        let walk = WalkDir::new(place).follow_root_links(false);
+        let mut walk = walk.min_depth(min_depth).into_iter();
+        while let Some(entry) = walk.next() {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) if min_depth == 0 && error.depth() == 0 && is_absence(&error) => break,
+                Err(error) => {
+                    let what = "could not list the worktree";
+                    return Err(Error::new(Code::Io, what).because(error));
+                }
+            };
+            let path = entry.path();
+            let inside = path.strip_prefix(source.worktree).unwrap_or(path);
+            let kind = entry.file_type();
+            let pointer = inside == Path::new(".git");
+            let bytes = inside.as_os_str().as_bytes();
+            if pointer || self.bundle == Some(inside) && kind.is_dir() {
+                if kind.is_dir() {
+                    walk.skip_current_dir();
+                }
+            } else if kind.is_dir() {
+                if { self.left_out.as_ref() }.is_some_and(|paths| has_directory(paths, bytes)) {
+                    walk.skip_current_dir();
+                }
+            } else if (kind.is_file() || kind.is_symlink()) && !self.holds(bytes) {
+                let left_out = match &self.left_out {
+                    Some(known) => known,
+                    None => {
+                        let names = self.seen.map(Sighting::unknown);
+                        let ignored = ignored(source, names)?.into_iter().collect();
+                        &*self.left_out.insert(ignored)
+                    }
+                };
+                let mut above = inside.ancestors().skip(1);
+                if above.any(|above| has_directory(left_out, above.as_os_str().as_bytes())) {
+                    // Its directory was entered before anything was known.
+                    walk.skip_current_dir();
+                } else if !left_out.contains(bytes) {
+                    self.missed.push(path.to_owned());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether what was to be looked at is gone.
+fn is_absence(error: &walkdir::Error) -> bool {
+    let cause = error.io_error();
+    cause.is_some_and(|cause| cause.kind() == ErrorKind::NotFound)
 }
 
 /// Whether a directory is among paths that name directories with a slash at the end.

@@ -134,16 +134,16 @@ pub(super) fn list(source: &Source<'_>) -> Result<Listed> {
     Ok(listed)
 }
 
-/// What is ignored in the worktree beside its bundle, as `git status --ignored` names it: sorted, and a directory in
-/// which nothing else is by its own name alone, with a slash at the end.
+/// What is ignored in the worktree or, of it, in these places, beside its bundle, as `git status --ignored` names it:
+/// sorted, and a directory in which nothing else is by its own name alone, with a slash at the end.
 ///
 /// # Errors
 /// `git-missing`, `git-failed`.
-pub fn ignored(source: &Source<'_>) -> Result<Vec<Vec<u8>>> {
+pub fn ignored(source: &Source<'_>, names: Option<&[Vec<u8>]>) -> Result<Vec<Vec<u8>>> {
     if !source.rules.leave_out() {
         return Ok(Vec::new());
     }
-    read_ignored(source, ask_ignored(source, None)?)
+    read_ignored(source, ask_ignored(source, names)?)
 }
 
 /// Nothing where a file of rules cannot be read.

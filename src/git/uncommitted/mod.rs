@@ -1,7 +1,7 @@
 //! The tree that committing everything in a worktree would make.
 //!
-//! A copy of the worktree's index is brought up to date by the user's git, so that filters and line ends
-//! come out as in a real commit; the worktree and its own index are not touched. What an index can
+//! A copy of the worktree's index, or of a part of it, is brought up to date by the user's git, so that filters and line
+//! ends come out as in a real commit; the worktree and its own index are not touched. What an index can
 //! hide is uncovered in the copy: assume-unchanged and skip-worktree are cleared, the file system
 //! monitor and the untracked cache are off. Untracked files count as `git add -A` would have it
 //! ([`super::ignore`]). No hook runs.
@@ -10,11 +10,12 @@
 //! (`listed`); both end in the same tree.
 
 mod listed;
+mod sighting;
 mod submodules;
 mod update;
 mod walked;
 
-use super::changes::{Index, Written};
+use super::changes::Index;
 use super::ignore::Rules;
 use super::view::WorktreeView;
 use super::{Repo, command, untrusted};
@@ -22,6 +23,7 @@ use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use listed::Listed;
 pub use listed::ignored;
+pub use sighting::Sighting;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -86,8 +88,13 @@ pub struct Uncommitted {
 /// # Errors
 /// `git-missing`; `git-failed` when git cannot read the index or a file; `io`, `disk-full`.
 pub fn snapshot(source: &Source<'_>) -> Result<Uncommitted> {
-    copy_index(source)?;
-    finish(source, look(source)?)
+    let Some(found) = walked::look(source)? else {
+        return snapshot_by_git(source);
+    };
+    // A file that was only touched was looked into for nothing.
+    let is_work = |tree: &Oid| source.staged || *tree != found.staged;
+    let tree = Some(found.tree).filter(is_work);
+    Ok(Uncommitted::new(tree, found.listed, Vec::new()))
 }
 
 /// As [`snapshot`], with git looking at everything: what that falls back to, and what it is held against.
@@ -96,35 +103,26 @@ pub fn snapshot(source: &Source<'_>) -> Result<Uncommitted> {
 /// As [`snapshot`].
 pub fn snapshot_by_git(source: &Source<'_>) -> Result<Uncommitted> {
     copy_index(source)?;
-    finish(source, Look::by_git(source)?)
+    let listed = listed::list(source)?;
+    let changed = bring_up_to_date(source, &listed)?;
+    let is_work = changed || source.staged;
+    let written = is_work.then(|| write_tree(source)).transpose()?;
+    let (tree, links) = written.unzip();
+    let submodules = submodules::holding_work(source, links.flatten())?;
+    Ok(Uncommitted::new(tree, listed, submodules))
 }
 
-fn finish(source: &Source<'_>, look: Look) -> Result<Uncommitted> {
-    let Look {
-        listed,
-        staged,
-        mut submodules,
-    } = look;
-    let changed = bring_up_to_date(source, &listed)?;
-    let tree = match staged.filter(|_| !changed) {
-        _ if !changed && !source.staged => None,
-        Some(staged) => Some(staged),
-        None => {
-            let (tree, found) = write_tree(source)?;
-            submodules = found;
-            Some(tree)
+impl Uncommitted {
+    fn new(tree: Option<Oid>, listed: Listed, submodules: Vec<Vec<u8>>) -> Uncommitted {
+        Uncommitted {
+            tree,
+            unmerged: listed.unmerged,
+            nested: listed.nested,
+            submodules,
+            unreadable: listed.unreadable,
+            ignored: listed.ignored,
         }
-    };
-    // A file that was only touched was looked into for nothing.
-    let is_work = |tree: &Oid| source.staged || staged != Some(*tree);
-    Ok(Uncommitted {
-        tree: tree.filter(is_work),
-        submodules: submodules::holding_work(source, submodules)?,
-        unmerged: listed.unmerged,
-        nested: listed.nested,
-        unreadable: listed.unreadable,
-        ignored: listed.ignored,
-    })
+    }
 }
 
 /// Writes the tree that adding these paths to the index as it is would make, for a caller that has asked
@@ -152,63 +150,36 @@ pub struct Trees {
     pub unmerged: Vec<Vec<u8>>,
 }
 
-/// Writes the tree of the index and the tree of everything to the repository.
+/// Writes the tree of the index and the tree of everything to the repository. Where a walk could tell, what it saw comes
+/// with them.
 ///
 /// # Errors
 /// As [`snapshot`].
-pub fn write_trees(source: &Source<'_>) -> Result<Trees> {
+pub fn write_trees(source: &Source<'_>) -> Result<(Trees, Option<Sighting>)> {
+    if let Some(found) = walked::look(source)? {
+        let trees = Trees {
+            staged: Some(found.staged),
+            tree: found.tree,
+            unmerged: Vec::new(),
+        };
+        return Ok((trees, Some(found.sighting)));
+    }
     copy_index(source)?;
-    let Look { listed, staged, .. } = look(source)?;
-    let staged = match (staged, listed.unmerged.is_empty()) {
-        (None, true) => Some(write_tree(source)?.0),
-        (staged, _) => staged,
-    };
+    let listed = listed::list(source)?;
+    let is_merged = listed.unmerged.is_empty();
+    let staged = is_merged.then(|| write_tree(source)).transpose()?;
+    let staged = staged.map(|(tree, _)| tree);
     let changed = bring_up_to_date(source, &listed)?;
     let tree = match staged.filter(|_| !changed) {
         Some(staged) => staged,
         None => write_tree(source)?.0,
     };
-    Ok(Trees {
+    let trees = Trees {
         staged,
         tree,
         unmerged: listed.unmerged,
-    })
-}
-
-/// What was found in a worktree.
-struct Look {
-    listed: Listed,
-    /// The tree of the index as it was, where that came with it.
-    staged: Option<Oid>,
-    /// The submodules that it listed, where that is known.
-    submodules: Option<Vec<Vec<u8>>>,
-}
-
-impl Look {
-    fn by_git(source: &Source<'_>) -> Result<Look> {
-        Ok(Look {
-            listed: listed::list(source)?,
-            staged: None,
-            submodules: None,
-        })
-    }
-}
-
-/// Looks at the worktree and the copy of its index, which is what git will be told about, whatever becomes of
-/// the index meanwhile.
-fn look(source: &Source<'_>) -> Result<Look> {
-    if let Some(written) = Written::load(source.index)
-        && let Some(listed) = walked::list(source, &written)?
-        && let Some(staged) = source.repo.tree_of(&written.index)?
-    {
-        return Ok(Look {
-            listed,
-            staged: Some(staged),
-            // The walk leaves an index that lists any to git.
-            submodules: Some(Vec::new()),
-        });
-    }
-    Look::by_git(source)
+    };
+    Ok((trees, None))
 }
 
 /// Copies the index to `source.index`, as it is.

@@ -7,7 +7,8 @@
 //!    append.
 //! 2. `salvaged`: the row names them.
 //! 3. `aside`: the worktree bears a hidden name beside its own.
-//! 4. `proven`: the salvage was made again from there, and kept too where it differed.
+//! 4. `proven`: the worktree was looked at again from there. What the index does not prove unchanged has the very bytes
+//!    that were kept; where it has not, the salvage was made again, and kept too.
 //! 5. `trashed`: the worktree is in the trash, where another process deletes it.
 //! 6. `unlinked`: the admin directory is, too.
 //! 7. `discarded`: the row says so and names the tip; before the branch goes, so that no moment

@@ -70,7 +70,7 @@ pub(in crate::ops) fn execute_among(
         return Ok(report);
     }
     let tip = site.branch.as_ref().map(|(_, tip)| *tip);
-    let mut salvage = Salvage::take(ctx, &agent, &site, options)?;
+    let mut salvage = Salvage::take(ctx, &agent, &site, options, None)?;
     salvage.keep(ctx, &agent, tip)?;
     ctx.reached("kept");
     salvage.record(ctx, &agent)?;
@@ -163,7 +163,7 @@ fn prove(
     options: DiscardOptions,
     known: &Salvage,
 ) -> Result<Salvage> {
-    let again = Salvage::take(ctx, agent, site, options)?;
+    let again = Salvage::take(ctx, agent, site, options, Some(known))?;
     if again.commits() != known.commits() {
         again.keep(ctx, agent, site.branch.as_ref().map(|(_, tip)| *tip))?;
         again.record(ctx, agent)?;

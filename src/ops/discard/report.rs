@@ -60,13 +60,15 @@ pub struct NotKept {
 }
 
 impl NotKept {
-    pub(super) fn new(ignored: &[Vec<u8>], setup: &[Vec<u8>], special: &[Vec<u8>]) -> NotKept {
-        let texts = |paths: &[Vec<u8>]| {
-            let paths = paths.iter().map(Vec::as_slice);
-            paths.map(PathText::from).collect()
-        };
+    pub(super) fn new<'p>(
+        ignored: impl IntoIterator<Item = &'p Vec<u8>>,
+        setup: &[Vec<u8>],
+        special: &[Vec<u8>],
+    ) -> NotKept {
+        let text = |path: &Vec<u8>| PathText::from(path.as_slice());
+        let texts = |paths: &[Vec<u8>]| paths.iter().map(text).collect();
         NotKept {
-            ignored: texts(ignored),
+            ignored: ignored.into_iter().map(text).collect(),
             setup: texts(setup),
             special: texts(special),
         }

@@ -9,7 +9,7 @@ use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::objects::Commit;
 use crate::git::salvage::{beside, unkeepable, write_bundle, write_work};
-use crate::git::uncommitted::{self, Trees};
+use crate::git::uncommitted::{self, Sighting, Trees};
 use crate::ops::discard::DiscardOptions;
 use crate::ops::discard::broken;
 use crate::ops::discard::gate::Place;
@@ -21,9 +21,10 @@ use crate::ops::discard::report::NotKept;
 use crate::ops::discard::tip_of;
 use crate::store::ledger::Ledger;
 use crate::store::{keep, layout};
+use std::collections::BTreeSet;
 
 /// What was found, as commits.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(super) struct Salvage {
     /// What was staged, modified or untracked.
     pub work: Option<Oid>,
@@ -35,6 +36,27 @@ pub(super) struct Salvage {
     pub not_kept: NotKept,
     /// What is kept at another place than its own.
     pub warning: Option<String>,
+    /// What the work was made of, where that can be told from what is there later.
+    seen: Option<Seen>,
+}
+
+/// What was seen of a worktree.
+#[derive(Debug)]
+struct Seen {
+    sighting: Sighting,
+    ignored: BTreeSet<Vec<u8>>,
+}
+
+impl Seen {
+    /// Whether another look would find the same work.
+    fn is_current(&self, place: &Place, bundle_dir: Option<&str>) -> Result<bool> {
+        match &place.files {
+            Some(files) => {
+                { &self.sighting }.is_current(files, &place.admin_dir, bundle_dir, &self.ignored)
+            }
+            None => Ok(false),
+        }
+    }
 }
 
 /// The files of a site that would not be kept; writes nothing that stays.
@@ -67,24 +89,28 @@ fn not_kept_by_git(
     let reading = Reading::begin(ctx, agent, place, options)?;
     let source = reading.source(place, tip);
     let mut setup = Vec::new();
+    let mut seen = None;
     if agent.baseline.is_some() {
         let tip = ctx.repo.read_commit(source.tip)?;
-        let mut found = uncommitted::write_trees(&source)?;
+        let (mut found, sighting) = uncommitted::write_trees(&source)?;
         setup = leave_out_setup(ctx, agent, options, &tip, &mut found);
+        seen = sighting;
     } else {
         uncommitted::copy_index(&source)?;
     }
-    let ignored = beside(&source, reading.bundle(&source))?.ignored;
+    let ignored = beside(&source, reading.bundle(&source), seen.as_ref())?.ignored;
     Ok(NotKept::new(&ignored, &setup, &[]))
 }
 
 impl Salvage {
-    /// Reads everything and writes objects; no ref yet.
+    /// Reads everything and writes objects; no ref yet. Of the worktree only what has changed since an `earlier` salvage
+    /// is read again, as far as that can be told.
     pub(super) fn take(
         ctx: &Ctx,
         agent: &Agent,
         site: &Site,
         options: DiscardOptions,
+        earlier: Option<&Salvage>,
     ) -> Result<Salvage> {
         let mut salvage = Salvage::default();
         if site.place.is_none() && !lookup::is_local(ctx, agent) {
@@ -100,14 +126,25 @@ impl Salvage {
             salvage.leftovers = ctx
                 .repo
                 .leftover_commits(&place.admin_dir, branch, tip.oid)?;
-            let found = Reading::begin(ctx, agent, place, options)
-                .and_then(|reading| work(ctx, agent, place, options, &tip, &reading));
+            let seen = |salvage: &&Salvage| {
+                let seen = salvage.seen.as_ref();
+                seen.map(|seen| seen.is_current(place, bundle_dir.as_deref()))
+            };
+            let known =
+                earlier.filter(|salvage| seen(salvage).is_some_and(|is| is.unwrap_or(false)));
+            let found = match known {
+                Some(known) => Ok(Some(UncommittedWork::of(known))),
+                None => Reading::begin(ctx, agent, place, options)
+                    .and_then(|reading| work(ctx, agent, place, options, &tip, &reading)),
+            };
             let found = match found {
                 Err(error) if broken::is_cause(&error) => None,
                 found => found?,
             };
             if let Some(found) = found {
-                (salvage.work, salvage.not_kept) = found;
+                salvage.work = found.commit;
+                salvage.not_kept = found.not_kept;
+                salvage.seen = found.seen;
             } else {
                 let kept = broken::keep(ctx, agent, place, options, &tip)?;
                 salvage.leftovers.extend(kept.admin);
@@ -169,8 +206,31 @@ fn of_branch(ctx: &Ctx, site: &Site) -> Result<Vec<Oid>> {
     ctx.repo.leftover_commits(&nothing, Some(name), *tip)
 }
 
-/// The commit of the uncommitted work, and the files that are not in it; `None` where the index has more of a path
-/// than one tree can hold.
+/// The uncommitted work.
+struct UncommittedWork {
+    /// Its commit; `None` where all is committed.
+    commit: Option<Oid>,
+    /// The files that are not in it.
+    not_kept: NotKept,
+    seen: Option<Seen>,
+}
+
+impl UncommittedWork {
+    fn new(commit: Option<Oid>, not_kept: NotKept) -> UncommittedWork {
+        UncommittedWork {
+            commit,
+            not_kept,
+            seen: None,
+        }
+    }
+
+    /// What an earlier salvage holds of it.
+    fn of(known: &Salvage) -> UncommittedWork {
+        UncommittedWork::new(known.work, known.not_kept.clone())
+    }
+}
+
+/// Makes a commit of the uncommitted work; `None` where the index has more of a path than one tree can hold.
 fn work(
     ctx: &Ctx,
     agent: &Agent,
@@ -178,9 +238,9 @@ fn work(
     options: DiscardOptions,
     tip: &Commit,
     reading: &Reading,
-) -> Result<Option<(Option<Oid>, NotKept)>> {
+) -> Result<Option<UncommittedWork>> {
     let source = reading.source(place, tip.oid);
-    let mut found = uncommitted::write_trees(&source)?;
+    let (mut found, sighting) = uncommitted::write_trees(&source)?;
     if !found.unmerged.is_empty() {
         return Ok(None);
     }
@@ -189,19 +249,26 @@ fn work(
         // The files were removed. What is staged is in the index, and nowhere else.
         let staged = found.staged.unwrap_or(tip.tree);
         if let Some(known) = salvaged_as(ctx, agent, staged)? {
-            return Ok(Some((Some(known), NotKept::default())));
+            return Ok(Some(UncommittedWork::new(Some(known), NotKept::default())));
         }
         found.tree = staged;
-        let work = write_work(&ctx.repo, tip, &found, &whose)?;
-        return Ok(Some((work, NotKept::default())));
+        let commit = write_work(&ctx.repo, tip, &found, &whose)?;
+        return Ok(Some(UncommittedWork::new(commit, NotKept::default())));
     }
-    let beside = beside(&source, reading.bundle(&source))?;
+    let beside = beside(&source, reading.bundle(&source), sighting.as_ref())?;
     if !beside.missed.is_empty() {
         return Err(unkeepable(&beside.missed));
     }
     let setup = leave_out_setup(ctx, agent, options, tip, &mut found);
-    let work = write_work(&ctx.repo, tip, &found, &whose)?;
-    Ok(Some((work, NotKept::new(&beside.ignored, &setup, &[]))))
+    let commit = write_work(&ctx.repo, tip, &found, &whose)?;
+    let not_kept = NotKept::new(&beside.ignored, &setup, &[]);
+    let ignored = beside.ignored;
+    let seen = sighting.map(|sighting| Seen { sighting, ignored });
+    Ok(Some(UncommittedWork {
+        commit,
+        not_kept,
+        seen,
+    }))
 }
 
 /// Takes what is as setup left it out of the work, unless everything is wanted; gives the paths. Where that cannot be

@@ -6,6 +6,7 @@
 
 use super::{CHECKSUM, Content, Entry, FIXED, HEADER, Index, StatData, be32};
 use crate::domain::oid::Oid;
+use crate::git::ignore::ATTRIBUTES_FILES;
 use crate::git::tree::GITLINK;
 use sha1::{Digest, Sha1};
 use std::collections::BTreeMap;
@@ -41,6 +42,19 @@ impl Index {
     pub(in crate::git) fn find(&self, path: &[u8]) -> Option<&Entry> {
         let at = { &self.entries }.binary_search_by(|entry| self.path(entry).cmp(path));
         at.ok().map(|at| &self.entries[at])
+    }
+
+    /// Whether it was read from these bytes.
+    pub(in crate::git) fn is_from(&self, file: &[u8]) -> bool {
+        // What version 4 shortens follows the file.
+        self.file == file.len() && self.bytes.starts_with(file)
+    }
+
+    /// The first path in a directory that is given with the slash at its end.
+    pub(in crate::git) fn first_below(&self, directory: &[u8]) -> Option<&[u8]> {
+        let at = { &self.entries }.partition_point(|entry| self.path(entry) < directory);
+        let first = self.path(self.entries.get(at)?);
+        first.starts_with(directory).then_some(first)
     }
 
     /// Whether a file at `path` would be a directory to some entry, or below one that is a file.
@@ -111,6 +125,35 @@ impl Index {
             new.bytes.extend_from_slice(&trees);
         }
         Some(new)
+    }
+
+    /// The file of an index that holds these paths and knows nothing of their files, so that git looks into each.
+    pub(in crate::git) fn of(contents: &BTreeMap<&[u8], Content>) -> Vec<u8> {
+        let mut new = Rewritten {
+            bytes: b"DIRC\0\0\0\x02\0\0\0\0".to_vec(),
+            edited: BTreeMap::new(),
+        };
+        let mut count = 0u32;
+        for (path, content) in contents {
+            count += new.put(path, Some(*content)).unwrap_or(0);
+        }
+        new.bytes[8..HEADER].copy_from_slice(&count.to_be_bytes());
+        new.into_file()
+    }
+
+    /// Its files of attributes, which git takes from an index where they are missing on disk.
+    pub(in crate::git) fn attributes(&self) -> impl Iterator<Item = (&[u8], Content)> {
+        let is_one = |path: &[u8]| {
+            let name = path.rsplit(|&byte| byte == b'/').next();
+            ATTRIBUTES_FILES
+                .iter()
+                .any(|file| name == Some(file.as_bytes()))
+        };
+        let all = self
+            .entries
+            .iter()
+            .map(|entry| (self.path(entry), entry.content));
+        all.filter(move |(path, _)| is_one(path))
     }
 
     /// Where an entry stands in the file, with its terminators.

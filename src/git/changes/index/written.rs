@@ -34,6 +34,7 @@ pub(in crate::git) fn stat_data(stat: &Stat) -> StatData {
 }
 
 /// An index, and when it was written.
+#[derive(Debug)]
 pub(in crate::git) struct Written {
     /// What it holds.
     pub(in crate::git) index: Index,
@@ -68,17 +69,21 @@ impl Written {
     /// Whether a file is what the index remembers, beyond doubt.
     pub(in crate::git) fn proves(&self, entry: &Entry, stat: &Stat) -> bool {
         let [_, _, seconds, nanoseconds, ..] = self.index.stat(entry);
-        let (seconds, nanoseconds) = (i64::from(seconds), i64::from(nanoseconds));
-        let (since, beyond) = (self.time.0 - seconds, self.time.1 - nanoseconds);
+        self.is_after(seconds.into(), nanoseconds.into()) && self.index.matches(entry, stat)
+    }
+
+    /// Whether the index was written so long after a moment, given in seconds and nanoseconds, that whatever happened after
+    /// it was written bears another time.
+    pub(in crate::git) fn is_after(&self, seconds: i128, nanoseconds: i128) -> bool {
+        let (since, beyond) = (
+            i128::from(self.time.0) - seconds,
+            i128::from(self.time.1) - nanoseconds,
+        );
         // A file system that knows seconds alone writes no other.
-        let is_racy = match nanoseconds {
-            0 => since <= 0,
-            _ => {
-                let ahead = i128::from(since) * 1_000_000_000 + i128::from(beyond);
-                ahead < TICK.as_nanos().cast_signed()
-            }
-        };
-        !is_racy && self.index.matches(entry, stat)
+        match nanoseconds {
+            0 => since > 0,
+            _ => since * 1_000_000_000 + beyond >= TICK.as_nanos().cast_signed(),
+        }
     }
 }
 
