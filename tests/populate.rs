@@ -159,21 +159,27 @@ fn attributes_outside_the_tree_are_obeyed() {
     let everywhere = repo.path().with_file_name("attributes");
     let path = everywhere.to_str().expect("UTF-8");
     repo.git(["config", "core.attributesFile", path]);
-    for line in [
-        "*.md eol=crlf\n",
-        "*.md ident\n",
-        "[attr]odd eol=crlf\n*.md odd\n",
-    ] {
-        fs::write(&everywhere, line).expect("write");
-        let converted = check(&repo.path());
-        assert!(
-            converted.outcome.via_git || converted.outcome.copied == 2,
-            "{line}"
-        );
-        for worktree in [converted.ours, converted.theirs] {
-            let top = worktree.to_str().expect("UTF-8");
-            repo.git(["worktree", "remove", "--force", "--force", top]);
+    repo.git(["config", "filter.rot.smudge", "tr a-z n-za-m"]);
+    let here = repo.path().join(".git/info/attributes");
+    for file in [&everywhere, &here] {
+        for line in [
+            "*.md eol=crlf\n",
+            "*.md ident\n",
+            "*.md filter=rot\n",
+            "[attr]odd eol=crlf\n*.md odd\n",
+        ] {
+            fs::write(file, line).expect("write");
+            let converted = check(&repo.path());
+            assert!(
+                converted.outcome.via_git || converted.outcome.copied == 2,
+                "{line}"
+            );
+            for worktree in [converted.ours, converted.theirs] {
+                let top = worktree.to_str().expect("UTF-8");
+                repo.git(["worktree", "remove", "--force", "--force", top]);
+            }
         }
+        fs::remove_file(file).expect("removed");
     }
 }
 

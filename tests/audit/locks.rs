@@ -185,13 +185,15 @@ impl Landing {
             "src/two.rs filter=wait\n",
         )
         .expect("written");
-        let process = agent_command(&root)
+        let mut process = agent_command(&root)
             .args(["merge", &agent.id])
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .expect("starts");
         while !pid.exists() {
+            let ended = process.try_wait().expect("a child");
+            assert_eq!(ended, None, "it landed without the filter");
             std::thread::yield_now();
         }
         let text = fs::read_to_string(&pid).expect("a pid");

@@ -11,6 +11,7 @@ use gix::index::Entry;
 use gix::index::entry::Mode;
 use gix::worktree::stack::state::attributes::Source;
 use std::collections::HashSet;
+use std::{fs, io};
 
 /// How an index entry comes into the worktree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +111,16 @@ pub(super) fn may_convert_outside(repo: &gix::Repository, listing: &Listing) -> 
         .map_err(unreadable)?;
     let outside = stack.attributes_collection();
     let mut names = NAMES.iter().filter(|&&name| name != "text");
-    Ok(names.any(|name| outside.iter().any(|(known, _)| known == *name)))
+    let is_asked = names.any(|name| outside.iter().any(|(known, _)| known == *name));
+    Ok(is_asked || own_file_may_convert(repo))
+}
+
+/// The same for the repository's own file of attributes, which gitoxide reads with the first directory.
+fn own_file_may_convert(repo: &gix::Repository) -> bool {
+    match fs::read(repo.common_dir().join("info/attributes")) {
+        Ok(content) => has_converting_word(&content),
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    }
 }
 
 /// Gives the entries that have no form yet the one that their attributes call for.
