@@ -3,28 +3,32 @@
 use crate::support::TestRepo;
 use crate::support::agent::{TASK, agent_command, describe};
 use crate::verify::Agent;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::Output;
+use std::process::{Output, Stdio};
 
-/// An agent with work, a place for temporary files, and the file that makes checks kill who runs them.
+/// An agent with work, a place for temporary files, the file that makes checks wait, and the one in which they say below which
+/// process.
 struct Scene {
     agent: Agent,
     temporary: PathBuf,
     flag: PathBuf,
+    pid: PathBuf,
     check: String,
 }
 
 impl Scene {
     fn new() -> Scene {
         let repo = TestRepo::with_commit();
-        let [temporary, flag] = ["temporary", "flag"].map(|name| repo.path().with_file_name(name));
-        // It kills its supervisor, and the command of ours above that.
+        let names = ["temporary", "flag", "pid"];
+        let [temporary, flag, pid] = names.map(|name| repo.path().with_file_name(name));
         let check = format!(
-            "test ! -e '{}' || kill -9 $(cut -d' ' -f4 /proc/$PPID/stat) $PPID",
-            flag.display()
+            "test ! -e '{}' || {{ echo $PPID > '{}'; exec sleep 1000; }}",
+            flag.display(),
+            pid.display()
         );
         let settings = format!("[bundle]\nrequired = false\n[train]\nchecks = [\"{check}\"]\n");
         repo.write(".config/git-agent.toml", settings);
@@ -39,6 +43,7 @@ impl Scene {
             agent,
             temporary,
             flag,
+            pid,
             check,
         }
     }
@@ -54,12 +59,38 @@ impl Scene {
         serde_json::from_slice(&output.stdout).expect("JSON")
     }
 
-    /// Runs a command that a check kills.
+    /// Runs a command that is killed in its check, and the supervisor of that with it. Neither gets to tidy up after the other: the
+    /// command is stopped while the supervisor dies.
     fn killed(&self, words: &[&str]) {
         fs::write(&self.flag, "").expect("written");
-        let output = self.output(words);
-        assert_eq!(output.status.signal(), Some(9), "{}", describe(&output));
-        fs::remove_file(&self.flag).expect("there");
+        let mut command = agent_command(&self.agent.repo.path());
+        let command = command.args(words).env("TMPDIR", &self.temporary);
+        let command = command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("starts");
+        let supervisor = loop {
+            match fs::read_to_string(&self.pid) {
+                Ok(text) if text.ends_with('\n') => break text.trim().parse().expect("a number"),
+                _ => assert_eq!(child.try_wait().expect("a child"), None, "no check"),
+            }
+            std::thread::yield_now();
+        };
+        let child_pid = i32::try_from(child.id()).expect("a number");
+        for (pid, signal) in [
+            (child_pid, Signal::STOP),
+            (supervisor, Signal::KILL),
+            (child_pid, Signal::KILL),
+        ] {
+            kill_process(Pid::from_raw(pid).expect("a number"), signal).expect("sent");
+        }
+        assert_eq!(child.wait().expect("a child").signal(), Some(9));
+        for path in [&self.flag, &self.pid] {
+            fs::remove_file(path).expect("there");
+        }
+        // The kernel lets go of a directory when the supervisor is really over.
+        for name in self.left() {
+            let directory = File::open(self.temporary.join(name)).expect("there");
+            directory.lock().expect("free");
+        }
     }
 
     /// Runs a command that must succeed.
