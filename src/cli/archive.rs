@@ -1,7 +1,7 @@
 //! Messages that their reader is done with: `git agent inbox --ack`, `--archived` and `--expire`. The verbs `ack` and `archive`
 //! say the same and are hidden.
 
-use super::receive::ReaderArg;
+use super::args::{ReaderArg, at_least_one};
 use super::render::mail::block;
 use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
@@ -27,7 +27,7 @@ pub(super) struct ArchiveArgs {
 #[derive(Debug, clap::Args)]
 pub(super) struct DoneWithArgs {
     /// At most this many archived messages
-    #[arg(long, short = 'n', default_value_t = 100, value_name = "COUNT", value_parser = super::run::at_least_one)]
+    #[arg(long, short = 'n', default_value_t = 100, value_name = "COUNT", value_parser = at_least_one)]
     limit: usize,
     /// Delete what everybody has read and archived long ago; what is unread stays
     #[arg(long, conflicts_with_all = ["agent", "limit"])]

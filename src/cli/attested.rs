@@ -1,8 +1,8 @@
 //! `git agent verify --attested`
 
+use super::render::findings::{finding_text, sarif_of};
 use super::style::{BAD, DIM, GOOD, paint};
 use super::ui::Answer;
-use super::verify::{finding_text, sarif_of};
 use crate::domain::message::plain;
 use crate::ops::verify::AttestedReport;
 use serde_json::{Value, json};

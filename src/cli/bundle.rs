@@ -1,6 +1,6 @@
 //! `git agent bundle`
 
-use super::show::OwnAgentArg;
+use super::args::OwnAgentArg;
 use super::style::{BAD, DIM, GOOD, paint};
 use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;

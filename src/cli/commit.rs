@@ -1,6 +1,6 @@
 //! `git agent commit`
 
-use super::show::AgentArg;
+use super::args::AgentArg;
 use super::style::{BOLD, WARN, paint};
 use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;

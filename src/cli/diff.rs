@@ -1,7 +1,7 @@
 //! `git agent diff`
 
+use super::args::OwnAgentArg;
 use super::neutral::NeutralWriter;
-use super::show::OwnAgentArg;
 use super::terminal::is_terminal;
 use super::ui::{Answer, Format, Ui};
 use crate::agents::ctx::Ctx;

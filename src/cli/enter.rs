@@ -1,9 +1,9 @@
 //! `git agent enter`
 
+use super::args::AgentArg;
 use super::one_of::one_of;
 use super::run::inputs::host;
 use super::run::show;
-use super::show::AgentArg;
 use super::ui::Ui;
 use crate::agents::ctx::Ctx;
 use crate::agents::half_made;

@@ -2,9 +2,9 @@
 
 use super::format::{CopyArgs, with_findings};
 use super::markdown::Summary;
+use super::render::findings::{counted, finding_text, sarif_of};
 use super::style::{BAD, DIM, GOOD, paint};
 use super::ui::{Answer, Ui};
-use super::verify::{counted, finding_text, sarif_of};
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::ops::verify::{self, GuardOptions, GuardReport};

@@ -1,8 +1,8 @@
 //! `git agent ledger`
 
+use super::render::findings::counted;
 use super::style::{BAD, GOOD, HINT, paint};
 use super::ui::{Answer, Ui};
-use super::verify::counted;
 use crate::agents::ctx::Ctx;
 use crate::domain::message::plain;
 use crate::error::{Exit, Result};

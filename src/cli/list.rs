@@ -1,6 +1,7 @@
 //! `git agent list`
 
-use super::one_of::one_of;
+use super::args::states;
+use super::one_of::{choices, one_of};
 use super::render::agents::{NO_AGENTS, handle, state_of_work, state_style, task};
 use super::render::table::{Cell, Table, age};
 use super::style::{BAD, BOLD, DIM, GOOD, WARN};
@@ -24,7 +25,7 @@ pub(super) struct ListArgs {
     #[arg(long, short)]
     all: bool,
     /// Only agents in this state
-    #[arg(long, value_parser = one_of(State::ALL.iter().map(|state| state.as_str()), parse_state), value_name = "STATE")]
+    #[arg(long, value_parser = states(), value_name = "STATE")]
     state: Option<State>,
     /// Only agents in this role
     #[arg(long, value_name = "NAME")]
@@ -101,20 +102,9 @@ fn warm_worktrees(count: usize) -> String {
     format!("{counted} for agents; to see the pool, run git agent pool\n")
 }
 
-/// Reads the word for a state.
-pub(super) fn parse_state(word: &str) -> std::result::Result<State, String> {
-    let words = State::ALL.iter().map(|state| state.as_str());
-    State::parse(word).ok_or_else(|| choices("states", words))
-}
-
 fn parse_sort(word: &str) -> std::result::Result<Sort, String> {
     let words = Sort::ALL.iter().map(|sort| sort.as_str());
     Sort::parse(word).ok_or_else(|| choices("keys", words))
-}
-
-fn choices<'a>(what: &str, words: impl Iterator<Item = &'a str>) -> String {
-    let words: Vec<_> = words.collect();
-    format!("the {what} are {}", words.join(", "))
 }
 
 fn parse_glob(text: &str) -> std::result::Result<GlobMatcher, String> {

@@ -1,6 +1,6 @@
 //! `git agent logs`
 
-use super::show::OwnAgentArg;
+use super::args::OwnAgentArg;
 use super::ui::{Answer, Format, Ui};
 use crate::agents::ctx::Ctx;
 use crate::error::{Error, Exit, Result};

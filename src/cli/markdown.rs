@@ -3,7 +3,7 @@
 //! Paths, messages and output come from the branch that is judged. They are written so that nothing in them becomes a
 //! heading, a link, an image or HTML.
 
-use super::verify::counted;
+use super::render::findings::counted;
 use crate::ops::verify::{FindingReport, MergeReport};
 
 /// A verdict, as far as the summary has it.

@@ -1,8 +1,8 @@
 //! `git agent merge`
 
+use super::args::{PushArg, SyncArg};
 use super::render::agents::handle_of;
 use super::style::{BAD, BOLD, DIM, GOOD, WARN, paint};
-use super::sync::{PushArg, SyncArg};
 use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
 use crate::domain::agent::State;

@@ -2,6 +2,7 @@
 //! here but which operation runs and how its report looks.
 
 mod archive;
+mod args;
 mod attested;
 mod bundle;
 mod check;

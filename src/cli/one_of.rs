@@ -22,6 +22,12 @@ pub(super) fn one_of<T>(
     }
 }
 
+/// What to say of a word that is none of those.
+pub(super) fn choices<'a>(what: &str, words: impl Iterator<Item = &'a str>) -> String {
+    let words: Vec<_> = words.collect();
+    format!("the {what} are {}", words.join(", "))
+}
+
 impl<T: Clone + Send + Sync + 'static> TypedValueParser for OneOf<T> {
     type Value = T;
 

@@ -1,6 +1,6 @@
 //! `git agent pr`
 
-use super::show::AgentArg;
+use super::args::AgentArg;
 use super::style::{BOLD, DIM, HINT, paint};
 use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;

@@ -1,6 +1,7 @@
 //! `git agent receive` and `git agent inbox`
 
 use super::archive::{self, DoneWithArgs};
+use super::args::{ReaderArg, at_least_one};
 use super::one_of::one_of;
 use super::render::mail::{block, seconds, style, title};
 use super::render::table::{Cell, Table};
@@ -25,7 +26,7 @@ pub(super) struct ReceiveArgs {
     #[arg(long = "type", short = 't', value_parser = one_of(Kind::ALL.iter().map(|kind| kind.as_str()), parse_kind), value_name = "TYPE")]
     kind: Option<Kind>,
     /// At most this many, the most urgent first
-    #[arg(long, short = 'n', value_name = "COUNT", value_parser = super::run::at_least_one)]
+    #[arg(long, short = 'n', value_name = "COUNT", value_parser = at_least_one)]
     limit: Option<usize>,
     /// Only look: mark nothing
     #[arg(long, conflicts_with = "ack")]
@@ -57,14 +58,6 @@ pub(super) struct InboxArgs {
     archived: bool,
     #[command(flatten)]
     done: DoneWithArgs,
-}
-
-/// Whose messages.
-#[derive(Debug, clap::Args)]
-pub(super) struct ReaderArg {
-    /// Receiver: an agent's id, name or branch, or any other name; the agent we are, else `user`
-    #[arg(long, short = 'a', value_name = "NAME")]
-    pub(super) agent: Option<String>,
 }
 
 /// When a message that was handed out counts as done with.

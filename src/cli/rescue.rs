@@ -1,6 +1,6 @@
 //! `git agent rescue`
 
-use super::show::AgentArg;
+use super::args::AgentArg;
 use super::style::{BOLD, HINT, paint};
 use super::ui::{Answer, Format, Ui};
 use crate::agents::ctx::Ctx;

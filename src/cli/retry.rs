@@ -1,6 +1,6 @@
 //! `git agent retry`
 
-use super::show::AgentArg;
+use super::args::AgentArg;
 use super::ui::Ui;
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};

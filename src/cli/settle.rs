@@ -1,8 +1,8 @@
 //! `git agent done` and `git agent fail`
 
+use super::args::OwnAgentArg;
 use super::one_of::some_words;
 use super::render::agents::{handle, state, state_style};
-use super::show::OwnAgentArg;
 use super::style::paint;
 use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;

@@ -1,7 +1,6 @@
 //! Verbs that take one agent or several: how they are named, and one answer for all of them.
 
-use super::list::parse_state;
-use super::one_of::one_of;
+use super::args::states;
 use super::ui::{Answer, Format, Ui, error_json};
 use crate::agents::ctx::Ctx;
 use crate::domain::agent::State;
@@ -20,7 +19,7 @@ pub(super) struct AgentsArg {
     )]
     agents: Vec<String>,
     /// Every agent in this state
-    #[arg(long, value_parser = one_of(State::ALL.iter().map(|state| state.as_str()), parse_state), value_name = "STATE")]
+    #[arg(long, value_parser = states(), value_name = "STATE")]
     state: Option<State>,
 }
 

@@ -1,5 +1,6 @@
 //! `git agent show`, `log` and `path`
 
+use super::args::{OwnAgentArg, or_current};
 use super::format::with_traces;
 use super::render::agents::{state_of_work, state_style, task};
 use super::render::mail::{block, seconds, title};
@@ -9,7 +10,6 @@ use super::style::{BOLD, DIM, HINT, WARN, paint};
 use super::terminal::width;
 use super::ui::{Answer, Format, Ui};
 use crate::agents::ctx::Ctx;
-use crate::agents::current::require_current;
 use crate::domain::message::plain;
 use crate::error::{Exit, Result};
 use crate::ops::agent_report::LeaseReport;
@@ -45,49 +45,6 @@ pub(super) struct LogArgs {
 pub(super) struct PathArgs {
     #[command(flatten)]
     agent: OwnAgentArg,
-}
-
-/// How an agent is named on the command line by verbs that an agent uses too.
-#[derive(Debug, clap::Args)]
-pub(super) struct OwnAgentArg {
-    /// Agent: its id or a prefix of 4 digits or more, its name, its branch or its worktree; without one, the agent whose
-    /// worktree this is
-    #[arg(value_name = "AGENT")]
-    agent: Option<String>,
-}
-
-impl OwnAgentArg {
-    /// What was named, else the agent that this process works for.
-    ///
-    /// # Errors
-    /// `usage` where it works for none.
-    pub(super) fn or_current(&self, ctx: &Ctx) -> Result<String> {
-        or_current(ctx, self.agent.as_deref())
-    }
-}
-
-/// What was named, else the agent that this process works for.
-pub(super) fn or_current(ctx: &Ctx, named: Option<&str>) -> Result<String> {
-    match named {
-        Some(named) => Ok(named.to_owned()),
-        None => current(ctx),
-    }
-}
-
-/// The id of the agent that this process works for.
-///
-/// # Errors
-/// `usage` where it works for none.
-pub(super) fn current(ctx: &Ctx) -> Result<String> {
-    Ok(require_current(ctx)?.to_string())
-}
-
-/// How an agent is named on the command line.
-#[derive(Debug, clap::Args)]
-pub(super) struct AgentArg {
-    /// Agent: its id or a prefix of 4 digits or more, its name, its branch or its worktree
-    #[arg(value_name = "AGENT")]
-    pub(super) agent: String,
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &ShowArgs) -> Result<Exit> {

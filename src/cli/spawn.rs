@@ -3,9 +3,9 @@
 mod claimed;
 mod words;
 
+use super::args::{SyncArg, at_least_one, require_one_input};
 use super::several::{self, SeveralAnswer};
 use super::style::{BOLD, DIM, HINT, paint};
-use super::sync::SyncArg;
 use super::ui::{Answer, Format, Ui};
 use crate::agents::ctx::Ctx;
 use crate::agents::half_made;
@@ -50,7 +50,7 @@ pub(super) struct SpawnArgs {
     #[arg(long)]
     sparse: bool,
     /// How many agents to make at the same time
-    #[arg(long, short = 'j', default_value_t = 4, value_name = "N", value_parser = super::run::at_least_one)]
+    #[arg(long, short = 'j', default_value_t = 4, value_name = "N", value_parser = at_least_one)]
     jobs: usize,
     /// Leave the default denylist out; refused for roles that edit
     #[arg(long)]
@@ -126,7 +126,7 @@ fn plan(ctx: &Ctx, args: SpawnArgs) -> Result<Vec<SpawnPlan>> {
         )
         .hint("to name each agent, set `name` in its task file"));
     }
-    super::run::require_one_input(args.tasks.iter().map(PathBuf::as_path))?;
+    require_one_input(args.tasks.iter().map(PathBuf::as_path))?;
     let mut plans = Vec::new();
     if let Some(draft) = args.words.read() {
         plans.push(spawn::plan(ctx, draft, &options)?);

@@ -1,6 +1,6 @@
 //! `git agent stop`
 
-use super::show::current;
+use super::args::current;
 use super::ui::{Answer, Ui};
 use super::wait::line;
 use crate::agents::ctx::Ctx;

@@ -1,9 +1,8 @@
-//! `git agent sync`, and `--sync` of other verbs.
+//! `git agent sync`
 
 use super::style::{GOOD, WARN, paint};
 use super::ui::{Answer, Format, Ui};
 use crate::agents::ctx::Ctx;
-use crate::agents::remote_name::remote_name;
 use crate::domain::task::parse_duration;
 use crate::error::{Exit, Result};
 use crate::ops::sync::{self, BranchReport, SyncOptions, SyncReport, SyncedRef};
@@ -29,14 +28,6 @@ pub(super) struct SyncArgs {
     best_effort: bool,
 }
 
-/// `--sync` of a verb that changes something.
-#[derive(Clone, Debug, clap::Args)]
-pub(super) struct SyncArg {
-    /// Exchange the ledger with this remote afterwards, as git agent sync does
-    #[arg(long, value_name = "REMOTE", conflicts_with = "dry_run")]
-    sync: Option<String>,
-}
-
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SyncArgs) -> Result<Exit> {
     let options = SyncOptions {
         remote: args.remote,
@@ -57,71 +48,6 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SyncArgs) -> Result<Exit> {
         Err(error) => return Err(error),
     }
     Ok(Exit::Yes)
-}
-
-/// `--push` of a verb that lands work.
-#[derive(Clone, Debug, clap::Args)]
-pub(super) struct PushArg {
-    /// Land on the branch of a remote, judged against what the remote has, and then exchange the ledger with it
-    ///
-    /// Without a name the remote is agent.remote, origin, or the only one. The branch and the claims on the tasks
-    /// (run --claim) move together or not at all. If the remote's branch moves meanwhile, the work is judged again. This
-    /// clone's branch follows where it can be fast-forwarded.
-    #[arg(long, value_name = "REMOTE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
-    push: Option<String>,
-}
-
-impl PushArg {
-    /// The remote that work lands on; empty for the usual one.
-    pub(super) fn remote(&self) -> Option<String> {
-        self.push.clone()
-    }
-
-    /// The exchange that follows, because the rows travel with what has landed.
-    ///
-    /// # Errors
-    /// `usage` when there is no such remote.
-    pub(super) fn after_landing(&self, ctx: &Ctx, dry_run: bool) -> Result<SyncArg> {
-        let remote = self.push.as_deref().filter(|_| !dry_run);
-        let named = |remote: &str| {
-            let wanted = Some(remote).filter(|name| !name.is_empty());
-            remote_name(ctx, wanted)
-        };
-        Ok(SyncArg {
-            sync: remote.map(named).transpose()?,
-        })
-    }
-}
-
-impl SyncArg {
-    /// The remote that was named.
-    pub(super) fn remote(&self) -> Option<&str> {
-        self.sync.as_deref()
-    }
-
-    /// Synchronises after a command that ended like that, whatever its answer was. The status is that of the command,
-    /// unless it was successful and this is not.
-    pub(super) fn after(&self, ctx: &Ctx, ui: &mut Ui, exit: Exit) -> Exit {
-        let Some(remote) = &self.sync else {
-            return exit;
-        };
-        let report = {
-            let _doing = ui.doing("waiting for the remote");
-            sync::sync(ctx, &SyncOptions::with(Some(remote.clone())))
-        };
-        match report {
-            Ok(report) => {
-                if ui.format() == Format::Text {
-                    report.warnings.iter().for_each(|text| ui.warn(text));
-                }
-                exit
-            }
-            Err(error) => {
-                let failed = ui.fail(&error);
-                if exit.code() == 0 { failed } else { exit }
-            }
-        }
-    }
 }
 
 impl Answer for SyncReport {

@@ -1,9 +1,9 @@
 //! `git agent train`
 
+use super::args::PushArg;
 use super::one_of::one_of;
 use super::render::agents::handle_of;
 use super::style::{BAD, BOLD, DIM, GOOD, WARN, paint};
-use super::sync::PushArg;
 use super::terminal::is_watched;
 use super::ui::{Answer, Format, Ui, error_json};
 use crate::agents::ctx::Ctx;

@@ -1,9 +1,10 @@
 //! `git agent verify`
 
+use super::args::or_current;
 use super::format::{CopyArgs, with_findings};
 use super::markdown::Summary;
-use super::show::or_current;
-use super::style::{BAD, BOLD, DIM, GOOD, HINT, WARN, paint};
+use super::render::findings::{counted, finding_text, sarif_of};
+use super::style::{BAD, BOLD, DIM, GOOD, HINT, paint};
 use super::ui::{Answer, Format, Ui};
 use crate::agents::ctx::Ctx;
 use crate::domain::bundle;
@@ -14,7 +15,6 @@ use crate::domain::task::parse_duration;
 use crate::domain::verdict::Verdict;
 use crate::error::{Exit, Result};
 use crate::ops::verify::{self, AttestedOptions, FindingReport, VerifyOptions, VerifyReport};
-use crate::wire::sarif::{self, SarifResult};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -179,20 +179,6 @@ impl Answer for VerifyReport {
     }
 }
 
-/// Findings as a SARIF log.
-pub(in crate::cli) fn sarif_of(verb: &str, findings: &[FindingReport]) -> Value {
-    sarif::log(
-        verb,
-        findings.iter().map(|finding| SarifResult {
-            rule: finding.code,
-            level: finding.severity,
-            message: format!("{}. To mend it: {}.", finding.message, finding.fix),
-            path: finding.path.as_ref(),
-            subject: finding.commit.as_ref().unwrap_or(&finding.message),
-        }),
-    )
-}
-
 /// The commands that did not succeed.
 fn failed(commands: &Commands) -> impl Iterator<Item = &CommandRun> {
     let ran = match commands {
@@ -245,15 +231,6 @@ fn facts(verdict: &Verdict) -> String {
     facts
 }
 
-/// `2 commits` and what is said of them; empty for none.
-pub(in crate::cli) fn counted(count: usize, thing: &str, rest: &str) -> String {
-    match count {
-        0 => String::new(),
-        1 => format!("1 {thing}{rest}"),
-        _ => format!("{count} {thing}s{rest}"),
-    }
-}
-
 fn landing_text(landing: &Landing, base: &str, accepted: bool) -> String {
     match &landing.outcome {
         Outcome::Landed { how, .. } => {
@@ -274,7 +251,6 @@ fn how(landing: &Landing) -> Option<String> {
     }
 }
 
-/// Findings for a person: of each code the first ones, and how many more there are.
 /// Whether a finding rejects one of the six files.
 fn is_of_file(finding: &Finding) -> bool {
     finding.rejects() && finding.code.is_of_bundle() && finding.path.is_some()
@@ -301,6 +277,7 @@ fn bundle_text(verdict: &Verdict) -> String {
     text
 }
 
+/// Findings for a person: of each code the first ones, and how many more there are.
 fn findings_text(findings: &[Finding]) -> String {
     /// So many of one code are named.
     const NAMED: usize = 20;
@@ -323,20 +300,6 @@ fn findings_text(findings: &[Finding]) -> String {
         ));
     }
     text
-}
-
-pub(in crate::cli) fn finding_text(finding: &FindingReport) -> String {
-    let style = match finding.severity {
-        "error" => BAD,
-        _ => WARN,
-    };
-    format!(
-        "  {} {}\n    {} {}\n",
-        paint(style, finding.code),
-        finding.message,
-        paint(HINT, "fix:"),
-        finding.fix
-    )
 }
 
 fn command_text(command: &CommandRun) -> String {

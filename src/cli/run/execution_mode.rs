@@ -1,6 +1,6 @@
 //! The options of `git agent run` that say how the caller takes part.
 
-use super::target::at_least_one;
+use crate::cli::args::at_least_one;
 use crate::error::{Code, Error, Result};
 
 /// How many run at the same time by default.

@@ -13,10 +13,8 @@ pub(super) mod inputs;
 pub(super) mod supervisor;
 mod target;
 
-pub(super) use target::{at_least_one, require_one_input};
-
+use super::args::{SyncArg, require_one_input};
 use super::one_of::one_of;
-use super::sync::SyncArg;
 use super::ui::{Format, Ui};
 use crate::agents::ctx::Ctx;
 use crate::agents::half_made;

@@ -13,7 +13,6 @@ use crate::ops::run::RunPlan;
 use crate::ops::run::Target;
 use crate::ops::run::batch::Batch;
 use std::ffi::OsString;
-use std::num::ParseIntError;
 use std::path::Path;
 use std::time::Duration;
 
@@ -104,29 +103,6 @@ fn target(ctx: &Ctx, text: String) -> Result<Target> {
     } else {
         Target::Agent(text)
     })
-}
-
-/// Refuses to read two tasks from standard input, of which the second would be empty.
-///
-/// # Errors
-/// `usage`.
-pub(in crate::cli) fn require_one_input<'a>(tasks: impl Iterator<Item = &'a Path>) -> Result<()> {
-    match tasks.filter(|task| task.as_os_str() == "-").count() {
-        0 | 1 => Ok(()),
-        _ => Err(Error::new(
-            Code::Usage,
-            "`-` stands more than once, and standard input can be read once",
-        )
-        .hint("to make several agents, write each task into a file of its own")),
-    }
-}
-
-/// Reads a number of things that is more than none.
-pub(in crate::cli) fn at_least_one(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(0) => Err("it takes one at least".to_owned()),
-        other => other.map_err(|error: ParseIntError| error.to_string()),
-    }
 }
 
 /// Reads a time that is more than none.

@@ -1,0 +1,169 @@
+//! Arguments that several verbs take.
+
+use super::one_of::{OneOf, choices, one_of};
+use super::ui::{Format, Ui};
+use crate::agents::ctx::Ctx;
+use crate::agents::current::require_current;
+use crate::agents::remote_name::remote_name;
+use crate::domain::agent::State;
+use crate::error::{Code, Error, Exit, Result};
+use crate::ops::sync::{self, SyncOptions};
+use std::num::ParseIntError;
+use std::path::Path;
+
+/// How an agent is named on the command line by verbs that an agent uses too.
+#[derive(Debug, clap::Args)]
+pub(super) struct OwnAgentArg {
+    /// Agent: its id or a prefix of 4 digits or more, its name, its branch or its worktree; without one, the agent whose
+    /// worktree this is
+    #[arg(value_name = "AGENT")]
+    agent: Option<String>,
+}
+
+impl OwnAgentArg {
+    /// What was named, else the agent that this process works for.
+    ///
+    /// # Errors
+    /// `usage` where it works for none.
+    pub(super) fn or_current(&self, ctx: &Ctx) -> Result<String> {
+        or_current(ctx, self.agent.as_deref())
+    }
+}
+
+/// What was named, else the agent that this process works for.
+pub(super) fn or_current(ctx: &Ctx, named: Option<&str>) -> Result<String> {
+    match named {
+        Some(named) => Ok(named.to_owned()),
+        None => current(ctx),
+    }
+}
+
+/// The id of the agent that this process works for.
+///
+/// # Errors
+/// `usage` where it works for none.
+pub(super) fn current(ctx: &Ctx) -> Result<String> {
+    Ok(require_current(ctx)?.to_string())
+}
+
+/// How an agent is named on the command line.
+#[derive(Debug, clap::Args)]
+pub(super) struct AgentArg {
+    /// Agent: its id or a prefix of 4 digits or more, its name, its branch or its worktree
+    #[arg(value_name = "AGENT")]
+    pub(super) agent: String,
+}
+
+/// Whose messages.
+#[derive(Debug, clap::Args)]
+pub(super) struct ReaderArg {
+    /// Receiver: an agent's id, name or branch, or any other name; the agent we are, else `user`
+    #[arg(long, short = 'a', value_name = "NAME")]
+    pub(super) agent: Option<String>,
+}
+
+/// `--sync` of a verb that changes something.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct SyncArg {
+    /// Exchange the ledger with this remote afterwards, as git agent sync does
+    #[arg(long, value_name = "REMOTE", conflicts_with = "dry_run")]
+    sync: Option<String>,
+}
+
+impl SyncArg {
+    /// The remote that was named.
+    pub(super) fn remote(&self) -> Option<&str> {
+        self.sync.as_deref()
+    }
+
+    /// Synchronises after a command that ended like that, whatever its answer was. The status is that of the command,
+    /// unless it was successful and this is not.
+    pub(super) fn after(&self, ctx: &Ctx, ui: &mut Ui, exit: Exit) -> Exit {
+        let Some(remote) = &self.sync else {
+            return exit;
+        };
+        let report = {
+            let _doing = ui.doing("waiting for the remote");
+            sync::sync(ctx, &SyncOptions::with(Some(remote.clone())))
+        };
+        match report {
+            Ok(report) => {
+                if ui.format() == Format::Text {
+                    report.warnings.iter().for_each(|text| ui.warn(text));
+                }
+                exit
+            }
+            Err(error) => {
+                let failed = ui.fail(&error);
+                if exit.code() == 0 { failed } else { exit }
+            }
+        }
+    }
+}
+
+/// `--push` of a verb that lands work.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct PushArg {
+    /// Land on the branch of a remote, judged against what the remote has, and then exchange the ledger with it
+    ///
+    /// Without a name the remote is agent.remote, origin, or the only one. The branch and the claims on the tasks
+    /// (run --claim) move together or not at all. If the remote's branch moves meanwhile, the work is judged again. This
+    /// clone's branch follows where it can be fast-forwarded.
+    #[arg(long, value_name = "REMOTE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    push: Option<String>,
+}
+
+impl PushArg {
+    /// The remote that work lands on; empty for the usual one.
+    pub(super) fn remote(&self) -> Option<String> {
+        self.push.clone()
+    }
+
+    /// The exchange that follows, because the rows travel with what has landed.
+    ///
+    /// # Errors
+    /// `usage` when there is no such remote.
+    pub(super) fn after_landing(&self, ctx: &Ctx, dry_run: bool) -> Result<SyncArg> {
+        let remote = self.push.as_deref().filter(|_| !dry_run);
+        let named = |remote: &str| {
+            let wanted = Some(remote).filter(|name| !name.is_empty());
+            remote_name(ctx, wanted)
+        };
+        Ok(SyncArg {
+            sync: remote.map(named).transpose()?,
+        })
+    }
+}
+
+/// Refuses to read two tasks from standard input, of which the second would be empty.
+///
+/// # Errors
+/// `usage`.
+pub(super) fn require_one_input<'a>(tasks: impl Iterator<Item = &'a Path>) -> Result<()> {
+    match tasks.filter(|task| task.as_os_str() == "-").count() {
+        0 | 1 => Ok(()),
+        _ => Err(Error::new(
+            Code::Usage,
+            "`-` stands more than once, and standard input can be read once",
+        )
+        .hint("to make several agents, write each task into a file of its own")),
+    }
+}
+
+/// Reads a number of things that is more than none.
+pub(super) fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("it takes one at least".to_owned()),
+        other => other.map_err(|error: ParseIntError| error.to_string()),
+    }
+}
+
+/// A reader of the word for a state.
+pub(super) fn states() -> OneOf<State> {
+    fn words() -> impl Iterator<Item = &'static str> {
+        State::ALL.iter().map(|state| state.as_str())
+    }
+    one_of(words(), |word| {
+        State::parse(word).ok_or_else(|| choices("states", words()))
+    })
+}
