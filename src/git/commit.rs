@@ -4,7 +4,7 @@
 use super::identity::Identities;
 use super::landing::{Checkout, copy_with_time};
 use super::objects::NewCommit;
-use super::own_branch::OwnBranch;
+use super::own_branch::{OwnBranch, moved_meanwhile};
 use super::refs::Tip;
 use super::untrusted;
 use super::view::WorktreeView;
@@ -156,15 +156,6 @@ impl Checkout {
         command.args(["rev-parse", "--verify", "HEAD"]);
         named(&command::successful(command)?)
     }
-}
-
-/// The error for a branch that another process has moved.
-pub(in crate::git) fn moved_meanwhile(branch: &str, commit: Oid) -> Error {
-    Error::new(
-        Code::LostRace,
-        format!("{branch} moved while {commit} was committed, which is not on it"),
-    )
-    .hint("to commit what is staged now, run the same command again")
 }
 
 /// A copy of a worktree's index, on which git works without a lock.

@@ -13,7 +13,6 @@
 //! can be told ([`super::lock_file`]).
 
 use super::Repo;
-use super::commit::moved_meanwhile;
 use super::objects::Identity;
 use super::refs::Tip;
 use super::untrusted;
@@ -149,4 +148,13 @@ impl Drop for OwnBranch<'_> {
         let _ = self.view.lead_to(self.repo.common_dir());
         let _ = fs::remove_dir_all(&self.directory);
     }
+}
+
+/// The error for a branch that another process has moved.
+pub(super) fn moved_meanwhile(branch: &str, commit: Oid) -> Error {
+    Error::new(
+        Code::LostRace,
+        format!("{branch} moved while {commit} was committed, which is not on it"),
+    )
+    .hint("to commit what is staged now, run the same command again")
 }

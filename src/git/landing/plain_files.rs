@@ -5,7 +5,7 @@
 
 use super::Checkout;
 use super::precheck::{Above, IndexSnapshot, stat_at};
-use super::steps::{ATTRIBUTES, Step, Steps};
+use super::steps::{Step, Steps};
 use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
@@ -14,7 +14,7 @@ use crate::git::populate::are_plain;
 use crate::git::tree::{EXECUTABLE, SYMLINK};
 use rustix::fs::{AtFlags, Mode, OFlags, fstat, mkdirat, openat, statat, symlinkat, unlinkat};
 use rustix::io::Errno;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};
@@ -53,7 +53,7 @@ impl Checkout {
         side: Side,
     ) -> Option<BTreeMap<Vec<u8>, Content>> {
         let mut found = BTreeMap::new();
-        for path in attributes_files(steps) {
+        for path in steps.attributes_files() {
             let content = match steps.list.iter().find(|step| step.path == path) {
                 Some(step) => side(step),
                 None => match seen.content(&path) {
@@ -133,18 +133,6 @@ impl Checkout {
         }
         Ok((directory, rest))
     }
-}
-
-/// The files of attributes that git reads for the paths of the steps, whether they are there or not.
-pub(super) fn attributes_files(steps: &Steps) -> BTreeSet<Vec<u8>> {
-    let above = |path: &[u8]| {
-        let ends = (0..path.len()).filter(|&at| path[at] == b'/');
-        let ends = ends.map(|at| at + 1).chain([0]);
-        let names = ends.map(|end| [&path[..end], ATTRIBUTES].concat());
-        names.collect::<Vec<_>>()
-    };
-    let paths = steps.list.iter();
-    paths.flat_map(|step| above(&step.path)).collect()
 }
 
 /// Writes a file that must not exist; nothing is left of one that could not be written.

@@ -6,7 +6,6 @@
 //! copy of the index. Every other doubt is one, and git's own rehearsal says what it is about.
 
 use super::Checkout;
-use super::plain_files::attributes_files;
 use super::steps::{Step, Steps};
 use crate::error::{Error, IoContext, Result};
 use crate::git::changes::{Content, Edits, Rewritten, TICK, Written};
@@ -143,7 +142,7 @@ impl Checkout {
     /// goes by those on disk.
     fn has_attributes_of(&self, look: &Precheck, steps: &Steps) -> bool {
         let seen = &look.seen;
-        let files = attributes_files(steps);
+        let files = steps.attributes_files();
         let mut tracked = { files.iter() }.filter(|file| seen.content(file).is_some());
         tracked.all(|file| self.holds(seen, file))
     }

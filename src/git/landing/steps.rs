@@ -14,7 +14,7 @@ pub(in crate::git) const FEW: usize = 500;
 
 /// Files in which git reads rules, and which it writes like any other.
 const IGNORED: &[u8] = b".gitignore";
-pub(super) const ATTRIBUTES: &[u8] = b".gitattributes";
+const ATTRIBUTES: &[u8] = b".gitattributes";
 
 /// What becomes of one path.
 #[derive(Debug)]
@@ -85,6 +85,20 @@ impl Steps {
                 .collect(),
             trees: self.trees.clone(),
         }
+    }
+
+    /// The files of attributes that git reads for the paths, whether they are there or not.
+    pub(super) fn attributes_files(&self) -> BTreeSet<Vec<u8>> {
+        let above = |path: &[u8]| {
+            let ends = (0..path.len()).filter(|&at| path[at] == b'/');
+            let ends = ends.map(|at| at + 1).chain([0]);
+            let names = ends.map(|end| [&path[..end], ATTRIBUTES].concat());
+            names.collect::<Vec<_>>()
+        };
+        self.list
+            .iter()
+            .flat_map(|step| above(&step.path))
+            .collect()
     }
 }
 
