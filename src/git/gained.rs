@@ -7,10 +7,12 @@
 
 use super::Repo;
 use super::commit_graph::CommitGraph;
-use super::repo::{failed, from_git2, to_git2};
 use crate::domain::oid::Oid;
 use crate::error::Result;
-use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::collections::{BinaryHeap, HashMap};
+
+/// Commits without a generation number that are walked though their dates say that they change nothing.
+const SLACK: usize = 64;
 
 /// The bits of one commit: the first is that of the branch, the others are those of the starts.
 type Bits = Vec<u64>;
@@ -19,7 +21,8 @@ type Bits = Vec<u64>;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gained {
     since: HashMap<Oid, usize>,
-    held: HashSet<Oid>,
+    /// Those commits that the branch holds, with the numbers that they had in the pass.
+    held: HashMap<Oid, usize>,
 }
 
 impl Gained {
@@ -29,9 +32,9 @@ impl Gained {
         self.since.get(&start).copied()
     }
 
-    /// Whether the branch holds a commit, of which it is known that one of the starts does not hold it.
+    /// Whether the branch holds a commit that is a start, or that one of the starts does not hold.
     pub fn holds(&self, commit: Oid) -> bool {
-        self.held.contains(&commit)
+        self.held.contains_key(&commit)
     }
 }
 
@@ -64,7 +67,6 @@ impl Repo {
 type Rank = (u32, i64);
 
 struct Visited {
-    oid: Oid,
     rank: Rank,
     parents: Vec<Oid>,
     bits: Bits,
@@ -113,16 +115,15 @@ impl<'r> Pass<'r> {
         let (rank, parents) = match known {
             Some(commit) => ((commit.generation, commit.seconds), commit.parents),
             None => {
-                let fail = |error| failed(&format!("could not read commit {oid}"), error);
-                let commit = self.repo.inner.find_commit(to_git2(oid)?).map_err(fail)?;
-                let parents = commit.parent_ids().map(from_git2).collect();
-                ((u32::MAX, commit.time().seconds()), parents)
+                // As its own bytes name them: grafts hide nothing here.
+                let commit = self.repo.read_raw_commit(oid)?;
+                let seconds = commit.committer().map_or(0, |(_, seconds)| seconds);
+                ((u32::MAX, seconds), commit.parents())
             }
         };
         let number = self.nodes.len();
         self.numbers.insert(oid, number);
         self.nodes.push(Visited {
-            oid,
             rank,
             parents,
             bits: vec![0; self.full.len()],
@@ -155,14 +156,17 @@ impl<'r> Pass<'r> {
         self.queue.push((node.rank, number));
     }
 
-    /// Walks until what is left is held by all roots, and is older than what is not: a commit may be dated before
-    /// its parents.
+    /// Walks until what is left is held by all roots, and is older than what is not. Outside of the commit-graph a commit
+    /// may be dated before its parents, so some more are walked there.
     fn run(&mut self) -> Result<()> {
-        while let Some(&(rank, number)) = self.queue.peek() {
-            if self.open == 0 && self.lowest.is_none_or(|lowest| rank < lowest) {
+        let mut settled = 0;
+        while let Some((rank, number)) = self.queue.pop() {
+            settled += 1;
+            if self.open > 0 || self.lowest.is_some_and(|lowest| rank >= lowest) {
+                settled = 0;
+            } else if rank.0 < u32::MAX || settled > SLACK {
                 break;
             }
-            self.queue.pop();
             let node = &mut self.nodes[number];
             node.is_queued = false;
             let bits = node.bits.clone();
@@ -179,11 +183,13 @@ impl<'r> Pass<'r> {
         Ok(())
     }
 
-    fn gained(self, starts: &[Oid]) -> Gained {
-        let held = self.nodes.iter().filter(|node| node.bits[0] & 1 == 1);
+    fn gained(mut self, starts: &[Oid]) -> Gained {
+        let nodes = &self.nodes;
+        let is_held = |node: &Visited| node.bits[0] & 1 == 1;
+        self.numbers.retain(|_, number| is_held(&nodes[*number]));
         // Along a line of commits the same starts hold many.
         let mut alike: HashMap<&[u64], usize> = HashMap::new();
-        for node in held.clone() {
+        for node in nodes.iter().filter(|node| is_held(node)) {
             *alike.entry(&node.bits).or_default() += 1;
         }
         let count = |bit: usize| {
@@ -195,7 +201,7 @@ impl<'r> Pass<'r> {
             since: { starts.iter().enumerate() }
                 .map(|(index, start)| (*start, count(index + 1)))
                 .collect(),
-            held: held.map(|node| node.oid).collect(),
+            held: self.numbers,
         }
     }
 }

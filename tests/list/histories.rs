@@ -2,11 +2,12 @@
 
 use crate::support::TestRepo;
 use crate::support::agent::TASK;
-use crate::support::git_in;
+use crate::support::{git_in, isolated};
 use git_agent::domain::oid::Oid;
 use git_agent::git::Repo;
 use git_agent::git::objects::{Identity, NewCommit};
 use serde_json::Value;
+use std::fs::File;
 use std::path::Path;
 
 /// Numbers that look drawn at random and are the same each time.
@@ -22,22 +23,24 @@ impl Draw {
     }
 }
 
-/// Commits in which lines of work begin, go on and are merged, the last one as `tangle`.
-fn tangle(repo: &Repo, commits: usize) -> Vec<Oid> {
-    let mut draw = Draw(20);
+/// Commits in which lines of work begin, go on and are merged, some unrelated to the others, and clocks are `skew` seconds
+/// wrong at most.
+fn tangle(repo: &Repo, seed: u64, commits: usize, skew: usize) -> Vec<Oid> {
+    let mut draw = Draw(seed);
     let mut made: Vec<Oid> = Vec::new();
     for number in 0..commits {
+        let seconds = number / 3 + draw.below(skew + 1);
         let who = Identity {
             name: "test".into(),
             email: "test@example.com".into(),
             // Several in one second.
-            seconds: 1_700_000_000 + i64::try_from(number / 3).expect("few"),
+            seconds: 1_700_000_000 + i64::try_from(seconds).expect("few"),
             offset_minutes: 0,
         };
         let recent = number.min(9);
         let mut parents = Vec::new();
         for _ in 0..1 + draw.below(2) {
-            if recent > 0 {
+            if recent > 0 && draw.below(20) > 0 {
                 parents.push(made[number - 1 - draw.below(recent)]);
             }
         }
@@ -55,42 +58,73 @@ fn tangle(repo: &Repo, commits: usize) -> Vec<Oid> {
     made
 }
 
+/// How many commits the branch and each of the others have that the other one has not, as git counts them.
+fn counted(test: &TestRepo, branch: Oid, starts: &[Oid]) -> Vec<(usize, usize)> {
+    let refs = { starts.iter().enumerate() }
+        .map(|(index, start)| format!("create refs/starts/{index:03} {start}\n"));
+    test.write(".git/starts", refs.collect::<String>());
+    let named = File::open(test.path().join(".git/starts")).expect("open");
+    let mut git = isolated("git", &test.path());
+    git.args(["update-ref", "--stdin"]).stdin(named);
+    assert!(git.status().expect("git").success());
+    let mut git = isolated("git", &test.path());
+    let counts = format!("--format=%(ahead-behind:{branch})");
+    let listed = git.args(["for-each-ref", &counts, "refs/starts"]).output();
+    let listed = String::from_utf8(listed.expect("git").stdout).expect("UTF-8");
+    let numbers = |line: &str| {
+        let (ahead, behind) = line.split_once(' ').expect("two");
+        (behind.parse().expect("one"), ahead.parse().expect("one"))
+    };
+    let counts: Vec<_> = listed.lines().map(numbers).collect();
+    assert_eq!(counts.len(), starts.len());
+    counts
+}
+
 #[test]
 fn one_pass_counts_what_git_counts_from_each_start() {
-    let test = TestRepo::with_commit();
-    let repo = Repo::open(&test.path()).expect("a repository");
-    let commits = tangle(&repo, 90);
-    let branch = commits[88];
-    // So many that their bits take more than one word.
-    let starts: Vec<Oid> = commits[5..].to_vec();
-    let expected: Vec<usize> = starts
-        .iter()
-        .map(|start| {
-            let range = format!("{start}..{branch}");
-            let count = test.git(["rev-list", "--count", &range]);
-            count.parse().expect("a number")
-        })
-        .collect();
-    assert!(expected.contains(&0) && expected.iter().any(|count| *count > 30));
-    test.git(["update-ref", "refs/heads/tangle", &commits[60].to_hex()]);
-    let absent = Oid::from_slice(&[7; 20]).expect("20 bytes");
-    for prepare in [
-        &["version"][..],
-        // The graph has some of the commits, then all.
-        &["commit-graph", "write", "--reachable"],
-        &["update-ref", "refs/heads/tangle", &branch.to_hex()],
-        &["commit-graph", "write", "--reachable"],
-        &["config", "core.commitGraph", "false"],
-    ] {
-        test.git(prepare);
+    for (seed, skew) in [(20, 0), (21, 0), (22, 25), (23, 60)] {
+        let test = TestRepo::with_commit();
         let repo = Repo::open(&test.path()).expect("a repository");
-        let asked = [&starts[..], &[absent]].concat();
-        let gained = repo.gained(branch, &asked).expect("read").expect("whole");
-        let counts: Vec<_> = starts.iter().map(|start| gained.since(*start)).collect();
-        let all: Vec<_> = expected.iter().copied().map(Some).collect();
-        assert_eq!(counts, all, "{prepare:?}");
-        assert_eq!(gained.since(absent), None);
-        assert!(gained.holds(branch) && !gained.holds(commits[89]));
+        let commits = tangle(&repo, seed, 90, skew);
+        let branch = commits[88];
+        // So many that their bits take more than one word.
+        let starts: Vec<Oid> = commits[5..].to_vec();
+        let expected = counted(&test, branch, &starts);
+        assert!(
+            expected
+                .iter()
+                .any(|(behind, ahead)| *behind > 20 && *ahead > 0)
+        );
+        test.git(["update-ref", "refs/heads/tangle", &commits[60].to_hex()]);
+        let absent = Oid::from_slice(&[7; 20]).expect("20 bytes");
+        let replaced = [commits[80].to_hex(), commits[10].to_hex()];
+        for prepare in [
+            &["version"][..],
+            // The graph has some of the commits, then all.
+            &["commit-graph", "write", "--reachable"],
+            &["update-ref", "refs/heads/tangle", &branch.to_hex()],
+            &["commit-graph", "write", "--reachable"],
+            &["config", "core.commitGraph", "false"],
+            // What shows another history than the objects do changes nothing.
+            &["replace", &replaced[0], &replaced[1]],
+            &["config", "core.commitGraph", "true"],
+        ] {
+            test.git(prepare);
+            if prepare[0] == "replace" {
+                let grafts = format!("{branch}\n{} {}\n", commits[70], commits[20]);
+                test.write(".git/info/grafts", grafts);
+            }
+            let repo = Repo::open(&test.path()).expect("a repository");
+            let asked = [&starts[..], &[absent]].concat();
+            let gained = repo.gained(branch, &asked).expect("read").expect("whole");
+            for (start, (behind, ahead)) in starts.iter().zip(&expected) {
+                let what = format!("{seed}, {prepare:?}: {start}");
+                assert_eq!(gained.since(*start), Some(*behind), "{what}");
+                assert_eq!(gained.holds(*start), *ahead == 0, "{what}");
+            }
+            assert_eq!(gained.since(absent), None);
+            assert!(gained.holds(branch) && !gained.holds(commits[89]));
+        }
     }
 }
 
@@ -105,6 +139,14 @@ fn require_as_git_counts(test: &TestRepo) {
         let listed = format!("{}\t{}", row["behind"], row["ahead"]);
         assert_eq!(listed, counts, "{}", row["name"]);
     }
+}
+
+/// With how many others each agent shares touched paths, in the order in which they were spawned.
+fn overlaps(test: &TestRepo) -> Vec<u64> {
+    let listed = test.agent_json(&["list"]);
+    let rows = listed["agents"].as_array().expect("rows");
+    let count = |row: &Value| row["overlap"]["agents"].as_u64().unwrap_or_default();
+    rows.iter().map(count).collect()
 }
 
 #[test]
@@ -125,7 +167,15 @@ fn agents_of_many_ages_are_as_far_apart_as_git_says() {
     for index in 1..4 {
         git(index, &commit);
     }
+    // Two touch one path, but what one of them did has landed.
+    for index in [0, 3] {
+        let file = Path::new(worktree(index)).join("src/shared.rs");
+        std::fs::write(&file, "1").expect("written");
+        git(index, &["add", "src/shared.rs"]);
+        git(index, &commit);
+    }
     require_as_git_counts(&test);
+    assert_eq!(overlaps(&test), [1, 0, 0, 1]);
     git(1, &["merge", "--quiet", "--message=update", "main"]);
     git(2, &["rebase", "--quiet", "main"]);
     let landed = agents[3]["branch"].as_str().expect("a branch").to_owned();
@@ -134,6 +184,8 @@ fn agents_of_many_ages_are_as_far_apart_as_git_says() {
     test.write("moves.md", "again");
     test.commit_all("main moves on");
     require_as_git_counts(&test);
+    assert_eq!(overlaps(&test), [0; 4]);
     test.git(["commit-graph", "write", "--reachable"]);
     require_as_git_counts(&test);
+    assert_eq!(overlaps(&test), [0; 4]);
 }

@@ -13,6 +13,8 @@ pub(super) struct Apart {
     pub(super) own: Vec<Oid>,
     /// How many commits the target has that the branch has not; `None` where that cannot be told.
     pub(super) behind: Option<usize>,
+    /// Where the branch left the target, if comparing them has shown it.
+    pub(super) fork: Option<Oid>,
 }
 
 /// The three commits that are compared.
@@ -58,15 +60,18 @@ impl Histories {
             return Some(Apart {
                 own,
                 behind: Some(0),
+                fork: Some(ends.started),
             });
         }
         let gained = self.gained(repo, agent, ends.target)?;
         let since = gained.since(ends.started)?;
-        let all = own.len();
-        own.retain(|commit| !gained.holds(*commit));
+        // Of a line, the target holds the beginning.
+        let landed: Vec<Oid> = own.extract_if(.., |commit| gained.holds(*commit)).collect();
+        let fork = landed.last().copied().unwrap_or(ends.started);
         Some(Apart {
-            behind: Some(since - (all - own.len())),
+            behind: Some(since - landed.len()),
             own,
+            fork: Some(fork).filter(|fork| gained.holds(*fork)),
         })
     }
 
@@ -103,5 +108,9 @@ fn walked(repo: &Repo, ends: Ends) -> Option<Apart> {
     } else {
         gained().map(|gained| gained.len())
     };
-    Some(Apart { own, behind })
+    Some(Apart {
+        own,
+        behind,
+        fork: None,
+    })
 }

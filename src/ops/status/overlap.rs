@@ -39,7 +39,12 @@ fn paths(look: &Look<'_>) -> Option<BTreeSet<Vec<u8>>> {
         (None, Some(_)) => return None,
     };
     let (repo, tip) = (&look.ctx.repo, look.tip?);
-    let fork = work::fork(repo, look.agent, look.target, Some(tip)).ok()?;
+    let known = look.apart.as_ref().and_then(|apart| apart.fork);
+    let known = known.filter(|fork| *fork != tip);
+    let fork = match known {
+        Some(fork) => fork,
+        None => work::fork(repo, look.agent, look.target, Some(tip)).ok()?,
+    };
     let trees = (
         repo.read_commit(fork).ok()?.tree,
         repo.read_commit(tip).ok()?.tree,
