@@ -8,7 +8,7 @@ use crate::agents::run_repo::RunRepo;
 use crate::agents::spool::post_spool;
 use crate::domain::agent::Agent;
 use crate::domain::event::{Exited, HostSession, What};
-use crate::domain::run::Outcome;
+use crate::domain::outcome::Outcome;
 use crate::error::{Code, Result};
 use crate::git::lock_file;
 use crate::proc::supervisor;

@@ -3,7 +3,8 @@
 use crate::agents::ctx::Ctx;
 use crate::domain::agent::Agent;
 use crate::domain::event::{Exited, HostSession};
-use crate::domain::run::{Outcome, Run};
+use crate::domain::outcome::Outcome;
+use crate::domain::run::Run;
 use crate::error::{Code, Error, Remedy, Result};
 use crate::proc::supervisor;
 use crate::store::lock::{self, Guard};

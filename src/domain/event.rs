@@ -5,7 +5,7 @@
 
 use super::id::{AgentId, AgentName};
 use super::oid::Oid;
-use super::run::Ending;
+use super::outcome::Ending;
 use super::stamp::Stamp;
 
 /// One line of an agent's note.

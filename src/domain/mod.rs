@@ -23,6 +23,7 @@ pub mod landing_order;
 pub mod lease;
 pub mod message;
 pub mod oid;
+pub mod outcome;
 pub mod output_file;
 pub mod path;
 pub mod persona;

@@ -1,6 +1,7 @@
 //! A run: one command that worked for an agent, from its start to its end.
 
 use super::event::{Event, Exited, Started, What};
+use super::outcome::Ending;
 use super::shell;
 use chrono::{DateTime, Utc};
 use std::time::Duration;
@@ -10,92 +11,6 @@ pub const DEFAULT_LIMIT: u64 = 300;
 
 /// How many turns an agent may take when neither the caller nor the task says otherwise.
 pub const DEFAULT_ITERATIONS: u32 = 20;
-
-/// What ended a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// It ended by itself.
-    Exit,
-    /// A signal of another process ended it.
-    Signal,
-    /// Its time was up.
-    Timeout,
-    /// We were asked to end it.
-    Stopped,
-    /// Its supervisor was killed, so it was ended too.
-    Lost,
-}
-
-impl Ending {
-    /// Every ending.
-    pub const ALL: &'static [Ending] = &[
-        Ending::Exit,
-        Ending::Signal,
-        Ending::Timeout,
-        Ending::Stopped,
-        Ending::Lost,
-    ];
-
-    /// The word used in the ledger and in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Ending::Exit => "exit",
-            Ending::Signal => "signal",
-            Ending::Timeout => "timeout",
-            Ending::Stopped => "stopped",
-            Ending::Lost => "lost",
-        }
-    }
-
-    /// Reads the word back.
-    pub fn parse(word: &str) -> Option<Ending> {
-        Ending::ALL
-            .iter()
-            .copied()
-            .find(|ending| ending.as_str() == word)
-    }
-}
-
-/// How a command ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outcome {
-    /// What ended it.
-    pub ending: Ending,
-    /// The status as a shell gives it: its own, 128 + n for signal n, 124 when its time was up.
-    pub code: u8,
-}
-
-impl Outcome {
-    /// The status of a command whose time was up, as timeout(1) has it.
-    pub const TIMEOUT: Outcome = Outcome {
-        ending: Ending::Timeout,
-        code: 124,
-    };
-    /// What is said of a command of whose end nothing is known but that it was killed.
-    pub const LOST: Outcome = Outcome {
-        ending: Ending::Lost,
-        code: 137,
-    };
-
-    /// Whether the command did what it was asked to.
-    pub fn is_success(self) -> bool {
-        self.ending == Ending::Exit && self.code == 0
-    }
-
-    /// The outcome as one line of text: `exit 3`.
-    pub fn to_line(self) -> String {
-        format!("{} {}\n", self.ending.as_str(), self.code)
-    }
-
-    /// Reads that line back; `None` for anything else.
-    pub fn parse(line: &str) -> Option<Outcome> {
-        let (ending, code) = line.strip_suffix('\n')?.split_once(' ')?;
-        Some(Outcome {
-            ending: Ending::parse(ending)?,
-            code: code.parse().ok()?,
-        })
-    }
-}
 
 /// The last run of an agent as its row tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use crate::domain::event::{Event, What};
 use crate::domain::oid::Oid;
-use crate::domain::run::Ending;
+use crate::domain::outcome::Ending;
 use crate::git::Repo;
 use crate::ops::agent_report::rfc3339;
 use crate::ops::agent_report::short_branch;

@@ -14,7 +14,7 @@ use crate::domain::event::{
 use crate::domain::hex::hex;
 use crate::domain::id::{AgentId, AgentName};
 use crate::domain::oid::Oid;
-use crate::domain::run::Ending;
+use crate::domain::outcome::Ending;
 use crate::domain::stamp::Stamp;
 use crate::error::{Code, Error, Result};
 use fact::Fact;

@@ -2,7 +2,7 @@
 
 use crate::domain::agent::Agent;
 use crate::domain::event::HostSession;
-use crate::domain::run::{Ending, Outcome};
+use crate::domain::outcome::{Ending, Outcome};
 use crate::domain::verdict::Verdict;
 use crate::error::Result;
 use crate::hosts::Host;

@@ -3,7 +3,8 @@
 use crate::agents::crash_recovery;
 use crate::agents::ctx::Ctx;
 use crate::agents::liveness;
-use crate::domain::run::{Outcome, Run};
+use crate::domain::outcome::Outcome;
+use crate::domain::run::Run;
 use crate::error::Result;
 use crate::ops::run_row::RunRow;
 use crate::ops::run_row::SUCCESS;
