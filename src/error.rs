@@ -157,7 +157,7 @@ codes! {
     GitFailed, "git-failed", Environment, "A git command or a libgit2 call failed.";
     RemoteUnreachable, "remote-unreachable", Environment, "The remote could not be reached, or is no git repository.";
     RemoteRefused, "remote-refused", Environment, "The remote does not take what was pushed: a hook, a rule, hidden refs or missing rights.";
-    Io, "io", Environment, "The file system said no.";
+    Io, "io", Environment, "A file-system operation failed.";
     LockTimeout, "lock-timeout", TryAgain, "Another process held a lock for too long.";
     LostRace, "lost-race", TryAgain, "Another process changed the same thing at the same moment.";
     RemoteBusy, "remote-busy", TryAgain, "The remote did not answer in time, or other clones kept moving its refs.";

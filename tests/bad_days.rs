@@ -1,6 +1,6 @@
 //! Unusual repositories and impossible requests: each works, or is a typed error that leaves nothing.
 
-use crate::support::agent::{TASK, agent_command, describe};
+use crate::support::agent::{TASK, agent_command, describe, json_of};
 use crate::support::{TestRepo, assert_unchanged, git_in, git_output, isolated, snapshot};
 use serde_json::Value;
 use std::fs;
@@ -151,7 +151,35 @@ fn formats_that_libgit2_cannot_open_are_named() {
         let error = refused(command, "repo-unsupported-format", 4);
         let message = error["error"]["message"].as_str().expect("a message");
         assert!(message.contains(word), "{message}");
+        // The advice works.
+        let hint = error["error"]["hints"][0].as_str().expect("a hint");
+        let (_, advice) = hint.split_once(", run ").expect("a command");
+        let copy = repo.path().with_file_name(format!("copy-{word}"));
+        let advice = advice
+            .replace("<repository>", ".")
+            .replace("<directory>", copy.to_str().expect("UTF-8"));
+        let copied = isolated("sh", &odd).args(["-c", &advice]).output();
+        assert!(copied.expect("starts").status.success(), "{advice}");
+        let mut command = agent_command(&copy);
+        command.args(["list", "--format=json"]);
+        json_of(command);
+        let commits = git_in(&copy, ["rev-list", "--all", "--count"]);
+        assert_eq!(commits, "1", "{advice}");
     }
+}
+
+#[test]
+fn no_ref_moves_while_git_receives_a_push() {
+    let repo = TestRepo::with_commit();
+    let before = repo.git(["for-each-ref"]);
+    let mut command = agent_command(&repo.path());
+    command.env(
+        "GIT_QUARANTINE_PATH",
+        repo.path().join(".git/objects/incoming"),
+    );
+    command.args(["send", "--type=notify", "--to=all", "--payload=message=hi"]);
+    refused(command, "repo-read-only", 4);
+    assert_eq!(repo.git(["for-each-ref"]), before);
 }
 
 #[test]

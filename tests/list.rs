@@ -14,10 +14,11 @@ mod verdicts;
 mod watch;
 
 use crate::support::TestRepo;
-use crate::support::agent::{SHARED_TASK, TASK, agent_command};
+use crate::support::agent::{SHARED_TASK, TASK, agent_command, json_of};
 use crate::support::terminal::{read, terminal};
 use crate::verify::Agent;
 use serde_json::{Value, json};
+use std::path::Path;
 use std::process::Stdio;
 
 /// The only row there is.
@@ -26,6 +27,27 @@ fn row(repo: &TestRepo) -> Value {
     let rows = listed["agents"].as_array().expect("rows");
     assert_eq!(rows.len(), 1);
     rows[0].clone()
+}
+
+#[test]
+fn what_a_configuration_ignores_that_the_environment_names_is_no_work() {
+    let agent = Agent::new();
+    agent.write("note.swp", "mine");
+    let beside = |name: &str| agent.repo.path().with_file_name(name);
+    let (settings, ignored) = (beside("settings"), beside("ignored"));
+    std::fs::write(&ignored, "*.swp\n").expect("written");
+    let text = format!("[core]\n\texcludesFile = {}\n", ignored.display());
+    std::fs::write(&settings, text).expect("written");
+    for (named, uncommitted) in [(settings.as_path(), 0), (Path::new("/dev/null"), 1)] {
+        let mut command = agent_command(&agent.repo.path());
+        command.env("GIT_CONFIG_GLOBAL", named);
+        command.args(["list", "--format=json"]);
+        let listed = json_of(command);
+        assert_eq!(
+            listed["agents"][0]["uncommitted"], uncommitted,
+            "{listed:#}"
+        );
+    }
 }
 
 /// How many lines git prints.

@@ -197,6 +197,7 @@ fn settings_are_obeyed() {
         (&[("core.sharedRepository", "group")], true),
         (&[("remote.origin.promisor", "true")], true),
         (&[("core.attributesFile", "../attributes")], true),
+        (&[("attr.tree", "HEAD")], true),
     ];
     for (settings, via_git) in cases {
         let repo = varied();

@@ -69,6 +69,17 @@ fn nothing_new_asks_once_and_writes_nothing() {
     assert_eq!(git_in(clone, ["for-each-ref"]), before);
 }
 
+#[test]
+fn a_relative_url_leads_where_it_leads_for_git() {
+    let hub = Hub::new(1);
+    let clone = &hub.clones[0];
+    git_in(clone, ["remote", "set-url", "origin", "../hub.git"]);
+    row(clone, "a");
+    json(&clone.join("src"), &["sync"]);
+    let notes = "refs/notes/agents";
+    assert_eq!(tip(clone, notes), hub.remote_tip(notes));
+}
+
 /// How often an exchange lists the remote, fetches from it and pushes to it.
 fn asks(clone: &Path) -> [usize; 3] {
     let mut command = agent_command(clone);

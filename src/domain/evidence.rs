@@ -141,7 +141,7 @@ pub enum ArtefactProblem {
     TooLarge,
     /// It is not UTF-8.
     NotUtf8,
-    /// The file system said no.
+    /// A file-system operation failed.
     Unreadable,
 }
 

@@ -253,8 +253,22 @@ pub(in crate::git) fn feed(mut command: Command, input: &[u8]) -> Result<Output>
 /// What to say of a command that ended unsuccessfully.
 pub(in crate::git) fn refused(command: &Command, output: &Output) -> Error {
     let words: Vec<_> = command.get_args().map(OsStr::to_string_lossy).collect();
-    Error::new(Code::GitFailed, format!("git {} failed", words.join(" ")))
-        .because(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Error::new(cause(&said), format!("git {} failed", words.join(" "))).because(said)
+}
+
+/// The code for what git says, in the C locale, when it fails.
+pub(in crate::git) fn cause(said: &str) -> Code {
+    const FULL: [&str; 3] = [
+        "No space left on device",
+        "Disk quota exceeded",
+        "Out of diskspace",
+    ];
+    if FULL.iter().any(|words| said.contains(words)) {
+        Code::DiskFull
+    } else {
+        Code::GitFailed
+    }
 }
 
 /// Runs a command that [`git`] made and gives its output whatever the status.

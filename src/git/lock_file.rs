@@ -209,11 +209,31 @@ impl LockFile {
     /// # Errors
     /// As [`LockFile::publish`], and what `write` fails with.
     pub(in crate::git) fn publish_by(
-        mut self,
+        self,
         write: impl FnOnce(&File) -> std::io::Result<()>,
     ) -> Result<()> {
-        let target = self.path.with_extension("");
         write(&self.body).at("could not write", &self.path)?;
+        self.rename()
+    }
+
+    /// As [`LockFile::publish`], with something to do `before` the name is given and after what can fill the disk.
+    ///
+    /// # Errors
+    /// As [`LockFile::publish`], and what `before` fails with.
+    pub(in crate::git) fn publish_after(
+        self,
+        content: &[u8],
+        before: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        (&self.body)
+            .write_all(content)
+            .at("could not write", &self.path)?;
+        before()?;
+        self.rename()
+    }
+
+    fn rename(mut self) -> Result<()> {
+        let target = self.path.with_extension("");
         let renamed = match fs::rename(&self.path, &target) {
             // Directories that are left of refs whose names went on.
             Err(error) if error.kind() == ErrorKind::IsADirectory => {

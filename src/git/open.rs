@@ -10,8 +10,33 @@ use git2::{ErrorCode, RepositoryOpenFlags};
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 const WORKTREE: &str = "core.worktree";
+
+/// What git's environment says about every repository that this process opens.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Environment {
+    /// Whether variables name configuration files (`GIT_CONFIG_GLOBAL`, `GIT_CONFIG_SYSTEM`), and none names a part of one
+    /// repository.
+    pub names_configuration: bool,
+    /// Whether this is a hook of a git that receives a push (`GIT_QUARANTINE_PATH`), and may yet throw its objects away.
+    pub is_quarantined: bool,
+}
+
+static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
+
+impl Environment {
+    /// Follows this one from now on. Only the first call counts.
+    pub fn follow(self) {
+        let _ = ENVIRONMENT.set(self);
+    }
+
+    /// The one that is followed.
+    pub(in crate::git) fn followed() -> Environment {
+        ENVIRONMENT.get().copied().unwrap_or_default()
+    }
+}
 
 impl Repo {
     /// Opens the repository of the current directory, or the one that `GIT_DIR` names.
@@ -41,7 +66,7 @@ impl Repo {
         {
             return Repo::open_git_dir(&shared);
         }
-        let inner = git2::Repository::discover(path)
+        let inner = git2::Repository::open_ext(path, by_environment(), NOWHERE)
             .map_err(|error| refusal(error, &path.display().to_string(), git_dir_above(path)))?;
         Repo::wrap(inner)
     }
@@ -85,8 +110,18 @@ impl Repo {
 /// Opens exactly this git dir.
 pub(in crate::git) fn exactly(git_dir: &Path) -> Result<git2::Repository> {
     untrusted::require_openable(git_dir)?;
-    git2::Repository::open(git_dir)
+    let flags = RepositoryOpenFlags::NO_SEARCH | by_environment();
+    git2::Repository::open_ext(git_dir, flags, NOWHERE)
         .map_err(|error| refusal(error, &shown(git_dir), Some(git_dir.to_owned())))
+}
+
+/// Lets libgit2 read the configuration files that the environment names, and nothing else from there.
+fn by_environment() -> RepositoryOpenFlags {
+    if Environment::followed().names_configuration {
+        RepositoryOpenFlags::FROM_ENV
+    } else {
+        RepositoryOpenFlags::empty()
+    }
 }
 
 fn as_bare(git_dir: &Path) -> std::result::Result<git2::Repository, git2::Error> {
@@ -136,23 +171,29 @@ fn refusal(error: git2::Error, place: &str, git_dir: Option<PathBuf>) -> Error {
     }
     // libgit2 has no error code for these two; the texts are pinned by a test.
     let format = if text.contains("unknown object format") {
-        text.rsplit('\'')
-            .nth(1)
-            .map(|name| format!("object format {name}"))
+        text.rsplit('\'').nth(1).map(|name| {
+            // A clone keeps the format of its objects.
+            let copy = "to work on a copy whose commits have other ids, run git init --object-format=sha1 <directory> && git fast-export --all | git -C <directory> fast-import";
+            (format!("object format {name}"), copy)
+        })
     } else if text.contains("unsupported extension name") {
-        text.split_whitespace().last().map(|name| match name {
-            "extensions.refstorage" => "ref storage other than files (reftable)".to_owned(),
-            other => other.to_owned(),
+        text.split_whitespace().last().map(|name| {
+            let name = match name {
+                "extensions.refstorage" => "ref storage other than files (reftable)",
+                other => other,
+            };
+            let copy = "to work on a copy in the common format, run git clone --ref-format=files <repository> <directory>";
+            (name.to_owned(), copy)
         })
     } else {
         None
     };
-    if let Some(format) = format {
+    if let Some((format, copy)) = format {
         return Error::new(
             Code::RepoUnsupportedFormat,
             format!("the repository at {place} uses {format}, which git-agent cannot open"),
         )
-        .hint("to work on a copy in the common format, run git clone --ref-format=files <repository> <directory>")
+        .hint(copy)
         .because(error);
     }
     if let Some(gone) = git_dir.as_deref().and_then(missing_worktree) {

@@ -56,7 +56,13 @@ pub(super) fn append(
         who.stamp(),
         message.replace('\n', " ")
     );
-    file.write_all(line.as_bytes()).at(what, &path)?;
+    let length = file.metadata().at(what, &path)?.len();
+    let written = file.write_all(line.as_bytes());
+    if written.is_err() {
+        // Half a line would spoil the next one.
+        let _ = file.set_len(length);
+    }
+    written.at(what, &path)?;
     let head = untrusted::text(repo.git_dir(), "HEAD").unwrap_or_default();
     if head.trim_end().strip_prefix("ref: ") == Some(refname) {
         // One that is missing, or is no file, is not kept.

@@ -6,6 +6,7 @@
 
 use super::lock_file::LockFile;
 use super::objects::Identity;
+use super::open::Environment;
 use super::repo::{failed, from_git2};
 use super::{Repo, reflog, untrusted};
 use crate::domain::oid::Oid;
@@ -181,6 +182,13 @@ impl Repo {
 
     /// Takes the lock of a ref; `None` while another process has it.
     fn lock_ref(&self, refname: &str) -> Result<Option<LockFile>> {
+        if Environment::followed().is_quarantined {
+            return Err(Error::new(
+                Code::RepoReadOnly,
+                format!("{refname} cannot be changed while git receives a push"),
+            )
+            .hint("to change it when the push is over, use the hook post-receive"));
+        }
         if !git2::Reference::is_valid_name(refname) {
             return Err(Error::new(
                 Code::GitFailed,
@@ -231,8 +239,9 @@ impl Repo {
         }
         first()?;
         let old = expected.oid().unwrap_or(Oid::ZERO);
-        reflog::append(self, refname, old, target, who, message)?;
-        lock.publish(format!("{target}\n").as_bytes())?;
+        lock.publish_after(format!("{target}\n").as_bytes(), || {
+            reflog::append(self, refname, old, target, who, message)
+        })?;
         Ok(Swap::Done)
     }
 

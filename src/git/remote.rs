@@ -8,7 +8,7 @@ use super::{Repo, command};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use std::collections::BTreeMap;
-use std::process::Output;
+use std::process::{Command, Output};
 use std::time::Instant;
 
 /// The refs of a remote by their full names.
@@ -86,12 +86,21 @@ impl Repo {
         git2::Reference::is_valid_name(refname)
     }
 
+    /// A git that talks to a remote from where git would: a URL may be relative, and a hook of the user's looks at files.
+    fn networked(&self) -> Command {
+        let mut command = self.plumbing();
+        if let Ok(Some(top)) = self.main_worktree() {
+            command.current_dir(top);
+        }
+        command
+    }
+
     /// Every ref of a remote.
     ///
     /// # Errors
     /// `remote-unreachable`, `remote-refused`, `remote-busy` when it takes too long, `git-missing`.
     pub fn list_remote(&self, remote: &str, end: Instant) -> Result<RemoteRefs> {
-        let mut command = self.plumbing();
+        let mut command = self.networked();
         // Version 2 asks first what the remote can do, and lists no less for it.
         command.args(["-c", "protocol.version=0"]);
         command.args(["ls-remote", "--refs", "--quiet", "--", remote]);
@@ -135,7 +144,7 @@ impl Repo {
         refspecs: &[String],
         end: Instant,
     ) -> Result<bool> {
-        let mut command = self.plumbing();
+        let mut command = self.networked();
         // A ref that is damaged, of ours or not, is no reason to bring nothing.
         command.env("GIT_REF_PARANOIA", "0");
         command.args(["-c", "core.logAllRefUpdates=false"]).args([
@@ -174,12 +183,7 @@ impl Repo {
         manner: PushManner,
         end: Instant,
     ) -> Result<PushOutcome> {
-        let mut command = self.plumbing();
-        if manner.with_hook
-            && let Some(top) = self.main_worktree()?
-        {
-            command.current_dir(top);
-        }
+        let mut command = self.networked();
         // `remote.<name>.mirror` cannot be combined with named refs.
         command
             .arg("-c")

@@ -5,7 +5,7 @@
 //! `/tmp`, where others write too: what is removed bears a name of ours, is a directory and no link, and belongs to our user.
 
 use super::descent::{self, open_by_force};
-use crate::error::{IoContext, Result};
+use crate::error::{Code, Error, IoContext, Result};
 use rustix::fs::CWD;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind};
@@ -27,18 +27,18 @@ impl TemporaryDirectory {
     /// Makes one in a directory; `purpose` becomes part of its name.
     ///
     /// # Errors
-    /// `io`, `disk-full`.
+    /// `repo-read-only` where the user may not, `io`, `disk-full`.
     pub fn make(place: &Path, purpose: &str) -> Result<TemporaryDirectory> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let process = std::process::id();
-        fs::create_dir_all(place).at("could not make", place)?;
+        fs::create_dir_all(place).map_err(|error| not_made(place, error))?;
         loop {
             let count = COUNT.fetch_add(1, Ordering::Relaxed);
             let path = place.join(format!("{PREFIX}{purpose}-{process}-{count}"));
             match fs::DirBuilder::new().mode(0o700).create(&path) {
                 // Left by a process of the same number.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
-                made => made.at("could not make", &path)?,
+                made => made.map_err(|error| not_made(&path, error))?,
             }
             // Another process may look at it between its making and its locking, and remove it.
             match hold(&path).at("could not lock", &path)? {
@@ -59,6 +59,15 @@ impl Drop for TemporaryDirectory {
         // What cannot be removed now is left to a sweep.
         let _ = descent::remove(&self.path);
     }
+}
+
+/// Where the user may not write is no fault of what was to be looked at.
+fn not_made(path: &Path, error: io::Error) -> Error {
+    let what = format!("could not make {}", path.display());
+    if error.kind() == ErrorKind::PermissionDenied {
+        return Error::new(Code::RepoReadOnly, what).because(error);
+    }
+    Error::io(what, error)
 }
 
 /// Keeps a directory from being swept as long as the file is open; `None` where it is being swept.

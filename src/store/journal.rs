@@ -40,8 +40,11 @@ impl Journal {
                 format!("{} is in use", path.display()),
             ));
         }
-        file.write_all(&record.to_bytes())
-            .at("could not write", &path)?;
+        let written = file.write_all(&record.to_bytes());
+        if written.is_err() {
+            let _ = fs::remove_file(&path);
+        }
+        written.at("could not write", &path)?;
         Ok(Journal { path, _lock: file })
     }
 

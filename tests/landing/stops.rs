@@ -1,9 +1,9 @@
 //! A landing that dies at any step (see [`death`]), or that comes too late.
 
 use super::{answer, ready, require_sound, run, state};
-use crate::support::TestRepo;
 use crate::support::agent::{TASK, agent_command, describe};
 use crate::support::death::{self, Order, steps_of, unwatched};
+use crate::support::{TestRepo, isolated};
 use crate::verify::{Agent, refused};
 use git_agent::error::Code;
 use git_agent::ops::merge;
@@ -196,6 +196,33 @@ fn what_appears_while_files_move_stays_and_the_others_move_back() {
         answer(&agent, "merge", &[]);
         require_sound(&agent);
     }
+}
+
+/// As on a full disk, but without one: no file may become longer than the limit.
+#[test]
+fn files_move_back_where_one_cannot_be_written() {
+    let agent = ready_with_every_kind();
+    agent.write("src/large", vec![b'x'; 1 << 20]);
+    agent.commit("every kind");
+    agent.verify(&[]);
+    let program = agent_command(&agent.repo.path());
+    let output = isolated("sh", &agent.repo.path())
+        .args(["-c", "trap '' XFSZ; ulimit -f 512; exec \"$0\" \"$@\""])
+        .arg(program.get_program())
+        .args(["merge", &agent.id])
+        .output()
+        .expect("starts");
+    refused(&output, "io", 4);
+    assert!(
+        describe(&output).contains("src/large"),
+        "{}",
+        describe(&output)
+    );
+    require_sound(&agent);
+    assert!(agent.repo.path().join("src/bin/tool.rs").is_file());
+    assert!(!agent.repo.path().join("src/deep").exists());
+    answer(&agent, "merge", &[]);
+    require_sound(&agent);
 }
 
 #[test]

@@ -4,6 +4,8 @@ use crate::domain::hex::hex;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::changes::Staging;
+use crate::git::command::LOCAL_VARIABLES;
+use crate::git::open::Environment;
 use crate::hosts::HOSTS;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -62,6 +64,13 @@ pub struct Env {
     /// SHA-256 over the kind of machine and the variables that a check command may depend on, in hex.
     pub digest: String,
 }
+
+/// Variables that name files of git's configuration.
+const CONFIGURATION: [&str; 3] = [
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_CONFIG_NOSYSTEM",
+];
 
 /// Variables that differ between two terminals of one user and between two calls, or tie a process to a repository or an
 /// agent: check commands get none of the latter, and no answer should depend on the others. One with a final underscore is
@@ -128,6 +137,13 @@ impl Env {
             list.map(|list| std::env::split_paths(&list).collect())
                 .unwrap_or_default()
         };
+        let is_set = |name: &&str| std::env::var_os(name).is_some();
+        Environment {
+            names_configuration: CONFIGURATION.iter().any(is_set)
+                && !LOCAL_VARIABLES.iter().chain(&["GIT_NAMESPACE"]).any(is_set),
+            is_quarantined: is_set(&"GIT_QUARANTINE_PATH"),
+        }
+        .follow();
         Ok(Env {
             directory,
             home: path("HOME"),

@@ -8,18 +8,23 @@
 //! ends, git writes them all (`git checkout-index`). Neither overwrites anything: a file that appeared meanwhile makes
 //! it fail. What goes was looked at right before, and is reached through directories alone, never through a symlink.
 //! Until the rename, the index says what it said, so a kill leaves files that are missing or new; the next attempt takes
-//! both for what they are.
+//! both for what they are. What fails, as on a full disk, is undone.
 
-use super::precheck::{Above, IndexSnapshot, PathState, Precheck};
+use super::precheck::{Above, IndexSnapshot, PathState, Precheck, stat_at};
 use super::steps::{Step, Steps};
 use super::{Checkout, PAUSE};
 use crate::domain::oid::Oid;
-use crate::error::{IoContext, Result};
+use crate::error::{Code, Error, IoContext, Result};
+use crate::git::changes::{StatData, stat_data};
 use crate::git::lock_file::LockFile;
 use crate::git::{Repo, commit};
 use rustix::fs::{AtFlags, unlinkat};
+use rustix::io::Errno;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 impl Checkout {
@@ -100,21 +105,36 @@ impl Checkout {
             complete.at("could not write", copy)?;
         }
         let old = of(steps, look, &[PathState::Old]);
-        let moved = old.iter().all(|step| self.remove_looked(look, step));
+        let removed = { old.iter() }.try_fold(true, |all, step| {
+            Ok::<_, Error>(all && self.remove_looked(look, step)?)
+        });
         reached("emptied");
         let new = of(steps, look, &[PathState::Old, PathState::Free]);
         let new: Vec<_> = new.into_iter().filter(|step| step.new.is_some()).collect();
-        let written = if !moved {
-            false
-        } else if is_plain {
-            let written = self.write_plain_files(repo, &new);
-            written.is_ok_and(|stats| index.complete(&file, &stats).is_ok())
-        } else {
-            self.write_files(copy, &["-u"], &new, &lock).is_ok()
+        let mut stats = BTreeMap::new();
+        let mut write = || {
+            if is_plain {
+                let written = self.write_plain_files(repo, &new, &mut stats)?;
+                index.complete(&file, &stats).at("could not write", copy)?;
+                Ok(written)
+            } else {
+                self.write_files(copy, &["-u"], &new, &lock).map(|()| true)
+            }
         };
-        if !written {
-            self.put_back(copy, &old, &new, &lock)?;
-            return Ok(false);
+        let written = removed.and_then(|removed| Ok(removed && write()?));
+        if !matches!(written, Ok(true)) {
+            if is_plain {
+                self.remove_written(&new, &stats);
+            } else {
+                self.remove_refreshed(copy, &new)?;
+            }
+            // Where something appeared instead git keeps away from it; what follows says what that is.
+            let _ = self.write_files(&self.git_dir.join("index"), &[], &old, &lock);
+            return match written {
+                // Git would fail as well, and half way.
+                Err(error) if error.code() != Code::GitFailed => Err(error),
+                _ => Ok(false),
+            };
         }
         // Also above a file that was gone already, as git does.
         let gone = of(steps, look, &[PathState::Old, PathState::Free]);
@@ -129,15 +149,26 @@ impl Checkout {
         Ok(true)
     }
 
-    /// Removes a file if it still is what the index remembers.
-    fn remove_looked(&self, look: &Precheck, step: &Step) -> bool {
-        self.holds(&look.seen, &step.path) && self.remove(&step.path, AtFlags::empty())
+    /// Removes a file; `false` where it is not what the index remembers any more.
+    fn remove_looked(&self, look: &Precheck, step: &Step) -> Result<bool> {
+        if !self.holds(&look.seen, &step.path) {
+            return Ok(false);
+        }
+        match self.remove(&step.path, AtFlags::empty()) {
+            Err(Errno::NOENT | Errno::ISDIR) => Ok(false),
+            removed => {
+                let place = self.top.join(OsStr::from_bytes(&step.path));
+                let removed = removed.map_err(io::Error::from);
+                removed.at("could not remove", place)?;
+                Ok(true)
+            }
+        }
     }
 
-    fn remove(&self, path: &[u8], flags: AtFlags) -> bool {
+    fn remove(&self, path: &[u8], flags: AtFlags) -> rustix::io::Result<()> {
         match self.open_above(path) {
-            Some(Above::There(directory, name)) => unlinkat(&directory, name, flags).is_ok(),
-            _ => false,
+            Some(Above::There(directory, name)) => unlinkat(&directory, name, flags),
+            _ => Err(Errno::NOENT),
         }
     }
 
@@ -145,7 +176,7 @@ impl Checkout {
     fn remove_empty_above(&self, path: &[u8]) {
         let ends = (0..path.len()).rev().filter(|&at| path[at] == b'/');
         for end in ends {
-            if !self.remove(&path[..end], AtFlags::REMOVEDIR) {
+            if self.remove(&path[..end], AtFlags::REMOVEDIR).is_err() {
                 break;
             }
         }
@@ -172,24 +203,36 @@ impl Checkout {
         commit::feed_with(command, &paths, lock.shared()?)
     }
 
-    /// Gives the worktree the files back that it had. One that appeared meanwhile stays.
-    fn put_back(&self, copy: &Path, old: &[&Step], new: &[&Step], lock: &LockFile) -> Result<()> {
+    /// Removes the files that were written here, as they were left, and the directories that were made for them.
+    fn remove_written(&self, new: &[&Step], stats: &BTreeMap<Vec<u8>, StatData>) {
+        for (path, stat) in stats {
+            if let Some(Above::There(directory, name)) = self.open_above(path)
+                && let Some(Some(now)) = stat_at(&directory, name)
+                && stat_data(&now) == *stat
+            {
+                let _ = unlinkat(&directory, name, AtFlags::empty());
+            }
+        }
+        // Of the one that failed, too.
+        let made = new.iter().take(stats.len() + 1);
+        for step in made.filter(|step| step.old.is_none()) {
+            self.remove_empty_above(&step.path);
+        }
+    }
+
+    /// The same for files that git wrote.
+    fn remove_refreshed(&self, copy: &Path, new: &[&Step]) -> Result<()> {
         // Only a file that is older than a tick of the clock is told from one that was changed since.
         std::thread::sleep(PAUSE);
         if self.refresh_copy(copy)?
             && let Some(seen) = IndexSnapshot::load(copy)
         {
             for step in new.iter().filter(|step| self.holds(&seen, &step.path)) {
-                self.remove(&step.path, AtFlags::empty());
+                let _ = self.remove(&step.path, AtFlags::empty());
                 if step.old.is_none() {
                     self.remove_empty_above(&step.path);
                 }
             }
-        }
-        // Where something appeared instead git keeps away from it; what follows says what that is.
-        let index = self.git_dir.join("index");
-        for step in old {
-            let _ = self.write_files(&index, &[], &[step], lock);
         }
         Ok(())
     }

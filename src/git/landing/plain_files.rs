@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 
@@ -74,7 +74,8 @@ impl Checkout {
         }
     }
 
-    /// Writes files where nothing is; gives what the index is to keep of them.
+    /// Writes files where nothing is, and adds what the index is to keep of each to `written`; `false` where something
+    /// appeared in their place.
     ///
     /// # Errors
     /// `repo-corrupt`, `io`, `disk-full`; the files before the one that failed are there then.
@@ -82,36 +83,46 @@ impl Checkout {
         &self,
         repo: &Repo,
         steps: &[&Step],
-    ) -> Result<BTreeMap<Vec<u8>, StatData>> {
-        let mut written = BTreeMap::new();
+        written: &mut BTreeMap<Vec<u8>, StatData>,
+    ) -> Result<bool> {
         for step in steps {
             if let Some((mode, blob)) = step.new {
-                let stat = self.write_plain(repo, &step.path, mode, blob)?;
+                let Some(stat) = self.write_plain(repo, &step.path, mode, blob)? else {
+                    return Ok(false);
+                };
                 written.insert(step.path.clone(), stat);
             }
         }
-        Ok(written)
+        Ok(true)
     }
 
-    fn write_plain(&self, repo: &Repo, path: &[u8], mode: u32, blob: Oid) -> Result<StatData> {
+    fn write_plain(
+        &self,
+        repo: &Repo,
+        path: &[u8],
+        mode: u32,
+        blob: Oid,
+    ) -> Result<Option<StatData>> {
         let content = match blob {
             Oid::EMPTY_BLOB => Vec::new(),
             blob => repo.read_blob(blob)?,
         };
-        let place = || self.top.join(OsStr::from_bytes(path));
-        let (directory, name) = self
-            .make_above(path)
-            .map_err(io::Error::from)
-            .at("could not make the directory of", place())?;
-        let written = if mode == SYMLINK {
-            symlinkat(content.as_slice(), &directory, name)
-                .and_then(|()| statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW))
-                .map_err(io::Error::from)
-        } else {
-            write_file(&directory, name, mode, &content)
-        };
-        let stat = written.at("could not write", place())?;
-        Ok(stat_data(&stat))
+        let made = self.make_above(path).map_err(io::Error::from);
+        let written = made.and_then(|(directory, name)| {
+            if mode == SYMLINK {
+                symlinkat(content.as_slice(), &directory, name)?;
+                Ok(statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)?)
+            } else {
+                write_file(&directory, name, mode, &content)
+            }
+        });
+        match written.as_ref().map_err(io::Error::kind) {
+            Err(ErrorKind::AlreadyExists | ErrorKind::NotADirectory) => Ok(None),
+            _ => {
+                let stat = written.at("could not write", self.top.join(OsStr::from_bytes(path)))?;
+                Ok(Some(stat_data(&stat)))
+            }
+        }
     }
 
     /// Makes the directories above a path that are not there, and opens the last of them, never through a symlink; gives

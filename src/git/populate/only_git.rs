@@ -1,6 +1,6 @@
 //! The worktrees that only the user's git fills rightly, and how it is asked to.
 
-use crate::error::{Code, Error, Result};
+use crate::error::{Error, Result};
 use crate::git::command;
 use std::path::Path;
 
@@ -9,7 +9,7 @@ const SWITCHES: [&str; 3] = ["core.sparseCheckout", "core.splitIndex", "index.sp
 
 /// Whether the repository's configuration or refs ask for something that only git does: sparse
 /// checkout, split index, fetching missing objects from a promisor remote, group-writable files,
-/// replaced objects, attributes looked for from the new worktree's top.
+/// replaced objects, attributes looked for from the new worktree's top or taken from a tree that a setting names.
 pub(super) fn is_needed(gix: &gix::Repository) -> bool {
     let config = gix.config_snapshot();
     let switched = SWITCHES
@@ -29,7 +29,8 @@ pub(super) fn is_needed(gix: &gix::Repository) -> bool {
     let relative = config
         .string("core.attributesFile")
         .is_some_and(|path| !path.starts_with(b"/") && !path.starts_with(b"~"));
-    switched || shared || promisor || relative || has_replaced_objects(gix)
+    let by_tree = config.string("attr.tree").is_some();
+    switched || shared || promisor || relative || by_tree || has_replaced_objects(gix)
 }
 
 /// Fills the worktree as `git worktree add` does.
@@ -56,13 +57,8 @@ pub(super) fn populate(worktree: &Path, threads: usize) -> Result<()> {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    let code = if said.contains("No space left on device") {
-        Code::DiskFull
-    } else {
-        Code::GitFailed
-    };
     Err(Error::new(
-        code,
+        command::cause(&said),
         format!("git could not fill the worktree at {}", worktree.display()),
     )
     .because(said))
