@@ -85,3 +85,26 @@ impl Outcome {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outcomes_survive_being_written() {
+        for ending in Ending::ALL.iter().copied() {
+            let outcome = Outcome { ending, code: 137 };
+            assert_eq!(Outcome::parse(&outcome.to_line()), Some(outcome));
+        }
+        for text in [
+            "",
+            "exit",
+            "exit 3",
+            "exit 256\n",
+            "left 1\n",
+            "exit 3\nx\n",
+        ] {
+            assert_eq!(Outcome::parse(text), None, "{text:?}");
+        }
+    }
+}

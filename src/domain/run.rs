@@ -114,24 +114,6 @@ mod tests {
     use std::borrow::Cow;
 
     #[test]
-    fn outcomes_survive_being_written() {
-        for ending in Ending::ALL.iter().copied() {
-            let outcome = Outcome { ending, code: 137 };
-            assert_eq!(Outcome::parse(&outcome.to_line()), Some(outcome));
-        }
-        for text in [
-            "",
-            "exit",
-            "exit 3",
-            "exit 256\n",
-            "left 1\n",
-            "exit 3\nx\n",
-        ] {
-            assert_eq!(Outcome::parse(text), None, "{text:?}");
-        }
-    }
-
-    #[test]
     fn commands_are_recorded_as_one_would_type_them_and_without_secrets() {
         let describe = |words: &[&str]| describe_command(words.iter().map(|word| Cow::from(*word)));
         assert_eq!(describe(&["sh", "-c", "it's"]), r"sh -c 'it'\''s'");
