@@ -185,7 +185,7 @@ fn receive_many(directory: &Path) {
                 text => println!("{text}"),
             }
         }
-        // Whoever takes more than its own stop passes the rest on.
+        // A reader that takes more than its own stop passes the rest on.
         for _ in 1..stops {
             mailbox
                 .post(letter("storm", "stop"), nonce(), Utc::now())

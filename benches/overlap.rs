@@ -3,7 +3,7 @@
 //!
 //! Every agent may touch a directory of its own and every fourth also its neighbour's. Each has committed
 //! one change, staged another and left a new file; every fourth changes the same line as its neighbour. Prints
-//! medians in milliseconds: the `git status` of all worktrees, one after the other, which nobody can do
+//! medians in milliseconds: the `git status` of all worktrees, one after the other, which cannot be done
 //! without; each comparison; everything with nothing remembered and with everything remembered; a landing
 //! order; and what looking at all those scopes adds to `spawn --dry-run`.
 

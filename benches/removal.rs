@@ -9,7 +9,7 @@
 //! temporary files (`TMPDIR`), so a directory in memory takes the disk out of the figures. Medians, after one
 //! run that does not count. What of a discard is the salvage is seen from inside, in a run of its own
 //! through the library. `gc` looks at 500 agents of a small repository: one in five landed by squash and
-//! is in the way of nobody, one in five landed and was built upon, two did not land, one is at work.
+//! is in no other's way, one in five landed and was built upon, two did not land, one is at work.
 
 #![allow(
     clippy::print_stdout,

@@ -189,7 +189,7 @@ impl Bench {
     }
 
     fn left_behind(&self, before: &BTreeSet<String>, ids: &[String], pids: &[u64]) {
-        // Whoever adopted the supervisors takes note of their end in its own time.
+        // The process that adopted the supervisors reaps them in its own time.
         let clock = Instant::now();
         let alive = || pids.iter().filter(|pid| is_alive(**pid)).count();
         while alive() > 0 && clock.elapsed() < Duration::from_secs(5) {

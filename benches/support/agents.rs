@@ -66,7 +66,7 @@ impl Worker {
         git(&self.worktree, &[&past[..], &commit].concat());
     }
 
-    /// Works, and leaves something that nobody has committed yet.
+    /// Works, and leaves something that is not committed yet.
     pub(crate) fn work_on(&self, number: usize) {
         self.work(number);
         self.write(&format!("bench/{number}.more"), "more\n");

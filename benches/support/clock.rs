@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// The time of a process that must succeed, from its start to its end.
 pub(crate) fn time(directory: &Path, words: &[&str]) -> Duration {
     let mut command = command(directory, words);
-    // What is printed goes where it costs nobody anything.
+    // Output is discarded, so printing costs nothing.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let start = Instant::now();
     let status = command.status().expect("starts");

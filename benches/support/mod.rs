@@ -24,7 +24,7 @@ pub(crate) fn arguments() -> Vec<String> {
     words.filter(|word| word != "--bench").collect()
 }
 
-/// One command line in a directory, by somebody with a name, who is no agent.
+/// One command line in a directory, by a user with a name, who is no agent.
 pub(crate) fn command(directory: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).current_dir(directory);

@@ -11,7 +11,7 @@ pub(crate) fn clone(directory: &Path, name: &str, option: &str, origin: &Path) -
     let words = ["clone", "--quiet", "--shared", option];
     let places = [text(origin), text(&clone)];
     git(directory, &[&words[..], &places].concat());
-    // Nobody tidies up meanwhile.
+    // No maintenance runs meanwhile.
     for key in ["gc.auto", "maintenance.auto"] {
         git(&clone, &["config", key, "0"]);
     }

@@ -291,7 +291,7 @@ fn shared(scene: &Scene) -> String {
     report["agent_id"].as_str().expect("an id").to_owned()
 }
 
-/// All but those of the measurement are for somebody else.
+/// All but those of the measurement are for another reader.
 fn mail(options: &Options, dir: &Path, origin: &Path, messages: usize) {
     let name = format!("mail{messages}");
     let scene = place(dir, &name, origin);

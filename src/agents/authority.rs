@@ -7,8 +7,8 @@ use crate::domain::agent::Agent;
 use crate::domain::id::AgentId;
 use crate::error::{Code, Error, Result};
 
-/// Refuses a spawn from inside an agent whose policy does not allow it, be it told by the environment
-/// or by the directory. Gives the agent that asks, where one does: it is the parent of what it spawns.
+/// Refuses a spawn from inside an agent whose policy does not allow it, whether the environment or the
+/// directory names that agent. Gives the agent that asks, where one does: it is the parent of what it spawns.
 ///
 /// # Errors
 /// `recursion-refused`, also when the agent or its policy cannot be read.

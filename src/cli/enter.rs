@@ -61,7 +61,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: EnterArgs) -> Result<Exit> {
         limit: Some(STAY),
         sandbox: args.sandbox,
         allow_write: args.allow_write,
-        // There is more to come: whoever works by hand says when it is done.
+        // There is more to come: a person who works by hand declares when it is done.
         no_verify: true,
         terminal: true,
         any_status: is_shell,

@@ -219,7 +219,7 @@ fn warn(ui: &mut Ui, report: &SpawnReport) {
 }
 
 pub(super) fn read_task(ctx: &Ctx, path: &std::path::Path) -> Result<TaskDraft> {
-    // One byte beyond the limit tells that there is more, be it a device that never ends.
+    // One byte beyond the limit tells that there is more, also on a device that never ends.
     let limit = task_file::MAX_BYTES as u64 + 1;
     let mut bytes = Vec::new();
     let (name, read) = if path.as_os_str() == "-" {

@@ -144,7 +144,7 @@ pub struct GcLanding {
 /// # Errors
 /// Those of the ledger and of git.
 pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
-    // Before the agents are read, so that whoever holds a value is among them.
+    // Before the agents are read, so that the agent that holds a value is among them.
     let mut held = leases::held(ctx.repo.common_dir())?;
     // What is known of all agents at once.
     let mut agents = lookup::agents(ctx)?;

@@ -70,7 +70,7 @@ impl Terminal {
     }
 
     /// Hands what is typed to the command, as long as the answer is held. The command must have been started: with this,
-    /// nobody but it holds the inside.
+    /// no other process holds the inside.
     ///
     /// # Errors
     /// `io`.

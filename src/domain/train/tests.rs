@@ -281,7 +281,7 @@ proptest! {
     fn one_job_lands_what_one_by_one_lands(world in worlds()) {
         let (outcome, track) = decided(&world, 1);
         prop_assert_eq!(track.landed, world.one_by_one());
-        // Whoever waited for one that was rejected is checked in a round of its own.
+        // One that waited for a rejected one is checked in a round of its own.
         let is_waited_for = |bad: usize| {
             { world.conflicts.iter() }.any(|(one, two)| (*one).min(*two) == bad)
         };

@@ -1,9 +1,9 @@
 //! A tree taken from the index of a worktree that has it checked out, instead of from its objects,
 //! which takes a third of the time.
 //!
-//! The index is proven, not believed: its entries are made into tree objects again, and the hash of
-//! the topmost must be the tree that was asked for. An index that holds anything else, be it staged
-//! changes or a lie, that misses an empty directory, or whose tree has modes that git no longer writes
+//! The index is verified first: its entries are made into tree objects again, and the hash of
+//! the topmost must be the tree that was asked for. An index that holds anything else, such as staged
+//! or forged entries, that misses an empty directory, or whose tree has modes that git no longer writes
 //! is passed over. So is one with anything wrong about it: reading the tree's objects says what.
 
 use super::hash;

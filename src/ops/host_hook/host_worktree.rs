@@ -73,7 +73,7 @@ pub(super) fn note_call(env: &Env, call: &ToolCall) {
     let _ = noted;
 }
 
-/// Whether nobody has worked for an agent yet.
+/// Whether an agent was spawned and no run of it was started yet.
 fn is_waiting(agent: &Agent) -> bool {
     agent.state == State::Running
         && agent.run.is_none()

@@ -96,7 +96,7 @@ impl CiStates {
     }
 }
 
-/// The pull requests of the repository that the usual remote names, or why there is nobody to ask.
+/// The pull requests of the repository that the usual remote names, or why they cannot be asked for.
 fn pull_requests(
     ctx: &Ctx,
     with_closed: bool,

@@ -145,7 +145,7 @@ pub fn fill(ctx: &Ctx, waits: bool) -> Result<PoolReport> {
     let counts = fill::fill(ctx, waits);
     let place = failure_place(ctx);
     match &counts {
-        // What runs in the background has nobody to tell it to.
+        // A background process has no terminal to report to.
         Err(error) => {
             let _ = fsx::write_private(&place, one_line(error).as_bytes());
         }

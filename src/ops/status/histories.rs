@@ -77,7 +77,7 @@ impl Histories {
 
     fn gained(&self, repo: &Repo, agent: &Agent, target: Oid) -> Option<Arc<Gained>> {
         let refname = agent.base.as_ref()?.refname.as_ref();
-        // Walking takes long, and nobody else is to do it meanwhile.
+        // Walking takes long, so other threads wait for this walk instead of repeating it.
         let mut known = self.gained.lock().unwrap_or_else(PoisonError::into_inner);
         let pass = || {
             let starts = self.starts.get(&refname.cloned())?;

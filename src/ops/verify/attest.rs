@@ -1,6 +1,6 @@
 //! Attestations: an accepting verdict as a signed statement in a file, and what such a file is worth.
 //!
-//! The file goes where the commit goes, or to whoever deploys it. It is checked without the ledger, the agent or a
+//! The file goes where the commit goes, or to the system that deploys it. It is checked without the ledger, the agent or a
 //! network: the signature against a list of allowed signers, the statement against the commit at hand.
 
 use super::report::FindingReport;

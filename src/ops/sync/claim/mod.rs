@@ -1,7 +1,7 @@
 //! Claims: of all clones that are given a task, one works on it.
 //!
 //! A claim is a ref on the remote, named by the task's key. It is created with an empty lease, so one of several clones
-//! succeeds, and moves by compare-and-swap alone. The commit that it names is the fencing token: whoever holds the claim
+//! succeeds, and moves by compare-and-swap alone. The commit that it names is the fencing token: the clone that holds the claim
 //! knows the newest one, and after a takeover that one is another clone's.
 //!
 //! ```text
