@@ -4,9 +4,8 @@
 //! process that leaves its parent below a supervisor goes to process 1, so that only its group or its environment
 //! still tells whose it was.
 
-use super::{Process, ps};
+use super::{Process, open_directory_by_steps, ps};
 use rustix::fd::{BorrowedFd, OwnedFd};
-use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process, test_kill_process};
 use std::fs::File;
 use std::io;
@@ -162,17 +161,12 @@ pub(crate) fn blank_file() -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens a path below a directory. A directory that is a link is followed, which costs the reader a look more: what
-/// is read is compared with its hash.
+/// Opens a directory below another one through no link.
 ///
 /// # Errors
 /// Those of openat(2).
-pub(crate) fn open_beneath(
-    root: BorrowedFd<'_>,
-    path: &[u8],
-    flags: OFlags,
-) -> rustix::io::Result<OwnedFd> {
-    rustix::fs::openat(root, path, flags, Mode::empty())
+pub(crate) fn open_directory(root: BorrowedFd<'_>, path: &[u8]) -> rustix::io::Result<OwnedFd> {
+    open_directory_by_steps(root, path)
 }
 
 /// Has one file share the blocks of another: not known here.

@@ -1,10 +1,11 @@
 //! Linux: proc(5), pidfd_open(2), prctl(2), inotify(7), openat2(2).
 
-use super::Process;
+use super::{DIRECTORY, Process, open_directory_by_steps};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
-use rustix::fs::{MemfdFlags, Mode, OFlags, ResolveFlags, memfd_create};
+use rustix::fs::{MemfdFlags, Mode, ResolveFlags, memfd_create};
+use rustix::io::Errno;
 use rustix::process::{
     Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open, pidfd_send_signal,
     set_child_subreaper, set_parent_process_death_signal,
@@ -165,17 +166,17 @@ pub(crate) fn blank_file() -> io::Result<File> {
     Ok(memfd_create("git-agent", MemfdFlags::CLOEXEC).map(File::from)?)
 }
 
-/// Opens a path below a directory through no link. A kernel older than 5.6 says no to all of it.
+/// Opens a directory below another one through no link.
 ///
 /// # Errors
-/// Those of openat2(2).
-pub(crate) fn open_beneath(
-    root: BorrowedFd<'_>,
-    path: &[u8],
-    flags: OFlags,
-) -> rustix::io::Result<OwnedFd> {
+/// Those of openat(2).
+pub(crate) fn open_directory(root: BorrowedFd<'_>, path: &[u8]) -> rustix::io::Result<OwnedFd> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-    rustix::fs::openat2(root, path, flags, Mode::empty(), resolve)
+    match rustix::fs::openat2(root, path, DIRECTORY, Mode::empty(), resolve) {
+        // A kernel older than 5.6, or a fence that does not know the call.
+        Err(Errno::NOSYS | Errno::PERM) => open_directory_by_steps(root, path),
+        opened => opened,
+    }
 }
 
 /// Has one file share the blocks of another; `false` where the file system cannot.

@@ -15,7 +15,29 @@ pub(crate) use elsewhere::*;
 #[cfg(target_os = "linux")]
 pub(crate) use linux::*;
 
+use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags, openat};
 use rustix::process::Pid;
+
+/// A directory that is no link.
+const DIRECTORY: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+
+/// Opens a directory below another one through no link, one name at a time.
+fn open_directory_by_steps(root: BorrowedFd<'_>, path: &[u8]) -> rustix::io::Result<OwnedFd> {
+    let mut names = path.split(|&byte| byte == b'/');
+    let first = openat(
+        root,
+        names.next().unwrap_or_default(),
+        DIRECTORY,
+        Mode::empty(),
+    );
+    names.try_fold(first?, |directory, name| {
+        openat(&directory, name, DIRECTORY, Mode::empty())
+    })
+}
 
 /// A process that cannot be mistaken for a later one with the same number.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +58,31 @@ mod tests {
         let all = Process::all().expect("a list of processes");
         assert!(all.iter().any(|process| process.pid == own));
         assert!(is_alive(own));
+    }
+
+    #[test]
+    fn a_directory_is_opened_through_no_link() {
+        use rustix::fd::AsFd;
+        let top = tempfile::tempdir().expect("a directory");
+        std::fs::create_dir_all(top.path().join("a/b")).expect("made");
+        std::os::unix::fs::symlink("a", top.path().join("link")).expect("linked");
+        std::fs::write(top.path().join("file"), "").expect("written");
+        let root = std::fs::File::open(top.path()).expect("opened");
+        for open in [open_directory, open_directory_by_steps] {
+            let opens = |path: &str| open(root.as_fd(), path.as_bytes()).is_ok();
+            for (path, is_one) in [
+                (".", true),
+                ("a", true),
+                ("a/b", true),
+                ("a/c", false),
+                ("link", false),
+                ("link/b", false),
+                ("file", false),
+                ("file/b", false),
+            ] {
+                assert_eq!(opens(path), is_one, "{path}");
+            }
+        }
     }
 
     #[test]

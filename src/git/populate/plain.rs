@@ -10,21 +10,29 @@
 //! is hashed: no other process writes to it.
 
 use super::attributes::Form;
-use super::destination::Destination;
+use super::destination::{Destination, file_name};
 use super::hash;
-use super::source::Source;
+use super::source::{Source, open_file};
 use crate::error::{Code, Error, Result};
 use crate::system;
-use gix::bstr::BStr;
+use gix::bstr::{BStr, ByteSlice};
 use gix::index::entry::Stat;
 use gix::index::{Entry, PathStorageRef};
 use gix::objs::{Find, FindHeader, Kind};
 use sha1::Digest;
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
 
 /// Files up to this size are read whole.
 const BUFFER: usize = 128 << 10;
+
+/// One directory in the two worktrees.
+struct Open {
+    to: OwnedFd,
+    /// `None` where the source has none.
+    from: Option<OwnedFd>,
+}
 
 /// Writes plain files and the directories on the way to every entry; one per thread.
 pub(super) struct Writer<'a, Objects> {
@@ -33,6 +41,7 @@ pub(super) struct Writer<'a, Objects> {
     destination: &'a Destination,
     /// The directory of the last entry: it and its parents exist.
     directory: &'a [u8],
+    open: Option<Open>,
     buffer: Vec<u8>,
     blob: Vec<u8>,
     copied: usize,
@@ -51,6 +60,7 @@ impl<'a, Objects: Find + FindHeader> Writer<'a, Objects> {
             source,
             destination,
             directory: &[],
+            open: None,
             buffer: vec![0; if source.is_some() { BUFFER } else { 0 }],
             blob: Vec::new(),
             copied: 0,
@@ -70,12 +80,15 @@ impl<'a, Objects: Find + FindHeader> Writer<'a, Objects> {
         paths: &'a PathStorageRef,
     ) -> Result<()> {
         let path = entry.path_in(paths);
-        self.enter(path)?;
+        let open = self.enter(path)?;
         match form {
-            Form::Plain => entry.stat = self.write_file(entry, path)?,
+            Form::Plain => {
+                entry.stat = self.write_file(&open, entry, path)?;
+            }
             Form::Submodule => self.destination.create_directory(path)?,
             Form::Converted | Form::Symlink | Form::OnlyGit => {}
         }
+        self.open = Some(open);
         Ok(())
     }
 
@@ -89,9 +102,12 @@ impl<'a, Objects: Find + FindHeader> Writer<'a, Objects> {
         self.checked_out
     }
 
-    /// Makes the directories above `path` that are not above the entry before it too.
-    fn enter(&mut self, path: &'a [u8]) -> Result<()> {
+    /// Makes the directories above `path` that are not above the entry before it too, and opens the last of them.
+    fn enter(&mut self, path: &'a [u8]) -> Result<Open> {
         let directory = parent(path);
+        if let Some(open) = self.open.take_if(|_| self.directory == directory) {
+            return Ok(open);
+        }
         let shared = self
             .directory
             .iter()
@@ -107,25 +123,29 @@ impl<'a, Objects: Find + FindHeader> Writer<'a, Objects> {
             }
         }
         self.directory = directory;
-        Ok(())
+        Ok(Open {
+            to: self.destination.open_directory(directory)?,
+            from: { self.source }.and_then(|source| source.directory(directory)),
+        })
     }
 
-    fn write_file(&mut self, entry: &Entry, path: &BStr) -> Result<Stat> {
-        if let Some(stat) = self.copy(entry, path)? {
+    fn write_file(&mut self, open: &Open, entry: &Entry, path: &BStr) -> Result<Stat> {
+        if let Some(stat) = self.copy(open, entry, path)? {
             self.copied += 1;
             return Ok(stat);
         }
         let blob = read_blob(&self.objects, entry, path, &mut self.blob)?;
         self.checked_out += 1;
-        self.destination.write_file(path, entry.mode, blob)
+        self.destination
+            .write_file(&open.to, path, entry.mode, blob)
     }
 
-    fn copy(&mut self, entry: &Entry, path: &BStr) -> Result<Option<Stat>> {
+    fn copy(&mut self, open: &Open, entry: &Entry, path: &BStr) -> Result<Option<Stat>> {
         // What is empty is made faster than copied.
-        let Some(source) = self.source.filter(|_| !entry.id.is_empty_blob()) else {
+        let Some(directory) = open.from.as_ref().filter(|_| !entry.id.is_empty_blob()) else {
             return Ok(None);
         };
-        let Some(from) = source.file(path) else {
+        let Some(from) = open_file(directory, file_name(path)) else {
             return Ok(None);
         };
         // One call gives a whole file that is smaller than the buffer. Less than the whole file, as from
@@ -135,17 +155,23 @@ impl<'a, Objects: Find + FindHeader> Writer<'a, Objects> {
         };
         let content = &self.buffer[..length];
         if length == self.buffer.len() {
-            return self.copy_large(entry, path, from);
+            return self.copy_large(&open.to, entry, path, from);
         }
         if hash::object("blob", content) != entry.id.as_bytes() {
             return Ok(None);
         }
         self.destination
-            .write_file(path, entry.mode, content)
+            .write_file(&open.to, path, entry.mode, content)
             .map(Some)
     }
 
-    fn copy_large(&mut self, entry: &Entry, path: &BStr, mut from: File) -> Result<Option<Stat>> {
+    fn copy_large(
+        &mut self,
+        directory: &OwnedFd,
+        entry: &Entry,
+        path: &BStr,
+        mut from: File,
+    ) -> Result<Option<Stat>> {
         // The size is looked up first, so that no file is read without end.
         let size = match self.objects.try_header(&entry.id) {
             Ok(Some(header)) => header.size,
@@ -157,7 +183,7 @@ impl<'a, Objects: Find + FindHeader> Writer<'a, Objects> {
         {
             return Ok(None);
         }
-        let mut to = self.destination.create_file(path, entry.mode)?;
+        let mut to = { self.destination }.create_file(directory, path, entry.mode)?;
         let copied = if system::clone_blocks(&to, &from) {
             hash_through(&mut to, &mut std::io::sink(), size, &mut self.buffer)
         } else {
@@ -168,15 +194,14 @@ impl<'a, Objects: Find + FindHeader> Writer<'a, Objects> {
         if copied == entry.id.as_bytes() {
             return self.destination.seal(&to, path).map(Some);
         }
-        self.destination.remove_file(path)?;
+        self.destination.remove_file(directory, path)?;
         Ok(None)
     }
 }
 
 /// The directory that a path is in; empty at the top.
 fn parent(path: &[u8]) -> &[u8] {
-    let slash = path.iter().rposition(|&byte| byte == b'/');
-    &path[..slash.unwrap_or(0)]
+    &path[..path.rfind_byte(b'/').unwrap_or(0)]
 }
 
 /// The content of an entry's blob.

@@ -9,7 +9,7 @@
 use super::hash;
 use super::listing::{Listing, require_safe_name};
 use crate::domain::oid::Oid;
-use crate::git::tree::DIRECTORY;
+use crate::git::tree::{DIRECTORY, EXECUTABLE, FILE, GITLINK, SYMLINK};
 use gix::bstr::ByteSlice;
 use gix::index::entry::{Flags, Mode, Stat};
 use gix::index::{Entry, File, State, decode};
@@ -43,6 +43,18 @@ pub(super) fn listing(path: &Path, root: Oid, validate: component::Options) -> O
         entry.stat = Stat::default();
     }
     Some(listing)
+}
+
+/// How a tree says a mode, with the blank after it; `None` for one that git does not write.
+fn octal(mode: u32) -> Option<&'static [u8]> {
+    Some(match mode {
+        FILE => b"100644 ",
+        EXECUTABLE => b"100755 ",
+        SYMLINK => b"120000 ",
+        GITLINK => b"160000 ",
+        DIRECTORY => b"40000 ",
+        _ => return None,
+    })
 }
 
 struct Proof<'i> {
@@ -81,15 +93,16 @@ impl Proof<'_> {
                 }
                 Some(slash) => {
                     let below = &path[..=prefix + slash];
-                    let is_outside = |entry: &Entry| !entry.path(self.index).starts_with(below);
-                    let count = rest.iter().position(is_outside).unwrap_or(rest.len());
+                    // Those below come together, as the entries ascend.
+                    let is_below = |entry: &Entry| entry.path(self.index).starts_with(below);
+                    let count = rest.partition_point(is_below);
                     require_safe_name(&name[..slash], None, path, self.validate).ok()?;
                     children += 1;
                     let oid = self.tree(&rest[..count], below.len(), levels.checked_sub(1)?)?;
                     (DIRECTORY, &name[..slash], oid, count)
                 }
             };
-            content.extend_from_slice(format!("{mode:o} ").as_bytes());
+            content.extend_from_slice(octal(mode)?);
             content.extend_from_slice(name);
             content.push(0);
             content.extend_from_slice(oid.as_bytes());

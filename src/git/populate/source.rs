@@ -81,15 +81,21 @@ impl Source {
         self.path
     }
 
-    /// Opens a file for reading; `None` when it is not there or a symlink is on the way to it.
-    /// Whatever else may be there (a pipe, a device) neither blocks nor becomes our terminal.
-    pub(super) fn file(&self, path: &[u8]) -> Option<File> {
-        let flags =
-            OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        system::open_beneath(self.root.as_fd(), path, flags)
-            .ok()
-            .map(File::from)
+    /// Opens a directory, the top where the path is empty; `None` when it is not there or a symlink is on the way to it.
+    pub(super) fn directory(&self, path: &[u8]) -> Option<OwnedFd> {
+        let path = if path.is_empty() { b"." } else { path };
+        system::open_directory(self.root.as_fd(), path).ok()
     }
+}
+
+/// Opens a file of a directory for reading; `None` when it is not there or a symlink.
+/// Whatever else may be there (a pipe, a device) neither blocks nor becomes our terminal.
+pub(super) fn open_file(directory: &OwnedFd, name: &[u8]) -> Option<File> {
+    let flags =
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    rustix::fs::openat(directory, name, flags, Mode::empty())
+        .ok()
+        .map(File::from)
 }
 
 /// The linked worktrees: admin dir and top.
