@@ -68,7 +68,7 @@ fn measure() {
         let receive = ["receive", "--agent=bench", "--limit=1"];
         let receive = median_of(15, |_| agent(path, &receive, true));
         println!("{messages:>7} messages  receive one, process    {receive:>10.2?}");
-        let nothing = median_of(15, |_| agent(path, &["receive", "--agent=nobody"], false));
+        let nothing = median_of(15, |_| agent(path, &["receive", "--agent=reader"], false));
         println!("{messages:>7} messages  receive none, process   {nothing:>10.2?}");
         let cold = median_of(3, |_| {
             let _ = std::fs::remove_dir_all(path.join(".git/agents/cache"));

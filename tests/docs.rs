@@ -64,6 +64,31 @@ fn every_link_leads_to_a_page_and_its_section() {
     assert!(broken.is_empty(), "{broken:#?}");
 }
 
+/// Words that leave open whether an agent, a clone, a process or a person is meant.
+const WITHOUT_ACTOR: &[&str] = &["somebody", "nobody", "anybody", "whoever", "whomever"];
+
+#[test]
+fn pages_and_sources_name_who_acts() {
+    let sources = ["src", "benches"].into_iter().flat_map(|directory| {
+        let files = walkdir::WalkDir::new(root().join(directory)).into_iter();
+        files.map(|entry| entry.expect("readable").into_path())
+    });
+    let sources = sources
+        .filter(|path| path.is_file())
+        .map(|path| (path.clone(), fs::read_to_string(path).expect("UTF-8")));
+    let mut found = Vec::new();
+    for (path, text) in pages().into_iter().chain(sources) {
+        for (number, line) in text.lines().enumerate() {
+            let lower = line.to_lowercase();
+            let mut words = lower.split(|c: char| !c.is_alphanumeric());
+            if words.any(|word| WITHOUT_ACTOR.contains(&word)) {
+                found.push(format!("{}:{}: {line}", path.display(), number + 1));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}");
+}
+
 #[test]
 fn every_command_has_a_row_and_a_page() {
     let (docs, root): (Vec<_>, Vec<_>) = pages()

@@ -56,7 +56,7 @@ pub fn check(ctx: &Ctx, who: Option<&str>, subject: &Subject) -> Result<CheckRep
         None => agent_here(&ctx.repo)?,
     };
     let Some(agent) = agent else {
-        return Ok(CheckReport::of_nobody());
+        return Ok(CheckReport::without_agent());
     };
     let fence = ScopeGuard::around(&ctx.repo, agent)?;
     let elsewhere = open_elsewhere(ctx, fence.agent(), subject)?;

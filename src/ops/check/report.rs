@@ -53,7 +53,7 @@ pub struct ViolationReport {
 
 impl CheckReport {
     /// Outside of agents nothing is judged.
-    pub(super) fn of_nobody() -> CheckReport {
+    pub(super) fn without_agent() -> CheckReport {
         CheckReport {
             schema: "git-agent.check/1",
             agent_id: None,
@@ -71,7 +71,7 @@ impl CheckReport {
             agent_id: Some(fence.agent().id.to_string()),
             short_id: Some(fence.agent().id.short()),
             whitelist: Some(fence.policy().whitelist.clone()),
-            ..CheckReport::of_nobody()
+            ..CheckReport::without_agent()
         }
     }
 

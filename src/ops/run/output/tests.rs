@@ -155,7 +155,7 @@ fn at_once(scene: &Scene, taken: Taken) -> Vec<Result<Output>> {
 }
 
 #[test]
-fn a_name_that_nobody_asked_for_is_given_to_one_answer_only() {
+fn a_name_that_was_not_asked_for_is_given_to_one_answer_only() {
     let scene = Scene::new();
     let outputs = at_once(&scene, Taken::Number);
     let mut names: Vec<_> = outputs
