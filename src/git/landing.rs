@@ -9,6 +9,7 @@
 //! Moving an index that is already where it should be changes nothing: a landing that was killed after
 //! this and before the ref moved can be repeated.
 
+mod content;
 mod fast_checkout;
 mod lock;
 mod obstacles;
@@ -155,7 +156,7 @@ impl Checkout {
     ) -> Result<()> {
         let steps = Steps::between(repo, repo.read_commit(old)?.tree, new_tree)?;
         if let Some(steps) = steps {
-            let look = self.look(&steps, scratch);
+            let look = self.look(repo, &steps, scratch);
             let _ = fs::remove_file(scratch);
             if look?.is_some() {
                 return Ok(());

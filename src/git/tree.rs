@@ -75,7 +75,7 @@ pub fn serialize(mut entries: Vec<Entry>) -> Vec<u8> {
 }
 
 /// Git's order of entries within one tree.
-fn order(one: &Entry, two: &Entry) -> Ordering {
+pub fn order(one: &Entry, two: &Entry) -> Ordering {
     fn key(entry: &Entry) -> impl Iterator<Item = u8> + '_ {
         let end = entry.is_directory().then_some(b'/');
         entry.name.iter().copied().chain(end)

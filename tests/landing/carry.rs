@@ -321,3 +321,41 @@ fn a_change_in_the_second_in_which_the_index_was_written_is_still_seen() {
     let status = repo.git(["status", "--porcelain"]);
     assert!(status.contains(" M README"), "{status}");
 }
+
+#[test]
+fn a_file_as_old_as_the_index_is_overwritten_if_it_holds_what_the_index_says() {
+    let (repo, before, after) = scene(&[(0, 0, 1), (0, 1, 1)], &[]);
+    let (top, file) = (repo.path(), repo.path().join("a.txt"));
+    let same_moment = || age(&file, 0);
+    same_moment();
+    repo.git(["update-index", "--refresh"]);
+    age(&top.join(".git/index"), 0);
+    let oid = |hex: &str| Oid::from_hex(hex).expect("an oid");
+    let opened = Repo::open(&top).expect("a repository");
+    let steps = Mutex::new(Vec::new());
+    let reached = |step: &str| steps.lock().expect("unpoisoned").push(step.to_owned());
+    let carry = || {
+        let way = (oid(&before), oid(&after));
+        checkout(&top).carry(&opened, way, &top.join(".git/scratch"), &reached)
+    };
+
+    let text = fs::read_to_string(&file).expect("text");
+    fs::write(&file, text.to_uppercase()).expect("changed");
+    same_moment();
+    let refused = carry().expect_err("it holds a change");
+    assert_eq!(refused.code(), Code::TargetDirty);
+    assert_eq!(
+        fs::read_to_string(&file).expect("text"),
+        text.to_uppercase()
+    );
+
+    fs::write(&file, text).expect("changed back");
+    same_moment();
+    steps.lock().expect("unpoisoned").clear();
+    carry().expect("it holds none");
+    let steps = steps.lock().expect("unpoisoned");
+    assert!(steps.iter().any(|step| step == "indexed"), "{steps:?}");
+    repo.git(["symbolic-ref", "HEAD", "refs/heads/elsewhere"]);
+    repo.git(["update-ref", "refs/heads/elsewhere", &after]);
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+}

@@ -33,7 +33,9 @@ mod touched;
 mod walk;
 
 pub use glance::{Glance, glance};
-pub(in crate::git) use index::{Edits, Index, Rewritten, StatData, TICK, Written, stat_data};
+pub(in crate::git) use index::{
+    Edits, Index, Rewritten, StatData, TICK, Written, is_past, stat_data,
+};
 pub use plain_index::PlainIndex;
 pub use spellings::Spellings;
 pub use staged::Staging;

@@ -42,7 +42,7 @@ impl Checkout {
     ) -> Result<bool> {
         let lock = self.lock_index()?;
         reached("locked");
-        let carried = self.look(steps, scratch).and_then(|look| match look {
+        let carried = self.look(repo, steps, scratch).and_then(|look| match look {
             Some(look) => self.carry_looked(repo, steps, &look, scratch, lock, reached),
             None => Ok(false),
         });
@@ -90,7 +90,7 @@ impl Checkout {
         reached: &dyn Fn(&str),
     ) -> Result<bool> {
         let edits = steps.edits(|at| look.places[at] != PathState::AlreadyStaged);
-        let is_plain = self.has_plain_files(repo, steps, &look.seen);
+        let is_plain = self.is_plain(repo, steps, look);
         if steps.has_attributes && !is_plain {
             return Ok(false);
         }
@@ -149,12 +149,16 @@ impl Checkout {
         Ok(true)
     }
 
-    /// Removes a file; `false` where it is not what the index remembers any more.
+    /// Removes a file; `false` where it is not what the index remembers any more, or what was read.
     fn remove_looked(&self, look: &Precheck, step: &Step) -> Result<bool> {
-        if !self.holds(&look.seen, &step.path) {
+        let Some(Above::There(directory, name)) = self.open_above(&step.path) else {
+            return Ok(false);
+        };
+        let stat = stat_at(&directory, name).flatten();
+        if !stat.is_some_and(|stat| look.is_old(&step.path, &stat)) {
             return Ok(false);
         }
-        match self.remove(&step.path, AtFlags::empty()) {
+        match unlinkat(&directory, name, AtFlags::empty()) {
             Err(Errno::NOENT | Errno::ISDIR) => Ok(false),
             removed => {
                 let place = self.top.join(OsStr::from_bytes(&step.path));

@@ -4,7 +4,7 @@
 //! several times as long as the rest. Where a filter, a line end or an encoding may be asked for, git writes the files.
 
 use super::Checkout;
-use super::precheck::{Above, IndexSnapshot, stat_at};
+use super::precheck::{Above, IndexSnapshot, Precheck, stat_at};
 use super::steps::{Step, Steps};
 use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
@@ -25,8 +25,13 @@ use std::os::unix::ffi::OsStrExt;
 type Side = fn(&Step) -> Option<Content>;
 
 impl Checkout {
-    /// Whether every file of the steps is its blob's bytes, by the attributes of before and of after.
-    pub(super) fn has_plain_files(&self, repo: &Repo, steps: &Steps, seen: &IndexSnapshot) -> bool {
+    /// Whether every file of the steps is its blob's bytes, by the attributes of before and of after. It is looked up once.
+    pub(super) fn is_plain(&self, repo: &Repo, steps: &Steps, look: &Precheck) -> bool {
+        let is_plain = || self.has_plain_files(repo, steps, &look.seen);
+        *look.is_plain.get_or_init(is_plain)
+    }
+
+    fn has_plain_files(&self, repo: &Repo, steps: &Steps, seen: &IndexSnapshot) -> bool {
         // Settings of an agent's worktree are not to be read.
         if self.view.is_some() {
             return false;
@@ -34,7 +39,8 @@ impl Checkout {
         let sides: &[Side] = if steps.has_attributes {
             &[|step| step.old, |step| step.new]
         } else {
-            &[|step| step.new]
+            // A path has the same attributes before and after.
+            &[|step| step.new.or(step.old)]
         };
         sides.iter().all(|side| {
             let files = steps.list.iter();
@@ -128,6 +134,9 @@ impl Checkout {
     /// Makes the directories above a path that are not there, and opens the last of them, never through a symlink; gives
     /// the name in it too.
     fn make_above<'p>(&self, path: &'p [u8]) -> rustix::io::Result<(OwnedFd, &'p [u8])> {
+        if let Some(Above::There(directory, name)) = self.open_above(path) {
+            return Ok((directory, name));
+        }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mut directory = rustix::fs::open(&self.top, flags, Mode::empty())?;
         let mut rest = path;

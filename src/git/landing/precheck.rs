@@ -8,14 +8,17 @@
 use super::Checkout;
 use super::steps::{Step, Steps};
 use crate::error::{Error, IoContext, Result};
-use crate::git::changes::{Content, Edits, Rewritten, TICK, Written};
+use crate::git::changes::{Content, Edits, Rewritten, StatData, TICK, Written, stat_data};
 use crate::git::untrusted;
 use crate::git::{Repo, command};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, openat, statat};
+use crate::system;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, statat};
 use rustix::io::Errno;
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -65,12 +68,32 @@ impl IndexSnapshot {
     pub(super) fn rewritten(&self, edits: &Edits) -> Option<Rewritten> {
         self.0.index.rewritten(self.0.time.0, edits)
     }
+
+    /// Whether a file at a path is what it remembers.
+    fn proves(&self, path: &[u8], stat: &Stat) -> bool {
+        let entry = self.0.index.find(path);
+        entry.is_some_and(|entry| self.0.proves(entry, stat))
+    }
 }
 
 /// An index, and what stands at each step.
 pub(super) struct Precheck {
     pub(super) seen: IndexSnapshot,
     pub(super) places: Vec<PathState>,
+    /// The stat data of files that were read, because the index proves nothing about them.
+    pub(super) compared: BTreeMap<Vec<u8>, StatData>,
+    /// Whether all files are their blobs' bytes, once that was asked.
+    pub(super) is_plain: OnceCell<bool>,
+}
+
+impl Precheck {
+    /// Whether a file still is what was looked at.
+    pub(super) fn is_old(&self, path: &[u8], stat: &Stat) -> bool {
+        match self.compared.get(path) {
+            Some(compared) => stat_data(stat) == *compared,
+            None => self.seen.proves(path, stat),
+        }
+    }
 }
 
 impl Checkout {
@@ -78,15 +101,17 @@ impl Checkout {
     ///
     /// # Errors
     /// `git-missing`, `io`.
-    pub(super) fn look(&self, steps: &Steps, copy: &Path) -> Result<Option<Precheck>> {
+    pub(super) fn look(&self, repo: &Repo, steps: &Steps, copy: &Path) -> Result<Option<Precheck>> {
         let index = self.git_dir.join("index");
         if self.is_special()? || !fs::symlink_metadata(&index).is_ok_and(|file| file.is_file()) {
             return Ok(None);
         }
-        let Some(look) = self.look_by(&index, steps) else {
+        let Some(mut look) = self.look_by(&index, steps) else {
             return Ok(None);
         };
-        if !look.places.contains(&PathState::Unknown) && self.has_attributes_of(&look, steps) {
+        let is_known =
+            !look.places.contains(&PathState::Unknown) && self.has_attributes_of(&look, steps);
+        if is_known || self.compare_contents(repo, steps, &mut look, copy)? {
             return Ok(Some(look));
         }
         copy_with_time(&index, copy)?;
@@ -135,7 +160,12 @@ impl Checkout {
         let seen = IndexSnapshot::load(file)?;
         let place = |step| self.place(&seen, step);
         let places = steps.list.iter().map(place).collect::<Option<_>>()?;
-        Some(Precheck { seen, places })
+        Some(Precheck {
+            seen,
+            places,
+            compared: BTreeMap::new(),
+            is_plain: OnceCell::new(),
+        })
     }
 
     /// Whether the attributes on disk are those of the index, by which `read-tree` writes files; `checkout-index`
@@ -177,30 +207,30 @@ impl Checkout {
 
     /// Whether the file at a path is what this index remembers.
     pub(super) fn holds(&self, seen: &IndexSnapshot, path: &[u8]) -> bool {
-        let Some(Above::There(directory, name)) = self.open_above(path) else {
-            return false;
-        };
-        let stat = stat_at(&directory, name).flatten();
-        let entry = seen.0.index.find(path).zip(stat);
-        entry.is_some_and(|(entry, stat)| seen.0.proves(entry, &stat))
+        self.stat(path).is_some_and(|stat| seen.proves(path, &stat))
+    }
+
+    /// The stat data of what is at a path.
+    pub(super) fn stat(&self, path: &[u8]) -> Option<Stat> {
+        match self.open_above(path)? {
+            Above::There(directory, name) => stat_at(&directory, name)?,
+            Above::Missing => None,
+        }
     }
 
     /// Opens the directory that a path is in, never through a symlink; `None` when something else is in its
     /// place.
     pub(super) fn open_above<'p>(&self, path: &'p [u8]) -> Option<Above<'p>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let mut directory = rustix::fs::open(&self.top, flags, Mode::empty()).ok()?;
-        let mut rest = path;
-        while let Some(slash) = rest.iter().position(|&byte| byte == b'/') {
-            let flags = flags | OFlags::NOFOLLOW;
-            directory = match openat(&directory, &rest[..slash], flags, Mode::empty()) {
-                Ok(below) => below,
-                Err(Errno::NOENT) => return Some(Above::Missing),
-                Err(_) => return None,
-            };
-            rest = &rest[slash + 1..];
+        let top = rustix::fs::open(&self.top, flags, Mode::empty()).ok()?;
+        let Some(slash) = path.iter().rposition(|&byte| byte == b'/') else {
+            return Some(Above::There(top, path));
+        };
+        match system::open_directory(top.as_fd(), &path[..slash]) {
+            Ok(directory) => Some(Above::There(directory, &path[slash + 1..])),
+            Err(Errno::NOENT) => Some(Above::Missing),
+            Err(_) => None,
         }
-        Some(Above::There(directory, rest))
     }
 
     /// Lets git look into the files whose stat data differ from a copy of the index, and note what it finds.

@@ -6,7 +6,7 @@ use crate::domain::path::RepoPath;
 use crate::error::Result;
 use crate::git::Repo;
 use crate::git::changes::{Content, Edits, canonical_mode};
-use crate::git::tree::{DIRECTORY, GITLINK};
+use crate::git::tree::{DIRECTORY, Entry, GITLINK, order};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// More paths than this are left to git.
@@ -102,15 +102,26 @@ impl Steps {
     }
 }
 
+/// What differs between two trees, by name.
 fn names(repo: &Repo, sides: [Option<Oid>; 2]) -> Result<BTreeMap<Vec<u8>, Pair>> {
+    let read = |side: Option<Oid>| side.map_or(Ok(Vec::new()), |tree| repo.read_tree(tree));
+    let [old, new] = sides.map(read);
     let mut names: BTreeMap<Vec<u8>, Pair> = BTreeMap::new();
-    for (side, tree) in sides.into_iter().enumerate() {
-        let Some(tree) = tree else { continue };
-        for entry in repo.read_tree(tree)? {
-            let content = (canonical_mode(entry.mode), entry.oid);
-            names.entry(entry.name).or_default()[side] = Some(content);
+    let mut put = |side: usize, entry: Entry| {
+        let content = (canonical_mode(entry.mode), entry.oid);
+        names.entry(entry.name).or_default()[side] = Some(content);
+    };
+    // Both are in the same order, so what is equal is found without looking for it.
+    let mut new = new?.into_iter().peekable();
+    for entry in old? {
+        while let Some(before) = new.next_if(|other| order(other, &entry).is_lt()) {
+            put(1, before);
+        }
+        if new.next_if_eq(&entry).is_none() {
+            put(0, entry);
         }
     }
+    new.for_each(|entry| put(1, entry));
     Ok(names)
 }
 

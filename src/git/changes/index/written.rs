@@ -75,15 +75,18 @@ impl Written {
     /// Whether the index was written so long after a moment, given in seconds and nanoseconds, that whatever happened after
     /// it was written bears another time.
     pub(in crate::git) fn is_after(&self, seconds: i128, nanoseconds: i128) -> bool {
-        let (since, beyond) = (
-            i128::from(self.time.0) - seconds,
-            i128::from(self.time.1) - nanoseconds,
-        );
-        // A file system that knows seconds alone writes no other.
-        match nanoseconds {
-            0 => since > 0,
-            _ => since * 1_000_000_000 + beyond >= TICK.as_nanos().cast_signed(),
-        }
+        is_past(self.time, seconds, nanoseconds)
+    }
+}
+
+/// Whether `now` is so long after a moment, given in seconds and nanoseconds, that whatever happens from now on bears another
+/// time.
+pub(in crate::git) fn is_past(now: (i64, i64), seconds: i128, nanoseconds: i128) -> bool {
+    let (since, beyond) = (i128::from(now.0) - seconds, i128::from(now.1) - nanoseconds);
+    // A file system that knows seconds alone writes no other.
+    match nanoseconds {
+        0 => since > 0,
+        _ => since * 1_000_000_000 + beyond >= TICK.as_nanos().cast_signed(),
     }
 }
 
