@@ -3,13 +3,15 @@
 //! Beneath a directory that was chosen by us no link is followed, nothing but a regular file is opened, opening
 //! never waits, and no more is read than a limit. What is anything else counts as absent.
 
+use super::tree::{EXECUTABLE, FILE, SYMLINK};
 use super::worktree::{has_own_repository, leads_to};
 use crate::error::{Code, Error, IoContext, Result};
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use walkdir::WalkDir;
 
@@ -26,13 +28,18 @@ pub fn open(top: &Path, relative: &Path) -> Option<File> {
 
 /// As [`open`], with how long the file is.
 fn open_sized(top: &Path, relative: &Path) -> Option<(File, u64)> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let (parent, name) = place(top, relative)?;
+    let (file, metadata) = open_in(&parent, name)?;
+    Some((file, metadata.len()))
+}
+
+fn open_in(parent: &OwnedFd, name: &OsStr) -> Option<(File, Metadata)> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     // A FIFO is opened without waiting for its other end.
-    let file = openat(&parent, name, flags | OFlags::NONBLOCK, Mode::empty()).ok()?;
+    let file = openat(parent, name, flags | OFlags::NONBLOCK, Mode::empty()).ok()?;
     let file = File::from(file);
     let metadata = file.metadata().ok()?;
-    metadata.is_file().then_some((file, metadata.len()))
+    metadata.is_file().then_some((file, metadata))
 }
 
 /// The directory that a path is in, and its name there.
@@ -72,11 +79,30 @@ pub fn append(top: &Path, relative: &Path, content: &[u8]) -> io::Result<()> {
 /// longer.
 pub fn read(top: &Path, relative: &Path, limit: u64) -> Option<Vec<u8>> {
     let (file, length) = open_sized(top, relative)?;
+    read_all(file, length, limit)
+}
+
+fn read_all(file: File, length: u64, limit: u64) -> Option<Vec<u8>> {
     // With room for all of it, it is read at once. It may grow meanwhile.
     let room = length.min(limit) + 1;
     let mut content = Vec::with_capacity(usize::try_from(room).unwrap_or(0));
     file.take(limit + 1).read_to_end(&mut content).ok()?;
     (content.len() as u64 <= limit).then_some(content)
+}
+
+/// Reads what a commit can hold of a path: the mode and the bytes of a regular file, or of a symlink the place it leads to;
+/// otherwise as [`read`].
+pub(in crate::git) fn content(top: &Path, relative: &Path, limit: u64) -> Option<(u32, Vec<u8>)> {
+    let (parent, name) = place(top, relative)?;
+    if let Ok(target) = readlinkat(&parent, name, Vec::new()) {
+        return Some((SYMLINK, target.into_bytes()));
+    }
+    let (file, metadata) = open_in(&parent, name)?;
+    let mode = match metadata.mode() & 0o100 {
+        0 => FILE,
+        _ => EXECUTABLE,
+    };
+    Some((mode, read_all(file, metadata.len(), limit)?))
 }
 
 /// As [`open`], for a file by its path: what leads to its directory is trusted.

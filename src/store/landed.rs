@@ -128,7 +128,8 @@ fn first_look(repo: &Repo, agent: &Agent, tip: Oid, target: &str) -> Result<Look
         return not;
     }
     // A target that has not moved since cannot have taken anything, nor one that the work contains.
-    if base == began.oid || repo.merge_base(base, tip)? == Some(base) && base != tip {
+    let fork = repo.merge_base(base, tip)?;
+    if base == began.oid || fork == Some(base) && base != tip {
         return not;
     }
     let tree_of = |commit| Ok::<_, Error>(repo.read_commit(commit)?.tree);
@@ -139,7 +140,10 @@ fn first_look(repo: &Repo, agent: &Agent, tip: Oid, target: &str) -> Result<Look
     }
     let differing = paths(repo.tree_changes(&[now], tree)?);
     let is_there = changes.iter().all(|one| !differing.contains(&one.path));
-    if is_there || repo.is_ancestor(tip, base)? || is_brought(repo, agent, tip, base)? {
+    // Only in a shallow clone the history between them may be missing.
+    let is_ancestor =
+        || Ok::<_, Error>(fork == Some(tip) || repo.is_shallow() && repo.is_ancestor(tip, base)?);
+    if is_there || is_ancestor()? || is_brought(repo, agent, tip, base)? {
         return Ok(Look::Answer(true));
     }
     // What was there and is as it was: merging would change it.

@@ -45,6 +45,15 @@ pub const DEEDS: &[&str] = &[
     "git update-index -q --refresh || true",
     ": > empty.txt && git add empty.txt",
     "mkdir -p .agent && echo x > .agent/plan.md && git add -f .agent/plan.md",
+    "cp -a README.md copy; mv copy README.md",
+    "git config filter.upper.clean 'tr a-z A-Z'; echo '*.md filter=upper' > .gitattributes; touch README.md",
+    "git config filter.upper.clean 'tr a-z A-Z'; echo '*.rs filter=upper' > src/.gitattributes; touch src/lib.rs README.md",
+    "git config filter.upper.clean 'tr a-z A-Z'; echo '*.md filter=upper' > \"$(git rev-parse --git-common-dir)/info/attributes\"; touch README.md",
+    "git config filter.upper.clean 'tr a-z A-Z'; echo '*.md filter=upper' > ../attributes; git config core.attributesFile \"$(cd ..; pwd)/attributes\"; touch README.md",
+    "rm -f README.md; printf '\\303\\244\\n' > README.md; git add README.md; echo '*.md working-tree-encoding=ISO-8859-1' > .gitattributes; touch README.md",
+    "rm -f README.md; printf 'a $Id: b $\\n' > README.md; git add README.md; echo '*.md ident' > .gitattributes; touch README.md",
+    "rm -f README.md; printf 'a\\r\\n' > README.md; git add README.md; echo '*.md text' > .gitattributes; touch README.md",
+    "rm -f README.md; printf 'a\\r\\n' > README.md; git add README.md; git config core.autocrlf true; touch README.md",
     "printf 'a\\nb' > 'odd name' && printf x > \"$(printf 'n\\303\\244\\nme')\"",
 ];
 
@@ -112,9 +121,11 @@ fn require_agreement(top: &Path, admin_dir: &Path, after: &str) {
             .iter()
             .filter_map(|name| touched.files_at(name));
         let files: Vec<Change> = files.flatten().collect();
-        // What git lists is among the files, or below a name that is left to git.
+        // What git lists is among the files, or below a name that is left to git. A directory may stand where a file was that
+        // is deleted in the index.
         for name in &touched.unknown {
-            let is_below = |one: &&Change| one.path.starts_with(name);
+            let is_tracked = |one: &Change| touched.tracked.iter().any(|it| it.path == one.path);
+            let is_below = |one: &&Change| one.path.starts_with(name) && !is_tracked(one);
             let missing = { all.iter() }.filter(is_below).find(|one| {
                 touched.files_at(name).is_some() && !files.iter().any(|file| file.path == one.path)
             });
@@ -156,6 +167,67 @@ fn a_clean_worktree_is_known_without_git() {
         scratch: &std::env::temp_dir(),
     });
     assert_eq!(seen.expect("no git was asked"), Vec::new());
+}
+
+/// Lets the index look older than every file, as if all had been changed in the second in which it was written.
+fn let_all_be_racy(admin_dir: &Path) {
+    let index = std::fs::File::options()
+        .write(true)
+        .open(admin_dir.join("index"));
+    let index = index.expect("an index");
+    index.set_modified(std::time::UNIX_EPOCH).expect("set");
+}
+
+#[test]
+fn a_file_of_the_second_of_its_index_needs_no_git() {
+    let (repo, top, admin) = linked();
+    does(&top, "ln -s README.md link; git add .; git commit -qm link");
+    let_all_be_racy(&admin);
+    require_agreement(&top, &admin, "racy");
+    // A git that asks about everything would fail here.
+    repo.git(["config", "status.showUntrackedFiles", "nonsense"]);
+    let rules = rules(&admin);
+    let seen = || {
+        glance(&Glance {
+            repo: None,
+            top: &top,
+            admin_dir: &admin,
+            rules: &rules,
+            scratch: &std::env::temp_dir(),
+        })
+    };
+    assert_eq!(seen().expect("no git was asked"), Vec::new());
+    let lib = std::fs::read(top.join("src/lib.rs")).expect("read");
+    let blob = git_in(&top, ["rev-parse", ":src/lib.rs"]);
+    let object = repo.path().join(".git/objects").join(&blob[..2]);
+    for (what, deed) in [
+        ("bytes", "tr a-z A-Z < src/lib.rs > new; mv new src/lib.rs"),
+        ("mode", "chmod +x src/lib.rs"),
+        ("target", "ln -sfn README.mb link"),
+        ("link", "rm link; cp README.md link"),
+        ("FIFO", "rm src/lib.rs; mkfifo src/lib.rs"),
+        ("FIFO of attributes", "mkfifo src/.gitattributes"),
+        (
+            "link of attributes",
+            "ln -s ../README.md src/.gitattributes",
+        ),
+        (
+            "end of line",
+            "printf 'a\\r\\n' > src/lib.rs; git add .; git update-ref HEAD $(git commit-tree -p HEAD -m cr $(git write-tree))",
+        ),
+    ] {
+        does(&top, deed);
+        let_all_be_racy(&admin);
+        assert!(seen().is_err(), "{what}");
+        does(&top, "rm -f src/.gitattributes; git reset -q --hard HEAD");
+    }
+    // Bytes that no object holds are kept nowhere else.
+    does(&top, "git reset -q --hard HEAD~1");
+    let_all_be_racy(&admin);
+    assert_eq!(std::fs::read(top.join("src/lib.rs")).expect("read"), lib);
+    assert_eq!(seen().expect("no git was asked"), Vec::new());
+    std::fs::remove_file(object.join(&blob[2..])).expect("removed");
+    assert!(seen().is_err(), "a lost object");
 }
 
 #[test]

@@ -293,9 +293,12 @@ fn what_was_seen_is_known_again() {
         "git rm -q --cached lib/one.c",
         "echo 'int two;' > lib/two.c",
         "git init -q new/inner; echo x > new/inner/x",
+        "tr a-z A-Z < README.md > ../upper; cp ../upper README.md",
+        "rm README.md",
+        "chmod +x README.md",
     ] {
         let scene = Scene::new();
-        let work = "echo 'int 1111;' > lib/one.c; rm lib/two.c; ln -s x link2; mkdir new; echo a > new/a; echo b > new/b.log";
+        let work = "touch README.md; echo 'int 1111;' > lib/one.c; rm lib/two.c; ln -s x link2; mkdir new; echo a > new/a; echo b > new/b.log";
         does(&scene.top, work);
         let (_, sighting, ignored) = scene.sighted().expect("seen");
         let aside = scene.beside("aside");

@@ -152,14 +152,15 @@ fn suspects(glance: &Glance<'_>, repo: &Repo, trees: &[Oid]) -> Result<Option<Ve
         besides: glance.rules.never(),
         threads: THREADS,
     };
-    let Some(TouchedEntries {
+    let Some(mut touched) = walk.suspects()? else {
+        return Ok(None);
+    };
+    touched.take_unchanged(repo, glance.top, &written.index);
+    let TouchedEntries {
         tracked,
         unknown,
         swapped,
-    }) = walk.suspects()?
-    else {
-        return Ok(None);
-    };
+    } = touched;
     let mut paths: Vec<_> = { staged.into_iter() }.map(|change| change.path).collect();
     paths.extend([tracked, unknown, swapped].concat());
     Ok((paths.len() <= MOST_PATHS).then_some(paths))

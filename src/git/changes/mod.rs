@@ -10,8 +10,8 @@
 //!   is passed over, and git is asked about the rest alone;
 //! - `history`: commits, one by one.
 //!
-//! `walk` finds in a worktree what its index cannot prove to be unchanged, `touched` names the files; `index_tree` makes the tree that
-//! `git write-tree` would make of an index.
+//! `walk` finds in a worktree what its index cannot prove to be unchanged, `by_content` tells of those files what needs no git,
+//! `touched` names the files; `index_tree` makes the tree that `git write-tree` would make of an index.
 //!
 //! Index and commits go through one walk, `compare`, that skips equal subtrees and takes several
 //! parents: a path counts as changed when it differs from all of them, so that a merge is not blamed
@@ -19,6 +19,7 @@
 //! everything that an index can hide from `git status` (assume-unchanged, skip-worktree), which is for `verify`
 //! to see through.
 
+mod by_content;
 mod cached_trees;
 mod compare;
 mod glance;

@@ -56,9 +56,10 @@ pub fn touched<'a>(repo: &'a Repo, rules: &'a Rules) -> Result<Option<Touched<'a
         besides: rules.never(),
         threads: threads(),
     };
-    let Some(found) = walk.suspects()?.filter(|found| found.swapped.is_empty()) else {
+    let Some(mut found) = walk.suspects()?.filter(|found| found.swapped.is_empty()) else {
         return Ok(None);
     };
+    found.take_unchanged(repo, top, &written.index);
     let is_link = |path: &Vec<u8>| {
         let place = top.join(OsStr::from_bytes(path));
         fs::symlink_metadata(place).is_ok_and(|metadata| metadata.is_symlink())

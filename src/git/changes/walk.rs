@@ -4,6 +4,7 @@
 //! settings: what passes here would pass there, and every doubt is left to git, which looks into the file. The
 //! directories are known from the index, so several threads can look at one each.
 
+use super::by_content::ByContent;
 use super::index::{Entry, Index, Written};
 use crate::error::Result;
 use crate::git::{Repo, pool};
@@ -72,6 +73,18 @@ impl TouchedEntries {
     /// Whether the index proves everything.
     pub(in crate::git) fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Takes out the tracked files whose content shows that they are what the index holds, and gives them.
+    pub(in crate::git) fn take_unchanged(
+        &mut self,
+        repo: &Repo,
+        top: &Path,
+        index: &Index,
+    ) -> Vec<Vec<u8>> {
+        let mut contents = ByContent::new(repo, top, index);
+        let unchanged = self.tracked.extract_if(.., |path| contents.proves(path));
+        unchanged.collect()
     }
 
     fn len(&self) -> usize {

@@ -96,7 +96,7 @@ fn may_convert(repo: &gix::Repository, listing: &Listing) -> Result<bool> {
 }
 
 /// Whether a file of attributes may ask for anything but LF.
-pub(super) fn has_converting_word(content: &[u8]) -> bool {
+pub(in crate::git) fn has_converting_word(content: &[u8]) -> bool {
     { CONVERTING_WORDS.iter() }.any(|word| content.contains_str(word))
 }
 

@@ -1,6 +1,6 @@
 //! Whether a few files of a worktree that is checked out already are their blobs' bytes.
 
-use super::attributes::{Form, forms, has_converting_word, may_convert_outside};
+use super::attributes::{self, Form, forms, has_converting_word};
 use super::listing::{Listing, canonical_mode, require_safe_name};
 use super::{only_git, open};
 use crate::git::Repo;
@@ -46,7 +46,7 @@ pub(in crate::git) fn are_plain(
         let content = repo.read_blob(*blob);
         content.map_or(true, |content| has_converting_word(&content))
     };
-    if may_convert_outside(&gix, &listing).is_ok_and(|may| !may)
+    if attributes::may_convert_outside(&gix, &listing).is_ok_and(|may| !may)
         && (options.fs.symlink || !files.values().any(|(mode, _)| *mode == SYMLINK))
         && !attributes.values().any(may_ask)
     {
@@ -58,6 +58,15 @@ pub(in crate::git) fn are_plain(
     };
     let forms = forms(&gix.into_sync(), &listing, options.fs.symlink, 1);
     forms.is_ok_and(|forms| forms.into_iter().zip(all.values()).all(is_plain))
+}
+
+/// Whether the settings of a repository, or a file of attributes in no worktree, may ask for a conversion of some file.
+pub(in crate::git) fn may_convert_outside(common_dir: &Path) -> bool {
+    let Some(gix) = open(common_dir) else {
+        return true;
+    };
+    only_git::has_other_attributes(&gix)
+        || attributes::may_convert_outside(&gix, &Listing::new()).unwrap_or(true)
 }
 
 /// `None` where a name is not safe to write.

@@ -25,12 +25,16 @@ pub(super) fn is_needed(gix: &gix::Repository) -> bool {
                 .boolean(format!("remote.{name}.promisor").as_str())
                 .unwrap_or(false)
         });
-    // Gitoxide would look for it from our current directory.
-    let relative = config
-        .string("core.attributesFile")
-        .is_some_and(|path| !path.starts_with(b"/") && !path.starts_with(b"~"));
-    let by_tree = config.string("attr.tree").is_some();
-    switched || shared || promisor || relative || by_tree || has_replaced_objects(gix)
+    switched || shared || promisor || has_other_attributes(gix) || has_replaced_objects(gix)
+}
+
+/// Whether git takes attributes from where gitoxide does not: from a tree, or from a file that gitoxide would look for from
+/// our current directory.
+pub(super) fn has_other_attributes(gix: &gix::Repository) -> bool {
+    let config = gix.config_snapshot();
+    let path = config.string("core.attributesFile");
+    let relative = path.is_some_and(|path| !path.starts_with(b"/") && !path.starts_with(b"~"));
+    relative || config.string("attr.tree").is_some()
 }
 
 /// Fills the worktree as `git worktree add` does.

@@ -4,14 +4,12 @@ use crate::error::Result;
 use crate::git::changes::{Index, Listed, TouchedEntries, Walk, Written, threads};
 use crate::git::ignore::IGNORE_FILES;
 use crate::git::objects::blob_name;
-use crate::git::tree::{EXECUTABLE, FILE, SYMLINK};
 use crate::git::untrusted;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use walkdir::WalkDir;
 
@@ -25,6 +23,8 @@ pub struct Sighting {
     /// When each directory had the names that were seen.
     pub(super) names: Vec<Option<Listed>>,
     pub(super) touched: TouchedEntries,
+    /// The files of which not their times but their bytes told that they are what the index holds, sorted.
+    pub(super) unchanged: Vec<Vec<u8>>,
     /// What was written of the files in doubt and of the untracked ones, among other entries.
     pub(super) kept: Index,
 }
@@ -63,14 +63,18 @@ impl Sighting {
             besides,
             threads: threads(),
         };
-        if walk.suspects_since(&mut self.names.clone())?.as_ref() != Some(&self.touched) {
+        let Some(mut found) = walk.suspects_since(&mut self.names.clone())? else {
+            return Ok(false);
+        };
+        let is_unchanged = |path: &Vec<u8>| self.unchanged.binary_search(path).is_ok();
+        let unchanged = found.tracked.extract_if(.., |path| is_unchanged(path));
+        let are_all = unchanged.count() == self.unchanged.len();
+        if !are_all || found != self.touched {
             return Ok(false);
         }
         let mut budget = MOST_BYTES;
-        let tracked = &self.touched.tracked;
-        let tracked = tracked
-            .iter()
-            .all(|path| self.is_as_written(top, path, &mut budget));
+        let tracked = self.touched.tracked.iter().chain(&self.unchanged);
+        let tracked = { tracked }.all(|path| self.is_as_written(top, path, &mut budget));
         Ok(tracked
             && self.is_untracked_as_written(top, besides, ignored, &mut budget) == Some(true))
     }
@@ -127,24 +131,23 @@ impl Sighting {
 
     /// Whether a path has the content that was written of it, without any conversion; nothing where that is nothing.
     fn is_as_written(&self, top: &Path, path: &[u8], budget: &mut u64) -> bool {
-        let written = self.kept.find(path).map(|entry| entry.content);
+        let written = match self
+            .unchanged
+            .binary_search_by(|known| known.as_slice().cmp(path))
+        {
+            Ok(_) => self.written.index.find(path),
+            Err(_) => self.kept.find(path),
+        };
+        let written = written.map(|entry| entry.content);
         let path = Path::new(OsStr::from_bytes(path));
         let metadata = match fs::symlink_metadata(top.join(path)) {
             Ok(metadata) => metadata,
             Err(error) => return error.kind() == ErrorKind::NotFound && written.is_none(),
         };
         *budget = budget.saturating_sub(metadata.len());
-        let content = if metadata.is_symlink() {
-            let target = fs::read_link(top.join(path)).ok();
-            target.map(|target| (SYMLINK, target.into_os_string().as_bytes().to_vec()))
-        } else if metadata.mode() & 0o100 != 0 {
-            untrusted::read(top, path, *budget).map(|content| (EXECUTABLE, content))
-        } else {
-            untrusted::read(top, path, *budget).map(|content| (FILE, content))
-        };
         let oid = |content: &[u8]| blob_name(content).ok();
         *budget > 0
-            && content.is_some_and(|(mode, content)| {
+            && untrusted::content(top, path, *budget).is_some_and(|(mode, content)| {
                 written.is_some_and(|(kept, name)| kept == mode && oid(&content) == Some(name))
             })
     }

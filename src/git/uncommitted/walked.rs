@@ -49,9 +49,10 @@ pub(super) fn look(source: &Source<'_>) -> Result<Option<Walked>> {
     };
     let mut names = Vec::new();
     let touched = walk.suspects_since(&mut names)?;
-    let Some(touched) = touched.filter(|found| found.swapped.is_empty()) else {
+    let Some(mut touched) = touched.filter(|found| found.swapped.is_empty()) else {
         return Ok(None);
     };
+    let unchanged = touched.take_unchanged(source.repo, source.worktree, &written.index);
     let Some(staged) = source.repo.tree_of(&written.index)? else {
         return Ok(None);
     };
@@ -92,6 +93,7 @@ pub(super) fn look(source: &Source<'_>) -> Result<Option<Walked>> {
             written,
             names,
             touched,
+            unchanged,
             kept,
         },
     }))

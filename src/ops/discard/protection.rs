@@ -28,8 +28,9 @@ pub(super) fn require_unprotected(
         return Err(refused(format!("this command was started inside {shown}"))
             .hint(format!("to leave it, run cd {}", root.display())));
     }
+    let own_name = layout::worktree_name(agent.id);
     for worktree in worktrees.worktrees() {
-        let own = ctx.repo.admin_dir(&worktree.name) == place.admin_dir;
+        let own = worktree.name == own_name;
         // An admin directory that names a place where no worktree of its own is says nothing.
         if own && worktree.path != *path && belongs_to(&worktree.path, &place.admin_dir) {
             let now = worktree.path.display();

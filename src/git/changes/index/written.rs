@@ -103,6 +103,13 @@ impl Index {
         be32(&self.bytes, at + 8).unwrap_or(0)
     }
 
+    /// Whether a file of this length may have the content of an entry.
+    pub(in crate::git) fn may_have_length(&self, entry: &Entry, length: u64) -> bool {
+        let [.., size] = self.stat(entry);
+        // Git marks an entry to be looked into with a zero.
+        size == 0 || u64::from(size) == length
+    }
+
     /// Whether these are the stat data that an entry keeps, all of them.
     fn matches(&self, entry: &Entry, stat: &Stat) -> bool {
         let mode = match FileType::from_raw_mode(stat.st_mode) {
