@@ -17,7 +17,7 @@ pub(super) struct DoctorArgs {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &DoctorArgs) -> Result<Exit> {
-    let report = doctor::doctor(ctx, args.fix, &shell::files()?)?;
+    let report = doctor::doctor(ctx, args.fix, &shell::compared()?)?;
     ui.answer(&report)?;
     Ok(if report.healthy { Exit::Yes } else { Exit::No })
 }

@@ -50,22 +50,25 @@ impl RepoPath {
         if bytes.first() == Some(&b'/') {
             return Err(PathProblem::Absolute);
         }
-        if bytes.contains(&0) {
+        if memchr::memchr(0, bytes).is_some() {
             return Err(PathProblem::Nul);
         }
-        let mut normal = Vec::with_capacity(bytes.len());
-        for part in bytes.split(|&byte| byte == b'/') {
+        let parts = || bytes.split(|&byte| byte == b'/');
+        let mut is_normal = true;
+        for part in parts() {
             match part {
-                b"" | b"." => continue,
+                b"" | b"." => is_normal = false,
                 b".." => return Err(PathProblem::Parent),
                 part if is_git_dir(part) => return Err(PathProblem::GitDir),
                 _ => {}
             }
-            if !normal.is_empty() {
-                normal.push(b'/');
-            }
-            normal.extend_from_slice(part);
         }
+        let normal = if is_normal {
+            bytes.to_vec()
+        } else {
+            let kept = parts().filter(|part| !matches!(*part, b"" | b"."));
+            kept.collect::<Vec<_>>().join(&b'/')
+        };
         if normal.is_empty() {
             return Err(PathProblem::Empty);
         }
@@ -152,7 +155,10 @@ pub(super) fn nfc(bytes: &[u8]) -> Cow<'_, [u8]> {
 /// Whether some file system takes the name for `.git` (git's `path.c: is_ntfs_dotgit` and `utf8.c:
 /// is_hfs_dotgit`). Both are asked on every platform: a branch made here is checked out elsewhere.
 pub(super) fn is_git_dir(name: &[u8]) -> bool {
-    name.split(|&byte| byte == b'\\').any(is_ntfs_git_dir) || is_hfs_git_dir(name)
+    // Nearly every name begins as no spelling does, the characters that HFS+ ignores among them.
+    let may_be = |name: &[u8]| matches!(name, [b'.' | b'g' | b'G' | 0xe2 | 0xef, ..]);
+    let mut parts = name.split(|&byte| byte == b'\\');
+    parts.any(|part| may_be(part) && is_ntfs_git_dir(part)) || may_be(name) && is_hfs_git_dir(name)
 }
 
 /// NTFS ignores case, trailing dots and spaces and what follows a colon, and knows `.git` by its
@@ -201,6 +207,8 @@ mod tests {
         check(b"..a/b..", Ok(b"..a/b.."));
         check(b".gitignore", Ok(b".gitignore"));
         check(b"git~2", Ok(b"git~2"));
+        let ignored = "\u{feff}git/\u{2030}.git".as_bytes();
+        check(ignored, Ok(ignored));
         check(b"", Err(PathProblem::Empty));
         check(b"./.", Err(PathProblem::Empty));
         check(b"/etc/passwd", Err(PathProblem::Absolute));
@@ -215,7 +223,10 @@ mod tests {
             ".git. .",
             ".git::$INDEX",
             "a\\.git",
+            "a\\b\\Git~1 .",
             ".g\u{200c}it",
+            "\u{feff}\u{200f}.GIT",
+            "\u{206a}.git",
         ] {
             check(name.as_bytes(), Err(PathProblem::GitDir));
         }

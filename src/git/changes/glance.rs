@@ -11,7 +11,7 @@
 //! command line should name.
 
 use super::index::Written;
-use super::status::status;
+use super::status::{Asked, status};
 use super::walk::{TouchedEntries, Walk};
 #[cfg(doc)]
 use super::worktree_changes;
@@ -64,8 +64,8 @@ pub fn glance(glance: &Glance<'_>) -> Result<Vec<Change>> {
         return Ok(Vec::new());
     }
     untrusted::require_openable(glance.admin_dir)?;
-    let paths = quick.unwrap_or_else(|| by_own_repository(glance).unwrap_or_default());
-    if is_nothing(&paths) {
+    let suspects = quick.unwrap_or_else(|| by_own_repository(glance).unwrap_or_default());
+    if is_nothing(&suspects) {
         return Ok(Vec::new());
     }
     let repo = Repo::open_git_dir(glance.admin_dir)?;
@@ -75,8 +75,12 @@ pub fn glance(glance: &Glance<'_>) -> Result<Vec<Change>> {
         glance.rules.configure(&mut git);
         git
     };
-    let paths = paths.unwrap_or_default();
-    let mut changes = status(glance.top, view.index(), &prepared, &paths, glance.scratch)?;
+    let (paths, links) = suspects.unzip();
+    let asked = Asked {
+        paths: &paths.unwrap_or_default(),
+        links,
+    };
+    let mut changes = status(glance.top, view.index(), &prepared, asked, glance.scratch)?;
     if let Some(never) = glance.rules.never() {
         changes.retain(|change| {
             change.kind != ChangeKind::Untracked || !is_below(&change.path, never.as_bytes())
@@ -100,8 +104,11 @@ fn is_below(path: &[u8], directory: &[u8]) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
 }
 
-fn is_nothing(paths: &Option<Vec<Vec<u8>>>) -> bool {
-    paths.as_ref().is_some_and(Vec::is_empty)
+/// Paths that may differ, and the submodules that the index lists.
+type Suspects = (Vec<Vec<u8>>, Vec<Vec<u8>>);
+
+fn is_nothing(suspects: &Option<Suspects>) -> bool {
+    suspects.as_ref().is_some_and(|(paths, _)| paths.is_empty())
 }
 
 /// The tree of the commit that is checked out, read from the shared repository; `None` unless the admin directory is as git
@@ -126,7 +133,7 @@ fn plain_tree(repo: &Repo, admin_dir: &Path) -> Option<Oid> {
 }
 
 /// As [`suspects`], with what only the worktree's own view of the repository shows.
-fn by_own_repository(glance: &Glance<'_>) -> Result<Option<Vec<Vec<u8>>>> {
+fn by_own_repository(glance: &Glance<'_>) -> Result<Option<Suspects>> {
     let own = Repo::open_git_dir(glance.admin_dir)?;
     suspects(glance, &own, &own.parent_trees(&[])?)
 }
@@ -135,7 +142,7 @@ fn by_own_repository(glance: &Glance<'_>) -> Result<Option<Vec<Vec<u8>>>> {
 ///
 /// # Errors
 /// When something cannot be read, of which git may know better.
-fn suspects(glance: &Glance<'_>, repo: &Repo, trees: &[Oid]) -> Result<Option<Vec<Vec<u8>>>> {
+fn suspects(glance: &Glance<'_>, repo: &Repo, trees: &[Oid]) -> Result<Option<Suspects>> {
     let index = glance.admin_dir.join("index");
     untrusted::require_regular(&index, untrusted::LONGEST_INDEX)?;
     let Some(written) = Written::load(&index) else {
@@ -163,5 +170,6 @@ fn suspects(glance: &Glance<'_>, repo: &Repo, trees: &[Oid]) -> Result<Option<Ve
     } = touched;
     let mut paths: Vec<_> = { staged.into_iter() }.map(|change| change.path).collect();
     paths.extend([tracked, unknown, swapped].concat());
-    Ok((paths.len() <= MOST_PATHS).then_some(paths))
+    let links = written.index.submodules().map(<[u8]>::to_vec).collect();
+    Ok((paths.len() <= MOST_PATHS).then_some((paths, links)))
 }

@@ -205,7 +205,7 @@ impl Index {
         // Git goes by this number where it fits, not by the terminator; but it shows and compares no more of a path
         // than what is before a NUL.
         let is_told = bytes.len() == usize::from(flags & 0xfff) || bytes.len() >= 0xfff;
-        if !is_told || bytes.contains(&0) || bytes.len() > LONGEST_PATH {
+        if !is_told || memchr::memchr(0, bytes).is_some() || bytes.len() > LONGEST_PATH {
             return None;
         }
         let unmerged = flags & 0x3000 != 0;

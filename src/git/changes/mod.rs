@@ -40,8 +40,8 @@ pub(in crate::git) use index::{
 pub use plain_index::PlainIndex;
 pub use spellings::Spellings;
 pub use staged::Staging;
-pub(in crate::git) use status::status;
 pub use status::worktree_changes;
+pub(in crate::git) use status::{Asked, status};
 pub use touched::{Touched, touched};
 pub(in crate::git) use walk::{Listed, TouchedEntries, Walk, names_may_differ, threads};
 

@@ -20,15 +20,25 @@ pub fn worktree_changes(repo: &Repo, scratch: &Path) -> Result<Vec<Change>> {
         .workdir()
         .ok_or_else(|| Error::bug("a bare repository has no changes"))?;
     let view = WorktreeView::make(repo, repo.git_dir(), top, scratch)?;
-    status(top, view.index(), &|| view.git(), &[], scratch)
+    let asked = Asked::default();
+    status(top, view.index(), &|| view.git(), asked, scratch)
 }
 
-/// The same for some paths alone, or for all when none is given, by a `git` that was prepared for it.
+/// What git is asked about.
+#[derive(Default)]
+pub(in crate::git) struct Asked<'a> {
+    /// Some paths alone, or all when none is given.
+    pub(in crate::git) paths: &'a [Vec<u8>],
+    /// The submodules that the index lists, where it was read already.
+    pub(in crate::git) links: Option<Vec<Vec<u8>>>,
+}
+
+/// The same for what is asked about alone, by a `git` that was prepared for it.
 pub(in crate::git) fn status(
     top: &Path,
     index: &Path,
     prepared: &dyn Fn() -> Command,
-    paths: &[Vec<u8>],
+    Asked { paths, links }: Asked<'_>,
     scratch: &Path,
 ) -> Result<Vec<Change>> {
     let mut git = prepared();
@@ -72,7 +82,7 @@ pub(in crate::git) fn status(
             kind,
         });
     }
-    let links = match gitlinks::of_index(index) {
+    let links = match links.or_else(|| gitlinks::of_index(index)) {
         Some(links) => links,
         None => gitlinks::listed(prepared())?,
     };

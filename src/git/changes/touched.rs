@@ -4,7 +4,7 @@
 //! whether git ignores it, stays open until that is asked about some, so that nearly always no process is started.
 
 use super::index::Written;
-use super::status::status;
+use super::status::{Asked, status};
 use super::walk::{Walk, names_may_differ, threads};
 use crate::domain::change::{Change, ChangeKind};
 use crate::error::Result;
@@ -117,6 +117,10 @@ impl Touched<'_> {
             self.rules.configure(&mut git);
             git
         };
-        status(self.top, view.index(), &prepared, names, scratch)
+        let asked = Asked {
+            paths: names,
+            links: None,
+        };
+        status(self.top, view.index(), &prepared, asked, scratch)
     }
 }

@@ -110,8 +110,8 @@ struct Directory<'i> {
     path: &'i [u8],
     /// What is below it.
     entries: Range<usize>,
-    /// When its names were seen, and no other name.
-    listed: &'i mut Option<Listed>,
+    /// When its names were seen, and no other name, for a walk that comes later.
+    listed: Option<&'i mut Option<Listed>>,
 }
 
 /// What tells a list of names from one that came after it: device, inode, and the time of the last change.
@@ -124,7 +124,7 @@ impl Walk<'_> {
     /// # Errors
     /// Only a bug.
     pub(in crate::git) fn suspects(&self) -> Result<Option<TouchedEntries>> {
-        self.suspects_since(&mut Vec::new())
+        self.suspects_beyond(None)
     }
 
     /// As [`Walk::suspects`], without listing those directories again whose names are as an earlier walk with the same index
@@ -136,6 +136,13 @@ impl Walk<'_> {
         &self,
         listed: &mut Vec<Option<Listed>>,
     ) -> Result<Option<TouchedEntries>> {
+        self.suspects_beyond(Some(listed))
+    }
+
+    fn suspects_beyond(
+        &self,
+        listed: Option<&mut Vec<Option<Listed>>>,
+    ) -> Result<Option<TouchedEntries>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let Ok(top) = rustix::fs::open(self.top, flags, Mode::empty()) else {
             return Ok(None);
@@ -143,14 +150,16 @@ impl Walk<'_> {
         let Some(found) = directories(&self.written.index) else {
             return Ok(None);
         };
-        listed.resize(found.len(), None);
-        let found = found.into_iter().zip(listed);
-        let directory = |((path, entries), listed)| Directory {
+        let mut listed = listed.map(|listed| {
+            listed.resize(found.len(), None);
+            listed.iter_mut()
+        });
+        let directory = |(path, entries)| Directory {
             path,
             entries,
-            listed,
+            listed: listed.as_mut().and_then(Iterator::next),
         };
-        let mut directories: Vec<_> = found.map(directory).collect();
+        let mut directories: Vec<_> = found.into_iter().map(directory).collect();
         let shares = pool::share(&mut directories, CHUNK, self.threads, |chunks| {
             let mut found = TouchedEntries::default();
             while let Some(chunk) = chunks.next() {
@@ -187,9 +196,10 @@ impl Walk<'_> {
     ) -> Option<()> {
         let path = directory.path;
         let mut tracked = names(&self.written.index, directory.entries.clone(), path.len());
-        match open(top, path) {
-            Ok(handle) => {
-                let before = directory.listed.take();
+        match (open(top, path), &mut directory.listed) {
+            (Ok(handle), None) => self.compare(handle, path, &mut tracked, found)?,
+            (Ok(handle), Some(seen)) => {
+                let before = seen.take();
                 let now = listed(&handle)?;
                 let is_known = before == Some(now);
                 let others = found.unknown.len() + found.swapped.len();
@@ -202,10 +212,10 @@ impl Walk<'_> {
                 let is_all = others == found.unknown.len() + found.swapped.len();
                 let [.., seconds, nanoseconds] = now;
                 let is_old = is_all && self.written.is_after(seconds, nanoseconds);
-                *directory.listed = Some(now).filter(|_| is_old);
+                **seen = Some(now).filter(|_| is_old);
             }
-            Err(Errno::NOENT) => {}
-            Err(_) => return None,
+            (Err(Errno::NOENT), _) => {}
+            (Err(_), _) => return None,
         }
         // A directory that is gone is looked at by itself.
         let is_file = |known: &Option<Tracked>| matches!(known, Some(Tracked::File(_)));
@@ -324,7 +334,7 @@ fn directories(index: &Index) -> Option<Vec<(&[u8], Range<usize>)>> {
         }
         let mut rest = open.last().map_or(0, |one| found[*one].0.len());
         for name in path.get(rest..)?.split(|&byte| byte == b'/') {
-            if matches!(name, b"" | b"." | b".." | b".git") || name.contains(&0) {
+            if matches!(name, b"" | b"." | b".." | b".git") {
                 return None;
             }
             rest += name.len() + 1;

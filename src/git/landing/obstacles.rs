@@ -5,7 +5,7 @@ use super::Checkout;
 use super::lock::OwnIndex;
 use crate::domain::path::Quoted;
 use crate::error::{Code, Error, ErrorFacts, Result};
-use crate::git::changes::status;
+use crate::git::changes::{Asked, status};
 use crate::git::command;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -53,7 +53,13 @@ impl Checkout {
         let hidden: BTreeSet<_> = self.passed_over()?.into_iter().collect();
         let hidden: BTreeSet<_> = hidden.intersection(paths).cloned().collect();
         let index = self.git_dir.join("index");
-        let changed = status(&self.top, &index, &|| self.git(), &[], self.room())?;
+        let changed = status(
+            &self.top,
+            &index,
+            &|| self.git(),
+            Asked::default(),
+            self.room(),
+        )?;
         let changed = changed.into_iter().map(|change| change.path);
         let mut named: BTreeSet<_> = changed.filter(|path| paths.contains(path)).collect();
         named.extend(hidden.iter().cloned());
