@@ -76,6 +76,7 @@
 //! | `agents/pool.lock` | an OS lock, never removed; held while the pool is filled |
 //! | `agents/pool/<file>` | a file for each warm worktree: its lock, and what is in it; `failure`, why the pool could not be filled |
 //! | `agents/landing.lock` | an OS lock, never removed |
+//! | `agents/landing-turn.lock` | an OS lock, never removed; those that another landing was quicker than take turns by it |
 //! | `agents/locks/<file>` | while a lock file of ours exists: whose it is, so that one that a killed process left is cleared |
 //! | `agents/spawning/<id8>` | the journal of a spawn under way |
 //! | `agents/clones/<file>` | says that an agent's worktree has a repository of its own, and which packs that was made with |

@@ -177,7 +177,7 @@ fn no_ref_moves_while_git_receives_a_push() {
         "GIT_QUARANTINE_PATH",
         repo.path().join(".git/objects/incoming"),
     );
-    command.args(["send", "--type=notify", "--to=all", "--payload=message=hi"]);
+    command.args(["send", "--type=notify", "--to=bob", "--payload=message=hi"]);
     refused(command, "repo-read-only", 4);
     assert_eq!(repo.git(["for-each-ref"]), before);
 }

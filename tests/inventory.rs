@@ -23,6 +23,7 @@ const NOT_ALWAYS: &[&str] = &[
     "agents/<id8>/clone.lock",
     "agents/<id8>/clone.git.<file>",
     "agents/landing.lock",
+    "agents/landing-turn.lock",
     "agents/locks/<file>",
     "agents/spawning/<id8>",
     "agents/tmp/<file>",

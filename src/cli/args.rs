@@ -1,7 +1,7 @@
 //! Arguments that several verbs take.
 
 use super::one_of::{OneOf, choices, one_of};
-use super::ui::{Format, Ui};
+use super::ui::Ui;
 use crate::agents::ctx::Ctx;
 use crate::agents::current::require_current;
 use crate::agents::remote_name::remote_name;
@@ -88,9 +88,7 @@ impl SyncArg {
         };
         match report {
             Ok(report) => {
-                if ui.format() == Format::Text {
-                    report.warnings.iter().for_each(|text| ui.warn(text));
-                }
+                report.warnings.iter().for_each(|text| ui.warn(text));
                 exit
             }
             Err(error) => {

@@ -62,7 +62,11 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: ListArgs) -> Result<Exit> {
         CiStates::ask(ctx, args.all || args.state.is_some())
     });
     if let Some(problem) = ci.as_ref().and_then(|ci| ci.problem.as_deref()) {
-        ui.warn(problem);
+        match ui.format() {
+            Format::Text => ui.warn(problem),
+            // The answer has no place for it.
+            _ => ui.explain(&format!("warning: {problem}")),
+        }
     }
     let options = ListOptions {
         all: args.all,

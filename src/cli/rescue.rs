@@ -2,7 +2,7 @@
 
 use super::args::AgentArg;
 use super::style::{BOLD, HINT, paint};
-use super::ui::{Answer, Format, Ui};
+use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::ops::rescue::{self, Destination, RescueReport};
@@ -34,9 +34,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RescueArgs) -> Result<Exit> {
     };
     let plan = rescue::plan(ctx, &args.agent.agent, destination)?;
     let report = rescue::execute(ctx, &plan)?;
-    if ui.format() == Format::Text {
-        report.warnings.iter().for_each(|text| ui.warn(text));
-    }
+    report.warnings.iter().for_each(|text| ui.warn(text));
     ui.answer(&report)?;
     Ok(Exit::Yes)
 }

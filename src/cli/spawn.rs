@@ -213,9 +213,7 @@ fn make_several(
 }
 
 fn warn(ui: &mut Ui, report: &SpawnReport) {
-    if ui.format() == Format::Text {
-        report.warnings.iter().for_each(|text| ui.warn(text));
-    }
+    report.warnings.iter().for_each(|text| ui.warn(text));
 }
 
 pub(super) fn read_task(ctx: &Ctx, path: &std::path::Path) -> Result<TaskDraft> {

@@ -39,12 +39,13 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SyncArgs) -> Result<Exit> {
     };
     match report {
         Ok(report) => {
-            if ui.format() == Format::Text {
-                report.warnings.iter().for_each(|text| ui.warn(text));
-            }
+            report.warnings.iter().for_each(|text| ui.warn(text));
             ui.answer(&report)?;
         }
-        Err(error) if args.best_effort => ui.warn(&format!("nothing was synchronised: {error}")),
+        Err(error) if args.best_effort && ui.format() == Format::Text => {
+            ui.warn(&format!("nothing was synchronised: {error}"));
+        }
+        Err(error) if args.best_effort => drop(ui.fail(&error)),
         Err(error) => return Err(error),
     }
     Ok(Exit::Yes)

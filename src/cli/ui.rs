@@ -186,8 +186,12 @@ impl Ui {
         self.narrate(text);
     }
 
-    /// Says something that needs attention though the command goes on.
+    /// Says something that needs attention though the command goes on. A program that reads JSON finds it in the answer,
+    /// and one object or nothing on standard error.
     pub(super) fn warn(&mut self, text: &str) {
+        if self.format != Format::Text {
+            return;
+        }
         self.narrate(&format!("{} {text}\n", paint(WARN, "warning:")));
     }
 

@@ -1,5 +1,6 @@
 //! `git agent uninstall`
 
+use super::render::findings::counted;
 use super::style::{BOLD, DIM, HINT, WARN, paint};
 use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
@@ -93,14 +94,13 @@ impl Lost {
     /// The counts that are not zero.
     fn words(&self) -> String {
         let counts = [
-            (self.logs, "output of runs"),
-            (self.tasks, "tasks that retry would spawn again"),
-            (self.rows, "rows of the ledger"),
-            (self.kept_commits, "commits that rescue would give back"),
+            counted(self.logs, "log", " of runs"),
+            counted(self.tasks, "task", " that retry would spawn again"),
+            counted(self.rows, "row", " of the ledger"),
+            counted(self.kept_commits, "commit", " that rescue would give back"),
         ];
-        let mut words: Vec<String> = { counts.iter() }
-            .filter(|(count, _)| *count > 0)
-            .map(|(count, what)| format!("{count} {what}"))
+        let mut words: Vec<String> = { counts.into_iter() }
+            .filter(|words| !words.is_empty())
             .collect();
         words.extend(self.messages.then(|| "all messages".to_owned()));
         words.join(", ")

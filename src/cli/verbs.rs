@@ -155,10 +155,7 @@ fn open(ui: &mut Ui) -> Result<Ctx> {
         ctx = ctx.narrated_by(narrator);
     }
     let clones = clone::bring_in_all(&ctx);
-    if ui.format() == Format::Text {
-        clones.iter().for_each(|warning| ui.warn(warning));
-    }
-    // A program that reads JSON finds one object or nothing on standard error.
+    clones.iter().for_each(|warning| ui.warn(warning));
     if ui.format() == Format::Text
         && let Some(warning) = ops::doctor::overwritten_ledger(&ctx)
     {

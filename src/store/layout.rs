@@ -25,6 +25,8 @@ pub const SPAWN_LOCK: &str = "spawn.lock";
 pub const MAIL_LOCK: &str = "mail.lock";
 /// The file locked while work lands.
 pub const LANDING_LOCK: &str = "landing.lock";
+/// Held by one of those whose landing came too late, while it judges the work anew.
+pub const LANDING_TURN: &str = "landing-turn.lock";
 
 /// The file locked while refs are exchanged with a remote.
 pub const SYNC_LOCK: &str = "sync.lock";

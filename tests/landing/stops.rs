@@ -10,6 +10,7 @@ use git_agent::ops::merge;
 use git_agent::ops::merge::MergeOptions;
 use git_agent::ops::merge::Method;
 use git_agent::ops::merge::STEPS;
+use git_agent::store::{layout, lock};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -354,7 +355,8 @@ fn work_is_judged_anew_when_the_target_moves_while_it_lands() {
     let agent = ready();
     let path = agent.repo.path();
     let moves = std::sync::atomic::AtomicUsize::new(1);
-    let top = path.clone();
+    let took_turn = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let (top, turn) = (path.clone(), Arc::clone(&took_turn));
     let ctx = death::ctx(
         &path,
         Arc::new(move |step| {
@@ -364,10 +366,15 @@ fn work_is_judged_anew_when_the_target_moves_while_it_lands() {
                 let words = ["commit", "--quiet", "--allow-empty", "-m", "meanwhile"];
                 crate::support::git_in(&top, words);
             }
+            if step == "moved" {
+                let held = lock::is_held(&top.join(".git"), layout::LANDING_TURN);
+                turn.store(held.expect("a lock"), std::sync::atomic::Ordering::Relaxed);
+            }
         }),
     );
     let report = merge::land(&ctx, &agent.id, &MergeOptions::default()).expect("landed");
     assert_eq!(report.outcome.as_str(), "merged");
+    assert!(took_turn.load(std::sync::atomic::Ordering::Relaxed));
     let subjects = agent
         .repo
         .git(["log", "-2", "--first-parent", "--format=%s", "main"]);

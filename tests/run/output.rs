@@ -69,6 +69,9 @@ fn a_shared_agent_writes_into_its_own_bundle() {
         "{told:?}"
     );
     assert!(!told.parent().expect("a directory").exists());
+    let called = repo.agent_json(&["show", id, "--invocation"]);
+    let prompt = called["prompt"].as_str().expect("a prompt");
+    assert!(!prompt.contains("b.md"), "{prompt}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::RunArgs;
 use crate::agents::ctx::Ctx;
 use crate::cli::parse;
-use crate::cli::ui::{Format, Ui};
+use crate::cli::ui::Ui;
 use crate::cli::verbs::Command;
 use crate::error::{Error, Exit, Result};
 use crate::ops::run::Echo;
@@ -64,9 +64,7 @@ fn supervised(ctx: &Ctx, args: RunArgs, begun: &mut dyn FnMut(&StartReport)) -> 
 
 /// From here on there is no reader: the caller has read the answer to its end.
 fn begun(ui: &mut Ui, report: &StartReport) {
-    if ui.format() == Format::Text {
-        report.warnings.iter().for_each(|text| ui.warn(text));
-    }
+    report.warnings.iter().for_each(|text| ui.warn(text));
     // A run that cannot be told of is in the ledger, and its command works already.
     let _ = ui.answer(report);
     let _ = detach();

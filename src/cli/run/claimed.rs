@@ -30,17 +30,19 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs, key: &str) -> Result<Ex
     let taken = claimed::acquire(ctx, "run", tasks, remote.as_deref(), key, agent)?;
     let (mut claim, earlier) = match taken {
         TaskState::Held(claim, earlier) => (*claim, *earlier),
-        TaskState::Done(report) => {
+        TaskState::Done(mut report) => {
             synchronise()?;
-            warn_of_no_work(ctx, ui, &report)?;
+            report.warnings.extend(no_work(ctx, &report)?);
+            warn(ui, &report.warnings);
             ui.answer(&report)?;
             return Ok(Exit::Yes);
         }
     };
     // An earlier attempt in this clone may have come as far as a good verdict.
     if let Some(agent) = earlier.as_ref().filter(|agent| is_acceptable(agent)) {
-        let report = claim.report(Some(agent.id));
-        warn(ui, &sync::complete_task(ctx, remote, claim)?);
+        let mut report = claim.report(Some(agent.id));
+        report.warnings = sync::complete_task(ctx, remote, claim)?;
+        warn(ui, &report.warnings);
         ui.answer(&report)?;
         return Ok(Exit::Yes);
     }
@@ -71,21 +73,24 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs, key: &str) -> Result<Ex
         let what = "the command that worked on it here was stopped";
         return Err(lost.detail(what.to_owned()));
     }
-    let report = match ended {
-        Ok(report) if report.exit_status() == 0 => {
-            warn(ui, &sync::complete_task(ctx, remote, claim)?);
-            report
-        }
-        Ok(report) => {
-            warn(ui, &claim.release(ctx)?);
-            synchronise()?;
-            report
-        }
+    let mut report = match ended {
+        Ok(report) => report,
         Err(error) => {
             claim.release(ctx)?;
             return Err(error);
         }
     };
+    let warnings = if report.exit_status() == 0 {
+        sync::complete_task(ctx, remote, claim)?
+    } else {
+        let warnings = claim.release(ctx)?;
+        synchronise()?;
+        warnings
+    };
+    if quiet {
+        warn(ui, &warnings);
+    }
+    report.warnings.extend(warnings);
     show(ui, &report, quiet)?;
     Ok(Exit::Child(status(&report)))
 }
@@ -95,18 +100,18 @@ fn warn(ui: &mut Ui, done: &[String]) {
     done.iter().for_each(|text| ui.warn(text));
 }
 
-/// Warns of a claim that says done although no row says that the work was accepted: any clone can write that.
-fn warn_of_no_work(ctx: &Ctx, ui: &mut Ui, report: &ClaimReport) -> Result<()> {
+/// The warning of a claim that says done although no row says that the work was accepted: any clone can write that.
+fn no_work(ctx: &Ctx, report: &ClaimReport) -> Result<Option<String>> {
     let agent = report.agent_id.as_deref().and_then(AgentId::parse);
     let agent = agent.map(|id| run::earlier(ctx, id)).transpose()?.flatten();
-    if !agent.is_some_and(|agent| is_acceptable(&agent)) {
-        let (refname, remote) = (&report.remote_ref, &report.remote);
-        ui.warn(&format!(
-            "{refname} says that the task is done, and no row says that its work was accepted; \
-             to have it done again, run git push {remote} --delete {refname}"
-        ));
+    if agent.is_some_and(|agent| is_acceptable(&agent)) {
+        return Ok(None);
     }
-    Ok(())
+    let (refname, remote) = (&report.remote_ref, &report.remote);
+    Ok(Some(format!(
+        "{refname} says that the task is done, and no row says that its work was accepted; \
+         to have it done again, run git push {remote} --delete {refname}"
+    )))
 }
 
 fn is_acceptable(agent: &Agent) -> bool {

@@ -2,7 +2,7 @@
 
 use crate::agents::ctx::Ctx;
 use crate::cli::spawn::read_task;
-use crate::cli::ui::{Format, Ui};
+use crate::cli::ui::Ui;
 use crate::domain::diagnostic::Field;
 use crate::domain::task::parse_duration;
 use crate::error::{Code, Error, Exit, Result};
@@ -36,9 +36,7 @@ impl Asked {
     pub(super) fn outline(&self, ctx: &Ctx, ui: &mut Ui) -> Result<Exit> {
         for name in &self.targets {
             let outline = self.plan(ctx, name)?.outline();
-            if ui.format() == Format::Text {
-                outline.warnings.iter().for_each(|text| ui.warn(text));
-            }
+            outline.warnings.iter().for_each(|text| ui.warn(text));
             ui.answer(&outline)?;
         }
         Ok(Exit::Yes)

@@ -5,6 +5,7 @@ use super::listing::Listing;
 use super::plain::read_blob;
 use crate::error::{Code, Error, Result};
 use crate::git::pool::{self, Chunks};
+use crate::git::untrusted;
 use gix::attrs::StateRef;
 use gix::bstr::{BStr, ByteSlice};
 use gix::index::Entry;
@@ -32,6 +33,9 @@ const NAMES: [&str; 5] = ["filter", "working-tree-encoding", "ident", "eol", "te
 
 /// A file of attributes without these words asks for LF or nothing, whatever its patterns and macros.
 const CONVERTING_WORDS: [&str; 4] = ["filter", "encoding", "ident", "crlf"];
+
+/// The longest file of attributes that is read here, in bytes.
+const LONGEST: u64 = 1 << 20;
 
 /// Entries matched at a time. A thread that begins elsewhere in the tree reads the attribute files on
 /// the way there again.
@@ -117,9 +121,13 @@ pub(super) fn may_convert_outside(repo: &gix::Repository, listing: &Listing) -> 
 
 /// The same for the repository's own file of attributes, which gitoxide reads with the first directory.
 fn own_file_may_convert(repo: &gix::Repository) -> bool {
-    match fs::read(repo.common_dir().join("info/attributes")) {
-        Ok(content) => has_converting_word(&content),
+    let path = repo.common_dir().join("info/attributes");
+    match fs::symlink_metadata(&path) {
         Err(error) => error.kind() != io::ErrorKind::NotFound,
+        // One that is no file, or endless, is left to git.
+        Ok(_) => {
+            untrusted::read_at(&path, LONGEST).is_none_or(|content| has_converting_word(&content))
+        }
     }
 }
 

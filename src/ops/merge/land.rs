@@ -5,9 +5,9 @@ use crate::error::{Code, Error, Exit, Result};
 use crate::ops::merge::execute;
 use crate::ops::merge::judged_plan;
 use crate::ops::merge::{LandingReport, MergeOptions};
+use crate::store::{layout, lock};
 
-/// How often an agent is tried when another process moves a branch meanwhile. Of those who land at the same
-/// moment one gets through each time, so as many as this do all.
+/// How often an agent is tried when another process moves a branch meanwhile.
 const ATTEMPTS: usize = 10;
 
 /// Lands one agent, and judges it anew where another process moved a branch after it was judged.
@@ -15,11 +15,18 @@ const ATTEMPTS: usize = 10;
 /// # Errors
 /// As [`plan`](super::plan) and [`execute`]; `lost-race` when another process was quicker every time.
 pub fn land(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<LandingReport> {
+    // However many land at the same moment, one that came too late is overtaken only by those that come after it: each of
+    // the others that came too late waits for its turn.
+    let mut turn = None;
     for _ in 0..ATTEMPTS {
         // What judging fails with stays: a worktree that goes away meanwhile is not to be judged without it.
         let plan = judged_plan(ctx, who, options)?.map_err(|refused| refused.error())?;
         match execute(ctx, &plan) {
-            Err(error) if error.code() == Code::LostRace => {}
+            Err(error) if error.code() == Code::LostRace => {
+                // Where the turns take too long, it goes on without.
+                let take = || lock::hold(ctx.repo.common_dir(), layout::LANDING_TURN).ok();
+                turn = turn.or_else(take);
+            }
             landed => return landed,
         }
     }

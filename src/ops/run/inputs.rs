@@ -164,6 +164,11 @@ impl AgentInputs {
             .prompt(self.id, &self.place, output.as_deref())
     }
 
+    /// Whether the prompt says what holds for one run alone: to go on, or a place that is gone afterwards.
+    pub(super) fn is_for_one_run(&self) -> bool {
+        self.is_told || self.output.as_ref().is_some_and(Output::is_staged)
+    }
+
     /// What no log may show.
     pub(super) fn redactor(&self) -> SecretRedactor {
         SecretRedactor::over(self.task().briefing.as_deref().unwrap_or_default())

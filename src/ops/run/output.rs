@@ -128,6 +128,11 @@ impl Output {
         staged.unwrap_or_else(|| self.path())
     }
 
+    /// Whether the agent writes it in another place than its own.
+    pub fn is_staged(&self) -> bool {
+        self.staged.is_some()
+    }
+
     /// The directory that the agent writes the file in, absolute.
     pub fn directory_for_agent(&self) -> PathBuf {
         let staged = self.staged.as_ref();

@@ -39,6 +39,32 @@ pub(super) struct Stage {
     pub stderr: PathBuf,
     /// The sandbox around it.
     pub enclosure: Enclosure,
+    /// The agent's own prompt, where that of the run holds for the run alone.
+    _kept: Option<KeptPrompt>,
+}
+
+/// A prompt that takes its place again when this is dropped, unless it was deleted meanwhile.
+struct KeptPrompt {
+    path: PathBuf,
+    text: Vec<u8>,
+}
+
+impl KeptPrompt {
+    fn of(common: &Path, agent: &Agent) -> Result<Option<KeptPrompt>> {
+        let path = layout::agent_dir(common, agent.id).join(briefing::PROMPT);
+        let text = fsx::load_if_there(&path)?;
+        Ok(text.map(|text| KeptPrompt { path, text }))
+    }
+}
+
+impl Drop for KeptPrompt {
+    fn drop(&mut self) {
+        if self.path.exists()
+            && let Err(error) = fsx::write_private(&self.path, &self.text)
+        {
+            tracing::debug!(%error, "the prompt stays as the run had it");
+        }
+    }
 }
 
 impl Stage {
@@ -49,6 +75,11 @@ impl Stage {
         let directory = super::directory_of(ctx, agent)?;
         let command = &plan.inputs.command;
         let text = plan.inputs.prompt();
+        let kept = plan
+            .inputs
+            .is_for_one_run()
+            .then(|| KeptPrompt::of(common, agent));
+        let kept = kept.transpose()?.flatten();
         let prompt = briefing::write_prompt(common, agent.id, &text)?;
         let named = command_line::name_prompt(command);
         let filled = command_line::fill(command, |placeholder| match placeholder {
@@ -84,6 +115,7 @@ impl Stage {
             directory,
             scratch,
             enclosure: Enclosure::default(),
+            _kept: kept,
         };
         if let Some(host) = plan.inputs.host {
             host::lay_out(ctx, agent, plan, host, &mut stage, &spool)?;

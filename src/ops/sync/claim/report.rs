@@ -23,6 +23,9 @@ pub struct ClaimReport {
     /// The first eight hex digits of its id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub short_id: Option<String>,
+    /// What needs attention, such as a claim that no row bears out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 impl TaskClaim {
@@ -36,6 +39,7 @@ impl TaskClaim {
             state: "done",
             agent_id: agent.map(|agent| agent.to_string()),
             short_id: agent.map(|agent| agent.short()),
+            warnings: Vec::new(),
         }
     }
 }
