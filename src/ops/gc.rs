@@ -293,11 +293,23 @@ pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
     report.doomed = plan.trash;
     let mut around = plan.around;
     let removals = plan.items.into_iter().map(|(_, removal)| removal);
+    let removals: Vec<_> = removals.collect();
+    let landings = { report.agents.iter() }.zip(&removals);
+    let landings: Vec<_> = landings
+        .filter_map(|(item, removal)| item.landing_of(removal.as_ref()?.agent()))
+        .collect();
+    // Where one of them changed meanwhile, each is asked for itself.
+    let are_recorded = landing::record(ctx, &landings).is_ok();
+    if !landings.is_empty() {
+        ctx.reached("recorded");
+    }
     let (doing, count) = (ctx.doing("removing agents"), report.agents.len());
     for (index, (item, removal)) in report.agents.iter_mut().zip(removals).enumerate() {
         let Some(removal) = removal else { continue };
         doing.now(&format!("removing agent {} of {count}", index + 1));
-        let recorded = item.record_landing(ctx, removal.agent());
+        let landing = item.landing_of(removal.agent());
+        let landing = landing.filter(|_| !are_recorded);
+        let recorded = landing::record(ctx, landing.as_slice());
         match recorded.and_then(|()| discard::execute_among(ctx, removal, &mut around)) {
             Ok(removed) => {
                 item.action = "removed";

@@ -13,19 +13,31 @@ use crate::domain::agent::{Agent, State};
 use crate::domain::event::{Event, What};
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
-use crate::error::{Code, Result};
+use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::notes::fanout::{Batch, Put};
 use crate::git::notes::{self, fanout, lines};
 use crate::git::objects::Commit;
 use crate::wire::event_line;
 use chrono::{DateTime, Utc};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The ledger's ref as a chain.
 pub(super) const CHAIN: Chain = Chain::Notes(layout::LEDGER_REF);
 
 /// The longest name of an event's author, in bytes.
 const ACTOR_LIMIT: usize = 64;
+
+/// A commit that brought the work of an agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedLanding {
+    /// The agent's.
+    pub spawn_commit: Oid,
+    /// The commit that brought its work.
+    pub commit: Oid,
+    /// The full name of the branch that it is on.
+    pub into: String,
+}
 
 /// The ledger of one repository.
 pub struct Ledger<'r> {
@@ -71,26 +83,49 @@ impl<'r> Ledger<'r> {
         decide: impl Fn(Option<&Agent>) -> Result<What>,
     ) -> Result<Event> {
         let id = AgentId::from_spawn_commit(spawn_commit);
-        self.write(spawn_commit, id, by, now, |row| {
+        let written = self.write(&[(spawn_commit, id)], by, now, |_, row| {
             let agent = Belief::new(self.repo).fold(spawn_commit, row)?;
             decide(agent.as_ref())
-        })
+        });
+        let written = written?.pop();
+        written.ok_or_else(|| Error::bug("an append must write an event"))
     }
 
-    /// Points from any commit to an agent, so that `git log --notes=agents` of the branch it landed on
-    /// shows where that commit came from. The pointer is no row.
+    /// Adds to the rows of agents which commits brought their work, all by one commit of the ledger, if `may_land` allows it
+    /// for each agent as it is while the ledger is locked. Each of these commits gets a pointer to its agent, so that
+    /// `git log --notes=agents` of the branch shows where it came from. The pointer is no row.
     ///
     /// # Errors
-    /// As [`Ledger::append`].
-    pub fn point_from(
+    /// As [`Ledger::append_if`].
+    pub fn append_landings(
         &self,
-        commit: Oid,
-        agent: AgentId,
+        landings: &[RecordedLanding],
         by: &str,
-        what: What,
         now: DateTime<Utc>,
-    ) -> Result<Event> {
-        self.write(commit, agent, by, now, |_| Ok(what.clone()))
+        may_land: impl Fn(Option<&Agent>) -> Result<()>,
+    ) -> Result<()> {
+        let (mut notes, mut told) = (Vec::new(), Vec::new());
+        for landing in landings {
+            let agent = AgentId::from_spawn_commit(landing.spawn_commit);
+            // The row of the agent is the note on its spawn commit, which is no pointer.
+            let pointer = Some(landing.commit).filter(|commit| *commit != landing.spawn_commit);
+            for key in pointer.into_iter().chain([landing.spawn_commit]) {
+                notes.push((key, agent));
+                told.push(landing);
+            }
+        }
+        let decide = |at: usize, row: &Row<'_>| {
+            let landing = told[at];
+            if notes[at].0 == landing.spawn_commit {
+                let agent = Belief::new(self.repo).fold(landing.spawn_commit, row)?;
+                may_land(agent.as_ref())?;
+            }
+            Ok(What::Merged {
+                commit: landing.commit,
+                into: landing.into.clone(),
+            })
+        };
+        self.write(&notes, by, now, decide).map(drop)
     }
 
     /// The events of a row, in the order in which they happened; foreign lines are left out. Empty when there is no row.
@@ -166,21 +201,24 @@ impl<'r> Ledger<'r> {
         }
     }
 
+    /// Adds the event that `decide` gives to each of these notes, by their numbers, all by one commit.
     fn write(
         &self,
-        key: Oid,
-        agent: AgentId,
+        notes: &[(Oid, AgentId)],
         by: &str,
         now: DateTime<Utc>,
-        decide: impl Fn(&Row<'_>) -> Result<What>,
-    ) -> Result<Event> {
+        decide: impl Fn(usize, &Row<'_>) -> Result<What>,
+    ) -> Result<Vec<Event>> {
+        let Some((_, first)) = notes.first() else {
+            return Ok(Vec::new());
+        };
         let repo = self.repo;
         let who = chain::identity(repo, now);
         let is_signed = signatures::are_wanted(repo)?;
         let clone = clone_id::load_or_make(repo.common_dir())?;
         let guard = lock::hold(repo.common_dir(), layout::LEDGER_LOCK)?;
-        let mut written = None;
-        let message = format!("agent: event of {}", agent.short());
+        let mut written = Vec::new();
+        let message = format!("agent: event of {}", first.short());
         let commit = chain::append(
             repo,
             &guard,
@@ -189,37 +227,63 @@ impl<'r> Ledger<'r> {
             &message,
             |tip: Option<&Commit>| {
                 let tree = tip.map_or(Oid::EMPTY_TREE, |tip| tip.tree);
-                let old = body_of(repo, tree, key)?;
-                let row = Row::read(&old, agent);
-                let event = row.next(now, clone, (agent, actor(by)), decide(&row)?);
-                let over = match event.what {
-                    What::Merged { .. } => Some(State::Merged),
-                    What::Rejected { .. } => Some(State::Rejected),
-                    What::Discarded { .. } => Some(State::Discarded),
-                    _ => None,
-                };
-                let line = event_line::encode(&event)?;
-                let blob = repo.write_blob(&lines::union([old.as_slice(), line.as_bytes()]))?;
-                let tree = fanout::put(repo, tree, Batch::from([(key, Put::Replace(blob))]))?;
+                written.clear();
+                let mut bodies: BTreeMap<Oid, Vec<u8>> = BTreeMap::new();
+                for (at, &(key, agent)) in notes.iter().enumerate() {
+                    let old = match bodies.remove(&key) {
+                        Some(body) => body,
+                        None => body_of(repo, tree, key)?,
+                    };
+                    let row = Row::read(&old, agent);
+                    let event = row.next(now, clone, (agent, actor(by)), decide(at, &row)?);
+                    let line = event_line::encode(&event)?;
+                    bodies.insert(key, lines::union([old.as_slice(), line.as_bytes()]));
+                    written.push(event);
+                }
+                let mut batch = Batch::new();
+                for (key, body) in bodies {
+                    batch.insert(key, Put::Replace(repo.write_blob(&body)?));
+                }
+                let tree = fanout::put(repo, tree, batch)?;
                 let parents: Vec<_> = tip.map(|tip| tip.oid).into_iter().collect();
-                let subject = format!("agent: {} {}", event.what.kind(), agent.short());
-                written = Some(event);
                 let write = if is_signed {
                     chain::signed_commit
                 } else {
                     chain::commit
                 };
-                let commit = write(repo, tree, &parents, &who, &subject)?;
+                let commit = write(repo, tree, &parents, &who, &subject(&written))?;
                 // After the signature, which may be refused, and before the event.
-                if let Some(state) = over {
-                    closed::note(repo.common_dir(), agent, state)?;
+                for event in &written {
+                    if let Some(state) = over(&event.what) {
+                        closed::note(repo.common_dir(), event.agent, state)?;
+                    }
                 }
                 Ok(commit)
             },
         )?;
         drop(guard);
         maintenance::after_append(repo, commit);
-        written.ok_or_else(|| crate::error::Error::bug("an append must write an event"))
+        Ok(written)
+    }
+}
+
+/// The state in which an event leaves an agent for good.
+fn over(what: &What) -> Option<State> {
+    match what {
+        What::Merged { .. } => Some(State::Merged),
+        What::Rejected { .. } => Some(State::Rejected),
+        What::Discarded { .. } => Some(State::Discarded),
+        _ => None,
+    }
+}
+
+/// The subject of the commit that brings these events.
+fn subject(events: &[Event]) -> String {
+    let agents: BTreeSet<AgentId> = events.iter().map(|event| event.agent).collect();
+    let kind = events.last().map_or("", |event| event.what.kind());
+    match (events.last(), agents.len()) {
+        (Some(event), 1) => format!("agent: {kind} {}", event.agent.short()),
+        (_, count) => format!("agent: {kind} {count} agents"),
     }
 }
 

@@ -116,7 +116,7 @@ fn whatever_a_kill_leaves_the_next_landing_finishes_it() {
 
 #[test]
 fn the_same_for_a_squash() {
-    for step in ["moved", "landed", "pointed"] {
+    for step in ["moved", "landed", "forgotten"] {
         check(step, "--squash");
     }
 }

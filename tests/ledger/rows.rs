@@ -6,8 +6,9 @@ use git_agent::domain::agent::{Move, State};
 use git_agent::domain::event::{Spawned, What};
 use git_agent::domain::id::AgentId;
 use git_agent::domain::oid::Oid;
-use git_agent::error::Code;
-use git_agent::store::{keep, layout, ledger::Ledger};
+use git_agent::error::{Code, Error};
+use git_agent::store::ledger::{Ledger, RecordedLanding};
+use git_agent::store::{keep, layout};
 use std::os::unix::fs::PermissionsExt;
 
 fn spawned() -> What {
@@ -116,16 +117,34 @@ fn a_copied_note_or_a_pointer_is_no_second_agent() {
     ledger
         .append(oid(1), "me", spawning("fix"), at(0))
         .expect("append");
-    let merged = What::Merged {
+    ledger
+        .append(oid(3), "me", spawning("mend"), at(0))
+        .expect("append");
+    // One commit brought the work of both.
+    let landings = [oid(1), oid(3)].map(|spawn_commit| RecordedLanding {
+        spawn_commit,
         commit: oid(2),
         into: "refs/heads/main".into(),
-    };
-    let id = AgentId::from_spawn_commit(oid(1));
+    });
     ledger
-        .point_from(oid(2), id, "me", merged, at(1))
+        .append_landings(&landings, "me", at(1), |_| Ok(()))
         .expect("append");
-    assert_eq!(ledger.agents().expect("read").len(), 1);
+    assert_eq!(ledger.agents().expect("read").len(), 2);
     assert_eq!(ledger.agent(oid(2)).expect("read"), None);
+    let pointers = test.git(["notes", "--ref=agents", "show", &oid(2).to_hex()]);
+    assert_eq!(pointers.lines().count(), 2, "{pointers}");
+    // All or none.
+    let before = test.git(["rev-parse", "refs/notes/agents"]);
+    let refused = ledger.append_landings(&landings, "me", at(2), |row| {
+        let is_first = row.is_some_and(|row| row.spawn_commit == oid(1));
+        if is_first {
+            Ok(())
+        } else {
+            Err(Error::bug("not this one"))
+        }
+    });
+    assert!(refused.is_err());
+    assert_eq!(test.git(["rev-parse", "refs/notes/agents"]), before);
 }
 
 #[test]

@@ -1,15 +1,17 @@
 use super::{WRITTEN, assert_gone, assert_kept, busy};
 use crate::support::agent::{TASK, agent_command};
-use crate::support::death;
+use crate::support::death::{self, Order};
 use crate::support::{TestRepo, assert_unchanged, git_in, snapshot};
 use crate::verify::Agent;
+use git_agent::agents::ctx::Ctx;
 use git_agent::domain::event::What;
 use git_agent::domain::oid::Oid;
 use git_agent::ops::gc;
-use git_agent::ops::gc::GcOptions;
+use git_agent::ops::gc::{GcOptions, GcReport};
 use git_agent::store::ledger::Ledger;
 use serde_json::Value;
 use std::fs;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -261,8 +263,8 @@ fn what_a_discard_left_behind_is_finished() {
     assert!(actions(&agent.repo, &["--yes"]).is_empty());
 }
 
-#[test]
-fn one_that_cannot_be_removed_does_not_stop_the_others() {
+/// Two agents whose work was squashed onto the base, the first with another one's id and worktree beside it.
+fn two_landed() -> (Agent, String, PathBuf) {
     let repo = TestRepo::with_commit();
     let one = Agent::spawned_in(repo, TASK);
     work(&one);
@@ -279,6 +281,53 @@ fn one_that_cannot_be_removed_does_not_stop_the_others() {
         one.repo.git(["commit", "--quiet", "-m", "squashed"]);
         one.repo.agent_json(&["done", id]);
     }
+    (one, id, PathBuf::from(worktree))
+}
+
+/// Not a test: the process that dies. It does nothing unless a step is named.
+#[test]
+fn child() {
+    if let Some(order) = Order::received() {
+        sweep(&death::ctx(&order.directory, order.dying()));
+    }
+}
+
+fn sweep(ctx: &Ctx) -> GcReport {
+    let plan = gc::plan(ctx, GcOptions::default()).expect("a plan");
+    gc::execute(ctx, plan).expect("swept")
+}
+
+#[test]
+fn landings_are_recorded_by_one_commit_and_a_kill_after_it_loses_nothing() {
+    let (one, other, worktree) = two_landed();
+    let repo = &one.repo;
+    death::die_at("removal::gc::child", &repo.path(), "recorded", &[]);
+    let newest = ["log", "-1", "--format=%s", "refs/notes/agents"];
+    assert_eq!(repo.git(newest), "agent: merged 2 agents");
+    for (id, worktree) in [(&one.id, &one.worktree), (&other, &worktree)] {
+        let row = repo.agent_json(&["show", id]);
+        assert_eq!(row["state"], "merged", "{row}");
+        assert!(worktree.is_dir());
+    }
+    let report = sweep(&death::ctx(&repo.path(), death::unwatched()));
+    let actions: Vec<_> = report.agents.iter().map(|one| one.action).collect();
+    assert_eq!(actions, ["removed", "removed"], "{report:?}");
+    for (id, worktree) in [(&one.id, &one.worktree), (&other, &worktree)] {
+        let row = repo.agent_json(&["show", id]);
+        assert_eq!(row["state"], "merged", "{row}");
+        assert!(!worktree.exists());
+    }
+    // Each commit leads to its agent.
+    let notes = repo.git(["log", "-2", "--format=%N", "--notes=agents"]);
+    assert!(
+        [&one.id, &other].iter().all(|id| notes.contains(*id)),
+        "{notes}"
+    );
+}
+
+#[test]
+fn one_that_cannot_be_removed_does_not_stop_the_others() {
+    let (one, _, worktree) = two_landed();
     let locked = format!(".git/worktrees/agent-{}/locked", &one.id[..8]);
     fs::write(one.repo.path().join(locked), "mine\n").expect("write");
     let output = agent_command(&one.repo.path())
@@ -298,7 +347,7 @@ fn one_that_cannot_be_removed_does_not_stop_the_others() {
     );
     assert_eq!(items[1]["action"], "removed");
     assert!(one.worktree.exists());
-    assert!(!std::path::Path::new(&worktree).exists());
+    assert!(!worktree.exists());
 }
 
 #[test]

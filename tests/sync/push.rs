@@ -417,7 +417,7 @@ fn a_train_onto_a_remote_that_dies_at_any_step_goes_on() {
     let hub = Hub::new(1);
     let clone = &hub.clones[0];
     // What lies between is the same for one agent.
-    for step in ["claims-read", "remote-pushed", "moved", "pointed"] {
+    for step in ["claims-read", "remote-pushed", "moved", "merged"] {
         let before = hub.remote_tip(MAIN);
         let names = ["a", "b"].map(|name| format!("{step}-{name}"));
         let ids = done(clone, &[&names[0], &names[1]]);

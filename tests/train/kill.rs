@@ -8,8 +8,14 @@ use git_agent::ops::train::{self, Order as TrainOrder, TrainOptions, TrainReport
 use std::time::Duration;
 
 /// Where it matters whether a train dies.
-const STEPS: [&str; 6] = [
-    "checked", "rejected", "advanced", "moved", "landed", "pointed",
+const STEPS: [&str; 7] = [
+    "checked",
+    "rejected",
+    "advanced",
+    "moved",
+    "landed",
+    "forgotten",
+    "merged",
 ];
 
 /// Not a test: the process that dies. It does nothing unless a step is named.

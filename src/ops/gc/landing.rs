@@ -2,16 +2,15 @@
 
 use crate::agents::ctx::Ctx;
 use crate::domain::agent::{Agent, Move};
-use crate::domain::event::What;
 use crate::domain::oid::Oid;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::git::refs::Tip;
 use crate::ops::gc::GcItem;
 use crate::ops::gc::GcLanding;
 use crate::ops::target_report::TargetReport;
 use crate::store::agent_branch;
 use crate::store::landing_commit::{Line, Work};
-use crate::store::ledger::Ledger;
+use crate::store::ledger::{Ledger, RecordedLanding};
 use std::collections::{BTreeSet, HashMap};
 
 /// The branches that work lands on, each read once.
@@ -53,29 +52,22 @@ impl GcItem {
         }
     }
 
-    /// Records the landing in the agent's row and points to the agent from the commit, before the branch goes that tells
-    /// of it.
-    ///
-    /// # Errors
-    /// Those of the ledger; `agent-state` when the agent's state changed meanwhile.
-    pub(super) fn record_landing(&self, ctx: &Ctx, agent: &Agent) -> Result<()> {
-        let Some(landed) = &self.landed else {
-            return Ok(());
-        };
-        let commit = Oid::from_hex(&landed.commit);
-        let commit = commit.ok_or_else(|| Error::bug("a plan names objects"))?;
-        let what = What::Merged {
-            commit,
+    /// What its agent's row is to say of its landing, if anything.
+    pub(super) fn landing_of(&self, agent: &Agent) -> Option<RecordedLanding> {
+        let landed = self.landed.as_ref()?;
+        Some(RecordedLanding {
+            spawn_commit: agent.spawn_commit,
+            commit: Oid::from_hex(&landed.commit)?,
             into: landed.target.refname.clone().unwrap_or_default(),
-        };
-        let (ledger, by) = (Ledger::new(&ctx.repo), ctx.actor()?);
-        if commit != agent.spawn_commit {
-            ledger.point_from(commit, agent.id, &by, what.clone(), ctx.now())?;
-        }
-        ledger.append_if(agent.spawn_commit, &by, ctx.now(), |row| {
-            row.unwrap_or(agent).may(Move::Merge)?;
-            Ok(what.clone())
-        })?;
-        Ok(())
+        })
     }
+}
+
+/// Records landings in the agents' rows, before the branches go that tell of them: all or none.
+///
+/// # Errors
+/// Those of the ledger; `agent-state` when the state of an agent changed meanwhile.
+pub(super) fn record(ctx: &Ctx, landings: &[RecordedLanding]) -> Result<()> {
+    let may_land = |row: Option<&Agent>| row.map_or(Ok(()), |row| row.may(Move::Merge));
+    Ledger::new(&ctx.repo).append_landings(landings, &ctx.actor()?, ctx.now(), may_land)
 }

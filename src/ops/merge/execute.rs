@@ -22,7 +22,7 @@ use crate::ops::merge::remote;
 use crate::ops::merge::report::{LandingReport, LandingState};
 use crate::ops::merge::scratch;
 use crate::ops::merge::target::{follow, move_target};
-use crate::store::ledger::Ledger;
+use crate::store::ledger::{Ledger, RecordedLanding};
 use crate::store::lock;
 use crate::store::{briefing, keep, layout};
 
@@ -37,7 +37,7 @@ pub const STEPS: [&str; 11] = [
     "indexed",
     "moved",
     "landed",
-    "pointed",
+    "forgotten",
     "merged",
 ];
 
@@ -109,7 +109,7 @@ fn land_and_record(
         (None, plans) => plans.first().map(|plan| plan.base),
     };
     let behind = follow(ctx, plans, top)?;
-    let mut reports = Vec::new();
+    let (mut reports, mut brought) = (Vec::new(), Vec::new());
     for (number, plan) in plans.iter().enumerate() {
         let mut report = LandingReport::new(plan, LandingState::Merged);
         let commit = match &landed {
@@ -123,10 +123,15 @@ fn land_and_record(
                 plan.landed.unwrap_or(plan.base)
             }
         };
-        record(ctx, &ledger, plan, commit)?;
+        brought.push(RecordedLanding {
+            spawn_commit: plan.agent.spawn_commit,
+            commit,
+            into: plan.target.clone(),
+        });
         report.commit = Some(commit.to_hex());
         reports.push(report);
     }
+    record(ctx, &ledger, plans, &brought)?;
     drop(landings);
     for (plan, report) in plans.iter().zip(&mut reports) {
         report.warnings.extend(behind.clone());
@@ -138,25 +143,25 @@ fn land_and_record(
     Ok(reports)
 }
 
-/// Writes down that a commit brought an agent's work, and lets go of what the agent held.
-fn record(ctx: &Ctx, ledger: &Ledger<'_>, plan: &MergePlan, commit: Oid) -> Result<()> {
-    // Before the row says merged, so that a landing that was killed here deletes it when it is run again. The work has
+/// Writes down which commits brought the agents' work, and lets go of what the agents held.
+fn record(
+    ctx: &Ctx,
+    ledger: &Ledger<'_>,
+    plans: &[MergePlan],
+    brought: &[RecordedLanding],
+) -> Result<()> {
+    // Before the rows say merged, so that a landing that was killed here deletes them when it is run again. The work has
     // landed whether or not this succeeds; `gc` and `doctor` find what is left.
-    let _ = briefing::forget_at_rest(ctx.repo.common_dir(), plan.agent.id);
-    let what = What::Merged {
-        commit,
-        into: plan.target.clone(),
-    };
-    let by = ctx.actor()?;
-    // The row of the agent is the note on its spawn commit, which is no pointer.
-    if commit != plan.agent.spawn_commit {
-        ledger.point_from(commit, plan.agent.id, &by, what.clone(), ctx.now())?;
+    for plan in plans {
+        let _ = briefing::forget_at_rest(ctx.repo.common_dir(), plan.agent.id);
     }
-    ctx.reached("pointed");
+    ctx.reached("forgotten");
     // No question of what is legal any more: it has landed.
-    ledger.append(plan.agent.spawn_commit, &by, what, ctx.now())?;
+    ledger.append_landings(brought, &ctx.actor()?, ctx.now(), |_| Ok(()))?;
     ctx.reached("merged");
-    worktree::release(ctx, &plan.agent);
+    for plan in plans {
+        worktree::release(ctx, &plan.agent);
+    }
     Ok(())
 }
 
