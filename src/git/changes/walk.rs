@@ -255,13 +255,16 @@ impl Walk<'_> {
         found: &mut TouchedEntries,
     ) -> Option<()> {
         let mut directory = Dir::new(handle).ok()?;
+        let mut last = tracked.len();
         while let Some(entry) = directory.read() {
             let entry = entry.ok()?;
             let name = entry.file_name();
             let bytes = name.to_bytes();
             let is_directory = entry.file_type() == FileType::Directory;
-            let known = tracked.binary_search_by(|(name, _)| (*name).cmp(bytes));
-            let known = known.ok().and_then(|at| tracked[at].1.take());
+            let known = position(tracked, bytes, last).and_then(|at| {
+                last = at;
+                tracked[at].1.take()
+            });
             match (bytes, known) {
                 (b"." | b"..", _) => {}
                 (b".git", None) if path.is_empty() => {}
@@ -292,6 +295,18 @@ impl Walk<'_> {
         }
         Some(())
     }
+}
+
+/// Where a name stands among those that the index knows. File systems often list names in the order in which they were made,
+/// or the other way round, so those beside the `last` one are tried first.
+fn position(tracked: &[(&[u8], Option<Tracked>)], name: &[u8], last: usize) -> Option<usize> {
+    let is_there = |at: &usize| tracked.get(*at).is_some_and(|(known, _)| *known == name);
+    let beside = [last.wrapping_sub(1), last + 1].into_iter().find(is_there);
+    beside.or_else(|| {
+        { tracked }
+            .binary_search_by(|(known, _)| (*known).cmp(name))
+            .ok()
+    })
 }
 
 /// Opens a directory of the worktree, which no symlink may stand for.

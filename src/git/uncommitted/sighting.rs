@@ -53,8 +53,9 @@ impl Sighting {
         besides: Option<&str>,
         ignored: &BTreeSet<Vec<u8>>,
     ) -> Result<bool> {
-        let index = untrusted::read_at(&admin_dir.join("index"), untrusted::LONGEST_INDEX);
-        if !index.is_some_and(|index| self.written.index.is_from(&index)) {
+        let index = untrusted::open_at(&admin_dir.join("index"));
+        let is_same = index.is_some_and(|index| self.written.index.is_from(index).unwrap_or(false));
+        if !is_same {
             return Ok(false);
         }
         let walk = Walk {

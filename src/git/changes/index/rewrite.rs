@@ -11,13 +11,16 @@ use crate::git::tree::GITLINK;
 use sha1::{Digest, Sha1};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 
 /// Where the size stands among the stat data, how long they are, and where the flags stand among what is fixed.
 const SIZE: usize = 36;
 const STAT: usize = 40;
 const FLAGS: usize = 60;
+
+/// So many bytes of a file are compared at a time: more would be memory that is used for the first time.
+const PIECE: usize = 32 << 10;
 
 /// The place of the mode among the ten numbers of the stat data.
 const MODE: usize = 6;
@@ -44,10 +47,22 @@ impl Index {
         at.ok().map(|at| &self.entries[at])
     }
 
-    /// Whether it was read from these bytes.
-    pub(in crate::git) fn is_from(&self, file: &[u8]) -> bool {
+    /// Whether a file holds the bytes that it was read from.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub(in crate::git) fn is_from(&self, mut file: impl Read) -> io::Result<bool> {
         // What version 4 shortens follows the file.
-        self.file == file.len() && self.bytes.starts_with(file)
+        let mut rest = &self.bytes[..self.file];
+        let mut buffer = [0; PIECE];
+        loop {
+            let length = file.read(&mut buffer)?;
+            match rest.strip_prefix(&buffer[..length]) {
+                Some([]) if length == 0 => return Ok(true),
+                Some(behind) if length > 0 => rest = behind,
+                _ => return Ok(false),
+            }
+        }
     }
 
     /// The first path in a directory that is given with the slash at its end.
