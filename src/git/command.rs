@@ -266,6 +266,8 @@ pub(in crate::git) fn cause(said: &str) -> Code {
     ];
     if FULL.iter().any(|words| said.contains(words)) {
         Code::DiskFull
+    } else if said.contains("unable to write file") {
+        Code::Io
     } else {
         Code::GitFailed
     }

@@ -202,7 +202,20 @@ fn what_appears_while_files_move_stays_and_the_others_move_back() {
 /// As on a full disk, but without one: no file may become longer than the limit.
 #[test]
 fn files_move_back_where_one_cannot_be_written() {
+    check_unwritable("*.txt eol=crlf\n");
+}
+
+#[test]
+fn files_that_git_writes_move_back_as_well() {
+    check_unwritable("*.rs eol=crlf\n");
+}
+
+fn check_unwritable(attributes: &str) {
     let agent = ready_with_every_kind();
+    let own = agent.repo.path().join(".git/info/attributes");
+    std::fs::write(own, attributes).expect("written");
+    agent.repo.git(["rm", "--quiet", "--cached", "-r", "."]);
+    agent.repo.git(["reset", "--quiet", "--hard"]);
     agent.write("src/large", vec![b'x'; 1 << 20]);
     agent.commit("every kind");
     agent.verify(&[]);

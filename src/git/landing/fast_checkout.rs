@@ -10,22 +10,25 @@
 //! Until the rename, the index says what it said, so a kill leaves files that are missing or new; the next attempt takes
 //! both for what they are. What fails, as on a full disk, is undone.
 
+use super::Checkout;
 use super::precheck::{Above, IndexSnapshot, PathState, Precheck, stat_at};
 use super::steps::{Step, Steps};
-use super::{Checkout, PAUSE};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::changes::{StatData, stat_data};
 use crate::git::lock_file::LockFile;
-use crate::git::{Repo, commit};
+use crate::git::{Repo, command, commit, untrusted};
 use rustix::fs::{AtFlags, unlinkat};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
+
+/// The longest file that is compared with what git makes of a blob, in bytes.
+const LONGEST: u64 = 1 << 30;
 
 impl Checkout {
     /// Moves index and files; `false` where nothing has moved and git has to try, or to say what is in the way.
@@ -126,7 +129,7 @@ impl Checkout {
             if is_plain {
                 self.remove_written(&new, &stats);
             } else {
-                self.remove_refreshed(copy, &new)?;
+                self.remove_made(&new, copy)?;
             }
             // Where something appeared instead git keeps away from it; what follows says what that is.
             let _ = self.write_files(&self.git_dir.join("index"), &[], &old, &lock);
@@ -224,21 +227,37 @@ impl Checkout {
         }
     }
 
-    /// The same for files that git wrote.
-    fn remove_refreshed(&self, copy: &Path, new: &[&Step]) -> Result<()> {
-        // Only a file that is older than a tick of the clock is told from one that was changed since.
-        std::thread::sleep(PAUSE);
-        if self.refresh_copy(copy)?
-            && let Some(seen) = IndexSnapshot::load(copy)
-        {
-            for step in new.iter().filter(|step| self.holds(&seen, &step.path)) {
-                let _ = self.remove(&step.path, AtFlags::empty());
-                if step.old.is_none() {
-                    self.remove_empty_above(&step.path);
-                }
+    /// The same for files that git wrote, if only the beginning of each: what is not the beginning of the file that git
+    /// makes of the blob appeared meanwhile, and stays.
+    fn remove_made(&self, new: &[&Step], copy: &Path) -> Result<()> {
+        for step in new {
+            if let Some((_, blob)) = step.new
+                && self.is_beginning(&step.path, blob, copy)?
+                && self.remove(&step.path, AtFlags::empty()).is_ok()
+                && step.old.is_none()
+            {
+                self.remove_empty_above(&step.path);
             }
         }
         Ok(())
+    }
+
+    fn is_beginning(&self, path: &[u8], blob: Oid, index: &Path) -> Result<bool> {
+        let place = Path::new(OsStr::from_bytes(path));
+        let found = match fs::read_link(self.top.join(place)) {
+            Ok(target) => Some(target.into_os_string().into_vec()),
+            Err(_) => untrusted::read(&self.top, place, LONGEST),
+        };
+        let Some(found) = found else {
+            return Ok(false);
+        };
+        let mut filtered = OsString::from("--path=");
+        filtered.push(place);
+        let mut command = self.git();
+        command.env("GIT_INDEX_FILE", index).arg("cat-file");
+        command.arg("--filters").arg(filtered).arg(blob.to_hex());
+        let output = command::finish(&mut command)?;
+        Ok(output.status.success() && output.stdout.starts_with(&found))
     }
 }
 
