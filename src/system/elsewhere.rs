@@ -6,7 +6,9 @@
 
 use super::{Process, open_directory_by_steps, ps};
 use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fs::{Dir, FileType};
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process, test_kill_process};
+use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -187,4 +189,17 @@ impl ClosingWatch {
     pub(crate) fn wait(&self, _patience: Duration) {
         match *self {}
     }
+}
+
+/// Tells every name in a directory and what it stands for, `.` and `..` among them; `None` as soon as they cannot be read or
+/// `on` gives it.
+pub(crate) fn each_name(
+    directory: &OwnedFd,
+    mut on: impl FnMut(&CStr, FileType) -> Option<()>,
+) -> Option<()> {
+    for entry in Dir::read_from(directory).ok()? {
+        let entry = entry.ok()?;
+        on(entry.file_name(), entry.file_type())?;
+    }
+    Some(())
 }

@@ -4,12 +4,13 @@ use super::{DIRECTORY, Process, open_directory_by_steps};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
-use rustix::fs::{MemfdFlags, Mode, ResolveFlags, memfd_create};
+use rustix::fs::{FileType, MemfdFlags, Mode, RawDir, ResolveFlags, memfd_create};
 use rustix::io::Errno;
 use rustix::process::{
     Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open, pidfd_send_signal,
     set_child_subreaper, set_parent_process_death_signal,
 };
+use std::ffi::CStr;
 use std::fs::{self, File};
 use std::io;
 use std::mem::MaybeUninit;
@@ -204,6 +205,22 @@ impl ClosingWatch {
         let mut events = Reader::new(&self.0, &mut buffer);
         while events.next().is_ok() {}
     }
+}
+
+/// Tells every name in a directory and what it stands for, `.` and `..` among them; `None` as soon as they cannot be read or
+/// `on` gives it.
+pub(crate) fn each_name(
+    directory: &OwnedFd,
+    mut on: impl FnMut(&CStr, FileType) -> Option<()>,
+) -> Option<()> {
+    // Of most directories this holds all names, and nothing is allocated.
+    let mut buffer = [MaybeUninit::uninit(); 8192];
+    let mut entries = RawDir::new(directory, &mut buffer);
+    while let Some(entry) = entries.next() {
+        let entry = entry.ok()?;
+        on(entry.file_name(), entry.file_type())?;
+    }
+    Some(())
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use super::by_content::ByContent;
 use super::index::{Entry, Index, Written};
 use crate::error::Result;
 use crate::git::{Repo, pool};
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, openat, statat};
+use crate::system;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, openat, statat};
 use rustix::io::Errno;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -197,7 +198,7 @@ impl Walk<'_> {
         let path = directory.path;
         let mut tracked = names(&self.written.index, directory.entries.clone(), path.len());
         match (open(top, path), &mut directory.listed) {
-            (Ok(handle), None) => self.compare(handle, path, &mut tracked, found)?,
+            (Ok(handle), None) => self.compare(&handle, path, &mut tracked, found)?,
             (Ok(handle), Some(seen)) => {
                 let before = seen.take();
                 let now = listed(&handle)?;
@@ -206,7 +207,7 @@ impl Walk<'_> {
                 if is_known {
                     self.compare_tracked(&handle, path, &mut tracked, found);
                 } else {
-                    self.compare(handle, path, &mut tracked, found)?;
+                    self.compare(&handle, path, &mut tracked, found)?;
                 }
                 // Only times before that of the index tell this list from a later one. Other names are listed again.
                 let is_all = others == found.unknown.len() + found.swapped.len();
@@ -249,18 +250,15 @@ impl Walk<'_> {
     /// Compares what is in a directory with what the index knows of it, which is used up.
     fn compare(
         &self,
-        handle: OwnedFd,
+        handle: &OwnedFd,
         path: &[u8],
         tracked: &mut [(&[u8], Option<Tracked>)],
         found: &mut TouchedEntries,
     ) -> Option<()> {
-        let mut directory = Dir::new(handle).ok()?;
         let mut last = tracked.len();
-        while let Some(entry) = directory.read() {
-            let entry = entry.ok()?;
-            let name = entry.file_name();
+        system::each_name(handle, |name, file_type| {
             let bytes = name.to_bytes();
-            let is_directory = entry.file_type() == FileType::Directory;
+            let is_directory = file_type == FileType::Directory;
             let known = position(tracked, bytes, last).and_then(|at| {
                 last = at;
                 tracked[at].1.take()
@@ -275,7 +273,6 @@ impl Walk<'_> {
                     found.swapped.push([path, bytes].concat());
                 }
                 (_, Some(Tracked::File(entry))) => {
-                    let handle = directory.fd().ok()?;
                     let stat = statat(handle, name, AtFlags::SYMLINK_NOFOLLOW).ok();
                     if !stat.is_some_and(|stat| {
                         self.written
@@ -292,8 +289,8 @@ impl Walk<'_> {
                     }
                 }
             }
-        }
-        Some(())
+            Some(())
+        })
     }
 }
 
