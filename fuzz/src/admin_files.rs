@@ -2,8 +2,8 @@
 //! looks at the worktree end, and what the files name is what is told.
 
 use git_agent::git::Repo;
-use git_agent::git::untrusted;
-use git_agent::git::worktree::{belongs_to, leads_to};
+use git_agent::git::files::admin_dir::{belongs_to, leads_to};
+use git_agent::git::files::untrusted;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};

@@ -87,7 +87,7 @@ pub(crate) fn run_checks(
     let program = ctx.env.require_program()?;
     let mut runs = Vec::new();
     for script in checks {
-        let _doing = ctx.doing(&format!("running the check `{script}`"));
+        let _activity = ctx.activity(&format!("running the check `{script}`"));
         let finished = proc::run(&Job {
             program,
             script,

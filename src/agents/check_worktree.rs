@@ -5,8 +5,9 @@ use crate::agents::pool::{self, Slot};
 use crate::agents::untrusted;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
+use crate::git::files::admin_dir::{belongs_to, leads_to};
 use crate::git::landing::linked_at;
-use crate::git::worktree::{NewWorktree, belongs_to, leads_to};
+use crate::git::worktree::NewWorktree;
 use crate::git::{Repo, populate};
 use crate::hosts::WORKTREE_DIR;
 use crate::store::{fsx, layout, lock, trash};
@@ -213,7 +214,7 @@ impl<'a> CheckStage<'a> {
             })?;
         }
         stage.made = identity(&stage.place.path);
-        let _doing = ctx.doing("checking out files for the checks");
+        let _activity = ctx.activity("checking out files for the checks");
         populate::populate(&populate::Request {
             repo,
             worktree: &stage.place.path,

@@ -133,7 +133,7 @@ fn run(
 ) -> Result<()> {
     let variables = variables(ctx, moment, subject)?;
     for script in commands {
-        let _doing = ctx.doing(&format!("running the {moment} command `{script}`"));
+        let _activity = ctx.activity(&format!("running the {moment} command `{script}`"));
         let finished = proc::run(&Job {
             program: ctx.env.require_program()?,
             script,

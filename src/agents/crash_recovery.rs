@@ -10,7 +10,7 @@ use crate::domain::agent::Agent;
 use crate::domain::event::{Exited, HostSession, What};
 use crate::domain::outcome::Outcome;
 use crate::error::{Code, Result};
-use crate::git::lock_file;
+use crate::git::files::lock_file;
 use crate::proc::supervisor;
 use crate::store::ledger::Ledger;
 use crate::store::lock::Guard;

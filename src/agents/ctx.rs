@@ -5,15 +5,15 @@ mod env;
 
 pub use env::{Env, OUTPUT_FILE, REPOSITORY_HOOKS};
 
-use crate::agents::doing::{Doing, Narrator};
+use crate::agents::activity::{Activity, ActivityObserver};
 use crate::agents::run_repo;
 use crate::agents::step_log::StepLog;
 use crate::domain::public_path::PlaceNames;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
-use crate::git::identity::Identities;
-use crate::git::ignore::Rules;
-use crate::git::worktree::admin_dir_of_clone;
+use crate::git::changes::ignore::Rules;
+use crate::git::config::identity::Identities;
+use crate::git::files::admin_dir::admin_dir_of_clone;
 use crate::proc;
 use chrono::{DateTime, Utc};
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ pub struct Seams {
     /// Told the name of every step that was just completed.
     pub reached: Arc<dyn Fn(&str) + Send + Sync>,
     /// Told what is done at the moment, where that takes long.
-    pub narrator: Narrator,
+    pub observer: ActivityObserver,
 }
 
 impl Seams {
@@ -60,7 +60,7 @@ impl Seams {
                 Ok(bytes)
             }),
             reached: Arc::new(|_| {}),
-            narrator: Arc::new(|_, _| {}),
+            observer: Arc::new(|_, _| {}),
         }
     }
 }
@@ -149,14 +149,14 @@ impl Ctx {
     }
 
     /// The same surroundings, which tell what is done at the moment.
-    pub fn narrated_by(mut self, narrator: Narrator) -> Ctx {
-        self.seams.narrator = narrator;
+    pub fn narrated_by(mut self, observer: ActivityObserver) -> Ctx {
+        self.seams.observer = observer;
         self
     }
 
     /// Tells what is done from here on, until what is given is dropped.
-    pub(crate) fn doing(&self, what: &str) -> Doing {
-        Doing::begin(&self.seams.narrator, what)
+    pub(crate) fn activity(&self, what: &str) -> Activity {
+        Activity::begin(&self.seams.observer, what)
     }
 
     /// The same surroundings, in which objects are written below a directory of the caller's and nothing else is.

@@ -18,7 +18,7 @@ use crate::domain::agent::Agent;
 use crate::domain::id::AgentId;
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::Repo;
-use crate::git::worktree::{admin_dir_of_clone, clone_name};
+use crate::git::files::admin_dir::{admin_dir_of_clone, clone_name};
 use crate::store::ledger::Ledger;
 use crate::store::{layout, policy};
 use crate::wire::policy::Policy;

@@ -5,7 +5,7 @@ use crate::agents::worktree;
 use crate::domain::agent::Agent;
 use crate::domain::id::AgentId;
 use crate::error::Result;
-use crate::git::version::{self, Version};
+use crate::git::program::version::{self, Version};
 use crate::store::hooks::inspect::{Inspection, inspect};
 use crate::store::hooks::{self, CommitHooks, Route, Site};
 use crate::store::{layout, lock};

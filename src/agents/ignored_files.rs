@@ -43,7 +43,7 @@ pub(crate) fn bring(
     worktree: &Path,
     wanted: &WantedFiles<'_>,
 ) -> Result<Vec<String>> {
-    let _doing = ctx.doing("copying ignored files");
+    let _activity = ctx.activity("copying ignored files");
     let ignored = list(root, &["--exclude-standard".into()])?;
     let included = match wanted.include {
         Some(patterns) => matching(ctx, root, patterns)?,

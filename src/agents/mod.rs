@@ -1,6 +1,7 @@
 //! What verbs share about agents: which one is meant and which one asks, its worktree, its work, whether it is alive,
 //! what it may touch, and how places that it can write are read.
 
+pub mod activity;
 pub mod assignment;
 pub mod authority;
 pub mod baseline;
@@ -13,7 +14,6 @@ pub mod commands;
 pub mod crash_recovery;
 pub mod ctx;
 pub mod current;
-pub mod doing;
 pub mod gh;
 pub mod half_made;
 pub mod hooks;

@@ -5,8 +5,8 @@ use crate::agents::ctx::Ctx;
 use crate::agents::worktree;
 use crate::domain::agent::Agent;
 use crate::error::{Code, Error, Result};
+use crate::git::files::admin_dir::belongs_to;
 use crate::git::landing::{self, Checkout};
-use crate::git::worktree::belongs_to;
 use crate::store::layout;
 
 /// The agent's worktree, on the agent's branch and in the middle of nothing.

@@ -13,7 +13,7 @@ use crate::domain::agent::Agent;
 use crate::domain::event::Isolation;
 use crate::domain::oid::Oid;
 use crate::error::Result;
-use crate::git::quarantine::Taken;
+use crate::git::objects::quarantine::Taken;
 use crate::git::refs::{Swap, Tip};
 use crate::store::{fsx, keep, layout};
 use std::path::PathBuf;

@@ -2,7 +2,7 @@
 
 use crate::agents::ctx::Ctx;
 use crate::error::Result;
-use crate::git::temporary::{self, TemporaryDirectory};
+use crate::git::files::temporary::{self, TemporaryDirectory};
 use std::path::Path;
 
 /// A directory that only its owner can enter, removed when this is dropped.

@@ -83,7 +83,7 @@ impl SyncArg {
             return exit;
         };
         let report = {
-            let _doing = ui.doing("waiting for the remote");
+            let _activity = ui.activity("waiting for the remote");
             sync::sync(ctx, &SyncOptions::with(Some(remote.clone())))
         };
         match report {

@@ -58,7 +58,7 @@ pub(super) struct ListArgs {
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: ListArgs) -> Result<Exit> {
     let ci = args.ci.then(|| {
-        let _doing = ui.doing("waiting for the forge");
+        let _activity = ui.activity("waiting for the forge");
         CiStates::ask(ctx, args.all || args.state.is_some())
     });
     if let Some(problem) = ci.as_ref().and_then(|ci| ci.problem.as_deref()) {

@@ -35,7 +35,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: PrArgs) -> Result<Exit> {
         draft: args.draft,
     };
     let plan = {
-        let _doing = ui.doing("waiting for the remote");
+        let _activity = ui.activity("waiting for the remote");
         pr::plan(ctx, &args.agent.agent, options)?
     };
     if args.dry_run {
@@ -47,7 +47,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: PrArgs) -> Result<Exit> {
     };
     let body = verdict.markdown().unwrap_or_default();
     let report = {
-        let _doing = ui.doing("waiting for the remote");
+        let _activity = ui.activity("waiting for the remote");
         pr::execute(ctx, &plan, &body)?
     };
     ui.answer(&report)?;

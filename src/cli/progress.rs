@@ -6,8 +6,8 @@
 use super::neutral::neutral;
 use super::render::table::cut;
 use super::terminal::narration_width;
+use crate::agents::activity::{Activity, ActivityObserver};
 use crate::agents::ctx::Env;
-use crate::agents::doing::{Doing, Narrator};
 use std::io::Write;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -59,14 +59,14 @@ impl Progress {
     }
 
     /// What operations tell.
-    pub(super) fn narrator(&self) -> Narrator {
+    pub(super) fn observer(&self) -> ActivityObserver {
         let shared = Arc::clone(&self.0);
         Arc::new(move |number, what| Shared::hear(&shared, number, what))
     }
 
     /// Shows something until what is given is dropped.
-    pub(super) fn begin(&self, what: &str) -> Doing {
-        Doing::begin(&self.narrator(), what)
+    pub(super) fn begin(&self, what: &str) -> Activity {
+        Activity::begin(&self.observer(), what)
     }
 
     /// Makes room for something else on the terminal.

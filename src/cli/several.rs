@@ -46,9 +46,9 @@ impl AgentsArg {
         let mut batch = SeveralAnswer::default();
         let mut exit = Exit::Yes;
         for (index, name) in named.iter().enumerate() {
-            let doing = ctx.doing(&format!("agent {} of {}", index + 1, named.len()));
+            let activity = ctx.activity(&format!("agent {} of {}", index + 1, named.len()));
             let done = act(name);
-            drop(doing);
+            drop(activity);
             if let Err(error) = &done {
                 if exit == Exit::Yes {
                     exit = error.code().exit();

@@ -34,7 +34,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SyncArgs) -> Result<Exit> {
         limit: args.timeout,
     };
     let report = {
-        let _doing = ui.doing("waiting for the remote");
+        let _activity = ui.activity("waiting for the remote");
         sync::sync(ctx, &options)
     };
     match report {

@@ -8,8 +8,8 @@ pub(super) use super::format::Format;
 use super::neutral::{NeutralWriter, neutral};
 use super::progress::Progress;
 use super::style::{BAD, HINT, WARN, paint};
+use crate::agents::activity::{Activity, ActivityObserver};
 use crate::agents::ctx::Ctx;
-use crate::agents::doing::{Doing, Narrator};
 use crate::error::{Code, Error, Exit, Result};
 use crate::ops::error_report::ErrorReport;
 use crate::ops::remedy;
@@ -203,13 +203,13 @@ impl Ui {
     }
 
     /// Says on a terminal what is waited for, once that takes a while, until what is given is dropped.
-    pub(super) fn doing(&self, what: &str) -> Option<Doing> {
+    pub(super) fn activity(&self, what: &str) -> Option<Activity> {
         self.progress.as_ref().map(|progress| progress.begin(what))
     }
 
     /// What operations tell what they do at the moment, where a person can see it.
-    pub(super) fn narrator(&self) -> Option<Narrator> {
-        self.progress.as_ref().map(Progress::narrator)
+    pub(super) fn observer(&self) -> Option<ActivityObserver> {
+        self.progress.as_ref().map(Progress::observer)
     }
 
     /// Shows no more of that, because the terminal belongs to something else or the caller wants to hear nothing.

@@ -151,8 +151,8 @@ verbs! { ui;
 /// was overwritten is reported at the first command after that.
 fn open(ui: &mut Ui) -> Result<Ctx> {
     let mut ctx = Ctx::of_process()?;
-    if let Some(narrator) = ui.narrator() {
-        ctx = ctx.narrated_by(narrator);
+    if let Some(observer) = ui.observer() {
+        ctx = ctx.narrated_by(observer);
     }
     let clones = clone::bring_in_all(&ctx);
     clones.iter().for_each(|warning| ui.warn(warning));

@@ -1,5 +1,6 @@
 //! The one door through which this program starts the user's `git`.
 
+use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use std::ffi::OsStr;
 use std::io::{Read, Write};
@@ -319,6 +320,46 @@ fn not_started(command: &Command, source: std::io::Error) -> Error {
             .hint("to go on from what there is now, run the same command again")
         }
         _ => Error::io("could not start git", source),
+    }
+}
+
+/// The object that git named on standard output.
+pub(in crate::git) fn named(output: &[u8]) -> Result<Oid> {
+    let hex = String::from_utf8_lossy(output);
+    Oid::from_hex(hex.trim_end())
+        .ok_or_else(|| Error::new(Code::GitFailed, "git named no object").because(hex.into_owned()))
+}
+
+/// Runs a command with paths on its standard input, each ended by NUL.
+pub(in crate::git) fn feed_paths(command: Command, paths: &[Vec<u8>]) -> Result<()> {
+    feed_paths_with(command, paths, Stdio::null())
+}
+
+/// As [`feed_paths`], for a command that holds a lock: it has [`LockFile::shared`](super::files::lock_file::LockFile::shared) for
+/// its standard output, to which it writes nothing.
+pub(in crate::git) fn feed_paths_with(
+    mut command: Command,
+    paths: &[Vec<u8>],
+    shared: Stdio,
+) -> Result<()> {
+    command
+        .stdin(Stdio::piped())
+        .stdout(shared)
+        .stderr(Stdio::piped());
+    let fail = |error| Error::io("could not run git", error);
+    let mut child = command.spawn().map_err(fail)?;
+    let list: Vec<u8> = paths
+        .iter()
+        .flat_map(|path| [path, &b"\0"[..]].concat())
+        .collect();
+    let input = child.stdin.take();
+    // One that gave up before it read everything says why.
+    let _ = input.map(|mut input| input.write_all(&list));
+    let output = child.wait_with_output().map_err(fail)?;
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(refused(&command, &output))
     }
 }
 

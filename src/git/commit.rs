@@ -1,22 +1,21 @@
 //! Committing as the user would: in a worktree by the user's own `git commit`, with every hook; in the object
 //! database alone with the user's signature.
 
-use super::identity::Identities;
+use super::Repo;
+use super::command;
+use super::config::identity::Identities;
+use super::files::untrusted;
 use super::landing::{Checkout, copy_with_time};
 use super::objects::NewCommit;
-use super::own_branch::{OwnBranch, moved_meanwhile};
 use super::refs::Tip;
-use super::untrusted;
-use super::view::WorktreeView;
-use super::{Repo, command};
+use super::worktree::own_branch::{OwnBranch, moved_meanwhile};
+use super::worktree::view::WorktreeView;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use std::ffi::OsString;
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 /// What `git commit` is asked for.
 pub struct ToCommit<'a> {
@@ -46,7 +45,7 @@ impl Checkout {
             "--pathspec-file-nul",
         ]);
         command.env("GIT_LITERAL_PATHSPECS", "1");
-        feed(command, paths)
+        command::feed_paths(command, paths)
     }
 
     /// Commits what is staged, here or in another `index`, with the message in a file. Gives the new
@@ -154,7 +153,7 @@ impl Checkout {
         }
         let mut command = self.git();
         command.args(["rev-parse", "--verify", "HEAD"]);
-        named(&command::successful(command)?)
+        command::named(&command::successful(command)?)
     }
 }
 
@@ -250,51 +249,11 @@ impl Repo {
         }
         let output = command::feed(command, new.message.as_bytes())?;
         if output.status.success() {
-            return named(&output.stdout);
+            return command::named(&output.stdout);
         }
         let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         Err(Error::new(Code::CommitRefused, failure)
             .hint("to see how commits are signed, run git config --get-regexp '^(gpg|user.signingkey)'")
             .because(said))
-    }
-}
-
-/// The object that git named on standard output.
-pub(in crate::git) fn named(output: &[u8]) -> Result<Oid> {
-    let hex = String::from_utf8_lossy(output);
-    Oid::from_hex(hex.trim_end())
-        .ok_or_else(|| Error::new(Code::GitFailed, "git named no object").because(hex.into_owned()))
-}
-
-/// Runs a command with paths on its standard input, each ended by NUL.
-pub(in crate::git) fn feed(command: Command, paths: &[Vec<u8>]) -> Result<()> {
-    feed_with(command, paths, Stdio::null())
-}
-
-/// As [`feed`], for a command that holds a lock: it has [`LockFile::shared`](super::lock_file::LockFile::shared) for
-/// its standard output, to which it writes nothing.
-pub(in crate::git) fn feed_with(
-    mut command: Command,
-    paths: &[Vec<u8>],
-    shared: Stdio,
-) -> Result<()> {
-    command
-        .stdin(Stdio::piped())
-        .stdout(shared)
-        .stderr(Stdio::piped());
-    let fail = |error| Error::io("could not run git", error);
-    let mut child = command.spawn().map_err(fail)?;
-    let list: Vec<u8> = paths
-        .iter()
-        .flat_map(|path| [path, &b"\0"[..]].concat())
-        .collect();
-    let input = child.stdin.take();
-    // One that gave up before it read everything says why.
-    let _ = input.map(|mut input| input.write_all(&list));
-    let output = child.wait_with_output().map_err(fail)?;
-    if output.status.success() {
-        Ok(())
-    } else {
-        Err(command::refused(&command, &output))
     }
 }

@@ -1,5 +1,10 @@
 //! Whole sections of git's configuration, where the names of the keys are not known beforehand.
 
+pub mod file;
+pub mod identity;
+pub(in crate::git) mod sharing;
+pub mod worktree;
+
 use super::Repo;
 use super::repo::failed;
 use crate::error::{Code, Error, Result};

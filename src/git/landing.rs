@@ -18,10 +18,10 @@ mod precheck;
 mod steps;
 
 use super::command;
+use super::files::untrusted;
 use super::repo::Repo;
-use super::untrusted;
-use super::view::WorktreeView;
 use super::worktree::Worktree;
+use super::worktree::view::WorktreeView;
 use crate::domain::change::{Change, ChangeKind};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};

@@ -11,9 +11,10 @@ mod many;
 
 pub use disjoint::{Stack, StackMerger};
 
-use super::pruned::retry_if_pruned;
+use super::Repo;
+use super::command;
+use super::files::pruned::retry_if_pruned;
 use super::repo::{failed, from_git2, to_git2};
-use super::{Repo, command};
 use crate::domain::evidence::Conflict;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};

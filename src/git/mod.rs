@@ -4,59 +4,39 @@
 //! Three tools share the work, each where it was measured to be right and fast: libgit2 for refs,
 //! objects and tree walks; gitoxide for populating a worktree and for the commit-graph; the user's own `git` for what depends
 //! on its version or its network.
+//!
+//! The rooms, from the ground up; none names a higher one:
+//!
+//! - `tree` knows the form of tree objects, `command` starts git, `program` asks it for its version, its pager, hooks, trailers and signatures;
+//! - `files` goes into directories, reads what an agent may have written, locks and removes;
+//! - `repo` opens a repository, `objects` reads and writes what is in it, `history` finds which commits belong to what, `merge` what
+//!   merging them gives;
+//! - `refs` moves branches and talks to remotes, `notes` reads and writes notes, `config` settings;
+//! - `worktree` makes worktrees and what git sees in their place, `changes` finds what differs in them, `uncommitted` what
+//!   `git add -A` would add, and `salvage` keeps it;
+//! - `populate` writes the files of a worktree, `landing` moves one along with its branch, `commit` and `restage` work on what is
+//!   staged, `diff` compares trees.
 
-pub mod ancestry;
-pub mod branch;
 pub mod changes;
 pub mod command;
 pub mod commit;
-mod commit_graph;
 pub mod config;
-pub mod config_file;
-mod conflict_markers;
-pub mod descent;
-mod differences;
-mod disk_use;
-pub mod gained;
-pub mod gitlinks;
-pub mod hooks;
-pub mod identity;
-pub mod ignore;
+pub mod diff;
+pub mod files;
+pub mod history;
 pub mod landing;
-pub mod lock_file;
 pub mod merge;
 pub mod notes;
 pub mod objects;
-pub mod open;
-mod own_branch;
-pub mod own_repository;
-pub mod patch;
 mod pool;
 pub mod populate;
-mod promised;
-mod pruned;
-pub mod quarantine;
-pub mod raw_commit;
-pub mod reflog;
+pub mod program;
 pub mod refs;
-pub mod remote;
 pub mod repo;
 pub mod restage;
 pub mod salvage;
-mod scratch_objects;
-pub mod shallow;
-mod sharing;
-pub mod show;
-pub mod signing;
-pub mod temporary;
-pub mod trailer;
 pub mod tree;
 pub mod uncommitted;
-pub mod untrusted;
-pub mod version;
-pub mod view;
-pub mod walk;
 pub mod worktree;
-pub mod worktree_config;
 
 pub use repo::Repo;

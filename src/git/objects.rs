@@ -1,8 +1,15 @@
 //! Reading and writing objects, raw: bytes in, names out.
 
-use super::pruned::retry_if_pruned;
+pub(in crate::git) mod disk_use;
+pub(in crate::git) mod promised;
+pub mod quarantine;
+pub mod raw_commit;
+pub mod walk;
+
+use super::Repo;
+use super::files::pruned::retry_if_pruned;
 use super::repo::{failed, from_git2, to_git2, words};
-use super::{Repo, raw_commit, tree};
+use super::tree;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 

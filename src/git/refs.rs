@@ -1,20 +1,24 @@
 //! Refs: reading, creating without overwriting, and moving by compare-and-swap.
 //!
 //! Refs are written here and not by libgit2, whose `.lock` files do not tell whether their owner lives: ours do
-//! ([`super::lock_file`]), and what a killed process of ours left is cleared by the next that wants the ref. The lock of
+//! ([`super::files::lock_file`]), and what a killed process of ours left is cleared by the next that wants the ref. The lock of
 //! another program is reported ([`Swap::Locked`]); the caller decides to wait.
 
-use super::lock_file::LockFile;
+use super::Repo;
+use super::files::lock_file::LockFile;
+use super::files::untrusted;
 use super::objects::Identity;
-use super::open::Environment;
+use super::repo::open::Environment;
 use super::repo::{failed, from_git2};
-use super::{Repo, reflog, untrusted};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub mod branch;
 mod deletion;
+pub mod reflog;
+pub mod remote;
 
 /// What a ref file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,11 @@
 //! A repository that this program can work in, known by its common dir.
 
-use super::scratch_objects::ScratchObjects;
-use super::{open, populate};
+pub mod open;
+pub(in crate::git) mod scratch_objects;
+
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
+use scratch_objects::ScratchObjects;
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
@@ -13,7 +15,7 @@ use std::path::{Path, PathBuf};
 pub struct Repo {
     pub(in crate::git) inner: git2::Repository,
     common_dir: PathBuf,
-    may_convert_outside: OnceCell<bool>,
+    pub(in crate::git) may_convert_outside: OnceCell<bool>,
     /// Where objects are written, when that is not the repository.
     pub(in crate::git) scratch_objects: Option<ScratchObjects>,
 }
@@ -104,12 +106,6 @@ impl Repo {
             Some(parent) if hidden => Ok(parent.to_owned()),
             _ => Ok(self.common_dir.clone()),
         }
-    }
-
-    /// Whether settings, or a file of attributes in no worktree, may ask for a conversion of some file.
-    pub(in crate::git) fn may_convert_outside(&self) -> bool {
-        let looked = || populate::may_convert_outside(&self.common_dir);
-        *self.may_convert_outside.get_or_init(looked)
     }
 
     /// A string setting from all of git's configuration files; `None` when unset.

@@ -1,7 +1,8 @@
 //! What an index holds as a tree, and letting it hold another one by touching only the paths that differ.
 
+use super::Repo;
+use super::command;
 use super::landing::{Checkout, FEW};
-use super::{Repo, command, commit};
 use crate::domain::baseline::Content;
 use crate::domain::oid::Oid;
 use crate::error::Result;
@@ -23,7 +24,7 @@ impl Checkout {
         let own = self.own_index()?;
         let mut command = own.git()?;
         command.arg("write-tree");
-        let tree = commit::named(&command::successful(command)?)?;
+        let tree = command::named(&command::successful(command)?)?;
         own.publish()?;
         Ok(tree)
     }

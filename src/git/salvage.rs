@@ -17,9 +17,11 @@ pub use beside::{Beside, beside, unkeepable};
 pub use raw::{write_admin, write_files as write_files_as_they_are};
 pub use tour::{FilesAsTheyAre, TOO_DEEP};
 
+use super::Repo;
+use super::command;
+use super::files::untrusted;
 use super::objects::{Commit, Identity, NewCommit};
 use super::uncommitted::Trees;
-use super::{Repo, command, untrusted};
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use std::collections::BTreeSet;

@@ -14,14 +14,18 @@
 //! temporary directory under `agents/tmp`, or a complete admin directory locked as `initializing`.
 
 mod cache;
+pub(in crate::git) mod own_branch;
+pub mod own_repository;
 mod place;
+pub mod view;
 
+pub use crate::git::files::admin_dir::Worktree;
 pub use cache::WorktreeCache;
 
 use super::Repo;
+use super::files::admin_dir::{clone_name, read_admin_dir};
+use super::files::pruned::retry_if_pruned;
 use super::objects::Identity;
-use super::pruned::retry_if_pruned;
-use super::untrusted;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use place::{make_directory, path_text};
@@ -45,17 +49,6 @@ pub struct NewWorktree<'a> {
     pub lock_reason: &'a str,
     /// Who the reflog names.
     pub identity: &'a Identity,
-}
-
-/// A linked worktree that exists.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Worktree {
-    /// The name of its admin directory.
-    pub name: String,
-    /// Where it is, absolute; it need not exist any more.
-    pub path: PathBuf,
-    /// What its `locked` file says; `None` when it is not locked.
-    pub lock_reason: Option<String>,
 }
 
 impl Repo {
@@ -218,88 +211,6 @@ pub fn set_lock(admin_dir: &Path, reason: &str) -> Result<()> {
     fs::rename(&temporary, admin_dir.join("locked")).at("could not lock", admin_dir)
 }
 
-/// The name of a repository that stands in for the shared one while an untrusted command works in a worktree. It lies
-/// two directories below the common dir and has an admin directory of the same name.
-pub const STAND_IN: &str = "run-repo";
-
-/// Where the repository notes, below the common dir, which worktrees have a repository of their own: one file for each,
-/// called as its admin directory.
-pub const CLONES: &str = "agents/clones";
-
-/// What names the admin directory in a worktree whose `.git` is a repository of its own.
-pub const CLONE_POINTER: &str = ".git/agents/worktree";
-
-/// What the worktree whose own repository this is was called in the repository that it was made from; `None` for any
-/// other git dir.
-pub fn clone_name(git_dir: &Path) -> Option<String> {
-    let pointer = untrusted::text(git_dir, CLONE_POINTER.strip_prefix(".git/")?)?;
-    let admin = Path::new(pointer.strip_prefix("gitdir: ")?.trim_end());
-    let is_listed = admin.parent()?.file_name()? == "worktrees";
-    is_listed.then(|| admin.file_name()?.to_str().map(str::to_owned))?
-}
-
-/// The admin directory, in the repository that it was made from, of the worktree that a directory is in and that has a
-/// repository of its own. `None` where that is not at hand, or does not know of it.
-pub fn admin_dir_of_clone(directory: &Path) -> Option<PathBuf> {
-    let is_top = |top: &&Path| fs::symlink_metadata(top.join(".git")).is_ok();
-    let top = directory.ancestors().find(is_top)?;
-    let pointer = untrusted::text(top, CLONE_POINTER)?;
-    let admin = PathBuf::from(pointer.strip_prefix("gitdir: ")?.trim_end());
-    let known = read_admin_dir(&admin).is_some_and(|known| known.path == top);
-    (known && has_own_repository(&admin)).then_some(admin)
-}
-
-/// Whether the worktree of this admin directory was given a repository of its own.
-pub fn has_own_repository(admin_dir: &Path) -> bool {
-    let record = || {
-        let (common, name) = (admin_dir.parent()?.parent()?, admin_dir.file_name()?);
-        Some(common.join(CLONES).join(name))
-    };
-    record().is_some_and(|record| record.is_file())
-}
-
-/// Whether the directory's `.git` names this admin directory, or that of the repository that stands in for
-/// the shared one: the proof that it is ours. `.git` is a file, or the repository that the worktree has of its own.
-pub fn belongs_to(worktree: &Path, admin_dir: &Path) -> bool {
-    if clone_name(admin_dir).is_some() {
-        return worktree.join(".git") == admin_dir;
-    }
-    let Some(named) = named_by(worktree, admin_dir) else {
-        return false;
-    };
-    let stands_in = || {
-        let (common, name) = (admin_dir.parent()?.parent()?, admin_dir.file_name()?);
-        let inside = named.strip_prefix(common).ok()?;
-        let mut parts = inside.components().skip(2).map(|part| part.as_os_str());
-        let expected = [STAND_IN.as_ref(), "worktrees".as_ref(), name];
-        Some(expected.iter().all(|part| parts.next() == Some(part)) && parts.next().is_none())
-    };
-    named == admin_dir || stands_in() == Some(true)
-}
-
-/// Whether the directory's `.git` names this very admin directory.
-pub fn leads_to(worktree: &Path, admin_dir: &Path) -> bool {
-    named_by(worktree, admin_dir).is_some_and(|named| named == admin_dir)
-}
-
-/// The admin directory that a worktree's `.git` names. A directory counts only where this one was given a repository.
-fn named_by(worktree: &Path, admin_dir: &Path) -> Option<PathBuf> {
-    let own = || has_own_repository(admin_dir).then(|| untrusted::text(worktree, CLONE_POINTER))?;
-    let text = untrusted::text(worktree, ".git").or_else(own)?;
-    let pointer = text.strip_prefix("gitdir: ")?;
-    Some(lexically_clean(&worktree.join(pointer.trim_end())))
-}
-
-fn read_admin_dir(admin: &Path) -> Option<Worktree> {
-    let gitdir = untrusted::text(admin, "gitdir")?;
-    let path = lexically_clean(&admin.join(gitdir.trim_end()));
-    Some(Worktree {
-        name: admin.file_name()?.to_str()?.to_owned(),
-        path: path.parent()?.to_owned(),
-        lock_reason: untrusted::text(admin, "locked").map(|reason| reason.trim_end().to_owned()),
-    })
-}
-
 fn rename_without_replacing(from: &Path, to: &Path) -> Result<()> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     use rustix::io::Errno;
@@ -332,24 +243,10 @@ fn path_from(from: &Path, to: &Path) -> PathBuf {
     up.chain(to.components().skip(shared)).collect()
 }
 
-/// Takes `.` and `..` out of an absolute path without asking the file system.
-fn lexically_clean(path: &Path) -> PathBuf {
-    let mut clean = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                clean.pop();
-            }
-            other => clean.push(other),
-        }
-    }
-    clean
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::git::files::admin_dir::lexically_clean;
 
     #[test]
     fn relative_links_lead_back() {

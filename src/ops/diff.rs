@@ -5,7 +5,7 @@ use crate::agents::lookup;
 use crate::agents::work::Work;
 use crate::domain::oid::Oid;
 use crate::error::{Error, Result};
-pub use crate::git::show::{Detail, Filter};
+pub use crate::git::program::show::{Detail, Filter};
 use crate::ops::agent_report::BaseReport;
 use crate::store::ledger::Ledger;
 use crate::store::policy;

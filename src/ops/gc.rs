@@ -23,8 +23,8 @@ use crate::agents::worktree;
 use crate::domain::agent::{Agent, State};
 use crate::domain::id::AgentId;
 use crate::error::{Error, Result};
+use crate::git::files::temporary;
 use crate::git::refs::Tip;
-use crate::git::temporary;
 use crate::ops::discard;
 use crate::ops::discard::DiscardOptions;
 use crate::ops::discard::DiscardPlan;
@@ -171,9 +171,9 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
     let mut targets = Targets::default();
     // Each agent: why it is over, if objects prove it, and whether it can be removed.
     let mut items = Vec::new();
-    let (doing, count) = (ctx.doing("looking for finished agents"), agents.len());
+    let (activity, count) = (ctx.activity("looking for finished agents"), agents.len());
     for (index, agent) in agents.into_iter().enumerate() {
-        doing.now(&format!("judging agent {} of {count}", index + 1));
+        activity.now(&format!("judging agent {} of {count}", index + 1));
         if !has_something(ctx, &places, &agent)? {
             continue;
         }
@@ -303,10 +303,10 @@ pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
     if !landings.is_empty() {
         ctx.reached("recorded");
     }
-    let (doing, count) = (ctx.doing("removing agents"), report.agents.len());
+    let (activity, count) = (ctx.activity("removing agents"), report.agents.len());
     for (index, (item, removal)) in report.agents.iter_mut().zip(removals).enumerate() {
         let Some(removal) = removal else { continue };
-        doing.now(&format!("removing agent {} of {count}", index + 1));
+        activity.now(&format!("removing agent {} of {count}", index + 1));
         let landing = item.landing_of(removal.agent());
         let landing = landing.filter(|_| !are_recorded);
         let recorded = landing::record(ctx, landing.as_slice());
@@ -319,7 +319,7 @@ pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
             Err(refusal) => item.keep_for(&refusal),
         }
     }
-    drop(doing);
+    drop(activity);
     for short in &plan.holders {
         leases::free(ctx.repo.common_dir(), short)?;
     }

@@ -4,7 +4,7 @@ use crate::agents::ctx::Ctx;
 use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
 use crate::error::Result;
-use crate::git::signing::CommitSignature;
+use crate::git::program::signing::CommitSignature;
 use crate::ops::agent_report::rfc3339;
 use crate::store::ledger::Ledger;
 use crate::store::signatures;

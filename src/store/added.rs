@@ -2,7 +2,8 @@
 
 use super::{fsx, layout};
 use crate::error::{IoContext, Result};
-use crate::git::{Repo, descent};
+use crate::git::Repo;
+use crate::git::files::descent;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 use super::{added, fsx, layout, lock};
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
-use crate::git::ignore::pattern;
+use crate::git::changes::ignore::pattern;
 use std::fs;
 
 /// Adds a line for each of these directories at the top to `info/exclude` where it is missing.

@@ -4,7 +4,7 @@
 //! to git's own commands.
 
 use crate::domain::id::AgentId;
-use crate::git::worktree::{CLONES, STAND_IN};
+use crate::git::files::admin_dir::{CLONES, STAND_IN};
 use std::path::{Path, PathBuf};
 
 /// The ledger: one note per spawn commit.

@@ -9,7 +9,7 @@ use crate::domain::event::Isolation;
 use crate::domain::id::AgentId;
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
-use crate::git::worktree::clone_name;
+use crate::git::files::admin_dir::clone_name;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::git::Repo;
 use crate::git::notes::{self, lines, union};
 use crate::git::objects::Commit;
-use crate::git::signing::CommitSignature;
+use crate::git::program::signing::CommitSignature;
 use crate::wire::event_line;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 

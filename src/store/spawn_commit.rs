@@ -8,7 +8,7 @@ use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
 use crate::git::objects::blob_name;
-use crate::git::raw_commit::RawCommit;
+use crate::git::objects::raw_commit::RawCommit;
 use crate::wire::policy::{HEADER, Policy};
 
 /// The trailer with the random number that tells two spawns apart, and that a rebase takes along.

@@ -2,7 +2,7 @@
 
 use super::{fsx, layout};
 use crate::error::{IoContext, Result};
-use crate::git::descent;
+use crate::git::files::descent;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;

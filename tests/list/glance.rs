@@ -4,8 +4,8 @@ use crate::support::{TestRepo, git_in, isolated};
 use git_agent::domain::change::Change;
 use git_agent::error::Result;
 use git_agent::git::Repo;
+use git_agent::git::changes::ignore::Rules;
 use git_agent::git::changes::{Glance, glance, touched, worktree_changes};
-use git_agent::git::ignore::Rules;
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 

@@ -2,7 +2,7 @@ use super::{Agent, codes};
 use crate::support::git_output;
 use git_agent::domain::oid::Oid;
 use git_agent::git::Repo;
-use git_agent::git::ancestry::Lineage;
+use git_agent::git::history::ancestry::Lineage;
 use git_agent::git::merge::{Stack, StackMerger};
 use git_agent::git::objects::{Identity, NewCommit};
 use serde_json::Value;

@@ -325,7 +325,7 @@ fn a_copied_index_is_as_old_as_the_original() {
     use git_agent::domain::oid::Oid;
     use git_agent::git::Repo;
     use git_agent::git::uncommitted::{Source, snapshot_by_git};
-    use git_agent::git::view::WorktreeView;
+    use git_agent::git::worktree::view::WorktreeView;
     let agent = Agent::new();
     let admin = format!(".git/worktrees/agent-{}", &agent.id[..8]);
     let admin = agent.repo.path().join(admin);

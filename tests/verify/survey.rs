@@ -5,12 +5,12 @@ use crate::support::{TestRepo, git_in, git_output, isolated};
 use git_agent::domain::oid::Oid;
 use git_agent::error::Result;
 use git_agent::git::Repo;
-use git_agent::git::ignore::Rules;
+use git_agent::git::changes::ignore::Rules;
 use git_agent::git::landing::linked_at;
 use git_agent::git::uncommitted::{
-    Sighting, Source, Trees, Uncommitted, snapshot, snapshot_by_git, write_trees,
+    Source, Trees, Uncommitted, WorktreeFingerprint, snapshot, snapshot_by_git, write_trees,
 };
-use git_agent::git::view::WorktreeView;
+use git_agent::git::worktree::view::WorktreeView;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::fs;
@@ -129,19 +129,19 @@ impl Scene {
     }
 
     /// What a look sees, with what is ignored; `None` where git looked at everything.
-    fn sighted(&self) -> Option<(Trees, Sighting, BTreeSet<Vec<u8>>)> {
-        let (trees, sighting) = self.look(write_trees).ok()?;
+    fn sighted(&self) -> Option<(Trees, WorktreeFingerprint, BTreeSet<Vec<u8>>)> {
+        let (trees, fingerprint) = self.look(write_trees).ok()?;
         let ignored = self.look(snapshot).ok()?.ignored;
-        Some((trees, sighting?, BTreeSet::from_iter(ignored)))
+        Some((trees, fingerprint?, BTreeSet::from_iter(ignored)))
     }
 
     /// What was seen once and still is what there is was kept whole.
     fn require_truth(
         &self,
-        (kept, sighting, ignored): (Trees, Sighting, BTreeSet<Vec<u8>>),
+        (kept, fingerprint, ignored): (Trees, WorktreeFingerprint, BTreeSet<Vec<u8>>),
         after: &str,
     ) {
-        let current = sighting.is_current(&self.top, &self.admin, Some(".agent"), &ignored);
+        let current = fingerprint.is_current(&self.top, &self.admin, Some(".agent"), &ignored);
         if current.expect("told") {
             let (now, _) = self.look(write_trees).expect("looked at");
             assert_eq!(kept, now, "{after}");
@@ -300,11 +300,11 @@ fn what_was_seen_is_known_again() {
         let scene = Scene::new();
         let work = "touch README.md; echo 'int 1111;' > lib/one.c; rm lib/two.c; ln -s x link2; mkdir new; echo a > new/a; echo b > new/b.log";
         does(&scene.top, work);
-        let (_, sighting, ignored) = scene.sighted().expect("seen");
+        let (_, fingerprint, ignored) = scene.sighted().expect("seen");
         let aside = scene.beside("aside");
         fs::rename(&scene.top, &aside).expect("moved");
         let is_current = || {
-            let is = sighting.is_current(&aside, &scene.admin, Some(".agent"), &ignored);
+            let is = fingerprint.is_current(&aside, &scene.admin, Some(".agent"), &ignored);
             is.expect("told")
         };
         assert!(is_current(), "before {deed}");
@@ -336,8 +336,8 @@ fn rules_that_hide_themselves_are_looked_at_again() {
     ] {
         let scene = Scene::new();
         does(&scene.top, work);
-        let (_, sighting, ignored) = scene.sighted().expect("seen");
-        let is = sighting.is_current(&scene.top, &scene.admin, Some(".agent"), &ignored);
+        let (_, fingerprint, ignored) = scene.sighted().expect("seen");
+        let is = fingerprint.is_current(&scene.top, &scene.admin, Some(".agent"), &ignored);
         assert_eq!(is.expect("told"), is_known, "{work}");
     }
 }

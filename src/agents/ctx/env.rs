@@ -5,7 +5,7 @@ use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::changes::Staging;
 use crate::git::command::LOCAL_VARIABLES;
-use crate::git::open::Environment;
+use crate::git::repo::open::Environment;
 use crate::hosts::HOSTS;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -205,7 +205,10 @@ impl Env {
     pub fn default_excludes(&self) -> PathBuf {
         let home = || self.home.as_ref().map(|home| home.join(".config"));
         let config = self.config.clone().or_else(home);
-        config.map_or_else(|| "/dev/null".into(), |config| config.join("git/ignore"))
+        config.map_or_else(
+            || "/dev/null".into(),
+            |config| config.join("git/changes/ignore"),
+        )
     }
 
     /// `PATH` with another directory in front; `None` where its name cannot stand in there.

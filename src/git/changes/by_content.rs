@@ -8,11 +8,11 @@
 
 use super::index::Index;
 use crate::git::Repo;
-use crate::git::ignore::ATTRIBUTES_FILES;
+use crate::git::changes::ignore::ATTRIBUTES_FILES;
+use crate::git::files::untrusted;
 use crate::git::objects::blob_name;
 use crate::git::populate::has_converting_word;
 use crate::git::tree::SYMLINK;
-use crate::git::untrusted;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs;

@@ -19,10 +19,10 @@ use crate::domain::change::{Change, ChangeKind};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Repo;
-use crate::git::ignore::Rules;
-use crate::git::untrusted;
-use crate::git::view::WorktreeView;
-use crate::git::worktree::belongs_to;
+use crate::git::changes::ignore::Rules;
+use crate::git::files::admin_dir::belongs_to;
+use crate::git::files::untrusted;
+use crate::git::worktree::view::WorktreeView;
 use std::fs;
 use std::path::Path;
 

@@ -4,8 +4,8 @@ use crate::domain::change::Change;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
+use crate::git::history::shallow::{Shallow, incomplete};
 use crate::git::repo::{failed, from_git2, to_git2};
-use crate::git::shallow::{Shallow, incomplete};
 
 impl Repo {
     /// What one commit changed: how it differs from its parent, for a merge from all of its parents,

@@ -10,8 +10,8 @@ use super::index::Index;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
+use crate::git::files::untrusted;
 use crate::git::tree::{DIRECTORY, Entry, GITLINK};
-use crate::git::untrusted;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 

@@ -22,8 +22,10 @@
 mod by_content;
 mod cached_trees;
 mod compare;
+pub mod gitlinks;
 mod glance;
 mod history;
+pub mod ignore;
 mod index;
 mod index_tree;
 mod plain_index;

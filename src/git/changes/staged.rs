@@ -5,7 +5,8 @@ use super::kind_of;
 use crate::domain::change::{Change, ChangeKind};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
-use crate::git::{Repo, command, tree, untrusted};
+use crate::git::files::untrusted;
+use crate::git::{Repo, command, tree};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

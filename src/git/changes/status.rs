@@ -2,9 +2,10 @@
 
 use crate::domain::change::{Change, ChangeKind};
 use crate::error::{Code, Error, Result};
-use crate::git::ignore::{RULES_FILES, blocking_file};
-use crate::git::view::WorktreeView;
-use crate::git::{Repo, command, gitlinks};
+use crate::git::changes::gitlinks;
+use crate::git::changes::ignore::{RULES_FILES, blocking_file};
+use crate::git::worktree::view::WorktreeView;
+use crate::git::{Repo, command};
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;

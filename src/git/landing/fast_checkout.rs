@@ -16,8 +16,9 @@ use super::steps::{Step, Steps};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::changes::{StatData, stat_data};
-use crate::git::lock_file::LockFile;
-use crate::git::{Repo, command, commit, untrusted};
+use crate::git::files::lock_file::LockFile;
+use crate::git::files::untrusted;
+use crate::git::{Repo, command};
 use rustix::fs::{AtFlags, unlinkat};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -207,7 +208,7 @@ impl Checkout {
             .args(options)
             .args(["-z", "--stdin"]);
         let paths: Vec<_> = steps.iter().map(|step| step.path.clone()).collect();
-        commit::feed_with(command, &paths, lock.shared()?)
+        command::feed_paths_with(command, &paths, lock.shared()?)
     }
 
     /// Removes the files that were written here, as they were left, and the directories that were made for them.

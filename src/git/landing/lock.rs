@@ -5,8 +5,8 @@
 
 use super::{ATTEMPTS, Checkout, PAUSE, precheck};
 use crate::error::{IoContext, Result};
-use crate::git::commit;
-use crate::git::lock_file::LockFile;
+use crate::git::command;
+use crate::git::files::lock_file::LockFile;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
@@ -93,7 +93,7 @@ impl OwnIndex<'_> {
     pub(in crate::git) fn feed(&self, arguments: &[&str], paths: &[Vec<u8>]) -> Result<()> {
         let mut command = self.git()?;
         command.args(arguments);
-        commit::feed_with(command, paths, self.lock.shared()?)
+        command::feed_paths_with(command, paths, self.lock.shared()?)
     }
 
     /// The copy.

@@ -9,7 +9,7 @@ use super::Checkout;
 use super::steps::{Step, Steps};
 use crate::error::{Error, IoContext, Result};
 use crate::git::changes::{Content, Edits, Rewritten, StatData, TICK, Written, stat_data};
-use crate::git::untrusted;
+use crate::git::files::untrusted;
 use crate::git::{Repo, command};
 use crate::system;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, statat};

@@ -12,7 +12,7 @@ use super::{Merge, MergeResult};
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
-use crate::git::pruned::retry_if_pruned;
+use crate::git::files::pruned::retry_if_pruned;
 use crate::git::repo::{failed, from_git2, to_git2};
 use git2::build::TreeUpdateBuilder;
 use git2::{Delta, FileMode};

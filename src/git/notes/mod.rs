@@ -11,7 +11,8 @@ pub mod fanout;
 pub mod lines;
 pub mod union;
 
-use super::{Repo, tree};
+use super::Repo;
+use super::tree;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use std::collections::BTreeSet;

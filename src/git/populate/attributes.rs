@@ -4,8 +4,8 @@
 use super::listing::Listing;
 use super::plain::read_blob;
 use crate::error::{Code, Error, Result};
+use crate::git::files::untrusted;
 use crate::git::pool::{self, Chunks};
-use crate::git::untrusted;
 use gix::attrs::StateRef;
 use gix::bstr::{BStr, ByteSlice};
 use gix::index::Entry;

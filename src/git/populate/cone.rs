@@ -2,8 +2,9 @@
 
 use super::inherit_worktree_config;
 use crate::error::Result;
-use crate::git::view::is_sparse;
-use crate::git::{Repo, command, untrusted};
+use crate::git::files::untrusted;
+use crate::git::worktree::view::is_sparse;
+use crate::git::{Repo, command};
 use std::collections::BTreeSet;
 use std::path::Path;
 

@@ -25,28 +25,29 @@ mod attributes;
 mod cone;
 mod converted;
 mod destination;
-mod few;
 mod hash;
 mod index;
 mod inherit;
 mod listing;
 mod only_git;
 mod plain;
+mod plain_check;
 mod proven;
 mod source;
 
-use super::{Repo, pool};
+use super::Repo;
+use super::pool;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use attributes::Form;
 pub(in crate::git) use attributes::has_converting_word;
 pub use cone::{directories, narrow};
 use destination::Destination;
-pub(in crate::git) use few::{are_plain, may_convert_outside};
 use index::IndexLock;
 pub use inherit::inherit_worktree_config;
 use listing::Listing;
 use plain::Writer;
+pub(in crate::git) use plain_check::{are_plain, may_convert_outside};
 use source::Source;
 use std::path::{Path, PathBuf};
 
@@ -222,4 +223,12 @@ fn write_symlinks(
         }
     }
     Ok(count)
+}
+
+impl Repo {
+    /// Whether settings, or a file of attributes in no worktree, may ask for a conversion of some file. Looked up once.
+    pub(in crate::git) fn may_convert_outside(&self) -> bool {
+        let looked = || may_convert_outside(self.common_dir());
+        *self.may_convert_outside.get_or_init(looked)
+    }
 }

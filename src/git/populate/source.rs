@@ -8,7 +8,8 @@
 
 use crate::domain::oid::Oid;
 use crate::error::Result;
-use crate::git::{Repo, untrusted};
+use crate::git::Repo;
+use crate::git::files::untrusted;
 use crate::system;
 use rustix::fs::{Mode, OFlags};
 use std::fs::File;

@@ -3,8 +3,9 @@
 use super::{Tip, lost_to, patiently};
 use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
-use crate::git::lock_file::LockFile;
-use crate::git::{Repo, untrusted};
+use crate::git::Repo;
+use crate::git::files::lock_file::LockFile;
+use crate::git::files::untrusted;
 use std::path::{Path, PathBuf};
 
 /// The longest `packed-refs` that is rewritten, in bytes.

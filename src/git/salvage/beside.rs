@@ -3,8 +3,8 @@
 use crate::error::{Code, Error, Result};
 use crate::git::changes::Index;
 use crate::git::command;
-use crate::git::uncommitted::{Sighting, Source, git, ignored};
-use crate::git::untrusted;
+use crate::git::files::untrusted;
+use crate::git::uncommitted::{Source, WorktreeFingerprint, git, ignored};
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -31,7 +31,7 @@ pub struct Beside {
 pub fn beside(
     source: &Source<'_>,
     bundle: Option<&Path>,
-    seen: Option<&Sighting>,
+    seen: Option<&WorktreeFingerprint>,
 ) -> Result<Beside> {
     let mut tour = BesideTour {
         source,
@@ -77,7 +77,7 @@ fn in_index_copy(source: &Source<'_>) -> Result<HashSet<Vec<u8>>> {
 struct BesideTour<'a> {
     source: &'a Source<'a>,
     bundle: Option<&'a Path>,
-    seen: Option<&'a Sighting>,
+    seen: Option<&'a WorktreeFingerprint>,
     kept: HashSet<Vec<u8>>,
     /// What is ignored. Asked for when the first file turns up that is not kept: git tours the worktree for it.
     left_out: Option<BTreeSet<Vec<u8>>>,
@@ -120,7 +120,7 @@ impl BesideTour<'_> {
                 let left_out = match &self.left_out {
                     Some(known) => known,
                     None => {
-                        let names = self.seen.map(Sighting::unknown);
+                        let names = self.seen.map(WorktreeFingerprint::unknown);
                         let ignored = ignored(source, names)?.into_iter().collect();
                         &*self.left_out.insert(ignored)
                     }

@@ -3,7 +3,7 @@
 use super::unkeepable;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
-use crate::git::descent::Descent;
+use crate::git::files::descent::Descent;
 use crate::git::tree::{DIRECTORY, EXECUTABLE, Entry, FILE, SYMLINK};
 use crate::git::{Repo, command};
 use rustix::fs::FileType;

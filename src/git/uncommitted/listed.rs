@@ -3,9 +3,9 @@
 use super::update::is_beyond_symlink;
 use super::{Source, git};
 use crate::error::{Code, Error, Result};
+use crate::git::changes::ignore::{ATTRIBUTES_FILES, IGNORE_FILES, Rules, blocking_file};
 use crate::git::command::{self, Running};
-use crate::git::ignore::{ATTRIBUTES_FILES, IGNORE_FILES, Rules, blocking_file};
-use crate::git::untrusted;
+use crate::git::files::untrusted;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs;

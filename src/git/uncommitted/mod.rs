@@ -4,26 +4,28 @@
 //! ends come out as in a real commit; the worktree and its own index are not touched. What an index can
 //! hide is uncovered in the copy: assume-unchanged and skip-worktree are cleared, the file system
 //! monitor and the untracked cache are off. Untracked files count as `git add -A` would have it
-//! ([`super::ignore`]). No hook runs.
+//! ([`super::changes::ignore`]). No hook runs.
 //!
 //! A walk of our own finds what git has to look at (`walked`). Where that cannot tell, git looks at everything
 //! (`listed`); both end in the same tree.
 
+mod fingerprint;
 mod listed;
-mod sighting;
 mod submodules;
 mod update;
 mod walked;
 
+use super::Repo;
 use super::changes::Index;
-use super::ignore::Rules;
-use super::view::WorktreeView;
-use super::{Repo, command, untrusted};
+use super::changes::ignore::Rules;
+use super::command;
+use super::files::untrusted;
+use super::worktree::view::WorktreeView;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
+pub use fingerprint::WorktreeFingerprint;
 use listed::Listed;
 pub use listed::ignored;
-pub use sighting::Sighting;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -155,14 +157,14 @@ pub struct Trees {
 ///
 /// # Errors
 /// As [`snapshot`].
-pub fn write_trees(source: &Source<'_>) -> Result<(Trees, Option<Sighting>)> {
+pub fn write_trees(source: &Source<'_>) -> Result<(Trees, Option<WorktreeFingerprint>)> {
     if let Some(found) = walked::look(source)? {
         let trees = Trees {
             staged: Some(found.staged),
             tree: found.tree,
             unmerged: Vec::new(),
         };
-        return Ok((trees, Some(found.sighting)));
+        return Ok((trees, Some(found.fingerprint)));
     }
     copy_index(source)?;
     let listed = listed::list(source)?;

@@ -2,7 +2,7 @@
 
 use super::{Source, git};
 use crate::error::Result;
-use crate::git::gitlinks;
+use crate::git::changes::gitlinks;
 
 /// The submodules with files that are in no commit of theirs, by the copy of the index once that is up to date, or by
 /// what is `known` of it. Where there is no submodule nothing is asked.

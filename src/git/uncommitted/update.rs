@@ -3,8 +3,8 @@
 use super::listed::Listed;
 use super::{Source, git};
 use crate::error::Result;
-use crate::git::commit::feed;
-use crate::git::untrusted;
+use crate::git::command::feed_paths;
+use crate::git::files::untrusted;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs;
@@ -98,5 +98,5 @@ fn update(source: &Source<'_>, options: &[&str], paths: &[Vec<u8>]) -> Result<()
         .arg("update-index")
         .args(options)
         .args(["-z", "--stdin"]);
-    feed(command, paths)
+    feed_paths(command, paths)
 }

@@ -6,13 +6,13 @@
 //! takes longer than the rest.
 
 use super::Source;
+use super::fingerprint::WorktreeFingerprint;
 use super::listed::Listed;
-use super::sighting::Sighting;
 use super::update::update_files;
 use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
 use crate::git::changes::{Index, TouchedEntries, Walk, Written, names_may_differ, threads};
-use crate::git::untrusted;
+use crate::git::files::untrusted;
 use std::collections::BTreeMap;
 use std::fs;
 
@@ -23,7 +23,7 @@ pub(super) struct Walked {
     pub(super) staged: Oid,
     /// The tree of everything.
     pub(super) tree: Oid,
-    pub(super) sighting: Sighting,
+    pub(super) fingerprint: WorktreeFingerprint,
 }
 
 /// Looks at the worktree and its index, which is read once, and writes the trees; `None` when only git can tell.
@@ -89,7 +89,7 @@ pub(super) fn look(source: &Source<'_>) -> Result<Option<Walked>> {
         listed,
         staged,
         tree,
-        sighting: Sighting {
+        fingerprint: WorktreeFingerprint {
             written,
             names,
             touched,

@@ -1,9 +1,11 @@
 //! The linked worktrees, kept between repeated looks: a file that is still the one that was
 //! read is not read again.
 
-use super::{Worktree, read_admin_dir};
+use super::Worktree;
 use crate::error::{IoContext, Result};
-use crate::git::{Repo, untrusted};
+use crate::git::Repo;
+use crate::git::files::admin_dir::read_admin_dir;
+use crate::git::files::untrusted;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;

@@ -2,7 +2,7 @@
 
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Repo;
-use crate::git::pruned::retry_if_pruned;
+use crate::git::files::pruned::retry_if_pruned;
 use std::fs;
 use std::path::Path;
 

@@ -6,7 +6,7 @@ use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
-use crate::git::ignore::Rules;
+use crate::git::changes::ignore::Rules;
 use crate::git::uncommitted::Source;
 use crate::ops::discard::DiscardOptions;
 use crate::ops::discard::gate::Place;

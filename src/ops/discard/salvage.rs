@@ -9,7 +9,7 @@ use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::objects::Commit;
 use crate::git::salvage::{beside, unkeepable, write_bundle, write_work};
-use crate::git::uncommitted::{self, Sighting, Trees};
+use crate::git::uncommitted::{self, Trees, WorktreeFingerprint};
 use crate::ops::discard::DiscardOptions;
 use crate::ops::discard::broken;
 use crate::ops::discard::gate::Place;
@@ -43,7 +43,7 @@ pub(super) struct Salvage {
 /// What was seen of a worktree.
 #[derive(Debug)]
 struct Seen {
-    sighting: Sighting,
+    fingerprint: WorktreeFingerprint,
     ignored: BTreeSet<Vec<u8>>,
 }
 
@@ -52,7 +52,7 @@ impl Seen {
     fn is_current(&self, place: &Place, bundle_dir: Option<&str>) -> Result<bool> {
         match &place.files {
             Some(files) => {
-                { &self.sighting }.is_current(files, &place.admin_dir, bundle_dir, &self.ignored)
+                { &self.fingerprint }.is_current(files, &place.admin_dir, bundle_dir, &self.ignored)
             }
             None => Ok(false),
         }
@@ -92,9 +92,9 @@ fn not_kept_by_git(
     let mut seen = None;
     if agent.baseline.is_some() {
         let tip = ctx.repo.read_commit(source.tip)?;
-        let (mut found, sighting) = uncommitted::write_trees(&source)?;
+        let (mut found, fingerprint) = uncommitted::write_trees(&source)?;
         setup = leave_out_setup(ctx, agent, options, &tip, &mut found);
-        seen = sighting;
+        seen = fingerprint;
     } else {
         uncommitted::copy_index(&source)?;
     }
@@ -240,7 +240,7 @@ fn work(
     reading: &Reading,
 ) -> Result<Option<UncommittedWork>> {
     let source = reading.source(place, tip.oid);
-    let (mut found, sighting) = uncommitted::write_trees(&source)?;
+    let (mut found, fingerprint) = uncommitted::write_trees(&source)?;
     if !found.unmerged.is_empty() {
         return Ok(None);
     }
@@ -255,7 +255,7 @@ fn work(
         let commit = write_work(&ctx.repo, tip, &found, &whose)?;
         return Ok(Some(UncommittedWork::new(commit, NotKept::default())));
     }
-    let beside = beside(&source, reading.bundle(&source), sighting.as_ref())?;
+    let beside = beside(&source, reading.bundle(&source), fingerprint.as_ref())?;
     if !beside.missed.is_empty() {
         return Err(unkeepable(&beside.missed));
     }
@@ -263,7 +263,10 @@ fn work(
     let commit = write_work(&ctx.repo, tip, &found, &whose)?;
     let not_kept = NotKept::new(&beside.ignored, &setup, &[]);
     let ignored = beside.ignored;
-    let seen = sighting.map(|sighting| Seen { sighting, ignored });
+    let seen = fingerprint.map(|fingerprint| Seen {
+        fingerprint,
+        ignored,
+    });
     Ok(Some(UncommittedWork {
         commit,
         not_kept,

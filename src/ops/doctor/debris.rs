@@ -5,7 +5,7 @@
 use crate::agents::ctx::Ctx;
 use crate::domain::diagnosis::Sign;
 use crate::error::{IoContext, Result};
-use crate::git::temporary;
+use crate::git::files::temporary;
 use crate::ops::doctor::Finding;
 use crate::ops::doctor::survey::Survey;
 use crate::store::{briefing, fsx, layout, lock, trash};

@@ -1,6 +1,6 @@
 //! Lock files that killed processes left on refs and indexes.
 //!
-//! What a note of ours proves to be left ([`crate::git::lock_file`]) is cleared. Any other lock may belong to a git whose
+//! What a note of ours proves to be left ([`crate::git::files::lock_file`]) is cleared. Any other lock may belong to a git whose
 //! hooks take their time, and is for a person to clear, however old it is.
 
 use crate::agents::ctx::Ctx;
@@ -8,7 +8,7 @@ use crate::agents::worktree;
 use crate::domain::agent::Agent;
 use crate::domain::diagnosis::Sign;
 use crate::error::Result;
-use crate::git::lock_file;
+use crate::git::files::lock_file;
 use crate::ops::doctor::Finding;
 use crate::ops::doctor::survey::Survey;
 use crate::store::chain::Chain;

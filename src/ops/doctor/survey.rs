@@ -3,7 +3,7 @@
 use crate::agents::ctx::Ctx;
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::Isolation;
-use crate::git::version::{self, Version};
+use crate::git::program::version::{self, Version};
 use crate::git::worktree::Worktree;
 use crate::ops::install_shell::ShellFile;
 use crate::store::layout;

@@ -3,7 +3,7 @@
 use crate::agents::ctx::Ctx;
 use crate::domain::agent::Agent;
 use crate::error::{Error, IoContext, Result};
-use crate::git::trailer;
+use crate::git::program::trailer;
 use std::ffi::OsString;
 use std::path::Path;
 

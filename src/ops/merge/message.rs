@@ -9,7 +9,7 @@ use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
 use crate::domain::repository_settings::filled_subject;
 use crate::error::{Code, Error, Result};
-use crate::git::trailer;
+use crate::git::program::trailer;
 use crate::ops::merge::Method;
 use crate::ops::merge::plan::MergePlan;
 use std::collections::BTreeSet;

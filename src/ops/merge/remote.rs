@@ -16,7 +16,7 @@ use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::refs::Tip;
-use crate::git::remote::{self, PushManner, PushOutcome, RefChange, RefPush, RemoteRefs};
+use crate::git::refs::remote::{self, PushManner, PushOutcome, RefChange, RefPush, RemoteRefs};
 use crate::ops::sync::claim::{self, LandingClaim};
 use crate::ops::sync::refused;
 use std::time::{Duration, Instant};

@@ -104,7 +104,7 @@ pub(super) fn fill(ctx: &Ctx, waits: bool) -> Result<(usize, usize)> {
             return Ok((made, removed));
         }
         let what = format!("making warm worktree {} of {}", ready + 1, wanted.size);
-        let _doing = ctx.doing(&what);
+        let _activity = ctx.activity(&what);
         make(ctx, &wanted)?;
         made += 1;
     }

@@ -21,7 +21,7 @@ use crate::domain::agent::Agent;
 use crate::domain::forge::Forge;
 use crate::domain::verdict::Verdict;
 use crate::error::{Code, Error, ErrorFacts, Result};
-use crate::git::remote::{PushManner, RefChange, RefPush};
+use crate::git::refs::remote::{PushManner, RefChange, RefPush};
 use crate::ops::agent_report::AgentRef;
 use crate::ops::sync;
 use crate::ops::target_report::TargetReport;

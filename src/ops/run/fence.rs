@@ -26,7 +26,7 @@ use crate::domain::agent::Agent;
 use crate::domain::event::Isolation;
 use crate::domain::sandbox::{Fence, Mode};
 use crate::error::{Code, Error, IoContext, Result};
-use crate::git::worktree::leads_to;
+use crate::git::files::admin_dir::leads_to;
 use crate::store::{fsx, layout};
 use crate::wire::policy::Policy;
 use std::fs;

@@ -7,8 +7,9 @@ use crate::agents::hooks::install;
 use crate::agents::worktree;
 use crate::domain::event::{Spawned, Spawning, What};
 use crate::error::{Code, Error, Result};
+use crate::git::populate;
+use crate::git::program::version;
 use crate::git::worktree::{NewWorktree, set_lock};
-use crate::git::{populate, version};
 use crate::ops::spawn::cone;
 use crate::ops::spawn::contract::SpawnPlan;
 use crate::ops::spawn::files;
@@ -168,7 +169,7 @@ fn build(ctx: &Ctx, plan: &SpawnPlan, claimed: Option<Claimed>) -> Result<Built>
             ctx.reached("narrowed");
         }
         if !built.claimed {
-            let _doing = ctx.doing("checking out files");
+            let _activity = ctx.activity("checking out files");
             let outcome = populate::populate(&populate::Request {
                 repo,
                 worktree,

@@ -7,7 +7,7 @@ use crate::agents::work;
 use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
 use crate::error::Result;
-use crate::git::ignore::Rules;
+use crate::git::changes::ignore::Rules;
 use crate::ops::status::Histories;
 use std::cell::RefCell;
 use std::collections::HashMap;

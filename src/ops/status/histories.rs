@@ -3,7 +3,7 @@
 use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
 use crate::git::Repo;
-use crate::git::gained::Gained;
+use crate::git::history::gained::Gained;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -7,7 +7,7 @@ use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
 use crate::git::refs::Tip;
-use crate::git::remote::{self, PushManner, RefChange, RefPush, RemoteRefs};
+use crate::git::refs::remote::{self, PushManner, RefChange, RefPush, RemoteRefs};
 use crate::store::ledger::Ledger;
 use crate::store::spawn_commit::NONCE;
 use crate::store::{agent_branch, layout};

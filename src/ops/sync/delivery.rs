@@ -17,7 +17,7 @@ use crate::agents::lookup;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::refs::Tip;
-use crate::git::remote::{PushManner, RefChange, RefPush};
+use crate::git::refs::remote::{PushManner, RefChange, RefPush};
 use crate::store::chain::{self, Chain};
 use crate::store::layout;
 use crate::store::ledger::Ledger;

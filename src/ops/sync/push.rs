@@ -6,7 +6,7 @@ use super::refusal::refused;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::refs::Tip;
-use crate::git::remote::{self, PushManner, PushOutcome, RefChange, RefPush, RemoteRefs};
+use crate::git::refs::remote::{self, PushManner, PushOutcome, RefChange, RefPush, RemoteRefs};
 use crate::store::chain::{self, Chain};
 use crate::store::mailbox::unite;
 use crate::store::remote_names::word;

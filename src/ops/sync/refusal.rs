@@ -1,7 +1,7 @@
 //! What a remote refuses, and which layer of it.
 
 use crate::error::{Code, Error};
-use crate::git::remote::{self, PushOutcome};
+use crate::git::refs::remote::{self, PushOutcome};
 
 /// The error for a ref that a remote does not take; it repeats what the remote said.
 pub(crate) fn refused(remote: &str, refname: &str, reason: &str, outcome: &PushOutcome) -> Error {

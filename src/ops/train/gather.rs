@@ -135,13 +135,13 @@ pub(super) fn judge_those(
     }
     let seed = ctx.seed();
     let threads = parallel::threads(wanted.len());
-    let (doing, count) = (ctx.doing("judging agents"), wanted.len());
+    let (activity, count) = (ctx.activity("judging agents"), wanted.len());
     let begun = AtomicUsize::new(0);
     let judge = |queue: &Queue<(usize, String)>, answers: Sender<(usize, Judged)>| {
         let mut own = None;
         while let Some((at, id)) = queue.next() {
             let number = begun.fetch_add(1, Ordering::Relaxed) + 1;
-            doing.now(&format!("judging agent {number} of {count}"));
+            activity.now(&format!("judging agent {number} of {count}"));
             let judged = match own.take().map_or_else(|| seed.open(), Ok) {
                 Ok(ctx) => judged_plan(own.insert(ctx), &id, &merge),
                 Err(error) => Err(error),

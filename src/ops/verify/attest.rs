@@ -11,7 +11,7 @@ use crate::domain::finding::{Finding, FindingCode};
 use crate::domain::oid::Oid;
 use crate::domain::verdict::Verdict;
 use crate::error::{Code, Error, Result};
-use crate::git::signing::Signer;
+use crate::git::program::signing::Signer;
 use crate::ops::agent_report::rfc3339;
 use crate::ops::target_report::TargetReport;
 use crate::store::fsx;

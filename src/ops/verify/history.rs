@@ -6,7 +6,7 @@ use crate::domain::evidence::{History, Place, Touch};
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
-use crate::git::ancestry::{Divergence, Lineage};
+use crate::git::history::ancestry::{Divergence, Lineage};
 use crate::git::merge::MergeResult;
 use crate::git::objects::Commit;
 use crate::ops::verify::subject::Subject;

@@ -4,7 +4,7 @@ use crate::domain::evidence::{Conflict, Landed, Landing, Outcome};
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
-use crate::git::ancestry::Divergence;
+use crate::git::history::ancestry::Divergence;
 use crate::git::merge::{Merge, MergeResult};
 use crate::ops::verify::work::Trees;
 

@@ -43,7 +43,7 @@ use crate::domain::judge::judge;
 use crate::domain::oid::Oid;
 use crate::domain::verdict::Verdict;
 use crate::error::{Error, Result};
-use crate::git::shallow::absent;
+use crate::git::history::shallow::absent;
 use crate::store::facts::Facts;
 use crate::store::ledger::Ledger;
 use std::path::PathBuf;

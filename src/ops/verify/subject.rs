@@ -12,7 +12,7 @@ use crate::domain::evidence::{NoWorktree, Row};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
-use crate::git::ancestry::Divergence;
+use crate::git::history::ancestry::Divergence;
 use crate::ops::verify::VerifyOptions;
 use crate::ops::verify::landing::Lands;
 use crate::ops::verify::origin::Origin;

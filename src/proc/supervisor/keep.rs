@@ -11,7 +11,7 @@
 use super::descendants;
 use crate::domain::outcome::{Ending, Outcome};
 use crate::error::{Error, Result};
-use crate::git::{descent, temporary};
+use crate::git::files::{descent, temporary};
 use crate::proc::launch::is_below;
 use crate::proc::signals;
 use crate::system;

@@ -3,7 +3,7 @@
 use super::shim::{self, Found};
 use super::{EVENTS, HOOKS_PATH, Route, Site, TRANSACTION, chain};
 use crate::error::Result;
-use crate::git::version::Version;
+use crate::git::program::version::Version;
 use std::fmt;
 use std::path::{Path, PathBuf};
 

@@ -20,7 +20,7 @@ use super::{added, fsx, layout};
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
 use crate::git::populate::inherit_worktree_config;
-use crate::git::version::Version;
+use crate::git::program::version::Version;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

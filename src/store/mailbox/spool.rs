@@ -14,7 +14,7 @@ use crate::domain::id::AgentId;
 use crate::domain::message::PAYLOAD_LIMIT;
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
-use crate::git::untrusted;
+use crate::git::files::untrusted;
 use crate::store::lock::Guard;
 use crate::store::{fsx, layout, lock, trash};
 use chrono::{DateTime, Utc};

@@ -6,7 +6,7 @@
 
 use super::{CHECKSUM, Content, Entry, FIXED, HEADER, Index, StatData, be32};
 use crate::domain::oid::Oid;
-use crate::git::ignore::ATTRIBUTES_FILES;
+use crate::git::changes::ignore::ATTRIBUTES_FILES;
 use crate::git::tree::GITLINK;
 use sha1::{Digest, Sha1};
 use std::collections::BTreeMap;

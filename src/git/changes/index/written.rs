@@ -2,8 +2,8 @@
 
 use super::{Entry, Index, be32};
 use crate::domain::oid::Oid;
+use crate::git::files::untrusted;
 use crate::git::tree::{EXECUTABLE, FILE, SYMLINK};
-use crate::git::untrusted;
 use rustix::fs::{FileType, Stat};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;

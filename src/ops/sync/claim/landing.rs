@@ -7,7 +7,7 @@ use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
-use crate::git::remote::{RefChange, RefPush, RemoteRefs};
+use crate::git::refs::remote::{RefChange, RefPush, RemoteRefs};
 use crate::store::layout;
 use crate::store::lock::{self, Guard};
 use crate::store::remote_names::RemoteNames;

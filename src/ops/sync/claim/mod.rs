@@ -38,7 +38,7 @@ use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::objects::Commit;
-use crate::git::remote::{PushManner, RefChange, RefPush};
+use crate::git::refs::remote::{PushManner, RefChange, RefPush};
 use crate::store::lock::Guard;
 use crate::store::{chain, fsx, layout};
 use std::time::{Duration, Instant};

@@ -10,7 +10,7 @@ use crate::domain::hex::hex;
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
-use crate::git::remote::{self, PushManner, RefChange, RemoteRefs};
+use crate::git::refs::remote::{self, PushManner, RefChange, RemoteRefs};
 use crate::ops::sync::{PREFIX_HINT, refused, wait};
 use crate::store::remote_names::RemoteNames;
 use crate::store::{clone_id, layout, lock};

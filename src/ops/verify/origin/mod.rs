@@ -23,7 +23,7 @@ use crate::domain::evidence::Row;
 use crate::domain::oid::Oid;
 use crate::error::Remedy;
 use crate::error::{Code, Error, Result};
-use crate::git::ancestry::Divergence;
+use crate::git::history::ancestry::Divergence;
 use crate::ops::verify::VerifyOptions;
 use crate::store::ledger::Ledger;
 use crate::store::spawn_commit;

@@ -6,8 +6,8 @@ use crate::domain::evidence::Row;
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::Result;
-use crate::git::raw_commit::RawCommit;
-use crate::git::shallow::incomplete;
+use crate::git::history::shallow::incomplete;
+use crate::git::objects::raw_commit::RawCommit;
 use crate::store::spawn_commit::{self, NONCE, SPAWN_SUBJECT, SpawnCommit};
 
 /// A commit that makes an agent.

@@ -1,0 +1,8 @@
+//! Files and directories: going into them, reading what an agent may have written, locking, removing; what an admin directory says.
+
+pub mod admin_dir;
+pub mod descent;
+pub mod lock_file;
+pub(in crate::git) mod pruned;
+pub mod temporary;
+pub mod untrusted;

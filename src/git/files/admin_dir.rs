@@ -1,0 +1,113 @@
+//! What a worktree and its admin directory say of each other, read as data (gitrepository-layout(5): `gitdir`, `locked`).
+
+use super::untrusted;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+/// A linked worktree that exists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Worktree {
+    /// The name of its admin directory.
+    pub name: String,
+    /// Where it is, absolute; it need not exist any more.
+    pub path: PathBuf,
+    /// What its `locked` file says; `None` when it is not locked.
+    pub lock_reason: Option<String>,
+}
+
+/// The name of a repository that stands in for the shared one while an untrusted command works in a worktree. It lies
+/// two directories below the common dir and has an admin directory of the same name.
+pub const STAND_IN: &str = "run-repo";
+
+/// Where the repository notes, below the common dir, which worktrees have a repository of their own: one file for each,
+/// called as its admin directory.
+pub const CLONES: &str = "agents/clones";
+
+/// What names the admin directory in a worktree whose `.git` is a repository of its own.
+pub const CLONE_POINTER: &str = ".git/agents/worktree";
+
+/// What the worktree whose own repository this is was called in the repository that it was made from; `None` for any
+/// other git dir.
+pub fn clone_name(git_dir: &Path) -> Option<String> {
+    let pointer = untrusted::text(git_dir, CLONE_POINTER.strip_prefix(".git/")?)?;
+    let admin = Path::new(pointer.strip_prefix("gitdir: ")?.trim_end());
+    let is_listed = admin.parent()?.file_name()? == "worktrees";
+    is_listed.then(|| admin.file_name()?.to_str().map(str::to_owned))?
+}
+
+/// The admin directory, in the repository that it was made from, of the worktree that a directory is in and that has a
+/// repository of its own. `None` where that is not at hand, or does not know of it.
+pub fn admin_dir_of_clone(directory: &Path) -> Option<PathBuf> {
+    let is_top = |top: &&Path| fs::symlink_metadata(top.join(".git")).is_ok();
+    let top = directory.ancestors().find(is_top)?;
+    let pointer = untrusted::text(top, CLONE_POINTER)?;
+    let admin = PathBuf::from(pointer.strip_prefix("gitdir: ")?.trim_end());
+    let known = read_admin_dir(&admin).is_some_and(|known| known.path == top);
+    (known && has_own_repository(&admin)).then_some(admin)
+}
+
+/// Whether the worktree of this admin directory was given a repository of its own.
+pub fn has_own_repository(admin_dir: &Path) -> bool {
+    let record = || {
+        let (common, name) = (admin_dir.parent()?.parent()?, admin_dir.file_name()?);
+        Some(common.join(CLONES).join(name))
+    };
+    record().is_some_and(|record| record.is_file())
+}
+
+/// Whether the directory's `.git` names this admin directory, or that of the repository that stands in for
+/// the shared one: the proof that it is ours. `.git` is a file, or the repository that the worktree has of its own.
+pub fn belongs_to(worktree: &Path, admin_dir: &Path) -> bool {
+    if clone_name(admin_dir).is_some() {
+        return worktree.join(".git") == admin_dir;
+    }
+    let Some(named) = named_by(worktree, admin_dir) else {
+        return false;
+    };
+    let stands_in = || {
+        let (common, name) = (admin_dir.parent()?.parent()?, admin_dir.file_name()?);
+        let inside = named.strip_prefix(common).ok()?;
+        let mut parts = inside.components().skip(2).map(|part| part.as_os_str());
+        let expected = [STAND_IN.as_ref(), "worktrees".as_ref(), name];
+        Some(expected.iter().all(|part| parts.next() == Some(part)) && parts.next().is_none())
+    };
+    named == admin_dir || stands_in() == Some(true)
+}
+
+/// Whether the directory's `.git` names this very admin directory.
+pub fn leads_to(worktree: &Path, admin_dir: &Path) -> bool {
+    named_by(worktree, admin_dir).is_some_and(|named| named == admin_dir)
+}
+
+/// The admin directory that a worktree's `.git` names. A directory counts only where this one was given a repository.
+fn named_by(worktree: &Path, admin_dir: &Path) -> Option<PathBuf> {
+    let own = || has_own_repository(admin_dir).then(|| untrusted::text(worktree, CLONE_POINTER))?;
+    let text = untrusted::text(worktree, ".git").or_else(own)?;
+    let pointer = text.strip_prefix("gitdir: ")?;
+    Some(lexically_clean(&worktree.join(pointer.trim_end())))
+}
+
+pub(in crate::git) fn read_admin_dir(admin: &Path) -> Option<Worktree> {
+    let gitdir = untrusted::text(admin, "gitdir")?;
+    let path = lexically_clean(&admin.join(gitdir.trim_end()));
+    Some(Worktree {
+        name: admin.file_name()?.to_str()?.to_owned(),
+        path: path.parent()?.to_owned(),
+        lock_reason: untrusted::text(admin, "locked").map(|reason| reason.trim_end().to_owned()),
+    })
+}
+
+/// Takes `.` and `..` out of an absolute path without asking the file system.
+pub(in crate::git) fn lexically_clean(path: &Path) -> PathBuf {
+    let mut clean = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                clean.pop();
+            }
+            other => clean.push(other),
+        }
+    }
+    clean
+}

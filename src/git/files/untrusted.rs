@@ -1,0 +1,399 @@
+//! Files in places that an agent can write, opened as data.
+//!
+//! Beneath a directory that was chosen by us no link is followed, nothing but a regular file is opened, opening
+//! never waits, and no more is read than a limit. What is anything else counts as absent.
+
+use crate::error::{Code, Error, IoContext, Result};
+use crate::git::files::admin_dir::{has_own_repository, leads_to};
+use crate::git::tree::{EXECUTABLE, FILE, SYMLINK};
+use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
+use walkdir::WalkDir;
+
+/// How deep below its top a tree of files is read.
+const DEEPEST: usize = 8;
+
+/// How many files of a tree are read.
+const MOST: usize = 10_000;
+
+/// Opens a regular file; `relative` is a path of plain names below `top`. `None` when there is none that can be read.
+pub fn open(top: &Path, relative: &Path) -> Option<File> {
+    open_sized(top, relative).map(|(file, _)| file)
+}
+
+/// As [`open`], with how long the file is.
+fn open_sized(top: &Path, relative: &Path) -> Option<(File, u64)> {
+    let (parent, name) = place(top, relative)?;
+    let (file, metadata) = open_in(&parent, name)?;
+    Some((file, metadata.len()))
+}
+
+fn open_in(parent: &OwnedFd, name: &OsStr) -> Option<(File, Metadata)> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    // A FIFO is opened without waiting for its other end.
+    let file = openat(parent, name, flags | OFlags::NONBLOCK, Mode::empty()).ok()?;
+    let file = File::from(file);
+    let metadata = file.metadata().ok()?;
+    metadata.is_file().then_some((file, metadata))
+}
+
+/// The directory that a path is in, and its name there.
+fn place<'a>(top: &Path, relative: &'a Path) -> Option<(OwnedFd, &'a OsStr)> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::DIRECTORY;
+    let (parents, name) = (relative.parent()?, relative.file_name()?);
+    let top = openat(CWD, top, flags, Mode::empty()).ok()?;
+    let parent = parents
+        .components()
+        .try_fold(top, |directory, part| -> Option<OwnedFd> {
+            let Component::Normal(name) = part else {
+                return None;
+            };
+            openat(&directory, name, flags, Mode::empty()).ok()
+        })?;
+    Some((parent, name))
+}
+
+/// Adds to the end of a regular file that is there; `relative` is as in [`open`].
+///
+/// # Errors
+/// When something else is in its place, or it cannot be written.
+pub fn append(top: &Path, relative: &Path, content: &[u8]) -> io::Result<()> {
+    let absent = || io::Error::from(io::ErrorKind::NotFound);
+    let (directory, name) = place(top, relative).ok_or_else(absent)?;
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    // A FIFO that no process reads cannot be opened then.
+    let file = openat(&directory, name, flags | OFlags::NONBLOCK, Mode::empty())?;
+    let mut file = File::from(file);
+    if !file.metadata()?.is_file() {
+        return Err(absent());
+    }
+    file.write_all(content)
+}
+
+/// Reads a regular file of at most `limit` bytes; `relative` is as in [`open`]. `None` when there is none, or it is
+/// longer.
+pub fn read(top: &Path, relative: &Path, limit: u64) -> Option<Vec<u8>> {
+    let (file, length) = open_sized(top, relative)?;
+    read_all(file, length, limit)
+}
+
+fn read_all(file: File, length: u64, limit: u64) -> Option<Vec<u8>> {
+    // With room for all of it, it is read at once. It may grow meanwhile.
+    let room = length.min(limit) + 1;
+    let mut content = Vec::with_capacity(usize::try_from(room).unwrap_or(0));
+    file.take(limit + 1).read_to_end(&mut content).ok()?;
+    (content.len() as u64 <= limit).then_some(content)
+}
+
+/// Reads what a commit can hold of a path: the mode and the bytes of a regular file, or of a symlink the place it leads to;
+/// otherwise as [`read`].
+pub(in crate::git) fn content(top: &Path, relative: &Path, limit: u64) -> Option<(u32, Vec<u8>)> {
+    let (parent, name) = place(top, relative)?;
+    if let Ok(target) = readlinkat(&parent, name, Vec::new()) {
+        return Some((SYMLINK, target.into_bytes()));
+    }
+    let (file, metadata) = open_in(&parent, name)?;
+    let mode = match metadata.mode() & 0o100 {
+        0 => FILE,
+        _ => EXECUTABLE,
+    };
+    Some((mode, read_all(file, metadata.len(), limit)?))
+}
+
+/// As [`open`], for a file by its path: what leads to its directory is trusted.
+pub fn open_at(path: &Path) -> Option<File> {
+    let directory = fs::canonicalize(path.parent()?).ok()?;
+    open(&directory, Path::new(path.file_name()?))
+}
+
+/// As [`read`], for a file as in [`open_at`].
+pub fn read_at(path: &Path, limit: u64) -> Option<Vec<u8>> {
+    let directory = fs::canonicalize(path.parent()?).ok()?;
+    read(&directory, Path::new(path.file_name()?), limit)
+}
+
+/// Copies a regular file of at most `limit` bytes, opened as in [`open_at`]. The copy looks as old as what it is copied
+/// from: of an index, a file that was written in the same moment is then still looked into.
+///
+/// # Errors
+/// `io`, also for anything but such a file; `disk-full`.
+pub fn copy_as_old(from: &Path, to: &Path, limit: u64) -> Result<()> {
+    let file = open_at(from).ok_or_else(|| not_copied(from, limit))?;
+    copy_open_as_old(file, from, to, limit)
+}
+
+/// As [`copy_as_old`], of a file that was opened at `from`.
+///
+/// # Errors
+/// As [`copy_as_old`].
+pub fn copy_open_as_old(file: File, from: &Path, to: &Path, limit: u64) -> Result<()> {
+    let metadata = file.metadata().at("could not read", from)?;
+    let mut copy = File::create(to).at("could not write", to)?;
+    // It may grow while it is read.
+    let copied = io::copy(&mut file.take(limit + 1), &mut copy).at("could not write", to)?;
+    if copied > limit {
+        return Err(not_copied(from, limit));
+    }
+    let dated = { metadata.modified() }.and_then(|modified| copy.set_modified(modified));
+    let moded = dated.and_then(|()| copy.set_permissions(metadata.permissions()));
+    moded.at("could not write", to)
+}
+
+fn not_copied(from: &Path, limit: u64) -> Error {
+    let shown = from.display();
+    let what = format!("could not copy {shown}: it is no regular file of at most {limit} bytes");
+    Error::new(Code::Io, what).hint(format!("to see what it is, run ls -l {shown}"))
+}
+
+/// The names in a directory, sorted; none where it cannot be listed.
+pub fn names(top: &Path) -> Vec<OsString> {
+    let entries = fs::read_dir(top).into_iter().flatten();
+    let mut names: Vec<_> = { entries.flatten() }
+        .map(|entry| entry.file_name())
+        .collect();
+    names.sort();
+    names
+}
+
+/// The regular files below a directory, relative to it and sorted. Links are left out, with what they lead to.
+pub fn files(top: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut open = vec![PathBuf::new()];
+    while let Some(directory) = open.pop() {
+        let Ok(entries) = fs::read_dir(top.join(&directory)) else {
+            continue;
+        };
+        for entry in entries.flatten() {
+            let path = directory.join(entry.file_name());
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() && path.components().count() < DEEPEST => open.push(path),
+                Ok(kind) if kind.is_file() && found.len() < MOST => found.push(path),
+                _ => {}
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The longest pointer, `HEAD` or reason for a lock, in bytes.
+const LONGEST_TEXT: u64 = 1 << 16;
+
+/// The longest ref file, and the longest reflog, configuration file and list of alternates that is looked at.
+const LONGEST_LOG: u64 = 1 << 28;
+
+/// The longest index that is looked at: that of ten million files.
+pub(in crate::git) const LONGEST_INDEX: u64 = 1 << 30;
+
+/// What libgit2 and git read of a git dir as soon as it is opened, or when a commit or the index is asked for.
+const OPENED: [(&str, u64); 7] = [
+    ("HEAD", LONGEST_TEXT),
+    ("commondir", LONGEST_TEXT),
+    ("gitdir", LONGEST_TEXT),
+    ("MERGE_HEAD", LONGEST_TEXT),
+    ("index", LONGEST_INDEX),
+    ("config.worktree", LONGEST_LOG),
+    ("logs/HEAD", LONGEST_LOG),
+];
+
+/// What they read of the directory that worktrees share.
+const OPENED_SHARED: [(&str, u64); 9] = [
+    ("config", LONGEST_LOG),
+    ("packed-refs", LONGEST_INDEX),
+    ("shallow", LONGEST_LOG),
+    ("info/grafts", LONGEST_LOG),
+    ("info/attributes", LONGEST_LOG),
+    ("info/exclude", LONGEST_LOG),
+    ("objects/info/alternates", LONGEST_LOG),
+    ("objects/info/commit-graph", LONGEST_PACK),
+    ("objects/info/packs", LONGEST_LOG),
+];
+
+/// No pack is longer than a disk.
+const LONGEST_PACK: u64 = u64::MAX;
+
+/// The text of a small file, such as `HEAD` or the `.git` file of a worktree; `None` as for [`read`].
+pub fn text(top: &Path, relative: &str) -> Option<String> {
+    let bytes = read(top, Path::new(relative), LONGEST_TEXT)?;
+    String::from_utf8(bytes).ok()
+}
+
+/// The lines of a reflog; none where it cannot be read.
+pub fn log(top: &Path, relative: &Path) -> Vec<u8> {
+    read(top, relative, LONGEST_LOG).unwrap_or_default()
+}
+
+/// Checks that nothing in a git dir keeps the reader waiting: libgit2 and git open these files, and the branch that
+/// `HEAD` names, whatever they are.
+///
+/// # Errors
+/// `repo-corrupt`, naming the file.
+pub fn require_openable(git_dir: &Path) -> Result<()> {
+    { OPENED.iter() }.try_for_each(|(name, limit)| require_regular(&git_dir.join(name), *limit))?;
+    let common_dir = match text(git_dir, "commondir") {
+        Some(common_dir) => git_dir.join(common_dir.trim_end()),
+        None => git_dir.to_owned(),
+    };
+    require_shared(&common_dir)?;
+    let head = text(git_dir, "HEAD").unwrap_or_default();
+    match head.strip_prefix("ref: ").map(str::trim_end) {
+        Some(branch) => require_regular(&common_dir.join(branch), LONGEST_TEXT),
+        None => Ok(()),
+    }
+}
+
+/// As [`require_openable`], for the directory that worktrees share, with its packs.
+fn require_shared(common_dir: &Path) -> Result<()> {
+    { OPENED_SHARED.iter() }
+        .try_for_each(|(name, limit)| require_regular(&common_dir.join(name), *limit))?;
+    let packs = fs::read_dir(common_dir.join("objects/pack"));
+    for pack in packs.into_iter().flatten().flatten() {
+        if !pack.file_type().is_ok_and(|kind| kind.is_file()) {
+            require_regular(&pack.path(), LONGEST_PACK)?;
+        }
+    }
+    Ok(())
+}
+
+/// As [`require_openable`], for the git dir of the worktree that a directory is in, if any.
+///
+/// # Errors
+/// As [`require_openable`].
+pub fn require_openable_above(directory: &Path) -> Result<()> {
+    top_above(directory).map_or(Ok(()), |top| require_openable(&git_dir_of(&top)))
+}
+
+/// Checks that the worktree which a directory is in leads to the repository around it, if that has linked it: an agent can
+/// put a repository of its own in the place of its worktree's `.git`, and its hooks and settings would be obeyed.
+///
+/// # Errors
+/// `repo-corrupt`, naming the worktree.
+pub fn require_linked_as_known(directory: &Path) -> Result<()> {
+    let Some(top) = top_above(directory) else {
+        return Ok(());
+    };
+    let around = top.ancestors().skip(1).map(|above| above.join(".git"));
+    let Some(around) = { around }.find(|git_dir| git_dir.is_dir()) else {
+        return Ok(());
+    };
+    if fs::canonicalize(git_dir_of(&top)).is_ok_and(|git_dir| git_dir.starts_with(&around)) {
+        return Ok(());
+    }
+    let leads_here = |admin: &Path| {
+        // A clone leads nowhere else, as long as it says whose it is.
+        if has_own_repository(admin) && leads_to(&top, admin) {
+            return false;
+        }
+        let pointer = text(admin, "gitdir").map(|text| admin.join(text.trim_end()));
+        let linked = pointer.and_then(|pointer| fs::canonicalize(pointer.parent()?).ok());
+        linked.is_some_and(|linked| linked == top)
+    };
+    let linked = fs::read_dir(around.join("worktrees"));
+    let is_linked = { linked.into_iter().flatten().flatten() }.any(|at| leads_here(&at.path()));
+    if !is_linked {
+        return Ok(());
+    }
+    let shown = top.display();
+    let what = format!("the .git of the worktree {shown} does not lead to its repository");
+    let outside = around.parent().unwrap_or(&around).display();
+    Err(Error::new(Code::RepoCorrupt, what).hint(format!(
+        "to see what is there, run ls -l {shown}/.git; to lead it back, move that away and run git -C {outside} worktree repair {shown}"
+    )))
+}
+
+/// The worktree that a directory is in, or what looks like one.
+fn top_above(directory: &Path) -> Option<PathBuf> {
+    let directory = fs::canonicalize(directory).ok()?;
+    let is_top = |top: &&Path| fs::symlink_metadata(top.join(".git")).is_ok();
+    directory.ancestors().find(is_top).map(Path::to_owned)
+}
+
+/// Where the `.git` of a worktree leads.
+fn git_dir_of(top: &Path) -> PathBuf {
+    let pointer = text(top, ".git");
+    let git_dir = pointer
+        .as_deref()
+        .and_then(|text| text.strip_prefix("gitdir: "));
+    top.join(git_dir.map_or(".git", str::trim_end))
+}
+
+/// Checks that a file, if there is one, is a regular file or a directory, and not longer than a limit.
+///
+/// # Errors
+/// `repo-corrupt`, naming the file.
+pub(in crate::git) fn require_regular(path: &Path, limit: u64) -> Result<()> {
+    // Git follows a link here.
+    let what = match fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() && metadata.len() > limit => {
+            format!("is longer than {limit} bytes")
+        }
+        Ok(metadata) if !metadata.is_file() && !metadata.is_dir() => {
+            "is neither a file nor a directory".to_owned()
+        }
+        _ => return Ok(()),
+    };
+    let shown = path.display();
+    Err(Error::new(Code::RepoCorrupt, format!("{shown} {what}"))
+        .hint(format!("to see what it is, run ls -l {shown}")))
+}
+
+/// As [`require_regular`], for a file of a worktree.
+///
+/// # Errors
+/// `file-too-long`, naming the file, its length and the limit; `repo-corrupt` for what is no file.
+pub(in crate::git) fn require_file(path: &Path, limit: u64) -> Result<()> {
+    let length = fs::metadata(path).map_or(0, |metadata| metadata.len());
+    if length <= limit || !path.is_file() {
+        return require_regular(path, limit);
+    }
+    let shown = path.display();
+    let what = format!("{shown} is {length} bytes long, and the limit is {limit} bytes");
+    Err(Error::new(Code::FileTooLong, what)
+        .hint(format!(
+            "to go on, move it out of the worktree: mv {shown} <elsewhere>"
+        ))
+        .hint("to leave such files out, name them in a .gitignore"))
+}
+
+/// Checks that a loose ref can be read: it is absent, or a file of a sensible length.
+///
+/// # Errors
+/// `repo-corrupt`, naming the file.
+pub(in crate::git) fn require_ref(path: &Path) -> Result<()> {
+    require_regular(path, LONGEST_TEXT)
+}
+
+/// Checks that a directory of refs can be listed: below it is no link to a directory, which git and libgit2 follow, and
+/// nothing that keeps a reader waiting.
+///
+/// # Errors
+/// `repo-corrupt`, naming the file.
+pub(in crate::git) fn require_listable(refs: &Path) -> Result<()> {
+    for entry in WalkDir::new(refs).into_iter().flatten() {
+        let path = entry.path();
+        if entry.path_is_symlink() && path.is_dir() {
+            let shown = path.display();
+            return Err(Error::new(
+                Code::RepoCorrupt,
+                format!("{shown} is a link to a directory, so listing the refs may never end"),
+            )
+            .hint(format!("to see where it leads, run ls -l {shown}"))
+            .hint(format!("to remove it, run rm {shown}")));
+        }
+        if !entry.file_type().is_dir() {
+            require_ref(path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a directory has a file somewhere below it. What cannot be read may be one; no link is followed.
+pub(crate) fn has_files(directory: &Path) -> bool {
+    let mut entries = WalkDir::new(directory).into_iter();
+    entries.any(|entry| entry.map_or(true, |entry| !entry.file_type().is_dir()))
+}

@@ -1,0 +1,353 @@
+//! Objects that an untrusted program wrote into a directory of its own, taken into the repository's store as
+//! `git receive-pack` takes those of a push.
+//!
+//! ```text
+//! quarantine/<xx>/<rest>  ─ hard links ─> staging ─> git pack-objects ─┐
+//! quarantine/pack/*.pack  ───────────────────────────────────────────┴─> git index-pack --fsck-objects
+//! ```
+//!
+//! `git index-pack` names every object by the hash of what it received and checks its form, so neither the names in
+//! the quarantine nor its index files count. The files are opened as data: no link is followed, nothing but
+//! a regular file is read. git never runs with a configuration or a directory that the program could write.
+//!
+//! Where one object is damaged, the whole set is refused, and only what the wanted commits reach is taken.
+
+use crate::domain::oid::Oid;
+use crate::error::{Code, Error, IoContext, Result};
+use crate::git::Repo;
+use crate::git::command;
+use crate::git::files::untrusted;
+use rustix::fs::{AtFlags, CWD, linkat};
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// How much of a quarantine was taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// Every object.
+    All,
+    /// What the wanted commits reach, because something else in there is damaged.
+    Reachable,
+}
+
+impl Repo {
+    /// Takes the objects of a quarantine in. `staging` is a path that does not exist, on the quarantine's file
+    /// system and out of the program's reach; it is removed again. Afterwards every commit of `tips`, and all it
+    /// leads to, is in the repository.
+    ///
+    /// # Errors
+    /// `git-failed` when `tips` are not complete or not well formed; `io`, `disk-full`, `git-missing`. What was taken
+    /// in until then stays, unreachable, until git removes it.
+    pub fn take_in(&self, quarantine: &Path, staging: &Path, tips: &[Oid]) -> Result<Taken> {
+        let stage = Stage::new(self, quarantine, staging, &|_| true)?;
+        let all = stage.take_all();
+        self.settle(&stage, all, tips)
+    }
+
+    /// As [`Repo::take_in`], of a repository that has most of what is here: only what is not here is taken. `known` names
+    /// packs that hold nothing new. Where links cannot be made, as to another file system, files are copied.
+    ///
+    /// # Errors
+    /// As [`Repo::take_in`].
+    pub fn take_missing(
+        &self,
+        objects: &Path,
+        staging: &Path,
+        known: &[String],
+        tips: &[Oid],
+    ) -> Result<Taken> {
+        let is_new = |name: &str| match Oid::from_hex(name) {
+            Some(oid) => !self.is_at_hand(oid),
+            None => !known.iter().any(|known| known == name),
+        };
+        let mut stage = Stage::new(self, objects, staging, &is_new)?;
+        let all = stage.take_new();
+        self.settle(&stage, all, tips)
+    }
+
+    /// Takes what the tips reach where not all could be taken, and makes sure that it is complete.
+    fn settle(&self, stage: &Stage<'_>, all: Result<()>, tips: &[Oid]) -> Result<Taken> {
+        let taken = match all {
+            Ok(()) => Taken::All,
+            Err(_) => {
+                stage.take_reachable(tips)?;
+                Taken::Reachable
+            }
+        };
+        self.require_complete(tips)?;
+        Ok(taken)
+    }
+
+    /// Fails unless everything that commits lead to is here.
+    fn require_complete(&self, tips: &[Oid]) -> Result<()> {
+        if tips.is_empty() {
+            return Ok(());
+        }
+        let mut git = self.git_here();
+        git.args([
+            "rev-list",
+            "--objects",
+            "--quiet",
+            "--stdin",
+            "--not",
+            "--all",
+        ]);
+        if self.config_string("extensions.partialClone")?.is_some() {
+            git.arg("--exclude-promisor-objects");
+        }
+        let listed: String = tips.iter().map(|tip| format!("{tip}\n")).collect();
+        let output = command::feed(git, listed.as_bytes())?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        Err(Error::new(Code::GitFailed, "the command's commits are not complete").because(why))
+    }
+
+    /// A git that works in the common directory and nowhere else.
+    fn git_here(&self) -> Command {
+        let mut git = command::git(self.common_dir());
+        git.arg("--git-dir").arg(self.common_dir());
+        git
+    }
+}
+
+/// A directory of ours with hard links to the loose objects of a quarantine; removed when dropped.
+struct Stage<'r> {
+    repo: &'r Repo,
+    directory: PathBuf,
+    /// The names of the loose objects, and of what else is to be taken.
+    loose: Vec<String>,
+    /// Links to its packs, without their index files.
+    packs: Vec<PathBuf>,
+}
+
+impl Drop for Stage<'_> {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+impl<'r> Stage<'r> {
+    /// Links what is wanted: loose objects by their names, packs by those of their files.
+    fn new(
+        repo: &'r Repo,
+        quarantine: &Path,
+        staging: &Path,
+        is_wanted: &dyn Fn(&str) -> bool,
+    ) -> Result<Stage<'r>> {
+        fs::create_dir_all(staging.join("pack")).at("could not make", staging)?;
+        let mut stage = Stage {
+            repo,
+            directory: staging.to_owned(),
+            loose: Vec::new(),
+            packs: Vec::new(),
+        };
+        for name in directories_in(quarantine)? {
+            if name.len() == 2 && is_hex(&name) {
+                stage.link_loose(quarantine, &name, is_wanted)?;
+            }
+        }
+        stage.link_packs(&quarantine.join("pack"), is_wanted)?;
+        Ok(stage)
+    }
+
+    fn link_loose(
+        &mut self,
+        quarantine: &Path,
+        fan_out: &str,
+        is_wanted: &dyn Fn(&str) -> bool,
+    ) -> Result<()> {
+        let (from, to) = (quarantine.join(fan_out), self.directory.join(fan_out));
+        fs::create_dir(&to).at("could not make", &to)?;
+        for entry in fs::read_dir(&from).at("could not list", &from)? {
+            let Some(rest) = entry
+                .ok()
+                .and_then(|entry| entry.file_name().into_string().ok())
+            else {
+                continue;
+            };
+            let name = format!("{fan_out}{rest}");
+            if !is_hex(&name) || Oid::from_hex(&name).is_none() || !is_wanted(&name) {
+                continue;
+            }
+            if self.link(&from.join(&rest), &to.join(&rest))?.is_some() {
+                self.loose.push(name);
+            }
+        }
+        Ok(())
+    }
+
+    fn link_packs(&mut self, directory: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Result<()> {
+        if !fs::symlink_metadata(directory).is_ok_and(|metadata| metadata.is_dir()) {
+            return Ok(());
+        }
+        for entry in fs::read_dir(directory).at("could not list", directory)? {
+            let Some(path) = entry.ok().map(|entry| entry.path()) else {
+                continue;
+            };
+            let name = format!("pack/pack-{}.pack", self.packs.len());
+            let wanted =
+                { path.file_name() }.is_some_and(|name| is_wanted(&name.to_string_lossy()));
+            if wanted && path.extension().is_some_and(|ending| ending == "pack") {
+                let linked = self.link(&path, &self.directory.join(name))?;
+                self.packs.extend(linked);
+            }
+        }
+        Ok(())
+    }
+
+    /// Links a file, if it is a regular one. A link is to the file itself, whose kind cannot change.
+    fn link(&self, from: &Path, to: &Path) -> Result<Option<PathBuf>> {
+        if linkat(CWD, from, CWD, to, AtFlags::empty()).is_err() && !copied(from, to)? {
+            return Ok(None);
+        }
+        if fs::symlink_metadata(to).is_ok_and(|metadata| metadata.is_file()) {
+            return Ok(Some(to.to_owned()));
+        }
+        fs::remove_file(to).at("could not remove", to)?;
+        Ok(None)
+    }
+
+    /// Takes the loose objects, and of the packs what the repository has not.
+    fn take_new(&mut self) -> Result<()> {
+        for pack in &self.packs {
+            let mut git = self.repo.git_here();
+            git.arg("index-pack").arg(pack);
+            command::successful(git)?;
+            let index = pack.with_extension("idx");
+            let mut git = self.repo.git_here();
+            git.arg("show-index");
+            git.stdin(File::open(&index).at("could not read", &index)?);
+            let listed = command::successful(git)?;
+            let listed = String::from_utf8_lossy(&listed);
+            let named = listed.lines().filter_map(|line| line.split(' ').nth(1));
+            let is_new =
+                |name: &&str| Oid::from_hex(name).is_some_and(|oid| !self.repo.is_at_hand(oid));
+            self.loose.extend(named.filter(is_new).map(str::to_owned));
+        }
+        if self.loose.is_empty() {
+            return Ok(());
+        }
+        self.pack(&["--window=0"], self.loose.join("\n") + "\n")
+    }
+
+    fn take_all(&self) -> Result<()> {
+        for pack in &self.packs {
+            let pack = File::open(pack).at("could not read", pack)?;
+            command::successful(self.index_pack(pack.into()))?;
+        }
+        if self.loose.is_empty() {
+            return Ok(());
+        }
+        let mut names = self.loose.join("\n");
+        names.push('\n');
+        self.pack(&["--window=0"], names)
+    }
+
+    /// Takes what the commits reach and the repository has not.
+    fn take_reachable(&self, tips: &[Oid]) -> Result<()> {
+        for pack in &self.packs {
+            // Of a pack that git cannot read at all, nothing is missed that can be had.
+            let mut git = self.repo.git_here();
+            git.args(["index-pack"]).arg(pack);
+            let _ = command::finish(&mut git)?;
+        }
+        let mut revisions: String = tips.iter().map(|tip| format!("{tip}\n")).collect();
+        revisions.push_str("--not\n--all\n");
+        self.pack(&["--revs"], revisions)
+    }
+
+    /// Packs what the standard input names and takes the pack in.
+    fn pack(&self, options: &[&str], input: String) -> Result<()> {
+        let mut packer = self.repo.git_here();
+        packer
+            .args([
+                "-c",
+                "pack.compression=1",
+                "pack-objects",
+                "--stdout",
+                "--quiet",
+            ])
+            .args(options)
+            .env("GIT_ALTERNATE_OBJECT_DIRECTORIES", quoted(&self.directory))
+            // glibc gives the room of each deflated object back to the kernel and asks for it again, which takes two
+            // thirds of the time. Other libraries pass this over.
+            .env("MALLOC_TRIM_THRESHOLD_", "100000000")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut packing = command::launch(&mut packer)?;
+        let (Some(mut names), Some(packed)) = (packing.stdin.take(), packing.stdout.take()) else {
+            return Err(Error::bug("a child has the pipes that it was started with"));
+        };
+        // The packer reads all names before it writes.
+        let written = names.write_all(input.as_bytes());
+        drop(names);
+        let indexed = command::successful(self.index_pack(packed.into()));
+        let packed = packing.wait_with_output();
+        let packed = packed.map_err(|error| Error::io("could not wait for git", error))?;
+        if !packed.status.success() || written.is_err() {
+            return Err(command::refused(&packer, &packed));
+        }
+        indexed.map(|_| ())
+    }
+
+    /// Names and checks the objects of the pack on its standard input and puts them into the repository.
+    fn index_pack(&self, pack: Stdio) -> Command {
+        let mut git = self.repo.git_here();
+        git.args(["index-pack", "--stdin", "--fix-thin", "--fsck-objects"]);
+        git.stdin(pack);
+        git
+    }
+}
+
+/// Copies a regular file that cannot be linked, because it is another user's or on another file system; `false` for
+/// anything else, and for a file with holes, which no object has.
+fn copied(from: &Path, to: &Path) -> Result<bool> {
+    let Some(file) = untrusted::open_at(from) else {
+        return Ok(false);
+    };
+    let metadata = file.metadata().at("could not read", from)?;
+    if metadata.blocks() * 512 < metadata.len() / 2 {
+        return Ok(false);
+    }
+    let mut copy = File::create_new(to).at("could not write", to)?;
+    // It may grow while it is read.
+    io::copy(&mut file.take(metadata.len()), &mut copy).at("could not write", to)?;
+    Ok(true)
+}
+
+/// The names of the directories in a directory that a program of the agent's could write; links are left out.
+fn directories_in(directory: &Path) -> Result<Vec<String>> {
+    let metadata = fs::symlink_metadata(directory).at("could not look at", directory)?;
+    if !metadata.is_dir() {
+        let what = format!("{} is not a directory", directory.display());
+        return Err(Error::new(Code::RepoCorrupt, what));
+    }
+    let entries = fs::read_dir(directory).at("could not list", directory)?;
+    let names = entries
+        .filter_map(std::result::Result::ok)
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .filter_map(|entry| entry.file_name().into_string().ok());
+    Ok(names.collect())
+}
+
+fn is_hex(text: &str) -> bool {
+    text.bytes()
+        .all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+}
+
+/// A path as the variable takes it, in which a colon separates two and a quote begins a quoted one.
+fn quoted(path: &Path) -> OsString {
+    let text = path.to_string_lossy();
+    if text.contains([':', '"', '\\']) {
+        format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")).into()
+    } else {
+        path.as_os_str().to_owned()
+    }
+}

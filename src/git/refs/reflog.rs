@@ -1,0 +1,151 @@
+//! The reflog of our own refs, which recovery depends on.
+//!
+//! git writes none in a bare repository and none for refs outside heads, remotes and notes unless the file exists.
+//! So every move of a ref is noted here (git's `gitformat`: `<old> <new> <identity> <time> <zone>\t<message>`).
+
+use crate::domain::oid::Oid;
+use crate::error::{IoContext, Result};
+use crate::git::Repo;
+use crate::git::files::lock_file::remove_empty_directories;
+use crate::git::files::pruned::retry_if_pruned;
+use crate::git::files::untrusted;
+use crate::git::objects::Identity;
+use std::fs::File;
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// How far from the end the last line is looked for; those of a longer one are not found, as in a reflog that
+/// was garbled.
+const LONGEST_LINE: u64 = 4096;
+
+/// The longest reflog that is read, in bytes.
+const LONGEST: u64 = 1 << 30;
+
+/// Adds one entry, and the same one to the reflog of the `HEAD` that leads to the ref in the worktree that the repository
+/// was opened from. The caller holds the ref's lock.
+pub(in crate::git) fn append(
+    repo: &Repo,
+    refname: &str,
+    old: Oid,
+    new: Oid,
+    who: &Identity,
+    message: &str,
+) -> Result<()> {
+    let path = path(repo, refname);
+    untrusted::require_regular(&path, LONGEST)?;
+    let what = "could not write the reflog";
+    let mut options = File::options();
+    options.create(true).append(true);
+    let open = || {
+        retry_if_pruned(|| {
+            path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+            options.open(&path)
+        })
+    };
+    let opened = match open() {
+        // Directories that are left of refs whose names went on.
+        Err(error) if error.kind() == ErrorKind::IsADirectory => {
+            remove_empty_directories(&path);
+            open()
+        }
+        opened => opened,
+    };
+    let mut file = opened.at(what, &path)?;
+    let line = format!(
+        "{old} {new} {}\t{}\n",
+        who.stamp(),
+        message.replace('\n', " ")
+    );
+    let length = file.metadata().at(what, &path)?.len();
+    let written = file.write_all(line.as_bytes());
+    if written.is_err() {
+        // Half a line would spoil the next one.
+        let _ = file.set_len(length);
+    }
+    written.at(what, &path)?;
+    let head = untrusted::text(repo.git_dir(), "HEAD").unwrap_or_default();
+    if head.trim_end().strip_prefix("ref: ") == Some(refname) {
+        // One that is missing, or is no file, is not kept.
+        let _ = untrusted::append(repo.git_dir(), Path::new("logs/HEAD"), line.as_bytes());
+    }
+    Ok(())
+}
+
+impl Repo {
+    /// Every object the ref has named, newest first, as far as its reflog tells. Lines that a power
+    /// loss garbled are skipped; a ref without a reflog has an empty one.
+    ///
+    /// # Errors
+    /// `io`.
+    pub fn reflog_oids(&self, refname: &str) -> Result<Vec<Oid>> {
+        let path = path(self, refname);
+        untrusted::require_regular(&path, LONGEST)?;
+        let content = match std::fs::read(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            content => content.at("could not read", &path)?,
+        };
+        let mut oids = Vec::new();
+        for line in content.split(|&b| b == b'\n').rev() {
+            let Some((old, new)) = names(line) else {
+                continue;
+            };
+            for oid in [new, old].into_iter().filter(|oid| !oid.is_zero()) {
+                if oids.last() != Some(&oid) {
+                    oids.push(oid);
+                }
+            }
+        }
+        Ok(oids)
+    }
+
+    /// What the ref named before each fetch that moved it to something else than a descendant, as far as its reflog
+    /// tells: git says so in the message of the entry.
+    ///
+    /// # Errors
+    /// `io`.
+    pub fn overwritten_by_fetch(&self, refname: &str) -> Result<Vec<Oid>> {
+        let path = path(self, refname);
+        untrusted::require_regular(&path, LONGEST)?;
+        let content = match std::fs::read(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            content => content.at("could not read", &path)?,
+        };
+        let lines = content.split(|&b| b == b'\n');
+        let forced = lines.filter(|line| line.ends_with(b": forced-update"));
+        let forced = forced.filter_map(names).map(|(old, _)| old);
+        Ok(forced.filter(|old| !old.is_zero()).collect())
+    }
+
+    /// The last move of the ref that its reflog tells of, from which object to which.
+    ///
+    /// # Errors
+    /// `io`.
+    pub fn last_reflog_move(&self, refname: &str) -> Result<Option<(Oid, Oid)>> {
+        let path = path(self, refname);
+        untrusted::require_regular(&path, LONGEST)?;
+        let mut file = match File::open(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            file => file.at("could not read", &path)?,
+        };
+        let mut tail = Vec::new();
+        let end = file.seek(SeekFrom::End(0)).at("could not read", &path)?;
+        file.seek(SeekFrom::Start(end.saturating_sub(LONGEST_LINE)))
+            .and_then(|_| file.read_to_end(&mut tail))
+            .at("could not read", &path)?;
+        let lines = tail.strip_suffix(b"\n").unwrap_or_default();
+        Ok(lines.rsplit(|&b| b == b'\n').next().and_then(names))
+    }
+}
+
+/// The old and the new object of a line; `None` for one that a power loss garbled.
+fn names(line: &[u8]) -> Option<(Oid, Oid)> {
+    let names = std::str::from_utf8(line.get(..81)?).ok()?;
+    Some((
+        Oid::from_hex(names.get(..40)?)?,
+        Oid::from_hex(names.get(41..)?)?,
+    ))
+}
+
+fn path(repo: &Repo, refname: &str) -> PathBuf {
+    repo.common_dir().join("logs").join(refname)
+}

@@ -1,0 +1,161 @@
+//! A repository that is read and not written: what git has to be asked about goes to an object directory of
+//! its own.
+//!
+//! git answers some questions only about objects that exist: the tree of a merge, a commit that does not exist. They
+//! are written below a directory that the caller deletes, which has the repository's objects as its alternate.
+//! Objects that a partial clone fetches meanwhile go there, too.
+
+use super::failed;
+use super::open;
+use crate::domain::oid::Oid;
+use crate::error::{IoContext, Result};
+use crate::git::Repo;
+use crate::git::command;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What keeps a repository of ours, made for check commands, from doing what the settings it borrows ask for.
+const PLAIN: [(&str, &str); 6] = [
+    ("core.bare", "false"),
+    ("core.hooksPath", "/dev/null"),
+    ("core.fsmonitor", "false"),
+    ("core.sparseCheckout", "false"),
+    ("core.splitIndex", "false"),
+    ("gc.auto", "0"),
+];
+
+/// An object directory that is written in place of the repository's.
+pub(in crate::git) struct ScratchObjects {
+    path: PathBuf,
+    /// What opened it, for as long as it is used.
+    _holder: git2::Repository,
+}
+
+impl Repo {
+    /// The same repository, with a new directory below `directory` for the objects that are written.
+    ///
+    /// # Errors
+    /// `io`, `disk-full`, `git-failed`; as [`Repo::from_env`].
+    pub fn with_scratch_objects(&self, directory: &Path) -> Result<Repo> {
+        let fail = |error| failed("could not open an object directory", error);
+        // libgit2 opens an object directory for writing only as that of a repository.
+        let mut options = git2::RepositoryInitOptions::new();
+        options.bare(true).external_template(false);
+        let lent = git2::Repository::init_opts(directory.join("objects.git"), &options);
+        let path = lent.map_err(fail)?.path().join("objects");
+        borrow(&path, &[self.common_dir().join("objects")])?;
+        writing_to(self.git_dir(), path)
+    }
+
+    /// The same repository seen from an admin directory; objects are written where this one writes them.
+    ///
+    /// # Errors
+    /// As [`Repo::open_git_dir`].
+    pub fn seen_from(&self, admin_dir: &Path) -> Result<Repo> {
+        Repo::open_writing_to(admin_dir, self.scratch_objects())
+    }
+
+    /// Opens a git dir whose new objects go to this object directory, if one is given.
+    ///
+    /// # Errors
+    /// As [`Repo::open_git_dir`].
+    pub fn open_writing_to(git_dir: &Path, objects: Option<&Path>) -> Result<Repo> {
+        match objects {
+            Some(objects) => writing_to(git_dir, objects.to_owned()),
+            None => Repo::open_git_dir(git_dir),
+        }
+    }
+
+    /// The object directory that is written in place of the repository's.
+    pub fn scratch_objects(&self) -> Option<&Path> {
+        Some(&self.scratch_objects.as_ref()?.path)
+    }
+
+    /// Whether nothing may be written but objects, and those to a directory of their own.
+    pub fn is_scratch(&self) -> bool {
+        self.scratch_objects.is_some()
+    }
+
+    /// The directory for everything that is written, where nothing may be written to the repository.
+    pub fn scratch_directory(&self) -> Option<&Path> {
+        let objects = self.scratch_objects.as_ref()?;
+        objects.path.parent()?.parent()
+    }
+
+    /// Lets a git command write objects where this repository does.
+    pub(in crate::git) fn redirect_objects(&self, command: &mut Command) {
+        if let Some(objects) = &self.scratch_objects {
+            command.env("GIT_OBJECT_DIRECTORY", &objects.path);
+        }
+    }
+
+    /// Makes a repository of its own at `directory`, which must not exist, with a commit checked out. It borrows
+    /// all objects, has the refs and the settings of this one, and nothing done in it is seen here.
+    ///
+    /// # Errors
+    /// `git-missing`, `git-failed`, `io`, `disk-full`.
+    pub fn check_out_apart(&self, directory: &Path, commit: Oid) -> Result<()> {
+        fs::create_dir(directory).at("could not make", directory)?;
+        command::run(directory, ["init", "--quiet", "--template="])?;
+        let git_dir = directory.join(".git");
+        let own = self.common_dir().join("objects");
+        let scratch = self.scratch_objects.iter().map(|one| one.path.clone());
+        let lenders: Vec<PathBuf> = scratch.chain([own]).collect();
+        borrow(&git_dir.join("objects"), &lenders)?;
+        let shallow = self.common_dir().join("shallow");
+        if self.is_shallow() {
+            fs::copy(&shallow, git_dir.join("shallow")).at("could not copy", &shallow)?;
+        }
+        let mut list = self.plumbing();
+        list.args(["for-each-ref", "--format=%(objectname) %(refname)"]);
+        write(&git_dir.join("packed-refs"), &command::successful(list)?)?;
+        let settings = self.common_dir().join("config");
+        let settings = settings.as_os_str().to_owned();
+        let set = |key: &str, value: &std::ffi::OsStr| {
+            let mut command = command::git(directory);
+            command.args(["config", "--local", key]).arg(value);
+            command::successful(command)
+        };
+        // What comes later in the file wins.
+        set("include.path", &settings)?;
+        for (key, value) in PLAIN {
+            set(key, value.as_ref())?;
+        }
+        set("core.worktree", directory.as_os_str())?;
+        write(&git_dir.join("HEAD"), format!("{commit}\n").as_bytes())?;
+        command::run(directory, ["read-tree", "--reset", "-u", "HEAD"])?;
+        Ok(())
+    }
+}
+
+/// Lets an object directory read what others hold.
+/// Opens a git dir whose new objects go to the `objects` directory of another repository.
+fn writing_to(git_dir: &Path, objects: PathBuf) -> Result<Repo> {
+    let fail = |error| failed("could not open an object directory", error);
+    let holder = objects.parent().unwrap_or(&objects);
+    let holder = git2::Repository::open(holder).map_err(fail)?;
+    let inner = open::exactly(git_dir)?;
+    inner.set_odb(&holder.odb().map_err(fail)?).map_err(fail)?;
+    let mut repo = Repo::wrap(inner)?;
+    repo.scratch_objects = Some(ScratchObjects {
+        path: objects,
+        _holder: holder,
+    });
+    Ok(repo)
+}
+
+fn borrow(objects: &Path, lenders: &[PathBuf]) -> Result<()> {
+    let info = objects.join("info");
+    fs::create_dir_all(&info).at("could not make", &info)?;
+    let mut list = Vec::new();
+    for lender in lenders {
+        list.extend_from_slice(lender.as_os_str().as_encoded_bytes());
+        list.push(b'\n');
+    }
+    write(&info.join("alternates"), &list)
+}
+
+fn write(path: &Path, content: &[u8]) -> Result<()> {
+    fs::write(path, content).at("could not write", path)
+}

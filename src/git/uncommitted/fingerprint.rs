@@ -1,0 +1,163 @@
+//! What a look at a worktree saw, to tell later at little cost whether another one would see the same.
+
+use crate::error::Result;
+use crate::git::changes::ignore::IGNORE_FILES;
+use crate::git::changes::{Index, Listed, TouchedEntries, Walk, Written, threads};
+use crate::git::files::untrusted;
+use crate::git::objects::blob_name;
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use walkdir::WalkDir;
+
+/// So many bytes in all are compared with what was written of them.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// What a walk over a worktree saw, and what was written of it.
+#[derive(Debug)]
+pub struct WorktreeFingerprint {
+    pub(super) written: Written,
+    /// When each directory had the names that were seen.
+    pub(super) names: Vec<Option<Listed>>,
+    pub(super) touched: TouchedEntries,
+    /// The files of which not their times but their bytes told that they are what the index holds, sorted.
+    pub(super) unchanged: Vec<Vec<u8>>,
+    /// What was written of the files in doubt and of the untracked ones, among other entries.
+    pub(super) kept: Index,
+}
+
+impl WorktreeFingerprint {
+    /// The names that the index does not know: what is not below one of them is tracked.
+    pub fn unknown(&self) -> &[Vec<u8>] {
+        &self.touched.unknown
+    }
+
+    /// Whether what is at a path was written.
+    pub fn holds(&self, path: &[u8]) -> bool {
+        self.kept.find(path).is_some()
+    }
+
+    /// Whether a worktree, by whatever name, and its index are still what was seen: the index proves the same files
+    /// unchanged, and every other one has the very bytes that were written of it. A directory named `besides` is passed
+    /// over, and so is what is `ignored`, where a directory ends in a slash. Any doubt is a no.
+    ///
+    /// # Errors
+    /// Only a bug.
+    pub fn is_current(
+        &self,
+        top: &Path,
+        admin_dir: &Path,
+        besides: Option<&str>,
+        ignored: &BTreeSet<Vec<u8>>,
+    ) -> Result<bool> {
+        let index = untrusted::open_at(&admin_dir.join("index"));
+        let is_same = index.is_some_and(|index| self.written.index.is_from(index).unwrap_or(false));
+        if !is_same {
+            return Ok(false);
+        }
+        let walk = Walk {
+            top,
+            written: &self.written,
+            besides,
+            threads: threads(),
+        };
+        let Some(mut found) = walk.suspects_since(&mut self.names.clone())? else {
+            return Ok(false);
+        };
+        let is_unchanged = |path: &Vec<u8>| self.unchanged.binary_search(path).is_ok();
+        let unchanged = found.tracked.extract_if(.., |path| is_unchanged(path));
+        let are_all = unchanged.count() == self.unchanged.len();
+        if !are_all || found != self.touched {
+            return Ok(false);
+        }
+        let mut budget = MOST_BYTES;
+        let tracked = self.touched.tracked.iter().chain(&self.unchanged);
+        let tracked = { tracked }.all(|path| self.is_as_written(top, path, &mut budget));
+        Ok(tracked
+            && self.is_untracked_as_written(top, besides, ignored, &mut budget) == Some(true))
+    }
+
+    /// Whether below the unknown names is what was written of them, all of it and nothing else.
+    fn is_untracked_as_written(
+        &self,
+        top: &Path,
+        besides: Option<&str>,
+        ignored: &BTreeSet<Vec<u8>>,
+        budget: &mut u64,
+    ) -> Option<bool> {
+        let is_beside = |path: &[u8]| {
+            let rest = besides.and_then(|name| path.strip_prefix(name.as_bytes()));
+            rest.is_some_and(|rest| rest.starts_with(b"/"))
+        };
+        let mut seen = 0;
+        for name in &self.touched.unknown {
+            if is_beside(name) {
+                continue;
+            }
+            let walk = WalkDir::new(top.join(OsStr::from_bytes(name)));
+            let mut walk = walk.follow_root_links(false).into_iter();
+            while let Some(entry) = walk.next() {
+                let entry = entry.ok()?;
+                let path = entry.path().strip_prefix(top).ok()?.as_os_str().as_bytes();
+                let kind = entry.file_type();
+                if kind.is_dir() {
+                    let directory = [path, b"/"].concat();
+                    if is_beside(&directory) {
+                        walk.skip_current_dir();
+                    } else if ignored.contains(&directory) {
+                        // Rules that hide themselves were not written, so they may say something else by now.
+                        if { IGNORE_FILES.iter() }.any(|file| is_there(&entry.path().join(file))) {
+                            return Some(false);
+                        }
+                        walk.skip_current_dir();
+                    }
+                } else if self.holds(path) {
+                    seen += 1;
+                    if !self.is_as_written(top, path, budget) {
+                        return Some(false);
+                    }
+                } else if (kind.is_file() || kind.is_symlink())
+                    && (!ignored.contains(path) || is_of_rules(entry.file_name()))
+                {
+                    return Some(false);
+                }
+            }
+        }
+        let new = { self.kept.paths() }.filter(|path| self.written.index.find(path).is_none());
+        Some(new.count() == seen)
+    }
+
+    /// Whether a path has the content that was written of it, without any conversion; nothing where that is nothing.
+    fn is_as_written(&self, top: &Path, path: &[u8], budget: &mut u64) -> bool {
+        let written = match self
+            .unchanged
+            .binary_search_by(|known| known.as_slice().cmp(path))
+        {
+            Ok(_) => self.written.index.find(path),
+            Err(_) => self.kept.find(path),
+        };
+        let written = written.map(|entry| entry.content);
+        let path = Path::new(OsStr::from_bytes(path));
+        let metadata = match fs::symlink_metadata(top.join(path)) {
+            Ok(metadata) => metadata,
+            Err(error) => return error.kind() == ErrorKind::NotFound && written.is_none(),
+        };
+        *budget = budget.saturating_sub(metadata.len());
+        let oid = |content: &[u8]| blob_name(content).ok();
+        *budget > 0
+            && untrusted::content(top, path, *budget).is_some_and(|(mode, content)| {
+                written.is_some_and(|(kept, name)| kept == mode && oid(&content) == Some(name))
+            })
+    }
+}
+
+fn is_there(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok()
+}
+
+fn is_of_rules(name: &OsStr) -> bool {
+    IGNORE_FILES.iter().any(|file| name == *file)
+}

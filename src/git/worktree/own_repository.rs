@@ -1,0 +1,271 @@
+//! A complete repository for one worktree: its branch, the history of that, and objects of its own.
+//!
+//! It shares nothing. With the repository's objects as alternates it would be smaller, but a container or another user
+//! would have to see the repository's objects, all of them and at the same path, and a repository that goes away would take
+//! the clone's history along. Hard links would let a command in the clone write into the repository's packs. So the
+//! objects that the branch leads to are packed once more; git reuses the deltas that it finds.
+//!
+//! Settings are written, not copied: those of the repository name programs that the clone's machine need not have.
+
+use crate::domain::oid::Oid;
+use crate::error::{Code, Error, IoContext, Result};
+use crate::git::Repo;
+use crate::git::command;
+use crate::git::files::untrusted;
+use crate::git::objects::Identity;
+use rustix::fs::{
+    AtFlags, CWD, Mode, OFlags, RenameFlags, mkdirat, openat, renameat, renameat_with, unlinkat,
+};
+use rustix::io::Errno;
+use std::fmt::Write;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// The longest index that is copied, in bytes.
+const LONGEST_INDEX: u64 = 1 << 30;
+
+/// Settings that say how files of this file system are compared, and how lines end.
+const FILES: [&str; 8] = [
+    "core.filemode",
+    "core.ignorecase",
+    "core.precomposeunicode",
+    "core.symlinks",
+    "core.autocrlf",
+    "core.eol",
+    "core.safecrlf",
+    "core.abbrev",
+];
+
+/// A repository that is to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnRepository<'a> {
+    /// The worktree, whose `.git` it becomes.
+    pub worktree: &'a Path,
+    /// The worktree's admin directory, whose index it gets.
+    pub admin_dir: &'a Path,
+    /// The full name of the branch that is checked out.
+    pub branch: &'a str,
+    /// Where that is.
+    pub tip: Oid,
+    /// The branch that the agent started from, and where.
+    pub base: Option<(&'a str, Oid)>,
+    /// Objects that no commit names.
+    pub besides: &'a [Oid],
+    /// Who commits there: name and address.
+    pub who: Option<(&'a str, &'a str)>,
+    /// The directory of its hooks, relative to the worktree.
+    pub hooks: &'a str,
+}
+
+impl Repo {
+    /// Fails where no complete repository can be made of this one.
+    ///
+    /// # Errors
+    /// `usage`.
+    pub fn require_cloneable(&self) -> Result<()> {
+        let why = if self.is_partial() {
+            "a partial clone lacks objects that another one would need"
+        } else if self.config_bool("core.sparseCheckout")? == Some(true) {
+            "the checkout is sparse, and a clone would be complete"
+        } else {
+            return Ok(());
+        };
+        let what = format!("no agent can get a clone of its own here: {why}");
+        Err(Error::new(Code::Usage, what)
+            .hint("to give the agent a worktree, leave --isolation=clone out"))
+    }
+
+    /// Makes the repository in a directory that does not exist. Gives the names of its packs.
+    ///
+    /// # Errors
+    /// `git-failed`, `git-missing`, `io`, `disk-full`.
+    pub fn make_own_repository(
+        &self,
+        directory: &Path,
+        new: &OwnRepository<'_>,
+    ) -> Result<Vec<String>> {
+        // 1. The objects, which git names by what they hold.
+        for inside in [
+            "objects/pack",
+            "objects/info",
+            "refs/heads",
+            "refs/tags",
+            "logs",
+            "info",
+        ] {
+            make(&directory.join(inside))?;
+        }
+        let packs = self.pack_for(directory, new)?;
+        // 2. The refs, and where HEAD is.
+        let refs = { new.base.into_iter() }.chain([(new.branch, new.tip)]);
+        for (name, oid) in refs {
+            let file = directory.join(name);
+            make(file.parent().unwrap_or(directory))?;
+            write(&file, &format!("{oid}\n"))?;
+        }
+        write(&directory.join("HEAD"), &format!("ref: {}\n", new.branch))?;
+        // 3. What is as in the worktree: the index, which knows these very files, and the rules of what counts.
+        let index = new.admin_dir.join("index");
+        untrusted::copy_as_old(&index, &directory.join("index"), LONGEST_INDEX)?;
+        for file in ["info/exclude", "info/attributes", "shallow"] {
+            let from = self.common_dir().join(file);
+            if from.is_file() {
+                fs::copy(&from, directory.join(file)).at("could not copy", &from)?;
+            }
+        }
+        // 4. Its settings.
+        write(&directory.join("config"), &self.settings_for(new)?)?;
+        Ok(packs)
+    }
+
+    /// Packs what the refs lead to.
+    fn pack_for(&self, directory: &Path, new: &OwnRepository<'_>) -> Result<Vec<String>> {
+        let mut git = command::git(self.common_dir());
+        git.arg("--git-dir").arg(self.common_dir());
+        git.args(["pack-objects", "--revs", "--quiet"]);
+        git.arg(directory.join("objects/pack/pack"));
+        let base = new.base.map(|(_, oid)| oid);
+        let wanted = { [new.tip].into_iter() }
+            .chain(base)
+            .chain(new.besides.iter().copied());
+        let wanted: String = wanted.map(|oid| format!("{oid}\n")).collect();
+        let output = command::feed(git, wanted.as_bytes())?;
+        if !output.status.success() {
+            let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            return Err(
+                Error::new(Code::GitFailed, "git could not pack the objects of a clone")
+                    .because(why),
+            );
+        }
+        let named = String::from_utf8_lossy(&output.stdout);
+        Ok({ named.lines() }
+            .map(|name| format!("pack-{name}.pack"))
+            .collect())
+    }
+
+    fn settings_for(&self, new: &OwnRepository<'_>) -> Result<String> {
+        let mut text =
+            "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tlogallrefupdates = true\n"
+                .to_owned();
+        // Writing to a string does not fail.
+        for key in FILES {
+            if let (Some((_, name)), Some(value)) = (key.split_once('.'), self.config_string(key)?)
+            {
+                let _ = writeln!(text, "\t{name} = {}", quoted(&value));
+            }
+        }
+        let _ = writeln!(text, "\thooksPath = {}", quoted(new.hooks));
+        if let Some((name, email)) = new.who {
+            let _ = writeln!(
+                text,
+                "[user]\n\tname = {}\n\temail = {}",
+                quoted(name),
+                quoted(email)
+            );
+        }
+        // What git would clear away here is not missed, and a long repack is in the way of the work.
+        text.push_str("[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n");
+        Ok(text)
+    }
+}
+
+/// Puts a repository into the place of a worktree's `.git` file, in one step where the file system can exchange two names.
+///
+/// # Errors
+/// `io`.
+pub fn take_place_of_pointer(worktree: &Path, made: &Path) -> Result<()> {
+    let file = worktree.join(".git");
+    if renameat_with(CWD, made, CWD, &file, RenameFlags::EXCHANGE).is_err() {
+        let aside: PathBuf = made.with_extension("pointer");
+        fs::rename(&file, &aside).at("could not move", &file)?;
+        fs::rename(made, &file).at("could not move", made)?;
+        return fs::remove_file(&aside).at("could not remove", &aside);
+    }
+    fs::remove_file(made).at("could not remove", made)
+}
+
+/// Adds a note to such a repository, or puts it in the place of the one there. git writes the note in `scratch`, a directory
+/// that does not exist yet and that no agent can write; what it wrote is then added as files, and nothing that the
+/// repository leads to is followed.
+///
+/// # Errors
+/// `git-failed`, `git-missing`, `io`.
+pub fn write_note(
+    repository: &Path,
+    scratch: &Path,
+    notes: &str,
+    (noted, body): (Oid, &[u8]),
+) -> Result<()> {
+    let added = note_in(scratch, notes, (noted, body)).and_then(|()| {
+        for file in untrusted::files(scratch) {
+            if file.starts_with("objects") || file == Path::new(notes) {
+                let from = scratch.join(&file);
+                let content = fs::read(&from).at("could not read", &from)?;
+                create(repository, &file, &content)
+                    .at("could not write", repository.join(&file))?;
+            }
+        }
+        Ok(())
+    });
+    let _ = fs::remove_dir_all(scratch);
+    added
+}
+
+/// Has git write a note, and what it consists of, to a new repository, which has nothing else.
+fn note_in(scratch: &Path, notes: &str, (noted, body): (Oid, &[u8])) -> Result<()> {
+    make(&scratch.join("refs"))?;
+    make(&scratch.join("objects"))?;
+    write(&scratch.join("HEAD"), "ref: refs/heads/main\n")?;
+    let mut git = command::git(scratch);
+    git.arg("--git-dir").arg(scratch);
+    git.args(["-c", "core.hooksPath=/dev/null", "notes"]);
+    git.arg(format!("--ref={notes}"));
+    git.args(["add", "--force", "--file=-", &noted.to_hex()]);
+    let who = Identity::stand_in(0);
+    for role in ["AUTHOR", "COMMITTER"] {
+        git.env(format!("GIT_{role}_NAME"), &who.name);
+        git.env(format!("GIT_{role}_EMAIL"), &who.email);
+    }
+    let output = command::feed(git, body)?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(Error::new(Code::GitFailed, "git could not write the row of a clone").because(why))
+}
+
+/// Puts a file into a repository, with the directories above it. No link is followed, and a file that is there is replaced.
+fn create(top: &Path, relative: &Path, content: &[u8]) -> std::io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::DIRECTORY;
+    let mut directory = openat(CWD, top, flags, Mode::empty())?;
+    for part in relative.parent().into_iter().flat_map(Path::iter) {
+        match mkdirat(&directory, part, Mode::from_raw_mode(0o777)) {
+            Err(error) if error != Errno::EXIST => return Err(error.into()),
+            _ => directory = openat(&directory, part, flags, Mode::empty())?,
+        }
+    }
+    let name = relative.file_name().unwrap_or_default();
+    let new = Path::new("git-agent.new");
+    let _ = unlinkat(&directory, new, AtFlags::empty());
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let file = openat(&directory, new, flags, Mode::from_raw_mode(0o644))?;
+    fs::File::from(file).write_all(content)?;
+    Ok(renameat(&directory, new, &directory, name)?)
+}
+
+fn quoted(value: &str) -> String {
+    let escaped = value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n");
+    format!("\"{escaped}\"")
+}
+
+fn make(directory: &Path) -> Result<()> {
+    fs::create_dir_all(directory).at("could not make", directory)
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).at("could not write", path)
+}

@@ -1,0 +1,251 @@
+//! A stand-in for the admin directory of a worktree that an agent can write, through which git looks at it.
+//!
+//! ```text
+//! <view>/HEAD                    copied once it is proved to be one
+//! <view>/commondir               the shared repository: its objects, refs and settings
+//! <view>/gitdir                  the worktree
+//! <view>/config.worktree         the main worktree's settings, and whether the checkout is sparse
+//! <view>/info/sparse-checkout    copied
+//! <view>/sharedindex.*           copied
+//! ```
+//!
+//! Git started in the worktree itself would obey the `config.worktree` of its admin directory, which names
+//! filters, a file system monitor, hooks and external programs, and whatever repository its `.git` file leads to. All
+//! of that an agent can write. Through a view git obeys the settings of the user and of the repository alone, and
+//! starts no monitor and no hook. The index stays where it is.
+
+use crate::error::{Code, Error, IoContext, Remedy, Result};
+use crate::git::Repo;
+use crate::git::command;
+use crate::git::files::temporary::TemporaryDirectory;
+use crate::git::files::untrusted;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Settings that keep git from starting a program that is not needed for a look.
+const SETTINGS: [&str; 5] = [
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",
+    "submodule.recurse=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+];
+
+/// The longest `HEAD`, and the longest other files that are copied, in bytes.
+const LONGEST_HEAD: u64 = 4096;
+const LONGEST_SETTINGS: u64 = 1 << 20;
+const LONGEST_INDEX: u64 = 1 << 32;
+
+/// Settings of the main worktree that say where it is, or where its hooks are.
+const PLACE: [&str; 3] = ["core.bare", "core.worktree", "core.hookspath"];
+
+/// What of an agent's own settings counts: that files may be absent, which no program depends on.
+const SPARSE: [&str; 3] = [
+    "core.sparsecheckout",
+    "core.sparsecheckoutcone",
+    "index.sparse",
+];
+
+/// A stand-in for an admin directory, removed when this is dropped.
+#[derive(Debug)]
+pub struct WorktreeView {
+    root: TemporaryDirectory,
+    git_dir: PathBuf,
+    top: PathBuf,
+    index: PathBuf,
+}
+
+impl WorktreeView {
+    /// Makes one for the worktree at `top`; `scratch` is a directory that the agent cannot write.
+    ///
+    /// # Errors
+    /// `git-failed` for a `HEAD` that is none; `io`, `disk-full`.
+    pub fn make(repo: &Repo, admin_dir: &Path, top: &Path, scratch: &Path) -> Result<WorktreeView> {
+        let common_dir = repo.common_dir();
+        let head = untrusted::read(admin_dir, Path::new("HEAD"), LONGEST_HEAD)
+            .filter(|head| is_head(head))
+            .ok_or_else(|| unreadable_head(admin_dir))?;
+        let root = TemporaryDirectory::make(scratch, "view")?;
+        // Hooks tell by this name which agent the worktree belongs to.
+        let name = admin_dir.file_name().unwrap_or(OsStr::new("worktree"));
+        let view = WorktreeView {
+            git_dir: root.path().join(name),
+            root,
+            top: top.to_owned(),
+            index: admin_dir.join("index"),
+        };
+        fs::create_dir(&view.git_dir).at("could not make", &view.git_dir)?;
+        view.write("HEAD", &head)?;
+        view.lead_to(common_dir)?;
+        view.write("gitdir", &line(&top.join(".git")))?;
+        view.take_settings(common_dir, admin_dir)?;
+        for file in untrusted::names(admin_dir) {
+            if file.as_bytes().starts_with(b"sharedindex.")
+                && let Some(content) = untrusted::read(admin_dir, Path::new(&file), LONGEST_INDEX)
+            {
+                let path = view.git_dir.join(&file);
+                fs::write(&path, content).at("could not write", &path)?;
+            }
+        }
+        Ok(view)
+    }
+
+    /// A `git` on the worktree and its index that obeys the settings of the user and the repository alone.
+    pub fn git(&self) -> Command {
+        let mut command = command::git(&self.top);
+        command
+            .env("GIT_DIR", &self.git_dir)
+            .env("GIT_WORK_TREE", &self.top)
+            .env("GIT_INDEX_FILE", &self.index)
+            .env("LC_ALL", "C");
+        for setting in SETTINGS {
+            command.args(["-c", setting]);
+        }
+        command
+    }
+
+    /// The directory that git takes for the admin directory.
+    pub fn git_dir(&self) -> &Path {
+        &self.git_dir
+    }
+
+    /// The index of the worktree.
+    pub fn index(&self) -> &Path {
+        &self.index
+    }
+
+    /// A directory of ours beside it, for more files that go when this does.
+    pub fn room(&self) -> &Path {
+        self.root.path()
+    }
+
+    /// Leads git to the shared repository, or to a stand-in for it.
+    pub(in crate::git) fn lead_to(&self, common_dir: &Path) -> Result<()> {
+        self.write("commondir", &line(common_dir))
+    }
+
+    fn write(&self, name: &str, content: &[u8]) -> Result<()> {
+        let path = self.git_dir.join(name);
+        fs::write(&path, content).at("could not write", &path)
+    }
+
+    /// Takes over the main worktree's own settings, as a new worktree does, and whether the checkout is sparse.
+    fn take_settings(&self, common_dir: &Path, admin_dir: &Path) -> Result<()> {
+        let mut text = Vec::new();
+        let main = common_dir.join("config.worktree");
+        if main.exists() {
+            let failed = |error: git2::Error| {
+                crate::git::repo::failed(&format!("could not read {}", main.display()), error)
+            };
+            let config = git2::Config::open(&main).map_err(failed)?;
+            let mut entries = config.entries(None).map_err(failed)?;
+            while let Some(entry) = entries.next() {
+                let entry = entry.map_err(failed)?;
+                let value = entry.has_value().then(|| entry.value_bytes());
+                if !PLACE.iter().any(|key| key.as_bytes() == entry.name_bytes()) {
+                    text.extend(setting(entry.name_bytes(), value).unwrap_or_default());
+                }
+            }
+        }
+        let own = untrusted::read(admin_dir, Path::new("config.worktree"), LONGEST_SETTINGS);
+        let sparse = sparse_settings(&own.unwrap_or_default());
+        if !sparse.is_empty() {
+            text.extend(sparse);
+            let patterns = Path::new("info/sparse-checkout");
+            if let Some(patterns) = untrusted::read(admin_dir, patterns, LONGEST_SETTINGS) {
+                let info = self.git_dir.join("info");
+                fs::create_dir(&info).at("could not make", &info)?;
+                self.write("info/sparse-checkout", &patterns)?;
+            }
+        }
+        if text.is_empty() {
+            return Ok(());
+        }
+        self.write("config.worktree", &text)
+    }
+}
+
+/// Whether this is what `HEAD` of a worktree holds: a branch, or a commit.
+fn is_head(text: &[u8]) -> bool {
+    let text = text.trim_ascii_end();
+    let plain = |byte: &u8| byte.is_ascii_graphic() || *byte >= 0x80;
+    match text.strip_prefix(b"ref: ") {
+        Some(name) => name.starts_with(b"refs/") && name.iter().all(plain),
+        None => text.len() == 40 && text.iter().all(u8::is_ascii_hexdigit),
+    }
+}
+
+fn unreadable_head(admin_dir: &Path) -> Error {
+    let head = admin_dir.join("HEAD");
+    Error::new(
+        Code::GitFailed,
+        format!("{} does not say what is checked out", head.display()),
+    )
+    .remedy("to see what can be done about it", Remedy::Examine)
+}
+
+fn line(path: &Path) -> Vec<u8> {
+    [path.as_os_str().as_bytes(), b"\n"].concat()
+}
+
+/// A setting as a configuration file has it; `None` for a name that has no section.
+fn setting(name: &[u8], value: Option<&[u8]>) -> Option<Vec<u8>> {
+    let first = name.iter().position(|&byte| byte == b'.')?;
+    let last = name.iter().rposition(|&byte| byte == b'.')?;
+    let mut text = b"[".to_vec();
+    text.extend(&name[..first]);
+    if first < last {
+        text.extend(b" \"");
+        text.extend(escaped(&name[first + 1..last]));
+        text.push(b'"');
+    }
+    text.extend(b"]\n\t");
+    text.extend(&name[last + 1..]);
+    if let Some(value) = value {
+        text.extend(b" = \"");
+        text.extend(escaped(value));
+        text.push(b'"');
+    }
+    text.push(b'\n');
+    Some(text)
+}
+
+fn escaped(text: &[u8]) -> Vec<u8> {
+    let escape = |&byte: &u8| match byte {
+        b'"' | b'\\' => vec![b'\\', byte],
+        b'\n' => b"\\n".to_vec(),
+        byte => vec![byte],
+    };
+    text.iter().flat_map(escape).collect()
+}
+
+/// Whether a configuration file as git writes it says that the checkout is sparse.
+pub(in crate::git) fn is_sparse(text: &[u8]) -> bool {
+    let settings = sparse_settings(text);
+    String::from_utf8_lossy(&settings).contains("\tsparsecheckout = \"true\"")
+}
+
+/// The settings about sparse checkouts in a configuration file as git writes it. Files that it includes are not
+/// read.
+fn sparse_settings(text: &[u8]) -> Vec<u8> {
+    let mut section = String::new();
+    let mut found = Vec::new();
+    for line in String::from_utf8_lossy(text).lines() {
+        let line = line.trim();
+        if let Some(header) = line.strip_prefix('[') {
+            section = header.trim_end_matches(']').trim().to_ascii_lowercase();
+            continue;
+        }
+        let (key, value) = line.split_once('=').unwrap_or((line, "true"));
+        let name = format!("{section}.{}", key.trim().to_ascii_lowercase());
+        if SPARSE.contains(&name.as_str()) {
+            let is_on = git2::Config::parse_bool(value.trim()).unwrap_or(false);
+            let value: &[u8] = if is_on { b"true" } else { b"false" };
+            found.extend(setting(name.as_bytes(), Some(value)).unwrap_or_default());
+        }
+    }
+    found
+}
