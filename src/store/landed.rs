@@ -14,6 +14,7 @@ use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::{Error, Result};
 use crate::git::Repo;
+use crate::git::history::gained::Gained;
 use crate::git::refs::Tip;
 use std::collections::{BTreeSet, HashMap};
 
@@ -32,6 +33,13 @@ struct Work {
     /// The tree it led to.
     tree: Oid,
     paths: BTreeSet<Vec<u8>>,
+}
+
+/// A branch that may have taken work.
+struct Target {
+    tip: Oid,
+    /// Its history beside those of all work in question; `None` where one pass cannot tell.
+    gained: Option<Gained>,
 }
 
 /// A commit of a branch.
@@ -92,8 +100,10 @@ pub fn as_claimed(
 fn landed(repo: &Repo, questions: Vec<(&Agent, Oid, String)>) -> Answers {
     let mut answers = Answers::new();
     let mut open: HashMap<String, Vec<Work>> = HashMap::new();
+    let targets = targets(repo, &questions);
     for (agent, tip, target) in questions {
-        match first_look(repo, agent, tip, &target) {
+        let known = targets.get(&target);
+        match first_look(repo, agent, tip, &target, known) {
             Ok(Look::Answer(landed)) => drop(answers.insert(agent.id, Ok(landed))),
             Ok(Look::Open(work)) => open.entry(target).or_default().push(work),
             Err(error) => drop(answers.insert(agent.id, Err(error))),
@@ -108,6 +118,22 @@ fn landed(repo: &Repo, questions: Vec<(&Agent, Oid, String)>) -> Answers {
     answers
 }
 
+/// The branches that exist among those that are asked about, each read once.
+fn targets(repo: &Repo, questions: &[(&Agent, Oid, String)]) -> HashMap<String, Target> {
+    let mut tips: HashMap<&String, Vec<Oid>> = HashMap::new();
+    for (_, tip, target) in questions {
+        tips.entry(target).or_default().push(*tip);
+    }
+    let mut targets = HashMap::new();
+    for (name, tips) in tips {
+        if let Ok(Tip::At(tip)) = repo.tip(name) {
+            let gained = repo.gained(tip, &tips).ok().flatten();
+            targets.insert(name.clone(), Target { tip, gained });
+        }
+    }
+    targets
+}
+
 enum Look {
     Answer(bool),
     /// Merging has to tell.
@@ -115,21 +141,29 @@ enum Look {
 }
 
 /// What trees alone can tell.
-fn first_look(repo: &Repo, agent: &Agent, tip: Oid, target: &str) -> Result<Look> {
+fn first_look(
+    repo: &Repo,
+    agent: &Agent,
+    tip: Oid,
+    name: &str,
+    target: Option<&Target>,
+) -> Result<Look> {
     let not = Ok(Look::Answer(false));
     let Some(began) = &agent.base else {
         return not;
     };
-    let Tip::At(base) = repo.tip(target)? else {
-        return not;
+    let Some(target) = target else {
+        // Absent, or unreadable, which is told.
+        return repo.tip(name).and(not);
     };
+    let base = target.tip;
     let objects = [tip, base, began.oid];
     if objects.iter().any(|oid| !repo.has_object(*oid)) {
         return not;
     }
     // A target that has not moved since cannot have taken anything, nor one that the work contains.
-    let fork = repo.merge_base(base, tip)?;
-    if base == began.oid || fork == Some(base) && base != tip {
+    let (holds_target, is_held) = holding(repo, target, tip)?;
+    if base == began.oid || holds_target && base != tip {
         return not;
     }
     let tree_of = |commit| Ok::<_, Error>(repo.read_commit(commit)?.tree);
@@ -140,10 +174,7 @@ fn first_look(repo: &Repo, agent: &Agent, tip: Oid, target: &str) -> Result<Look
     }
     let differing = paths(repo.tree_changes(&[now], tree)?);
     let is_there = changes.iter().all(|one| !differing.contains(&one.path));
-    // Only in a shallow clone the history between them may be missing.
-    let is_ancestor =
-        || Ok::<_, Error>(fork == Some(tip) || repo.is_shallow() && repo.is_ancestor(tip, base)?);
-    if is_there || is_ancestor()? || is_brought(repo, agent, tip, base)? {
+    if is_there || is_held || is_brought(repo, agent, tip, base)? {
         return Ok(Look::Answer(true));
     }
     // What was there and is as it was: merging would change it.
@@ -160,6 +191,19 @@ fn first_look(repo: &Repo, agent: &Agent, tip: Oid, target: &str) -> Result<Look
         paths: paths(changes),
     };
     Ok(Look::Open(work))
+}
+
+/// Whether the work holds the branch, and whether the branch holds the work.
+fn holding(repo: &Repo, target: &Target, tip: Oid) -> Result<(bool, bool)> {
+    if let Some(gained) = &target.gained
+        && let Some(since) = gained.since(tip)
+    {
+        return Ok((since == 0, gained.holds(tip)));
+    }
+    let fork = repo.merge_base(target.tip, tip)?;
+    // Only in a shallow clone the history between them may be missing.
+    let is_held = fork == Some(tip) || repo.is_shallow() && repo.is_ancestor(tip, target.tip)?;
+    Ok((fork == Some(target.tip), is_held))
 }
 
 /// Whether the commit that the row names as the landing is on the branch and brought exactly this work.
