@@ -91,7 +91,12 @@ impl Line {
             let base = repo.merge_base(work.tip, step.commit.oid);
             base.is_ok_and(|base| base == Some(work.tip))
         };
-        let holding = self.0.partition_point(holds);
+        // The newest tells at once of work that was squashed, which none of them holds. Each look walks history.
+        let holding = if self.0.first().is_some_and(holds) {
+            self.0.partition_point(holds)
+        } else {
+            0
+        };
         if holding > 0 && (holding < self.0.len() || !is_in(repo, work.tip, &self.0[holding - 1])) {
             return Ok(Some(self.0[holding - 1].commit.oid));
         }
