@@ -26,7 +26,7 @@ pub(in crate::git) fn stat_data(stat: &Stat) -> StatData {
         low(stat.st_mtime_nsec),
         low(stat.st_dev),
         low(stat.st_ino),
-        stat.st_mode,
+        low(stat.st_mode),
         stat.st_uid,
         stat.st_gid,
         low(stat.st_size),
