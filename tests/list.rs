@@ -13,9 +13,9 @@ mod verdicts;
 /// `--watch`, on a terminal of the test's own.
 mod watch;
 
-use crate::support::TestRepo;
 use crate::support::agent::{SHARED_TASK, TASK, agent_command, json_of};
 use crate::support::terminal::{read, terminal};
+use crate::support::{TestRepo, isolated};
 use crate::verify::Agent;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -41,6 +41,30 @@ fn what_a_configuration_ignores_that_the_environment_names_is_no_work() {
     for (named, uncommitted) in [(settings.as_path(), 0), (Path::new("/dev/null"), 1)] {
         let mut command = agent_command(&agent.repo.path());
         command.env("GIT_CONFIG_GLOBAL", named);
+        command.args(["list", "--format=json"]);
+        let listed = json_of(command);
+        assert_eq!(
+            listed["agents"][0]["uncommitted"], uncommitted,
+            "{listed:#}"
+        );
+    }
+}
+
+#[test]
+fn what_the_user_s_own_ignore_file_names_is_no_work() {
+    let agent = Agent::new();
+    agent.write("note.swp", "mine");
+    let config = agent.repo.path().with_file_name("config");
+    std::fs::create_dir_all(config.join("git")).expect("made");
+    for (rule, uncommitted) in [("*.swp\n", 0), ("*.bak\n", 1)] {
+        std::fs::write(config.join("git/ignore"), rule).expect("written");
+        let mut git = isolated("git", &agent.worktree);
+        git.env("XDG_CONFIG_HOME", &config);
+        let status = git.args(["status", "--porcelain"]).output();
+        let told = String::from_utf8(status.expect("git starts").stdout).expect("UTF-8");
+        assert_eq!(lines(&told), uncommitted);
+        let mut command = agent_command(&agent.repo.path());
+        command.env("XDG_CONFIG_HOME", &config);
         command.args(["list", "--format=json"]);
         let listed = json_of(command);
         assert_eq!(

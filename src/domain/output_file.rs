@@ -130,7 +130,7 @@ mod tests {
             "%25252e/x",
             "..",
             "a/..",
-            ".git/program/hooks/x",
+            ".git/hooks/x",
             "a/.GIT/x",
         ] {
             check(name, Err(OutputProblem::Outside));

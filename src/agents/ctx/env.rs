@@ -205,10 +205,7 @@ impl Env {
     pub fn default_excludes(&self) -> PathBuf {
         let home = || self.home.as_ref().map(|home| home.join(".config"));
         let config = self.config.clone().or_else(home);
-        config.map_or_else(
-            || "/dev/null".into(),
-            |config| config.join("git/changes/ignore"),
-        )
+        config.map_or_else(|| "/dev/null".into(), |config| config.join("git/ignore"))
     }
 
     /// `PATH` with another directory in front; `None` where its name cannot stand in there.
