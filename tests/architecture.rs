@@ -306,7 +306,7 @@ fn verbs_stand_on_few_floors_and_name_few_verbs() {
 
 #[test]
 fn no_rooms_name_each_other_in_a_circle() {
-    for layer in ["agents", "hosts", "proc", "git", "wire", "domain"] {
+    for layer in ["agents", "hosts", "store", "proc", "git", "wire", "domain"] {
         floors(&arrows_within(layer));
     }
 }

@@ -35,7 +35,7 @@ use crate::ops::gc::expire::SalvageItem;
 use crate::ops::target_report::TargetReport;
 use crate::store::ledger::Ledger;
 use crate::store::place::RecordedPlaces;
-use crate::store::{agent_branch, briefing, journal::Journal, landed, leases, trash};
+use crate::store::{agent_branch, briefing, journal::Journal, leases, trash};
 use landing::Targets;
 use serde::Serialize;
 use std::collections::HashSet;
@@ -166,7 +166,7 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
     let told = told.map(|agent| agent.id).collect();
     let in_question = agents.iter().filter(|agent| is_in_question(agent));
     let closed = Ledger::new(&ctx.repo).closed_here()?;
-    let mut landed = landed::on_their_bases(&ctx.repo, in_question);
+    let mut landed = agent_branch::have_landed(&ctx.repo, in_question);
     let places = RecordedPlaces::new(&ctx.repo)?;
     let mut targets = Targets::default();
     // Each agent: why it is over, if objects prove it, and whether it can be removed.

@@ -2,7 +2,7 @@
 
 use crate::agents::ctx::Ctx;
 use crate::error::{Code, Error, Result};
-use crate::store::mailbox::unite;
+use crate::store::{chain::Chain, unite};
 use serde::Serialize;
 
 /// One ref.
@@ -35,7 +35,7 @@ pub struct UniteReport {
 /// `usage` when there is no copy; `lock-timeout`, `repo-corrupt`, `repo-read-only`, `disk-full`.
 pub fn unite(ctx: &Ctx, remote: &str) -> Result<UniteReport> {
     let mut refs = Vec::new();
-    for chain in unite::CHAINS {
+    for chain in Chain::ALL {
         let united = unite::unite(&ctx.repo, chain, remote, ctx.now())?;
         refs.extend(united.map(|united| UnitedReport {
             refname: united.refname,

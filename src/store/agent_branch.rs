@@ -4,17 +4,13 @@
 //! not hold the agent's id, and `--branch` takes any name), and once their ledgers are united two rows claim one
 //! branch. It belongs to the agent whose spawn commit its history holds.
 
-use super::layout;
 use super::ledger::Ledger;
-use super::spawn_commit::NONCE;
+use super::{landed, layout, spawn_commit};
 use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
 use crate::git::refs::Tip;
-
-/// How many commits are followed along first parents before history is searched as a whole.
-const FOLLOWED: usize = 256;
 
 /// The local branch of an agent; [`Tip::Absent`] also where the branch of that name is another agent's.
 ///
@@ -54,73 +50,28 @@ pub fn local_or_fetched(repo: &Repo, agent: &Agent) -> Result<Option<(String, Oi
     Ok(None)
 }
 
-/// Where the local branch of an agent is; `None` unless its history holds the agent's spawn commit.
-///
-/// # Errors
-/// `git-failed`.
-pub fn held(repo: &Repo, agent: &Agent) -> Result<Option<Oid>> {
-    let Some(branch) = &agent.branch else {
-        return Ok(None);
-    };
-    let tip = repo.tip(branch)?.oid();
-    Ok(tip.filter(|tip| holds(repo, *tip, agent)))
-}
-
-/// Of several agents whose rows claim one branch, those whose spawn commit it holds.
-///
-/// # Errors
-/// As [`local`].
-pub(super) fn holders(repo: &Repo, branch: &str, agents: Vec<Agent>) -> Result<Vec<Agent>> {
-    let Some(tip) = repo.tip(branch)?.oid() else {
-        return Ok(agents);
-    };
-    let is_holder = |agent: &&Agent| holds(repo, tip, agent);
-    let holders: Vec<Agent> = agents.iter().filter(is_holder).cloned().collect();
-    Ok(if holders.is_empty() { agents } else { holders })
+/// Whether the branch that an agent started from has its work, for each of them.
+pub fn have_landed<'a>(repo: &Repo, agents: impl Iterator<Item = &'a Agent>) -> landed::Answers {
+    let mut answers = landed::Answers::new();
+    let mut questions = Vec::new();
+    for agent in agents {
+        let target = agent.base.as_ref().and_then(|base| base.refname.clone());
+        match (local(repo, agent), target) {
+            (Ok(Tip::At(tip)), Some(target)) => questions.push((agent, tip, target)),
+            (Ok(_), _) => drop(answers.insert(agent.id, Ok(false))),
+            (Err(error), _) => drop(answers.insert(agent.id, Err(error))),
+        }
+    }
+    answers.extend(landed::landed(repo, questions));
+    answers
 }
 
 /// Whether a branch of that name at that tip is the agent's: no other agent's row claims it with more right.
 fn is_own(repo: &Repo, agent: &Agent, branch: &str, tip: Oid) -> Result<bool> {
-    if holds(repo, tip, agent) {
+    if spawn_commit::is_held_by(repo, tip, agent) {
         return Ok(true);
     }
     let claimants = Ledger::new(repo).agents_with_branch(branch)?;
     let mut others = claimants.iter().filter(|other| other.id != agent.id);
-    Ok(!others.any(|other| holds(repo, tip, other)))
-}
-
-/// Whether history holds an agent's spawn commit or, along first parents, what a rebase made of it. History that
-/// cannot be read holds nothing.
-fn holds(repo: &Repo, tip: Oid, agent: &Agent) -> bool {
-    let spawn_commit = agent.spawn_commit;
-    let mut nonce = None;
-    let mut next = Some(tip);
-    for _ in 0..FOLLOWED {
-        let Some(oid) = next.filter(|oid| repo.has_object(*oid)) else {
-            break;
-        };
-        if oid == spawn_commit {
-            return true;
-        }
-        let Ok(commit) = repo.read_commit(oid) else {
-            return false;
-        };
-        if let Some(found) = commit.trailer(NONCE) {
-            let own = nonce.get_or_insert_with(|| nonce_of(repo, spawn_commit));
-            if own.as_deref() == Some(found) {
-                return true;
-            }
-        }
-        next = commit.parents.first().copied();
-    }
-    let contains = |spawn| {
-        repo.merge_base(spawn, tip)
-            .is_ok_and(|base| base == Some(spawn))
-    };
-    repo.has_object(spawn_commit) && repo.has_object(tip) && contains(spawn_commit)
-}
-
-fn nonce_of(repo: &Repo, spawn_commit: Oid) -> Option<String> {
-    let commit = repo.read_commit(spawn_commit).ok()?;
-    commit.trailer(NONCE).map(str::to_owned)
+    Ok(!others.any(|other| spawn_commit::is_held_by(repo, tip, other)))
 }

@@ -4,8 +4,8 @@
 //! up by a writer who did not know the row. The ledger's history tells them apart, because every version of a row stays
 //! reachable there. Only the first is evidence against the row; the second must not be a way to block an agent.
 
-use super::chain;
-use super::ledger::{CHAIN, Ledger, body_of};
+use super::chain::{self, Chain};
+use super::ledger::Ledger;
 use super::row::Row;
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
@@ -34,7 +34,7 @@ impl Ledger<'_> {
     /// `repo-corrupt` when the ledger is damaged beyond its reflog.
     pub fn broken_links(&self, spawn_commit: Oid) -> Result<BrokenLinks> {
         let id = AgentId::from_spawn_commit(spawn_commit);
-        let body = self.read(|tree| body_of(self.repo, tree, spawn_commit))?;
+        let body = self.read(|tree| notes::body(self.repo, tree, spawn_commit))?;
         let body = body.unwrap_or_default();
         let row = Row::read(&body, id);
         let mut seen = HashSet::new();
@@ -60,7 +60,7 @@ impl Ledger<'_> {
     fn once_there(&self, key: Oid, digests: &[String]) -> Result<HashSet<String>> {
         let mut wanted: HashSet<&str> = digests.iter().map(String::as_str).collect();
         let mut found = HashSet::new();
-        let tip = chain::tip(self.repo, CHAIN)?;
+        let tip = chain::tip(self.repo, Chain::Ledger)?;
         let mut waiting: VecDeque<Oid> = tip.into_iter().map(|tip| tip.oid).collect();
         let (mut commits, mut blobs) = (HashSet::new(), HashSet::new());
         while let Some(oid) = waiting.pop_front() {

@@ -6,9 +6,8 @@
 //! the agent is what its other events say, and [`Agent::claimed`] names what its row says.
 
 use super::closed::Closed;
-use super::ledger::Ledger;
 use super::row::Row;
-use super::{agent_branch, landed, layout, row_origin};
+use super::{landed, layout, row_origin, spawn_commit};
 use crate::domain::agent::{Agent, State};
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
@@ -81,7 +80,7 @@ impl<'r> Belief<'r> {
         }
         // A landing that cannot be examined is one that is not proved.
         let is_proved = agent.state == State::Merged
-            && agent_branch::held(self.repo, agent)
+            && spawn_commit::branch_of(self.repo, agent)
                 .and_then(|tip| landed::as_claimed(self.repo, agent, tip, true))
                 .unwrap_or(false);
         Ok(!is_proved)
@@ -94,7 +93,7 @@ impl<'r> Belief<'r> {
         }
         match &agent.branch {
             Some(branch) if self.has_branch(branch)? => {
-                Ok(agent_branch::held(self.repo, agent)?.is_some())
+                Ok(spawn_commit::branch_of(self.repo, agent)?.is_some())
             }
             _ => Ok(false),
         }
@@ -116,16 +115,6 @@ impl<'r> Belief<'r> {
     fn has_branch(&self, branch: &str) -> Result<bool> {
         let branches = load(&self.branches, || self.repo.local_branches())?;
         Ok(branches.contains(branch))
-    }
-}
-
-impl Ledger<'_> {
-    /// What this clone has merged or discarded itself.
-    ///
-    /// # Errors
-    /// `io`.
-    pub fn closed_here(&self) -> Result<Closed> {
-        Closed::load(self.repo.common_dir())
     }
 }
 

@@ -5,7 +5,7 @@
 //! of another version or of an unknown tree is made again; it is never repaired.
 
 use super::belief::Belief;
-use super::ledger::{Ledger, united};
+use super::ledger::Ledger;
 use super::row::Row;
 use super::{cache_file, fsx, layout};
 use crate::domain::agent::Agent;
@@ -145,7 +145,7 @@ impl Ledger<'_> {
         self.repo.fetch_promised(&blobs);
         let bodies = found.into_iter();
         bodies
-            .map(|(key, blobs)| Ok((key, united(self.repo, &blobs)?)))
+            .map(|(key, blobs)| Ok((key, notes::united(self.repo, &blobs)?)))
             .collect()
     }
 

@@ -1,15 +1,15 @@
 //! Finding an agent by whatever a person calls it.
 
-use super::agent_branch;
 use super::belief::Belief;
-use super::ledger::{Ledger, body_of};
+use super::ledger::Ledger;
 use super::place::{self, RecordedPlaces};
 use super::row::Row;
+use super::spawn_commit;
 use crate::domain::agent::{Agent, State};
 use crate::domain::id::{AgentId, AgentName};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Remedy, Result};
-use crate::git::notes;
+use crate::git::{Repo, notes};
 use std::path::Path;
 
 /// The first 12 hex digits of an id are those of its spawn commit; the 13th is the UUID version.
@@ -102,7 +102,7 @@ impl Ledger<'_> {
             keys.sort_unstable();
             keys.dedup();
             let agents = keys.into_iter().map(|key| {
-                let body = body_of(self.repo, tree, key)?;
+                let body = notes::body(self.repo, tree, key)?;
                 let row = Row::read(&body, AgentId::from_spawn_commit(key));
                 belief.fold(key, &row)
             });
@@ -141,10 +141,23 @@ impl Ledger<'_> {
             agents.len() > 1 && !agents.iter().any(other)
         };
         match branch.filter(is_shared) {
-            Some(branch) => agent_branch::holders(self.repo, &branch, agents),
+            Some(branch) => holders(self.repo, &branch, agents),
             None => Ok(agents),
         }
     }
+}
+
+/// Of several agents whose rows claim one branch, those whose spawn commit it holds.
+///
+/// # Errors
+/// `git-failed`, `repo-corrupt`.
+fn holders(repo: &Repo, branch: &str, agents: Vec<Agent>) -> Result<Vec<Agent>> {
+    let Some(tip) = repo.tip(branch)?.oid() else {
+        return Ok(agents);
+    };
+    let is_holder = |agent: &&Agent| spawn_commit::is_held_by(repo, tip, agent);
+    let holders: Vec<Agent> = agents.iter().filter(is_holder).cloned().collect();
+    Ok(if holders.is_empty() { agents } else { holders })
 }
 
 /// Which of the agents that go by one name, oldest first, it means: those that are live, else those that are being

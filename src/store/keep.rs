@@ -60,20 +60,13 @@ pub fn keep_with(
     let guard = lock::hold(repo.common_dir(), layout::LEDGER_LOCK)?;
     let who = chain::identity(repo, now);
     let subject = format!("{KEEP}{why}");
-    chain::append(
-        repo,
-        &guard,
-        Chain::Keep(layout::KEEP_REF),
-        &who,
-        &subject,
-        |tip| {
-            let mut parents: Vec<_> = tip.map(|tip| tip.oid).into_iter().collect();
-            parents.extend(commits);
-            // git knows the empty tree without an object, libgit2 does not.
-            let tree = repo.write_tree(entries.clone())?;
-            chain::commit(repo, tree, &parents, &who, &subject)
-        },
-    )
+    chain::append(repo, &guard, Chain::Keep, &who, &subject, |tip| {
+        let mut parents: Vec<_> = tip.map(|tip| tip.oid).into_iter().collect();
+        parents.extend(commits);
+        // git knows the empty tree without an object, libgit2 does not.
+        let tree = repo.write_tree(entries.clone())?;
+        chain::commit(repo, tree, &parents, &who, &subject)
+    })
 }
 
 /// The link below which are the links of two chains, which is one of their tips where that has the other. Two
@@ -108,6 +101,25 @@ pub fn absent(what: &str) -> Error {
     .remedy("to have what other clones keep", Remedy::SynchroniseAll)
 }
 
+/// Everything that the keep chain holds by name: its own links and their parents.
+///
+/// # Errors
+/// `repo-corrupt` when neither the ref nor its reflog leads to anything readable.
+pub fn kept(repo: &Repo) -> Result<HashSet<Oid>> {
+    let mut kept = HashSet::new();
+    let tip = chain::tip(repo, Chain::Keep)?;
+    let mut waiting: Vec<_> = tip.into_iter().collect();
+    while let Some(commit) = waiting.pop() {
+        let is_link = commit.trailer(chain::TRAILER).is_some();
+        for parent in commit.parents.into_iter().filter(|_| is_link) {
+            if kept.insert(parent) {
+                waiting.extend(repo.read_commit(parent));
+            }
+        }
+    }
+    Ok(kept)
+}
+
 /// A link that may be let go of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passing {
@@ -126,7 +138,7 @@ pub struct Passing {
 /// # Errors
 /// `repo-corrupt` when neither the ref nor its reflog leads to anything readable.
 pub fn passing(repo: &Repo) -> Result<Vec<Passing>> {
-    let Some(tip) = chain::tip(repo, Chain::Keep(layout::KEEP_REF))? else {
+    let Some(tip) = chain::tip(repo, Chain::Keep)? else {
         return Ok(Vec::new());
     };
     let links = Links::read(repo, tip)?;
@@ -143,7 +155,7 @@ pub fn forget(repo: &Repo, links: &HashSet<Oid>, now: DateTime<Utc>) -> Result<O
     let guard = lock::hold(repo.common_dir(), layout::LEDGER_LOCK)?;
     let who = chain::identity(repo, now);
     let subject = format!("agent: expire {} links", links.len());
-    let keep = Chain::Keep(layout::KEEP_REF);
+    let keep = Chain::Keep;
     chain::append(repo, &guard, keep, &who, &subject, |tip| {
         let rest = match tip {
             Some(tip) => Links::read(repo, tip.clone())?.without(repo, links)?,

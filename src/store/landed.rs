@@ -7,7 +7,6 @@
 //! newest commits only, and white space counts. What is not known counts as not landed, and so does an agent that has
 //! committed nothing.
 
-use super::agent_branch;
 use crate::domain::agent::Agent;
 use crate::domain::change::{Change, ChangeKind};
 use crate::domain::id::AgentId;
@@ -50,22 +49,6 @@ struct Line {
     paths: BTreeSet<Vec<u8>>,
 }
 
-/// Whether the branch that an agent started from has its work, for each of them.
-pub fn on_their_bases<'a>(repo: &Repo, agents: impl Iterator<Item = &'a Agent>) -> Answers {
-    let mut answers = Answers::new();
-    let mut questions = Vec::new();
-    for agent in agents {
-        let target = agent.base.as_ref().and_then(|base| base.refname.clone());
-        match (agent_branch::local(repo, agent), target) {
-            (Ok(Tip::At(tip)), Some(target)) => questions.push((agent, tip, target)),
-            (Ok(_), _) => drop(answers.insert(agent.id, Ok(false))),
-            (Err(error), _) => drop(answers.insert(agent.id, Err(error))),
-        }
-    }
-    answers.extend(landed(repo, questions));
-    answers
-}
-
 /// Whether the branch that an agent's row says it was merged into has its work, whose `tip` is given: here, or as it was fetched from a remote.
 /// A row `from_elsewhere` does not choose that branch: it could name one that merely holds the work, such as the agent's
 /// own. It has to be the branch that the agent started from.
@@ -97,7 +80,7 @@ pub fn as_claimed(
 }
 
 /// Asks whether a branch has an agent's work, given its tip and the full name of the branch.
-fn landed(repo: &Repo, questions: Vec<(&Agent, Oid, String)>) -> Answers {
+pub fn landed(repo: &Repo, questions: Vec<(&Agent, Oid, String)>) -> Answers {
     let mut answers = Answers::new();
     let mut open: HashMap<String, Vec<Work>> = HashMap::new();
     let targets = targets(repo, &questions);

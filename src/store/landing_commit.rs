@@ -5,15 +5,15 @@
 //! the newest one whose message names the agent.
 
 use super::agent_branch;
-use super::ledger::{Ledger, body_of};
+use super::ledger::Ledger;
 use crate::domain::agent::Agent;
 use crate::domain::event::{Event, What};
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::Result;
-use crate::git::Repo;
 use crate::git::notes::lines;
 use crate::git::objects::Commit;
+use crate::git::{Repo, notes};
 use crate::wire::event_line;
 use std::cell::OnceCell;
 use std::cmp::Reverse;
@@ -214,7 +214,7 @@ impl Ledger<'_> {
 
     /// The agents that the note on a landed commit names.
     fn pointed_at(&self, commit: Oid) -> Result<BTreeSet<AgentId>> {
-        let body = self.read(|tree| body_of(self.repo(), tree, commit))?;
+        let body = self.read(|tree| notes::body(self.repo(), tree, commit))?;
         let body = body.unwrap_or_default();
         let events = lines::split(&body).filter_map(event_line::decode);
         let is_pointer =

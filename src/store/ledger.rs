@@ -7,13 +7,14 @@
 
 use super::belief::Belief;
 use super::chain::{self, Chain};
+use super::closed::{self, Closed};
 use super::row::Row;
-use super::{clone_id, closed, layout, lock, maintenance, recovery, signatures};
+use super::{clone_id, layout, lock, maintenance, signatures};
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::{Event, What};
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
-use crate::error::{Code, Error, Result};
+use crate::error::{Error, Result};
 use crate::git::Repo;
 use crate::git::notes::fanout::{Batch, Put};
 use crate::git::notes::{self, fanout, lines};
@@ -21,9 +22,6 @@ use crate::git::objects::Commit;
 use crate::wire::event_line;
 use chrono::{DateTime, Utc};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The ledger's ref as a chain.
-pub(super) const CHAIN: Chain = Chain::Notes(layout::LEDGER_REF);
 
 /// The longest name of an event's author, in bytes.
 const ACTOR_LIMIT: usize = 64;
@@ -134,7 +132,7 @@ impl<'r> Ledger<'r> {
     /// `repo-corrupt` when the ledger is damaged beyond its reflog.
     pub fn events(&self, spawn_commit: Oid) -> Result<Vec<Event>> {
         let id = AgentId::from_spawn_commit(spawn_commit);
-        let body = self.read(|tree| body_of(self.repo, tree, spawn_commit))?;
+        let body = self.read(|tree| notes::body(self.repo, tree, spawn_commit))?;
         Ok(Row::read(&body.unwrap_or_default(), id).events)
     }
 
@@ -144,7 +142,7 @@ impl<'r> Ledger<'r> {
     /// As [`Ledger::events`].
     pub fn agent(&self, spawn_commit: Oid) -> Result<Option<Agent>> {
         let id = AgentId::from_spawn_commit(spawn_commit);
-        let body = self.read(|tree| body_of(self.repo, tree, spawn_commit))?;
+        let body = self.read(|tree| notes::body(self.repo, tree, spawn_commit))?;
         let body = body.unwrap_or_default();
         let row = Row::read(&body, id);
         Belief::new(self.repo).fold(spawn_commit, &row)
@@ -155,7 +153,7 @@ impl<'r> Ledger<'r> {
     /// # Errors
     /// As [`Ledger::events`].
     pub fn lines(&self, spawn_commit: Oid) -> Result<Vec<u8>> {
-        let body = self.read(|tree| body_of(self.repo, tree, spawn_commit))?;
+        let body = self.read(|tree| notes::body(self.repo, tree, spawn_commit))?;
         Ok(body.unwrap_or_default())
     }
 
@@ -164,7 +162,7 @@ impl<'r> Ledger<'r> {
     /// # Errors
     /// As [`Ledger::events`].
     pub fn is_begun(&self) -> Result<bool> {
-        Ok(chain::tip(self.repo, CHAIN)?.is_some())
+        Ok(chain::tip(self.repo, Chain::Ledger)?.is_some())
     }
 
     /// Whether anything was written in the second of that moment or later.
@@ -172,8 +170,16 @@ impl<'r> Ledger<'r> {
     /// # Errors
     /// As [`Ledger::events`].
     pub fn changed_since(&self, moment: DateTime<Utc>) -> Result<bool> {
-        let tip = chain::tip(self.repo, CHAIN)?;
+        let tip = chain::tip(self.repo, Chain::Ledger)?;
         Ok(tip.is_some_and(|tip| tip.seconds >= moment.timestamp()))
+    }
+
+    /// What this clone has merged or discarded itself.
+    ///
+    /// # Errors
+    /// `io`.
+    pub fn closed_here(&self) -> Result<Closed> {
+        Closed::load(self.repo.common_dir())
     }
 
     /// The number that stands in the stamps of this clone; `None` before it has written anything.
@@ -187,18 +193,7 @@ impl<'r> Ledger<'r> {
     /// Runs a reader on the current notes tree; on a damaged one, on what the reflog gives back.
     /// `None` for a ledger that was never begun.
     pub(super) fn read<T>(&self, reader: impl Fn(Oid) -> Result<T>) -> Result<Option<T>> {
-        let Some(tip) = chain::tip(self.repo, CHAIN)? else {
-            return Ok(None);
-        };
-        match reader(tip.tree) {
-            Err(error) if error.code() == Code::RepoCorrupt => {
-                match recovery::recover(self.repo, CHAIN)? {
-                    Some(tip) => reader(tip.tree).map(Some),
-                    None => Err(error),
-                }
-            }
-            answer => answer.map(Some),
-        }
+        chain::read(self.repo, Chain::Ledger, |tip, _| reader(tip.tree))
     }
 
     /// Adds the event that `decide` gives to each of these notes, by their numbers, all by one commit.
@@ -222,7 +217,7 @@ impl<'r> Ledger<'r> {
         let commit = chain::append(
             repo,
             &guard,
-            CHAIN,
+            Chain::Ledger,
             &who,
             &message,
             |tip: Option<&Commit>| {
@@ -232,7 +227,7 @@ impl<'r> Ledger<'r> {
                 for (at, &(key, agent)) in notes.iter().enumerate() {
                     let old = match bodies.remove(&key) {
                         Some(body) => body,
-                        None => body_of(repo, tree, key)?,
+                        None => notes::body(repo, tree, key)?,
                     };
                     let row = Row::read(&old, agent);
                     let event = row.next(now, clone, (agent, actor(by)), decide(at, &row)?);
@@ -290,18 +285,4 @@ fn subject(events: &[Event]) -> String {
 /// A name as a line has it.
 pub(super) fn actor(by: &str) -> &str {
     &by[..by.floor_char_boundary(ACTOR_LIMIT)]
-}
-
-/// The body of a note, its duplicates united; empty when there is none.
-pub(super) fn body_of(repo: &Repo, tree: Oid, key: Oid) -> Result<Vec<u8>> {
-    united(repo, &notes::lookup(repo, tree, key)?)
-}
-
-/// The lines of all these blobs, each once.
-pub(super) fn united(repo: &Repo, blobs: &[Oid]) -> Result<Vec<u8>> {
-    let bodies: Vec<_> = blobs
-        .iter()
-        .map(|blob| repo.read_blob(*blob))
-        .collect::<Result<_>>()?;
-    Ok(lines::union(bodies.iter().map(Vec::as_slice)))
 }

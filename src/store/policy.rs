@@ -52,18 +52,6 @@ pub fn of_agent(repo: &Repo, agent: &Agent) -> Result<Option<Policy>> {
     }
 }
 
-/// Whether the policy that the agent's row names is this one, so far as that can be told: a blob that is not in this
-/// clone tells nothing.
-pub(super) fn is_recorded_as(repo: &Repo, agent: &Agent, terms: &Policy) -> bool {
-    let Some(blob) = agent.policy else {
-        return true;
-    };
-    match repo.read_blob(blob) {
-        Ok(bytes) => Policy::from_bytes(&bytes).is_some_and(|policy| policy.terms() == *terms),
-        Err(_) => !repo.is_at_hand(blob),
-    }
-}
-
 /// As [`of_agent`], where a policy that is not here is one that cannot be read.
 ///
 /// # Errors

@@ -10,33 +10,8 @@
 
 use super::chain::Chain;
 use super::clone_id::is_long_name;
-use super::layout;
-use super::mailbox::unite::{self, CHAINS};
-use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
-
-/// The word for a chain in names of refs.
-pub fn word(chain: Chain) -> &'static str {
-    match chain.refname() {
-        layout::LEDGER_REF => "ledger",
-        layout::KEEP_REF => "keep",
-        layout::MAIL_REF => "mail",
-        _ => "receipts",
-    }
-}
-
-/// What remotes were last seen to have of a chain, in shared refs and in outboxes.
-///
-/// # Errors
-/// `git-failed` when the refs cannot be listed.
-pub(super) fn seen(repo: &Repo, chain: Chain) -> Result<Vec<Oid>> {
-    let copies = repo.refs_below(layout::COPIES)?.into_iter();
-    let is_of_chain = |(copy, oid): &(String, Oid)| {
-        copy.rsplit('/').next() == Some(word(chain)) && unite::is_of_chain(repo, chain, *oid)
-    };
-    Ok(copies.filter(is_of_chain).map(|(_, oid)| oid).collect())
-}
 
 /// The names on remotes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,14 +56,14 @@ impl RemoteNames {
     /// The ref that all clones share.
     pub fn shared(&self, chain: Chain) -> String {
         match &self.prefix {
-            Some(prefix) => format!("{prefix}{}", word(chain)),
+            Some(prefix) => format!("{prefix}{}", chain.word()),
             None => chain.refname().to_owned(),
         }
     }
 
     /// The ref that this clone alone writes.
     pub fn outbox(&self, clone: &str, chain: Chain) -> String {
-        format!("{}{clone}/{}", self.outboxes(), word(chain))
+        format!("{}{clone}/{}", self.outboxes(), chain.word())
     }
 
     /// What the names of all outboxes begin with.
@@ -99,7 +74,7 @@ impl RemoteNames {
     /// The clone and the chain of an outbox; `None` for a ref that is none.
     pub fn outbox_of<'r>(&self, refname: &'r str) -> Option<(&'r str, Chain)> {
         let (clone, name) = refname.strip_prefix(&self.outboxes())?.split_once('/')?;
-        let chain = CHAINS.into_iter().find(|chain| word(*chain) == name)?;
+        let chain = Chain::ALL.into_iter().find(|chain| chain.word() == name)?;
         is_long_name(clone).then_some((clone, chain))
     }
 
@@ -147,12 +122,12 @@ impl Travelling {
             .hint("to send ledger and branches, run git config agent.sync 'ledger branches'"));
         }
         let has = |word: &str| words.contains(&"all") || words.contains(&word);
-        let is_sent = |chain: &Chain| match word(*chain) {
+        let is_sent = |chain: &Chain| match chain.word() {
             "receipts" => has("mail"),
             word => has(word),
         };
         Ok(Travelling {
-            chains: CHAINS.into_iter().filter(is_sent).collect(),
+            chains: Chain::ALL.into_iter().filter(is_sent).collect(),
             branches: has("branches"),
         })
     }

@@ -3,8 +3,7 @@
 //! An event is signed by the signature of the commit that brought it. Commits that only unite or repair histories are
 //! never signed: every clone has to make the same union, and they bring no event of their own.
 
-use super::chain;
-use super::ledger::{CHAIN, body_of};
+use super::chain::{self, Chain};
 use crate::domain::event::Event;
 use crate::domain::oid::Oid;
 use crate::error::Result;
@@ -41,7 +40,7 @@ pub fn are_wanted(repo: &Repo) -> Result<bool> {
 /// # Errors
 /// `repo-corrupt`, `git-missing`, `git-failed`.
 pub fn signatures(repo: &Repo) -> Result<Vec<EventSignature>> {
-    let Some(tip) = chain::tip(repo, CHAIN)? else {
+    let Some(tip) = chain::tip(repo, Chain::Ledger)? else {
         return Ok(Vec::new());
     };
     // 1. The events that there are.
@@ -75,7 +74,7 @@ fn best(
 
 /// Searches the ledger's history, also as far as the reflog alone leads to it: `doctor` restores lines from there.
 fn find_origins(repo: &Repo, tip: &Commit, origins: &mut Origins) -> Result<()> {
-    let mut waiting = repo.reflog_oids(CHAIN.refname())?;
+    let mut waiting = repo.reflog_oids(Chain::Ledger.refname())?;
     waiting.push(tip.oid);
     let mut seen = HashSet::new();
     while let Some(oid) = waiting.pop() {
@@ -110,10 +109,10 @@ fn brought(repo: &Repo, tree: Oid, parents: &[Commit]) -> Result<Vec<(Oid, Vec<u
     let mut brought = Vec::new();
     let changed = union::added(repo, before, tree)?;
     for note in BTreeSet::from_iter(changed.into_iter().map(|(note, _)| note)) {
-        let body = body_of(repo, tree, note)?;
+        let body = notes::body(repo, tree, note)?;
         let mut lines: BTreeSet<&[u8]> = lines::split(&body).collect();
         for parent in parents {
-            let body = body_of(repo, parent.tree, note)?;
+            let body = notes::body(repo, parent.tree, note)?;
             for line in lines::split(&body) {
                 lines.remove(line);
             }

@@ -1,7 +1,6 @@
 //! What a spawn commit says about its agent. It binds: the agent's id is made from that commit, so no other policy can
 //! be put into it. Where the ledger's row says otherwise, the row is wrong.
 
-use super::policy;
 use crate::domain::agent::Agent;
 use crate::domain::event::{Base, Isolation};
 use crate::domain::oid::Oid;
@@ -16,6 +15,9 @@ pub const NONCE: &str = "Agent-Nonce";
 
 /// How the message of a spawn commit begins, also after a rebase.
 pub const SPAWN_SUBJECT: &str = "agent: spawn ";
+
+/// How many commits are followed along first parents before history is searched as a whole.
+const FOLLOWED: usize = 256;
 
 /// A commit that makes an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,7 +92,7 @@ pub fn bound(repo: &Repo, mut agent: Agent) -> Result<(Agent, Vec<String>)> {
     let Some(spawn) = SpawnCommit::read(repo, agent.spawn_commit)? else {
         return Ok((agent, altered));
     };
-    if !policy::is_recorded_as(repo, &agent, &spawn.terms) {
+    if !is_recorded_as(repo, &agent, &spawn.terms) {
         altered
             .push("the ledger names a policy that is not the one in the spawn commit".to_owned());
     }
@@ -115,9 +117,69 @@ pub fn bound(repo: &Repo, mut agent: Agent) -> Result<(Agent, Vec<String>)> {
     Ok((agent, altered))
 }
 
+/// Whether the policy that the agent's row names is this one, so far as that can be told: a blob that is not in this
+/// clone tells nothing.
+fn is_recorded_as(repo: &Repo, agent: &Agent, terms: &Policy) -> bool {
+    let Some(blob) = agent.policy else {
+        return true;
+    };
+    match repo.read_blob(blob) {
+        Ok(bytes) => Policy::from_bytes(&bytes).is_some_and(|policy| policy.terms() == *terms),
+        Err(_) => !repo.is_at_hand(blob),
+    }
+}
+
 fn shown(base: &Base) -> String {
     match &base.refname {
         Some(refname) => format!("{} ({refname})", base.oid),
         None => base.oid.to_hex(),
     }
+}
+
+/// Where the local branch of an agent is; `None` unless its history holds the agent's spawn commit.
+///
+/// # Errors
+/// `git-failed`.
+pub fn branch_of(repo: &Repo, agent: &Agent) -> Result<Option<Oid>> {
+    let Some(branch) = &agent.branch else {
+        return Ok(None);
+    };
+    let tip = repo.tip(branch)?.oid();
+    Ok(tip.filter(|tip| is_held_by(repo, *tip, agent)))
+}
+
+/// Whether history holds an agent's spawn commit or, along first parents, what a rebase made of it. History that
+/// cannot be read holds nothing.
+pub(super) fn is_held_by(repo: &Repo, tip: Oid, agent: &Agent) -> bool {
+    let spawn_commit = agent.spawn_commit;
+    let mut nonce = None;
+    let mut next = Some(tip);
+    for _ in 0..FOLLOWED {
+        let Some(oid) = next.filter(|oid| repo.has_object(*oid)) else {
+            break;
+        };
+        if oid == spawn_commit {
+            return true;
+        }
+        let Ok(commit) = repo.read_commit(oid) else {
+            return false;
+        };
+        if let Some(found) = commit.trailer(NONCE) {
+            let own = nonce.get_or_insert_with(|| nonce_of(repo, spawn_commit));
+            if own.as_deref() == Some(found) {
+                return true;
+            }
+        }
+        next = commit.parents.first().copied();
+    }
+    let contains = |spawn| {
+        repo.merge_base(spawn, tip)
+            .is_ok_and(|base| base == Some(spawn))
+    };
+    repo.has_object(spawn_commit) && repo.has_object(tip) && contains(spawn_commit)
+}
+
+fn nonce_of(repo: &Repo, spawn_commit: Oid) -> Option<String> {
+    let commit = repo.read_commit(spawn_commit).ok()?;
+    commit.trailer(NONCE).map(str::to_owned)
 }

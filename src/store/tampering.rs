@@ -4,13 +4,12 @@
 //! program. The commit that holds it says who wrote it, as far as such a commit can be believed: a user who may write the
 //! ref may write any name.
 
-use super::chain;
-use super::ledger::{CHAIN, Ledger, body_of};
-use super::recovery;
+use super::chain::{self, Chain, foreign};
+use super::ledger::Ledger;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
-use crate::git::notes::lines;
+use crate::git::notes::{self, lines};
 use std::collections::{HashSet, VecDeque};
 
 /// How many commits of the ledger are searched.
@@ -35,11 +34,11 @@ pub struct LostEvents {
 /// # Errors
 /// `repo-corrupt`.
 pub fn removals(repo: &Repo) -> Result<Vec<LostEvents>> {
-    let dropped = recovery::foreign_writes(repo)?.dropped;
+    let dropped = foreign::foreign_writes(repo)?.dropped;
     let ledger = Ledger::new(repo);
     let mut removals = Vec::new();
     for note in dropped {
-        let left = ledger.read(|tree| body_of(repo, tree, note))?;
+        let left = ledger.read(|tree| notes::body(repo, tree, note))?;
         let left: HashSet<Vec<u8>> = lines_of(&left.unwrap_or_default());
         removals.extend(of_note(repo, note, &left)?);
     }
@@ -53,7 +52,7 @@ fn lines_of(body: &[u8]) -> HashSet<Vec<u8>> {
 /// The commits that took lines of a note away which are not `left` now.
 fn of_note(repo: &Repo, note: Oid, left: &HashSet<Vec<u8>>) -> Result<Vec<LostEvents>> {
     let mut removals = Vec::new();
-    let mut waiting: VecDeque<Oid> = chain::tip(repo, CHAIN)?
+    let mut waiting: VecDeque<Oid> = chain::tip(repo, Chain::Ledger)?
         .into_iter()
         .map(|tip| tip.oid)
         .collect();
@@ -67,13 +66,13 @@ fn of_note(repo: &Repo, note: Oid, left: &HashSet<Vec<u8>>) -> Result<Vec<LostEv
             continue;
         }
         waiting.extend(&commit.parents);
-        let now = lines_of(&body_of(repo, commit.tree, note).unwrap_or_default());
+        let now = lines_of(&notes::body(repo, commit.tree, note).unwrap_or_default());
         let mut gone = HashSet::new();
         for parent in &commit.parents {
             let Ok(parent) = repo.read_commit(*parent) else {
                 continue;
             };
-            let before = lines_of(&body_of(repo, parent.tree, note).unwrap_or_default());
+            let before = lines_of(&notes::body(repo, parent.tree, note).unwrap_or_default());
             let lost = before.into_iter().filter(|line| !now.contains(line));
             gone.extend(lost.filter(|line| !left.contains(line)));
         }

@@ -1,8 +1,8 @@
 use super::{fsck, open, post, receive};
 use crate::support::TestRepo;
 use crate::support::agent::describe;
-use git_agent::store::mailbox::{MAIL, RECEIPTS};
-use git_agent::store::repair::{Condition, condition};
+use git_agent::store::chain::Chain;
+use git_agent::store::chain::repair::{Condition, condition};
 
 #[test]
 fn everything_wrong_with_a_message_is_said_at_once() {
@@ -145,7 +145,7 @@ fn a_mailbox_without_a_readable_tip_is_read_from_its_reflog_and_repaired() {
     post(&repo, &["b"], "one", 0);
     assert_eq!(receive(&repo, "b", 1), ["one"]);
     post(&repo, &["b"], "two", 2);
-    for chain in [MAIL, RECEIPTS] {
+    for chain in [Chain::Mail, Chain::Receipts] {
         std::fs::write(test.path().join(".git").join(chain.refname()), "").expect("damage");
         assert_eq!(condition(&repo, chain).expect("looked"), Condition::Damaged);
     }
@@ -157,7 +157,7 @@ fn a_mailbox_without_a_readable_tip_is_read_from_its_reflog_and_repaired() {
         "nothing lost, nothing twice"
     );
     test.agent(&["doctor", "--fix"]);
-    for chain in [MAIL, RECEIPTS] {
+    for chain in [Chain::Mail, Chain::Receipts] {
         assert_eq!(condition(&repo, chain).expect("looked"), Condition::Sound);
     }
     post(&repo, &["b"], "three", 4);
@@ -205,7 +205,7 @@ fn a_long_note_is_turned_into_pages() {
         "ls-tree",
         "-r",
         "--format=%(objectsize)",
-        RECEIPTS.refname(),
+        Chain::Receipts.refname(),
     ]);
     let sizes: Vec<usize> = notes
         .lines()

@@ -73,6 +73,26 @@ pub fn lookup(repo: &Repo, tree: Oid, key: Oid) -> Result<Vec<Oid>> {
     Ok(found.into_iter().map(|(_, blob)| blob).collect())
 }
 
+/// The body of a note, its duplicates united; empty when there is none.
+///
+/// # Errors
+/// `repo-corrupt` when a tree or a blob is missing.
+pub fn body(repo: &Repo, tree: Oid, key: Oid) -> Result<Vec<u8>> {
+    united(repo, &lookup(repo, tree, key)?)
+}
+
+/// The lines of all these blobs, each once.
+///
+/// # Errors
+/// `repo-corrupt` when one is missing.
+pub fn united(repo: &Repo, blobs: &[Oid]) -> Result<Vec<u8>> {
+    let bodies: Vec<_> = blobs
+        .iter()
+        .map(|blob| repo.read_blob(*blob))
+        .collect::<Result<_>>()?;
+    Ok(lines::union(bodies.iter().map(Vec::as_slice)))
+}
+
 /// As [`lookup`], for many objects: each tree on the way to them is read once. An object without a note is not in
 /// the answer.
 ///

@@ -9,21 +9,19 @@ use crate::ops::doctor::Finding;
 use crate::ops::doctor::kept;
 use crate::ops::doctor::survey::Survey;
 use crate::store::chain::Chain;
-use crate::store::repair::{self, Condition};
-use crate::store::{keep, layout};
-
-const CHAIN: Chain = Chain::Keep(layout::KEEP_REF);
+use crate::store::chain::repair::{self, Condition};
+use crate::store::keep;
 
 pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
-    match repair::condition(&ctx.repo, CHAIN)? {
+    match repair::condition(&ctx.repo, Chain::Keep)? {
         Condition::Sound => {}
         Condition::Damaged => {
             let what = format!(
                 "{} leads to nothing readable; its reflog does",
-                CHAIN.refname()
+                Chain::Keep.refname()
             );
             let cure = |ctx: &Ctx| {
-                repair::repair(&ctx.repo, CHAIN, ctx.now())?;
+                repair::repair(&ctx.repo, Chain::Keep, ctx.now())?;
                 Ok("wrote down what the reflog gave back".to_owned())
             };
             return Ok(vec![Finding::curable(Sign::KeepDamaged, what, cure)]);
@@ -33,7 +31,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
                 Sign::KeepDamaged,
                 format!(
                     "{} and its reflog lead to nothing readable",
-                    CHAIN.refname()
+                    Chain::Keep.refname()
                 ),
                 super::TAKE_OVER.to_owned(),
             )]);
@@ -43,7 +41,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         Some(_) => kept::rows(ctx)?,
         None => Vec::new(),
     };
-    let held = repair::kept(&ctx.repo)?;
+    let held = keep::kept(&ctx.repo)?;
     let missing = survey
         .rows()
         .iter()

@@ -12,26 +12,23 @@ use crate::ops::doctor::DOCTOR;
 use crate::ops::doctor::Finding;
 use crate::ops::doctor::survey::Survey;
 use crate::ops::remedy::command;
-use crate::store::chain::Chain;
+use crate::store::chain::repair::{self, Condition};
+use crate::store::chain::{Chain, foreign};
 use crate::store::ledger::Ledger;
-use crate::store::repair::{self, Condition};
-use crate::store::{layout, recovery};
 use std::collections::BTreeMap;
-
-const CHAIN: Chain = Chain::Notes(layout::LEDGER_REF);
 
 pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
     let mut found = Vec::new();
-    match repair::condition(&ctx.repo, CHAIN)? {
+    match repair::condition(&ctx.repo, Chain::Ledger)? {
         Condition::Sound => {}
         Condition::Damaged => found.push(Finding::curable(
             Sign::LedgerDamaged,
             format!(
                 "{} leads to nothing whole; its reflog does",
-                CHAIN.refname()
+                Chain::Ledger.refname()
             ),
             |ctx| {
-                repair::repair(&ctx.repo, CHAIN, ctx.now())?;
+                repair::repair(&ctx.repo, Chain::Ledger, ctx.now())?;
                 Ok("wrote down what the reflog gave back".to_owned())
             },
         )),
@@ -40,18 +37,18 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
                 Sign::LedgerLost,
                 format!(
                     "{} and its reflog lead to nothing readable",
-                    CHAIN.refname()
+                    Chain::Ledger.refname()
                 ),
                 super::TAKE_OVER.to_owned(),
             ));
             return Ok(found);
         }
     }
-    let dropped = recovery::foreign_writes(&ctx.repo)?.dropped.len();
+    let dropped = foreign::foreign_writes(&ctx.repo)?.dropped.len();
     if dropped > 0 {
         let what = format!("{dropped} notes lack lines that foreign writers dropped");
         found.push(Finding::curable(Sign::LinesDropped, what, move |ctx| {
-            let restored = recovery::restore(&ctx.repo, ctx.now())?;
+            let restored = foreign::restore(&ctx.repo, ctx.now())?;
             Ok(if restored.changed {
                 format!("brought back the lines of {dropped} notes")
             } else {
@@ -91,12 +88,12 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
 /// A sentence for a ledger that another writer has just taken lines from; `None` for every other, and where that
 /// cannot be told.
 pub fn overwritten(ctx: &Ctx) -> Option<String> {
-    let is_overwritten = recovery::is_overwritten(&ctx.repo).unwrap_or(false);
+    let is_overwritten = foreign::is_overwritten(&ctx.repo).unwrap_or(false);
     is_overwritten.then(|| {
         format!(
             "{} was overwritten, as by git fetch with a `+` before the refspec, and lacks events that were \
              recorded in this clone; to restore them, run {DOCTOR}",
-            CHAIN.refname()
+            Chain::Ledger.refname()
         )
     })
 }

@@ -12,8 +12,6 @@ use crate::git::files::lock_file;
 use crate::ops::doctor::Finding;
 use crate::ops::doctor::survey::Survey;
 use crate::store::chain::Chain;
-use crate::store::layout;
-use crate::store::mailbox::{MAIL, RECEIPTS};
 use chrono::{DateTime, TimeDelta, Utc};
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,14 +22,6 @@ const STALE: TimeDelta = TimeDelta::seconds(10);
 
 /// The locks that git takes in the admin directory of a worktree.
 const OF_WORKTREES: [&str; 2] = ["index.lock", "HEAD.lock"];
-
-/// The refs that only we and `git notes` write.
-const OURS: [Chain; 4] = [
-    Chain::Notes(layout::LEDGER_REF),
-    Chain::Keep(layout::KEEP_REF),
-    MAIL,
-    RECEIPTS,
-];
 
 pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
     let age_of = |path: &Path| {
@@ -75,7 +65,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
     let own = survey.rows().iter().filter_map(|row| row.branch.as_ref());
     let bases = survey.rows().iter().filter_map(|row| row.base.as_ref());
     let targets = bases.filter_map(|base| base.refname.as_ref());
-    let chains = OURS.map(Chain::refname);
+    let chains = Chain::ALL.map(Chain::refname);
     let branches = own.chain(targets).map(String::as_str);
     let refs: BTreeSet<_> = branches.chain(chains).collect();
     for name in refs

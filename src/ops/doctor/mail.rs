@@ -7,12 +7,12 @@ use crate::domain::diagnosis::Sign;
 use crate::error::Result;
 use crate::ops::doctor::Finding;
 use crate::ops::doctor::survey::Survey;
-use crate::store::mailbox::{MAIL, RECEIPTS};
-use crate::store::repair::{self, Condition};
+use crate::store::chain::Chain;
+use crate::store::chain::repair::{self, Condition};
 
 pub(super) fn look(ctx: &Ctx, _survey: &Survey) -> Result<Vec<Finding>> {
     let mut found = Vec::new();
-    for chain in [MAIL, RECEIPTS] {
+    for chain in [Chain::Mail, Chain::Receipts] {
         let refname = chain.refname();
         match repair::condition(&ctx.repo, chain)? {
             Condition::Sound => {}

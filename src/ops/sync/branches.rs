@@ -10,7 +10,7 @@ use crate::git::refs::Tip;
 use crate::git::refs::remote::{self, PushManner, RefChange, RefPush, RemoteRefs};
 use crate::store::ledger::Ledger;
 use crate::store::spawn_commit::NONCE;
-use crate::store::{agent_branch, layout};
+use crate::store::{layout, spawn_commit};
 use std::collections::{BTreeMap, HashSet};
 
 /// What the names of agents' branches begin with unless the user gave them another name.
@@ -83,7 +83,7 @@ impl Exchange<'_> {
         let Some(refname) = agent.branch.as_ref().filter(is_own) else {
             return Ok(None);
         };
-        let tip = agent_branch::held(repo, agent)?;
+        let tip = spawn_commit::branch_of(repo, agent)?;
         Ok(tip.map(|tip| (refname.clone(), tip)))
     }
 

@@ -22,7 +22,6 @@ use crate::store::chain::{self, Chain};
 use crate::store::layout;
 use crate::store::ledger::Ledger;
 use crate::store::lock;
-use crate::store::mailbox::unite;
 use std::time::Instant;
 
 /// The steps of ending a task, in order, where the remote takes everything at once.
@@ -152,7 +151,7 @@ impl Exchange<'_> {
         };
         let from = repo.tip(&copy)?.oid();
         let is_part = from.is_none_or(|from| {
-            from == to || unite::is_of_chain(repo, chain, from) && self.is_ancestor(from, to)
+            from == to || chain::is_of_chain(repo, chain, from) && self.is_ancestor(from, to)
         });
         Ok(is_part.then_some(NewRows {
             refname,

@@ -7,10 +7,9 @@ use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::refs::remote::RemoteRefs;
 use crate::git::refs::{Swap, Tip};
-use crate::store::chain::{self, Chain};
-use crate::store::mailbox::unite;
-use crate::store::remote_names::{RemoteNames, Travelling, word};
-use crate::store::{clone_id, layout, recovery, repair};
+use crate::store::chain::{self, Chain, foreign, repair};
+use crate::store::remote_names::{RemoteNames, Travelling};
+use crate::store::{clone_id, layout, unite};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -66,7 +65,7 @@ impl Exchange<'_> {
     /// Brings back what a forced fetch of the user's, or damage to the repository, took from this clone's refs.
     pub(super) fn restore(&mut self) -> Result<()> {
         let (repo, now) = (&self.ctx.repo, self.ctx.now());
-        for chain in unite::CHAINS {
+        for chain in Chain::ALL {
             let mut before = repo.tip(chain.refname())?;
             match repair::require_readable(repo, chain, now) {
                 Err(error) if error.code() == Code::RepoCorrupt && self.fetch_lost(chain)? => {
@@ -77,12 +76,12 @@ impl Exchange<'_> {
                 readable => readable?,
             }
             for old in repo.overwritten_by_fetch(chain.refname())? {
-                if !self.holds(chain, old)? && unite::is_of_chain(repo, chain, old) {
+                if !self.holds(chain, old)? && chain::is_of_chain(repo, chain, old) {
                     unite::unite_with(repo, chain, old, "before a fetch", now)?;
                 }
             }
-            if chain.refname() == layout::LEDGER_REF && recovery::is_overwritten(repo)? {
-                recovery::restore(repo, now)?;
+            if chain == Chain::Ledger && foreign::is_overwritten(repo)? {
+                foreign::restore(repo, now)?;
             }
             if repo.tip(chain.refname())? != before {
                 self.report.restored.push(chain.refname().to_owned());
@@ -147,8 +146,8 @@ impl Exchange<'_> {
     pub(super) fn copy(&self, chain: Chain, clone: Option<&str>) -> String {
         let below = layout::copies(&self.remote);
         match clone {
-            Some(clone) => format!("{below}from/{clone}/{}", word(chain)),
-            None => format!("{below}{}", word(chain)),
+            Some(clone) => format!("{below}from/{clone}/{}", chain.word()),
+            None => format!("{below}{}", chain.word()),
         }
     }
 
@@ -208,7 +207,7 @@ impl Exchange<'_> {
         }
         // The copies are overwritten: what they hold is united first, should an earlier exchange not have come so far.
         for (chain, was) in &had {
-            if unite::is_of_chain(repo, *chain, *was) && !self.holds(*chain, *was)? {
+            if chain::is_of_chain(repo, *chain, *was) && !self.holds(*chain, *was)? {
                 unite::unite_with(repo, *chain, *was, &self.remote, self.ctx.now())?;
             }
         }
@@ -222,7 +221,7 @@ impl Exchange<'_> {
         let sights = self.unite(listed, &copies)?;
         for (chain, was) in had {
             let shared = self.names.shared(chain);
-            let is = sights.get(word(chain)).and_then(|sight| sight.shared);
+            let is = sights.get(chain.word()).and_then(|sight| sight.shared);
             if is.is_some_and(|is| is == was || self.is_ancestor(was, is)) {
                 continue;
             }
@@ -275,7 +274,7 @@ impl Exchange<'_> {
     ) -> Result<BTreeMap<&'static str, Sight>> {
         let mut sights: BTreeMap<&'static str, Sight> = BTreeMap::new();
         for (chain, refname, copy) in copies {
-            let sight = sights.entry(word(*chain)).or_default();
+            let sight = sights.entry(chain.word()).or_default();
             let is_shared = *refname == self.names.shared(*chain);
             let Some(theirs) = self.ctx.repo.tip(copy)?.oid() else {
                 continue;
@@ -286,7 +285,7 @@ impl Exchange<'_> {
             if is_shared {
                 sight.shared = Some(theirs);
             }
-            let is_sound = unite::is_of_chain(&self.ctx.repo, *chain, theirs);
+            let is_sound = chain::is_of_chain(&self.ctx.repo, *chain, theirs);
             if is_sound && self.take(*chain, theirs)? {
                 if !is_shared {
                     sight.outboxes.insert(refname.clone(), theirs);
@@ -298,7 +297,7 @@ impl Exchange<'_> {
                 "{refname} of `{}` is at {}, which is no {}; it was not united",
                 self.remote,
                 theirs.short(),
-                word(*chain)
+                chain.word()
             );
             self.report.warn(what);
         }
@@ -347,7 +346,7 @@ impl Exchange<'_> {
             if clone == self.clone {
                 continue;
             }
-            let chain = { unite::CHAINS.into_iter() }.find(|chain| word(*chain) == name);
+            let chain = { Chain::ALL.into_iter() }.find(|chain| chain.word() == name);
             let is_there =
                 chain.is_some_and(|chain| listed.contains_key(&self.names.outbox(clone, chain)));
             if !is_there && chain.is_some_and(|chain| self.holds(chain, oid).unwrap_or(false)) {

@@ -8,8 +8,6 @@ use crate::error::{Code, Error, Result};
 use crate::git::refs::Tip;
 use crate::git::refs::remote::{self, PushManner, PushOutcome, RefChange, RefPush, RemoteRefs};
 use crate::store::chain::{self, Chain};
-use crate::store::mailbox::unite;
-use crate::store::remote_names::word;
 use std::collections::BTreeMap;
 
 /// A chain that the remote does not have as it is here.
@@ -42,7 +40,7 @@ impl Exchange<'_> {
             let Some(tip) = chain::tip(repo, *chain)?.filter(|tip| tip.oid != seen) else {
                 continue;
             };
-            if unite::is_of_chain(repo, *chain, seen) && self.is_ancestor(seen, tip.oid) {
+            if chain::is_of_chain(repo, *chain, seen) && self.is_ancestor(seen, tip.oid) {
                 let change = RefChange::Swap {
                     from: Some(seen),
                     to: tip.oid,
@@ -82,7 +80,7 @@ impl Exchange<'_> {
             late = self.prove(&pending, &outcome, &proof)?;
             // An outbox that was pushed along with them is needed no more.
             for one in &pending {
-                let outboxes = &mut sights.entry(word(one.chain)).or_default().outboxes;
+                let outboxes = &mut sights.entry(one.chain.word()).or_default().outboxes;
                 outboxes.insert(one.outbox.refname.clone(), one.tip);
             }
         }
@@ -129,7 +127,7 @@ impl Exchange<'_> {
                 continue;
             };
             let shared = self.names.shared(chain);
-            let sight = sights.get(word(chain)).cloned().unwrap_or_default();
+            let sight = sights.get(chain.word()).cloned().unwrap_or_default();
             let from = sight.shared.or_else(|| listed.get(&shared).copied());
             let is_ahead = self.ahead.contains(&shared);
             let state = if is_ahead { "pushed" } else { "equal" };
@@ -275,7 +273,7 @@ impl Exchange<'_> {
             let chain = chains
                 .into_iter()
                 .find(|chain| chain.refname() == synced.refname);
-            let sight = chain.and_then(|chain| sights.get(word(*chain)));
+            let sight = chain.and_then(|chain| sights.get(chain.word()));
             for (refname, oid) in sight.iter().flat_map(|sight| &sight.outboxes) {
                 if proof.get(refname) == Some(oid) {
                     pushes.push(RefPush {

@@ -22,7 +22,6 @@ use crate::domain::stamp::Stamp;
 use crate::error::Result;
 use crate::git::notes::{self, lines};
 use crate::git::objects::Commit;
-use crate::store::ledger::body_of;
 use crate::store::{fsx, layout};
 use crate::wire::message::{Envelope, STAMP_TRAILER, envelope};
 use sha2::{Digest, Sha256};
@@ -132,7 +131,7 @@ fn advance(
         }
         next = mailbox.repo.read_commit(next.parents[0]).ok()?;
     }
-    let body = body_of(mailbox.repo, tree, reader.key).ok()?;
+    let body = notes::body(mailbox.repo, tree, reader.key).ok()?;
     let mut fresh = Receipts::default();
     fresh.add(&body);
     let known = std::mem::take(&mut cursor.pages);
@@ -165,7 +164,7 @@ fn holds_all(
     };
     let new_pages = fresh.pages.difference(known);
     let bodies: Vec<_> = new_pages
-        .filter_map(|page| body_of(mailbox.repo, tree, *page).ok())
+        .filter_map(|page| notes::body(mailbox.repo, tree, *page).ok())
         .chain([body.to_owned()])
         .collect();
     let held: HashSet<&[u8]> = bodies.iter().flat_map(|body| lines::split(body)).collect();
@@ -197,7 +196,7 @@ fn begin(
     apply(&mut open, &receipts);
     let named = receipts::read(mailbox.repo, |tree| {
         let mut named = Receipts::default();
-        named.add(&body_of(mailbox.repo, tree, reader.key)?);
+        named.add(&notes::body(mailbox.repo, tree, reader.key)?);
         Ok(named.pages)
     })?;
     Ok(Cursor {

@@ -9,17 +9,17 @@
 //! Receipts stay: a clone that still has a deleted message may be united with, and then they say that
 //! it was read. The old commits go when the ref's reflog expires, as everything in git does.
 
+use super::Mailbox;
 use super::reader::{Reader, TRAILER as READER};
 use super::receipts::{self, Receipts};
 use super::walk::Step;
-use super::{MAIL, Mailbox};
 use crate::domain::agent::Agent;
 use crate::domain::message::{MessageId, Name, Receivers, Retention};
 use crate::domain::oid::Oid;
 use crate::domain::stamp::Stamp;
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::objects::Commit;
-use crate::store::chain::{self, TRAILER};
+use crate::store::chain::{self, Chain, TRAILER};
 use crate::store::{layout, lock, maintenance};
 use crate::wire::message::{Envelope, STAMP_TRAILER};
 use crate::wire::receipt_line::ReceiptKind;
@@ -139,7 +139,7 @@ pub fn execute(mailbox: &Mailbox<'_>, expiry: &Expiry, now: DateTime<Utc>) -> Re
     (mailbox.reached)("chain-rewritten");
     let who = chain::identity(repo, now);
     let guard = lock::hold(repo.common_dir(), layout::MAIL_LOCK)?;
-    let commit = chain::append(repo, &guard, MAIL, &who, "agent: expire", |tip| {
+    let commit = chain::append(repo, &guard, Chain::Mail, &who, "agent: expire", |tip| {
         let mut new = match rewritten {
             Some(commit) => commit,
             None => begin_anew(mailbox, planned, now)?,

@@ -20,7 +20,6 @@ mod reader;
 mod receipts;
 pub mod spool;
 mod tally;
-pub mod unite;
 mod walk;
 pub mod watch;
 
@@ -28,7 +27,7 @@ pub use cursor::Open;
 pub use reader::Reader;
 pub use tally::Tally;
 
-use super::chain::{self, Chain};
+use super::chain::{self, Chain, TRAILER};
 use super::lock::Guard;
 use super::{clone_id, layout, lock, maintenance};
 use crate::domain::hex::hex;
@@ -37,16 +36,11 @@ use crate::domain::oid::Oid;
 use crate::domain::stamp::Stamp;
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Repo;
-use crate::git::objects::Commit;
+use crate::git::objects::{Commit, Identity};
 use crate::wire::message::{self, STAMP_TRAILER};
 use crate::wire::receipt_line::ReceiptKind;
 use chrono::{DateTime, TimeDelta, Utc};
 use walk::Step;
-
-/// The chain of messages.
-pub const MAIL: Chain = Chain::Mail(layout::MAIL_REF);
-/// The notes of the readers.
-pub const RECEIPTS: Chain = Chain::Notes(layout::RECEIPTS_REF);
 
 /// After this long a message that was handed out and not acknowledged is handed out again.
 const LEASE: TimeDelta = TimeDelta::minutes(5);
@@ -118,7 +112,7 @@ impl<'r> Mailbox<'r> {
         let guard = lock::hold(repo.common_dir(), layout::MAIL_LOCK)?;
         (self.reached)("mail-locked");
         let mut posted = None;
-        let commit = chain::append(repo, &guard, MAIL, &who, "agent: message", |tip| {
+        let commit = chain::append(repo, &guard, Chain::Mail, &who, "agent: message", |tip| {
             let at = self.next_stamp(tip, now, clone)?;
             let message = Message {
                 id: MessageId::new(at, nonce.digits()),
@@ -296,6 +290,31 @@ impl<'r> Mailbox<'r> {
         Ok(Stamp::next(after, clone, last))
     }
 
+    /// The commit below which are the messages of two histories; one of them where that has the other. Its stamp is the
+    /// later of theirs, so that what follows comes after all of them, and two clones that join the same two make the same
+    /// commit.
+    ///
+    /// # Errors
+    /// `repo-corrupt`, `disk-full`, `repo-read-only`.
+    pub fn join(&self, ours: Oid, theirs: Oid) -> Result<Oid> {
+        let repo = self.repo;
+        let base = repo.merge_base(ours, theirs)?;
+        if base == Some(theirs) {
+            return Ok(ours);
+        }
+        if base == Some(ours) {
+            return Ok(theirs);
+        }
+        let mut parents = [ours, theirs];
+        parents.sort_unstable();
+        let sides = [repo.read_commit(parents[0])?, repo.read_commit(parents[1])?];
+        let stamp = { self.last_stamp(&sides[0])? }.max(self.last_stamp(&sides[1])?);
+        let stamp = stamp.map_or_else(String::new, |stamp| format!("{STAMP_TRAILER}: {stamp}\n"));
+        let who = Identity::stand_in(sides[0].seconds.max(sides[1].seconds));
+        let message = format!("agent: unite\n\n{stamp}{TRAILER}: 1\n");
+        chain::empty_commit(repo, &parents, &who, &message)
+    }
+
     /// The latest stamp at or below a commit.
     fn last_stamp(&self, tip: &Commit) -> Result<Option<Stamp>> {
         let mut latest = None;
@@ -317,12 +336,12 @@ impl<'r> Mailbox<'r> {
 
     /// The commit that the chain of messages is at; `None` for a mailbox that was never begun.
     fn tip(&self) -> Result<Option<Commit>> {
-        chain::tip(self.repo, MAIL)
+        chain::tip(self.repo, Chain::Mail)
     }
 
     /// The notes tree of the receipts.
     fn receipts_tree(&self) -> Result<Oid> {
-        let tip = chain::tip(self.repo, RECEIPTS)?;
+        let tip = chain::tip(self.repo, Chain::Receipts)?;
         Ok(tip.map_or(Oid::EMPTY_TREE, |tip| tip.tree))
     }
 }

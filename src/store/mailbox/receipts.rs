@@ -6,16 +6,16 @@
 //! clones may bring back, says nothing new.
 
 use super::reader::{self, Reader};
-use super::{Held, Mailbox, RECEIPTS, chain, clone_id};
+use super::{Held, Mailbox, chain, clone_id};
 use crate::domain::message::MessageId;
 use crate::domain::oid::Oid;
 use crate::domain::stamp::Stamp;
-use crate::error::{Code, Result};
+use crate::error::Result;
 use crate::git::Repo;
 use crate::git::notes::fanout::{self, Batch, Put};
 use crate::git::notes::{self, lines};
-use crate::store::ledger::body_of;
-use crate::store::{keep, maintenance, recovery};
+use crate::store::chain::Chain;
+use crate::store::{keep, maintenance};
 use crate::wire::receipt_line::{Receipt, ReceiptKind};
 use chrono::{DateTime, Utc};
 use std::collections::{BTreeSet, HashMap};
@@ -85,7 +85,7 @@ impl Receipts {
                 .copied();
             let Some(page) = next else { return Ok(()) };
             seen.insert(page);
-            self.add(&body_of(repo, tree, page)?);
+            self.add(&notes::body(repo, tree, page)?);
         }
     }
 }
@@ -97,7 +97,7 @@ impl Receipts {
 pub(super) fn load(repo: &Repo, reader: &Reader) -> Result<Receipts> {
     read(repo, |tree| {
         let mut receipts = Receipts::default();
-        receipts.add(&body_of(repo, tree, reader.key)?);
+        receipts.add(&notes::body(repo, tree, reader.key)?);
         receipts.add_pages(repo, tree, &BTreeSet::new())?;
         Ok(receipts)
     })
@@ -116,7 +116,7 @@ pub(super) fn load_all(repo: &Repo) -> Result<Vec<(Oid, Receipts)>> {
         keys.dedup();
         let load = |key: Oid| {
             let mut receipts = Receipts::default();
-            receipts.add(&body_of(repo, tree, key)?);
+            receipts.add(&notes::body(repo, tree, key)?);
             Ok((key, receipts))
         };
         keys.into_iter().map(load).collect()
@@ -125,15 +125,9 @@ pub(super) fn load_all(repo: &Repo) -> Result<Vec<(Oid, Receipts)>> {
 
 /// Runs a reader on the notes tree; on a damaged one, on what the reflog gives back.
 pub(super) fn read<T>(repo: &Repo, reader: impl Fn(Oid) -> Result<T>) -> Result<T> {
-    let tip = chain::tip(repo, RECEIPTS)?;
-    match reader(tip.map_or(Oid::EMPTY_TREE, |tip| tip.tree)) {
-        Err(error) if error.code() == Code::RepoCorrupt => {
-            match recovery::recover(repo, RECEIPTS)? {
-                Some(tip) => reader(tip.tree),
-                None => Err(error),
-            }
-        }
-        answer => answer,
+    match chain::read(repo, Chain::Receipts, |tip, _| reader(tip.tree))? {
+        Some(read) => Ok(read),
+        None => reader(Oid::EMPTY_TREE),
     }
 }
 
@@ -156,9 +150,9 @@ pub(super) fn record(
     let who = chain::identity(repo, now);
     let clone = clone_id::load_or_make(repo.common_dir())?;
     let subject = format!("agent: receipts of {}", reader.name);
-    let commit = chain::append(repo, guard, RECEIPTS, &who, &subject, |tip| {
+    let commit = chain::append(repo, guard, Chain::Receipts, &who, &subject, |tip| {
         let tree = tip.map_or(Oid::EMPTY_TREE, |tip| tip.tree);
-        let old = body_of(repo, tree, reader.key)?;
+        let old = notes::body(repo, tree, reader.key)?;
         if old.is_empty() {
             keep_stand_in(repo, reader, now)?;
             (mailbox.reached)("reader-kept");

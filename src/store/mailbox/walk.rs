@@ -1,12 +1,12 @@
 //! Walking the chain, newest first, over merges and over damage.
 
-use super::{MAIL, Mailbox};
+use super::Mailbox;
 use crate::domain::message::{Message, MessageId};
 use crate::domain::oid::Oid;
 use crate::domain::stamp::Stamp;
 use crate::error::{Code, Result};
 use crate::git::objects::Commit;
-use crate::store::recovery;
+use crate::store::chain::{self, Chain};
 use crate::wire::message::{self, Envelope};
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -64,18 +64,10 @@ impl Mailbox<'_> {
         &self,
         visit: impl Fn(&mut T, &Commit, Option<&Envelope>) -> Step,
     ) -> Result<T> {
-        let Some(tip) = self.tip()? else {
-            return Ok(T::default());
-        };
-        match self.walk_from(tip, false, &visit) {
-            Err(error) if error.code() == Code::RepoCorrupt => {
-                match recovery::recover(self.repo, MAIL)? {
-                    Some(tip) => self.walk_from(tip, true, &visit),
-                    None => Err(error),
-                }
-            }
-            walked => walked,
-        }
+        let walked = chain::read(self.repo, Chain::Mail, |tip, is_recovered| {
+            self.walk_from(tip, is_recovered, &visit)
+        })?;
+        Ok(walked.unwrap_or_default())
     }
 
     fn walk_from<T: Default>(

@@ -4,26 +4,15 @@
 //! Nothing is dropped, and two clones that unite the same two histories make the same commit, whichever
 //! does it first. One history that goes on from the other needs no commit of its own.
 
-use super::{MAIL, Mailbox, RECEIPTS};
+use super::chain::{self, Chain};
+use super::mailbox::Mailbox;
+use super::{keep, layout, lock};
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
-use crate::git::notes::{self, union};
-use crate::git::objects::Identity;
+use crate::git::notes::union;
 use crate::git::refs::Tip;
-use crate::store::chain::{self, Chain, TRAILER};
-use crate::store::{keep, layout, lock};
-use crate::wire::message::STAMP_TRAILER;
 use chrono::{DateTime, Utc};
-
-/// The chains that travel. What rows name comes before the rows, and messages before the receipts that speak
-/// of them.
-pub const CHAINS: [Chain; 4] = [
-    Chain::Keep(layout::KEEP_REF),
-    Chain::Notes(layout::LEDGER_REF),
-    MAIL,
-    RECEIPTS,
-];
 
 /// What became of one ref.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,9 +59,9 @@ pub fn unite_with(
     let message = format!("agent: unite with {from}");
     let from = chain::tip(repo, chain)?.map(|tip| tip.oid);
     let join = |ours: Oid| match chain {
-        Chain::Notes(_) => union::union_commit(repo, ours, theirs, "agent: unite"),
-        Chain::Mail(_) => join_messages(repo, ours, theirs),
-        Chain::Keep(_) => keep::join(repo, ours, theirs),
+        Chain::Ledger | Chain::Receipts => union::union_commit(repo, ours, theirs, "agent: unite"),
+        Chain::Mail => Mailbox::new(repo).join(ours, theirs),
+        Chain::Keep => keep::join(repo, ours, theirs),
     };
     // Looked at first, so that a ref which has it all does not move.
     let united = from.map_or(Ok(theirs), &join)?;
@@ -84,40 +73,4 @@ pub fn unite_with(
         })?
     };
     Ok(United { refname, from, to })
-}
-
-/// Whether a commit can be the tip of such a chain: one of ours or, for notes, one that holds notes alone.
-pub fn is_of_chain(repo: &Repo, chain: Chain, oid: Oid) -> bool {
-    let Ok(commit) = repo.read_commit(oid) else {
-        return false;
-    };
-    let is_ours = [TRAILER, STAMP_TRAILER]
-        .iter()
-        .any(|name| commit.trailer(name).is_some());
-    is_ours
-        || matches!(chain, Chain::Notes(_))
-            && notes::is_notes_tree(repo, commit.tree).unwrap_or(false)
-}
-
-/// The commit below which are the messages of both. Its stamp is the later of theirs, so that what
-/// follows comes after all of them.
-fn join_messages(repo: &Repo, ours: Oid, theirs: Oid) -> Result<Oid> {
-    let base = repo.merge_base(ours, theirs)?;
-    if base == Some(theirs) {
-        return Ok(ours);
-    }
-    if base == Some(ours) {
-        return Ok(theirs);
-    }
-    let mut parents = [ours, theirs];
-    parents.sort_unstable();
-    let sides = [repo.read_commit(parents[0])?, repo.read_commit(parents[1])?];
-    let mailbox = Mailbox::new(repo);
-    let stamp = mailbox
-        .last_stamp(&sides[0])?
-        .max(mailbox.last_stamp(&sides[1])?);
-    let stamp = stamp.map_or_else(String::new, |stamp| format!("{STAMP_TRAILER}: {stamp}\n"));
-    let who = Identity::stand_in(sides[0].seconds.max(sides[1].seconds));
-    let message = format!("agent: unite\n\n{stamp}{TRAILER}: 1\n");
-    chain::empty_commit(repo, &parents, &who, &message)
 }

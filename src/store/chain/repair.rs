@@ -1,16 +1,15 @@
 //! Whether the refs of the store can be read without help, and making them so.
 //!
-//! Readers and writers repair a damaged chain in memory ([`super::recovery`]); until the next write the
+//! Readers and writers repair a damaged chain in memory (`recovery`); until the next write the
 //! ref stays as it is, and the reflog that it is repaired from expires.
 
-use super::chain::{self, Chain};
-use super::{layout, lock, recovery};
-use crate::domain::oid::Oid;
+use super::kind::Chain;
+use super::{append, commit, identity, recovery};
 use crate::error::{Code, Result};
 use crate::git::Repo;
 use crate::git::refs::Tip;
+use crate::store::lock;
 use chrono::{DateTime, Utc};
-use std::collections::HashSet;
 
 /// How a chain's ref is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,35 +71,17 @@ pub fn repair(repo: &Repo, chain: Chain, now: DateTime<Utc>) -> Result<()> {
     if condition(repo, chain)? == Condition::Sound {
         return Ok(());
     }
-    let who = chain::identity(repo, now);
+    let who = identity(repo, now);
     let subject = "agent: repair";
     let whole = recovery::recover(repo, chain)?;
-    chain::append(repo, &guard, chain, &who, subject, |_| {
-        let tree = match chain {
-            Chain::Notes(_) => whole.as_ref().map_or(Oid::EMPTY_TREE, |tip| tip.tree),
-            Chain::Keep(_) | Chain::Mail(_) => repo.write_tree(Vec::new())?,
+    append(repo, &guard, chain, &who, subject, |_| {
+        let tree = match &whole {
+            Some(tip) if chain.holds_notes() => tip.tree,
+            // git knows the empty tree without an object, libgit2 does not.
+            _ => repo.write_tree(Vec::new())?,
         };
         let parents: Vec<_> = whole.iter().map(|tip| tip.oid).collect();
-        chain::commit(repo, tree, &parents, &who, subject)
+        commit(repo, tree, &parents, &who, subject)
     })
     .map(|_| ())
-}
-
-/// Everything that the keep chain holds by name: its own links and their parents.
-///
-/// # Errors
-/// `repo-corrupt` when neither the ref nor its reflog leads to anything readable.
-pub fn kept(repo: &Repo) -> Result<HashSet<Oid>> {
-    let mut kept = HashSet::new();
-    let tip = chain::tip(repo, Chain::Keep(layout::KEEP_REF))?;
-    let mut waiting: Vec<_> = tip.into_iter().collect();
-    while let Some(commit) = waiting.pop() {
-        let is_link = commit.trailer(chain::TRAILER).is_some();
-        for parent in commit.parents.into_iter().filter(|_| is_link) {
-            if kept.insert(parent) {
-                waiting.extend(repo.read_commit(parent));
-            }
-        }
-    }
-    Ok(kept)
 }
