@@ -128,8 +128,8 @@ impl Walk<'_> {
         self.suspects_beyond(None)
     }
 
-    /// As [`Walk::suspects`], without listing those directories again whose names are as an earlier walk with the same index
-    /// saw them. `listed` is empty before the first walk.
+    /// As [`Walk::suspects`], but for those directories whose names are as an earlier walk with the same index saw them: their
+    /// files are not compared again. `listed` is empty before the first walk.
     ///
     /// # Errors
     /// Only a bug.
@@ -202,13 +202,12 @@ impl Walk<'_> {
             (Ok(handle), Some(seen)) => {
                 let before = seen.take();
                 let now = listed(&handle)?;
-                let is_known = before == Some(now);
-                let others = found.unknown.len() + found.swapped.len();
-                if is_known {
-                    self.compare_tracked(&handle, path, &mut tracked, found);
-                } else {
-                    self.compare(&handle, path, &mut tracked, found)?;
+                if before == Some(now) {
+                    **seen = before;
+                    return Some(());
                 }
+                let others = found.unknown.len() + found.swapped.len();
+                self.compare(&handle, path, &mut tracked, found)?;
                 // Only times before that of the index tell this list from a later one. Other names are listed again.
                 let is_all = others == found.unknown.len() + found.swapped.len();
                 let [.., seconds, nanoseconds] = now;
@@ -224,27 +223,6 @@ impl Walk<'_> {
         let gone = gone.map(|(name, _)| [path, name].concat());
         found.tracked.extend(gone);
         Some(())
-    }
-
-    /// Compares the files that the index knows in a directory with their stat data, where it is known which names there are.
-    fn compare_tracked(
-        &self,
-        handle: &OwnedFd,
-        path: &[u8],
-        tracked: &mut [(&[u8], Option<Tracked>)],
-        found: &mut TouchedEntries,
-    ) {
-        for (name, known) in tracked {
-            if let Some(Tracked::File(entry)) = *known
-                && let Ok(stat) = statat(handle, *name, AtFlags::SYMLINK_NOFOLLOW)
-            {
-                *known = None;
-                let entry = &self.written.index.entries[entry];
-                if !self.written.proves_to_git(entry, &stat) {
-                    found.tracked.push([path, name].concat());
-                }
-            }
-        }
     }
 
     /// Compares what is in a directory with what the index knows of it, which is used up.

@@ -40,9 +40,10 @@ impl WorktreeFingerprint {
         self.kept.find(path).is_some()
     }
 
-    /// Whether a worktree, by whatever name, and its index are still what was seen: the index proves the same files
-    /// unchanged, and every other one has the very bytes that were written of it. A directory named `besides` is passed
-    /// over, and so is what is `ignored`, where a directory ends in a slash. Any doubt is a no.
+    /// Whether a worktree and its index are still what was seen: no directory has got or lost a name, and every file that the
+    /// index did not prove unchanged has the very bytes that were written of it. A file that the index did prove unchanged is
+    /// not looked at again. A directory named `besides` is passed over, and so is what is `ignored`, where a directory ends in
+    /// a slash. Any doubt is a no.
     ///
     /// # Errors
     /// Only a bug.
@@ -64,13 +65,17 @@ impl WorktreeFingerprint {
             besides,
             threads: threads(),
         };
-        let Some(mut found) = walk.suspects_since(&mut self.names.clone())? else {
+        let Some(found) = walk.suspects_since(&mut self.names.clone())? else {
             return Ok(false);
         };
-        let is_unchanged = |path: &Vec<u8>| self.unchanged.binary_search(path).is_ok();
-        let unchanged = found.tracked.extract_if(.., |path| is_unchanged(path));
-        let are_all = unchanged.count() == self.unchanged.len();
-        if !are_all || found != self.touched {
+        let is_read = |path: &Vec<u8>| {
+            let known = [&self.touched.tracked, &self.unchanged];
+            known.iter().any(|paths| paths.binary_search(path).is_ok())
+        };
+        let seen = &self.touched;
+        if !found.tracked.iter().all(is_read)
+            || (&found.unknown, &found.swapped) != (&seen.unknown, &seen.swapped)
+        {
             return Ok(false);
         }
         let mut budget = MOST_BYTES;

@@ -3,12 +3,11 @@
 //! [`plan`] looks and refuses, [`execute`] looks again and removes. The steps, each named for the tests
 //! that stop the process there:
 //!
-//! 1. `kept`: tip, salvage, bundle and what only reflogs still name hang on the keep chain, by one
-//!    append.
-//! 2. `salvaged`: the row names them.
-//! 3. `aside`: the worktree bears a hidden name beside its own.
-//! 4. `proven`: the worktree was looked at again from there. What the index does not prove unchanged has the very bytes
-//!    that were kept; where it has not, the salvage was made again, and kept too.
+//! 1. `aside`: the worktree bears a hidden name beside its own. Only now it is looked at.
+//! 2. `kept`: tip, salvage, bundle and what only reflogs still name hang on the keep chain, by one append.
+//! 3. `salvaged`: the row names them.
+//! 4. `proven`: what was kept still has the very bytes, and no directory has got or lost a name. Where that is not so, the
+//!    salvage was made again, and kept too.
 //! 5. `trashed`: the worktree is in the trash, where another process deletes it.
 //! 6. `unlinked`: the admin directory is, too.
 //! 7. `discarded`: the row says so and names the tip; before the branch goes, so that no moment
@@ -16,10 +15,9 @@
 //! 8. `unbranched`: the branch is deleted if it is still where the row says, with its section of the
 //!    configuration.
 //!
-//! Why nothing is lost: until step 5 every file is on disk. What step 5 takes is what step 4 read, and
-//! between the two no process can open anything by the path that the agent was given, because it does not
-//! exist; only a process that stands inside or holds a file open still could write, and of those, ours
-//! hold `live.lock` and are refused. A file that git does not see at all is found by walking the disk
+//! Why nothing is lost: until step 5 every file is on disk. From step 1 on no process can open anything by the path that the
+//! agent was given, because it does not exist; only a process that stands inside or holds a file open still could write, and
+//! of those, ours hold `live.lock` and are refused. A file that git does not see at all is found by walking the disk
 //! ([`crate::git::salvage::beside`]) and is a refusal. Line ends and filters are stored as committing
 //! would; files that git ignores are kept with `--with-ignored`
 //! alone, and named in the report otherwise.
@@ -27,7 +25,7 @@
 //! A kill between two steps leaves a worktree under one of its two names, or an admin directory without
 //! a worktree, or a branch without either. Running `discard` again finds each and goes on; `gc` does
 //! it for everybody. `doctor --fix` goes the other way and gives a worktree its name back, and so does
-//! a discard that finds at step 4 that it must refuse (`back`).
+//! a discard that finds in the worktree what it must refuse to remove (`back`).
 //!
 //! All of it happens under `landing.lock`, so that the same work does not land meanwhile, and the steps from
 //! 5 to 6 under `spawn.lock`, because a spawn makes the directories that become empty there.
@@ -64,9 +62,9 @@ use gate::Site;
 
 /// The steps, in order, under the names given to [`crate::agents::ctx::Seams::reached`].
 pub const STEPS: [&str; 8] = [
+    "aside",
     "kept",
     "salvaged",
-    "aside",
     "proven",
     "trashed",
     "unlinked",

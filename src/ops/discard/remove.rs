@@ -69,26 +69,19 @@ pub(in crate::ops) fn execute_among(
     if agent.state == State::Discarded && site.is_empty() {
         return Ok(report);
     }
-    let tip = site.branch.as_ref().map(|(_, tip)| *tip);
-    let mut salvage = Salvage::take(ctx, &agent, &site, options, None)?;
-    salvage.keep(ctx, &agent, tip)?;
-    ctx.reached("kept");
-    salvage.record(ctx, &agent)?;
-    ctx.reached("salvaged");
-
-    // The worktree gets a name that no process knows, and is looked at once more.
+    // Under a name that no process knows: what is written by the old one fails, and so is not lost.
     if let Some(place) = &mut site.place {
         put_aside(place)?;
         ctx.reached("aside");
-        let proven = bring_in_last(ctx, &agent, &site)
-            .and_then(|unread| Ok((unread, prove(ctx, &agent, &site, options, &salvage)?)));
-        match proven {
-            Ok((unread, proven)) => {
-                report.warnings.extend(unread);
-                salvage = proven;
-            }
-            Err(refusal) => return Err(put_back(ctx, &site, refusal)),
-        }
+    }
+    let kept = keep_all(ctx, &agent, &site, options)
+        .and_then(|salvage| Ok((salvage, bring_in_last(ctx, &agent, &site)?)));
+    let (salvage, unread) = match kept {
+        Ok(kept) => kept,
+        Err(refusal) => return Err(put_back(ctx, &site, refusal)),
+    };
+    report.warnings.extend(unread);
+    if site.place.is_some() {
         ctx.reached("proven");
         report.trash.extend(remove_place(ctx, &site)?);
     }
@@ -155,17 +148,20 @@ fn bring_in_last(ctx: &Ctx, agent: &Agent, site: &Site) -> Result<Option<String>
     }
 }
 
-/// Takes the salvage again where no process can reach the files by their path, and keeps what is new in it.
-fn prove(
-    ctx: &Ctx,
-    agent: &Agent,
-    site: &Site,
-    options: DiscardOptions,
-    known: &Salvage,
-) -> Result<Salvage> {
-    let again = Salvage::take(ctx, agent, site, options, Some(known))?;
-    if again.commits() != known.commits() {
-        again.keep(ctx, agent, site.branch.as_ref().map(|(_, tip)| *tip))?;
+/// Keeps everything that is in a site and names it in the row. What changes while that is done, by a process that stands in
+/// the worktree, is kept too.
+fn keep_all(ctx: &Ctx, agent: &Agent, site: &Site, options: DiscardOptions) -> Result<Salvage> {
+    let salvage = Salvage::take(ctx, agent, site, options, None)?;
+    salvage.keep(ctx, agent, site)?;
+    ctx.reached("kept");
+    salvage.record(ctx, agent)?;
+    ctx.reached("salvaged");
+    if site.place.is_none() {
+        return Ok(salvage);
+    }
+    let again = Salvage::take(ctx, agent, site, options, Some(&salvage))?;
+    if again.commits() != salvage.commits() {
+        again.keep(ctx, agent, site)?;
         again.record(ctx, agent)?;
     }
     Ok(again)

@@ -172,9 +172,10 @@ impl Salvage {
         found.chain(self.leftovers.iter().copied()).collect()
     }
 
-    /// Keeps the tip and everything found by one append, then tells the row.
-    pub(super) fn keep(&self, ctx: &Ctx, agent: &Agent, tip: Option<Oid>) -> Result<()> {
-        let mut commits: Vec<Oid> = tip.into_iter().chain(self.commits()).collect();
+    /// Keeps the tip and everything found by one append.
+    pub(super) fn keep(&self, ctx: &Ctx, agent: &Agent, site: &Site) -> Result<()> {
+        let tip = { site.branch.iter() }.map(|(_, tip)| *tip);
+        let mut commits: Vec<Oid> = tip.chain(self.commits()).collect();
         commits.retain(|commit| *commit != agent.spawn_commit);
         if commits.is_empty() {
             return Ok(());
