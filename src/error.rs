@@ -6,6 +6,7 @@
 
 mod facts;
 mod remedy;
+mod repeated;
 
 pub use facts::{ErrorFacts, FileProblem};
 pub use remedy::Remedy;

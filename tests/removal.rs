@@ -17,6 +17,8 @@ mod refusals;
 mod rescue;
 /// Death while it comes back.
 mod rescue_kill;
+/// Several at once.
+mod several;
 /// What `uninstall` takes out.
 mod uninstall;
 

@@ -48,11 +48,11 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &DiscardArgs) -> Result<Exit> {
         return args.agents.each(ctx, ui, rehearse);
     }
     let mut trash = Vec::new();
-    let exit = args.agents.each(ctx, ui, |agent| {
-        let plan = discard::plan(ctx, agent, options)?;
-        let report = discard::execute(ctx, plan)?;
-        trash.extend(report.trash.iter().cloned());
-        Ok(report)
+    let exit = args.agents.all(ctx, ui, |agents, on| {
+        discard::discard_each(ctx, agents, options, &mut |done| {
+            trash.extend(done.iter().flat_map(|report| report.trash.iter().cloned()));
+            on(done);
+        });
     });
     discard::sweep_later(ctx, &trash);
     exit

@@ -24,8 +24,7 @@ pub(super) struct AgentsArg {
 }
 
 impl AgentsArg {
-    /// Does it to each agent that is meant. One that fails does not stop the others; the status is that of the first
-    /// that failed. A single agent is answered as ever, several are one document.
+    /// Does it to each agent that is meant, one after the other; as [`AgentsArg::all`].
     ///
     /// # Errors
     /// For a single agent, the error of `act`.
@@ -35,20 +34,45 @@ impl AgentsArg {
         ui: &mut Ui,
         mut act: impl FnMut(&str) -> Result<A>,
     ) -> Result<Exit> {
+        self.all(ctx, ui, |names, on| {
+            for (index, name) in names.iter().enumerate() {
+                let what = format!("agent {} of {}", index + 1, names.len());
+                let activity = (names.len() > 1).then(|| ctx.activity(&what));
+                let done = act(name);
+                drop(activity);
+                on(done);
+            }
+        })
+    }
+
+    /// Does it to all agents that are meant, by their names; `act` tells of each in the order of the names. One that fails
+    /// does not stop the others; the status is that of the first that failed. A single agent is answered as ever, several
+    /// are one document.
+    ///
+    /// # Errors
+    /// For a single agent, what is told of it.
+    pub(super) fn all<A: Answer>(
+        &self,
+        ctx: &Ctx,
+        ui: &mut Ui,
+        act: impl FnOnce(&[String], &mut dyn FnMut(Result<A>)),
+    ) -> Result<Exit> {
         let named = match self.state {
             Some(state) => in_state(ctx, state)?,
             None => self.agents.clone(),
         };
-        if let (None, [only]) = (self.state, named.as_slice()) {
-            ui.answer(&act(only)?)?;
+        if let (None, [_]) = (self.state, named.as_slice()) {
+            let mut only = None;
+            act(&named, &mut |done| only = Some(done));
+            if let Some(done) = only {
+                ui.answer(&done?)?;
+            }
             return Ok(Exit::Yes);
         }
         let mut batch = SeveralAnswer::default();
         let mut exit = Exit::Yes;
-        for (index, name) in named.iter().enumerate() {
-            let activity = ctx.activity(&format!("agent {} of {}", index + 1, named.len()));
-            let done = act(name);
-            drop(activity);
+        let mut names = named.iter();
+        act(&named, &mut |done| {
             if let Err(error) = &done {
                 if exit == Exit::Yes {
                     exit = error.code().exit();
@@ -57,8 +81,8 @@ impl AgentsArg {
                     let _ = ui.fail(error);
                 }
             }
-            batch.push(name, done);
-        }
+            batch.push(names.next().map_or("", String::as_str), done);
+        });
         ui.answer(&batch)?;
         Ok(exit)
     }

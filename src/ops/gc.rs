@@ -304,13 +304,23 @@ pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
         ctx.reached("recorded");
     }
     let (activity, count) = (ctx.activity("removing agents"), report.agents.len());
+    let mut doomed = Vec::new();
     for (index, (item, removal)) in report.agents.iter_mut().zip(removals).enumerate() {
         let Some(removal) = removal else { continue };
-        activity.now(&format!("removing agent {} of {count}", index + 1));
         let landing = item.landing_of(removal.agent());
         let landing = landing.filter(|_| !are_recorded);
-        let recorded = landing::record(ctx, landing.as_slice());
-        match recorded.and_then(|()| discard::execute_among(ctx, removal, &mut around)) {
+        match landing::record(ctx, landing.as_slice()) {
+            Ok(()) => doomed.push((index, removal)),
+            Err(refusal) => item.keep_for(&refusal),
+        }
+    }
+    let (places, removals): (Vec<usize>, Vec<DiscardPlan>) = doomed.into_iter().unzip();
+    let mut places = places.into_iter();
+    discard::execute_each(ctx, removals, &mut around, &mut |removed| {
+        let Some(index) = places.next() else { return };
+        activity.now(&format!("removed agent {} of {count}", index + 1));
+        let item = &mut report.agents[index];
+        match removed {
             Ok(removed) => {
                 item.action = "removed";
                 item.not_kept = removed.not_kept;
@@ -318,7 +328,7 @@ pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
             }
             Err(refusal) => item.keep_for(&refusal),
         }
-    }
+    });
     drop(activity);
     for short in &plan.holders {
         leases::free(ctx.repo.common_dir(), short)?;

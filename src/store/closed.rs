@@ -43,21 +43,26 @@ impl Closed {
     }
 }
 
-/// Notes that this clone brings an agent into that state. The caller holds the ledger's lock.
+/// Notes that this clone brings agents into these states. The caller holds the ledger's lock.
 ///
 /// # Errors
 /// `repo-read-only`, `disk-full`, `io`.
-pub(super) fn note(common_dir: &Path, id: AgentId, state: State) -> Result<()> {
-    if Closed::load(common_dir)?.says(id, state) {
+pub(super) fn note(common_dir: &Path, over: &[(AgentId, State)]) -> Result<()> {
+    if over.is_empty() {
+        return Ok(());
+    }
+    let known = Closed::load(common_dir)?;
+    let new = over.iter().filter(|(id, state)| !known.says(*id, *state));
+    // Each begins with a line feed: what stands before may have been cut short.
+    let lines: String = new.map(|(id, state)| format!("\n{id} {state}\n")).collect();
+    if lines.is_empty() {
         return Ok(());
     }
     let path = layout::closed(common_dir);
-    // It begins with a line feed: what stands before may have been cut short.
-    let line = format!("\n{id} {state}\n");
     OpenOptions::new()
         .create(true)
         .append(true)
         .open(&path)
-        .and_then(|mut file| file.write_all(line.as_bytes()))
+        .and_then(|mut file| file.write_all(lines.as_bytes()))
         .map_err(|error| fsx::not_writable(&path, error))
 }

@@ -69,6 +69,32 @@ pub fn keep_with(
     })
 }
 
+/// Commits to keep, and why, as [`keep`] takes them.
+pub type Keeping = (Vec<Oid>, String);
+
+/// As [`keep`], with a link for each of these, all added in one step.
+///
+/// # Errors
+/// As [`keep`].
+pub fn keep_each(repo: &Repo, each: &[Keeping], now: DateTime<Utc>) -> Result<()> {
+    let subjects: Vec<String> = each.iter().map(|(_, why)| format!("{KEEP}{why}")).collect();
+    let Some(message) = subjects.last() else {
+        return Ok(());
+    };
+    let guard = lock::hold(repo.common_dir(), layout::LEDGER_LOCK)?;
+    let who = chain::identity(repo, now);
+    let appended = chain::append(repo, &guard, Chain::Keep, &who, message, |tip| {
+        let tree = repo.write_tree(Vec::new())?;
+        let mut newest = tip.map(|tip| tip.oid);
+        for ((commits, _), subject) in each.iter().zip(&subjects) {
+            let parents: Vec<Oid> = newest.iter().chain(commits).copied().collect();
+            newest = Some(chain::commit(repo, tree, &parents, &who, subject)?);
+        }
+        newest.ok_or_else(|| Error::bug("a chain that grows must have a tip"))
+    });
+    appended.map(drop)
+}
+
 /// The link below which are the links of two chains, which is one of their tips where that has the other. Two
 /// clones that unite the same chains make the same link.
 ///

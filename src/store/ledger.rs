@@ -80,13 +80,30 @@ impl<'r> Ledger<'r> {
         now: DateTime<Utc>,
         decide: impl Fn(Option<&Agent>) -> Result<What>,
     ) -> Result<Event> {
-        let id = AgentId::from_spawn_commit(spawn_commit);
-        let written = self.write(&[(spawn_commit, id)], by, now, |_, row| {
-            let agent = Belief::new(self.repo).fold(spawn_commit, row)?;
-            decide(agent.as_ref())
-        });
+        let written = self.append_each(&[spawn_commit], by, now, |_, agent| decide(agent));
         let written = written?.pop();
         written.ok_or_else(|| Error::bug("an append must write an event"))
+    }
+
+    /// As [`Ledger::append_if`] for the rows of many agents, all by one commit of the ledger: all events are added or none.
+    /// `decide` is given the number of the row. A row that is named twice gets two events.
+    ///
+    /// # Errors
+    /// As [`Ledger::append_if`].
+    pub fn append_each(
+        &self,
+        spawn_commits: &[Oid],
+        by: &str,
+        now: DateTime<Utc>,
+        decide: impl Fn(usize, Option<&Agent>) -> Result<What>,
+    ) -> Result<Vec<Event>> {
+        let notes = { spawn_commits.iter() }.map(|key| (*key, AgentId::from_spawn_commit(*key)));
+        let notes: Vec<(Oid, AgentId)> = notes.collect();
+        let belief = Belief::new(self.repo);
+        self.write(&notes, by, now, |at, row| {
+            let agent = belief.fold(spawn_commits[at], row)?;
+            decide(at, agent.as_ref())
+        })
     }
 
     /// Adds to the rows of agents which commits brought their work, all by one commit of the ledger, if `may_land` allows it
@@ -112,10 +129,11 @@ impl<'r> Ledger<'r> {
                 told.push(landing);
             }
         }
+        let belief = Belief::new(self.repo);
         let decide = |at: usize, row: &Row<'_>| {
             let landing = told[at];
             if notes[at].0 == landing.spawn_commit {
-                let agent = Belief::new(self.repo).fold(landing.spawn_commit, row)?;
+                let agent = belief.fold(landing.spawn_commit, row)?;
                 may_land(agent.as_ref())?;
             }
             Ok(What::Merged {
@@ -248,11 +266,10 @@ impl<'r> Ledger<'r> {
                 };
                 let commit = write(repo, tree, &parents, &who, &subject(&written))?;
                 // After the signature, which may be refused, and before the event.
-                for event in &written {
-                    if let Some(state) = over(&event.what) {
-                        closed::note(repo.common_dir(), event.agent, state)?;
-                    }
-                }
+                let closed = written
+                    .iter()
+                    .filter_map(|event| Some((event.agent, over(&event.what)?)));
+                closed::note(repo.common_dir(), &closed.collect::<Vec<_>>())?;
                 Ok(commit)
             },
         )?;

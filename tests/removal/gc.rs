@@ -355,7 +355,8 @@ fn what_somebody_takes_while_others_are_swept_is_kept() {
     let first = Agent::new();
     let repo = &first.repo;
     let second = repo.spawn();
-    let second = second["agent_id"].as_str().expect("an id").to_owned();
+    let text = |key: &str| second[key].as_str().expect(key).to_owned();
+    let (second, branch) = (text("agent_id"), text("branch"));
     for id in [&first.id, &second] {
         repo.agent_json(&["fail", id, "--reason", "said"]);
         repo.agent_json(&["reject", id, "--reason", "said"]);
@@ -364,17 +365,12 @@ fn what_somebody_takes_while_others_are_swept_is_kept() {
     let other = top.with_file_name("other");
     let place = other.to_str().expect("UTF-8").to_owned();
     repo.git(["worktree", "add", "--quiet", "--detach", &place]);
-    // As soon as the first is gone somebody checks out the branches that are left.
-    let agents = [
-        "for-each-ref",
-        "--format=%(refname:short)",
-        "refs/heads/agent",
-    ];
+    // As soon as the first is gone somebody checks out the branch of the second.
+    let (there, taken) = (other.clone(), branch.clone());
     let take = move |step: &str| {
-        if step == "unbranched" {
-            let left = git_in(&other, agents);
-            let switch = ["switch", "--quiet", "--ignore-other-worktrees"];
-            git_in(&other, [&switch[..], &[left.trim()]].concat());
+        if step == "unlinked" {
+            let switch = ["switch", "--quiet", "--ignore-other-worktrees", &taken];
+            git_in(&there, switch);
         }
     };
     let ctx = death::ctx(&top, Arc::new(take));
@@ -389,6 +385,10 @@ fn what_somebody_takes_while_others_are_swept_is_kept() {
         report.agents[1].why.contains("is checked out at"),
         "{report:?}"
     );
+    assert_eq!(git_in(&other, ["branch", "--show-current"]), branch);
+    git_in(&other, ["rev-parse", "--verify", "--quiet", "HEAD"]);
+    git_in(&other, ["switch", "--quiet", "--detach"]);
+    assert_eq!(repo.agent_json(&["discard", &second])["state"], "discarded");
 }
 
 #[test]

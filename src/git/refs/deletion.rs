@@ -6,6 +6,7 @@ use crate::error::{IoContext, Result};
 use crate::git::Repo;
 use crate::git::files::lock_file::LockFile;
 use crate::git::files::untrusted;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// The longest `packed-refs` that is rewritten, in bytes.
@@ -17,17 +18,35 @@ impl Repo {
     /// # Errors
     /// `lost-race` while another process keeps its lock.
     pub fn delete_ref(&self, refname: &str, expected: Oid) -> Result<bool> {
-        let what = || format!("could not delete {refname}");
-        let lock = self.patiently_locked(refname);
-        let _lock = lock.map_err(|error| lost_to(&what(), error))?;
-        if self.tip(refname)? != Tip::At(expected) {
-            return Ok(false);
-        }
-        // The packed value goes first: it counts wherever there is no file.
-        self.unpack_ref(refname)
-            .map_err(|error| lost_to(&what(), error))?;
-        self.remove_loose(refname)?;
-        Ok(true)
+        let deleted = self.delete_refs(&[(refname, expected)]).pop();
+        deleted.unwrap_or(Ok(false))
+    }
+
+    /// As [`Repo::delete_ref`] for each of these; `packed-refs` is written once for all.
+    pub fn delete_refs(&self, refs: &[(&str, Oid)]) -> Vec<Result<bool>> {
+        let what = |refname: &str| format!("could not delete {refname}");
+        let lock = |&(refname, expected): &(&str, Oid)| {
+            let lock = self.patiently_locked(refname);
+            let lock = lock.map_err(|error| lost_to(&what(refname), error))?;
+            Ok((self.tip(refname)? == Tip::At(expected)).then_some(lock))
+        };
+        let locks: Vec<Result<Option<LockFile>>> = refs.iter().map(lock).collect();
+        let locked = { refs.iter().zip(&locks) }.filter(|(_, lock)| matches!(lock, Ok(Some(_))));
+        let doomed: HashSet<&str> = locked.map(|((refname, _), _)| *refname).collect();
+        // The packed values go first: they count wherever there is no file.
+        let together = self.unpack_refs(&doomed);
+        let delete = |(&(refname, _), lock): (&(&str, Oid), Result<Option<LockFile>>)| {
+            let Some(_lock) = lock? else {
+                return Ok(false);
+            };
+            if together.is_err() {
+                self.unpack_refs(&HashSet::from([refname]))
+                    .map_err(|error| lost_to(&what(refname), error))?;
+            }
+            self.remove_loose(refname)?;
+            Ok(true)
+        };
+        refs.iter().zip(locks).map(delete).collect()
     }
 
     /// Deletes a ref that names no commit, with its reflog, if it is still at `expected`; `false` when it is not. Only
@@ -67,28 +86,28 @@ impl Repo {
         Ok(())
     }
 
-    /// Takes a ref out of `packed-refs`, if it is there.
-    fn unpack_ref(&self, refname: &str) -> Result<()> {
+    /// Takes refs out of `packed-refs`, as far as they are there.
+    fn unpack_refs(&self, refnames: &HashSet<&str>) -> Result<()> {
         let path = self.common_dir().join("packed-refs");
         let load = || match std::fs::read(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
             content => content.at("could not read", &path),
         };
         untrusted::require_regular(&path, LONGEST_PACKED)?;
-        if without_ref(&load()?, refname).is_none() {
+        if without_refs(&load()?, refnames).is_none() {
             return Ok(());
         }
         let lock_path = path.with_extension("lock");
         let lock = patiently(&lock_path, || LockFile::take(self.common_dir(), &lock_path))?;
-        match without_ref(&load()?, refname) {
+        match without_refs(&load()?, refnames) {
             Some(rest) => lock.publish(&rest),
             None => Ok(()),
         }
     }
 }
 
-/// The content of `packed-refs` without one ref; `None` where it is not there.
-fn without_ref(packed: &[u8], refname: &str) -> Option<Vec<u8>> {
+/// The content of `packed-refs` without some refs; `None` where none of them is there.
+fn without_refs(packed: &[u8], refnames: &HashSet<&str>) -> Option<Vec<u8>> {
     let mut rest = Vec::with_capacity(packed.len());
     let mut is_dropped = false;
     let mut is_found = false;
@@ -96,7 +115,9 @@ fn without_ref(packed: &[u8], refname: &str) -> Option<Vec<u8>> {
         // A line that begins with `^` tells what the tag in the line above it leads to.
         if !line.starts_with(b"^") {
             let name = line.trim_ascii_end().splitn(2, |&byte| byte == b' ').nth(1);
-            is_dropped = !line.starts_with(b"#") && name == Some(refname.as_bytes());
+            let name = name.and_then(|name| std::str::from_utf8(name).ok());
+            is_dropped =
+                !line.starts_with(b"#") && name.is_some_and(|name| refnames.contains(name));
             is_found |= is_dropped;
         }
         if !is_dropped {

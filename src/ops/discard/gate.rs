@@ -86,15 +86,25 @@ impl Site {
             });
         }
         let (branch, broken_branch) = branch_of(ctx, agent)?;
-        let broken_name = broken_branch.as_ref().map(|branch| &branch.name);
-        if let Some(name) = { branch.as_ref() }.map(|(name, _)| name).or(broken_name) {
-            require_not_elsewhere(agent, name, around)?;
-        }
-        Ok(Site {
-            place: place_of(ctx, agent, &around.linked)?,
+        let mut site = Site {
+            place: None,
             branch,
             broken_branch,
-        })
+        };
+        site.require_branch_free(agent, around)?;
+        site.place = place_of(ctx, agent, &around.linked)?;
+        Ok(site)
+    }
+
+    /// Makes sure that its branch is checked out nowhere else.
+    pub(super) fn require_branch_free(
+        &self,
+        agent: &Agent,
+        around: &WorktreeSnapshot,
+    ) -> Result<()> {
+        let name = { self.branch.as_ref() }.map(|(name, _)| name);
+        let name = name.or(self.broken_branch.as_ref().map(|branch| &branch.name));
+        name.map_or(Ok(()), |name| require_not_elsewhere(agent, name, around))
     }
 
     /// Whether there is nothing left.

@@ -27,10 +27,15 @@
 //! it for everybody. `doctor --fix` goes the other way and gives a worktree its name back, and so does
 //! a discard that finds in the worktree what it must refuse to remove (`back`).
 //!
+//! Several agents are removed together: the steps 2, 3, 7 and 8 are done for all of them at once, the steps 4 to 6 for one
+//! after the other.
+//!
 //! All of it happens under `landing.lock`, so that the same work does not land meanwhile, and the steps from
 //! 5 to 6 under `spawn.lock`, because a spawn makes the directories that become empty there.
 
+mod batch;
 mod broken;
+mod files;
 mod gate;
 mod protection;
 mod reading;
@@ -38,9 +43,10 @@ mod remove;
 mod report;
 mod salvage;
 
+pub use batch::discard_each;
+pub(in crate::ops) use batch::execute_each;
 pub(in crate::ops) use gate::WorktreeSnapshot;
 pub use remove::execute;
-pub(in crate::ops) use remove::execute_among;
 pub use report::{DiscardReport, NotKept};
 
 use crate::agents::authority::require_orchestrator;
@@ -128,16 +134,27 @@ pub fn rehearse(ctx: &Ctx, who: &str, options: DiscardOptions) -> Result<Discard
 /// `agent-unknown`; `agent-state` for one that is being made; `worktree-foreign`, and `discard-refused`
 /// for whatever could lose or disturb something, and for an agent that lives in another clone: see the message; `orchestrator-only`.
 pub fn plan(ctx: &Ctx, who: &str, options: DiscardOptions) -> Result<DiscardPlan> {
-    let ledger = Ledger::new(&ctx.repo);
     let around = WorktreeSnapshot::read(ctx)?;
+    let plan = plan_among(ctx, who, options, &around)?;
+    Ok(DiscardPlan { around, ..plan })
+}
+
+/// As [`plan`], with the worktrees that are `around` it.
+fn plan_among(
+    ctx: &Ctx,
+    who: &str,
+    options: DiscardOptions,
+    around: &WorktreeSnapshot,
+) -> Result<DiscardPlan> {
+    let ledger = Ledger::new(&ctx.repo);
     let agent = lookup::agent(ctx, &ledger, who)?;
     // What cannot be taken in is kept as it is.
     let _ = clone::bring_in(ctx, &agent);
     let agent = crash_recovery::run_at_rest(ctx, agent)?;
-    let plan = plan_for(ctx, agent, options, &around)?;
+    let plan = plan_for(ctx, agent, options, around)?;
     // Last: a caller in this very worktree is told so.
     require_orchestrator(ctx)?;
-    Ok(DiscardPlan { around, ..plan })
+    Ok(plan)
 }
 
 /// As [`plan`], for an agent that was read already.

@@ -5,107 +5,252 @@ use crate::agents::commands::{in_one_line, run_hook_of};
 use crate::agents::ctx::Ctx;
 use crate::domain::agent::{Agent, Move, State};
 use crate::domain::event::What;
+use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::domain::repository_settings::HookMoment;
-use crate::error::{Code, Error, IoContext, Result};
+use crate::error::{Code, Error, Result};
+use crate::ops::agent_report::Reporter;
 use crate::ops::discard::DiscardOptions;
 use crate::ops::discard::DiscardPlan;
 use crate::ops::discard::DiscardReport;
 use crate::ops::discard::WorktreeSnapshot;
-use crate::ops::discard::gate::Place;
+use crate::ops::discard::batch::{RemovalBatch, RemovalEnd};
+use crate::ops::discard::files::{put_aside, put_back, remove_hooks, remove_place};
 use crate::ops::discard::gate::Site;
 use crate::ops::discard::plan_for;
 use crate::ops::discard::protection::refused;
 use crate::ops::discard::salvage::Salvage;
 use crate::ops::discard::tip_of;
 use crate::store::ledger::Ledger;
-use crate::store::{briefing, fsx, layout, leases, lock, trash};
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use crate::store::lock::Guard;
+use crate::store::{briefing, fsx, keep, layout, leases, lock};
+use std::convert::Infallible;
 use std::time::Duration;
 
 /// Carries out a plan. What the report names as `trash` is still to be deleted, by
-/// [`trash::empty`].
+/// [`super::sweep`].
 ///
 /// # Errors
 /// As [`super::plan`], because it looks again; `lost-race` when the branch moved meanwhile. What was done
 /// until then stays done, and a repeated call goes on.
 pub fn execute(ctx: &Ctx, mut plan: DiscardPlan) -> Result<DiscardReport> {
     let mut around = std::mem::take(&mut plan.around);
-    execute_among(ctx, plan, &mut around)
+    let mut results = execute_together(ctx, vec![plan], &mut around);
+    let result = results.pop();
+    result.unwrap_or_else(|| Err(Error::bug("a discard must have a result")))
 }
 
-/// As [`execute`], for one of many: of the worktrees `around` it, what has changed is read again.
-pub(in crate::ops) fn execute_among(
+/// An agent on its way out.
+struct Leaving {
+    agent: Agent,
+    options: DiscardOptions,
+    site: Site,
+    salvage: Salvage,
+    report: DiscardReport,
+    /// No other process works for it.
+    _alone: Guard,
+}
+
+/// As [`execute`], for several; of the worktrees `around` them, what has changed is read again.
+pub(super) fn execute_together(
+    ctx: &Ctx,
+    plans: Vec<DiscardPlan>,
+    around: &mut WorktreeSnapshot,
+) -> Vec<Result<DiscardReport>> {
+    let batch = RemovalBatch::new(plans).each(|plan| {
+        let warning = before_discard(ctx, &plan)?;
+        Ok((require_at_rest(ctx, plan.agent.id)?, plan, warning))
+    });
+    if batch.is_over() {
+        return batch.results();
+    }
+    // A landing of the same agent is over or has not begun; it asks the row again, too.
+    let surroundings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK).and_then(|lock| {
+        around.refresh(ctx)?;
+        Ok((lock, Reporter::new(ctx)?))
+    });
+    let (_landings, reporter) = match surroundings {
+        Ok(surroundings) => surroundings,
+        Err(error) => return batch.fail::<Leaving>(error).results(),
+    };
+    // A second look, under the locks.
+    let batch = batch.each(|(alone, plan, warning)| {
+        let mut removal = look_again(ctx, plan, around, &reporter, alone)?;
+        removal.report.warnings.extend(warning);
+        Ok(removal)
+    });
+    if batch.is_over() {
+        return batch.results();
+    }
+    let back = |removal: &Leaving, refusal| put_back(ctx, &removal.site, refusal);
+    let links = |removals: &[&Leaving]| {
+        let links = removals.iter();
+        let links = links.filter_map(|one| one.salvage.keeping(&one.agent, &one.site));
+        keep::keep_each(&ctx.repo, &links.collect::<Vec<_>>(), ctx.now())
+    };
+    let batch = batch.together(links, back);
+    ctx.reached("kept");
+    let events = |removals: &[&Leaving]| {
+        record_salvages(
+            ctx,
+            { removals.iter() }.map(|one| (&one.agent, &one.salvage)),
+        )
+    };
+    let batch = batch.together(events, back);
+    ctx.reached("salvaged");
+    let batch = batch.each(|removal| Ok(remove_worktree(ctx, removal)?));
+    // While the worktrees went, other processes may have checked out one of the branches.
+    let batch = match around.refresh(ctx) {
+        Ok(()) => batch.each(|removal| {
+            removal.site.require_branch_free(&removal.agent, around)?;
+            Ok(removal)
+        }),
+        Err(error) => batch.fail(error),
+    };
+    let batch = batch.together(|removals| record(ctx, removals), |_, error| error);
+    ctx.reached("discarded");
+    let batch = remove_branches(ctx, batch);
+    match Reporter::new(ctx) {
+        Ok(reporter) => batch.each(|removal| finish(ctx, removal, &reporter)),
+        Err(error) => batch.fail(error),
+    }
+    .results()
+}
+
+/// Makes sure that no other process works for an agent, as long as the guard lives.
+fn require_at_rest(ctx: &Ctx, id: AgentId) -> Result<Guard> {
+    let common = ctx.repo.common_dir();
+    fsx::create_dir(&layout::agent_dir(common, id))?;
+    let held = lock::hold_for(common, &layout::live_lock(id), Duration::ZERO);
+    held.map_err(|error| match error.code() {
+        Code::LockTimeout => refused(format!("a process is at work for agent {}", id.short()))
+            .hint(format!("to see it, run git agent log {}", id.short())),
+        _ => error,
+    })
+}
+
+/// Looks at an agent as it is under the locks, puts its worktree aside and takes its salvage.
+fn look_again(
     ctx: &Ctx,
     plan: DiscardPlan,
-    around: &mut WorktreeSnapshot,
-) -> Result<DiscardReport> {
-    let warning = before_discard(ctx, &plan)?;
-    // No other process is at work for the agent, and no landing is under way.
-    let common = ctx.repo.common_dir();
-    let id = plan.agent.id;
-    fsx::create_dir(&layout::agent_dir(common, id))?;
-    let _alone = lock::hold_for(common, &layout::live_lock(id), Duration::ZERO).map_err(
-        |error| match error.code() {
-            Code::LockTimeout => refused(format!("a process is at work for agent {}", id.short()))
-                .hint(format!("to see it, run git agent log {}", id.short())),
-            _ => error,
-        },
-    )?;
-    // A landing of the same agent is over or has not begun; it asks the row again, too.
-    let _landings = lock::hold(common, layout::LANDING_LOCK)?;
-    // A second look, under the locks.
-    let ledger = Ledger::new(&ctx.repo);
-    let agent = ledger.agent(plan.agent.spawn_commit)?;
-    around.refresh(ctx)?;
+    around: &WorktreeSnapshot,
+    reporter: &Reporter,
+    alone: Guard,
+) -> Result<Leaving, RemovalEnd> {
+    let agent = Ledger::new(&ctx.repo).agent(plan.agent.spawn_commit)?;
+    let plan = plan_for(ctx, agent.unwrap_or(plan.agent), plan.options, around)?;
     let DiscardPlan {
         agent,
         options,
-        mut site,
+        site,
         ..
-    } = plan_for(ctx, agent.unwrap_or(plan.agent), plan.options, around)?;
-    let mut report = DiscardReport::new(ctx, &agent, &site)?;
+    } = plan;
+    let report = DiscardReport::new(reporter, &agent, &site);
     if agent.state == State::Discarded && site.is_empty() {
-        return Ok(report);
+        return Err(RemovalEnd::Over(Box::new(report)));
     }
+    let mut removal = Leaving {
+        salvage: Salvage::default(),
+        agent,
+        options,
+        site,
+        report,
+        _alone: alone,
+    };
     // Under a name that no process knows: what is written by the old one fails, and so is not lost.
-    if let Some(place) = &mut site.place {
+    if let Some(place) = &mut removal.site.place {
         put_aside(place)?;
         ctx.reached("aside");
     }
-    let kept = keep_all(ctx, &agent, &site, options)
-        .and_then(|salvage| Ok((salvage, bring_in_last(ctx, &agent, &site)?)));
-    let (salvage, unread) = match kept {
-        Ok(kept) => kept,
-        Err(refusal) => return Err(put_back(ctx, &site, refusal)),
-    };
-    report.warnings.extend(unread);
-    if site.place.is_some() {
+    match Salvage::take(ctx, &removal.agent, &removal.site, options, None) {
+        Ok(salvage) => removal.salvage = salvage,
+        Err(refusal) => return Err(put_back(ctx, &removal.site, refusal).into()),
+    }
+    Ok(removal)
+}
+
+/// Names what was found in the rows of agents.
+fn record_salvages<'a>(
+    ctx: &Ctx,
+    salvages: impl IntoIterator<Item = (&'a Agent, &'a Salvage)>,
+) -> Result<()> {
+    let (mut rows, mut told) = (Vec::new(), Vec::new());
+    for (agent, salvage) in salvages {
+        for what in salvage.untold(ctx, agent)? {
+            rows.push(agent.spawn_commit);
+            told.push(what);
+        }
+    }
+    let decide = |at: usize, _: Option<&Agent>| Ok(told[at].clone());
+    Ledger::new(&ctx.repo)
+        .append_each(&rows, &ctx.actor()?, ctx.now(), decide)
+        .map(drop)
+}
+
+/// Removes the worktree of an agent, and what else it has that is no ref.
+fn remove_worktree(ctx: &Ctx, mut removal: Leaving) -> Result<Leaving> {
+    let common = ctx.repo.common_dir();
+    let id = removal.agent.id;
+    let proven = prove(ctx, &removal)
+        .and_then(|proven| Ok((proven, bring_in_last(ctx, &removal.agent, &removal.site)?)));
+    match proven {
+        Ok((proven, unread)) => {
+            removal.salvage = proven.unwrap_or(removal.salvage);
+            removal.report.warnings.extend(unread);
+        }
+        Err(refusal) => return Err(put_back(ctx, &removal.site, refusal)),
+    }
+    if removal.site.place.is_some() {
         ctx.reached("proven");
-        report.trash.extend(remove_place(ctx, &site)?);
+        let trash = remove_place(ctx, &removal.site)?;
+        removal.report.trash.extend(trash);
     }
     clone::forget(common, id);
-    // What is left of the agent goes, the branch last.
-    remove_hooks(ctx, &agent, &mut report)?;
+    removal
+        .report
+        .trash
+        .extend(remove_hooks(ctx, &removal.agent)?);
     briefing::forget(common, id)?;
     leases::free(common, &id.short())?;
-    record(ctx, &agent, &site)?;
-    ctx.reached("discarded");
-    if let Some((branch, tip)) = &site.branch {
-        remove_branch(ctx, branch, *tip)?;
-        ctx.reached("unbranched");
-    }
-    if let Some(branch) = &site.broken_branch {
-        if !ctx.repo.delete_broken_ref(&branch.name, branch.tip)? {
-            return Err(moved(&branch.name));
+    Ok(removal)
+}
+
+/// Deletes the branches, which is what is left of the agents.
+fn remove_branches(ctx: &Ctx, batch: RemovalBatch<Leaving>) -> RemovalBatch<Leaving> {
+    let branches = { batch.going() }.filter_map(|removal| removal.site.branch.as_ref());
+    let branches: Vec<(&str, Oid)> = branches.map(|(name, tip)| (name.as_str(), *tip)).collect();
+    let mut deleted = ctx.repo.delete_refs(&branches).into_iter();
+    batch.each(|removal| {
+        if let Some((branch, _)) = &removal.site.branch {
+            if !deleted.next().unwrap_or(Ok(false))? {
+                return Err(moved(branch).into());
+            }
+            forget_settings(ctx, branch)?;
+            ctx.reached("unbranched");
         }
-        ctx.reached("unbranched");
-    }
-    report.warnings.extend(warning);
+        if let Some(branch) = &removal.site.broken_branch {
+            if !ctx.repo.delete_broken_ref(&branch.name, branch.tip)? {
+                return Err(moved(&branch.name).into());
+            }
+            ctx.reached("unbranched");
+        }
+        Ok(removal)
+    })
+}
+
+/// Ends with the report of an agent that is gone.
+fn finish(ctx: &Ctx, removal: Leaving, reporter: &Reporter) -> Result<Infallible, RemovalEnd> {
+    let Leaving {
+        agent,
+        salvage,
+        mut report,
+        ..
+    } = removal;
     report.found(&salvage);
-    report.settled(ctx, ledger.agent(agent.spawn_commit)?)?;
-    Ok(report)
+    if let Some(agent) = Ledger::new(&ctx.repo).agent(agent.spawn_commit)? {
+        report.agent = reporter.agent(&agent);
+    }
+    Err(RemovalEnd::Over(Box::new(report)))
 }
 
 /// Runs what the repository wants done first; one that fails stops the discard. Settings that cannot be read do not: an
@@ -118,16 +263,6 @@ fn before_discard(ctx: &Ctx, plan: &DiscardPlan) -> Result<Option<String>> {
         Err(error) if error.code() == Code::HookFailed => Err(error),
         ran => Ok(ran.err().as_ref().map(in_one_line)),
     }
-}
-
-/// Takes the files out of reach of everybody who knows their path.
-fn put_aside(place: &mut Place) -> Result<()> {
-    let aside = place.aside();
-    if place.files.as_ref() == Some(&place.path) {
-        fs::rename(&place.path, &aside).at("could not move away", &place.path)?;
-        place.files = Some(aside);
-    }
-    Ok(())
 }
 
 /// Takes in what the agent did in a clone of its own since it was last looked at. Where that cannot be read, the repository is kept as
@@ -148,110 +283,70 @@ fn bring_in_last(ctx: &Ctx, agent: &Agent, site: &Site) -> Result<Option<String>
     }
 }
 
-/// Keeps everything that is in a site and names it in the row. What changes while that is done, by a process that stands in
-/// the worktree, is kept too.
-fn keep_all(ctx: &Ctx, agent: &Agent, site: &Site, options: DiscardOptions) -> Result<Salvage> {
-    let salvage = Salvage::take(ctx, agent, site, options, None)?;
-    salvage.keep(ctx, agent, site)?;
-    ctx.reached("kept");
-    salvage.record(ctx, agent)?;
-    ctx.reached("salvaged");
+/// Takes the salvage of a worktree again, and keeps what is new in it: a process that stands in the worktree may have written
+/// while the first one was kept.
+fn prove(ctx: &Ctx, removal: &Leaving) -> Result<Option<Salvage>> {
+    let Leaving {
+        agent,
+        options,
+        site,
+        salvage: known,
+        ..
+    } = removal;
     if site.place.is_none() {
-        return Ok(salvage);
+        return Ok(None);
     }
-    let again = Salvage::take(ctx, agent, site, options, Some(&salvage))?;
-    if again.commits() != salvage.commits() {
-        again.keep(ctx, agent, site)?;
-        again.record(ctx, agent)?;
+    let again = Salvage::take(ctx, agent, site, *options, Some(known))?;
+    if again.commits() != known.commits() {
+        let link = again.keeping(agent, site);
+        keep::keep_each(&ctx.repo, link.as_slice(), ctx.now())?;
+        record_salvages(ctx, [(agent, &again)])?;
     }
-    Ok(again)
+    Ok(Some(again))
 }
 
-/// Gives a worktree that cannot go its name back, so that processes in it find it, and gives the reason.
-fn put_back(ctx: &Ctx, site: &Site, refusal: Error) -> Error {
-    let Some(place) = &site.place else {
-        return refusal;
-    };
-    // Overwriting other files would be a loss; a rename replaces nothing but an empty directory.
-    let moved = match &place.files {
-        Some(files) if *files != place.path => fs::rename(files, &place.path),
-        _ => Ok(()),
-    };
-    ctx.reached("back");
-    match moved {
-        Ok(()) => refusal,
-        Err(_) => refusal.hint("to put the worktree back, run git agent doctor --fix"),
-    }
-}
-
-fn remove_place(ctx: &Ctx, site: &Site) -> Result<Vec<String>> {
-    let common = ctx.repo.common_dir();
-    let mut names = Vec::new();
-    let Some(place) = &site.place else {
-        return Ok(names);
-    };
-    // A spawn makes the directories that are removed here, and reads the list of worktrees.
-    let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
-    if let Some(files) = &place.files {
-        names.extend(trash::take(common, files)?);
-    }
-    // Directories that were made for this worktree alone go too; others are not empty.
-    let root = ctx.repo.root()?;
-    let parents = place.path.ancestors().skip(1);
-    for parent in parents.take_while(|parent| parent.starts_with(&root) && *parent != root) {
-        if fs::remove_dir(parent).is_err() {
-            break;
+/// Adds `discarded` to the rows, each judged as it is at that moment. A row that says so already is told of a
+/// tip that came after.
+fn record(ctx: &Ctx, removals: &[&Leaving]) -> Result<()> {
+    let ledger = Ledger::new(&ctx.repo);
+    let mut untold = Vec::new();
+    for removal in removals {
+        if !is_recorded(&ledger, removal)? {
+            untold.push(*removal);
         }
     }
-    ctx.reached("trashed");
-    if fs::symlink_metadata(&place.admin_dir).is_ok() {
-        names.extend(trash::take(common, &place.admin_dir)?);
-    }
-    ctx.reached("unlinked");
-    Ok(names)
-}
-
-/// The agent's git hooks bind a worktree that is gone.
-fn remove_hooks(ctx: &Ctx, agent: &Agent, report: &mut DiscardReport) -> Result<()> {
-    let common = ctx.repo.common_dir();
-    let hooks = layout::hooks_dir(common, &agent.id.short());
-    if hooks.is_dir() {
-        // Installed without write permission, and moving a directory takes it.
-        fs::set_permissions(&hooks, fs::Permissions::from_mode(0o755))
-            .at("could not move away", &hooks)?;
-        report.trash.extend(trash::take(common, &hooks)?);
-    }
-    Ok(())
-}
-
-/// Adds `discarded` to the row, judged as it is at that moment. A row that says so already is told of a
-/// tip that came after.
-fn record(ctx: &Ctx, agent: &Agent, site: &Site) -> Result<()> {
-    let ledger = Ledger::new(&ctx.repo);
-    let tip = site.branch.as_ref().map(|(_, tip)| *tip);
-    let events = ledger.events(agent.spawn_commit)?;
-    let said: Vec<Option<Oid>> = events
-        .iter()
-        .filter_map(|event| match event.what {
-            What::Discarded { tip } => Some(tip),
-            _ => None,
-        })
-        .collect();
-    // One that was brought back since is discarded anew. One that is merged stays so.
-    let is_over = matches!(agent.state, State::Discarded | State::Merged);
-    if is_over && (said.contains(&tip) || !said.is_empty() && tip.is_none()) {
-        return Ok(());
-    }
-    ledger.append_if(agent.spawn_commit, &ctx.actor()?, ctx.now(), |row| {
+    let rows = { untold.iter() }.map(|removal| removal.agent.spawn_commit);
+    let rows: Vec<Oid> = rows.collect();
+    let decide = |at: usize, row: Option<&Agent>| {
+        let Leaving { agent, site, .. } = untold[at];
         let row = row.unwrap_or(agent);
         if row.state == State::Discarded {
             let commit = tip_of(agent, site);
             return Ok(What::Salvaged { commit });
         }
         row.may(Move::Discard)?;
+        let tip = site.branch.as_ref().map(|(_, tip)| *tip);
         Ok(What::Discarded { tip })
-    })?;
-    Ok(())
+    };
+    ledger
+        .append_each(&rows, &ctx.actor()?, ctx.now(), decide)
+        .map(drop)
+}
+
+/// Whether the row says already that the agent is gone, with this tip.
+fn is_recorded(ledger: &Ledger<'_>, removal: &Leaving) -> Result<bool> {
+    let Leaving { agent, site, .. } = removal;
+    // One that was brought back since is discarded anew. One that is merged stays so.
+    if !matches!(agent.state, State::Discarded | State::Merged) {
+        return Ok(false);
+    }
+    let tip = site.branch.as_ref().map(|(_, tip)| *tip);
+    let events = ledger.events(agent.spawn_commit)?;
+    let mut said = events.iter().filter_map(|event| match event.what {
+        What::Discarded { tip } => Some(tip),
+        _ => None,
+    });
+    Ok(said.any(|said| said == tip || tip.is_none()))
 }
 
 fn moved(branch: &str) -> Error {
@@ -262,10 +357,8 @@ fn moved(branch: &str) -> Error {
     .hint("to keep its new commits and go on, run the same command again")
 }
 
-fn remove_branch(ctx: &Ctx, branch: &str, tip: Oid) -> Result<()> {
-    if !ctx.repo.delete_ref(branch, tip)? {
-        return Err(moved(branch));
-    }
+/// Removes what the configuration says of a branch that is gone.
+fn forget_settings(ctx: &Ctx, branch: &str) -> Result<()> {
     let short = branch.strip_prefix("refs/heads/").unwrap_or(branch);
     let section = format!("branch.{short}");
     if ctx.repo.has_config_section(&section)? {

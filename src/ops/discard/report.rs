@@ -81,16 +81,16 @@ impl DiscardReport {
     /// # Errors
     /// Those of reading the repository.
     pub fn planned(ctx: &Ctx, plan: &DiscardPlan) -> Result<DiscardReport> {
-        let mut report = DiscardReport::new(ctx, &plan.agent, &plan.site)?;
+        let mut report = DiscardReport::new(&Reporter::new(ctx)?, &plan.agent, &plan.site);
         report.dry_run = true;
         report.not_kept = plan.not_kept(ctx)?;
         Ok(report)
     }
 
-    pub(super) fn new(ctx: &Ctx, agent: &Agent, site: &Site) -> Result<DiscardReport> {
-        Ok(DiscardReport {
+    pub(super) fn new(reporter: &Reporter, agent: &Agent, site: &Site) -> DiscardReport {
+        DiscardReport {
             schema: "git-agent.discard/2",
-            agent: Reporter::new(ctx)?.agent(agent),
+            agent: reporter.agent(agent),
             dry_run: false,
             removes_worktree: site.place.is_some(),
             deletes_branch: site.branch.is_some() || site.broken_branch.is_some(),
@@ -100,7 +100,7 @@ impl DiscardReport {
             not_kept: NotKept::default(),
             warnings: Vec::new(),
             trash: Vec::new(),
-        })
+        }
     }
 
     pub(super) fn found(&mut self, salvage: &Salvage) {
@@ -108,12 +108,5 @@ impl DiscardReport {
         self.bundle_commit = salvage.bundle.map(|oid| oid.to_hex());
         self.not_kept = salvage.not_kept.clone();
         self.warnings.extend(salvage.warning.clone());
-    }
-
-    pub(super) fn settled(&mut self, ctx: &Ctx, agent: Option<Agent>) -> Result<()> {
-        if let Some(agent) = agent {
-            self.agent = Reporter::new(ctx)?.agent(&agent);
-        }
-        Ok(())
     }
 }

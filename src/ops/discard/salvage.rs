@@ -19,8 +19,9 @@ use crate::ops::discard::reading::bundle_dir;
 use crate::ops::discard::reading::real_directory;
 use crate::ops::discard::report::NotKept;
 use crate::ops::discard::tip_of;
+use crate::store::keep::Keeping;
+use crate::store::layout;
 use crate::store::ledger::Ledger;
-use crate::store::{keep, layout};
 use std::collections::BTreeSet;
 
 /// What was found, as commits.
@@ -172,29 +173,23 @@ impl Salvage {
         found.chain(self.leftovers.iter().copied()).collect()
     }
 
-    /// Keeps the tip and everything found by one append.
-    pub(super) fn keep(&self, ctx: &Ctx, agent: &Agent, site: &Site) -> Result<()> {
-        let tip = { site.branch.iter() }.map(|(_, tip)| *tip);
-        let mut commits: Vec<Oid> = tip.chain(self.commits()).collect();
+    /// The link that keeps the tip and everything found; `None` where there is nothing but what the agent began with.
+    pub(super) fn keeping(&self, agent: &Agent, site: &Site) -> Option<Keeping> {
+        let tip = site.branch.as_ref().map(|(_, tip)| *tip);
+        let mut commits: Vec<Oid> = tip.into_iter().chain(self.commits()).collect();
         commits.retain(|commit| *commit != agent.spawn_commit);
-        if commits.is_empty() {
-            return Ok(());
-        }
-        let why = format!("discard {}", agent.id);
-        keep::keep(&ctx.repo, &commits, &why, ctx.now()).map(|_| ())
+        (!commits.is_empty()).then(|| (commits, format!("discard {}", agent.id)))
     }
 
-    /// Names what was found in the agent's row, unless it stands there already.
-    pub(super) fn record(&self, ctx: &Ctx, agent: &Agent) -> Result<()> {
-        let ledger = Ledger::new(&ctx.repo);
-        let events = ledger.events(agent.spawn_commit)?;
-        for commit in [self.bundle, self.work].into_iter().flatten() {
-            let what = What::Salvaged { commit };
-            if !events.iter().any(|event| event.what == what) {
-                ledger.append(agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
-            }
+    /// The events that name what was found, but those that stand in the agent's row already.
+    pub(super) fn untold(&self, ctx: &Ctx, agent: &Agent) -> Result<Vec<What>> {
+        let found = [self.bundle, self.work].into_iter().flatten();
+        let mut untold: Vec<What> = found.map(|commit| What::Salvaged { commit }).collect();
+        if !untold.is_empty() {
+            let events = Ledger::new(&ctx.repo).events(agent.spawn_commit)?;
+            untold.retain(|what| !events.iter().any(|event| event.what == *what));
         }
-        Ok(())
+        Ok(untold)
     }
 }
 
