@@ -348,8 +348,9 @@ fn a_type_name_means_one_type() {
                 .split_whitespace()
                 .skip_while(|word| word.starts_with("pub"));
             let kind = words.next().unwrap_or_default();
-            if line.starts_with(char::is_whitespace) || !["struct", "enum", "trait"].contains(&kind)
-            {
+            // A macro that declares types has their names further to the right.
+            let is_inner = line.starts_with(char::is_whitespace) && !line.contains("pub");
+            if is_inner || !["struct", "enum", "trait"].contains(&kind) {
                 continue;
             }
             let name = words.next().unwrap_or_default();

@@ -124,10 +124,6 @@ impl Answer for ArchiveReport {
         text
     }
 
-    fn json(&self) -> Value {
-        json!(self)
-    }
-
     fn rows(&self) -> Vec<Value> {
         self.messages.iter().map(|message| json!(message)).collect()
     }
@@ -143,10 +139,6 @@ impl Answer for AckReport {
 
     fn to_see_it(&self) -> Option<String> {
         Some(format!("git agent inbox --archived --agent {}", self.agent))
-    }
-
-    fn json(&self) -> Value {
-        json!(self)
     }
 }
 
@@ -170,9 +162,5 @@ impl Answer for ExpireReport {
 
     fn to_see_it(&self) -> Option<String> {
         (!self.dry_run).then(|| "git log refs/agents/mail".to_owned())
-    }
-
-    fn json(&self) -> Value {
-        json!(self)
     }
 }

@@ -159,7 +159,7 @@ pub(super) fn at_least_one(text: &str) -> Result<usize, String> {
 /// A reader of the word for a state.
 pub(super) fn states() -> OneOf<State> {
     fn words() -> impl Iterator<Item = &'static str> {
-        State::ALL.iter().map(|state| state.as_str())
+        State::ALL.into_iter().map(State::as_str)
     }
     one_of(words(), |word| {
         State::parse(word).ok_or_else(|| choices("states", words()))

@@ -5,7 +5,7 @@ use super::style::{BAD, DIM, GOOD, paint};
 use super::ui::Answer;
 use crate::domain::message::plain;
 use crate::ops::verify::AttestedReport;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 impl Answer for AttestedReport {
     fn text(&self) -> String {
@@ -30,10 +30,6 @@ impl Answer for AttestedReport {
             text.push_str(&finding_text(finding));
         }
         text
-    }
-
-    fn json(&self) -> Value {
-        json!(self)
     }
 
     fn sarif(&self) -> Option<Value> {

@@ -42,10 +42,6 @@ impl Answer for BundleReport {
         text
     }
 
-    fn json(&self) -> Value {
-        json!(self)
-    }
-
     fn rows(&self) -> Vec<Value> {
         self.files.iter().map(|file| json!(file)).collect()
     }

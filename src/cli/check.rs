@@ -7,7 +7,6 @@ use crate::domain::path::Quoted;
 use crate::error::{Code, Error, Exit, Result};
 use crate::ops::check::{self, CheckReport, Subject};
 use crate::wire::path_list;
-use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::io::Read;
 use std::os::unix::ffi::OsStringExt;
@@ -98,9 +97,5 @@ impl Answer for CheckReport {
             text.push_str(&format!("agent {} may touch: {globs}\n", &agent[..8]));
         }
         text
-    }
-
-    fn json(&self) -> Value {
-        json!(self)
     }
 }

@@ -7,7 +7,6 @@ use crate::agents::ctx::Ctx;
 use crate::domain::path::Quoted;
 use crate::error::{Exit, Result};
 use crate::ops::commit::{self, CommitReport};
-use serde_json::{Value, json};
 
 /// Commit an agent's work: what is staged, else all that is modified or untracked
 #[derive(Debug, clap::Args)]
@@ -49,9 +48,5 @@ impl Answer for CommitReport {
 
     fn to_see_it(&self) -> Option<String> {
         Some(format!("git agent show {}", self.agent_id))
-    }
-
-    fn json(&self) -> Value {
-        json!(self)
     }
 }

@@ -48,10 +48,6 @@ impl Answer for ConfigReport {
         text
     }
 
-    fn json(&self) -> Value {
-        json!(self)
-    }
-
     fn rows(&self) -> Vec<Value> {
         self.settings.iter().map(|setting| json!(setting)).collect()
     }

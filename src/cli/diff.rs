@@ -52,10 +52,6 @@ impl Answer for DiffReport {
         lines.collect()
     }
 
-    fn json(&self) -> Value {
-        json!(self)
-    }
-
     fn rows(&self) -> Vec<Value> {
         self.changes.iter().map(|change| json!(change)).collect()
     }

@@ -8,7 +8,6 @@ use crate::domain::path::Quoted;
 use crate::error::{Exit, Result};
 use crate::ops::discard::{self, DiscardOptions, DiscardReport, NotKept};
 use crate::wire::path_text::PathText;
-use serde_json::{Value, json};
 
 /// Remove an agent's worktree and branch; everything in them but ignored files is kept for `rescue`
 #[derive(Debug, clap::Args)]
@@ -105,10 +104,6 @@ impl Answer for DiscardReport {
 
     fn to_see_it(&self) -> Option<String> {
         (!self.dry_run).then(|| format!("git agent show {}", self.agent.agent_id))
-    }
-
-    fn json(&self) -> Value {
-        json!(self)
     }
 }
 

@@ -56,10 +56,6 @@ impl Answer for DoctorReport {
         text
     }
 
-    fn json(&self) -> Value {
-        json!(self)
-    }
-
     fn rows(&self) -> Vec<Value> {
         self.findings.iter().map(|finding| json!(finding)).collect()
     }

@@ -111,10 +111,6 @@ impl Answer for GcReport {
         text
     }
 
-    fn json(&self) -> Value {
-        json!(self)
-    }
-
     fn rows(&self) -> Vec<Value> {
         let agents = self.agents.iter().map(|agent| json!(agent));
         let salvage = self.salvage.iter().flatten().map(|item| json!(item));

@@ -71,10 +71,6 @@ impl Answer for GuardReport {
         text
     }
 
-    fn json(&self) -> Value {
-        json!(self)
-    }
-
     fn rows(&self) -> Vec<Value> {
         let findings = self.findings.iter().map(|finding| json!(finding));
         findings.chain([json!(self)]).collect()

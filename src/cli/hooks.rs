@@ -64,10 +64,6 @@ impl Answer for HooksReport {
         text
     }
 
-    fn json(&self) -> Value {
-        json!(self)
-    }
-
     fn rows(&self) -> Vec<Value> {
         self.agents.iter().map(|agent| json!(agent)).collect()
     }

@@ -2,13 +2,13 @@
 
 use super::one_of::one_of;
 use super::style::{BOLD, DIM, paint};
-use super::ui::{Answer, Ui};
+use super::ui::{Answer, AsJson, Ui};
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::hosts;
 use crate::hosts::settings::Registration;
 use crate::ops::init::{self, InitOptions, InitReport};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// Register the scope fence with agent hosts, in their settings files in this worktree
 #[derive(Debug, clap::Args)]
@@ -63,6 +63,12 @@ fn parse_host(name: &str) -> std::result::Result<Registration, String> {
 /// What a dry run answers: the same, in the conditional.
 struct Rehearsed(InitReport);
 
+impl AsJson for Rehearsed {
+    fn json(&self) -> Value {
+        self.0.json()
+    }
+}
+
 impl Answer for Rehearsed {
     fn text(&self) -> String {
         let lines = self.0.text();
@@ -74,10 +80,6 @@ impl Answer for Rehearsed {
             }
         });
         lines.collect()
-    }
-
-    fn json(&self) -> Value {
-        self.0.json()
     }
 
     fn rows(&self) -> Vec<Value> {
@@ -109,9 +111,5 @@ impl Answer for InitReport {
             }
         }
         text
-    }
-
-    fn json(&self) -> Value {
-        json!(self)
     }
 }

@@ -8,7 +8,6 @@ use crate::domain::message::plain;
 use crate::error::{Exit, Result};
 use crate::ops::ledger::{self, LedgerReport, RemovalReport, SignaturesReport};
 use clap::Subcommand;
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Examine the ledger
@@ -71,10 +70,6 @@ impl Answer for LedgerReport {
             text.push_str(&format!("{} {hint}\n", paint(HINT, "hint:")));
         }
         text
-    }
-
-    fn json(&self) -> Value {
-        json!(self)
     }
 }
 

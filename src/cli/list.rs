@@ -40,7 +40,7 @@ pub(super) struct ListArgs {
     #[arg(long, value_parser = parse_glob, value_name = "GLOB")]
     name: Option<GlobMatcher>,
     /// What to sort by; activity has the latest first, cost the dearest
-    #[arg(long, value_parser = one_of(Sort::ALL.iter().map(|sort| sort.as_str()), parse_sort), default_value = "age", hide_default_value = true, value_name = "KEY")]
+    #[arg(long, value_parser = one_of(Sort::ALL.map(Sort::as_str), parse_sort), default_value = "age", hide_default_value = true, value_name = "KEY")]
     sort: Sort,
     /// Show what the ledger knows and look into no worktree
     #[arg(long)]
@@ -107,8 +107,7 @@ fn warm_worktrees(count: usize) -> String {
 }
 
 fn parse_sort(word: &str) -> std::result::Result<Sort, String> {
-    let words = Sort::ALL.iter().map(|sort| sort.as_str());
-    Sort::parse(word).ok_or_else(|| choices("keys", words))
+    Sort::parse(word).ok_or_else(|| choices("keys", Sort::ALL.map(Sort::as_str)))
 }
 
 fn parse_glob(text: &str) -> std::result::Result<GlobMatcher, String> {
@@ -141,10 +140,6 @@ impl Answer for ListReport {
         let mut listing = Listing::new();
         self.agents.iter().for_each(|agent| listing.push(agent));
         listing.text()
-    }
-
-    fn json(&self) -> Value {
-        json!(self)
     }
 
     fn json_text(&self) -> String {

@@ -5,7 +5,6 @@ use super::ui::{Answer, Format, Ui};
 use crate::agents::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
 use crate::ops::runs::logs::{self, LogOptions, LogsReport};
-use serde_json::{Value, json};
 use std::io::ErrorKind;
 
 /// Print what a run wrote to its standard output
@@ -54,9 +53,5 @@ impl Answer for LogsReport {
     /// The log itself was written as it came.
     fn text(&self) -> String {
         String::new()
-    }
-
-    fn json(&self) -> Value {
-        json!(self)
     }
 }

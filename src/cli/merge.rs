@@ -163,10 +163,6 @@ impl Answer for LandingReport {
     fn to_see_it(&self) -> Option<String> {
         (self.outcome != LandingState::Planned).then(|| format!("git agent log {}", self.agent_id))
     }
-
-    fn json(&self) -> Value {
-        json!(self)
-    }
 }
 
 impl Answer for AllReport {
@@ -191,10 +187,6 @@ impl Answer for AllReport {
         let mut agents = self.items.iter();
         let landed = agents.any(|one| one.outcome == Fate::Landed(LandingState::Merged));
         landed.then(|| "git agent list --all".to_owned())
-    }
-
-    fn json(&self) -> Value {
-        json!(self)
     }
 
     fn rows(&self) -> Vec<Value> {

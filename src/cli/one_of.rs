@@ -23,8 +23,8 @@ pub(super) fn one_of<T>(
 }
 
 /// What to say of a word that is none of those.
-pub(super) fn choices<'a>(what: &str, words: impl Iterator<Item = &'a str>) -> String {
-    let words: Vec<_> = words.collect();
+pub(super) fn choices<'a>(what: &str, words: impl IntoIterator<Item = &'a str>) -> String {
+    let words: Vec<_> = words.into_iter().collect();
     format!("the {what} are {}", words.join(", "))
 }
 

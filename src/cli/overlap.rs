@@ -95,10 +95,6 @@ impl Answer for OverlapReport {
         text
     }
 
-    fn json(&self) -> Value {
-        json!(self)
-    }
-
     fn rows(&self) -> Vec<Value> {
         let steps = self.order.iter().flatten().map(|step| json!(step));
         self.pairs

@@ -93,10 +93,6 @@ impl Answer for PoolReport {
         text
     }
 
-    fn json(&self) -> Value {
-        json!(self)
-    }
-
     fn rows(&self) -> Vec<Value> {
         self.slots.iter().map(|slot| json!(slot)).collect()
     }

@@ -7,7 +7,6 @@ use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::ops::pr::{self, PrOptions, PrReport};
 use crate::ops::verify::VerifyReport;
-use serde_json::{Value, json};
 
 /// Offer an agent's work as a pull request: push its branch, and open the request or bring it up to date
 #[derive(Debug, clap::Args)]
@@ -83,9 +82,5 @@ impl Answer for PrReport {
             )),
         }
         text
-    }
-
-    fn json(&self) -> Value {
-        json!(self)
     }
 }

@@ -40,10 +40,6 @@ impl Answer for PsReport {
         table.render()
     }
 
-    fn json(&self) -> Value {
-        json!(self)
-    }
-
     fn rows(&self) -> Vec<Value> {
         self.runs.iter().map(|row| json!(row)).collect()
     }

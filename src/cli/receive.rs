@@ -2,12 +2,12 @@
 
 use super::archive::{self, DoneWithArgs};
 use super::args::{ReaderArg, at_least_one};
-use super::one_of::one_of;
+use super::one_of::{choices, one_of};
 use super::render::mail::{block, seconds, style, title};
 use super::render::table::{Cell, Table};
 use super::style::{BOLD, DIM};
 use super::terminal::{self, width};
-use super::ui::{Answer, Ui};
+use super::ui::{Answer, AsJson, Ui};
 use crate::agents::ctx::Ctx;
 use crate::domain::message::{Handing, Kind, plain};
 use crate::domain::task::parse_duration;
@@ -23,7 +23,7 @@ pub(super) struct ReceiveArgs {
     #[command(flatten)]
     reader: ReaderArg,
     /// Only messages of this type
-    #[arg(long = "type", short = 't', value_parser = one_of(Kind::ALL.iter().map(|kind| kind.as_str()), parse_kind), value_name = "TYPE")]
+    #[arg(long = "type", short = 't', value_parser = one_of(Kind::ALL.map(Kind::as_str), parse_kind), value_name = "TYPE")]
     kind: Option<Kind>,
     /// At most this many, the most urgent first
     #[arg(long, short = 'n', value_name = "COUNT", value_parser = at_least_one)]
@@ -118,10 +118,7 @@ pub(super) fn run_inbox(ctx: &Ctx, ui: &mut Ui, args: &InboxArgs) -> Result<Exit
 }
 
 fn parse_kind(word: &str) -> std::result::Result<Kind, String> {
-    Kind::parse(word).ok_or_else(|| {
-        let words: Vec<_> = Kind::ALL.iter().map(|kind| kind.as_str()).collect();
-        format!("the types are {}", words.join(", "))
-    })
+    Kind::parse(word).ok_or_else(|| choices("types", Kind::ALL.map(Kind::as_str)))
 }
 
 /// The state of a message that was handed out and waits to be acknowledged.
@@ -144,10 +141,6 @@ impl Answer for ReceiveReport {
         (self.count > 0).then(|| format!("git agent {place} --agent {}", self.agent))
     }
 
-    fn json(&self) -> Value {
-        json!(self)
-    }
-
     fn rows(&self) -> Vec<Value> {
         self.messages.iter().map(|message| json!(message)).collect()
     }
@@ -155,6 +148,12 @@ impl Answer for ReceiveReport {
 
 /// The same messages as a table.
 pub(crate) struct Inbox<'a>(pub(crate) &'a ReceiveReport);
+
+impl AsJson for Inbox<'_> {
+    fn json(&self) -> Value {
+        self.0.json()
+    }
+}
 
 impl Answer for Inbox<'_> {
     fn text(&self) -> String {
@@ -181,10 +180,6 @@ impl Answer for Inbox<'_> {
         }
         text.push_str(&table.render());
         text
-    }
-
-    fn json(&self) -> Value {
-        self.0.json()
     }
 
     fn rows(&self) -> Vec<Value> {

@@ -48,10 +48,6 @@ impl Answer for FleetReport {
         }
     }
 
-    fn json(&self) -> Value {
-        json!(self)
-    }
-
     fn rows(&self) -> Vec<Value> {
         self.agents.iter().map(|agent| json!(agent)).collect()
     }
@@ -60,10 +56,6 @@ impl Answer for FleetReport {
 impl Answer for SavedReport {
     fn text(&self) -> String {
         format!("{}: {}\n", self.path, agents(self.agents))
-    }
-
-    fn json(&self) -> Value {
-        json!(self)
     }
 }
 

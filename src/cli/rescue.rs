@@ -6,7 +6,6 @@ use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::ops::rescue::{self, Destination, RescueReport};
-use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// Give back what a discard kept: as a branch, as files, or as the agent that it was
@@ -68,9 +67,5 @@ impl Answer for RescueReport {
 
     fn to_see_it(&self) -> Option<String> {
         Some(format!("git agent log {}", self.agent.agent_id))
-    }
-
-    fn json(&self) -> Value {
-        json!(self)
     }
 }

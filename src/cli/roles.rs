@@ -55,10 +55,6 @@ impl Answer for RolesReport {
         text
     }
 
-    fn json(&self) -> Value {
-        json!(self)
-    }
-
     fn rows(&self) -> Vec<Value> {
         self.roles.iter().map(|role| json!(role)).collect()
     }

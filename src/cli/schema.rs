@@ -3,7 +3,7 @@
 use super::render::table::{Cell, Table};
 use super::style::{BOLD, DIM};
 use super::terminal::width;
-use super::ui::{Answer, Ui};
+use super::ui::{Answer, AsJson, Ui};
 use crate::error::{Code, Error, Exit, Result};
 use crate::wire::schema::{self, answers};
 use serde_json::{Value, json};
@@ -38,6 +38,12 @@ fn require(name: &str) -> Result<serde_json::Value> {
     })
 }
 
+impl AsJson for AllAnswers {
+    fn json(&self) -> Value {
+        json!({ "schema": "git-agent.schemas/1", "answers": self.rows() })
+    }
+}
+
 impl Answer for AllAnswers {
     fn text(&self) -> String {
         let mut table = Table::new(vec!["ANSWER", "OF", "WHAT"], width());
@@ -49,10 +55,6 @@ impl Answer for AllAnswers {
             ]);
         }
         table.render()
-    }
-
-    fn json(&self) -> Value {
-        json!({ "schema": "git-agent.schemas/1", "answers": self.rows() })
     }
 
     fn rows(&self) -> Vec<Value> {
@@ -69,12 +71,14 @@ fn row(answer: &schema::Answer) -> Value {
     row
 }
 
+impl AsJson for OneSchema {
+    fn json(&self) -> Value {
+        self.0.clone()
+    }
+}
+
 impl Answer for OneSchema {
     fn text(&self) -> String {
         format!("{:#}\n", self.0)
-    }
-
-    fn json(&self) -> Value {
-        self.0.clone()
     }
 }

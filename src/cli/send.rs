@@ -6,7 +6,6 @@ use crate::agents::ctx::Ctx;
 use crate::domain::message::{Kind, Priority, plain};
 use crate::error::{Exit, Result};
 use crate::ops::send::{self, SendOptions, SendReport};
-use serde_json::{Value, json};
 
 /// Send a message to agents or people
 ///
@@ -21,7 +20,7 @@ use serde_json::{Value, json};
 #[command(verbatim_doc_comment)]
 pub(super) struct SendArgs {
     /// What kind of message it is
-    #[arg(long = "type", short = 't', value_name = "TYPE", value_parser = one_of(Kind::ALL.iter().map(|kind| kind.as_str()), any))]
+    #[arg(long = "type", short = 't', value_name = "TYPE", value_parser = one_of(Kind::ALL.map(Kind::as_str), any))]
     kind: String,
     /// Sender; the agent we are, else `user`
     #[arg(long, value_name = "NAME")]
@@ -30,7 +29,7 @@ pub(super) struct SendArgs {
     #[arg(long, value_name = "NAME")]
     to: Vec<String>,
     /// How soon it is to be read
-    #[arg(long, short = 'p', value_name = "PRIORITY", value_parser = one_of(Priority::ALL.iter().map(|priority| priority.as_str()), any))]
+    #[arg(long, short = 'p', value_name = "PRIORITY", value_parser = one_of(Priority::ALL.map(Priority::as_str), any))]
     priority: Option<String>,
     /// What it says: `key=value`, a JSON object, or `@file` with one, `@-` for standard input; several are united
     #[arg(long, num_args = 1.., value_name = "PAYLOAD")]
@@ -83,9 +82,5 @@ impl Answer for SendReport {
             Some(id) => format!("git agent show {id}"),
             None => "ls \"$GIT_AGENT_SPOOL\"".to_owned(),
         })
-    }
-
-    fn json(&self) -> Value {
-        json!(self)
     }
 }

@@ -8,7 +8,6 @@ use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::ops::close::{self, MoveReport};
-use serde_json::{Value, json};
 
 /// Declare an agent's work finished
 #[derive(Debug, clap::Args)]
@@ -57,9 +56,5 @@ impl Answer for MoveReport {
 
     fn to_see_it(&self) -> Option<String> {
         Some(format!("git agent show {}", self.agent.agent_id))
-    }
-
-    fn json(&self) -> Value {
-        json!(self)
     }
 }

@@ -1,7 +1,7 @@
 //! Verbs that take one agent or several: how they are named, and one answer for all of them.
 
 use super::args::states;
-use super::ui::{Answer, Format, Ui, error_json};
+use super::ui::{Answer, AsJson, Format, Ui, error_json};
 use crate::agents::ctx::Ctx;
 use crate::domain::agent::State;
 use crate::error::{Error, Exit, Result};
@@ -127,14 +127,7 @@ pub(super) fn item<A: Answer>(name: &str, done: &Result<A, Error>) -> Value {
     item
 }
 
-impl Answer for SeveralAnswer {
-    fn text(&self) -> String {
-        if self.items.is_empty() {
-            return "(no agents)\n".to_owned();
-        }
-        self.texts.clone()
-    }
-
+impl AsJson for SeveralAnswer {
     fn json(&self) -> Value {
         json!({
             "schema": "git-agent.batch/2",
@@ -142,6 +135,15 @@ impl Answer for SeveralAnswer {
             "failed": self.failed,
             "items": self.items,
         })
+    }
+}
+
+impl Answer for SeveralAnswer {
+    fn text(&self) -> String {
+        if self.items.is_empty() {
+            return "(no agents)\n".to_owned();
+        }
+        self.texts.clone()
     }
 
     fn rows(&self) -> Vec<Value> {

@@ -8,7 +8,7 @@ use super::render::table::{Cell, Table};
 use super::spawn::sparse;
 use super::style::{BOLD, DIM, HINT, WARN, paint};
 use super::terminal::width;
-use super::ui::{Answer, Format, Ui};
+use super::ui::{Answer, AsJson, Format, Ui};
 use crate::agents::ctx::Ctx;
 use crate::domain::message::plain;
 use crate::error::{Exit, Result};
@@ -98,10 +98,6 @@ impl Answer for ConversationReport {
         }
         text
     }
-
-    fn json(&self) -> Value {
-        json!(self)
-    }
 }
 
 impl Answer for ShowReport {
@@ -173,19 +169,11 @@ impl Answer for ShowReport {
         text.push_str(&history(&self.events));
         text
     }
-
-    fn json(&self) -> Value {
-        json!(self)
-    }
 }
 
 impl Answer for LogReport {
     fn text(&self) -> String {
         history(&self.events)
-    }
-
-    fn json(&self) -> Value {
-        json!(self)
     }
 
     fn rows(&self) -> Vec<Value> {
@@ -197,19 +185,11 @@ impl Answer for Invocation {
     fn text(&self) -> String {
         format!("{:#}\n", self.json())
     }
-
-    fn json(&self) -> Value {
-        json!(self)
-    }
 }
 
 impl Answer for PathReport {
     fn text(&self) -> String {
         format!("{}\n", self.worktree_abspath)
-    }
-
-    fn json(&self) -> Value {
-        json!(self)
     }
 }
 

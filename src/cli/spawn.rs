@@ -6,7 +6,7 @@ mod words;
 use super::args::{SyncArg, at_least_one, require_one_input};
 use super::several::{self, SeveralAnswer};
 use super::style::{BOLD, DIM, HINT, paint};
-use super::ui::{Answer, Format, Ui};
+use super::ui::{Answer, AsJson, Format, Ui};
 use crate::agents::ctx::Ctx;
 use crate::agents::half_made;
 use crate::domain::task::TaskDraft;
@@ -271,46 +271,9 @@ impl Answer for SpawnReport {
     fn to_see_it(&self) -> Option<String> {
         Some(format!("git agent show {}", self.agent_id))
     }
-
-    fn json(&self) -> Value {
-        json!(self)
-    }
 }
 
-impl Answer for SpawnPlan {
-    fn text(&self) -> String {
-        let absent = || "n/a".to_owned();
-        let role = &self.role;
-        let kind = format!(
-            "{} ({}, {})",
-            role.name,
-            role.subagent_type,
-            role.isolation.as_str()
-        );
-        let would_be = format!("{} {}", self.id, paint(DIM, "(would be)"));
-        let mut lines = vec![("Agent ID", would_be)];
-        lines.extend(self.name.as_ref().map(|name| ("Name", name.to_string())));
-        lines.extend([
-            ("DNA", self.dna.to_string()),
-            ("Role", kind),
-            ("Branch", self.short_branch().unwrap_or_else(absent)),
-            (
-                "Worktree",
-                self.worktree_path.clone().unwrap_or_else(absent),
-            ),
-        ]);
-        lines.extend(self.cone.as_ref().map(|cone| ("Sparse", sparse(cone))));
-        lines.extend([(
-            "Base",
-            base(self.base.refname.as_deref(), &self.base.oid.to_hex()),
-        )]);
-        let mut text = report_block(&lines);
-        for warning in &self.warnings {
-            text.push_str(&format!("warning: {warning}\n"));
-        }
-        text
-    }
-
+impl AsJson for SpawnPlan {
     fn json(&self) -> Value {
         let mut value = json!({
             "schema": "git-agent.spawn-plan/1",
@@ -346,6 +309,41 @@ impl Answer for SpawnPlan {
             value["base"]["ref"] = json!(refname);
         }
         value
+    }
+}
+
+impl Answer for SpawnPlan {
+    fn text(&self) -> String {
+        let absent = || "n/a".to_owned();
+        let role = &self.role;
+        let kind = format!(
+            "{} ({}, {})",
+            role.name,
+            role.subagent_type,
+            role.isolation.as_str()
+        );
+        let would_be = format!("{} {}", self.id, paint(DIM, "(would be)"));
+        let mut lines = vec![("Agent ID", would_be)];
+        lines.extend(self.name.as_ref().map(|name| ("Name", name.to_string())));
+        lines.extend([
+            ("DNA", self.dna.to_string()),
+            ("Role", kind),
+            ("Branch", self.short_branch().unwrap_or_else(absent)),
+            (
+                "Worktree",
+                self.worktree_path.clone().unwrap_or_else(absent),
+            ),
+        ]);
+        lines.extend(self.cone.as_ref().map(|cone| ("Sparse", sparse(cone))));
+        lines.extend([(
+            "Base",
+            base(self.base.refname.as_deref(), &self.base.oid.to_hex()),
+        )]);
+        let mut text = report_block(&lines);
+        for warning in &self.warnings {
+            text.push_str(&format!("warning: {warning}\n"));
+        }
+        text
     }
 }
 

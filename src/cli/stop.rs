@@ -33,10 +33,6 @@ impl Answer for StopReport {
         self.runs.iter().map(line).collect()
     }
 
-    fn json(&self) -> Value {
-        json!(self)
-    }
-
     fn rows(&self) -> Vec<Value> {
         self.runs.iter().map(|run| json!(run)).collect()
     }

@@ -6,7 +6,6 @@ use crate::agents::ctx::Ctx;
 use crate::domain::task::parse_duration;
 use crate::error::{Exit, Result};
 use crate::ops::sync::{self, BranchReport, SyncOptions, SyncReport, SyncedRef};
-use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Exchange ledger, branches of live agents and what else agent.sync names with a remote
@@ -75,10 +74,6 @@ impl Answer for SyncReport {
             text.push_str("nothing to exchange yet\n");
         }
         text
-    }
-
-    fn json(&self) -> Value {
-        json!(self)
     }
 }
 

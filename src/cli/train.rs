@@ -5,7 +5,7 @@ use super::one_of::one_of;
 use super::render::agents::handle_of;
 use super::style::{BAD, BOLD, DIM, GOOD, WARN, paint};
 use super::terminal::is_watched;
-use super::ui::{Answer, Format, Ui, error_json};
+use super::ui::{Answer, AsJson, Format, Ui, error_json};
 use crate::agents::ctx::Ctx;
 use crate::domain::sandbox::Mode;
 use crate::domain::task::parse_duration;
@@ -216,6 +216,14 @@ struct TrainAnswer {
     explain: bool,
 }
 
+impl AsJson for TrainAnswer {
+    fn json(&self) -> Value {
+        let mut value = json!(self.report);
+        value["items"] = self.report.items.iter().map(item_json).collect();
+        value
+    }
+}
+
 impl Answer for TrainAnswer {
     fn text(&self) -> String {
         let report = &self.report;
@@ -252,12 +260,6 @@ impl Answer for TrainAnswer {
         let mut items = self.report.items.iter();
         let landed = items.any(|item| item.outcome == Outcome::Landed);
         landed.then(|| "git agent list --all".to_owned())
-    }
-
-    fn json(&self) -> Value {
-        let mut value = json!(self.report);
-        value["items"] = self.report.items.iter().map(item_json).collect();
-        value
     }
 
     fn rows(&self) -> Vec<Value> {

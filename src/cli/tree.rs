@@ -47,10 +47,6 @@ impl Answer for TreeReport {
         text
     }
 
-    fn json(&self) -> Value {
-        json!(self)
-    }
-
     fn rows(&self) -> Vec<Value> {
         self.agents.iter().map(|node| json!(node)).collect()
     }

@@ -19,6 +19,7 @@ use anstream::adapter::strip_str;
 use anstream::{AutoStream, ColorChoice};
 use rustix::stdio::{stderr, stdout};
 use rustix::termios::isatty;
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{ErrorKind, Stdout, Write};
@@ -27,12 +28,22 @@ use std::os::fd::BorrowedFd;
 /// What empties a terminal and goes to its top (ECMA-48: ED, CUP).
 const CLEAR: &str = "\x1b[2J\x1b[H";
 
+/// What can be written as one JSON value.
+pub(super) trait AsJson {
+    /// The whole as one value.
+    fn json(&self) -> Value;
+}
+
+impl<T: Serialize> AsJson for T {
+    fn json(&self) -> Value {
+        json!(self)
+    }
+}
+
 /// Something a command answers.
-pub(super) trait Answer {
+pub(super) trait Answer: AsJson {
     /// For people; empty for nothing to say.
     fn text(&self) -> String;
-    /// The whole answer as one value.
-    fn json(&self) -> Value;
     /// The same as a text.
     fn json_text(&self) -> String {
         line(&self.json())

@@ -69,10 +69,6 @@ impl Answer for UninstallReport {
         text
     }
 
-    fn json(&self) -> Value {
-        json!(self)
-    }
-
     fn rows(&self) -> Vec<Value> {
         self.items.iter().map(|item| json!(item)).collect()
     }

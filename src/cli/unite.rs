@@ -5,7 +5,6 @@ use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::ops::unite::{self, UniteReport};
-use serde_json::{Value, json};
 
 /// Unite ledger, mailbox and what is kept with the copies fetched from a remote; no network is used
 #[derive(Debug, clap::Args)]
@@ -33,9 +32,5 @@ impl Answer for UniteReport {
             }
         };
         self.refs.iter().map(line).collect()
-    }
-
-    fn json(&self) -> Value {
-        json!(self)
     }
 }

@@ -6,7 +6,6 @@ use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::ops::update::{self, UpdateReport};
-use serde_json::{Value, json};
 
 /// Merge the branch that an agent's work lands on into the agent's branch
 ///
@@ -50,9 +49,5 @@ impl Answer for UpdateReport {
     fn to_see_it(&self) -> Option<String> {
         let agent = &self.short_id;
         { self.commit.as_ref() }.map(|_| format!("git agent show {agent}"))
-    }
-
-    fn json(&self) -> Value {
-        json!(self)
     }
 }

@@ -142,10 +142,6 @@ impl Answer for VerifyReport {
         text
     }
 
-    fn json(&self) -> Value {
-        json!(self)
-    }
-
     fn rows(&self) -> Vec<Value> {
         let findings = self.verdict.findings.iter();
         let findings = findings.map(|finding| json!(FindingReport::from(finding)));

@@ -50,10 +50,6 @@ impl Answer for WaitReport {
         }
     }
 
-    fn json(&self) -> Value {
-        json!(self)
-    }
-
     fn rows(&self) -> Vec<Value> {
         self.runs.iter().map(|run| json!(run)).collect()
     }

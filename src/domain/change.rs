@@ -3,7 +3,7 @@
 //! Renames and copies are never guessed at: a rename is a deletion and an addition, so both of its
 //! sides are judged.
 
-use std::fmt;
+use crate::domain::named::named;
 
 /// A path that differs, and how.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,43 +19,24 @@ pub struct Change {
     pub link: Option<Vec<u8>>,
 }
 
-/// What was done to a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ChangeKind {
-    /// It was not there before.
-    Added,
-    /// Other content; in a worktree perhaps only another mode.
-    Modified,
-    /// It is gone.
-    Deleted,
-    /// The same content with another executable bit.
-    ModeChanged,
-    /// A file became a symlink or a submodule, or the other way round.
-    TypeChanged,
-    /// It is in the worktree, and git neither tracks nor ignores it.
-    Untracked,
-    /// Asked about before anything is done.
-    Named,
-}
-
-impl ChangeKind {
-    /// The word used in texts and JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ChangeKind::Added => "added",
-            ChangeKind::Modified => "modified",
-            ChangeKind::Deleted => "deleted",
-            ChangeKind::ModeChanged => "mode changed",
-            ChangeKind::TypeChanged => "type changed",
-            ChangeKind::Untracked => "untracked",
-            ChangeKind::Named => "named",
-        }
-    }
-}
-
-impl fmt::Display for ChangeKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+named! {
+    /// What was done to a path.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum ChangeKind {
+        /// It was not there before.
+        Added = "added",
+        /// Other content; in a worktree perhaps only another mode.
+        Modified = "modified",
+        /// It is gone.
+        Deleted = "deleted",
+        /// The same content with another executable bit.
+        ModeChanged = "mode changed",
+        /// A file became a symlink or a submodule, or the other way round.
+        TypeChanged = "type changed",
+        /// It is in the worktree, and git neither tracks nor ignores it.
+        Untracked = "untracked",
+        /// Asked about before anything is done.
+        Named = "named",
     }
 }
 

@@ -1,22 +1,16 @@
 //! What an examination of a repository finds: a stable code, what it is about, why it matters, and the
 //! command that puts it right.
 
-/// How much a diagnosis weighs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Weight {
-    /// The repository is not as it should be.
-    Problem,
-    /// Worth knowing; nothing is wrong.
-    Information,
-}
+use crate::domain::named::named;
 
-impl Weight {
-    /// The word used in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Weight::Problem => "problem",
-            Weight::Information => "information",
-        }
+named! {
+    /// How much a diagnosis weighs.
+    #[derive(Hash, PartialOrd, Ord)]
+    pub enum Weight {
+        /// The repository is not as it should be.
+        Problem = "problem",
+        /// Worth knowing; nothing is wrong.
+        Information = "information",
     }
 }
 

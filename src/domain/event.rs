@@ -7,6 +7,7 @@ use super::id::{AgentId, AgentName};
 use super::oid::Oid;
 use super::outcome::Ending;
 use super::stamp::Stamp;
+use crate::domain::named::named;
 
 /// One line of an agent's note.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -225,31 +226,14 @@ impl What {
 /// What stands where a text was cut.
 const ELLIPSIS: char = '…';
 
-/// How an agent is set apart from its siblings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Isolation {
-    /// A linked worktree and a branch of its own.
-    Worktree,
-    /// Neither: it reads where it is started.
-    Shared,
-}
-
-impl Isolation {
-    /// The word used in files and JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Isolation::Worktree => "worktree",
-            Isolation::Shared => "shared",
-        }
-    }
-
-    /// Reads the word back.
-    pub fn parse(word: &str) -> Option<Isolation> {
-        match word {
-            "worktree" => Some(Isolation::Worktree),
-            "shared" => Some(Isolation::Shared),
-            _ => None,
-        }
+named! {
+    /// How an agent is set apart from its siblings.
+    #[derive(Hash)]
+    pub enum Isolation {
+        /// A linked worktree and a branch of its own.
+        Worktree = "worktree",
+        /// Neither: it reads where it is started.
+        Shared = "shared",
     }
 }
 

@@ -5,6 +5,7 @@ use super::change::Change;
 use super::oid::Oid;
 use super::scope::CaseIndex;
 use super::violation::Boundary;
+use crate::domain::named::named;
 use std::time::Duration;
 
 /// What binds the agent: its policy, ready to be applied.
@@ -260,25 +261,15 @@ impl Outcome {
     }
 }
 
-/// How it is known that work has landed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Landed {
-    /// The tip is an ancestor of the base branch.
-    Ancestor,
-    /// Merging would change nothing.
-    Tree,
-    /// A commit of the base branch makes the same change (git-patch-id).
-    PatchId,
-}
-
-impl Landed {
-    /// The word used in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Landed::Ancestor => "ancestor",
-            Landed::Tree => "tree",
-            Landed::PatchId => "patch-id",
-        }
+named! {
+    /// How it is known that work has landed.
+    pub enum Landed {
+        /// The tip is an ancestor of the base branch.
+        Ancestor = "ancestor",
+        /// Merging would change nothing.
+        Tree = "tree",
+        /// A commit of the base branch makes the same change (git-patch-id).
+        PatchId = "patch-id",
     }
 }
 

@@ -1,25 +1,18 @@
 //! What a judgement finds: a stable code, what it is about, and what to do.
 
 use super::oid::Oid;
+use crate::domain::named::named;
 use crate::error::Remedy;
 use std::fmt;
 
-/// How much a finding weighs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Severity {
-    /// The work is rejected.
-    Error,
-    /// Worth knowing; the work may still be accepted.
-    Note,
-}
-
-impl Severity {
-    /// The word used in JSON, which is also SARIF's level.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Severity::Error => "error",
-            Severity::Note => "note",
-        }
+named! {
+    /// How much a finding weighs.
+    #[derive(Hash, PartialOrd, Ord)]
+    pub enum Severity {
+        /// The work is rejected.
+        Error = "error",
+        /// Worth knowing; the work may still be accepted.
+        Note = "note",
     }
 }
 

@@ -1,39 +1,22 @@
 //! Values of its own that an agent holds while it lives: a port, a name, a number.
 
-/// What kind of value `[lease]` of the settings asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LeaseKind {
-    /// A port of [`PORTS`] on which nothing listens.
-    Port,
-    /// A name made of the task's and the id: `fix_login_1a2b3c4d`.
-    Slug,
-    /// The smallest number from 1 that no live agent holds.
-    Number,
+use crate::domain::named::named;
+
+named! {
+    /// What kind of value `[lease]` of the settings asks for.
+    #[derive(PartialOrd, Ord)]
+    pub enum LeaseKind {
+        /// A port of [`PORTS`] on which nothing listens.
+        Port = "port",
+        /// A name made of the task's and the id: `fix_login_1a2b3c4d`.
+        Slug = "slug",
+        /// The smallest number from 1 that no live agent holds.
+        Number = "number",
+    }
 }
 
 /// The ports that are given: below those that systems use for outgoing connections.
 pub const PORTS: std::ops::Range<u16> = 20_000..30_000;
-
-impl LeaseKind {
-    /// Every kind.
-    pub const ALL: [LeaseKind; 3] = [LeaseKind::Port, LeaseKind::Slug, LeaseKind::Number];
-
-    /// The word in the settings file.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            LeaseKind::Port => "port",
-            LeaseKind::Slug => "slug",
-            LeaseKind::Number => "number",
-        }
-    }
-
-    /// Reads the word back.
-    pub fn parse(word: &str) -> Option<LeaseKind> {
-        LeaseKind::ALL
-            .into_iter()
-            .find(|kind| kind.as_str() == word)
-    }
-}
 
 /// A variable that the settings want leased.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -22,6 +22,7 @@ pub mod judge;
 pub mod landing_order;
 pub mod lease;
 pub mod message;
+pub(crate) mod named;
 pub mod oid;
 pub mod outcome;
 pub mod output_file;

@@ -1,47 +1,20 @@
 //! How a command ended.
 
-/// What ended a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// It ended by itself.
-    Exit,
-    /// A signal of another process ended it.
-    Signal,
-    /// Its time was up.
-    Timeout,
-    /// We were asked to end it.
-    Stopped,
-    /// Its supervisor was killed, so it was ended too.
-    Lost,
-}
+use crate::domain::named::named;
 
-impl Ending {
-    /// Every ending.
-    pub const ALL: &'static [Ending] = &[
-        Ending::Exit,
-        Ending::Signal,
-        Ending::Timeout,
-        Ending::Stopped,
-        Ending::Lost,
-    ];
-
-    /// The word used in the ledger and in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Ending::Exit => "exit",
-            Ending::Signal => "signal",
-            Ending::Timeout => "timeout",
-            Ending::Stopped => "stopped",
-            Ending::Lost => "lost",
-        }
-    }
-
-    /// Reads the word back.
-    pub fn parse(word: &str) -> Option<Ending> {
-        Ending::ALL
-            .iter()
-            .copied()
-            .find(|ending| ending.as_str() == word)
+named! {
+    /// What ended a command.
+    pub enum Ending {
+        /// It ended by itself.
+        Exit = "exit",
+        /// A signal of another process ended it.
+        Signal = "signal",
+        /// Its time was up.
+        Timeout = "timeout",
+        /// We were asked to end it.
+        Stopped = "stopped",
+        /// Its supervisor was killed, so it was ended too.
+        Lost = "lost",
     }
 }
 
@@ -92,7 +65,7 @@ mod tests {
 
     #[test]
     fn outcomes_survive_being_written() {
-        for ending in Ending::ALL.iter().copied() {
+        for ending in Ending::ALL {
             let outcome = Outcome { ending, code: 137 };
             assert_eq!(Outcome::parse(&outcome.to_line()), Some(outcome));
         }

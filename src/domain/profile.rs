@@ -1,36 +1,20 @@
 //! The built-in profiles: short personas for those who have no roster of their own.
 
-/// A built-in persona.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Profile {
-    /// Keeps records, plans and letters in order.
-    Secretary,
-    /// Looks after machines.
-    ServerAdmin,
-    /// Writes software.
-    Developer,
+use crate::domain::named::named;
+
+named! {
+    /// A built-in persona.
+    pub enum Profile {
+        /// Keeps records, plans and letters in order.
+        Secretary = "secretary",
+        /// Looks after machines.
+        ServerAdmin = "server_admin",
+        /// Writes software.
+        Developer = "developer",
+    }
 }
 
 impl Profile {
-    /// Every profile.
-    pub const ALL: [Profile; 3] = [Profile::Secretary, Profile::ServerAdmin, Profile::Developer];
-
-    /// The word used in task files and on the command line.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Profile::Secretary => "secretary",
-            Profile::ServerAdmin => "server_admin",
-            Profile::Developer => "developer",
-        }
-    }
-
-    /// Reads the word back.
-    pub fn parse(word: &str) -> Option<Profile> {
-        Profile::ALL
-            .into_iter()
-            .find(|profile| profile.as_str() == word)
-    }
-
     /// What the agent is told.
     pub fn text(self) -> &'static str {
         match self {

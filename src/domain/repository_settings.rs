@@ -12,6 +12,7 @@ use super::guard::{GuardDraft, GuardRule};
 use super::lease::{LeaseKind, WantedLease, variable_problem};
 use super::role::RoleSet;
 use super::task::{TaskDraft, TaskOptions, TaskProblems};
+use crate::domain::named::named;
 use std::collections::BTreeMap;
 
 /// The file, from the top of the base commit's tree.
@@ -21,36 +22,18 @@ pub const PATH: &str = ".config/git-agent.toml";
 /// that they match are copied into a new worktree.
 pub const INCLUDE_PATH: &str = ".worktreeinclude";
 
-/// A moment of an agent's life at which the repository may have commands run, in `[hooks]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum HookMoment {
-    /// The worktree is ready and the ledger says so.
-    AfterSpawn,
-    /// The work is judged and nothing has landed.
-    BeforeMerge,
-    /// The work has landed.
-    AfterMerge,
-    /// Worktree and branch are about to be removed.
-    BeforeDiscard,
-}
-
-impl HookMoment {
-    /// Every moment.
-    pub const ALL: [HookMoment; 4] = [
-        HookMoment::AfterSpawn,
-        HookMoment::BeforeMerge,
-        HookMoment::AfterMerge,
-        HookMoment::BeforeDiscard,
-    ];
-
-    /// The key in `[hooks]`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            HookMoment::AfterSpawn => "after_spawn",
-            HookMoment::BeforeMerge => "before_merge",
-            HookMoment::AfterMerge => "after_merge",
-            HookMoment::BeforeDiscard => "before_discard",
-        }
+named! {
+    /// A moment of an agent's life at which the repository may have commands run, in `[hooks]`.
+    #[derive(PartialOrd, Ord)]
+    pub enum HookMoment {
+        /// The worktree is ready and the ledger says so.
+        AfterSpawn = "after_spawn",
+        /// The work is judged and nothing has landed.
+        BeforeMerge = "before_merge",
+        /// The work has landed.
+        AfterMerge = "after_merge",
+        /// Worktree and branch are about to be removed.
+        BeforeDiscard = "before_discard",
     }
 }
 

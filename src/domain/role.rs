@@ -16,6 +16,7 @@ pub use built_in::{DEFAULT_DENYLIST, default_denylist};
 
 use super::event::Isolation;
 use super::glob::Glob;
+use crate::domain::named::named;
 use crate::error::{Code, Error, Remedy, Result};
 use std::collections::BTreeMap;
 
@@ -71,38 +72,22 @@ impl Role {
     }
 }
 
-/// How much of a shell a role's agents have; each level contains the ones before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Shell {
-    /// None.
-    None,
-    /// Commands that only look: listing, searching, printing.
-    ReadOnly,
-    /// Those, and the project's own builds, tests, linters and formatters.
-    TestRunners,
-    /// Any command.
-    Any,
+named! {
+    /// How much of a shell a role's agents have; each level contains the ones before.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum Shell {
+        /// None.
+        None = "none",
+        /// Commands that only look: listing, searching, printing.
+        ReadOnly = "read-only",
+        /// Those, and the project's own builds, tests, linters and formatters.
+        TestRunners = "test-runners",
+        /// Any command.
+        Any = "any",
+    }
 }
 
 impl Shell {
-    /// Every level, in rising order.
-    pub const ALL: [Shell; 4] = [Shell::None, Shell::ReadOnly, Shell::TestRunners, Shell::Any];
-
-    /// The word used in role files and JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Shell::None => "none",
-            Shell::ReadOnly => "read-only",
-            Shell::TestRunners => "test-runners",
-            Shell::Any => "any",
-        }
-    }
-
-    /// Reads the word back.
-    pub fn parse(word: &str) -> Option<Shell> {
-        Shell::ALL.into_iter().find(|level| level.as_str() == word)
-    }
-
     fn rule(self) -> &'static str {
         match self {
             Shell::None => "Run no shell commands.",

@@ -1,6 +1,7 @@
 //! The kernel's fence around an agent's command: what was asked for, what it lets through, and how much of
 //! it a kernel can enforce.
 
+use crate::domain::named::named;
 use std::path::PathBuf;
 
 /// What the caller asks of the sandbox.
@@ -59,35 +60,20 @@ pub struct Fence {
     pub terminal: bool,
 }
 
-/// How much of a fence a kernel can enforce; each level contains the ones before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Level {
-    /// Creating, writing, truncating, renaming, linking and removing of files (Landlock ABI 3, Linux 6.2).
-    Files,
-    /// Those, and ioctl(2) on devices (ABI 5, Linux 6.10).
-    Devices,
-    /// Those, and signals and abstract sockets of processes outside (ABI 6, Linux 6.12).
-    Processes,
+named! {
+    /// How much of a fence a kernel can enforce; each level contains the ones before.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum Level {
+        /// Creating, writing, truncating, renaming, linking and removing of files (Landlock ABI 3, Linux 6.2).
+        Files = "files",
+        /// Those, and ioctl(2) on devices (ABI 5, Linux 6.10).
+        Devices = "devices",
+        /// Those, and signals and abstract sockets of processes outside (ABI 6, Linux 6.12).
+        Processes = "processes",
+    }
 }
 
 impl Level {
-    /// Every level, in rising order.
-    pub const ALL: [Level; 3] = [Level::Files, Level::Devices, Level::Processes];
-
-    /// The word used between processes of ours.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Level::Files => "files",
-            Level::Devices => "devices",
-            Level::Processes => "processes",
-        }
-    }
-
-    /// Reads the word back.
-    pub fn parse(word: &str) -> Option<Level> {
-        Level::ALL.into_iter().find(|level| level.as_str() == word)
-    }
-
     /// What the highest level refuses and this one lets through.
     pub fn missing(self) -> &'static [&'static str] {
         const MISSING: [&str; 3] = ["device-ioctl", "signals", "abstract-sockets"];
@@ -134,11 +120,7 @@ mod tests {
         for mode in Mode::ALL {
             assert_eq!(Mode::parse(mode.as_str()), Ok(mode));
         }
-        for level in Level::ALL {
-            assert_eq!(Level::parse(level.as_str()), Some(level));
-        }
         assert!(Mode::parse("on").is_err());
-        assert_eq!(Level::parse(""), None);
     }
 
     #[test]

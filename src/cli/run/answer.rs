@@ -3,7 +3,6 @@
 use crate::cli::style::{BAD, BOLD, DIM, GOOD, paint};
 use crate::cli::ui::Answer;
 use crate::ops::run::{RunOutline, RunReport, SandboxReport, StartReport};
-use serde_json::{Value, json};
 use std::time::Duration;
 
 impl Answer for StartReport {
@@ -20,19 +19,11 @@ impl Answer for StartReport {
         text.push_str(&format!("  to wait for it, run git agent wait {id}\n"));
         text
     }
-
-    fn json(&self) -> Value {
-        json!(self)
-    }
 }
 
 impl Answer for RunOutline {
     fn text(&self) -> String {
         format!("{}\n", self.command_line)
-    }
-
-    fn json(&self) -> Value {
-        json!(self)
     }
 }
 
@@ -82,10 +73,6 @@ impl Answer for RunReport {
 
     fn to_see_it(&self) -> Option<String> {
         Some(format!("git agent show {}", self.agent_id))
-    }
-
-    fn json(&self) -> Value {
-        json!(self)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::answer::{ending, seconds};
 use crate::cli::style::{BAD, BOLD, GOOD, paint};
-use crate::cli::ui::{Answer, error_json};
+use crate::cli::ui::{Answer, AsJson, error_json};
 use crate::error::Error;
 use crate::ops::run::RunReport;
 use crate::ops::run::batch::BatchReport;
@@ -98,6 +98,14 @@ impl BatchAnswer {
     }
 }
 
+impl AsJson for BatchAnswer {
+    fn json(&self) -> Value {
+        let mut answer = self.summary();
+        answer["items"] = json!(self.items);
+        answer
+    }
+}
+
 impl Answer for BatchAnswer {
     fn text(&self) -> String {
         let report = &self.report;
@@ -108,11 +116,5 @@ impl Answer for BatchAnswer {
         text = format!("{text} ({})\n", seconds(report.duration_ms));
         text.extend(self.tournament.as_ref().map(ranking));
         text
-    }
-
-    fn json(&self) -> Value {
-        let mut answer = self.summary();
-        answer["items"] = json!(self.items);
-        answer
     }
 }

@@ -13,7 +13,6 @@ use crate::ops::run;
 use crate::ops::run::{RunPlan, RunReport};
 use crate::ops::sync::claim::{ClaimReport, Heartbeat};
 use crate::ops::sync::{self, SyncOptions};
-use serde_json::{Value, json};
 
 /// Runs a task under a claim. The status is one that a batch engine can act on: 0 for work that was judged acceptable,
 /// 3 where another clone has the task, 5 to try again, 124 and above as ever, and 1 for every other end.
@@ -144,9 +143,5 @@ impl Answer for ClaimReport {
         } else {
             format!("{key} is done already{by}, says {says}\n")
         }
-    }
-
-    fn json(&self) -> Value {
-        json!(self)
     }
 }

@@ -6,7 +6,6 @@ use crate::cli::style::{BOLD, HINT, WARN, paint};
 use crate::cli::ui::{Answer, Ui};
 use crate::error::{Exit, Result};
 use crate::ops::install_shell::{self, FileAction, Part, PartReport, ShellOptions, ShellReport};
-use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// Install man pages and completions for this user: git agent --help, git agent <TAB>
@@ -65,10 +64,6 @@ impl Answer for ShellReport {
             text.push_str(&format!("{} {advice}\n", paint(HINT, "hint:")));
         }
         text
-    }
-
-    fn json(&self) -> Value {
-        json!(self)
     }
 }
 

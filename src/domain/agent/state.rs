@@ -1,59 +1,29 @@
 //! The states of an agent and the moves between them.
 
-use std::fmt;
+use crate::domain::named::named;
 
-/// Where an agent stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum State {
-    /// Half made: a spawn is under way or was interrupted.
-    Spawning,
-    /// Ready, or at work.
-    Running,
-    /// Finished: by declaration, by an accepting verdict, or because its last run succeeded.
-    Done,
-    /// Failed: by declaration, by a rejecting verdict, or because its last run did not succeed.
-    Failed,
-    /// Landed.
-    Merged,
-    /// Turned down; the branch stays.
-    Rejected,
-    /// Removed; what it held is under the keep chain.
-    Discarded,
+named! {
+    /// Where an agent stands.
+    #[derive(Hash, PartialOrd, Ord)]
+    pub enum State {
+        /// Half made: a spawn is under way or was interrupted.
+        Spawning = "spawning",
+        /// Ready, or at work.
+        Running = "running",
+        /// Finished: by declaration, by an accepting verdict, or because its last run succeeded.
+        Done = "done",
+        /// Failed: by declaration, by a rejecting verdict, or because its last run did not succeed.
+        Failed = "failed",
+        /// Landed.
+        Merged = "merged",
+        /// Turned down; the branch stays.
+        Rejected = "rejected",
+        /// Removed; what it held is under the keep chain.
+        Discarded = "discarded",
+    }
 }
 
 impl State {
-    /// Every state, in the order of a life.
-    pub const ALL: &'static [State] = &[
-        State::Spawning,
-        State::Running,
-        State::Done,
-        State::Failed,
-        State::Merged,
-        State::Rejected,
-        State::Discarded,
-    ];
-
-    /// The word used in tables and JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            State::Spawning => "spawning",
-            State::Running => "running",
-            State::Done => "done",
-            State::Failed => "failed",
-            State::Merged => "merged",
-            State::Rejected => "rejected",
-            State::Discarded => "discarded",
-        }
-    }
-
-    /// Reads the word back.
-    pub fn parse(word: &str) -> Option<State> {
-        State::ALL
-            .iter()
-            .copied()
-            .find(|state| state.as_str() == word)
-    }
-
     /// Whether the agent is neither landed nor discarded, so that its work is still open.
     pub fn is_open(self) -> bool {
         !matches!(self, State::Merged | State::Discarded)
@@ -101,12 +71,6 @@ impl State {
         } else {
             (is_settling && is_settled).then_some(then)
         }
-    }
-}
-
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

@@ -1,52 +1,27 @@
 //! What a message is for, what it must say for that, and how urgent it is.
 
-use std::fmt;
+use crate::domain::named::named;
 
-/// What a message is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
-    /// Work is passed on.
-    Handoff,
-    /// Work is to be looked at.
-    Review,
-    /// A question.
-    Clarify,
-    /// Something that the sender cannot decide.
-    Escalate,
-    /// News.
-    Notify,
-    /// An invitation to work together.
-    Collaborate,
+named! {
+    /// What a message is for.
+    #[derive(Hash, PartialOrd, Ord)]
+    pub enum Kind {
+        /// Work is passed on.
+        Handoff = "handoff",
+        /// Work is to be looked at.
+        Review = "review",
+        /// A question.
+        Clarify = "clarify",
+        /// Something that the sender cannot decide.
+        Escalate = "escalate",
+        /// News.
+        Notify = "notify",
+        /// An invitation to work together.
+        Collaborate = "collaborate",
+    }
 }
 
 impl Kind {
-    /// Every type.
-    pub const ALL: &'static [Kind] = &[
-        Kind::Handoff,
-        Kind::Review,
-        Kind::Clarify,
-        Kind::Escalate,
-        Kind::Notify,
-        Kind::Collaborate,
-    ];
-
-    /// The word used on the command line, in trailers and in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Kind::Handoff => "handoff",
-            Kind::Review => "review",
-            Kind::Clarify => "clarify",
-            Kind::Escalate => "escalate",
-            Kind::Notify => "notify",
-            Kind::Collaborate => "collaborate",
-        }
-    }
-
-    /// Reads the word back.
-    pub fn parse(word: &str) -> Option<Kind> {
-        Kind::ALL.iter().copied().find(|kind| kind.as_str() == word)
-    }
-
     /// The fields that a message of this type needs, in parameters or payload.
     pub fn required(self) -> &'static [&'static str] {
         match self {
@@ -88,56 +63,18 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// How soon a message is to be read; the first is the most urgent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Priority {
-    /// Before everything else.
-    Critical,
-    /// Soon.
-    High,
-    /// In its turn.
-    Medium,
-    /// When there is time.
-    Low,
-}
-
-impl Priority {
-    /// Every priority, the most urgent first.
-    pub const ALL: &'static [Priority] = &[
-        Priority::Critical,
-        Priority::High,
-        Priority::Medium,
-        Priority::Low,
-    ];
-
-    /// The word used on the command line, in trailers and in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Priority::Critical => "critical",
-            Priority::High => "high",
-            Priority::Medium => "medium",
-            Priority::Low => "low",
-        }
-    }
-
-    /// Reads the word back.
-    pub fn parse(word: &str) -> Option<Priority> {
-        Priority::ALL
-            .iter()
-            .copied()
-            .find(|priority| priority.as_str() == word)
-    }
-}
-
-impl fmt::Display for Priority {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+named! {
+    /// How soon a message is to be read; the first is the most urgent.
+    #[derive(Hash, PartialOrd, Ord)]
+    pub enum Priority {
+        /// Before everything else.
+        Critical = "critical",
+        /// Soon.
+        High = "high",
+        /// In its turn.
+        Medium = "medium",
+        /// When there is time.
+        Low = "low",
     }
 }
 
@@ -148,10 +85,10 @@ mod tests {
     #[test]
     fn every_type_and_priority_is_read_back() {
         for kind in Kind::ALL {
-            assert_eq!(Kind::parse(kind.as_str()), Some(*kind));
+            assert_eq!(Kind::parse(kind.as_str()), Some(kind));
         }
         for priority in Priority::ALL {
-            assert_eq!(Priority::parse(priority.as_str()), Some(*priority));
+            assert_eq!(Priority::parse(priority.as_str()), Some(priority));
         }
         assert!(Priority::ALL.is_sorted(), "the most urgent is the least");
     }

@@ -1,5 +1,6 @@
 //! What `init` answers.
 
+use crate::domain::named::named;
 use serde::Serialize;
 
 /// The answer of `init`.
@@ -31,28 +32,18 @@ pub struct HostReport {
     pub note: Option<&'static str>,
 }
 
-/// What becomes of a file or a setting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Action {
-    /// It was not there.
-    Created,
-    /// Ours is put beside, or taken from beside, what others have there.
-    Updated,
-    /// Nothing else was in it.
-    Deleted,
-    /// It is as it should be.
-    Unchanged,
-}
-
-impl Action {
-    /// The word used in texts and JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Action::Created => "created",
-            Action::Updated => "updated",
-            Action::Deleted => "deleted",
-            Action::Unchanged => "unchanged",
-        }
+named! {
+    /// What becomes of a file or a setting.
+    #[derive(Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Action {
+        /// It was not there.
+        Created = "created",
+        /// Ours is put beside, or taken from beside, what others have there.
+        Updated = "updated",
+        /// Nothing else was in it.
+        Deleted = "deleted",
+        /// It is as it should be.
+        Unchanged = "unchanged",
     }
 }

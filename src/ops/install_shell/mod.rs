@@ -9,6 +9,7 @@ mod report;
 
 use crate::agents::ctx::Env;
 use crate::agents::real_path::real_path;
+use crate::domain::named::named;
 use crate::error::{Code, Error, Result};
 use crate::store::fsx;
 pub(super) use look::{Page, find_page, installed};
@@ -18,30 +19,22 @@ use std::path::{Path, PathBuf};
 /// What every file of ours says in one of its first lines.
 const MARK: &str = "Written by git agent install-shell.";
 
-/// A kind of files for a shell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
-    /// Completion for bash.
-    Bash,
-    /// Completion for fish.
-    Fish,
-    /// Man pages.
-    Man,
-    /// Completion for zsh.
-    Zsh,
+named! {
+    /// A kind of files for a shell.
+    #[derive(PartialOrd, Ord)]
+    pub enum Part {
+        /// Completion for bash.
+        Bash = "bash",
+        /// Completion for fish.
+        Fish = "fish",
+        /// Man pages.
+        Man = "man",
+        /// Completion for zsh.
+        Zsh = "zsh",
+    }
 }
 
 impl Part {
-    /// The word used in texts and JSON; for a completion the name of its shell.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Part::Bash => "bash",
-            Part::Fish => "fish",
-            Part::Man => "man",
-            Part::Zsh => "zsh",
-        }
-    }
-
     /// Where it belongs below a `share` directory.
     pub(super) fn directory(self) -> &'static str {
         match self {

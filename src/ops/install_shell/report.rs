@@ -1,6 +1,7 @@
 //! The answer of `install-shell`.
 
 use crate::agents::ctx::Env;
+use crate::domain::named::named;
 use crate::ops::install_shell::Part;
 use crate::ops::install_shell::ShellFile;
 use crate::ops::install_shell::look;
@@ -38,29 +39,19 @@ pub struct FileReport {
     pub action: FileAction,
 }
 
-/// What becomes of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FileAction {
-    /// It was not there.
-    Created,
-    /// It was of another version.
-    Updated,
-    /// It is as it should be.
-    Unchanged,
-    /// Written by another program; it stays as it is.
-    Foreign,
-}
-
-impl FileAction {
-    /// The word used in texts and JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            FileAction::Created => "created",
-            FileAction::Updated => "updated",
-            FileAction::Unchanged => "unchanged",
-            FileAction::Foreign => "foreign",
-        }
+named! {
+    /// What becomes of a file.
+    #[derive(Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum FileAction {
+        /// It was not there.
+        Created = "created",
+        /// It was of another version.
+        Updated = "updated",
+        /// It is as it should be.
+        Unchanged = "unchanged",
+        /// Written by another program; it stays as it is.
+        Foreign = "foreign",
     }
 }
 

@@ -3,52 +3,28 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::lookup;
 use crate::domain::agent::Agent;
+use crate::domain::named::named;
 use crate::error::Result;
 use crate::ops::list::ListOptions;
 use crate::ops::list::ListedAgent;
 use crate::store::ledger::Ledger;
 use std::cmp::Reverse;
 
-/// The order of a list.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sort {
-    /// Oldest first.
-    #[default]
-    Age,
-    /// In the order of a life, oldest first within a state.
-    State,
-    /// By alias; those without one come last, oldest first.
-    Name,
-    /// Those that were at work last come first.
-    Activity,
-    /// Those whose last session cost most come first; those of which no cost is known come last, oldest first.
-    Cost,
-}
-
-impl Sort {
-    /// Every order.
-    pub const ALL: &'static [Sort] = &[
-        Sort::Age,
-        Sort::State,
-        Sort::Name,
-        Sort::Activity,
-        Sort::Cost,
-    ];
-
-    /// The word on the command line.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Sort::Age => "age",
-            Sort::State => "state",
-            Sort::Name => "name",
-            Sort::Activity => "activity",
-            Sort::Cost => "cost",
-        }
-    }
-
-    /// Reads the word back.
-    pub fn parse(word: &str) -> Option<Sort> {
-        Sort::ALL.iter().copied().find(|sort| sort.as_str() == word)
+named! {
+    /// The order of a list.
+    #[derive(Default)]
+    pub enum Sort {
+        /// Oldest first.
+        #[default]
+        Age = "age",
+        /// In the order of a life, oldest first within a state.
+        State = "state",
+        /// By alias; those without one come last, oldest first.
+        Name = "name",
+        /// Those that were at work last come first.
+        Activity = "activity",
+        /// Those whose last session cost most come first; those of which no cost is known come last, oldest first.
+        Cost = "cost",
     }
 }
 

@@ -37,33 +37,21 @@ pub use plan::{MergePlan, judged_plan, plan};
 pub use remote::RemoteTarget;
 pub use report::{LandingReport, LandingState};
 
+use crate::domain::named::named;
 use crate::error::Result;
 use crate::git::Repo;
 use crate::store::{fsx, layout};
 use std::path::PathBuf;
 
-/// How work lands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
-    /// By a merge commit, always.
-    NoFf,
-    /// As one commit without the branch's history.
-    Squash,
-    /// By moving the target, or not at all.
-    FfOnly,
-}
-
-impl Method {
-    /// Every method.
-    pub const ALL: &'static [Method] = &[Method::NoFf, Method::Squash, Method::FfOnly];
-
-    /// The word used on the command line, in the setting `agent.merge` and in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Method::NoFf => "no-ff",
-            Method::Squash => "squash",
-            Method::FfOnly => "ff-only",
-        }
+named! {
+    /// How work lands.
+    pub enum Method {
+        /// By a merge commit, always.
+        NoFf = "no-ff",
+        /// As one commit without the branch's history.
+        Squash = "squash",
+        /// By moving the target, or not at all.
+        FfOnly = "ff-only",
     }
 }
 

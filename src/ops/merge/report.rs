@@ -1,29 +1,21 @@
 //! The answer of `merge`: `git-agent.merge/2`.
 
+use crate::domain::named::named;
 use crate::ops::merge::MergePlan;
 use crate::ops::target_report::TargetReport;
 use serde::Serialize;
 
-/// How far a landing came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LandingState {
-    /// A dry run found that it would land.
-    Planned,
-    /// It has landed.
-    Merged,
-    /// It had landed before, and only the row did not say so.
-    AlreadyMerged,
-}
-
-impl LandingState {
-    /// The word used in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            LandingState::Planned => "planned",
-            LandingState::Merged => "merged",
-            LandingState::AlreadyMerged => "already-merged",
-        }
+named! {
+    /// How far a landing came.
+    #[derive(Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum LandingState {
+        /// A dry run found that it would land.
+        Planned = "planned",
+        /// It has landed.
+        Merged = "merged",
+        /// It had landed before, and only the row did not say so.
+        AlreadyMerged = "already-merged",
     }
 }
 

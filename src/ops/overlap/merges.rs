@@ -4,6 +4,7 @@ use crate::agents::ctx::Ctx;
 use crate::agents::parallel;
 use crate::agents::work::simulated;
 use crate::agents::work::uncommitted::tree_with;
+use crate::domain::named::named;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::merge::{Merge, MergeResult};
@@ -13,26 +14,17 @@ use crate::wire::path_text::PathText;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Whether two pieces of work merge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum MergeState {
-    /// Without conflicts.
-    Clean,
-    /// With conflicts.
-    Conflicts,
-    /// They have no common ancestor.
-    Unrelated,
-}
-
-impl MergeState {
-    /// The word used in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            MergeState::Clean => "clean",
-            MergeState::Conflicts => "conflicts",
-            MergeState::Unrelated => "unrelated",
-        }
+named! {
+    /// Whether two pieces of work merge.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum MergeState {
+        /// Without conflicts.
+        Clean = "clean",
+        /// With conflicts.
+        Conflicts = "conflicts",
+        /// They have no common ancestor.
+        Unrelated = "unrelated",
     }
 }
 

@@ -1,6 +1,7 @@
 //! The answer of `train`: `git-agent.train/1`.
 
 use crate::domain::finding::FindingCode;
+use crate::domain::named::named;
 use crate::error::Error;
 use crate::wire::path_text::PathText;
 use serde::{Serialize, Serializer};
@@ -37,39 +38,27 @@ impl TrainReport {
     }
 }
 
-/// How far an agent's work came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It has landed.
-    Landed,
-    /// It had landed before, and only the row did not say so.
-    AlreadyMerged,
-    /// It would be stacked at its place.
-    Planned,
-    /// The checks are red with it and green without it.
-    Rejected,
-    /// It conflicts with what landed.
-    Conflicts,
-    /// It was not stacked: judging it, or its state, forbids that.
-    Refused,
-    /// No answer was found: there were no more check runs, or the target itself is red.
-    Undecided,
+named! {
+    /// How far an agent's work came.
+    pub enum Outcome {
+        /// It has landed.
+        Landed = "landed",
+        /// It had landed before, and only the row did not say so.
+        AlreadyMerged = "already-merged",
+        /// It would be stacked at its place.
+        Planned = "planned",
+        /// The checks are red with it and green without it.
+        Rejected = "rejected",
+        /// It conflicts with what landed.
+        Conflicts = "conflicts",
+        /// It was not stacked: judging it, or its state, forbids that.
+        Refused = "refused",
+        /// No answer was found: there were no more check runs, or the target itself is red.
+        Undecided = "undecided",
+    }
 }
 
 impl Outcome {
-    /// The word used in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Outcome::Landed => "landed",
-            Outcome::AlreadyMerged => "already-merged",
-            Outcome::Planned => "planned",
-            Outcome::Rejected => "rejected",
-            Outcome::Conflicts => "conflicts",
-            Outcome::Refused => "refused",
-            Outcome::Undecided => "undecided",
-        }
-    }
-
     fn has_landed(self) -> bool {
         matches!(
             self,

@@ -17,6 +17,7 @@ pub mod inspect;
 mod shim;
 
 use super::{added, fsx, layout};
+use crate::domain::named::named;
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
 use crate::git::populate::inherit_worktree_config;
@@ -46,13 +47,14 @@ const QUIET: [(&str, &str); 2] = [("gc.auto", "0"), ("maintenance.auto", "false"
 /// The key that leads git to a directory of hooks.
 const HOOKS_PATH: &str = "core.hooksPath";
 
-/// How git is led to the shims.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Route {
-    /// By hooks that the configuration names.
-    Config,
-    /// By a directory that takes the place of the repository's.
-    Directory,
+named! {
+    /// How git is led to the shims.
+    pub enum Route {
+        /// By hooks that the configuration names.
+        Config = "config",
+        /// By a directory that takes the place of the repository's.
+        Directory = "directory",
+    }
 }
 
 impl Route {
@@ -62,14 +64,6 @@ impl Route {
             Route::Config
         } else {
             Route::Directory
-        }
-    }
-
-    /// The word used in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Route::Config => "config",
-            Route::Directory => "directory",
         }
     }
 }

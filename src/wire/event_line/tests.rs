@@ -105,7 +105,7 @@ fn any_what() -> impl Strategy<Value = What> {
         }),
         (
             any::<u8>(),
-            proptest::option::of(proptest::sample::select(Ending::ALL))
+            proptest::option::of(proptest::sample::select(&Ending::ALL[..]))
         )
             .prop_map(|(code, ended)| {
                 What::Exited(Exited {

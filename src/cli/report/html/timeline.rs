@@ -64,7 +64,7 @@ pub(super) fn write(html: &mut Html, report: &FleetReport) {
 fn legend(html: &mut Html, report: &FleetReport) {
     let spans = || report.agents.iter().flat_map(|agent| &agent.spans);
     html.element("p", &[("class", "legend")], |html| {
-        for known in State::ALL.iter().map(|state| state.as_str()) {
+        for known in State::ALL.map(State::as_str) {
             if spans().any(|span| span.state == known) {
                 state(html, known);
                 html.text(" ");

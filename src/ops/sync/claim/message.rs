@@ -2,32 +2,22 @@
 
 use super::Commit;
 use crate::domain::id::AgentId;
+use crate::domain::named::named;
 use crate::error::Result;
 use crate::store::chain::TRAILER;
 use crate::store::{fsx, layout};
 use std::path::Path;
 use std::time::Duration;
 
-/// Where a claim stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ClaimState {
-    /// A clone works on the task.
-    Held,
-    /// The task is done.
-    Done,
-    /// No clone works on it.
-    Released,
-}
-
-impl ClaimState {
-    const ALL: [ClaimState; 3] = [ClaimState::Held, ClaimState::Done, ClaimState::Released];
-
-    fn as_str(self) -> &'static str {
-        match self {
-            ClaimState::Held => "held",
-            ClaimState::Done => "done",
-            ClaimState::Released => "released",
-        }
+named! {
+    /// Where a claim stands.
+    pub(super) enum ClaimState {
+        /// A clone works on the task.
+        Held = "held",
+        /// The task is done.
+        Done = "done",
+        /// No clone works on it.
+        Released = "released",
     }
 }
 
