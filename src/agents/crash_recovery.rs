@@ -12,6 +12,7 @@ use crate::domain::outcome::Outcome;
 use crate::error::{Code, Result};
 use crate::git::files::lock_file;
 use crate::proc::supervisor;
+use crate::store::briefing;
 use crate::store::ledger::Ledger;
 use crate::store::lock::Guard;
 use std::path::PathBuf;
@@ -92,6 +93,8 @@ pub(crate) fn record_crashed_run_locked(
         return Ok(None);
     };
     let restored = settle(ctx, agent)?;
+    // A prompt of its own that it could not delete; the next run tries again.
+    let _ = briefing::end_run_prompt(common, agent.id);
     // What the command declared came before its end. What cannot be posted now stays in the spool.
     let _ = post_spool(ctx, agent);
     let outcome = supervisor::noted(guard.file()).unwrap_or(Outcome::LOST);

@@ -1,8 +1,8 @@
 //! Deletes what an agent was told in confidence as soon as the agent is merged or discarded.
 //!
 //! A briefing and a system prompt may hold credentials. While the agent works they are in two files that only
-//! their owner can read: `prompt.md`, and `task.toml`, from which the prompt is composed. A command may have
-//! repeated them in its logs. [`forget`] deletes the prompt, writes the task again without the two keys, so that
+//! their owner can read: `prompt.md`, and `task.toml`, from which the prompt is composed; a run that is told something else
+//! has a prompt of its own while it lasts. A command may have repeated them in its logs. [`forget`] deletes the prompt, writes the task again without the two keys, so that
 //! it can still be given to another agent, and takes what is confidential out of the logs. No git object holds
 //! any of it: the policy has no such field, and `spec.md` holds the task text alone.
 //!
@@ -19,6 +19,8 @@ use std::path::{Path, PathBuf};
 
 /// The prompt of an agent's last run, below its directory.
 pub const PROMPT: &str = "prompt.md";
+/// The prompt of a run that is told something else than the agent's other runs, while it lasts.
+const RUN_PROMPT: &str = "run-prompt.md";
 /// The task of an agent, below its directory.
 pub const TASK: &str = "task.toml";
 
@@ -46,6 +48,7 @@ pub fn is_here(common_dir: &Path, id: AgentId) -> bool {
 pub fn forget(common_dir: &Path, id: AgentId) -> Result<()> {
     let directory = layout::agent_dir(common_dir, id);
     let (prompt, task) = (directory.join(PROMPT), directory.join(TASK));
+    end_run_prompt(common_dir, id)?;
     let Some(source) = fsx::load_if_there(&task)? else {
         return remove_file(&prompt);
     };
@@ -87,8 +90,10 @@ pub fn delete(common_dir: &Path, id: AgentId) -> Result<()> {
     for name in half_written(&directory) {
         remove_file(&name)?;
     }
-    remove_file(&directory.join(TASK))?;
-    remove_file(&directory.join(PROMPT))
+    for name in [TASK, RUN_PROMPT, PROMPT] {
+        remove_file(&directory.join(name))?;
+    }
+    Ok(())
 }
 
 /// Writes the prompt of a run where only its owner can read it, and gives the file. What only the prompt before it
@@ -100,17 +105,49 @@ pub fn write_prompt(common_dir: &Path, id: AgentId, prompt: &str) -> Result<Path
     let directory = layout::agent_dir(common_dir, id);
     fsx::create_dir(&directory)?;
     let path = directory.join(PROMPT);
-    let before = confidential_part(&load_text(&path)?);
-    let now = confidential_part(prompt);
-    if !before.is_empty() && before != now {
-        let mut lost = Needles::default();
-        let is_lost = |line: &&str| !now.contains(line.trim());
-        let lines: Vec<&str> = before.lines().filter(is_lost).collect();
-        lost.add(&lines.join("\n"));
-        strip_logs(&layout::runs_dir(common_dir, id), &lost)?;
-    }
+    strip_lost(common_dir, id, &load_text(&path)?, prompt)?;
     fsx::write_private(&path, prompt.as_bytes())?;
     Ok(path)
+}
+
+/// Writes the prompt of a run that is told something else than the agent's other runs, and gives the file; the agent's own
+/// stays as it is. [`end_run_prompt`] ends it.
+///
+/// # Errors
+/// As [`write_prompt`].
+pub fn write_run_prompt(common_dir: &Path, id: AgentId, prompt: &str) -> Result<PathBuf> {
+    end_run_prompt(common_dir, id)?;
+    let directory = layout::agent_dir(common_dir, id);
+    fsx::create_dir(&directory)?;
+    let path = directory.join(RUN_PROMPT);
+    fsx::write_private(&path, prompt.as_bytes())?;
+    Ok(path)
+}
+
+/// Deletes the prompt that one run had, and takes what only that said in confidence out of the logs. Nothing is done where
+/// there is none.
+///
+/// # Errors
+/// As [`forget`].
+pub fn end_run_prompt(common_dir: &Path, id: AgentId) -> Result<()> {
+    let directory = layout::agent_dir(common_dir, id);
+    let path = directory.join(RUN_PROMPT);
+    let told = load_text(&path)?;
+    strip_lost(common_dir, id, &told, &load_text(&directory.join(PROMPT))?)?;
+    remove_file(&path)
+}
+
+/// Takes what one prompt says in confidence, and another does not, out of the logs.
+fn strip_lost(common_dir: &Path, id: AgentId, before: &str, now: &str) -> Result<()> {
+    let (before, now) = (confidential_part(before), confidential_part(now));
+    if before.is_empty() || before == now {
+        return Ok(());
+    }
+    let mut lost = Needles::default();
+    let is_lost = |line: &&str| !now.contains(line.trim());
+    let lines: Vec<&str> = before.lines().filter(is_lost).collect();
+    lost.add(&lines.join("\n"));
+    strip_logs(&layout::runs_dir(common_dir, id), &lost)
 }
 
 /// What a prompt says between the public rules and the public task.
@@ -131,7 +168,11 @@ fn load_text(path: &Path) -> Result<String> {
 
 /// What a killed writer left beside the two files.
 fn half_written(directory: &Path) -> Vec<PathBuf> {
-    let is_ours = |name: &str| name.starts_with(PROMPT) || name.starts_with(TASK);
+    let is_ours = |name: &str| {
+        [PROMPT, RUN_PROMPT, TASK]
+            .iter()
+            .any(|file| name.starts_with(file))
+    };
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries
         .filter(|entry| {

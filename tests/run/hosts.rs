@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 /// A repository, and a directory with a program of the host's name that tells its arguments on standard
 /// error and its standard input's first line.
@@ -161,6 +161,46 @@ fn a_later_run_goes_on_with_the_session_of_the_last() {
     let listed = stage.repo.agent_json(&["list", "--all", "--sort=cost"]);
     assert_eq!(listed["agents"][0]["agent_id"], id);
     assert_eq!(listed["agents"][1]["agent_id"], other);
+}
+
+#[test]
+fn a_killed_run_that_goes_on_leaves_the_prompt_of_the_agent_as_it_was() {
+    let stage = Stage::with("claude", "");
+    let [ready, go] = ["ready", "go"].map(|name| stage.programs.join(name));
+    let script = format!(
+        "#!/bin/sh\ncase \"$*\" in *--resume*) cat > '{}'; until [ -e '{}' ]; do sleep 0.01; done ;; esac\n\
+         printf '{{\"result\":\"Done.\",\"session_id\":\"s\"}}'\n",
+        ready.display(),
+        go.display()
+    );
+    fs::write(stage.programs.join("claude"), script).expect("written");
+    let first = stage.run(&["--host=claude"]);
+    let id = first["agent_id"].as_str().expect("an id");
+    let own = stage.repo.path().join(".git/agents").join(&id[..8]);
+    let prompt = fs::read_to_string(own.join("prompt.md")).expect("a prompt");
+    let path = std::env::var("PATH").expect("a path");
+    let mut again = agent_command(&stage.repo.path());
+    again.env("PATH", format!("{}:{path}", stage.programs.display()));
+    again.args(["run", id, "--host=claude", "--sandbox=off", "--resume"]);
+    let mut killed = again
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("starts");
+    while !fs::read_to_string(&ready).is_ok_and(|told| told.ends_with('\n')) {
+        std::thread::yield_now();
+    }
+    killed.kill().expect("killed");
+    killed.wait().expect("dead");
+    let kept = fs::read_to_string(own.join("prompt.md"));
+    assert_eq!(kept.expect("a prompt"), prompt);
+    fs::write(&go, "").expect("written");
+    while stage.repo.agent_json(&["show", id])["run"]["state"] == "running" {
+        std::thread::yield_now();
+    }
+    assert!(own.join("run-prompt.md").exists());
+    stage.repo.agent(&["doctor", "--fix"]);
+    assert!(!own.join("run-prompt.md").exists());
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::agents::ctx::{Ctx, OUTPUT_FILE};
 use crate::agents::liveness;
 use crate::agents::scratch::Scratch;
 use crate::domain::agent::Agent;
+use crate::domain::id::AgentId;
 use crate::domain::run::{DEFAULT_ITERATIONS, describe_command};
 use crate::error::Result;
 use crate::ops::run::RunPlan;
@@ -39,30 +40,20 @@ pub(super) struct Stage {
     pub stderr: PathBuf,
     /// The sandbox around it.
     pub enclosure: Enclosure,
-    /// The agent's own prompt, where that of the run holds for the run alone.
-    _kept: Option<KeptPrompt>,
+    /// Ends the prompt of the run, where it holds for the run alone.
+    _ended: Option<RunPrompt>,
 }
 
-/// A prompt that takes its place again when this is dropped, unless it was deleted meanwhile.
-struct KeptPrompt {
-    path: PathBuf,
-    text: Vec<u8>,
+/// A prompt of one run, deleted when this is dropped.
+struct RunPrompt {
+    common_dir: PathBuf,
+    id: AgentId,
 }
 
-impl KeptPrompt {
-    fn of(common: &Path, agent: &Agent) -> Result<Option<KeptPrompt>> {
-        let path = layout::agent_dir(common, agent.id).join(briefing::PROMPT);
-        let text = fsx::load_if_there(&path)?;
-        Ok(text.map(|text| KeptPrompt { path, text }))
-    }
-}
-
-impl Drop for KeptPrompt {
+impl Drop for RunPrompt {
     fn drop(&mut self) {
-        if self.path.exists()
-            && let Err(error) = fsx::write_private(&self.path, &self.text)
-        {
-            tracing::debug!(%error, "the prompt stays as the run had it");
+        if let Err(error) = briefing::end_run_prompt(&self.common_dir, self.id) {
+            tracing::debug!(%error, "the prompt of the run stays");
         }
     }
 }
@@ -75,12 +66,17 @@ impl Stage {
         let directory = super::directory_of(ctx, agent)?;
         let command = &plan.inputs.command;
         let text = plan.inputs.prompt();
-        let kept = plan
-            .inputs
-            .is_for_one_run()
-            .then(|| KeptPrompt::of(common, agent));
-        let kept = kept.transpose()?.flatten();
-        let prompt = briefing::write_prompt(common, agent.id, &text)?;
+        // What holds for one run is not what another process that asks for the agent's prompt is to read.
+        let ended = plan.inputs.is_for_one_run().then(|| RunPrompt {
+            common_dir: common.to_owned(),
+            id: agent.id,
+        });
+        let prompt = if ended.is_some() {
+            briefing::write_run_prompt(common, agent.id, &text)?
+        } else {
+            briefing::end_run_prompt(common, agent.id)?;
+            briefing::write_prompt(common, agent.id, &text)?
+        };
         let named = command_line::name_prompt(command);
         let filled = command_line::fill(command, |placeholder| match placeholder {
             Placeholder::Prompt => text.clone().into(),
@@ -115,7 +111,7 @@ impl Stage {
             directory,
             scratch,
             enclosure: Enclosure::default(),
-            _kept: kept,
+            _ended: ended,
         };
         if let Some(host) = plan.inputs.host {
             host::lay_out(ctx, agent, plan, host, &mut stage, &spool)?;
