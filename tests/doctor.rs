@@ -2,6 +2,8 @@
 
 /// What killed verifies and landings leave.
 mod leftovers;
+/// Other processes at work.
+mod meanwhile;
 /// Settings, refs and the two chains.
 mod repository;
 /// Spawns that stopped half way.

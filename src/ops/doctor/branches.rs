@@ -30,6 +30,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
     for agent in survey.live().filter(|agent| survey.is_local(agent)) {
         if let Some(branch) = &agent.branch
             && agent_branch::local(&ctx.repo, agent)? == Tip::Absent
+            && survey.is_at_rest(ctx, agent)
         {
             let short = branch.trim_start_matches("refs/heads/");
             let tip = last_head(ctx, agent).unwrap_or(agent.spawn_commit);

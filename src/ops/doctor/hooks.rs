@@ -20,7 +20,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         let Some(seen) = inspection(ctx, agent, survey.git)? else {
             continue;
         };
-        if seen.problems.is_empty() {
+        if seen.problems.is_empty() || !survey.is_at_rest(ctx, agent) {
             continue;
         }
         let problems: Vec<_> = seen.problems.iter().map(ToString::to_string).collect();

@@ -8,6 +8,7 @@ use crate::git::worktree::Worktree;
 use crate::ops::install_shell::ShellFile;
 use crate::store::layout;
 use crate::store::ledger::Ledger;
+use crate::store::lock;
 use crate::store::place::{RecordedPlaces, is_of_this_clone};
 use std::path::PathBuf;
 
@@ -57,6 +58,18 @@ impl Survey {
                 && agent.state != State::Spawning
                 && agent.isolation == Some(Isolation::Worktree)
         })
+    }
+
+    /// Whether an agent is as it was surveyed and no process of ours works for it. Otherwise what is gone may have been
+    /// removed meanwhile.
+    pub(super) fn is_at_rest(&self, ctx: &Ctx, agent: &Agent) -> bool {
+        let is_same = |row: Option<Agent>| row.is_some_and(|row| row.state == agent.state);
+        let is_held = lock::is_held(&self.common_dir, &layout::live_lock(agent.id));
+        // A process that ends between the two questions has written the row before.
+        !is_held.unwrap_or(false)
+            && Ledger::new(&ctx.repo)
+                .agent(agent.spawn_commit)
+                .is_ok_and(is_same)
     }
 
     /// Whether an agent was spawned in this clone, and not in one whose ledger was fetched.

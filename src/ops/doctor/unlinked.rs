@@ -27,7 +27,7 @@ pub(super) fn look<'a>(ctx: &'a Ctx, survey: &'a Survey) -> impl Iterator<Item =
     survey.rows().iter().filter(made).filter_map(|agent| {
         let path = survey.places.as_ref()?.of(agent)?;
         let admin = worktree::admin_dir(&ctx.repo, agent.id);
-        let is_unlinked = is_unlinked(&path, &admin);
+        let is_unlinked = is_unlinked(&path, &admin) && survey.is_at_rest(ctx, agent);
         is_unlinked.then(|| finding(ctx, agent, path, admin))
     })
 }

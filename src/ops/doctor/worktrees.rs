@@ -47,6 +47,9 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
             }
             continue;
         }
+        if !survey.is_at_rest(ctx, agent) {
+            continue;
+        }
         let what = format!(
             "the worktree of agent {} is gone: {}",
             agent.id.short(),
@@ -85,7 +88,7 @@ fn removed(ctx: &Ctx, survey: &Survey, agent: &Agent) -> Result<Option<Finding>>
     let left = path
         .as_deref()
         .is_some_and(|path| is_there(path) || is_there(&layout::aside(path, &name)));
-    if !survey.is_local(agent) || is_there(&admin) || left {
+    if !survey.is_local(agent) || is_there(&admin) || left || !survey.is_at_rest(ctx, agent) {
         return Ok(None);
     }
     let id = agent.id.short();
