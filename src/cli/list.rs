@@ -62,11 +62,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: ListArgs) -> Result<Exit> {
         CiStates::ask(ctx, args.all || args.state.is_some())
     });
     if let Some(problem) = ci.as_ref().and_then(|ci| ci.problem.as_deref()) {
-        match ui.format() {
-            Format::Text => ui.warn(problem),
-            // The answer has no place for it.
-            _ => ui.explain(&format!("warning: {problem}")),
-        }
+        ui.warn(problem);
     }
     let options = ListOptions {
         all: args.all,
@@ -146,8 +142,12 @@ impl Answer for ListReport {
         // One agent after the other: as one value, 100,000 of them take 260 MiB more.
         let agents: Vec<String> = self.agents.iter().map(|a| json!(a).to_string()).collect();
         let schema = json!(self.schema);
+        let warnings = match self.warnings.as_slice() {
+            [] => String::new(),
+            warnings => format!(",\"warnings\":{}", json!(warnings)),
+        };
         format!(
-            "{{\"agents\":[{}],\"schema\":{schema}}}\n",
+            "{{\"agents\":[{}],\"schema\":{schema}{warnings}}}\n",
             agents.join(",")
         )
     }

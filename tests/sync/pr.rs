@@ -105,6 +105,17 @@ fn plant(programs: &Path) {
 }
 
 #[test]
+fn the_branch_to_land_on_need_not_be_in_the_clone() {
+    let offer = Offer::new("https://github.com/a/b.git");
+    let (id, _) = offer.ready(&[], "src/two.rs");
+    git_in(&offer.clone, ["checkout", "--quiet", "--detach"]);
+    git_in(&offer.clone, ["branch", "--quiet", "-D", "main"]);
+    let done = offer.answer(&[&id]);
+    assert_eq!(done["target"]["ref"], "refs/heads/main", "{done}");
+    assert!(offer.told().contains("--base main "));
+}
+
+#[test]
 fn accepted_work_is_pushed_and_offered_and_then_brought_up_to_date() {
     let offer = Offer::new("https://github.com/a/b.git");
     let (id, branch) = offer.ready(&[], "src/two.rs");
@@ -307,8 +318,12 @@ fn the_list_shows_what_the_checks_of_the_forge_say() {
         assert!(said.contains(why) && said.lines().count() == 1, "{said}");
     };
     fs::write(offer.gh.join("broken"), "not logged in\ntry again\n").expect("written");
+    silent(&list(&[]), "gh pr list failed: not logged in try again");
     let output = list(&["--format=json"]);
-    silent(&output, "gh pr list failed: not logged in try again");
+    assert_eq!(output.stderr, b"", "{}", describe(&output));
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let why = "--ci knows nothing: gh pr list failed: not logged in try again";
+    assert_eq!(answer["warnings"], json!([why]));
     assert!(
         rows(&output)
             .iter()

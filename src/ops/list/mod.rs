@@ -57,6 +57,9 @@ pub struct ListReport {
     pub schema: &'static str,
     /// The agents, in the order that was asked for.
     pub agents: Vec<ListedAgent>,
+    /// What the caller should know, such as why the forge's checks are unknown.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// An agent and where its work stands.
@@ -96,9 +99,11 @@ pub fn list(ctx: &Ctx, options: &ListOptions) -> Result<ListReport> {
         Ok(())
     })?;
     OverlapSet::fill(&mut agents, |agent| &mut agent.standing);
+    let problem = options.ci.as_ref().and_then(|ci| ci.problem.clone());
     Ok(ListReport {
         schema: SCHEMA,
         agents,
+        warnings: problem.into_iter().collect(),
     })
 }
 

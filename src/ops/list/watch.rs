@@ -101,6 +101,7 @@ impl<'c> Watch<'c> {
         Ok(ListReport {
             schema: SCHEMA,
             agents,
+            warnings: Vec::new(),
         })
     }
 

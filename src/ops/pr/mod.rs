@@ -5,7 +5,7 @@
 //! execute  push of the branch, never forced -> `gh`: open the pull request or bring it up to date
 //! ```
 //!
-//! The branch to land on is the one that the work was judged against. Where that is the branch of another agent, the pull
+//! The branch to land on is the one that the agent started from. Where that is the branch of another agent, the pull
 //! request is stacked on that agent's. Without `gh`, and for other forges than GitHub, the answer has the page on which it is
 //! opened.
 
@@ -117,7 +117,8 @@ pub fn plan(ctx: &Ctx, who: &str, options: PrOptions) -> Result<PrPlan> {
             "to commit it first, run git agent commit {short} -m <message>"
         )));
     }
-    let Some(target) = verdict.base_ref.clone() else {
+    // A clone without that branch judges the work against the remote's copy of it.
+    let Some(target) = agent.base.as_ref().and_then(|base| base.refname.clone()) else {
         let what = format!("agent {short} started from a commit, not from a branch to land on");
         return Err(Error::new(Code::Usage, what).hint(format!(
             "to land it here, run git agent merge {short} --into <branch>"
