@@ -157,6 +157,12 @@ impl Answer for LandingReport {
         for worktree in &self.worktrees {
             text.push_str(&format!("  moves along: {worktree}\n"));
         }
+        if self.outcome != LandingState::Planned {
+            let id = &self.short_id;
+            text.push_str(&format!(
+                "to remove its worktree and branch: git agent discard {id}\n"
+            ));
+        }
         text
     }
 
