@@ -5,7 +5,8 @@ use git_agent::git::Repo;
 use git_agent::git::program::version::Version;
 use git_agent::store::hooks::{self, EVENTS, Route, Site};
 use serde_json::Value;
-use std::os::unix::fs::PermissionsExt;
+use std::collections::BTreeSet;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 const OURS: &str = env!("CARGO_BIN_EXE_git-agent");
@@ -68,6 +69,17 @@ fn shims_are_the_agents_own_and_cannot_be_overwritten() {
     );
     assert!(!common.contains("hook"), "{common}");
     assert_eq!(problems(&agent, "status"), (vec![], true));
+    // Those of one text are one file, which no other agent has.
+    let files = |shims: &Path| -> BTreeSet<u64> {
+        let inode = |event| std::fs::metadata(shims.join(event)).expect("there").ino();
+        EVENTS.into_iter().map(inode).collect()
+    };
+    let other = agent.repo.spawn();
+    let other = &other["agent_id"].as_str().expect("an id")[..8];
+    let other = agent.repo.path().join(format!(".git/agents/{other}/hooks"));
+    let (ours, theirs) = (files(&agent.shims()), files(&other));
+    assert_eq!((ours.len(), theirs.len()), (2, 2));
+    assert!(ours.is_disjoint(&theirs), "{ours:?} {theirs:?}");
 }
 
 #[test]
@@ -170,7 +182,7 @@ fn whatever_was_changed_is_named_and_repaired() {
             let mode = std::fs::Permissions::from_mode(0o444);
             std::fs::set_permissions(agent.shims().join("commit-msg"), mode).expect("permissions");
         },
-        &["altered"],
+        &["altered"; 4],
     );
     check(
         &|agent| {

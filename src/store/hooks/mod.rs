@@ -232,10 +232,17 @@ fn write_shims(
 ) -> Result<()> {
     let new = fsx::unique_name(directory);
     fsx::create_dir(&new)?;
+    let mut written: Vec<(String, PathBuf)> = Vec::new();
     for name in names {
-        let path = new.join(name);
-        fs::write(&path, text(name)).at("could not write", &path)?;
+        let (path, text) = (new.join(name), text(name));
+        // Shims of one text are one file, where the file system has links: it is this agent's alone.
+        let same = written.iter().find(|(known, _)| *known == text);
+        if same.is_some_and(|(_, same)| fs::hard_link(same, &path).is_ok()) {
+            continue;
+        }
+        fs::write(&path, &text).at("could not write", &path)?;
         set_mode(&path, 0o555)?;
+        written.push((text, path));
     }
     if directory.exists() {
         set_mode(directory, 0o755)?;
