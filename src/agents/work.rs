@@ -1,6 +1,7 @@
 //! Agents as their work stands now: where it is, what it is compared with and where it would land.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::histories::Histories;
 use crate::agents::lookup;
 use crate::agents::work::uncommitted::uncommitted_tree;
 use crate::agents::worktree;
@@ -50,16 +51,7 @@ pub(crate) fn fork(
     target: Option<Oid>,
     tip: Option<Oid>,
 ) -> Result<Oid> {
-    let started = agent.base.as_ref().map(|base| base.oid);
-    let started = started.unwrap_or(agent.spawn_commit);
-    let (Some(target), Some(tip)) = (target, tip) else {
-        return Ok(started);
-    };
-    if target == started {
-        return Ok(started);
-    }
-    let fork = repo.merge_base(target, tip)?;
-    Ok(fork.filter(|fork| *fork != tip).unwrap_or(started))
+    Histories::of([agent]).fork(repo, agent, target, tip)
 }
 
 impl Work {
@@ -95,11 +87,12 @@ impl Work {
     ///
     /// # Errors
     /// `repo-corrupt`, `git-failed`.
-    pub(crate) fn committed(&self, repo: &Repo) -> Result<Vec<Change>> {
+    pub(crate) fn committed(&self, repo: &Repo, histories: &Histories) -> Result<Vec<Change>> {
         let Some(tip) = self.tip else {
             return Ok(Vec::new());
         };
-        let fork = repo.read_commit(self.fork(repo)?)?.tree;
+        let fork = histories.fork(repo, &self.agent, self.target_tip, self.tip)?;
+        let fork = repo.read_commit(fork)?.tree;
         let changes = repo.tree_changes(&[fork], repo.read_commit(tip)?.tree)?;
         Ok(self.without_bundle(changes))
     }

@@ -128,7 +128,8 @@ fn one_pass_counts_what_git_counts_from_each_start() {
     }
 }
 
-/// Every agent's counts, as `git rev-list --left-right --count` writes them, and as git counts them.
+/// Every agent's counts, as `git rev-list --left-right --count` writes them, and as git counts them; and where its
+/// branch left the target, as git finds it.
 fn require_as_git_counts(test: &TestRepo) {
     let listed = test.agent_json(&["list"]);
     let rows = listed["agents"].as_array().expect("rows");
@@ -138,6 +139,14 @@ fn require_as_git_counts(test: &TestRepo) {
         let counts = test.git(["rev-list", "--left-right", "--count", &range]);
         let listed = format!("{}\t{}", row["behind"], row["ahead"]);
         assert_eq!(listed, counts, "{}", row["name"]);
+        // What a diff begins with; what has landed begins where the agent did.
+        let branch = row["branch"].as_str().expect("a branch");
+        let base = test.git(["merge-base", "main", branch]);
+        let landed = base == test.git(["rev-parse", branch]);
+        let began = row["base"]["oid"].as_str().expect("a base");
+        let diff = test.agent_json(&["diff", row["agent_id"].as_str().expect("an id")]);
+        let expected = if landed { began } else { &base };
+        assert_eq!(diff["base"]["oid"], expected, "{}", row["name"]);
     }
 }
 

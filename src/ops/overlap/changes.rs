@@ -1,6 +1,7 @@
 //! What agents have touched since their bases.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::histories::Histories;
 use crate::agents::parallel;
 use crate::agents::work::uncommitted::without_baseline;
 use crate::domain::change::{Change, ChangeKind};
@@ -46,6 +47,7 @@ pub(super) fn gather(ctx: &Ctx, scene: &mut Scene) -> Result<()> {
         None => Ok(Vec::new()),
     };
     let uncommitted = parallel::map_with(&places, open, asked);
+    let histories = Histories::of({ agents.iter() }.map(|live| &live.agent));
     for (index, uncommitted) in uncommitted.into_iter().enumerate() {
         let live = &scene.agents[index];
         if live.tip.is_none() && live.agent.branch.is_some() {
@@ -59,7 +61,8 @@ pub(super) fn gather(ctx: &Ctx, scene: &mut Scene) -> Result<()> {
             None => Ok(changes),
         });
         // Commits that cannot be read are this agent's problem as well.
-        let both = uncommitted.and_then(|files| Ok((files, live.committed(&ctx.repo)?)));
+        let both =
+            uncommitted.and_then(|files| Ok((files, live.committed(&ctx.repo, &histories)?)));
         match both {
             Ok((uncommitted, committed)) => {
                 let uncommitted = live.without_bundle(uncommitted);

@@ -1,6 +1,7 @@
 //! What the agents of one repository have in common, so that looking at many of them asks for it once.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::histories::Histories;
 use crate::agents::scope_guard::ScopeGuard;
 use crate::agents::scope_guard::Scopes;
 use crate::agents::work;
@@ -8,7 +9,6 @@ use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::changes::ignore::Rules;
-use crate::ops::status::Histories;
 use std::cell::RefCell;
 use std::collections::HashMap;
 

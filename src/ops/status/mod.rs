@@ -14,7 +14,6 @@
 mod bundle;
 mod common;
 mod fact;
-mod histories;
 mod overlap;
 mod scope;
 mod survey;
@@ -27,6 +26,7 @@ pub(super) use overlap::OverlapSet;
 pub(super) use survey::{Places, survey};
 
 use crate::agents::ctx::Ctx;
+use crate::agents::histories::{Apart, Ends, Histories};
 use crate::agents::lookup;
 use crate::agents::scope_guard::ScopeGuard;
 use crate::agents::work;
@@ -44,7 +44,6 @@ use crate::store::layout;
 use crate::store::place::RecordedPlaces;
 use chrono::{DateTime, Utc};
 use common::Common;
-use histories::{Apart, Ends, Histories};
 use serde::Serialize;
 use std::ffi::OsStr;
 use std::fs;

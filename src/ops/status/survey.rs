@@ -1,12 +1,12 @@
 //! Looking at many agents at once, in order, on a few threads.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::histories::Histories;
 use crate::agents::parallel::{self, Queue};
 use crate::domain::agent::Agent;
 use crate::error::Result;
 use crate::git::Repo;
 use crate::ops::status::Common;
-use crate::ops::status::Histories;
 use crate::ops::status::WorkStatus;
 use crate::ops::status::standing;
 use crate::store::layout;

@@ -2,33 +2,34 @@
 
 use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
+use crate::error::Result;
 use crate::git::Repo;
 use crate::git::history::gained::Gained;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a branch and its target do not share.
-pub(super) struct Apart {
+pub(crate) struct Apart {
     /// The branch's own commits, parents first.
-    pub(super) own: Vec<Oid>,
+    pub(crate) own: Vec<Oid>,
     /// How many commits the target has that the branch has not; `None` where that cannot be told.
-    pub(super) behind: Option<usize>,
+    pub(crate) behind: Option<usize>,
     /// Where the branch left the target, if comparing them has shown it.
-    pub(super) fork: Option<Oid>,
+    pub(crate) fork: Option<Oid>,
 }
 
 /// The three commits that are compared.
 #[derive(Clone, Copy)]
-pub(super) struct Ends {
-    pub(super) tip: Oid,
-    pub(super) target: Oid,
+pub(crate) struct Ends {
+    pub(crate) tip: Oid,
+    pub(crate) target: Oid,
     /// The commit that the agent was spawned from; neither it nor what it holds counts on either side.
-    pub(super) started: Oid,
+    pub(crate) started: Oid,
 }
 
 /// The histories of targets as far as they were walked, for agents that are looked at together.
 #[derive(Default)]
-pub(super) struct Histories {
+pub(crate) struct Histories {
     /// The commits that agents were spawned from, by the name of the branch that they land on.
     starts: HashMap<Option<String>, BTreeSet<Oid>>,
     /// What each target has gained since; `None` where that cannot be told in one pass.
@@ -37,7 +38,7 @@ pub(super) struct Histories {
 
 impl Histories {
     /// Nothing is read yet.
-    pub(super) fn of<'a>(agents: impl IntoIterator<Item = &'a Agent>) -> Histories {
+    pub(crate) fn of<'a>(agents: impl IntoIterator<Item = &'a Agent>) -> Histories {
         let mut histories = Histories::default();
         for base in agents.into_iter().filter_map(|agent| agent.base.as_ref()) {
             let starts = histories.starts.entry(base.refname.clone());
@@ -47,9 +48,42 @@ impl Histories {
     }
 
     /// How far an agent's branch and its target are apart; `None` where history cannot be read.
-    pub(super) fn apart(&self, repo: &Repo, agent: &Agent, ends: Ends) -> Option<Apart> {
+    pub(crate) fn apart(&self, repo: &Repo, agent: &Agent, ends: Ends) -> Option<Apart> {
         self.along_line(repo, agent, ends)
             .or_else(|| walked(repo, ends))
+    }
+
+    /// The commit that an agent's work is compared with: where its branch left the target, which moves along when the agent
+    /// merges that one; for work that has landed, where it started.
+    ///
+    /// # Errors
+    /// `git-failed` when history cannot be walked.
+    pub(crate) fn fork(
+        &self,
+        repo: &Repo,
+        agent: &Agent,
+        target: Option<Oid>,
+        tip: Option<Oid>,
+    ) -> Result<Oid> {
+        let started = agent.base.as_ref().map(|base| base.oid);
+        let started = started.unwrap_or(agent.spawn_commit);
+        let (Some(target), Some(tip)) = (target, tip) else {
+            return Ok(started);
+        };
+        if target == started {
+            return Ok(started);
+        }
+        let ends = Ends {
+            tip,
+            target,
+            started,
+        };
+        let along = self.along_line(repo, agent, ends);
+        let fork = match along.and_then(|apart| apart.fork) {
+            Some(fork) => Some(fork),
+            None => repo.merge_base(target, tip)?,
+        };
+        Ok(fork.filter(|fork| *fork != tip).unwrap_or(started))
     }
 
     /// Of a branch that is a short line of commits from where it started, as those of most agents are.
