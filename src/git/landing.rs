@@ -32,7 +32,6 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 pub(in crate::git) use steps::FEW;
-use steps::Steps;
 
 /// What in a git dir says that something is unfinished there.
 const UNFINISHED: &[&str] = &[
@@ -154,13 +153,10 @@ impl Checkout {
         new_tree: Oid,
         scratch: &Path,
     ) -> Result<()> {
-        let steps = Steps::between(repo, repo.read_commit(old)?.tree, new_tree)?;
-        if let Some(steps) = steps {
-            let look = self.look(repo, &steps, scratch);
-            let _ = fs::remove_file(scratch);
-            if look?.is_some() {
-                return Ok(());
-            }
+        let look = self.look(repo, (repo.read_commit(old)?.tree, new_tree), scratch);
+        let _ = fs::remove_file(scratch);
+        if look?.is_some() {
+            return Ok(());
         }
         // Looking takes no lock and changes nothing, so git looks at a copy of the index.
         let index = self.git_dir.join("index");
@@ -225,10 +221,8 @@ impl Checkout {
         reached: &dyn Fn(&str),
     ) -> Result<()> {
         let new_tree = repo.read_commit(new)?.tree;
-        let steps = Steps::between(repo, repo.read_commit(old)?.tree, new_tree)?;
-        if let Some(steps) = steps
-            && self.fast_checkout(repo, &steps, scratch, reached)?
-        {
+        let trees = (repo.read_commit(old)?.tree, new_tree);
+        if self.fast_checkout(repo, trees, scratch, reached)? {
             return Ok(());
         }
         let own = self.own_index()?;

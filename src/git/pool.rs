@@ -1,8 +1,32 @@
-//! Work on a slice, shared out to threads in chunks.
+//! Work on a slice, shared out to threads in chunks, and work beside other work.
 
 use crate::error::{Error, Result};
+use std::panic::resume_unwind;
 use std::slice::ChunksMut;
 use std::sync::Mutex;
+use std::thread;
+
+/// More threads than this only fight for the disk.
+const MOST_THREADS: usize = 4;
+
+/// How many threads work where one thing alone is done.
+pub(in crate::git) fn threads() -> usize {
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    processors.min(MOST_THREADS)
+}
+
+/// Does two things at once, the first on a thread of its own, and gives what both return.
+pub(in crate::git) fn beside<T: Send, H>(
+    there: impl FnOnce() -> T + Send,
+    here: impl FnOnce() -> H,
+) -> (T, H) {
+    thread::scope(|scope| {
+        let there = scope.spawn(there);
+        let here = here();
+        let there = there.join().unwrap_or_else(|panic| resume_unwind(panic));
+        (there, here)
+    })
+}
 
 /// The chunks that no thread has taken yet, as one thread sees them.
 ///
@@ -46,7 +70,7 @@ pub(in crate::git) fn share<T: Send, R: Send>(
         let chunks = Chunks { parts: &parts, own };
         work(&chunks).inspect_err(|_| while chunks.next().is_some() {})
     };
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let run = &run;
         let running: Vec<_> = (1..parts.len())
             .map(|own| scope.spawn(move || run(own)))

@@ -45,7 +45,7 @@ pub use staged::Staging;
 pub use status::worktree_changes;
 pub(in crate::git) use status::{Asked, status};
 pub use touched::{Touched, touched};
-pub(in crate::git) use walk::{Listed, TouchedEntries, Walk, names_may_differ, threads};
+pub(in crate::git) use walk::{Listed, TouchedEntries, Walk, names_may_differ};
 
 use super::tree;
 pub(in crate::git) use crate::domain::baseline::Content;

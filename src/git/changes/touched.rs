@@ -5,12 +5,13 @@
 
 use super::index::Written;
 use super::status::{Asked, status};
-use super::walk::{Walk, names_may_differ, threads};
+use super::walk::{Walk, names_may_differ};
 use crate::domain::change::{Change, ChangeKind};
 use crate::error::Result;
 use crate::git::Repo;
 use crate::git::changes::ignore::Rules;
 use crate::git::files::untrusted;
+use crate::git::pool::threads;
 use crate::git::worktree::view::WorktreeView;
 use std::ffi::OsStr;
 use std::fs;

@@ -14,7 +14,6 @@ use rustix::io::Errno;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::thread;
 
 /// So many suspects are worth naming to git; where there are more it is asked about everything.
 const MOST_SUSPECTS: usize = 200;
@@ -22,17 +21,8 @@ const MOST_SUSPECTS: usize = 200;
 /// Directories that a thread takes at a time.
 const CHUNK: usize = 4;
 
-/// More threads than this only fight for the disk.
-const MOST_THREADS: usize = 4;
-
 /// Settings under which a name on the disk may be another one in the index.
 const OTHER_NAMES: [&str; 2] = ["core.ignoreCase", "core.precomposeUnicode"];
-
-/// How many threads walk where one worktree alone is looked at.
-pub(in crate::git) fn threads() -> usize {
-    let processors = thread::available_parallelism().map_or(1, usize::from);
-    processors.min(MOST_THREADS)
-}
 
 /// Whether a name on the disk may be another one in the index, so that only git can compare them.
 ///

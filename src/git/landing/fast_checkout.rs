@@ -18,15 +18,16 @@ use crate::error::{Code, Error, IoContext, Result};
 use crate::git::changes::{StatData, stat_data};
 use crate::git::files::lock_file::LockFile;
 use crate::git::files::untrusted;
-use crate::git::{Repo, command};
+use crate::git::{Repo, command, pool};
 use rustix::fs::{AtFlags, unlinkat};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
+use std::sync::mpsc::{self, Receiver};
 
 /// The longest file that is compared with what git makes of a blob, in bytes.
 const LONGEST: u64 = 1 << 30;
@@ -40,14 +41,15 @@ impl Checkout {
     pub(super) fn fast_checkout(
         &self,
         repo: &Repo,
-        steps: &Steps,
+        trees: (Oid, Oid),
         scratch: &Path,
         reached: &dyn Fn(&str),
     ) -> Result<bool> {
         let lock = self.lock_index()?;
         reached("locked");
-        let carried = self.look(repo, steps, scratch).and_then(|look| match look {
-            Some(look) => self.carry_looked(repo, steps, &look, scratch, lock, reached),
+        let looked = self.look(repo, trees, scratch);
+        let carried = looked.and_then(|looked| match looked {
+            Some((steps, look)) => self.carry_looked(repo, &steps, &look, scratch, lock, reached),
             None => Ok(false),
         });
         let _ = fs::remove_file(scratch);
@@ -76,10 +78,14 @@ impl Checkout {
         let index = self.git_dir.join("index");
         let seen = IndexSnapshot::load(&index)
             .filter(|seen| steps.list.iter().all(|step| seen.fits(step)));
-        let Some(new) = seen.and_then(|seen| seen.rewritten(&steps.edits(|_| true))) else {
+        let Some(seen) = seen else {
             return Ok(false);
         };
-        fs::write(scratch, new.into_file()).at("could not write", scratch)?;
+        let Some(new) = seen.rewritten(&steps.edits(|_| true)) else {
+            return Ok(false);
+        };
+        let file = File::create(scratch).at("could not write", scratch)?;
+        new.write(&file).at("could not write", scratch)?;
         fs::rename(scratch, &index).at("could not write", &index)?;
         Ok(true)
     }
@@ -98,34 +104,57 @@ impl Checkout {
         if steps.has_attributes && !is_plain {
             return Ok(false);
         }
-        let Some(mut index) = look.seen.rewritten(&edits) else {
+        let Some(index) = look.seen.rewritten(&edits) else {
             return Ok(false);
         };
         let file = File::create(copy).at("could not write", copy)?;
-        index.write(&file).at("could not write", copy)?;
         if !is_plain {
             // Git adds what it writes.
-            let complete = index.complete(&file, &BTreeMap::new());
-            complete.at("could not write", copy)?;
+            index.write(&file).at("could not write", copy)?;
         }
         let old = of(steps, look, &[PathState::Old]);
-        let removed = { old.iter() }.try_fold(true, |all, step| {
-            Ok::<_, Error>(all && self.remove_looked(look, step)?)
-        });
-        reached("emptied");
         let new = of(steps, look, &[PathState::Old, PathState::Free]);
         let new: Vec<_> = new.into_iter().filter(|step| step.new.is_some()).collect();
         let mut stats = BTreeMap::new();
-        let mut write = || {
-            if is_plain {
-                let written = self.write_plain_files(repo, &new, &mut stats)?;
-                index.complete(&file, &stats).at("could not write", copy)?;
-                Ok(written)
-            } else {
-                self.write_files(copy, &["-u"], &new, &lock).map(|()| true)
-            }
+        let remove = || {
+            let removed = { old.iter() }.try_fold(true, |all, step| {
+                Ok::<_, Error>(all && self.remove_looked(look, step)?)
+            });
+            reached("emptied");
+            removed
         };
-        let written = removed.and_then(|removed| Ok(removed && write()?));
+        let written = if is_plain {
+            let (tell, told) = mpsc::channel();
+            let write = || {
+                let tell = tell;
+                if !remove()? {
+                    return Ok(false);
+                }
+                let is_written = self.write_plain_files(repo, &new, |path, stat| {
+                    stats.insert(path.to_vec(), stat);
+                    // The other thread hears everything, or nothing matters any more.
+                    let _ = tell.send((path.to_vec(), stat));
+                })?;
+                drop(tell);
+                let written = index.write_content(&file, |path| stats.get(path).copied());
+                written.at("could not write", copy)?;
+                Ok(is_written)
+            };
+            // The checksum of the index waits for each file that it is about to count.
+            let (checksum, written) = pool::beside(|| index.checksum(in_turn(told)), write);
+            written.and_then(|is_written| {
+                let written = { &file }.write_all(&checksum);
+                written.at("could not write", copy)?;
+                Ok(is_written)
+            })
+        } else {
+            remove().and_then(|removed| {
+                if removed {
+                    self.write_files(copy, &["-u"], &new, &lock)?;
+                }
+                Ok(removed)
+            })
+        };
         if !matches!(written, Ok(true)) {
             if is_plain {
                 self.remove_written(&new, &stats);
@@ -259,6 +288,20 @@ impl Checkout {
         command.arg("--filters").arg(filtered).arg(blob.to_hex());
         let output = command::finish(&mut command)?;
         Ok(output.status.success() && output.stdout.starts_with(&found))
+    }
+}
+
+/// What is known of files by their paths, where both are told and asked in the order of the paths.
+fn in_turn(told: Receiver<(Vec<u8>, StatData)>) -> impl FnMut(&[u8]) -> Option<StatData> {
+    let mut next = None;
+    move |path| {
+        while next
+            .as_ref()
+            .is_none_or(|(told, _): &(Vec<u8>, _)| told.as_slice() < path)
+        {
+            next = Some(told.recv().ok()?);
+        }
+        next.take_if(|(told, _)| told == path).map(|(_, stat)| stat)
     }
 }
 

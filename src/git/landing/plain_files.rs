@@ -80,7 +80,7 @@ impl Checkout {
         }
     }
 
-    /// Writes files where nothing is, and adds what the index is to keep of each to `written`; `false` where something
+    /// Writes files where nothing is, and says what the index is to keep of each that is `written`; `false` where something
     /// appeared in their place.
     ///
     /// # Errors
@@ -89,14 +89,14 @@ impl Checkout {
         &self,
         repo: &Repo,
         steps: &[&Step],
-        written: &mut BTreeMap<Vec<u8>, StatData>,
+        mut written: impl FnMut(&[u8], StatData),
     ) -> Result<bool> {
         for step in steps {
             if let Some((mode, blob)) = step.new {
                 let Some(stat) = self.write_plain(repo, &step.path, mode, blob)? else {
                     return Ok(false);
                 };
-                written.insert(step.path.clone(), stat);
+                written(&step.path, stat);
             }
         }
         Ok(true)

@@ -7,10 +7,11 @@
 
 use super::Checkout;
 use super::steps::{Step, Steps};
+use crate::domain::oid::Oid;
 use crate::error::{Error, IoContext, Result};
 use crate::git::changes::{Content, Edits, Rewritten, StatData, TICK, Written, stat_data};
 use crate::git::files::untrusted;
-use crate::git::{Repo, command};
+use crate::git::{Repo, command, pool};
 use crate::system;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, statat};
 use rustix::io::Errno;
@@ -65,7 +66,7 @@ impl IndexSnapshot {
         self.0.index.find(path).map(|entry| entry.content)
     }
 
-    pub(super) fn rewritten(&self, edits: &Edits) -> Option<Rewritten> {
+    pub(super) fn rewritten(&self, edits: &Edits) -> Option<Rewritten<'_>> {
         self.0.index.rewritten(self.0.time.0, edits)
     }
 
@@ -97,16 +98,39 @@ impl Precheck {
 }
 
 impl Checkout {
-    /// Looks, without changing anything; `None` in any doubt. `copy` is where a copy of the index may go.
+    /// Looks at what going from one tree to another does, without changing anything; `None` in any doubt. `copy` is where a
+    /// copy of the index may go.
     ///
     /// # Errors
-    /// `git-missing`, `io`.
-    pub(super) fn look(&self, repo: &Repo, steps: &Steps, copy: &Path) -> Result<Option<Precheck>> {
+    /// `git-missing`, `io`; `repo-corrupt` when a tree is missing.
+    pub(super) fn look(
+        &self,
+        repo: &Repo,
+        (old, new): (Oid, Oid),
+        copy: &Path,
+    ) -> Result<Option<(Steps, Precheck)>> {
         let index = self.git_dir.join("index");
         if self.is_special()? || !fs::symlink_metadata(&index).is_ok_and(|file| file.is_file()) {
             return Ok(None);
         }
-        let Some(mut look) = self.look_by(&index, steps) else {
+        let load = || IndexSnapshot::load(&index);
+        let (seen, steps) = pool::beside(load, || Steps::between(repo, old, new));
+        let (Some(seen), Some(steps)) = (seen, steps?) else {
+            return Ok(None);
+        };
+        let look = self.look_at(repo, &steps, seen, copy)?;
+        Ok(look.map(|look| (steps, look)))
+    }
+
+    fn look_at(
+        &self,
+        repo: &Repo,
+        steps: &Steps,
+        seen: IndexSnapshot,
+        copy: &Path,
+    ) -> Result<Option<Precheck>> {
+        let index = self.git_dir.join("index");
+        let Some(mut look) = self.look_by(seen, steps) else {
             return Ok(None);
         };
         let is_known =
@@ -118,7 +142,7 @@ impl Checkout {
         if !self.refresh_copy(copy)? {
             return Ok(None);
         }
-        let look = self.look_by(copy, steps);
+        let look = IndexSnapshot::load(copy).and_then(|seen| self.look_by(seen, steps));
         match look.filter(|look| self.has_attributes_of(look, steps)) {
             Some(look) if look.places.contains(&PathState::Unknown) => {
                 self.recognise(look, steps, copy)
@@ -156,8 +180,7 @@ impl Checkout {
         Ok(Some(look))
     }
 
-    fn look_by(&self, file: &Path, steps: &Steps) -> Option<Precheck> {
-        let seen = IndexSnapshot::load(file)?;
+    fn look_by(&self, seen: IndexSnapshot, steps: &Steps) -> Option<Precheck> {
         let place = |step| self.place(&seen, step);
         let places = steps.list.iter().map(place).collect::<Option<_>>()?;
         Some(Precheck {

@@ -27,6 +27,7 @@ pub(super) struct Step {
 /// A way from one tree to another.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
+    /// In the order of their paths.
     pub(super) list: Vec<Step>,
     /// Whether files of attributes are among them, by which git may write other files in another way.
     pub(super) has_attributes: bool,
@@ -72,6 +73,8 @@ impl Steps {
                 }
             }
         }
+        let list = &mut steps.list;
+        list.sort_unstable_by(|one, other| one.path.cmp(&other.path));
         Ok(Some(steps))
     }
 

@@ -2,9 +2,10 @@
 
 use crate::error::Result;
 use crate::git::changes::ignore::IGNORE_FILES;
-use crate::git::changes::{Index, Listed, TouchedEntries, Walk, Written, threads};
+use crate::git::changes::{Index, Listed, TouchedEntries, Walk, Written};
 use crate::git::files::untrusted;
 use crate::git::objects::blob_name;
+use crate::git::pool::threads;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;

@@ -11,8 +11,9 @@ use super::listed::Listed;
 use super::update::update_files;
 use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
-use crate::git::changes::{Index, TouchedEntries, Walk, Written, names_may_differ, threads};
+use crate::git::changes::{Index, TouchedEntries, Walk, Written, names_may_differ};
 use crate::git::files::untrusted;
+use crate::git::pool::threads;
 use std::collections::BTreeMap;
 use std::fs;
 

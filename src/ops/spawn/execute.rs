@@ -97,6 +97,9 @@ fn build(ctx: &Ctx, plan: &SpawnPlan, claimed: Option<Claimed>) -> Result<Built>
         ..Built::default()
     };
 
+    // The answer is there when it is needed.
+    let git = { plan.worktree.as_ref() }.and_then(|_| version::ask(&ctx.env.directory).ok());
+
     // Objects, which nothing names yet: a kill here leaves nothing to undo.
     let spawn_commit = repo.write_commit(&plan.new_commit())?;
     if spawn_commit != plan.spawn_commit {
@@ -150,7 +153,6 @@ fn build(ctx: &Ctx, plan: &SpawnPlan, claimed: Option<Claimed>) -> Result<Built>
     }
 
     // The worktree: its admin directory, then its files.
-    let mut git = None;
     let preset = claimed.as_ref().map(Claimed::preset).unwrap_or_default();
     built.claimed = claimed.is_some();
     if let (Some(worktree), Some(branch)) = (&plan.worktree, &built.branch) {
@@ -163,7 +165,6 @@ fn build(ctx: &Ctx, plan: &SpawnPlan, claimed: Option<Claimed>) -> Result<Built>
         repo.validate_worktree(&layout::worktree_name(plan.id))?;
         built.warnings.extend(place::in_view(ctx, worktree)?);
         ctx.reached("metadata");
-        git = version::ask(worktree).ok();
         if let Some(cone) = &plan.cone {
             cone::narrow(ctx, plan.id, worktree, cone)?;
             ctx.reached("narrowed");

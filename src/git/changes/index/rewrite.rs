@@ -10,16 +10,15 @@ use crate::git::changes::ignore::ATTRIBUTES_FILES;
 use crate::git::tree::GITLINK;
 use sha1::{Digest, Sha1};
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
+use std::io::{self, BufWriter, Read, Write};
+use std::ops::Range;
 
 /// Where the size stands among the stat data, how long they are, and where the flags stand among what is fixed.
 const SIZE: usize = 36;
 const STAT: usize = 40;
 const FLAGS: usize = 60;
 
-/// So many bytes of a file are compared at a time: more would be memory that is used for the first time.
+/// So many bytes of a file are compared at a time, or gathered to be written: more would be memory that is used for the first time.
 const PIECE: usize = 32 << 10;
 
 /// The place of the mode among the ten numbers of the stat data.
@@ -85,16 +84,11 @@ impl Index {
     /// An index with these edits. An edited entry has no stat data, so git looks at its file; an entry
     /// whose file changed in the second in which this index was `written`, or later, is marked for the same, as git
     /// marks it: most builds of git know no less than a second. `None` where git has to write it.
-    pub(in crate::git) fn rewritten(&self, written: i64, edits: &Edits) -> Option<Rewritten> {
+    pub(in crate::git) fn rewritten(&self, written: i64, edits: &Edits) -> Option<Rewritten<'_>> {
         if self.is_flagged || be32(&self.bytes, 4)? > 3 || !self.has_no_extension_but_trees()? {
             return None;
         }
-        let room = self.bytes.len() + edits.paths.len() * 128;
-        let mut new = Rewritten {
-            bytes: Vec::with_capacity(room),
-            edited: BTreeMap::new(),
-        };
-        new.bytes.extend_from_slice(self.bytes.get(..HEADER)?);
+        let mut new = Rewritten::new(&self.bytes);
         let mut count = 0u32;
         let mut edited = edits.paths.iter().peekable();
         // What stays as it is comes in long pieces.
@@ -106,7 +100,7 @@ impl Index {
                 .peek()
                 .is_some_and(|(next, _)| next.as_slice() <= path)
             {
-                new.bytes.extend_from_slice(self.bytes.get(kept)?);
+                new.keep(kept);
                 kept = extent.end..extent.end;
                 while let Some((next, content)) = edited.next_if(|(next, _)| next.as_slice() < path)
                 {
@@ -120,39 +114,36 @@ impl Index {
             }
             kept.end = extent.end;
             if self.is_racy(entry, written) {
-                new.bytes.extend_from_slice(self.bytes.get(kept)?);
-                kept = extent.end..extent.end;
-                let size = new.bytes.len() - extent.len() + SIZE;
-                new.bytes.get_mut(size..size + 4)?.fill(0);
+                let size = extent.start + SIZE;
+                new.keep(kept.start..size);
+                new.add(&[0; 4]);
+                kept.start = size + 4;
             }
             count += 1;
         }
-        new.bytes.extend_from_slice(self.bytes.get(kept)?);
+        new.keep(kept);
         for (next, content) in edited {
             count += new.put(next, *content)?;
         }
-        new.bytes[8..HEADER].copy_from_slice(&count.to_be_bytes());
+        new.count(count);
         if !self.trees.is_empty() {
             let trees = self.rewritten_trees(edits)?;
-            new.bytes.extend_from_slice(b"TREE");
+            new.add(b"TREE");
             let length = u32::try_from(trees.len()).ok()?;
-            new.bytes.extend_from_slice(&length.to_be_bytes());
-            new.bytes.extend_from_slice(&trees);
+            new.add(&length.to_be_bytes());
+            new.add(&trees);
         }
         Some(new)
     }
 
     /// The file of an index that holds these paths and knows nothing of their files, so that git looks into each.
     pub(in crate::git) fn of(contents: &BTreeMap<&[u8], Content>) -> Vec<u8> {
-        let mut new = Rewritten {
-            bytes: b"DIRC\0\0\0\x02\0\0\0\0".to_vec(),
-            edited: BTreeMap::new(),
-        };
+        let mut new = Rewritten::new(b"DIRC\0\0\0\x02\0\0\0\0");
         let mut count = 0u32;
         for (path, content) in contents {
             count += new.put(path, Some(*content)).unwrap_or(0);
         }
-        new.bytes[8..HEADER].copy_from_slice(&count.to_be_bytes());
+        new.count(count);
         new.into_file()
     }
 
@@ -172,7 +163,7 @@ impl Index {
     }
 
     /// Where an entry stands in the file, with its terminators.
-    fn extent(&self, entry: &Entry) -> Option<std::ops::Range<usize>> {
+    fn extent(&self, entry: &Entry) -> Option<Range<usize>> {
         let start = usize::try_from(entry.at).ok()?;
         let length = FIXED + self.path(entry).len();
         Some(start..start + length + 8 - length % 8)
@@ -259,71 +250,146 @@ impl Index {
     }
 }
 
-/// The content of a new index, all but its checksum.
+/// The content of a new index, all but its checksum: pieces of an old one and what is new, so that nothing is copied.
 #[derive(Debug)]
-pub(in crate::git) struct Rewritten {
-    bytes: Vec<u8>,
-    /// Where the edited entries begin.
-    edited: BTreeMap<Vec<u8>, usize>,
+pub(in crate::git) struct Rewritten<'i> {
+    old: &'i [u8],
+    new: Vec<u8>,
+    pieces: Vec<Piece>,
 }
 
-impl Rewritten {
-    /// The file of the index.
-    pub(in crate::git) fn into_file(mut self) -> Vec<u8> {
-        let checksum = Sha1::digest(&self.bytes);
-        self.bytes.extend_from_slice(&checksum);
-        self.bytes
-    }
+/// A part of the file.
+#[derive(Debug)]
+enum Piece {
+    /// These bytes of the old index.
+    Old(Range<usize>),
+    /// These bytes of what is new.
+    New(Range<usize>),
+    /// An entry that knows nothing of its file, among what is new, and where in it the path is.
+    Entry(Range<usize>, Range<usize>),
+}
 
-    /// Writes the index to a new file, with zeros for its checksum: git does not look at one of zeros.
-    ///
-    /// # Errors
-    /// Those of writing.
-    pub(in crate::git) fn write(&self, file: &File) -> io::Result<()> {
-        file.write_all_at(&self.bytes, 0)?;
-        file.write_all_at(&[0; CHECKSUM], self.bytes.len() as u64)
-    }
-
-    /// Adds to the file what is known of the files of some edited entries, and the checksum.
-    ///
-    /// # Errors
-    /// Those of writing.
-    pub(in crate::git) fn complete(
-        &mut self,
-        file: &File,
-        stats: &BTreeMap<Vec<u8>, StatData>,
-    ) -> io::Result<()> {
-        for (path, stat) in stats {
-            let Some(at) = self.edited.get(path) else {
-                continue;
-            };
-            let fields = self.bytes[*at..at + STAT].chunks_exact_mut(4).zip(stat);
-            // The mode is that of the entry, which knows less of them than a file system.
-            for (_, (field, number)) in fields.enumerate().filter(|(place, _)| *place != MODE) {
-                field.copy_from_slice(&number.to_be_bytes());
-            }
-            file.write_all_at(&self.bytes[*at..at + STAT], *at as u64)?;
+impl<'i> Rewritten<'i> {
+    /// An index that begins with the header of an old one.
+    fn new(old: &'i [u8]) -> Rewritten<'i> {
+        let new = old.get(..HEADER).unwrap_or_default().to_vec();
+        Rewritten {
+            old,
+            pieces: vec![Piece::New(0..new.len())],
+            new,
         }
-        let checksum = Sha1::digest(&self.bytes);
-        file.write_all_at(&checksum, self.bytes.len() as u64)
     }
 
-    /// Adds an entry that knows nothing of its file; gives how many were added.
+    /// Says how many entries there are.
+    fn count(&mut self, entries: u32) {
+        if let Some(count) = self.new.get_mut(8..HEADER) {
+            count.copy_from_slice(&entries.to_be_bytes());
+        }
+    }
+
+    fn keep(&mut self, piece: Range<usize>) {
+        self.pieces.push(Piece::Old(piece));
+    }
+
+    fn add(&mut self, bytes: &[u8]) -> Range<usize> {
+        let piece = self.new.len()..self.new.len() + bytes.len();
+        self.new.extend_from_slice(bytes);
+        self.pieces.push(Piece::New(piece.clone()));
+        piece
+    }
+
+    /// The file of the index.
+    pub(in crate::git) fn into_file(self) -> Vec<u8> {
+        let mut file = Vec::new();
+        // Memory takes everything.
+        let _ = self.write(&mut file);
+        file
+    }
+
+    /// Writes the file of the index, which knows nothing of the edited entries' files.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub(in crate::git) fn write(&self, mut to: impl Write) -> io::Result<()> {
+        self.write_content(&mut to, |_| None)?;
+        to.write_all(&self.checksum(|_| None))
+    }
+
+    /// The checksum that follows the content. What is `known` of the file at the path of an edited entry is asked in the
+    /// order of the paths.
+    pub(in crate::git) fn checksum(
+        &self,
+        known: impl FnMut(&[u8]) -> Option<StatData>,
+    ) -> [u8; CHECKSUM] {
+        let mut checksum = Sha1::new();
+        // A checksum takes everything.
+        let _ = self.each_piece(known, |piece| {
+            checksum.update(piece);
+            Ok(())
+        });
+        checksum.finalize().into()
+    }
+
+    /// Writes the content, and all that is `known` of the files of edited entries.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub(in crate::git) fn write_content(
+        &self,
+        to: impl Write,
+        known: impl FnMut(&[u8]) -> Option<StatData>,
+    ) -> io::Result<()> {
+        let mut to = BufWriter::with_capacity(PIECE, to);
+        self.each_piece(known, |piece| to.write_all(piece))?;
+        to.flush()
+    }
+
+    fn each_piece(
+        &self,
+        mut known: impl FnMut(&[u8]) -> Option<StatData>,
+        mut take: impl FnMut(&[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let new = |piece: &Range<usize>| self.new.get(piece.clone()).unwrap_or_default();
+        for piece in &self.pieces {
+            match piece {
+                Piece::Old(piece) => take(self.old.get(piece.clone()).unwrap_or_default())?,
+                Piece::New(piece) => take(new(piece))?,
+                Piece::Entry(entry, path) => match known(new(path)) {
+                    Some(stat) => take(&with_stat(new(entry), &stat))?,
+                    None => take(new(entry))?,
+                },
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds an entry; gives how many were added.
     fn put(&mut self, path: &[u8], content: Option<Content>) -> Option<u32> {
         let Some((mode, oid)) = content else {
             return Some(0);
         };
-        self.edited.insert(path.to_vec(), self.bytes.len());
         let mut fixed = [0; FIXED];
         fixed[24..28].copy_from_slice(&mode.to_be_bytes());
         fixed[STAT..FLAGS].copy_from_slice(oid.as_bytes());
         // Twelve bits; a longer path is found by its terminator.
         let length = u16::try_from(path.len()).unwrap_or(u16::MAX).min(0xfff);
         fixed[FLAGS..].copy_from_slice(&length.to_be_bytes());
-        self.bytes.extend_from_slice(&fixed);
-        self.bytes.extend_from_slice(path);
         let terminators = 8 - (FIXED + path.len()) % 8;
-        self.bytes.extend_from_slice(&[0; 8][..terminators]);
+        let entry = self.add(&[&fixed, path, &[0; 8][..terminators]].concat());
+        let path = entry.start + FIXED..entry.start + FIXED + path.len();
+        self.pieces.pop();
+        self.pieces.push(Piece::Entry(entry, path));
         Some(1)
     }
+}
+
+/// An entry with what is known of its file.
+fn with_stat(entry: &[u8], stat: &StatData) -> Vec<u8> {
+    let mut entry = entry.to_vec();
+    let fields = entry.chunks_exact_mut(4).zip(stat);
+    // The mode is that of the entry, which knows less of them than a file system.
+    for (_, (field, number)) in fields.enumerate().filter(|(place, _)| *place != MODE) {
+        field.copy_from_slice(&number.to_be_bytes());
+    }
+    entry
 }
