@@ -2,10 +2,15 @@
 
 use crate::support::TestRepo;
 use crate::support::agent::{TASK, agent_command, describe};
+use crate::support::death::ctx_with;
 use crate::support::terminal::{read, terminal};
+use git_agent::agents::ctx::Seams;
+use git_agent::ops::spawn::{self, SpawnOptions};
+use git_agent::wire::task_file;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
 
 /// A repository whose set-up waits for a file, and that file.
 fn slow() -> (TestRepo, PathBuf) {
@@ -18,7 +23,7 @@ fn slow() -> (TestRepo, PathBuf) {
     (repo, go)
 }
 
-fn spawn(repo: &TestRepo, delay: &str, words: &[&str]) -> Command {
+fn spawning(repo: &TestRepo, delay: &str, words: &[&str]) -> Command {
     let task = repo.path().with_file_name("task.toml");
     fs::write(&task, TASK).expect("written");
     let mut command = agent_command(&repo.path());
@@ -31,7 +36,7 @@ fn spawn(repo: &TestRepo, delay: &str, words: &[&str]) -> Command {
 fn a_step_that_takes_long_is_shown_and_nothing_of_it_is_left() {
     let (repo, go) = slow();
     let (mut outside, inside) = terminal(24, 40);
-    let mut command = spawn(&repo, "0", &[]);
+    let mut command = spawning(&repo, "0", &[]);
     let mut child = { command.stdout(Stdio::null()).stderr(inside) }
         .spawn()
         .expect("starts");
@@ -62,7 +67,7 @@ fn a_short_step_a_pipe_and_a_program_are_told_nothing() {
         fs::write(go, "").expect("written");
         repo
     };
-    let piped = spawn(&ready(), "0", &[]).output().expect("starts");
+    let piped = spawning(&ready(), "0", &[]).output().expect("starts");
     assert!(
         piped.status.success() && piped.stderr.is_empty(),
         "{}",
@@ -71,12 +76,38 @@ fn a_short_step_a_pipe_and_a_program_are_told_nothing() {
     for (delay, words) in [("1000", &[][..]), ("0", &["--format=json"])] {
         let (mut outside, inside) = terminal(24, 80);
         let repo = ready();
-        let mut command = spawn(&repo, delay, words);
+        let mut command = spawning(&repo, delay, words);
         let mut child = { command.stdout(Stdio::null()).stderr(inside) }
             .spawn()
             .expect("starts");
         drop(command);
         assert_eq!(read(&mut outside, None), "", "{words:?}");
         assert!(child.wait().expect("ended").success());
+    }
+}
+
+#[test]
+fn files_that_are_copied_are_counted() {
+    let repo = TestRepo::with_commit();
+    repo.write(".gitignore", "/cache/\n");
+    repo.commit_all("ignore");
+    for number in 0..250 {
+        repo.write(&format!("cache/{number}"), "ignored\n");
+    }
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&told);
+    let ctx = ctx_with(&repo.path(), Seams::real()).narrated_by(Arc::new(move |_, what| {
+        log.lock()
+            .expect("unpoisoned")
+            .extend(what.map(str::to_owned));
+    }));
+    let task = format!("{TASK}[setup]\ncopy = [\"cache/**\"]\n");
+    let draft = task_file::parse("task.toml", task.as_bytes());
+    let plan = spawn::plan(&ctx, draft, &SpawnOptions::default()).expect("a plan");
+    spawn::execute(&ctx, plan).expect("an agent");
+    let told = told.lock().expect("unpoisoned");
+    for count in ["100 of 250", "200 of 250"] {
+        let what = format!("copying ignored files: {count}");
+        assert!(told.contains(&what), "{told:?}");
     }
 }

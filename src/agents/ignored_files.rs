@@ -20,9 +20,13 @@ use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::{Component, Path};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// How many paths a warning names.
 const NAMED: usize = 3;
+
+/// After so many files a person who waits is told how many there are.
+const TOLD: usize = 100;
 
 /// Which ignored files are wanted.
 #[derive(Clone, Copy)]
@@ -43,7 +47,7 @@ pub(crate) fn bring(
     worktree: &Path,
     wanted: &WantedFiles<'_>,
 ) -> Result<Vec<String>> {
-    let _activity = ctx.activity("copying ignored files");
+    let activity = ctx.activity("copying ignored files");
     let ignored = list(root, &["--exclude-standard".into()])?;
     let included = match wanted.include {
         Some(patterns) => matching(ctx, root, patterns)?,
@@ -66,7 +70,16 @@ pub(crate) fn bring(
             left.push(path);
         }
     }
-    let copied = parallel::map(&placed, |path| copy(root, worktree, path));
+    let count = AtomicUsize::new(0);
+    let copied = parallel::map(&placed, |path| {
+        let copied = copy(root, worktree, path);
+        let count = 1 + count.fetch_add(1, Ordering::Relaxed);
+        if count.is_multiple_of(TOLD) {
+            let all = placed.len();
+            activity.now(&format!("copying ignored files: {count} of {all}"));
+        }
+        copied
+    });
     for (path, copied) in placed.iter().zip(copied) {
         if !copied? {
             left.push(path);
