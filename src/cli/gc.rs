@@ -6,6 +6,7 @@ use super::style::{BOLD, HINT, paint};
 use super::terminal::width;
 use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
+use crate::domain::size::size_text;
 use crate::domain::task::{duration_text, parse_duration};
 use crate::error::{Exit, Result};
 use crate::ops::discard;
@@ -97,6 +98,10 @@ impl Answer for GcReport {
         ];
         for (what, count) in debris.iter().filter(|(_, count)| *count > 0) {
             text.push_str(&format!("{what}: {count}\n"));
+        }
+        if self.trash > 0 {
+            let size = size_text(self.trash_bytes);
+            text.push_str(&format!("disk use of the trash: {size}\n"));
         }
         let removable = self.agents.iter().any(|agent| agent.action == "remove");
         let expirable = salvage.iter().any(|item| item.action == "expire");

@@ -6,6 +6,7 @@ use super::terminal::width;
 use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
 use crate::domain::repository_settings::PATH;
+use crate::domain::size::size_text;
 use crate::error::{Exit, Result};
 use crate::ops::pool::{self, PoolReport};
 use serde_json::{Value, json};
@@ -62,7 +63,7 @@ impl Answer for PoolReport {
         let disk: u64 = self.slots.iter().map(|slot| slot.disk_bytes).sum();
         let disk = match disk {
             0 => String::new(),
-            disk => format!(", {} of the disk", size(disk)),
+            disk => format!(", {} of the disk", size_text(disk)),
         };
         text.push_str(&format!(
             "pool of {}: {ready} ready{busy}{disk}\n",
@@ -81,7 +82,7 @@ impl Answer for PoolReport {
                     Cell::painted(BOLD, slot.name.clone()),
                     Cell::plain(format!("{}{behind}", slot.state)),
                     Cell::painted(DIM, commit.to_owned()),
-                    Cell::plain(size(slot.disk_bytes)),
+                    Cell::plain(size_text(slot.disk_bytes)),
                 ]);
             }
             text.push_str(&table.render());
@@ -104,7 +105,7 @@ impl PoolReport {
         match self.files_bytes {
             Some(bytes) => format!(
                 "; each takes about {} of the disk, and what [setup] makes",
-                size(bytes)
+                size_text(bytes)
             ),
             None => String::new(),
         }
@@ -128,16 +129,4 @@ impl PoolReport {
             String::new()
         }
     }
-}
-
-/// A size for people.
-fn size(bytes: u64) -> String {
-    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
-    let mut unit = 0;
-    let mut tenths = bytes * 10 / 1024;
-    while tenths >= 10_240 && unit + 1 < UNITS.len() {
-        tenths /= 1024;
-        unit += 1;
-    }
-    format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit])
 }

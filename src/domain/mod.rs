@@ -39,6 +39,7 @@ pub mod run;
 pub mod sandbox;
 pub mod scope;
 pub mod shell;
+pub mod size;
 pub mod stamp;
 pub mod task;
 pub mod tool_call;

@@ -35,10 +35,11 @@ use crate::ops::gc::expire::SalvageItem;
 use crate::ops::target_report::TargetReport;
 use crate::store::ledger::Ledger;
 use crate::store::place::RecordedPlaces;
-use crate::store::{agent_branch, briefing, journal::Journal, leases, trash};
+use crate::store::{agent_branch, briefing, journal::Journal, layout, leases, trash};
 use landing::Targets;
 use serde::Serialize;
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Whatever has lain in the trash for a day is not being deleted any more, in seconds.
@@ -62,6 +63,7 @@ pub struct GcPlan {
     expiry: Option<ExpiryPlan>,
     options: GcOptions,
     trash: Vec<String>,
+    trash_bytes: u64,
     interrupted: bool,
     /// Warm worktrees that were never finished.
     slots: usize,
@@ -89,6 +91,8 @@ pub struct GcReport {
     pub salvage: Option<Vec<SalvageItem>>,
     /// How many old directories lie in the trash, or lay there.
     pub trash: usize,
+    /// How many bytes of the disk they take, as far as 100,000 files tell.
+    pub trash_bytes: u64,
     /// How many prompts of agents that are over are deleted, with what was confidential in their tasks and logs.
     pub prompts: usize,
     /// How many warm worktrees are removed that killed processes left half made.
@@ -217,12 +221,16 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
     }
     // What belongs to no agent any more.
     let common = ctx.repo.common_dir();
+    let trash = trash::left_behind(common, ctx.now().timestamp() - TRASH_AGE);
+    let old = { trash.iter() }.map(|name| layout::trash_dir(common).join(name));
+    let old: Vec<PathBuf> = old.collect();
     Ok(GcPlan {
         items,
         around,
         expiry,
         options,
-        trash: trash::left_behind(common, ctx.now().timestamp() - TRASH_AGE),
+        trash_bytes: trash::disk_use(&old),
+        trash,
         interrupted: Journal::any(common),
         slots: pool::count_left(ctx)?,
         checks: check_worktrees(ctx)?,
@@ -261,6 +269,7 @@ impl GcPlan {
             agents: self.items.iter().map(|(item, _)| item.clone()).collect(),
             salvage: self.expiry.as_ref().map(ExpiryPlan::report),
             trash: self.trash.len(),
+            trash_bytes: self.trash_bytes,
             prompts: self.told.len(),
             slots: self.slots,
             check_worktrees: self.checks.len(),

@@ -3,7 +3,7 @@ use crate::support::agent::{TASK, agent_command};
 use crate::support::death::{self, Order};
 use crate::support::{TestRepo, assert_unchanged, git_in, snapshot};
 use crate::verify::Agent;
-use git_agent::agents::ctx::Ctx;
+use git_agent::agents::ctx::{Ctx, Seams};
 use git_agent::domain::event::What;
 use git_agent::domain::oid::Oid;
 use git_agent::ops::gc;
@@ -12,6 +12,7 @@ use git_agent::store::ledger::Ledger;
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -389,6 +390,37 @@ fn what_somebody_takes_while_others_are_swept_is_kept() {
     git_in(&other, ["rev-parse", "--verify", "--quiet", "HEAD"]);
     git_in(&other, ["switch", "--quiet", "--detach"]);
     assert_eq!(repo.agent_json(&["discard", &second])["state"], "discarded");
+}
+
+#[test]
+fn what_the_trash_takes_of_the_disk_is_told() {
+    let repo = TestRepo::with_commit();
+    let trash = repo.path().join(".git/agents/trash/agent-0.1-0.tmp");
+    fs::create_dir_all(trash.join("src")).expect("directories");
+    fs::write(trash.join("src/large"), vec![7; 100_000]).expect("written");
+    let real = Seams::real();
+    let clock = real.clock.clone();
+    let seams = Seams {
+        clock: Arc::new(move || clock() + Duration::from_secs(48 * 60 * 60)),
+        ..real
+    };
+    let ctx = death::ctx_with(&repo.path(), seams);
+    let report = gc::plan(&ctx, GcOptions::default())
+        .expect("a plan")
+        .report(&ctx);
+    let du = Command::new("du")
+        .arg("-sk")
+        .arg(&trash)
+        .output()
+        .expect("du");
+    let du = String::from_utf8(du.stdout).expect("UTF-8");
+    let kibibytes: u64 = { du.split_whitespace().next() }
+        .and_then(|size| size.parse().ok())
+        .expect("a size");
+    assert_eq!(
+        (report.trash, report.trash_bytes.div_ceil(1024)),
+        (1, kibibytes)
+    );
 }
 
 #[test]

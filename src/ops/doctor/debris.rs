@@ -4,6 +4,7 @@
 
 use crate::agents::ctx::Ctx;
 use crate::domain::diagnosis::Sign;
+use crate::domain::size::size_text;
 use crate::error::{IoContext, Result};
 use crate::git::files::temporary;
 use crate::ops::doctor::Finding;
@@ -21,11 +22,13 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
     let common = ctx.repo.common_dir();
     let mut found = Vec::new();
     for directory in [layout::trash_dir(common), layout::tmp_dir(common)] {
-        let count = old_entries(ctx, &directory).count();
-        if count > 0 {
+        let old: Vec<PathBuf> = old_entries(ctx, &directory).collect();
+        if !old.is_empty() {
             let what = format!(
-                "{count} entries of {} are older than an hour",
-                directory.display()
+                "{} entries of {} are older than an hour and take {} of the disk",
+                old.len(),
+                directory.display(),
+                size_text(trash::disk_use(&old))
             );
             found.push(Finding::curable(Sign::Debris, what, move |ctx| {
                 remove(ctx, &old_entries(ctx, &directory).collect::<Vec<_>>())
