@@ -1,5 +1,7 @@
 //! Committing and landing, with git as the judge of what came out.
 
+/// Files that git moves.
+mod by_git;
 /// Moving worktrees along.
 mod carry;
 /// `commit`.

@@ -2,13 +2,14 @@
 //!
 //! What `git reset --keep` does, in two halves, because the ref must move by compare-and-swap in between:
 //! [`Checkout::require_unblocked`] asks whether anything would be lost, [`Checkout::carry`] moves files and index.
-//! Where few plain files differ, exactly those are looked at (`look`) and moved (`few`). Everything else, and
-//! every doubt, goes through `git read-tree -m -u`, which refuses to touch a changed or untracked file. It does
+//! Where few plain files differ, exactly those are looked at (`precheck`) and moved (`fast_checkout`). Everything else, and
+//! every doubt, goes through `git read-tree -m -u` (`by_git`), which refuses to touch a changed or untracked file. It does
 //! overwrite ignored files (git 2.34 and later), so those are looked for here.
 //!
 //! Moving an index that is already where it should be changes nothing: a landing that was killed after
 //! this and before the ref moved can be repeated.
 
+mod by_git;
 mod content;
 mod fast_checkout;
 mod lock;
@@ -22,9 +23,10 @@ use super::files::untrusted;
 use super::repo::Repo;
 use super::worktree::Worktree;
 use super::worktree::view::WorktreeView;
-use crate::domain::change::{Change, ChangeKind};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
+use by_git::Way;
+pub(in crate::git) use by_git::index_line;
 pub(in crate::git) use precheck::copy_with_time;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -163,47 +165,10 @@ impl Checkout {
         if index.exists() {
             precheck::copy_with_time(&index, scratch)?;
         }
-        let rehearsed = self.rehearse(repo, old, new_tree, scratch);
+        let way = Way::between(repo, old, new_tree, new_tree);
+        let rehearsed = way.and_then(|way| self.rehearse(way, scratch));
         let _ = fs::remove_file(scratch);
-        rehearsed
-    }
-
-    /// The same by git on a copy of the index, which also says what is in the way.
-    fn rehearse(&self, repo: &Repo, old: Oid, new_tree: Oid, copy: &Path) -> Result<()> {
-        let changes = self.require_room(repo, old, new_tree)?;
-        let mut rehearsal = self.git();
-        rehearsal.args(read_tree(old, new_tree)).arg("--dry-run");
-        repo.redirect_objects(&mut rehearsal);
-        rehearsal.env("GIT_INDEX_FILE", copy);
-        if command::finish(&mut rehearsal)?.status.success() {
-            return Ok(());
-        }
-        // A file that was only touched counts as changed until its content is compared.
-        let mut refresh = self.git();
-        refresh.env("GIT_INDEX_FILE", copy);
-        refresh_by(refresh)?;
-        let output = command::finish(&mut rehearsal)?;
-        if output.status.success() {
-            return Ok(());
-        }
-        let touched = changes.into_iter().map(|change| change.path).collect();
-        Err(self.dirty(&touched, String::from_utf8_lossy(&output.stderr).trim())?)
-    }
-
-    /// What git's own rehearsal does not see to: untracked files, ignored or not, where one would be added.
-    /// Gives the changes.
-    fn require_room(&self, repo: &Repo, old: Oid, new_tree: Oid) -> Result<Vec<Change>> {
-        let changes = repo.tree_changes(&[repo.read_commit(old)?.tree], new_tree)?;
-        let added = changes
-            .iter()
-            .filter(|change| matches!(change.kind, ChangeKind::Added | ChangeKind::TypeChanged))
-            .map(|change| change.path.as_slice());
-        let hidden = self.in_the_way(added)?;
-        if hidden.is_empty() {
-            Ok(changes)
-        } else {
-            Err(self.blocked(&hidden, ""))
-        }
+        rehearsed.map(|_| ())
     }
 
     /// Moves index and files from one commit to another, as [`Checkout::require_unblocked`] allows; where
@@ -211,8 +176,8 @@ impl Checkout {
     /// of each step that it has `reached`.
     ///
     /// # Errors
-    /// `target-dirty`, naming the paths; `lock-timeout`; `git-failed`, after which some files may be ahead of
-    /// the index.
+    /// `target-dirty`, naming the paths; `lock-timeout`; `git-failed`, `io`, `disk-full`, which says where files could not be
+    /// moved back.
     pub fn carry(
         &self,
         repo: &Repo,
@@ -225,21 +190,7 @@ impl Checkout {
         if self.fast_checkout(repo, trees, scratch, reached)? {
             return Ok(());
         }
-        let own = self.own_index()?;
-        self.require_room(repo, old, new_tree)?;
-        let mut command = own.git()?;
-        command.args(read_tree(old, new));
-        let mut output = command::finish(&mut command)?;
-        if !output.status.success() {
-            // This says which files are in the way, and looks at those that were only touched.
-            self.rehearse(repo, old, new_tree, own.copy())?;
-            output = command::finish(&mut command)?;
-        }
-        if output.status.success() {
-            own.publish()
-        } else {
-            Err(command::refused(&command, &output))
-        }
+        self.carry_by_git(Way::between(repo, old, new, new_tree)?)
     }
 
     /// Lets the index hold a tree, without touching a file.
@@ -320,12 +271,6 @@ fn refresh_by(mut git: Command) -> Result<()> {
     git.args(["update-index", "-q", "--refresh"]);
     // It fails where files differ, too.
     command::finish(&mut git).map(|_| ())
-}
-
-/// The words that let git move index and files from one commit or tree to another.
-fn read_tree(old: Oid, new: Oid) -> [String; 5] {
-    let [name, merge, update] = ["read-tree", "-m", "-u"].map(str::to_owned);
-    [name, merge, update, old.to_hex(), new.to_hex()]
 }
 
 /// The checkout of an agent's worktree, whatever it has checked out. `scratch` is a directory that the agent cannot

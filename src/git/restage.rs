@@ -2,7 +2,7 @@
 
 use super::Repo;
 use super::command;
-use super::landing::{Checkout, FEW};
+use super::landing::{Checkout, FEW, index_line};
 use crate::domain::baseline::Content;
 use crate::domain::oid::Oid;
 use crate::error::Result;
@@ -56,12 +56,10 @@ impl Checkout {
     /// `git-failed` while another process has the index; `repo-corrupt` when a tree is missing.
     pub fn stage_from(&self, repo: &Repo, tree: Oid, paths: &[Vec<u8>]) -> Result<()> {
         let contents = contents(repo, tree, paths)?;
-        let line = |(path, content): (&Vec<u8>, Option<Content>)| {
-            let (mode, oid) = content.unwrap_or((0, Oid::ZERO));
-            let line = format!("{mode:o} {oid}\t");
-            [line.as_bytes(), path].concat()
-        };
-        let lines: Vec<_> = paths.iter().zip(contents).map(line).collect();
+        let lines = paths.iter().zip(contents);
+        let lines: Vec<_> = lines
+            .map(|(path, content)| index_line(path, content))
+            .collect();
         let own = self.own_index()?;
         own.feed(&["update-index", "-z", "--index-info"], &lines)?;
         own.publish()

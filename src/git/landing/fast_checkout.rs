@@ -17,20 +17,16 @@ use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::changes::{StatData, stat_data};
 use crate::git::files::lock_file::LockFile;
-use crate::git::files::untrusted;
 use crate::git::{Repo, command, pool};
 use rustix::fs::{AtFlags, unlinkat};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver};
-
-/// The longest file that is compared with what git makes of a blob, in bytes.
-const LONGEST: u64 = 1 << 30;
 
 impl Checkout {
     /// Moves index and files; `false` where nothing has moved and git has to try, or to say what is in the way.
@@ -159,7 +155,7 @@ impl Checkout {
             if is_plain {
                 self.remove_written(&new, &stats);
             } else {
-                self.remove_made(&new, copy)?;
+                self.remove_made(repo, &new, copy)?;
             }
             // Where something appeared instead git keeps away from it; what follows says what that is.
             let _ = self.write_files(&self.git_dir.join("index"), &[], &old, &lock);
@@ -202,7 +198,7 @@ impl Checkout {
         }
     }
 
-    fn remove(&self, path: &[u8], flags: AtFlags) -> rustix::io::Result<()> {
+    pub(super) fn remove(&self, path: &[u8], flags: AtFlags) -> rustix::io::Result<()> {
         match self.open_above(path) {
             Some(Above::There(directory, name)) => unlinkat(&directory, name, flags),
             _ => Err(Errno::NOENT),
@@ -210,7 +206,7 @@ impl Checkout {
     }
 
     /// Removes the directories above a path as far as there is nothing in them.
-    fn remove_empty_above(&self, path: &[u8]) {
+    pub(super) fn remove_empty_above(&self, path: &[u8]) {
         let ends = (0..path.len()).rev().filter(|&at| path[at] == b'/');
         for end in ends {
             if self.remove(&path[..end], AtFlags::REMOVEDIR).is_err() {
@@ -259,35 +255,13 @@ impl Checkout {
 
     /// The same for files that git wrote, if only the beginning of each: what is not the beginning of the file that git
     /// makes of the blob appeared meanwhile, and stays.
-    fn remove_made(&self, new: &[&Step], copy: &Path) -> Result<()> {
+    fn remove_made(&self, repo: &Repo, new: &[&Step], copy: &Path) -> Result<()> {
         for step in new {
-            if let Some((_, blob)) = step.new
-                && self.is_beginning(&step.path, blob, copy)?
-                && self.remove(&step.path, AtFlags::empty()).is_ok()
-                && step.old.is_none()
-            {
+            if self.remove_begun(repo, &step.path, step.new, copy)? && step.old.is_none() {
                 self.remove_empty_above(&step.path);
             }
         }
         Ok(())
-    }
-
-    fn is_beginning(&self, path: &[u8], blob: Oid, index: &Path) -> Result<bool> {
-        let place = Path::new(OsStr::from_bytes(path));
-        let found = match fs::read_link(self.top.join(place)) {
-            Ok(target) => Some(target.into_os_string().into_vec()),
-            Err(_) => untrusted::read(&self.top, place, LONGEST),
-        };
-        let Some(found) = found else {
-            return Ok(false);
-        };
-        let mut filtered = OsString::from("--path=");
-        filtered.push(place);
-        let mut command = self.git();
-        command.env("GIT_INDEX_FILE", index).arg("cat-file");
-        command.arg("--filters").arg(filtered).arg(blob.to_hex());
-        let output = command::finish(&mut command)?;
-        Ok(output.status.success() && output.stdout.starts_with(&found))
     }
 }
 

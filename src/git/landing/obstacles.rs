@@ -11,19 +11,20 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 impl Checkout {
     /// What git does not track and would have to make room for the added paths, ignored or not.
     pub(super) fn in_the_way<'a>(
         &self,
         added: impl Iterator<Item = &'a [u8]>,
+        index: &Path,
     ) -> Result<Vec<Vec<u8>>> {
         let occupied: BTreeSet<&[u8]> = added.filter_map(|path| self.occupant(path)).collect();
         if occupied.is_empty() {
             return Ok(Vec::new());
         }
-        let mut command = self.git();
-        command.args(["ls-files", "--others", "-z"]);
+        let command = self.git_on(index, ["ls-files", "--others", "-z"]);
         let listed = command::successful(command)?;
         let blocks = |other: &&[u8]| {
             let ends = (0..other.len()).filter(|&at| other[at] == b'/');

@@ -1,0 +1,309 @@
+//! Moving a worktree along by `git read-tree -m -u`, where `fast_checkout` leaves that to git.
+//!
+//! Git looks at every path before it touches a file, but it neither undoes what it did when a file cannot be written, as on a
+//! full disk, nor completes what a killed git began. Both leave files that the index does not know:
+//!
+//! - After a failure, files that hold at least the beginning of what the landing brings are removed, and the old ones written
+//!   again. That needs no more room than there was before.
+//! - After a kill, the next landing stages the files that hold all of it, and git does the rest.
+
+use super::{Checkout, refresh_by};
+use crate::domain::baseline::{Content, Difference};
+use crate::domain::change::{Change, ChangeKind};
+use crate::domain::oid::Oid;
+use crate::error::{Code, Result};
+use crate::git::changes::{StatData, stat_data};
+use crate::git::files::untrusted;
+use crate::git::tree::GITLINK;
+use crate::git::{Repo, command};
+use rustix::fs::{AtFlags, FileType};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+use std::process::Command;
+
+/// The longest file that is compared with what git makes of a blob, in bytes.
+const LONGEST: u64 = 1 << 30;
+
+/// A way from one tree to another, each named by itself or by its commit.
+pub(super) struct Way<'r> {
+    repo: &'r Repo,
+    names: (Oid, Oid),
+    trees: (Oid, Oid),
+    changes: Vec<Change>,
+}
+
+impl<'r> Way<'r> {
+    /// From a commit to a tree, or to the commit that holds it.
+    pub(super) fn between(repo: &'r Repo, old: Oid, new: Oid, new_tree: Oid) -> Result<Way<'r>> {
+        let old_tree = repo.read_commit(old)?.tree;
+        Way::of(repo, (old, new), (old_tree, new_tree))
+    }
+
+    fn of(repo: &'r Repo, names: (Oid, Oid), trees: (Oid, Oid)) -> Result<Way<'r>> {
+        Ok(Way {
+            repo,
+            names,
+            trees,
+            changes: repo.tree_changes(&[trees.0], trees.1)?,
+        })
+    }
+
+    /// What is left of it where these files are as they should be already.
+    fn after<'f>(&self, files: impl Iterator<Item = &'f Difference>) -> Result<Option<Way<'r>>> {
+        let (old, new) = self.trees;
+        let reached = self.repo.tree_after(old, files)?;
+        let rest = |old| Way::of(self.repo, (old, self.names.1), (old, new));
+        reached.map(rest).transpose()
+    }
+
+    /// The words that let git move index and files.
+    fn read_tree(&self) -> [String; 5] {
+        let [name, merge, update] = ["read-tree", "-m", "-u"].map(str::to_owned);
+        let (old, new) = self.names;
+        [name, merge, update, old.to_hex(), new.to_hex()]
+    }
+
+    /// What differs, submodules aside: those are directories of their own.
+    fn files(&self) -> Result<Vec<Difference>> {
+        let (old, new) = self.trees;
+        let mut files = self.repo.differences(old, new)?;
+        let is_file = |side: Option<Content>| side.is_none_or(|(mode, _)| mode != GITLINK);
+        files.retain(|file| is_file(file.old) && is_file(file.new));
+        Ok(files)
+    }
+}
+
+impl Checkout {
+    /// Moves index and files.
+    ///
+    /// # Errors
+    /// As [`Checkout::carry`].
+    pub(super) fn carry_by_git(&self, mut way: Way<'_>) -> Result<()> {
+        let own = self.own_index()?;
+        if self.require_room(&way, own.copy()).is_err() {
+            way = self.rehearse(way, own.copy())?;
+        }
+        let before = self.stats(&way);
+        let mut command = own.git()?;
+        let mut output = command::finish(command.args(way.read_tree()))?;
+        if !output.status.success() && self.stats(&way) == before {
+            // This says which files are in the way, and looks at those that were only touched.
+            way = self.rehearse(way, own.copy())?;
+            command = own.git()?;
+            output = command::finish(command.args(way.read_tree()))?;
+        }
+        if output.status.success() {
+            return own.publish();
+        }
+        let error = command::refused(&command, &output);
+        match self.move_back(&way, &before, own.copy()) {
+            Ok(()) => Err(error),
+            Err(because) => Err(error.hint(format!(
+                "not all files could be moved back ({because}); to see them, run git -C {} status",
+                self.top.display()
+            ))),
+        }
+    }
+
+    /// What is at the changed paths.
+    fn stats(&self, way: &Way<'_>) -> BTreeMap<Vec<u8>, StatData> {
+        let stat = |change: &Change| {
+            let stat = self.stat(&change.path)?;
+            Some((change.path.clone(), stat_data(&stat)))
+        };
+        way.changes.iter().filter_map(stat).collect()
+    }
+
+    /// Lets git go the way without a step, on a copy of the index, and gives what is left of it. The error says what is in the
+    /// way.
+    pub(super) fn rehearse<'r>(&self, way: Way<'r>, copy: &Path) -> Result<Way<'r>> {
+        let Err(error) = self.rehearse_once(&way, copy) else {
+            return Ok(way);
+        };
+        if error.code() == Code::TargetDirty
+            && let Some(rest) = self.stage_moved(&way, copy)?
+        {
+            self.rehearse_once(&rest, copy)?;
+            return Ok(rest);
+        }
+        Err(error)
+    }
+
+    fn rehearse_once(&self, way: &Way<'_>, copy: &Path) -> Result<()> {
+        self.require_room(way, copy)?;
+        let mut rehearsal = self.git_on(copy, way.read_tree());
+        rehearsal.arg("--dry-run");
+        way.repo.redirect_objects(&mut rehearsal);
+        if command::finish(&mut rehearsal)?.status.success() {
+            return Ok(());
+        }
+        // A file that was only touched counts as changed until its content is compared.
+        refresh_by(self.git_on(copy, [""; 0]))?;
+        let output = command::finish(&mut rehearsal)?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let touched = way.changes.iter().map(|change| change.path.clone());
+        let said = String::from_utf8_lossy(&output.stderr);
+        Err(self.dirty(&touched.collect(), said.trim())?)
+    }
+
+    /// What git's own rehearsal does not see to: untracked files, ignored or not, where one would be added.
+    fn require_room(&self, way: &Way<'_>, index: &Path) -> Result<()> {
+        let added = { way.changes.iter() }
+            .filter(|change| matches!(change.kind, ChangeKind::Added | ChangeKind::TypeChanged))
+            .map(|change| change.path.as_slice());
+        let hidden = self.in_the_way(added, index)?;
+        if hidden.is_empty() {
+            Ok(())
+        } else {
+            Err(self.blocked(&hidden, ""))
+        }
+    }
+
+    /// Stages in a copy of the index what a killed landing wrote and removed, and gives what is left of the way; `None` where
+    /// there is no such thing. The copy is of no use after that or an error.
+    fn stage_moved<'r>(&self, way: &Way<'r>, copy: &Path) -> Result<Option<Way<'r>>> {
+        refresh_by(self.git_on(copy, [""; 0]))?;
+        let staged = self.staged(copy)?;
+        let differing = || -> Result<BTreeSet<Vec<u8>>> {
+            let words = ["diff-files", "--name-only", "-z", "--ignore-submodules=all"];
+            let listed = command::successful(self.git_on(copy, words))?;
+            Ok(command::names(&listed).map(<[u8]>::to_vec).collect())
+        };
+        let changed = differing()?;
+        let is_there = |path: &[u8]| {
+            let found = self.stat(path);
+            found.is_some_and(|stat| FileType::from_raw_mode(stat.st_mode) != FileType::Directory)
+        };
+        // What was staged by hand stays.
+        let mut files = way.files()?;
+        files.retain(|file| staged.get(&file.path).copied() == file.old);
+        let (mut gone, mut written) = (Vec::new(), Vec::new());
+        for file in files {
+            match (file.new, is_there(&file.path)) {
+                (None, false) => gone.push(file),
+                (Some(_), true) if file.old.is_none() || changed.contains(&file.path) => {
+                    written.push(file);
+                }
+                _ => {}
+            }
+        }
+        // A directory that gives way to a file goes first.
+        let lines: Vec<_> = { gone.iter().chain(&written) }
+            .map(|file| index_line(&file.path, file.new))
+            .collect();
+        let words = ["update-index", "-z", "--index-info"];
+        let is_fed = || command::feed_paths(self.git_on(copy, words), &lines).is_ok();
+        if lines.is_empty() || !is_fed() {
+            return Ok(None);
+        }
+        refresh_by(self.git_on(copy, [""; 0]))?;
+        let other = differing()?;
+        let foreign: Vec<_> = { written.iter() }
+            .filter(|file| other.contains(&file.path))
+            .map(|file| file.path.clone())
+            .collect();
+        if foreign.is_empty() {
+            way.after(gone.iter().chain(&written))
+        } else if foreign.len() == written.len() {
+            Ok(None)
+        } else {
+            Err(self.blocked(&foreign, ""))
+        }
+    }
+
+    /// What an index holds, unmerged paths aside.
+    fn staged(&self, index: &Path) -> Result<BTreeMap<Vec<u8>, Content>> {
+        let listed = command::successful(self.git_on(index, ["ls-files", "--stage", "-z"]))?;
+        let entry = |line: &[u8]| {
+            let tab = line.iter().position(|&byte| byte == b'\t')?;
+            let (head, path) = (std::str::from_utf8(&line[..tab]).ok()?, &line[tab + 1..]);
+            let mut words = head.split(' ');
+            let mode = u32::from_str_radix(words.next()?, 8).ok()?;
+            let oid = Oid::from_hex(words.next()?)?;
+            (words.next() == Some("0")).then(|| (path.to_vec(), (mode, oid)))
+        };
+        Ok(command::names(&listed).filter_map(entry).collect())
+    }
+
+    /// Undoes what a git did that failed half way. `before` is what was at the changed paths, and `index` one that says
+    /// which attributes they have.
+    fn move_back(
+        &self,
+        way: &Way<'_>,
+        before: &BTreeMap<Vec<u8>, StatData>,
+        index: &Path,
+    ) -> Result<()> {
+        let now = self.stats(way);
+        let mut files = way.files()?;
+        files.retain(|file| now.get(&file.path) != before.get(&file.path));
+        for file in &files {
+            self.remove_begun(way.repo, &file.path, file.new, index)?;
+        }
+        let was_there = |file: &&Difference| file.old.is_some() && before.contains_key(&file.path);
+        for file in files.iter().filter(|file| !was_there(file)) {
+            self.remove_empty_above(&file.path);
+        }
+        let paths = files.iter().filter(was_there);
+        let paths: Vec<_> = paths.map(|file| file.path.clone()).collect();
+        let words = ["checkout-index", "--quiet", "-z", "--stdin"];
+        let written = self.git_on(&self.git_dir.join("index"), words);
+        command::feed_paths(written, &paths)
+    }
+
+    /// Removes a file if it holds at least the beginning of what git makes of a blob. Any other appeared meanwhile, and stays.
+    pub(super) fn remove_begun(
+        &self,
+        repo: &Repo,
+        path: &[u8],
+        content: Option<Content>,
+        index: &Path,
+    ) -> Result<bool> {
+        let Some((_, blob)) = content else {
+            return Ok(false);
+        };
+        Ok(self.is_beginning(repo, path, blob, index)?
+            && self.remove(path, AtFlags::empty()).is_ok())
+    }
+
+    fn is_beginning(&self, repo: &Repo, path: &[u8], blob: Oid, index: &Path) -> Result<bool> {
+        let place = Path::new(OsStr::from_bytes(path));
+        let found = match fs::read_link(self.top.join(place)) {
+            Ok(target) => Some(target.into_os_string().into_vec()),
+            Err(_) => untrusted::read(&self.top, place, LONGEST),
+        };
+        let Some(found) = found else {
+            return Ok(false);
+        };
+        if repo.read_blob(blob)?.starts_with(&found) {
+            return Ok(true);
+        }
+        let mut filtered = OsString::from("--path=");
+        filtered.push(place);
+        let mut command = self.git_on(index, ["cat-file", "--filters"]);
+        command.arg(filtered).arg(blob.to_hex());
+        let output = command::finish(&mut command)?;
+        Ok(output.status.success() && output.stdout.starts_with(&found))
+    }
+
+    pub(super) fn git_on<W: AsRef<OsStr>>(
+        &self,
+        index: &Path,
+        words: impl IntoIterator<Item = W>,
+    ) -> Command {
+        let mut command = self.git();
+        command.env("GIT_INDEX_FILE", index).args(words);
+        command
+    }
+}
+
+/// A line of `git update-index --index-info`, without its end.
+pub(in crate::git) fn index_line(path: &[u8], content: Option<Content>) -> Vec<u8> {
+    let (mode, oid) = content.unwrap_or((0, Oid::ZERO));
+    let line = format!("{mode:o} {oid}\t");
+    [line.as_bytes(), path].concat()
+}
