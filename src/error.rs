@@ -149,6 +149,7 @@ codes! {
     RepoUnsupportedFormat, "repo-unsupported-format", Environment, "The repository uses a format that this program cannot open.";
     RepoUnsafeOwner, "repo-unsafe-owner", Environment, "The repository belongs to another user and is not marked safe.";
     MainWorktreeGone, "main-worktree-gone", Environment, "The main worktree is not where core.worktree says.";
+    MainWorktreeUnknown, "main-worktree-unknown", Environment, "The git directory is apart from the main worktree, and core.worktree does not name that.";
     RepoCorrupt, "repo-corrupt", Environment, "An object or ref that must be there is missing or broken.";
     FileTooLong, "file-too-long", Environment, "A file in a worktree is longer than those that are turned into objects.";
     HistoryIncomplete, "history-incomplete", Environment, "The clone lacks objects that the answer depends on: it is shallow, did not fetch the keep chain, or lost them.";

@@ -280,6 +280,42 @@ fn a_bare_repository_behind_a_git_file_works() {
 }
 
 #[test]
+fn a_git_directory_apart_works_once_the_settings_name_the_main_worktree() {
+    let repo = TestRepo::with_commit();
+    let apart = repo.path().with_file_name("apart.git");
+    let apart = apart.to_str().expect("UTF-8");
+    repo.git(["init", "--quiet", "--separate-git-dir", apart]);
+    let error = spawn_refused(&repo, &[], "main-worktree-unknown", 4);
+    let hint = error["error"]["hints"][0].as_str().expect("a hint");
+    // A hook that asks whether it is in an agent's worktree is not kept from its work.
+    assert!(repo.agent(&["check"]).status.success());
+    let command = hint.split("run ").nth(1).expect("a command");
+    let named = isolated("sh", &repo.path()).args(["-c", command]).status();
+    assert!(named.expect("starts").success());
+
+    let report = repo.spawn_task(&format!("{TASK}[bundle]\nrequired = false\n"), &[]);
+    let worktree = Path::new(report["worktree_abspath"].as_str().expect("a path"));
+    fs::write(worktree.join("src/new.rs"), "// new\n").expect("written");
+    let id = report["agent_id"].as_str().expect("an id");
+    // From a linked worktree, where git does not see the main one.
+    let linked = repo.path().with_file_name("linked");
+    repo.git([
+        "worktree",
+        "add",
+        "--quiet",
+        "--detach",
+        linked.to_str().expect("UTF-8"),
+    ]);
+    let mut merge = agent_command(&linked);
+    merge.args(["merge", id, "--format=json"]);
+    let landed = json_of(merge);
+    assert_eq!(landed["worktrees"], serde_json::json!([repo.path()]));
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+    assert!(repo.path().join("src/new.rs").is_file());
+    assert!(repo.agent(&["discard", id]).status.success());
+}
+
+#[test]
 fn a_submodule_works_and_its_worktrees_are_its_own() {
     let repo = TestRepo::with_commit();
     let outer = repo.path().with_file_name("outer");

@@ -5,6 +5,7 @@ pub(in crate::git) mod scratch_objects;
 
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
+use crate::git::files::admin_dir::STAND_IN;
 use scratch_objects::ScratchObjects;
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
@@ -74,13 +75,17 @@ impl Repo {
     /// The top of the main worktree; `None` for a bare repository.
     ///
     /// # Errors
-    /// As [`Repo::from_env`].
+    /// As [`Repo::from_env`]; `main-worktree-unknown`.
     pub fn main_worktree(&self) -> Result<Option<PathBuf>> {
         let canonical = |path: &Path| {
             std::fs::canonicalize(path).map_err(|source| {
                 Error::io(format!("could not resolve {}", path.display()), source)
             })
         };
+        // What stands in for the repository in a sandbox has no main worktree to be mistaken for.
+        if !self.common_dir.ends_with(".git") && !self.common_dir.ends_with(STAND_IN) {
+            self.require_named_main()?;
+        }
         if !self.inner.is_worktree() {
             return self.inner.workdir().map(canonical).transpose();
         }

@@ -2,6 +2,7 @@
 //! misread, and a main worktree that is not where it should be, refused by name.
 
 use super::failed;
+use crate::domain::shell;
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Repo;
 use crate::git::files::admin_dir::admin_dir_of_clone;
@@ -104,6 +105,32 @@ impl Repo {
             }
             _ => Err(error),
         })
+    }
+}
+
+impl Repo {
+    /// Refuses a git dir that is apart from its main worktree (`git init --separate-git-dir`) unless `core.worktree` says where
+    /// that is. Seen from a linked worktree, the directory around the git dir would be taken for it.
+    pub(super) fn require_named_main(&self) -> Result<()> {
+        let main = exactly(self.common_dir())?;
+        let is_named = || {
+            main.config()
+                .is_ok_and(|config| config.get_path(WORKTREE).is_ok())
+        };
+        if main.is_bare() || is_named() {
+            return Ok(());
+        }
+        let top = self.workdir().filter(|_| !self.inner.is_worktree());
+        let top = top.map_or_else(
+            || "<the main worktree>".to_owned(),
+            |top| shell::word(top.as_os_str().as_encoded_bytes()),
+        );
+        let what = format!(
+            "the git directory {} is not inside its main worktree, and {WORKTREE} does not name that",
+            shown(self.common_dir())
+        );
+        Err(Error::new(Code::MainWorktreeUnknown, what)
+            .hint(format!("to name it, run git config {WORKTREE} {top}")))
     }
 }
 
