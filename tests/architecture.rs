@@ -491,7 +491,6 @@ const OPENS_FILES: &[(&str, &str)] = &[
         "/proc, and whether a directory is empty",
     ),
     ("agents/clone.rs", "state of ours"),
-    ("agents/liveness.rs", "locks of ours"),
     ("agents/persona.rs", "personas of the user"),
     ("agents/pool.rs", "state of ours"),
     (

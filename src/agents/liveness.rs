@@ -11,7 +11,7 @@ use crate::store::lock::{self, Guard};
 use crate::store::{fsx, layout};
 use chrono::{DateTime, Utc};
 use serde_json::Value;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ pub(crate) fn unrecorded_end(common_dir: &Path, agent: &Agent) -> Option<(Exited
         return None;
     }
     let lock = layout::agents_dir(common_dir).join(layout::live_lock(agent.id));
-    let noted = File::open(&lock)
+    let noted = fsx::open(&lock)
         .ok()
         .and_then(|file| supervisor::noted(&file));
     let traces = ["out", "err"].map(|stream| log(common_dir, agent, run.number(), stream));

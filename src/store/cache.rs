@@ -166,7 +166,7 @@ struct Cached {
 
 impl Cached {
     fn open(path: &Path, kind: &str) -> Option<Cached> {
-        let mut file = File::open(path).ok()?;
+        let mut file = fsx::open(path).ok()?;
         let (tree, count) = cache_file::read(&mut file, kind, |_, _| {})?;
         Some(Cached { file, tree, count })
     }

@@ -4,7 +4,7 @@ use crate::domain::shell;
 use crate::error::{Code, Error, IoContext, Result};
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -67,10 +67,32 @@ pub fn create_dir(path: &Path) -> Result<()> {
 /// # Errors
 /// `io`.
 pub fn load_if_there(path: &Path) -> Result<Option<Vec<u8>>> {
-    match fs::read(path) {
-        Ok(content) => Ok(Some(content)),
+    let mut content = Vec::new();
+    match open(path).and_then(|mut file| file.read_to_end(&mut content)) {
+        Ok(_) => Ok(Some(content)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error).at("could not read", path),
+    }
+}
+
+/// Opens a regular file for reading. Anything else, as a FIFO that would keep its reader waiting, is an error.
+///
+/// # Errors
+/// Those of the file system; `InvalidInput` for anything but a regular file.
+pub fn open(path: &Path) -> std::io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let flags = rustix::fs::OFlags::NONBLOCK.bits();
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags as i32)
+        .open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(std::io::Error::new(
+            std::io::ErrorKind::InvalidInput,
+            "it is no regular file",
+        ))
     }
 }
 
@@ -162,4 +184,23 @@ pub(in crate::store) fn not_writable(path: &Path, error: std::io::Error) -> Erro
             .because(error);
     }
     Error::io(what, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    #[test]
+    fn what_is_no_file_keeps_no_reader_waiting() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("fifo");
+        mknodat(CWD, &path, FileType::Fifo, Mode::RWXU, 0).expect("made");
+        let error = load_if_there(&path).expect_err("no file");
+        assert_eq!(error.code(), Code::Io);
+        let error = load_if_there(directory.path()).expect_err("no file");
+        assert_eq!(error.code(), Code::Io);
+        let absent = load_if_there(&directory.path().join("absent"));
+        assert_eq!(absent.expect("looked for"), None);
+    }
 }

@@ -5,7 +5,7 @@
 //! and looking for abandoned ones both happen under `spawn.lock`, so a journal is never seen between its
 //! creation and its locking.
 
-use super::layout;
+use super::{fsx, layout};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::wire::journal::SpawnJournal;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -75,7 +75,7 @@ impl Journal {
         let mut records = Vec::new();
         for entry in entries {
             let path = entry.at("could not list", &directory)?.path();
-            let Ok(mut file) = File::open(&path) else {
+            let Ok(mut file) = fsx::open(&path) else {
                 continue;
             };
             // One that can be locked belongs to a spawn that stopped half way.

@@ -65,7 +65,7 @@ impl Guard {
 /// `io`.
 pub fn is_held(common_dir: &Path, name: &str) -> Result<bool> {
     let path = super::layout::agents_dir(common_dir).join(name);
-    let file = match File::open(&path) {
+    let file = match fsx::open(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(error).at("could not open", &path),
@@ -88,7 +88,7 @@ pub fn when_free(
     then: impl FnOnce() + Send + 'static,
 ) -> Result<()> {
     let path = super::layout::agents_dir(common_dir).join(name);
-    let file = match File::open(&path) {
+    let file = match fsx::open(&path) {
         Ok(file) => Some(file),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         Err(error) => return Err(error).at("could not open", &path),
@@ -100,6 +100,20 @@ pub fn when_free(
         then();
     });
     started.map(drop).at("could not wait for", &path)
+}
+
+/// Waits until the lock `name` is free, or for [`PATIENCE`]; nothing is made for asking.
+///
+/// # Errors
+/// `io`.
+pub fn wait_until_free(common_dir: &Path, name: &str) -> Result<()> {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    when_free(common_dir, name, move || {
+        // Failing to send means that the waiter gave up.
+        let _ = sender.send(());
+    })?;
+    let _ = receiver.recv_timeout(PATIENCE);
+    Ok(())
 }
 
 /// Takes the lock `name` (a constant of [`super::layout`]) of a repository.

@@ -9,7 +9,6 @@ use crate::error::Result;
 use crate::git::Repo;
 use crate::wire::policy::Policy;
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
 
 /// What the file holds.
 const KIND: &str = "git-agent scope cache 1 ";
@@ -69,7 +68,7 @@ impl<'r> ScopeCache<'r> {
     pub fn open(repo: &'r Repo) -> ScopeCache<'r> {
         let mut kept = BTreeMap::new();
         let mut texts = HashMap::new();
-        let file = File::open(layout::scope_cache(repo.common_dir()));
+        let file = fsx::open(&layout::scope_cache(repo.common_dir()));
         let whole = file.ok().and_then(|mut file| {
             cache_file::read(&mut file, KIND, |key, body| {
                 if body.is_empty() {
