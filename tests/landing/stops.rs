@@ -395,3 +395,52 @@ fn work_is_judged_anew_when_the_target_moves_while_it_lands() {
     assert_eq!(state(&agent), "merged");
     require_sound(&agent);
 }
+
+#[test]
+fn files_that_another_landing_moves_are_in_nobodys_way() {
+    let repo = TestRepo::with_commit();
+    let lines: Vec<String> = (0..30).map(|number| format!("// {number}\n")).collect();
+    repo.write("src/long.rs", lines.concat());
+    repo.commit_all("a long file");
+    let task = format!("{TASK}[bundle]\nrequired = false\n");
+    let [first, second] = ["// 0\n", "// 29\n"].map(|line| {
+        let report = repo.spawn_task(&task, &[]);
+        let worktree = Path::new(report["worktree_abspath"].as_str().expect("a path"));
+        let text = lines.concat().replace(line, "// changed\n");
+        std::fs::write(worktree.join("src/long.rs"), text).expect("written");
+        report["agent_id"].as_str().expect("an id").to_owned()
+    });
+    let path = repo.path();
+    let log = path.with_file_name("log");
+    let child = Arc::new(std::sync::Mutex::new(None));
+    let (top, told, started) = (path.clone(), log.clone(), Arc::clone(&child));
+    let begin = move |step: &str| {
+        if step != "written" {
+            return;
+        }
+        let mut merge = agent_command(&top);
+        merge.args(["merge", &second]).env("GIT_AGENT_LOG", "debug");
+        let file = std::fs::File::create(&told).expect("a log");
+        merge.stdout(std::process::Stdio::null());
+        let running = merge.stderr(file).spawn().expect("starts");
+        *started.lock().expect("unpoisoned") = Some(running);
+        // It is about to look at the files.
+        let is_judged = || std::fs::read_to_string(&told).is_ok_and(|text| text.contains("judged"));
+        while !is_judged() {
+            std::thread::yield_now();
+        }
+    };
+    let ctx = death::ctx(&path, Arc::new(begin));
+    let report = merge::land(&ctx, &first, &MergeOptions::default()).expect("landed");
+    assert_eq!(report.outcome.as_str(), "merged");
+    let child = child.lock().expect("unpoisoned").take();
+    let status = child.expect("started").wait().expect("ends");
+    assert!(
+        status.success(),
+        "{}",
+        std::fs::read_to_string(log).expect("a log")
+    );
+    let text = std::fs::read_to_string(path.join("src/long.rs")).expect("text");
+    assert_eq!(text.matches("// changed").count(), 2, "{text}");
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+}

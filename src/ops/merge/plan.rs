@@ -12,6 +12,7 @@ use crate::domain::oid::Oid;
 use crate::domain::repository_settings::RepositorySettings;
 use crate::error::{Code, Error, Result};
 use crate::git::landing::Checkout;
+use crate::git::refs::Tip;
 use crate::ops::merge::MergeOptions;
 use crate::ops::merge::Method;
 use crate::ops::merge::NotAccepted;
@@ -25,7 +26,7 @@ use crate::ops::verify;
 use crate::ops::verify::Recording;
 use crate::ops::verify::VerifyOptions;
 use crate::store::ledger::Ledger;
-use crate::store::{agent_branch, repository_settings, roles};
+use crate::store::{agent_branch, layout, lock, repository_settings, roles};
 
 /// One landing, ready to be carried out.
 #[derive(Clone, Debug)]
@@ -207,11 +208,30 @@ pub fn judged_plan(
     // What lands on a remote has landed even where this clone's branch cannot follow.
     let blocking = plan.checkouts.iter().filter(|_| plan.remote.is_none());
     for checkout in blocking {
-        let scratch = scratch(&ctx.repo)?;
-        checkout.require_unblocked(&ctx.repo, plan.base, plan.merged_tree, &scratch)?;
+        require_unblocked(ctx, &plan, checkout)?;
     }
     ctx.logged("planned");
     Ok(Ok(plan))
+}
+
+/// As [`Checkout::require_unblocked`]. Files that another landing is about to move are not in the way of this one.
+fn require_unblocked(ctx: &Ctx, plan: &MergePlan, checkout: &Checkout) -> Result<()> {
+    let look = || {
+        let scratch = scratch(&ctx.repo)?;
+        checkout.require_unblocked(&ctx.repo, plan.base, plan.merged_tree, &scratch)
+    };
+    match look() {
+        Err(error) if error.code() == Code::TargetDirty => {
+            lock::wait_until_free(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
+            // Where it landed, this one comes too late, and is told so when the target is to move.
+            if ctx.repo.tip(&plan.target)? == Tip::At(plan.base) {
+                look()
+            } else {
+                Ok(())
+            }
+        }
+        looked => looked,
+    }
 }
 
 impl MergePlan {
