@@ -20,13 +20,13 @@ pub(super) struct GcArgs {
     /// Also agents that were rejected this long ago, such as 30d
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     older_than: Option<Duration>,
-    /// Also let go of salvages, tips and bundles kept this long ago, such as 90d
+    /// Also delete salvages, tips and bundles that were kept this long ago, such as 90d
     #[arg(long, value_name = "AGE", value_parser = parse_duration)]
     expire_salvage: Option<Duration>,
     /// Keep ignored files too
     #[arg(long)]
     with_ignored: bool,
-    /// Do it
+    /// Discard them, instead of only naming them
     #[arg(long, short = 'y', conflicts_with = "dry_run")]
     yes: bool,
     /// Show what would be removed and stop, which is the default

@@ -8,7 +8,7 @@ use crate::ops::git_hook;
 use clap::Subcommand;
 use std::ffi::OsString;
 
-/// Answer a hook; git and agent hosts call this, people need not
+/// Answer a hook (internal: called by git and agent hosts)
 #[derive(Debug, clap::Args)]
 pub(super) struct HookArgs {
     #[command(subcommand)]

@@ -42,7 +42,7 @@ pub(super) struct ListArgs {
     /// What to sort by; activity has the latest first, cost the dearest
     #[arg(long, value_parser = one_of(Sort::ALL.map(Sort::as_str), parse_sort), default_value = "age", hide_default_value = true, value_name = "KEY")]
     sort: Sort,
-    /// Show what the ledger knows and look into no worktree
+    /// Skip the status of worktrees: show only what the ledger records
     #[arg(long)]
     fast: bool,
     /// Show what the checks of GitHub say about each agent's branch; asks gh

@@ -58,7 +58,7 @@ pub(super) struct SpawnArgs {
     /// Do not run the post-checkout hook, nor after_spawn of the repository's [hooks]
     #[arg(long)]
     no_hooks: bool,
-    /// Refuse where a live agent may touch what this one may
+    /// Fail if the scope of a live agent overlaps this one's
     #[arg(long)]
     exclusive: bool,
     /// Show what would be made and stop

@@ -14,7 +14,7 @@ pub(super) struct StopArgs {
     /// Agents whose runs are to end; without one, the agent whose worktree this is
     #[arg(value_name = "AGENT")]
     agents: Vec<String>,
-    /// Give the commands no time to end by themselves
+    /// Kill the commands at once, without time to end by themselves
     #[arg(long)]
     kill: bool,
 }

@@ -49,7 +49,7 @@ pub(super) struct TrainArgs {
     /// How many checks run at the same time [default: the number of processors, at most 4]
     #[arg(long, short = 'j', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     jobs: Option<u16>,
-    /// Stop when the checks have run so often
+    /// Stop after this many check runs
     #[arg(long, value_name = "N")]
     max_runs: Option<usize>,
     /// How long one check command may take, such as 90s or 5m [default: 10m]

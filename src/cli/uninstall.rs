@@ -14,7 +14,7 @@ pub(super) struct UninstallArgs {
     /// Also the ledger, the messages and the kept work of agents, for ever
     #[arg(long)]
     ledger: bool,
-    /// Do it
+    /// Take it out, instead of only naming it
     #[arg(long, short = 'y', conflicts_with = "dry_run")]
     yes: bool,
     /// Show what would be removed and stop, which is the default

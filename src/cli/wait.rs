@@ -17,7 +17,7 @@ Ends with the status of the run, which is 1 where its work was rejected; of seve
 124 when the time was up first.")]
 pub(super) struct WaitArgs {
     /// Agents to wait for; when none is named, every run that goes on, and every one in the background that has ended and that
-    /// no `wait` or `stop` has told of
+    /// no `wait` or `stop` has reported
     #[arg(value_name = "AGENT")]
     agents: Vec<String>,
     /// Wait for the first that is over, and no longer

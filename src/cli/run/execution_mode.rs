@@ -9,13 +9,13 @@ const JOBS: usize = 4;
 /// How the caller takes part in a run.
 #[derive(Debug, clap::Args)]
 pub(super) struct ExecutionMode {
-    /// Come back as soon as the command works; wait, logs and stop are for later
+    /// Return once the command has started; follow it with wait, logs and stop
     #[arg(long, short, conflicts_with = "jobs")]
     pub(super) background: bool,
     /// How many to run at the same time when there are several
     #[arg(long, short, value_name = "N", value_parser = at_least_one)]
     jobs: Option<usize>,
-    /// Let so many agents do the task and name the best, ready to land; several tasks and hosts take turns
+    /// Let N agents do the task and name the best one, ready to land; several tasks and hosts take turns
     #[arg(long, value_name = "N", conflicts_with_all = ["background", "no_verify"], value_parser = clap::value_parser!(u16).range(2..=64))]
     best_of: Option<u16>,
     /// Show neither the command's output nor the report

@@ -36,7 +36,7 @@ pub(super) struct CommissionArgs {
     /// File for the agent's answer, below the output directory
     #[arg(long, value_name = "FILE")]
     output: Option<String>,
-    /// Let that file exist already
+    /// Overwrite the file if it exists
     #[arg(long)]
     allow_overwrite: bool,
     /// Model to ask the host for, instead of the task's

@@ -97,7 +97,7 @@ impl RunArgs {
 }
 
 const PLACEHOLDERS: &str = "\
-In the command, {prompt}, {prompt_file}, {model}, {max_iterations}, {worktree} and {id} stand for what they say. The \
+In the command, {prompt}, {prompt_file}, {model}, {max_iterations}, {worktree} and {id} are replaced by their values. The \
 prompt is on standard input unless one of the first two names it.";
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs) -> Result<Exit> {
