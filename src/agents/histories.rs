@@ -4,7 +4,7 @@ use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
-use crate::git::history::gained::Gained;
+use crate::git::history::gained::{Gained, GrownApart};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -32,17 +32,25 @@ pub(crate) struct Ends {
 pub(crate) struct Histories {
     /// The commits that agents were spawned from, by the name of the branch that they land on.
     starts: HashMap<Option<String>, BTreeSet<Oid>>,
+    /// Their branches, each with the one that it lands on and the commit that it started from.
+    branches: Vec<(Option<String>, String, Oid)>,
     /// What each target has gained since; `None` where that cannot be told in one pass.
     gained: Mutex<HashMap<Oid, Option<Arc<Gained>>>>,
+    /// The same, since the tips of branches with merges too; `None` where fewer than two have any.
+    across: Mutex<HashMap<Oid, Option<Arc<Gained>>>>,
 }
 
 impl Histories {
     /// Nothing is read yet.
     pub(crate) fn of<'a>(agents: impl IntoIterator<Item = &'a Agent>) -> Histories {
         let mut histories = Histories::default();
-        for base in agents.into_iter().filter_map(|agent| agent.base.as_ref()) {
+        for agent in agents {
+            let Some(base) = &agent.base else { continue };
             let starts = histories.starts.entry(base.refname.clone());
             starts.or_default().insert(base.oid);
+            let branch = { agent.branch.iter() }.cloned();
+            let known = branch.map(|branch| (base.refname.clone(), branch, base.oid));
+            histories.branches.extend(known);
         }
         histories
     }
@@ -50,6 +58,7 @@ impl Histories {
     /// How far an agent's branch and its target are apart; `None` where history cannot be read.
     pub(crate) fn apart(&self, repo: &Repo, agent: &Agent, ends: Ends) -> Option<Apart> {
         self.along_line(repo, agent, ends)
+            .or_else(|| self.across_merges(repo, agent, ends))
             .or_else(|| walked(repo, ends))
     }
 
@@ -78,8 +87,9 @@ impl Histories {
             target,
             started,
         };
-        let along = self.along_line(repo, agent, ends);
-        let fork = match along.and_then(|apart| apart.fork) {
+        let apart = { self.along_line(repo, agent, ends) }
+            .or_else(|| self.across_merges(repo, agent, ends));
+        let fork = match apart.and_then(|apart| apart.fork) {
             Some(fork) => Some(fork),
             None => repo.merge_base(target, tip)?,
         };
@@ -106,6 +116,35 @@ impl Histories {
             behind: Some(since - landed.len()),
             own,
             fork: Some(fork).filter(|fork| gained.holds(*fork)),
+        })
+    }
+
+    /// Of one of several branches that are no short lines.
+    fn across_merges(&self, repo: &Repo, agent: &Agent, ends: Ends) -> Option<Apart> {
+        let refname = &agent.base.as_ref()?.refname;
+        let mut known = self.across.lock().unwrap_or_else(PoisonError::into_inner);
+        let pass = || {
+            let peers = { self.branches.iter() }.filter(|(target, ..)| target == refname);
+            let tips = peers.filter_map(|(_, branch, started)| {
+                let tip = repo.tip(branch).ok()?.oid()?;
+                repo.line(*started, tip)
+                    .is_none()
+                    .then_some([tip, *started])
+            });
+            let tips: Vec<[Oid; 2]> = tips.collect();
+            let starts: BTreeSet<Oid> = tips.iter().flatten().copied().collect();
+            let starts: Vec<Oid> = starts.into_iter().collect();
+            // For a single one git's own walk is faster where there is no commit-graph.
+            let gained = (tips.len() > 1).then(|| repo.gained(ends.target, &starts));
+            gained?.ok().flatten().map(Arc::new)
+        };
+        let gained = known.entry(ends.target).or_insert_with(pass).clone()?;
+        drop(known);
+        let GrownApart { own, behind, fork } = gained.apart(ends.tip, ends.started)?;
+        Some(Apart {
+            own,
+            behind: Some(behind),
+            fork,
         })
     }
 

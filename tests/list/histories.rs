@@ -7,6 +7,7 @@ use git_agent::domain::oid::Oid;
 use git_agent::git::Repo;
 use git_agent::git::objects::{Identity, NewCommit};
 use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::Path;
 
@@ -80,8 +81,36 @@ fn counted(test: &TestRepo, branch: Oid, starts: &[Oid]) -> Vec<(usize, usize)> 
     counts
 }
 
+/// Everything that a commit has among its ancestors, itself included, each with its parents. A range would not do: git
+/// leaves it too early where clocks are wrong.
+fn history(test: &TestRepo, tip: Oid) -> BTreeMap<String, BTreeSet<String>> {
+    let listed = test.git(["rev-list", "--parents", &tip.to_hex()]);
+    let lines = listed.lines().map(|line| {
+        let mut words = line.split(' ').map(str::to_owned);
+        (words.next().expect("a commit"), words.collect())
+    });
+    lines.collect()
+}
+
+/// A tip, where it started, what it has to itself, how many commits the branch has to itself, and where they meet.
+type Pair = (Oid, Oid, BTreeSet<String>, usize, BTreeSet<String>);
+
+fn apart_by_git(test: &TestRepo, branch: Oid, tip: Oid, start: Oid) -> Pair {
+    let [ours, theirs, began] = [branch, tip, start].map(|one| history(test, one));
+    let is_new = |commit: &&String| !began.contains_key(*commit);
+    let own = { theirs.keys() }.filter(|commit| !ours.contains_key(*commit));
+    let own = own.filter(is_new).cloned().collect();
+    let behind = { ours.keys() }.filter(|commit| !theirs.contains_key(*commit));
+    let common = { ours.iter() }.filter(|(commit, _)| theirs.contains_key(*commit));
+    let below: BTreeSet<&String> = common.clone().flat_map(|(_, parents)| parents).collect();
+    let meet = { common }.filter(|(commit, _)| !below.contains(commit));
+    let meet = meet.map(|(commit, _)| commit.clone()).collect();
+    (tip, start, own, behind.filter(is_new).count(), meet)
+}
+
 #[test]
 fn one_pass_counts_what_git_counts_from_each_start() {
+    let mut forks = 0;
     for (seed, skew) in [(20, 0), (21, 0), (22, 25), (23, 60)] {
         let test = TestRepo::with_commit();
         let repo = Repo::open(&test.path()).expect("a repository");
@@ -95,6 +124,10 @@ fn one_pass_counts_what_git_counts_from_each_start() {
                 .iter()
                 .any(|(behind, ahead)| *behind > 20 && *ahead > 0)
         );
+        // Of two starts, the one as a branch that began at the other.
+        let pairs = [(84, 6), (83, 40), (60, 83), (20, 70), (50, 51)];
+        let pairs =
+            pairs.map(|(tip, start)| apart_by_git(&test, branch, commits[tip], commits[start]));
         test.git(["update-ref", "refs/heads/tangle", &commits[60].to_hex()]);
         let absent = Oid::from_slice(&[7; 20]).expect("20 bytes");
         let replaced = [commits[80].to_hex(), commits[10].to_hex()];
@@ -122,10 +155,22 @@ fn one_pass_counts_what_git_counts_from_each_start() {
                 assert_eq!(gained.since(*start), Some(*behind), "{what}");
                 assert_eq!(gained.holds(*start), *ahead == 0, "{what}");
             }
+            for (tip, start, own, behind, bases) in &pairs {
+                let apart = gained.apart(*tip, *start).expect("both asked for");
+                let found: BTreeSet<String> = apart.own.iter().map(|oid| oid.to_hex()).collect();
+                assert_eq!((&found, apart.own.len()), (own, own.len()));
+                assert_eq!(apart.behind, *behind);
+                if let Some(fork) = apart.fork {
+                    let fork = BTreeSet::from([fork.to_hex()]);
+                    assert_eq!(*bases, fork, "{seed}, {prepare:?}");
+                    forks += 1;
+                }
+            }
             assert_eq!(gained.since(absent), None);
             assert!(gained.holds(branch) && !gained.holds(commits[89]));
         }
     }
+    assert!(forks > 50, "{forks}");
 }
 
 /// Every agent's counts, as `git rev-list --left-right --count` writes them, and as git counts them; and where its
@@ -133,7 +178,7 @@ fn one_pass_counts_what_git_counts_from_each_start() {
 fn require_as_git_counts(test: &TestRepo) {
     let listed = test.agent_json(&["list"]);
     let rows = listed["agents"].as_array().expect("rows");
-    assert_eq!(rows.len(), 4);
+    assert_eq!(rows.len(), 5);
     for row in rows {
         let range = format!("main...{}", row["branch"].as_str().expect("a branch"));
         let counts = test.git(["rev-list", "--left-right", "--count", &range]);
@@ -162,7 +207,7 @@ fn overlaps(test: &TestRepo) -> Vec<u64> {
 fn agents_of_many_ages_are_as_far_apart_as_git_says() {
     let test = TestRepo::with_commit();
     let mut agents: Vec<Value> = Vec::new();
-    for name in ["idle", "merged", "rebased", "landed"] {
+    for name in ["idle", "merged", "rebased", "landed", "knotted"] {
         agents.push(test.spawn_task(TASK, &["--name", name]));
         test.write("moves.md", name);
         test.commit_all("main moves on");
@@ -173,7 +218,7 @@ fn agents_of_many_ages_are_as_far_apart_as_git_says() {
         git_in(Path::new(worktree(index)), [&past[..], arguments].concat())
     };
     let commit = ["commit", "--quiet", "--allow-empty", "--message=work"];
-    for index in 1..4 {
+    for index in 1..5 {
         git(index, &commit);
     }
     // Two touch one path, but what one of them did has landed.
@@ -184,8 +229,20 @@ fn agents_of_many_ages_are_as_far_apart_as_git_says() {
         git(index, &commit);
     }
     require_as_git_counts(&test);
-    assert_eq!(overlaps(&test), [1, 0, 0, 1]);
+    assert_eq!(overlaps(&test), [1, 0, 0, 1, 0]);
     git(1, &["merge", "--quiet", "--message=update", "main"]);
+    // Two with merges: one of the target, one of a line of its own.
+    git(4, &["switch", "--quiet", "--create", "side", "HEAD^"]);
+    git(4, &commit);
+    git(
+        4,
+        &[
+            "switch",
+            "--quiet",
+            agents[4]["branch"].as_str().expect("a branch"),
+        ],
+    );
+    git(4, &["merge", "--quiet", "--message=knot", "side"]);
     git(2, &["rebase", "--quiet", "main"]);
     let landed = agents[3]["branch"].as_str().expect("a branch").to_owned();
     test.git(["merge", "--quiet", "--message=by hand", &landed]);
@@ -193,8 +250,8 @@ fn agents_of_many_ages_are_as_far_apart_as_git_says() {
     test.write("moves.md", "again");
     test.commit_all("main moves on");
     require_as_git_counts(&test);
-    assert_eq!(overlaps(&test), [0; 4]);
+    assert_eq!(overlaps(&test), [0; 5]);
     test.git(["commit-graph", "write", "--reachable"]);
     require_as_git_counts(&test);
-    assert_eq!(overlaps(&test), [0; 4]);
+    assert_eq!(overlaps(&test), [0; 5]);
 }

@@ -9,7 +9,7 @@ use super::commit_graph::CommitGraph;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashMap, HashSet};
 
 /// Commits without a generation number that are walked though their dates say that they change nothing.
 const SLACK: usize = 64;
@@ -23,6 +23,20 @@ pub struct Gained {
     since: HashMap<Oid, usize>,
     /// Those commits that the branch holds, with the numbers that they had in the pass.
     held: HashMap<Oid, usize>,
+    /// The bit of each start.
+    bits: HashMap<Oid, usize>,
+    visited: Vec<Visited>,
+}
+
+/// How a start and the branch have grown apart since another start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GrownApart {
+    /// The commits that the one start has, and neither the branch nor the other start: parents first.
+    pub own: Vec<Oid>,
+    /// How many commits the branch has, and neither of the two starts.
+    pub behind: usize,
+    /// Where the one start and the branch meet, if this shows it.
+    pub fork: Option<Oid>,
 }
 
 impl Gained {
@@ -35,6 +49,48 @@ impl Gained {
     /// Whether the branch holds a commit that is a start, or that one of the starts does not hold.
     pub fn holds(&self, commit: Oid) -> bool {
         self.held.contains_key(&commit)
+    }
+
+    /// How `tip` and the branch have grown apart since `start`; `None` where one of the two was not asked for or is not
+    /// here.
+    pub fn apart(&self, tip: Oid, start: Oid) -> Option<GrownApart> {
+        let (tip_bit, start_bit) = (*self.bits.get(&tip)?, *self.bits.get(&start)?);
+        let (mut own, mut behind) = (HashMap::new(), 0);
+        let (mut common, mut below) = (Vec::new(), HashSet::<Oid>::new());
+        for node in &self.visited {
+            let is_new = !node.has(start_bit);
+            match (node.has(0), node.has(tip_bit)) {
+                (true, false) => behind += usize::from(is_new),
+                (false, true) if is_new => drop(own.insert(node.oid, &node.parents)),
+                (true, true) => {
+                    common.push(node.oid);
+                    below.extend(&node.parents);
+                }
+                _ => {}
+            }
+        }
+        // Every commit where the two meet was visited; of those below it, perhaps not all.
+        common.retain(|oid| !below.contains(oid));
+        let fork = { common.first().copied() }.filter(|_| common.len() == 1);
+        // All of them can be reached through each other.
+        let (mut ordered, mut seen) = (Vec::new(), HashSet::new());
+        let mut waiting = vec![(tip, false)];
+        while let Some((oid, is_ready)) = waiting.pop() {
+            let Some(parents) = own.get(&oid) else {
+                continue;
+            };
+            if is_ready {
+                ordered.push(oid);
+            } else if seen.insert(oid) {
+                waiting.push((oid, true));
+                waiting.extend(parents.iter().rev().map(|parent| (*parent, false)));
+            }
+        }
+        Some(GrownApart {
+            own: ordered,
+            behind,
+            fork,
+        })
     }
 }
 
@@ -66,11 +122,20 @@ impl Repo {
 /// What commits are sorted by: children before parents. Commits outside of the commit-graph come first, by their dates.
 type Rank = (u32, i64);
 
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Visited {
+    oid: Oid,
     rank: Rank,
     parents: Vec<Oid>,
     bits: Bits,
     is_queued: bool,
+}
+
+impl Visited {
+    /// Whether the root with this bit holds it.
+    fn has(&self, bit: usize) -> bool {
+        self.bits[bit / 64] >> (bit % 64) & 1 == 1
+    }
 }
 
 /// A walk over the commits that not all roots hold.
@@ -124,6 +189,7 @@ impl<'r> Pass<'r> {
         let number = self.nodes.len();
         self.numbers.insert(oid, number);
         self.nodes.push(Visited {
+            oid,
             rank,
             parents,
             bits: vec![0; self.full.len()],
@@ -185,7 +251,7 @@ impl<'r> Pass<'r> {
 
     fn gained(mut self, starts: &[Oid]) -> Gained {
         let nodes = &self.nodes;
-        let is_held = |node: &Visited| node.bits[0] & 1 == 1;
+        let is_held = |node: &Visited| node.has(0);
         self.numbers.retain(|_, number| is_held(&nodes[*number]));
         // Along a line of commits the same starts hold many.
         let mut alike: HashMap<&[u64], usize> = HashMap::new();
@@ -197,11 +263,14 @@ impl<'r> Pass<'r> {
             let gained = alike.iter().filter(|(bits, _)| lacks(bits));
             gained.map(|(_, count)| count).sum()
         };
+        let bits = { starts.iter().enumerate() }.map(|(index, start)| (*start, index + 1));
+        let bits: HashMap<Oid, usize> = bits.collect();
+        let since = { bits.iter() }.map(|(start, bit)| (*start, count(*bit)));
         Gained {
-            since: { starts.iter().enumerate() }
-                .map(|(index, start)| (*start, count(index + 1)))
-                .collect(),
+            since: since.collect(),
             held: self.numbers,
+            bits,
+            visited: self.nodes,
         }
     }
 }
