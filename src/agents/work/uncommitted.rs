@@ -10,6 +10,7 @@ use crate::domain::agent::Agent;
 use crate::domain::change::{Change, ChangeKind};
 use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
+use crate::git::changes::Staging;
 use crate::git::uncommitted::{self, Uncommitted};
 use crate::store::{self, fsx, layout};
 use std::collections::HashSet;
@@ -191,7 +192,7 @@ fn look(
     names_ignored: bool,
 ) -> Result<(Vec<Change>, Uncommitted)> {
     let own = ctx.repo.seen_from(&place.admin_dir)?;
-    let staged = own.staged_changes_if_any()?;
+    let staged = own.staged_changes(&Staging::default())?;
     // A fenced agent that checks its own work may write no other directory of git's.
     let scratch = match ctx.repo.scratch_directory() {
         Some(directory) => directory.to_owned(),

@@ -25,28 +25,19 @@ impl Repo {
     /// How the index differs from HEAD, and while a merge is under way from every commit that is being
     /// merged as well, ordered by path.
     ///
+    /// While no commit is being made, mostly nothing is staged: the tree that git noted in the index tells that in less
+    /// time than all of it, and costs some where it does not.
+    ///
     /// # Errors
     /// `repo-corrupt`, `io`; `git-failed` for an index that neither we nor git can read.
     pub fn staged_changes(&self, staging: &Staging) -> Result<Vec<Change>> {
         let path = self.index_path(staging.index.as_deref());
         let trees = self.parent_trees(&staging.merged)?;
-        self.staged_at(&path, &trees)
-    }
-
-    /// As [`Repo::staged_changes`] while no commit is being made, for a caller that mostly finds nothing: the tree that
-    /// git noted in the index tells that in less time, and costs some where it does not.
-    ///
-    /// # Errors
-    /// As [`Repo::staged_changes`].
-    pub fn staged_changes_if_any(&self) -> Result<Vec<Change>> {
-        let path = self.index_path(None);
-        let trees = self.parent_trees(&[])?;
-        let file = untrusted::open_at(&path);
-        let length = { file.as_ref() }.and_then(|file| Some(file.metadata().ok()?.len()));
-        let sized = file.zip(length.filter(|length| *length <= untrusted::LONGEST_INDEX));
-        let known = sized.and_then(|(file, length)| known_tree(file, length));
-        if known.is_some_and(|tree| trees.contains(&tree)) {
-            return Ok(Vec::new());
+        if *staging == Staging::default() {
+            let known = tree_at(&path);
+            if known.is_some_and(|tree| trees.contains(&tree)) {
+                return Ok(Vec::new());
+            }
         }
         self.staged_at(&path, &trees)
     }
@@ -146,4 +137,14 @@ impl Repo {
         }
         Ok(changes)
     }
+}
+
+/// The tree that an index file says it holds.
+fn tree_at(path: &Path) -> Option<Oid> {
+    let file = untrusted::open_at(path)?;
+    let length = file.metadata().ok()?.len();
+    known_tree(
+        file,
+        Some(length).filter(|length| *length <= untrusted::LONGEST_INDEX)?,
+    )
 }

@@ -135,7 +135,7 @@ fn worktree_work(ctx: &Ctx, repo: &Repo, fence: &ScopeGuard<'_>) -> Result<Vec<C
     if fence.agent().branch.is_none() {
         return worktree_changes(repo, &ctx.temporary_place());
     }
-    let staged = repo.staged_changes_if_any()?;
+    let staged = repo.staged_changes(&Staging::default())?;
     let (mut changes, _) = work::uncommitted::work_to_commit(ctx, fence, top, repo.git_dir())?;
     for change in &mut changes {
         let is_staged = staged

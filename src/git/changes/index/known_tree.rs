@@ -52,7 +52,7 @@ pub(in crate::git::changes) fn known_tree(file: impl Read, length: u64) -> Optio
             .get(path.clone())
             .filter(|_| end <= input.read)?;
         let before = input.bytes.get(previous)?;
-        if bytes.contains(&0) || (passed > HEADER as u64 && before >= bytes) {
+        if memchr::memchr(0, bytes).is_some() || (passed > HEADER as u64 && before >= bytes) {
             return None;
         }
         passed += (end - at) as u64;
