@@ -1,8 +1,8 @@
 //! What git does not look into: directories that cannot be read, submodules.
 
-use super::{Agent, codes, report};
-use crate::support::agent::{TASK, agent_command};
-use crate::support::{TestRepo, git_in, isolated};
+use super::{Agent, codes, refused, report};
+use crate::support::agent::{TASK, agent_command, describe};
+use crate::support::{TestRepo, assert_unchanged, git_in, isolated, snapshot};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -164,4 +164,43 @@ fn a_file_that_is_too_long_is_named_with_its_length_and_the_limit() {
         .as_str()
         .expect("a message");
     assert!(message.ends_with(said), "{message}");
+}
+
+#[test]
+fn a_repository_that_cannot_be_written_is_looked_at_and_a_verdict_for_it_refused() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "pub fn two() {}\n");
+    let Some(mut verify) = as_ordinary_user(&agent, &["verify", &agent.id]) else {
+        return;
+    };
+    let chmod = |mode: &str| {
+        let git_dir = agent.repo.path().join(".git");
+        let changed = Command::new("chmod")
+            .args(["-R", mode])
+            .arg(git_dir)
+            .status();
+        assert!(changed.expect("chmod starts").success());
+    };
+    let before = snapshot(&agent.repo.path());
+    chmod("a-w");
+    let refusal = verify.output().expect("starts");
+    let looks = [
+        &["list"][..],
+        &["show", &agent.id],
+        &["merge", &agent.id, "--dry-run"],
+    ];
+    let looked = looks.map(|words| {
+        let mut look = as_ordinary_user(&agent, words).expect("as before");
+        look.output().expect("starts")
+    });
+    chmod("u+w");
+    refused(&refusal, "repo-read-only", 4);
+    for (words, output) in looks.iter().zip(looked) {
+        assert!(output.status.success(), "{words:?}: {}", describe(&output));
+    }
+    assert_unchanged(&before, &snapshot(&agent.repo.path()), "looks");
+    // What was refused works as soon as it can be recorded.
+    let mut verify = as_ordinary_user(&agent, &["verify", &agent.id]).expect("as before");
+    let output = verify.output().expect("starts");
+    assert!(output.status.success(), "{}", describe(&output));
 }
