@@ -160,10 +160,30 @@ impl Repo {
             return Ok(Vec::new());
         }
         let data = self.read_object(oid, git2::ObjectType::Tree)?;
-        tree::parse(&data).ok_or_else(|| {
-            Error::new(Code::RepoCorrupt, format!("tree {oid} is malformed"))
-                .hint("to check the repository, run git fsck")
-        })
+        tree::parse(&data).ok_or_else(|| malformed(oid))
+    }
+
+    /// The entries of two trees without those that both begin with and those that both end with. No tree has no entries.
+    ///
+    /// # Errors
+    /// Those of [`Repo::read_tree`].
+    pub(in crate::git) fn read_trees_apart(
+        &self,
+        trees: [Option<Oid>; 2],
+    ) -> Result<[Vec<tree::Entry>; 2]> {
+        let [Some(one), Some(two)] = trees else {
+            let [one, two] =
+                trees.map(|tree| tree.map_or(Ok(Vec::new()), |tree| self.read_tree(tree)));
+            return Ok([one?, two?]);
+        };
+        let read = |tree| match tree {
+            Oid::EMPTY_TREE => Ok(Vec::new()),
+            tree => self.read_object(tree, git2::ObjectType::Tree),
+        };
+        let data = (read(one)?, read(two)?);
+        let [left, right] = tree::apart(&data.0, &data.1).ok_or_else(|| malformed(one))?;
+        let parse = |data, oid| tree::parse(data).ok_or_else(|| malformed(oid));
+        Ok([parse(left, one)?, parse(right, two)?])
     }
 
     /// A commit.
@@ -302,6 +322,11 @@ impl Repo {
         let written = retry_if_pruned(|| odb.write(kind, data));
         written.map(from_git2).map_err(|error| failed(what, error))
     }
+}
+
+fn malformed(tree: Oid) -> Error {
+    Error::new(Code::RepoCorrupt, format!("tree {tree} is malformed"))
+        .hint("to check the repository, run git fsck")
 }
 
 fn corrupt(oid: Oid, kind: &str, error: git2::Error) -> Error {

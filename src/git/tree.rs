@@ -61,6 +61,41 @@ pub fn parse(mut data: &[u8]) -> Option<Vec<Entry>> {
     Some(entries)
 }
 
+/// Two tree objects without the entries that both begin with and those that both end with; `None` when one is malformed.
+/// Most entries of a tree that has changed are as before, and reading them takes much longer than this.
+pub fn apart<'t>(one: &'t [u8], two: &'t [u8]) -> Option<[&'t [u8]; 2]> {
+    let (left, right) = (split(one)?, split(two)?);
+    let begin = common(left.iter(), right.iter());
+    let (left, right) = (&left[begin..], &right[begin..]);
+    let end = common(left.iter().rev(), right.iter().rev());
+    let part = |tree: &'t [u8], entries: &[&[u8]]| {
+        let length = |entries: &[&[u8]]| entries.iter().map(|entry| entry.len()).sum::<usize>();
+        let (kept, behind) = entries.split_at(entries.len() - end);
+        let to = tree.len() - length(behind);
+        &tree[to - length(kept)..to]
+    };
+    Some([part(one, left), part(two, right)])
+}
+
+/// How many items are equal before the first that differ.
+fn common<'e>(
+    one: impl Iterator<Item = &'e &'e [u8]>,
+    two: impl Iterator<Item = &'e &'e [u8]>,
+) -> usize {
+    one.zip(two).take_while(|(one, two)| one == two).count()
+}
+
+/// The bytes of each entry.
+fn split(mut data: &[u8]) -> Option<Vec<&[u8]>> {
+    let mut entries = Vec::with_capacity(data.len() / 32);
+    while !data.is_empty() {
+        let (entry, rest) = data.split_at_checked(memchr::memchr(0, data)? + 21)?;
+        entries.push(entry);
+        data = rest;
+    }
+    Some(entries)
+}
+
 /// Writes a tree object, in git's order.
 pub fn serialize(mut entries: Vec<Entry>) -> Vec<u8> {
     entries.sort_by(order);
@@ -106,5 +141,31 @@ mod tests {
             .collect();
         assert_eq!(names, ["a.b", "a", "a0"]);
         assert_eq!(parse(&data[..data.len() - 1]), None);
+        assert_eq!(apart(&data, &data[..data.len() - 1]), None);
+    }
+
+    #[test]
+    fn trees_apart_hold_what_differs() {
+        let tree = |names: &[(&str, u8)]| -> Vec<u8> {
+            let entry = |(name, oid): &(&str, u8)| Entry {
+                mode: FILE,
+                name: (*name).into(),
+                // Zeros and digits in a name's object are not taken for those between entries.
+                oid: Oid::from_slice(&[b"\x000 "[usize::from(oid % 3)]; 20]).expect("20 bytes"),
+            };
+            serialize(names.iter().map(entry).collect())
+        };
+        let check = |one: &[(&str, u8)], two: &[(&str, u8)], expected: [&[(&str, u8)]; 2]| {
+            let (one, two) = (tree(one), tree(two));
+            let found = apart(&one, &two).expect("well formed");
+            assert_eq!(found, expected.map(tree).each_ref().map(Vec::as_slice));
+        };
+        let all = [("a", 0), ("b", 1), ("c", 2)];
+        check(&all, &all, [&[], &[]]);
+        check(&all, &[], [&all, &[]]);
+        check(&all, &all[1..], [&all[..1], &[]]);
+        check(&all[..2], &all, [&[], &all[2..]]);
+        check(&all, &[all[0], ("b", 2), all[2]], [&all[1..2], &[("b", 2)]]);
+        check(&[("a", 0); 2], &[("a", 0); 3], [&[], &[("a", 0)]]);
     }
 }

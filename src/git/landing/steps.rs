@@ -107,16 +107,15 @@ impl Steps {
 
 /// What differs between two trees, by name.
 fn names(repo: &Repo, sides: [Option<Oid>; 2]) -> Result<BTreeMap<Vec<u8>, Pair>> {
-    let read = |side: Option<Oid>| side.map_or(Ok(Vec::new()), |tree| repo.read_tree(tree));
-    let [old, new] = sides.map(read);
+    let [old, new] = repo.read_trees_apart(sides)?;
     let mut names: BTreeMap<Vec<u8>, Pair> = BTreeMap::new();
     let mut put = |side: usize, entry: Entry| {
         let content = (canonical_mode(entry.mode), entry.oid);
         names.entry(entry.name).or_default()[side] = Some(content);
     };
     // Both are in the same order, so what is equal is found without looking for it.
-    let mut new = new?.into_iter().peekable();
-    for entry in old? {
+    let mut new = new.into_iter().peekable();
+    for entry in old {
         while let Some(before) = new.next_if(|other| order(other, &entry).is_lt()) {
             put(1, before);
         }
