@@ -318,6 +318,20 @@ fn the_pool_is_off_unless_it_is_asked_for_and_can_be_emptied() {
 }
 
 #[test]
+fn what_stands_for_a_slot_and_is_no_file_keeps_no_command_waiting() {
+    let repo = with_pool(1, "");
+    fill(&repo);
+    let fifo = repo.path().join(".git/agents/pool/warm-00000000");
+    let made = std::process::Command::new("mkfifo").arg(fifo).status();
+    assert!(made.expect("mkfifo").success());
+    repo.agent(&["doctor"]);
+    let report = repo.spawn_task(TASK, &[]);
+    assert_eq!(report["claimed"], json!(true), "{report}");
+    repo.agent_json(&["gc"]);
+    fill(&repo);
+}
+
+#[test]
 fn a_tracked_symlink_leads_no_warm_worktree_out_of_the_repository() {
     let repo = with_pool(1, "");
     let outside = tempfile::tempdir().expect("a directory");

@@ -125,8 +125,9 @@ impl Slot {
             return Ok(None);
         }
         // One that was removed between opening and locking is no slot any more.
-        let inode = file.metadata().at("could not look at", &place)?.ino();
-        if !fs::metadata(&place).is_ok_and(|found| found.ino() == inode) {
+        let opened = file.metadata().at("could not look at", &place)?;
+        let inode = opened.ino();
+        if !opened.is_file() || !fs::metadata(&place).is_ok_and(|found| found.ino() == inode) {
             return Ok(None);
         }
         let mut bytes = Vec::new();
@@ -142,7 +143,7 @@ impl Slot {
         let place = layout::pool_dir(ctx.repo.common_dir()).join(name);
         loop {
             let slot = Slot::lock(ctx, name.to_owned())?;
-            let record = || SlotRecord::from_bytes(&fs::read(&place).ok()?);
+            let record = || SlotRecord::from_bytes(&fsx::load_if_there(&place).ok()??);
             if slot.is_some() || record().is_none() || Instant::now() >= until {
                 return Ok(slot);
             }
