@@ -76,6 +76,8 @@ plant_hooks() {
 	mkdir -p "$1" || return 0
 	for hook in applypatch-msg commit-msg post-checkout post-commit post-index-change post-merge post-rewrite \
 		pre-auto-gc pre-commit pre-merge-commit pre-push pre-rebase prepare-commit-msg reference-transaction; do
+		# Several of ours may be one file.
+		rm -f "$1/$hook"
 		printf '#!/bin/sh\nexec %s %s-%s </dev/null\n' "$EVIL" "$2" "$hook" >"$1/$hook" && chmod +x "$1/$hook"
 	done
 }
