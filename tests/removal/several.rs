@@ -9,6 +9,8 @@ use git_agent::ops::discard::{DiscardOptions, STEPS, discard_each};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 /// Agents of one repository, each with a commit of its own and a file that is in none.
 struct Crew {
@@ -152,6 +154,29 @@ fn what_they_have_in_common_is_written_once() {
     assert_eq!(links, expected.collect::<Vec<_>>().join("\n"));
     crew.assert_gone("at once");
     repo.agent_json(&["rescue", &crew.ids[1]]);
+}
+
+/// A process that stands in a worktree may write until it is removed, and others are looked at the while.
+#[test]
+fn what_is_written_into_one_while_another_is_looked_at_is_kept() {
+    let crew = Crew::of(2);
+    let worktree = &crew.worktrees[0];
+    // The index proves the file unchanged: not its content, which is read again in any case.
+    let file = fs::File::open(worktree.join("src/new.rs")).expect("there");
+    let then = SystemTime::now() - Duration::from_secs(100);
+    file.set_modified(then).expect("aged");
+    git_in(worktree, ["update-index", "--refresh"]);
+    let aside = worktree.with_file_name(format!(".agent-{}.leaving", &crew.ids[0][..8]));
+    let late = "// overwritten!!!\n";
+    assert_eq!(late.len(), committed(0).len());
+    let reached = move |step: &str| {
+        if step == "kept" {
+            fs::write(aside.join("src/new.rs"), late).expect("written");
+        }
+    };
+    discard_with(&crew.repo.path(), &crew.ids, Arc::new(reached));
+    crew.assert_gone("together");
+    assert_kept(&crew.repo, &[late], "together");
 }
 
 /// One kill after the other: what each leaves, the next command goes on with.

@@ -141,7 +141,8 @@ impl Scene {
         (kept, fingerprint, ignored): (Trees, WorktreeFingerprint, BTreeSet<Vec<u8>>),
         after: &str,
     ) {
-        let current = fingerprint.is_current(&self.top, &self.admin, Some(".agent"), &ignored);
+        let current =
+            fingerprint.is_current(&self.top, &self.admin, Some(".agent"), &ignored, true);
         if current.expect("told") {
             let (now, _) = self.look(write_trees).expect("looked at");
             assert_eq!(kept, now, "{after}");
@@ -304,7 +305,7 @@ fn what_was_seen_is_known_again() {
         let aside = scene.beside("aside");
         fs::rename(&scene.top, &aside).expect("moved");
         let is_current = || {
-            let is = fingerprint.is_current(&aside, &scene.admin, Some(".agent"), &ignored);
+            let is = fingerprint.is_current(&aside, &scene.admin, Some(".agent"), &ignored, true);
             is.expect("told")
         };
         assert!(is_current(), "before {deed}");
@@ -337,7 +338,7 @@ fn rules_that_hide_themselves_are_looked_at_again() {
         let scene = Scene::new();
         does(&scene.top, work);
         let (_, fingerprint, ignored) = scene.sighted().expect("seen");
-        let is = fingerprint.is_current(&scene.top, &scene.admin, Some(".agent"), &ignored);
+        let is = fingerprint.is_current(&scene.top, &scene.admin, Some(".agent"), &ignored, true);
         assert_eq!(is.expect("told"), is_known, "{work}");
     }
 }

@@ -43,8 +43,8 @@ impl WorktreeFingerprint {
 
     /// Whether a worktree and its index are still what was seen: no directory has got or lost a name, and every file that the
     /// index did not prove unchanged has the very bytes that were written of it. A file that the index did prove unchanged is
-    /// not looked at again. A directory named `besides` is passed over, and so is what is `ignored`, where a directory ends in
-    /// a slash. Any doubt is a no.
+    /// looked at again only if `all` are. A directory named `besides` is passed over, and so is what is `ignored`, where a
+    /// directory ends in a slash. Any doubt is a no.
     ///
     /// # Errors
     /// Only a bug.
@@ -54,6 +54,7 @@ impl WorktreeFingerprint {
         admin_dir: &Path,
         besides: Option<&str>,
         ignored: &BTreeSet<Vec<u8>>,
+        all: bool,
     ) -> Result<bool> {
         let index = untrusted::open_at(&admin_dir.join("index"));
         let is_same = index.is_some_and(|index| self.written.index.is_from(index).unwrap_or(false));
@@ -66,7 +67,12 @@ impl WorktreeFingerprint {
             besides,
             threads: threads(),
         };
-        let Some(found) = walk.suspects_since(&mut self.names.clone())? else {
+        let found = if all {
+            walk.suspects()?
+        } else {
+            walk.suspects_since(&mut self.names.clone())?
+        };
+        let Some(found) = found else {
             return Ok(false);
         };
         let is_read = |path: &Vec<u8>| {

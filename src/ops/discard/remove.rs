@@ -98,7 +98,9 @@ pub(super) fn execute_together(
     };
     let batch = batch.together(events, back);
     ctx.reached("salvaged");
-    let batch = batch.each(|removal| Ok(remove_worktree(ctx, removal)?));
+    // Between the looks at several, others are looked at, and a process may write the while.
+    let all = batch.going().count() > 1;
+    let batch = batch.each(|removal| Ok(remove_worktree(ctx, removal, all)?));
     // While the worktrees went, other processes may have checked out one of the branches.
     let batch = match around.refresh(ctx) {
         Ok(()) => batch.each(|removal| {
@@ -188,10 +190,10 @@ fn record_salvages<'a>(
 }
 
 /// Removes the worktree of an agent, and what else it has that is no ref.
-fn remove_worktree(ctx: &Ctx, mut removal: Leaving) -> Result<Leaving> {
+fn remove_worktree(ctx: &Ctx, mut removal: Leaving, all: bool) -> Result<Leaving> {
     let common = ctx.repo.common_dir();
     let id = removal.agent.id;
-    let proven = prove(ctx, &removal)
+    let proven = prove(ctx, &removal, all)
         .and_then(|proven| Ok((proven, bring_in_last(ctx, &removal.agent, &removal.site)?)));
     match proven {
         Ok((proven, unread)) => {
@@ -284,8 +286,8 @@ fn bring_in_last(ctx: &Ctx, agent: &Agent, site: &Site) -> Result<Option<String>
 }
 
 /// Takes the salvage of a worktree again, and keeps what is new in it: a process that stands in the worktree may have written
-/// while the first one was kept.
-fn prove(ctx: &Ctx, removal: &Leaving) -> Result<Option<Salvage>> {
+/// while the first one was kept. `all` as in [`Salvage::take`].
+fn prove(ctx: &Ctx, removal: &Leaving, all: bool) -> Result<Option<Salvage>> {
     let Leaving {
         agent,
         options,
@@ -296,7 +298,7 @@ fn prove(ctx: &Ctx, removal: &Leaving) -> Result<Option<Salvage>> {
     if site.place.is_none() {
         return Ok(None);
     }
-    let again = Salvage::take(ctx, agent, site, *options, Some(known))?;
+    let again = Salvage::take(ctx, agent, site, *options, Some((known, all)))?;
     if again.commits() != known.commits() {
         let link = again.keeping(agent, site);
         keep::keep_each(&ctx.repo, link.as_slice(), ctx.now())?;

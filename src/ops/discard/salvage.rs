@@ -50,13 +50,12 @@ struct Seen {
 
 impl Seen {
     /// Whether another look would find the same work.
-    fn is_current(&self, place: &Place, bundle_dir: Option<&str>) -> Result<bool> {
-        match &place.files {
-            Some(files) => {
-                { &self.fingerprint }.is_current(files, &place.admin_dir, bundle_dir, &self.ignored)
-            }
-            None => Ok(false),
-        }
+    fn is_current(&self, place: &Place, bundle_dir: Option<&str>, all: bool) -> Result<bool> {
+        let Some(files) = &place.files else {
+            return Ok(false);
+        };
+        let ignored = &self.ignored;
+        { &self.fingerprint }.is_current(files, &place.admin_dir, bundle_dir, ignored, all)
     }
 }
 
@@ -105,13 +104,13 @@ fn not_kept_by_git(
 
 impl Salvage {
     /// Reads everything and writes objects; no ref yet. Of the worktree only what has changed since an `earlier` salvage
-    /// is read again, as far as that can be told.
+    /// is read again, as far as that can be told; with `true`, every file is looked at for that.
     pub(super) fn take(
         ctx: &Ctx,
         agent: &Agent,
         site: &Site,
         options: DiscardOptions,
-        earlier: Option<&Salvage>,
+        earlier: Option<(&Salvage, bool)>,
     ) -> Result<Salvage> {
         let mut salvage = Salvage::default();
         if site.place.is_none() && !lookup::is_local(ctx, agent) {
@@ -127,14 +126,13 @@ impl Salvage {
             salvage.leftovers = ctx
                 .repo
                 .leftover_commits(&place.admin_dir, branch, tip.oid)?;
-            let seen = |salvage: &&Salvage| {
+            let known = earlier.filter(|(salvage, all)| {
                 let seen = salvage.seen.as_ref();
-                seen.map(|seen| seen.is_current(place, bundle_dir.as_deref()))
-            };
-            let known =
-                earlier.filter(|salvage| seen(salvage).is_some_and(|is| is.unwrap_or(false)));
+                let is = seen.map(|seen| seen.is_current(place, bundle_dir.as_deref(), *all));
+                is.is_some_and(|is| is.unwrap_or(false))
+            });
             let found = match known {
-                Some(known) => Ok(Some(UncommittedWork::of(known))),
+                Some((known, _)) => Ok(Some(UncommittedWork::of(known))),
                 None => Reading::begin(ctx, agent, place, options)
                     .and_then(|reading| work(ctx, agent, place, options, &tip, &reading)),
             };
