@@ -6,8 +6,8 @@
 //! 1. `aside`: the worktree bears a hidden name beside its own. Only now it is looked at.
 //! 2. `kept`: tip, salvage, bundle and what only reflogs still name hang on the keep chain, by one append.
 //! 3. `salvaged`: the row names them.
-//! 4. `proven`: what was kept still has the very bytes, and no directory has got or lost a name. Where that is not so, the
-//!    salvage was made again, and kept too.
+//! 4. `proven`: what was kept still has the very bytes, and no directory has got or lost a name; where several agents go, every
+//!    file is as it was seen. Where that is not so, the salvage was made again, and kept too.
 //! 5. `trashed`: the worktree is in the trash, where another process deletes it.
 //! 6. `unlinked`: the admin directory is, too.
 //! 7. `discarded`: the row says so and names the tip; before the branch goes, so that no moment
