@@ -115,9 +115,13 @@ pub fn git_output<A: AsRef<OsStr>>(
 /// fixed dates, no repository variables.
 pub fn isolated(program: impl AsRef<OsStr>, directory: &Path) -> Command {
     let mut command = Command::new(program);
+    command.env_clear();
+    // What a killed command of one test leaves there is nothing that a `doctor` of another should find.
+    if let Some(temporary) = temporary_of(directory) {
+        command.env("TMPDIR", temporary);
+    }
     command
         .current_dir(directory)
-        .env_clear()
         .env("PATH", path_without_ours())
         .env("HOME", directory)
         .env("LC_ALL", "C")
@@ -128,6 +132,17 @@ pub fn isolated(program: impl AsRef<OsStr>, directory: &Path) -> Command {
         .env("GIT_COMMITTER_NAME", "C O Mitter")
         .env("GIT_COMMITTER_EMAIL", "committer@example.com");
     command
+}
+
+/// Where temporary files go for the commands of one test: beside its repository, in the directory that the test made for
+/// itself. `None` for a directory elsewhere.
+fn temporary_of(directory: &Path) -> Option<PathBuf> {
+    let all = std::fs::canonicalize(std::env::temp_dir()).ok()?;
+    let directory = std::fs::canonicalize(directory).ok()?;
+    let own = directory.strip_prefix(&all).ok()?.components().next()?;
+    let temporary = all.join(own).join("tmpdir");
+    std::fs::create_dir_all(&temporary).ok()?;
+    Some(temporary)
 }
 
 /// The machine's `PATH` without the places where a git-agent is installed, as long as git is not there too: the
