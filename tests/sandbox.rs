@@ -16,7 +16,7 @@ mod run;
 mod work;
 
 use crate::support::agent::{SHARED_TASK, TASK};
-use crate::support::{TestRepo, isolated};
+use crate::support::{TestRepo, isolated, temporary_of};
 use crate::verify::Agent;
 use git_agent::agents::ctx::Ctx;
 use git_agent::agents::ctx::Env;
@@ -224,6 +224,7 @@ fn ctx_in(directory: &Path, agent: &Agent) -> Ctx {
     let env = Env {
         directory: directory.to_owned(),
         home: Some(beside(agent, "home")),
+        temporary: temporary_of(directory),
         ..Env::default()
     };
     let repo = match around(directory) {

@@ -1,7 +1,7 @@
 use super::{Patient, assert_sound, examine, files, heals, problems, strings};
 use crate::kill::die_at;
 use crate::support::agent::{SHARED_TASK, TASK, agent_command};
-use crate::support::{TestRepo, git_in};
+use crate::support::{TestRepo, git_in, temporary_of};
 use git_agent::agents::ctx::Ctx;
 use git_agent::agents::ctx::Env;
 use git_agent::agents::ctx::Seams;
@@ -176,6 +176,7 @@ fn old_debris_is_swept_and_young_debris_is_not() {
     let env = Env {
         directory: patient.repo.path(),
         program: Some(PathBuf::from(env!("CARGO_BIN_EXE_git-agent"))),
+        temporary: temporary_of(&patient.repo.path()),
         ..Env::default()
     };
     let repo = Repo::open(&patient.repo.path()).expect("a repository");

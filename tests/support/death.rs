@@ -2,7 +2,8 @@
 //! which does its work through the library and aborts, without any destructor, as soon as it is told that
 //! the step is complete.
 
-use super::isolated;
+use super::agent::describe;
+use super::{isolated, temporary_of};
 use git_agent::agents::ctx::Ctx;
 use git_agent::agents::ctx::Env;
 use git_agent::agents::ctx::Seams;
@@ -74,8 +75,8 @@ pub fn die_with(
         .output()
         .expect("starts");
     // Anything else than an abort is a failure of the child's own, before the step.
-    let said = String::from_utf8_lossy(&output.stderr);
     let signal = output.status.signal();
+    let said = describe(&output);
     assert_eq!(signal, Some(SIGABRT), "{step} was never reached: {said}");
 }
 
@@ -108,6 +109,7 @@ pub fn ctx_with(directory: &Path, seams: Seams) -> Ctx {
     let env = Env {
         directory: directory.to_owned(),
         program: Some(env!("CARGO_BIN_EXE_git-agent").into()),
+        temporary: temporary_of(directory),
         ..Env::default()
     };
     let repo = Repo::open(directory).expect("a repository");

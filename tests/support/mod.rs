@@ -136,7 +136,7 @@ pub fn isolated(program: impl AsRef<OsStr>, directory: &Path) -> Command {
 
 /// Where temporary files go for the commands of one test: beside its repository, in the directory that the test made for
 /// itself. `None` for a directory elsewhere.
-fn temporary_of(directory: &Path) -> Option<PathBuf> {
+pub fn temporary_of(directory: &Path) -> Option<PathBuf> {
     let all = std::fs::canonicalize(std::env::temp_dir()).ok()?;
     let directory = std::fs::canonicalize(directory).ok()?;
     let own = directory.strip_prefix(&all).ok()?.components().next()?;
