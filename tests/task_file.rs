@@ -223,11 +223,11 @@ fn the_text_may_have_20_to_4000_characters() {
 }
 
 #[test]
-fn the_draft_names_base_and_role_before_the_rules_are_applied() {
+fn the_draft_names_its_base_before_the_rules_are_applied() {
     let draft = task_file::parse("f", b"role = 'nobody'\nbase = 'v1.0'\n");
-    assert_eq!((draft.base(), draft.role()), (Some("v1.0"), Some("nobody")));
+    assert_eq!(draft.base(), Some("v1.0"));
     let broken = task_file::parse("f", b"\xff\xfe");
-    assert_eq!((broken.base(), broken.role()), (None, None));
+    assert_eq!(broken.base(), None);
 }
 
 #[test]

@@ -65,7 +65,6 @@ pub fn make(ctx: &Ctx, new: &NewClone<'_>) -> Result<()> {
     let packs = repo.make_own_repository(
         &made,
         &OwnRepository {
-            worktree: new.worktree,
             admin_dir: &admin_dir,
             branch: new.branch,
             tip: new.tip,

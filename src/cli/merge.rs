@@ -82,7 +82,6 @@ fn land(ctx: &Ctx, ui: &mut Ui, args: MergeArgs) -> Result<Exit> {
         push: args.push.remote(),
         is_fetched: false,
         no_hooks: args.no_hooks,
-        dry_run: args.dry_run,
         message: (!args.message.is_empty()).then(|| args.message.join("\n\n")),
         leave_checks: false,
     };

@@ -6,7 +6,7 @@ use crate::error::{IoContext, Result};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -63,7 +63,6 @@ pub struct Logged {
 pub struct Capture {
     log: Arc<Mutex<Log>>,
     drained: Drained,
-    path: PathBuf,
 }
 
 /// Reads a stream into a new file, which only its owner may read, and copies it to `echo` at once. The file
@@ -89,19 +88,10 @@ pub fn capture(
         }
     })
     .at("could not read for", path)?;
-    Ok(Capture {
-        log,
-        drained,
-        path: path.to_owned(),
-    })
+    Ok(Capture { log, drained })
 }
 
 impl Capture {
-    /// Where the log is.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Waits for the end of the stream and completes the log.
     pub fn finish(&self) -> Logged {
         self.drained.wait();

@@ -47,11 +47,6 @@ impl Guard {
         }
     }
 
-    /// The locked file.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// The open file. The lock is held as long as it is open in any process that was handed it.
     pub fn file(&self) -> &File {
         self.is_shared.store(true, Ordering::Relaxed);

@@ -112,11 +112,6 @@ impl TaskDraft {
         self.unfound.extend(unfound(&self.profile, error));
     }
 
-    /// The role, where the file names one.
-    pub fn role(&self) -> Option<&str> {
-        self.role.given().map(|role| role.value.as_str())
-    }
-
     /// Every text that is recorded or shown, with the word for it in messages. The briefing is not among
     /// them: it is handed to the agent and never recorded.
     pub(super) fn recorded_texts(&self) -> Vec<(&'static str, &Located<String>)> {

@@ -40,8 +40,6 @@ const FILES: [&str; 8] = [
 /// A repository that is to be made.
 #[derive(Clone, Copy, Debug)]
 pub struct OwnRepository<'a> {
-    /// The worktree, whose `.git` it becomes.
-    pub worktree: &'a Path,
     /// The worktree's admin directory, whose index it gets.
     pub admin_dir: &'a Path,
     /// The full name of the branch that is checked out.

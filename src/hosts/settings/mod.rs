@@ -83,17 +83,6 @@ pub enum Removal {
     Delete,
 }
 
-/// How a settings file stands to this version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    /// Nothing of ours is in it.
-    NotInstalled,
-    /// Our hooks are in it, as this version writes them.
-    Installed,
-    /// Something of ours is in it, but not all, or not as this version writes it.
-    Outdated,
-}
-
 /// Puts our hooks into a settings file; `existing` is its text, `None` where there is no file.
 ///
 /// # Errors
@@ -126,23 +115,6 @@ pub fn remove(registration: &Registration, existing: Option<&str>) -> Result<Rem
         (Some(_), Some(_)) => Ok(Removal::Unchanged),
         (Some(existing), None) => document::remove(registration, existing),
     }
-}
-
-/// Compares a settings file with what this version would write. Events on request count only where they
-/// are in use.
-///
-/// # Errors
-/// `host-settings-invalid`, as for [`merge`].
-pub fn status(registration: &Registration, existing: Option<&str>) -> Result<Status> {
-    if remove(registration, existing)? == Removal::Unchanged {
-        return Ok(Status::NotInstalled);
-    }
-    let merged = merge(registration, existing, HostWorktrees::Host)?;
-    Ok(if merged.changed {
-        Status::Outdated
-    } else {
-        Status::Installed
-    })
 }
 
 /// The text of a file that is ours as a whole; line ends that a checkout converted count as unchanged.

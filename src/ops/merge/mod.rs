@@ -68,8 +68,6 @@ pub struct MergeOptions {
     pub is_fetched: bool,
     /// Leaves the check commands to the caller, who runs them on exactly what lands.
     pub leave_checks: bool,
-    /// Only say what would land; no verdict is recorded then.
-    pub dry_run: bool,
     /// Leaves the commands of `[hooks]` out.
     pub no_hooks: bool,
     /// The message of the landing commit, in place of the one made from the agent's summary.

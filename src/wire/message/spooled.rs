@@ -60,20 +60,6 @@ impl Spooled {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// Reads a file.
-    ///
-    /// # Errors
-    /// One sentence that says why it is none.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Spooled, String> {
-        let spooled: Spooled =
-            serde_json::from_slice(bytes).map_err(|error| format!("it is no message: {error}"))?;
-        if spooled.schema == SCHEMA {
-            Ok(spooled)
-        } else {
-            Err("it is of another version".to_owned())
-        }
-    }
-
     /// The object that it says.
     ///
     /// # Errors
