@@ -4,10 +4,12 @@
 //! place that fails also decides what the calling script sees. Messages are lower case, name their
 //! object and carry no final full stop; a [`hint`](Error::hint) ends with a command to run.
 
+mod codes;
 mod facts;
 mod remedy;
 mod repeated;
 
+pub(crate) use codes::codes;
 pub use facts::{ErrorFacts, FileProblem};
 pub use remedy::Remedy;
 use std::error::Error as StdError;
@@ -62,38 +64,14 @@ impl Exit {
     }
 }
 
-macro_rules! codes {
-    ($($variant:ident, $name:literal, $exit:ident, $doc:literal;)*) => {
-        /// Stable names of everything that can go wrong. Never reused, never renamed.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        #[non_exhaustive]
-        pub enum Code {
-            $(#[doc = $doc] $variant,)*
-        }
-
-        impl Code {
-            /// Every code, in the order of the documentation.
-            pub const ALL: &'static [Code] = &[$(Code::$variant,)*];
-
-            /// The kebab-case name that users and scripts see.
-            pub fn name(self) -> &'static str {
-                match self { $(Code::$variant => $name,)* }
-            }
-
-            /// The exit status that an error with this code ends in.
-            pub fn exit(self) -> Exit {
-                match self { $(Code::$variant => Exit::$exit,)* }
-            }
-
-            /// What the code means, in one line.
-            pub fn meaning(self) -> &'static str {
-                match self { $(Code::$variant => $doc,)* }
-            }
-        }
-    };
-}
-
 codes! {
+    /// Stable names of everything that can go wrong. Never reused, never renamed.
+    pub enum Code;
+    /// The exit status that an error with this code ends in.
+    pub fn exit -> Exit;
+    /// What the code means, in one line.
+    pub fn meaning;
+
     Usage, "usage", Usage, "The command line does not add up.";
     TaskUnreadable, "task-unreadable", Usage, "A task file could not be read.";
     TaskInvalid, "task-invalid", Usage, "A task file breaks one or more rules; all of them are listed.";
@@ -164,12 +142,6 @@ codes! {
     LostRace, "lost-race", TryAgain, "Another process changed the same thing at the same moment.";
     RemoteBusy, "remote-busy", TryAgain, "The remote did not answer in time, or other clones kept moving its refs.";
     Bug, "bug", Bug, "This program contradicts itself; please report it.";
-}
-
-impl fmt::Display for Code {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
 }
 
 /// A line of advice.

@@ -27,7 +27,7 @@ pub(super) struct EnterArgs {
     #[arg(long, value_name = "HOST", value_parser = one_of(hosts::startable().map(Host::name), host))]
     host: Option<&'static dyn Host>,
     /// How strictly to fence it in
-    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = one_of(Mode::ALL.map(Mode::as_str), Mode::parse))]
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = one_of(Mode::ALL.map(Mode::as_str), Mode::read))]
     sandbox: Mode,
     /// Let it write there too: a file, or a directory with everything below it; repeatable
     #[arg(long, value_name = "PATH")]

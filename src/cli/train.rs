@@ -59,7 +59,7 @@ pub(super) struct TrainArgs {
     #[arg(long)]
     keep_going: bool,
     /// How strictly to fence the checks in
-    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = one_of(Mode::ALL.map(Mode::as_str), Mode::parse))]
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = one_of(Mode::ALL.map(Mode::as_str), Mode::read))]
     sandbox: Mode,
     /// Say why each check ran or did not
     #[arg(long)]

@@ -2,6 +2,7 @@
 //! command that puts it right.
 
 use crate::domain::named::named;
+use crate::error::codes;
 
 named! {
     /// How much a diagnosis weighs.
@@ -14,38 +15,14 @@ named! {
     }
 }
 
-macro_rules! signs {
-    ($($variant:ident, $name:literal, $weight:ident, $why:literal;)*) => {
-        /// Stable names of everything that an examination can find, as `<family>.<what>`. Never reused.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        #[non_exhaustive]
-        pub enum Sign {
-            $(#[doc = $why] $variant,)*
-        }
+codes! {
+    /// Stable names of everything that an examination can find, as `<family>.<what>`. Never reused.
+    pub enum Sign;
+    /// How much it weighs.
+    pub fn weight -> Weight;
+    /// Why it matters, in one line.
+    pub fn why;
 
-        impl Sign {
-            /// Every sign, in the order of the documentation.
-            pub const ALL: &'static [Sign] = &[$(Sign::$variant,)*];
-
-            /// The name that users and scripts see.
-            pub fn name(self) -> &'static str {
-                match self { $(Sign::$variant => $name,)* }
-            }
-
-            /// How much it weighs.
-            pub fn weight(self) -> Weight {
-                match self { $(Sign::$variant => Weight::$weight,)* }
-            }
-
-            /// Why it matters, in one line.
-            pub fn why(self) -> &'static str {
-                match self { $(Sign::$variant => $why,)* }
-            }
-        }
-    };
-}
-
-signs! {
     Unexamined, "doctor.unexamined", Problem, "A family of checks could not be completed, so what it looks for may be there.";
     GitMissing, "git.missing", Problem, "Worktree status, merge verdicts and the network are the user's git's business.";
     GitTooOld, "git.too-old", Problem, "Before 2.38 git cannot merge without a worktree; libgit2 answers then, which disagrees on some merges.";

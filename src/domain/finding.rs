@@ -2,8 +2,7 @@
 
 use super::oid::Oid;
 use crate::domain::named::named;
-use crate::error::Remedy;
-use std::fmt;
+use crate::error::{Remedy, codes};
 
 named! {
     /// How much a finding weighs.
@@ -16,43 +15,14 @@ named! {
     }
 }
 
-macro_rules! codes {
-    ($($variant:ident, $name:literal, $severity:ident, $doc:literal;)*) => {
-        /// Stable names of everything a judgement can find, as `<check>.<what>`. Never reused.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        #[non_exhaustive]
-        pub enum FindingCode {
-            $(#[doc = $doc] $variant,)*
-        }
-
-        impl FindingCode {
-            /// Every code, in the order of the documentation.
-            pub const ALL: &'static [FindingCode] = &[$(FindingCode::$variant,)*];
-
-            /// The name that users and scripts see.
-            pub fn name(self) -> &'static str {
-                match self { $(FindingCode::$variant => $name,)* }
-            }
-
-            /// How much it weighs.
-            pub fn severity(self) -> Severity {
-                match self { $(FindingCode::$variant => Severity::$severity,)* }
-            }
-
-            /// Whether it is about the six files.
-            pub fn is_of_bundle(self) -> bool {
-                self.name().starts_with("bundle.")
-            }
-
-            /// What the code means, in one line.
-            pub fn meaning(self) -> &'static str {
-                match self { $(FindingCode::$variant => $doc,)* }
-            }
-        }
-    };
-}
-
 codes! {
+    /// Stable names of everything a judgement can find, as `<check>.<what>`. Never reused.
+    pub enum FindingCode;
+    /// How much it weighs.
+    pub fn severity -> Severity;
+    /// What the code means, in one line.
+    pub fn meaning;
+
     BundleMissing, "bundle.missing", Error, "One of the six artefact files is not there.";
     BundleEmpty, "bundle.empty", Error, "An artefact file holds nothing but blanks.";
     BundleTemplate, "bundle.template", Error, "An artefact file is still the template that spawn wrote.";
@@ -106,9 +76,10 @@ codes! {
     LedgerChain, "ledger.chain", Error, "Lines of the agent's row were changed or removed.";
 }
 
-impl fmt::Display for FindingCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+impl FindingCode {
+    /// Whether it is about the six files.
+    pub fn is_of_bundle(self) -> bool {
+        self.name().starts_with("bundle.")
     }
 }
 

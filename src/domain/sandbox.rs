@@ -4,42 +4,31 @@
 use crate::domain::named::named;
 use std::path::PathBuf;
 
-/// What the caller asks of the sandbox.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Mode {
-    /// As much as the kernel can, and the report says how much that was.
-    #[default]
-    Auto,
-    /// Nothing is started unless the kernel can refuse writes.
-    Require,
-    /// As `Require`; of the worktree only what the whitelist's directories hold may be written, and no socket of
-    /// another program can be reached.
-    Strict,
-    /// No fence.
-    Off,
+named! {
+    /// What the caller asks of the sandbox; the usual one is first.
+    #[derive(Default, Hash)]
+    pub enum Mode {
+        /// As much as the kernel can, and the report says how much that was.
+        #[default]
+        Auto = "auto",
+        /// Nothing is started unless the kernel can refuse writes.
+        Require = "require",
+        /// As `Require`; of the worktree only what the whitelist's directories hold may be written, and no socket of
+        /// another program can be reached.
+        Strict = "strict",
+        /// No fence.
+        Off = "off",
+    }
 }
 
 impl Mode {
-    /// Every mode, the usual one first.
-    pub const ALL: [Mode; 4] = [Mode::Auto, Mode::Require, Mode::Strict, Mode::Off];
-
-    /// The word used on the command line and in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Mode::Auto => "auto",
-            Mode::Require => "require",
-            Mode::Strict => "strict",
-            Mode::Off => "off",
-        }
-    }
-
     /// Reads a word of the command line.
     ///
     /// # Errors
     /// One sentence that names the words there are.
-    pub fn parse(word: &str) -> Result<Mode, String> {
-        let found = Mode::ALL.into_iter().find(|mode| mode.as_str() == word);
-        found.ok_or_else(|| format!("`{word}` is none of `auto`, `require`, `strict` and `off`"))
+    pub fn read(word: &str) -> Result<Mode, String> {
+        Mode::parse(word)
+            .ok_or_else(|| format!("`{word}` is none of `auto`, `require`, `strict` and `off`"))
     }
 
     /// Whether nothing may start without a fence.
@@ -118,9 +107,9 @@ mod tests {
     #[test]
     fn words_come_back_as_what_they_were() {
         for mode in Mode::ALL {
-            assert_eq!(Mode::parse(mode.as_str()), Ok(mode));
+            assert_eq!(Mode::read(mode.as_str()), Ok(mode));
         }
-        assert!(Mode::parse("on").is_err());
+        assert!(Mode::read("on").is_err());
     }
 
     #[test]

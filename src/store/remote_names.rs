@@ -56,14 +56,14 @@ impl RemoteNames {
     /// The ref that all clones share.
     pub fn shared(&self, chain: Chain) -> String {
         match &self.prefix {
-            Some(prefix) => format!("{prefix}{}", chain.word()),
+            Some(prefix) => format!("{prefix}{}", chain.as_str()),
             None => chain.refname().to_owned(),
         }
     }
 
     /// The ref that this clone alone writes.
     pub fn outbox(&self, clone: &str, chain: Chain) -> String {
-        format!("{}{clone}/{}", self.outboxes(), chain.word())
+        format!("{}{clone}/{}", self.outboxes(), chain.as_str())
     }
 
     /// What the names of all outboxes begin with.
@@ -74,7 +74,7 @@ impl RemoteNames {
     /// The clone and the chain of an outbox; `None` for a ref that is none.
     pub fn outbox_of<'r>(&self, refname: &'r str) -> Option<(&'r str, Chain)> {
         let (clone, name) = refname.strip_prefix(&self.outboxes())?.split_once('/')?;
-        let chain = Chain::ALL.into_iter().find(|chain| chain.word() == name)?;
+        let chain = Chain::parse(name)?;
         is_long_name(clone).then_some((clone, chain))
     }
 
@@ -122,7 +122,7 @@ impl Travelling {
             .hint("to send ledger and branches, run git config agent.sync 'ledger branches'"));
         }
         let has = |word: &str| words.contains(&"all") || words.contains(&word);
-        let is_sent = |chain: &Chain| match chain.word() {
+        let is_sent = |chain: &Chain| match chain.as_str() {
             "receipts" => has("mail"),
             word => has(word),
         };

@@ -44,7 +44,7 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "DURATION", value_parser = some_time)]
     timeout: Option<Duration>,
     /// How strictly to fence the command in
-    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = one_of(Mode::ALL.map(Mode::as_str), Mode::parse))]
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = one_of(Mode::ALL.map(Mode::as_str), Mode::read))]
     sandbox: Mode,
     /// Let the command write there too: a file, or a directory with everything below it; repeatable
     #[arg(long, value_name = "PATH")]

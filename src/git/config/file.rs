@@ -1,6 +1,7 @@
 //! Single files of the configuration, for telling what is shared from what is one worktree's.
 
 use super::worktree::set;
+use crate::domain::named::named;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Repo;
 use crate::git::command;
@@ -15,25 +16,13 @@ use std::path::{Path, PathBuf};
 /// The longest configuration file that is changed, in bytes.
 const LONGEST_CONFIG: u64 = 1 << 24;
 
-/// A configuration file of the repository.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConfigFile {
-    /// `config`: what holds for every worktree.
-    Shared,
-    /// `config.worktree` of the common dir: what holds for the main worktree alone.
-    Main,
-}
-
-impl ConfigFile {
-    /// Both, the one that counts last.
-    pub const ALL: [ConfigFile; 2] = [ConfigFile::Shared, ConfigFile::Main];
-
-    /// The name below the common dir.
-    pub fn name(self) -> &'static str {
-        match self {
-            ConfigFile::Shared => "config",
-            ConfigFile::Main => "config.worktree",
-        }
+named! {
+    /// A configuration file of the repository, by its name below the common dir. The one that counts last is last.
+    pub enum ConfigFile {
+        /// What holds for every worktree.
+        Shared = "config",
+        /// What holds for the main worktree alone.
+        Main = "config.worktree",
     }
 }
 
@@ -157,7 +146,7 @@ impl Repo {
     }
 
     fn config_path(&self, file: ConfigFile) -> PathBuf {
-        self.common_dir().join(file.name())
+        self.common_dir().join(file.as_str())
     }
 }
 

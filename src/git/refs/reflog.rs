@@ -71,6 +71,16 @@ pub(in crate::git) fn append(
     Ok(())
 }
 
+/// The whole reflog of a ref; empty where there is none.
+fn content(repo: &Repo, refname: &str) -> Result<Vec<u8>> {
+    let path = path(repo, refname);
+    untrusted::require_regular(&path, LONGEST)?;
+    match std::fs::read(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        content => content.at("could not read", &path),
+    }
+}
+
 impl Repo {
     /// Every object the ref has named, newest first, as far as its reflog tells. Lines that a power
     /// loss garbled are skipped; a ref without a reflog has an empty one.
@@ -78,12 +88,7 @@ impl Repo {
     /// # Errors
     /// `io`.
     pub fn reflog_oids(&self, refname: &str) -> Result<Vec<Oid>> {
-        let path = path(self, refname);
-        untrusted::require_regular(&path, LONGEST)?;
-        let content = match std::fs::read(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            content => content.at("could not read", &path)?,
-        };
+        let content = content(self, refname)?;
         let mut oids = Vec::new();
         for line in content.split(|&b| b == b'\n').rev() {
             let Some((old, new)) = names(line) else {
@@ -104,12 +109,7 @@ impl Repo {
     /// # Errors
     /// `io`.
     pub fn overwritten_by_fetch(&self, refname: &str) -> Result<Vec<Oid>> {
-        let path = path(self, refname);
-        untrusted::require_regular(&path, LONGEST)?;
-        let content = match std::fs::read(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            content => content.at("could not read", &path)?,
-        };
+        let content = content(self, refname)?;
         let lines = content.split(|&b| b == b'\n');
         let forced = lines.filter(|line| line.ends_with(b": forced-update"));
         let forced = forced.filter_map(names).map(|(old, _)| old);

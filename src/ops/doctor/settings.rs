@@ -42,7 +42,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
                     Sign::MainLedAway,
                     format!(
                         "{} sets {WORKTREE} to {value}, which is not there",
-                        file.name()
+                        file.as_str()
                     ),
                     unset_command(repo, file, WORKTREE),
                 ));
@@ -94,14 +94,14 @@ fn pruning(repo: &Repo) -> Result<Option<Finding>> {
 /// A setting that cannot be meant: it is taken out while it still says the same.
 fn unset(sign: Sign, file: ConfigFile, key: &'static str, value: &str) -> Finding {
     let before = value.to_owned();
-    let what = format!("{} sets {key} to {value}", file.name());
+    let what = format!("{} sets {key} to {value}", file.as_str());
     Finding::curable(sign, what, move |ctx| {
         let _spawns = lock::hold(ctx.repo.common_dir(), layout::SPAWN_LOCK)?;
         let same = |now: String| now == before || (is_true(&now) && is_true(&before));
         if ctx.repo.setting_in(file, key)?.is_some_and(same) {
             ctx.repo.unset_in(file, key)?;
         }
-        Ok(format!("took {key} = {before} out of {}", file.name()))
+        Ok(format!("took {key} = {before} out of {}", file.as_str()))
     })
 }
 
@@ -120,7 +120,7 @@ fn enable(ctx: &Ctx, outcome: &str) -> Result<String> {
 }
 
 fn unset_command(repo: &Repo, file: ConfigFile, key: &str) -> String {
-    let path = repo.common_dir().join(file.name());
+    let path = repo.common_dir().join(file.as_str());
     format!("git config --file '{}' --unset-all {key}", path.display())
 }
 

@@ -1,5 +1,6 @@
 //! The words of a command: what stands in place of `{prompt}` and its like.
 
+use crate::domain::named::named;
 use crate::domain::task::Task;
 use crate::error::{Code, Error, Result};
 use std::ffi::{OsStr, OsString};
@@ -8,44 +9,24 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 /// The longest word that Linux takes (`MAX_ARG_STRLEN` of execve(2)), in bytes, its end included.
 const LONGEST: usize = 128 * 1024;
 
-/// What a placeholder stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Placeholder {
-    Prompt,
-    PromptFile,
-    Model,
-    MaxIterations,
-    Worktree,
-    Id,
+named! {
+    /// What a placeholder stands for.
+    pub(super) enum Placeholder {
+        Prompt = "{prompt}",
+        PromptFile = "{prompt_file}",
+        Model = "{model}",
+        MaxIterations = "{max_iterations}",
+        Worktree = "{worktree}",
+        Id = "{id}",
+    }
 }
 
 impl Placeholder {
-    const ALL: [Placeholder; 6] = [
-        Placeholder::Prompt,
-        Placeholder::PromptFile,
-        Placeholder::Model,
-        Placeholder::MaxIterations,
-        Placeholder::Worktree,
-        Placeholder::Id,
-    ];
-
-    /// How it is written.
-    fn text(self) -> &'static str {
-        match self {
-            Placeholder::Prompt => "{prompt}",
-            Placeholder::PromptFile => "{prompt_file}",
-            Placeholder::Model => "{model}",
-            Placeholder::MaxIterations => "{max_iterations}",
-            Placeholder::Worktree => "{worktree}",
-            Placeholder::Id => "{id}",
-        }
-    }
-
     /// The one that a text begins with.
     fn at_start(text: &[u8]) -> Option<Placeholder> {
         Placeholder::ALL
             .into_iter()
-            .find(|placeholder| text.starts_with(placeholder.text().as_bytes()))
+            .find(|placeholder| text.starts_with(placeholder.as_str().as_bytes()))
     }
 }
 
@@ -71,7 +52,7 @@ pub(super) fn require_filled(command: &[OsString], task: &Task) -> Result<()> {
     }
     let what = format!(
         "the command has {}, and neither the task nor the run names a model",
-        model.text()
+        model.as_str()
     );
     Err(Error::new(Code::Usage, what).hint("to name one, run git agent run --model <model> …"))
 }
@@ -94,7 +75,7 @@ fn fill_word(word: &OsStr, value: impl Fn(Placeholder) -> OsString) -> Result<Os
     while let Some((&first, others)) = rest.split_first() {
         if let Some(placeholder) = Placeholder::at_start(rest) {
             filled.extend(value(placeholder).into_vec());
-            rest = &rest[placeholder.text().len()..];
+            rest = &rest[placeholder.as_str().len()..];
         } else {
             filled.push(first);
             rest = others;
@@ -111,7 +92,7 @@ fn fill_word(word: &OsStr, value: impl Fn(Placeholder) -> OsString) -> Result<Os
 }
 
 fn mention(command: &[OsString], placeholder: Placeholder) -> bool {
-    let text = placeholder.text().as_bytes();
+    let text = placeholder.as_str().as_bytes();
     command
         .iter()
         .any(|word| word.as_bytes().windows(text.len()).any(|part| part == text))

@@ -146,8 +146,8 @@ impl Exchange<'_> {
     pub(super) fn copy(&self, chain: Chain, clone: Option<&str>) -> String {
         let below = layout::copies(&self.remote);
         match clone {
-            Some(clone) => format!("{below}from/{clone}/{}", chain.word()),
-            None => format!("{below}{}", chain.word()),
+            Some(clone) => format!("{below}from/{clone}/{}", chain.as_str()),
+            None => format!("{below}{}", chain.as_str()),
         }
     }
 
@@ -221,7 +221,7 @@ impl Exchange<'_> {
         let sights = self.unite(listed, &copies)?;
         for (chain, was) in had {
             let shared = self.names.shared(chain);
-            let is = sights.get(chain.word()).and_then(|sight| sight.shared);
+            let is = sights.get(chain.as_str()).and_then(|sight| sight.shared);
             if is.is_some_and(|is| is == was || self.is_ancestor(was, is)) {
                 continue;
             }
@@ -274,7 +274,7 @@ impl Exchange<'_> {
     ) -> Result<BTreeMap<&'static str, Sight>> {
         let mut sights: BTreeMap<&'static str, Sight> = BTreeMap::new();
         for (chain, refname, copy) in copies {
-            let sight = sights.entry(chain.word()).or_default();
+            let sight = sights.entry(chain.as_str()).or_default();
             let is_shared = *refname == self.names.shared(*chain);
             let Some(theirs) = self.ctx.repo.tip(copy)?.oid() else {
                 continue;
@@ -297,7 +297,7 @@ impl Exchange<'_> {
                 "{refname} of `{}` is at {}, which is no {}; it was not united",
                 self.remote,
                 theirs.short(),
-                chain.word()
+                chain.as_str()
             );
             self.report.warn(what);
         }
@@ -346,7 +346,7 @@ impl Exchange<'_> {
             if clone == self.clone {
                 continue;
             }
-            let chain = { Chain::ALL.into_iter() }.find(|chain| chain.word() == name);
+            let chain = Chain::parse(name);
             let is_there =
                 chain.is_some_and(|chain| listed.contains_key(&self.names.outbox(clone, chain)));
             if !is_there && chain.is_some_and(|chain| self.holds(chain, oid).unwrap_or(false)) {

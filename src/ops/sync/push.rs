@@ -80,7 +80,7 @@ impl Exchange<'_> {
             late = self.prove(&pending, &outcome, &proof)?;
             // An outbox that was pushed along with them is needed no more.
             for one in &pending {
-                let outboxes = &mut sights.entry(one.chain.word()).or_default().outboxes;
+                let outboxes = &mut sights.entry(one.chain.as_str()).or_default().outboxes;
                 outboxes.insert(one.outbox.refname.clone(), one.tip);
             }
         }
@@ -127,7 +127,7 @@ impl Exchange<'_> {
                 continue;
             };
             let shared = self.names.shared(chain);
-            let sight = sights.get(chain.word()).cloned().unwrap_or_default();
+            let sight = sights.get(chain.as_str()).cloned().unwrap_or_default();
             let from = sight.shared.or_else(|| listed.get(&shared).copied());
             let is_ahead = self.ahead.contains(&shared);
             let state = if is_ahead { "pushed" } else { "equal" };
@@ -273,7 +273,7 @@ impl Exchange<'_> {
             let chain = chains
                 .into_iter()
                 .find(|chain| chain.refname() == synced.refname);
-            let sight = chain.and_then(|chain| sights.get(chain.word()));
+            let sight = chain.and_then(|chain| sights.get(chain.as_str()));
             for (refname, oid) in sight.iter().flat_map(|sight| &sight.outboxes) {
                 if proof.get(refname) == Some(oid) {
                     pushes.push(RefPush {

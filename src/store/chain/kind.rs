@@ -1,24 +1,24 @@
 //! The four chains there are, and what tells them apart.
 
+use crate::domain::named::named;
 use crate::store::layout;
 
-/// A ref of ours that only moves forward.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Chain {
-    /// Commits that matter for their parents.
-    Keep,
-    /// The rows of the agents: commits whose trees are notes trees.
-    Ledger,
-    /// Commits that hold a message each.
-    Mail,
-    /// What the readers of messages have read: commits whose trees are notes trees.
-    Receipts,
+named! {
+    /// A ref of ours that only moves forward, with the word for it in names of refs. What rows name comes before the rows,
+    /// and messages before the receipts that speak of them.
+    pub enum Chain {
+        /// Commits that matter for their parents.
+        Keep = "keep",
+        /// The rows of the agents: commits whose trees are notes trees.
+        Ledger = "ledger",
+        /// Commits that hold a message each.
+        Mail = "mail",
+        /// What the readers of messages have read: commits whose trees are notes trees.
+        Receipts = "receipts",
+    }
 }
 
 impl Chain {
-    /// All of them. What rows name comes before the rows, and messages before the receipts that speak of them.
-    pub const ALL: [Chain; 4] = [Chain::Keep, Chain::Ledger, Chain::Mail, Chain::Receipts];
-
     /// The full name of the ref.
     pub fn refname(self) -> &'static str {
         match self {
@@ -26,16 +26,6 @@ impl Chain {
             Chain::Ledger => layout::LEDGER_REF,
             Chain::Mail => layout::MAIL_REF,
             Chain::Receipts => layout::RECEIPTS_REF,
-        }
-    }
-
-    /// The word for it in names of refs.
-    pub fn word(self) -> &'static str {
-        match self {
-            Chain::Keep => "keep",
-            Chain::Ledger => "ledger",
-            Chain::Mail => "mail",
-            Chain::Receipts => "receipts",
         }
     }
 

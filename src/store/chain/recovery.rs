@@ -104,7 +104,7 @@ pub(super) fn is_whole(repo: &Repo, chain: Chain, commit: &Commit) -> bool {
 fn seen(repo: &Repo, chain: Chain) -> Result<Vec<Oid>> {
     let copies = repo.refs_below(layout::COPIES)?.into_iter();
     let is_wanted = |(copy, oid): &(String, Oid)| {
-        copy.rsplit('/').next() == Some(chain.word()) && is_of_chain(repo, chain, *oid)
+        copy.rsplit('/').next() == Some(chain.as_str()) && is_of_chain(repo, chain, *oid)
     };
     Ok(copies.filter(is_wanted).map(|(_, oid)| oid).collect())
 }
