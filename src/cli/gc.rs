@@ -6,6 +6,7 @@ use super::style::{BOLD, HINT, paint};
 use super::terminal::width;
 use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
+use crate::agents::scratch;
 use crate::domain::size::size_text;
 use crate::domain::task::{duration_text, parse_duration};
 use crate::error::{Exit, Result};
@@ -40,11 +41,12 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &GcArgs) -> Result<Exit> {
         expire_salvage: args.expire_salvage,
         with_ignored: args.with_ignored,
     };
-    let plan = gc::plan(ctx, options)?;
     if !args.yes {
-        ui.answer(&plan.report(ctx))?;
+        let report = scratch::looking(ctx, |ctx| Ok(gc::plan(ctx, options)?.report(ctx)))?;
+        ui.answer(&report)?;
         return Ok(Exit::Yes);
     }
+    let plan = gc::plan(ctx, options)?;
     let report = gc::execute(ctx, plan)?;
     ui.answer(&report)?;
     discard::sweep_later(ctx, &report.doomed);

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::agents::clone;
 use crate::agents::ctx::Ctx;
+use crate::agents::scratch;
 use crate::error::{Exit, Result};
 use crate::ops;
 use clap::{Args, Subcommand};
@@ -72,14 +73,14 @@ verbs! { ui;
         Logs(args: logs::LogsArgs) => logs::run(&open(ui)?, ui, args);
     }
     "look" {
-        [*] List(args: list::ListArgs) => list::run(&open(ui)?, ui, args);
-        [*] Show(args: show::ShowArgs) => show::run(&open(ui)?, ui, &args);
-        [*] Diff(args: diff::DiffArgs) => diff::run(&open(ui)?, ui, &args);
+        [*] List(args: list::ListArgs) => look(ui, |ctx, ui| list::run(ctx, ui, args));
+        [*] Show(args: show::ShowArgs) => look(ui, |ctx, ui| show::run(ctx, ui, &args));
+        [*] Diff(args: diff::DiffArgs) => look(ui, |ctx, ui| diff::run(ctx, ui, &args));
         Log(args: show::LogArgs) => show::run_log(&open(ui)?, ui, &args);
         Tree(args: tree::TreeArgs) => tree::run(&open(ui)?, ui, &args);
-        Report(args: report::ReportArgs) => report::run(&open(ui)?, ui, &args);
+        Report(args: report::ReportArgs) => look(ui, |ctx, ui| report::run(ctx, ui, &args));
         Path(args: show::PathArgs) => show::run_path(&open(ui)?, ui, &args);
-        Overlap(args: overlap::OverlapArgs) => overlap::run(&open(ui)?, ui, args);
+        Overlap(args: overlap::OverlapArgs) => look(ui, |ctx, ui| overlap::run(ctx, ui, args));
     }
     "work" {
         Check(args: check::CheckArgs) => check::run(&open(ui)?, ui, args);
@@ -162,6 +163,12 @@ fn open(ui: &mut Ui) -> Result<Ctx> {
         ui.warn(&warning);
     }
     Ok(ctx)
+}
+
+/// The surroundings, for the verbs that only look: a repository that cannot be written will do.
+fn look(ui: &mut Ui, run: impl FnOnce(&Ctx, &mut Ui) -> Result<Exit>) -> Result<Exit> {
+    let ctx = open(ui)?;
+    scratch::looking(&ctx, |ctx| run(ctx, ui))
 }
 
 /// `InstallShell` as clap names it: `install-shell`.

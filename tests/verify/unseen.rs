@@ -19,38 +19,43 @@ fn reads_everything(directory: &Path) -> bool {
     fs::read_dir(&probe).is_ok()
 }
 
-/// A command of somebody who cannot read everything; `None` where nobody but such a one is here and
+/// Makes commands of somebody who cannot read everything; `None` where nobody but such a one is here and
 /// cannot be got rid of.
-fn as_ordinary_user(agent: &Agent, arguments: &[&str]) -> Option<Command> {
+fn ordinary_user(agent: &Agent) -> Option<impl Fn(&[&str]) -> Command> {
     let main = agent.repo.path();
-    let ours = agent_command(&main);
-    if !reads_everything(&main) {
-        let mut command = ours;
+    let is_ordinary = !reads_everything(&main);
+    let above = main.parent().expect("a temporary directory").to_owned();
+    let command = move |arguments: &[&str]| {
+        let mut command = agent_command(&main);
+        if !is_ordinary {
+            let program = command.get_program().to_owned();
+            command = isolated("setpriv", &main);
+            command
+                .args([&format!("--reuid={NOBODY}"), &format!("--regid={NOBODY}")])
+                .args(["--clear-groups", "--"])
+                .arg(program);
+        }
         command.args(arguments);
-        return Some(command);
+        command
+    };
+    if !is_ordinary {
+        let owner = format!("{NOBODY}:{NOBODY}");
+        let mut owned = Command::new("chown");
+        owned.args(["-R", &owner]).arg(above);
+        let works = |mut command: Command| {
+            let output = command.output();
+            output.is_ok_and(|output| output.status.success())
+        };
+        if !works(owned) || !works(command(&["list"])) {
+            return None;
+        }
     }
-    let above = main.parent().expect("a temporary directory");
-    let owner = format!("{NOBODY}:{NOBODY}");
-    let owned = Command::new("chown")
-        .args(["-R", &owner])
-        .arg(above)
-        .status();
-    let mut command = isolated("setpriv", &main);
-    command
-        .args([&format!("--reuid={NOBODY}"), &format!("--regid={NOBODY}")])
-        .args(["--clear-groups", "--"])
-        .arg(ours.get_program());
-    let mut probe = isolated("setpriv", &main);
-    let dropped = probe
-        .args([&format!("--reuid={NOBODY}"), &format!("--regid={NOBODY}")])
-        .args(["--clear-groups", "--"])
-        .arg(ours.get_program())
-        .arg("list")
-        .status();
-    let possible =
-        owned.is_ok_and(|status| status.success()) && dropped.is_ok_and(|status| status.success());
-    command.args(arguments);
-    possible.then_some(command)
+    Some(command)
+}
+
+/// One such command.
+fn as_ordinary_user(agent: &Agent, arguments: &[&str]) -> Option<Command> {
+    ordinary_user(agent).map(|command| command(arguments))
 }
 
 #[test]
@@ -168,11 +173,18 @@ fn a_file_that_is_too_long_is_named_with_its_length_and_the_limit() {
 
 #[test]
 fn a_repository_that_cannot_be_written_is_looked_at_and_a_verdict_for_it_refused() {
-    let agent = Agent::new();
+    // What setup made has to be told from what the agent did, which takes git trees of both.
+    let setup = "[setup]\nrun = [\"echo made > src/made.rs\"]\n";
+    let agent = Agent::of_task(&format!("{TASK}{setup}"));
+    agent.write("src/made.rs", "made and changed\n");
     agent.write("src/two.rs", "pub fn two() {}\n");
-    let Some(mut verify) = as_ordinary_user(&agent, &["verify", &agent.id]) else {
+    let other = agent.repo.spawn_task(TASK, &[]);
+    let other = other["worktree_abspath"].as_str().expect("a path");
+    fs::write(Path::new(other).join("src/two.rs"), "two\n").expect("written");
+    let Some(command) = ordinary_user(&agent) else {
         return;
     };
+    let run = |words: &[&str]| command(words).output().expect("starts");
     let chmod = |mode: &str| {
         let git_dir = agent.repo.path().join(".git");
         let changed = Command::new("chmod")
@@ -181,26 +193,30 @@ fn a_repository_that_cannot_be_written_is_looked_at_and_a_verdict_for_it_refused
             .status();
         assert!(changed.expect("chmod starts").success());
     };
+    let looks = [
+        &["list", "--format=json"][..],
+        &["show", &agent.id, "--format=json"],
+        &["diff", &agent.id],
+        &["diff", &agent.id, "--format=json"],
+        &["overlap", "--merge", "--order"],
+        &["check", &agent.id, "--worktree"],
+        &["merge", &agent.id, "--dry-run"],
+        &["discard", &agent.id, "--dry-run"],
+        &["gc"],
+    ];
+    let expected = looks.map(run);
     let before = snapshot(&agent.repo.path());
     chmod("a-w");
-    let refusal = verify.output().expect("starts");
-    let looks = [
-        &["list"][..],
-        &["show", &agent.id],
-        &["merge", &agent.id, "--dry-run"],
-    ];
-    let looked = looks.map(|words| {
-        let mut look = as_ordinary_user(&agent, words).expect("as before");
-        look.output().expect("starts")
-    });
+    let refusal = run(&["verify", &agent.id]);
+    let looked = looks.map(run);
     chmod("u+w");
     refused(&refusal, "repo-read-only", 4);
-    for (words, output) in looks.iter().zip(looked) {
+    for ((words, expected), output) in looks.iter().zip(expected).zip(looked) {
         assert!(output.status.success(), "{words:?}: {}", describe(&output));
+        assert_eq!(describe(&output), describe(&expected), "{words:?}");
     }
     assert_unchanged(&before, &snapshot(&agent.repo.path()), "looks");
     // What was refused works as soon as it can be recorded.
-    let mut verify = as_ordinary_user(&agent, &["verify", &agent.id]).expect("as before");
-    let output = verify.output().expect("starts");
+    let output = run(&["verify", &agent.id]);
     assert!(output.status.success(), "{}", describe(&output));
 }

@@ -3,6 +3,7 @@
 use crate::agents::baseline;
 use crate::agents::ctx::Ctx;
 use crate::agents::scope_guard::ScopeGuard;
+use crate::agents::scratch;
 use crate::agents::untrusted::WorktreeView;
 use crate::agents::work::tip_of;
 use crate::agents::worktree::AgentWorktree;
@@ -12,7 +13,7 @@ use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
 use crate::git::changes::Staging;
 use crate::git::uncommitted::{self, Uncommitted};
-use crate::store::{self, fsx, layout};
+use crate::store::{self, fsx};
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -121,7 +122,7 @@ pub(crate) fn tree_with(
     place: &AgentWorktree,
     paths: &[Vec<u8>],
 ) -> Result<Oid> {
-    let scratch = layout::tmp_dir(ctx.repo.common_dir());
+    let scratch = scratch::directory(ctx);
     fs::create_dir_all(&scratch).at("could not make", &scratch)?;
     let index = Temporary(fsx::unique_name(&scratch.join("index")));
     let view = WorktreeView::make(&ctx.repo, &place.admin_dir, &place.path, &scratch)?;
@@ -194,10 +195,10 @@ fn look(
     let own = ctx.repo.seen_from(&place.admin_dir)?;
     let staged = own.staged_changes(&Staging::default())?;
     // A fenced agent that checks its own work may write no other directory of git's.
-    let scratch = match ctx.repo.scratch_directory() {
-        Some(directory) => directory.to_owned(),
-        None if ctx.env.fenced => place.admin_dir.clone(),
-        None => layout::tmp_dir(ctx.repo.common_dir()),
+    let scratch = if ctx.env.fenced && !ctx.repo.is_scratch() {
+        place.admin_dir.clone()
+    } else {
+        scratch::directory(ctx)
     };
     fs::create_dir_all(&scratch).at("could not make", &scratch)?;
     let index = Temporary(fsx::unique_name(&scratch.join("index")));

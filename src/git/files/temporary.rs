@@ -70,6 +70,11 @@ fn not_made(path: &Path, error: io::Error) -> Error {
     Error::io(what, error)
 }
 
+/// Whether this process may write there.
+pub fn is_writable(path: &Path) -> bool {
+    rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
+}
+
 /// Keeps a directory from being swept as long as the file is open; `None` where it is being swept.
 ///
 /// # Errors

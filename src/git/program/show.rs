@@ -69,6 +69,9 @@ impl Repo {
             Detail::Names => "--name-only",
         };
         let mut command = command::git(place);
+        // What stands in for the repository in a sandbox is found from no other directory.
+        command.env("GIT_DIR", self.common_dir());
+        self.redirect_objects(&mut command);
         if filter.is_some() {
             for (part, colour) in COLOURS {
                 command.args(["-c", &format!("color.diff.{part}={colour}")]);

@@ -2,6 +2,7 @@
 //! its admin directory holds.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::scratch;
 use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
@@ -15,7 +16,7 @@ use crate::ops::discard::DiscardOptions;
 use crate::ops::discard::gate::Place;
 use crate::ops::discard::reading::{Scratch, bundle_dir};
 use crate::ops::discard::report::NotKept;
-use crate::store::{fsx, layout};
+use crate::store::fsx;
 use std::fs;
 
 /// A branch whose commit cannot be read.
@@ -71,8 +72,7 @@ pub(super) fn keep(
     if options.with_ignored {
         rules = rules.with_ignored();
     }
-    let scratch = layout::tmp_dir(ctx.repo.common_dir());
-    let scratch = Scratch(fsx::unique_name(&scratch.join("broken")));
+    let scratch = Scratch(fsx::unique_name(&scratch::directory(ctx).join("broken")));
     fs::create_dir_all(&scratch.0).at("could not make", &scratch.0)?;
     let index = scratch.0.join("index");
     let whose = format!("Agent-Id: {}", agent.id);

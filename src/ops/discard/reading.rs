@@ -1,6 +1,7 @@
 //! What it takes to read the worktree of an agent that is to go.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::scratch;
 use crate::agents::untrusted::WorktreeView;
 use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
@@ -10,7 +11,7 @@ use crate::git::changes::ignore::Rules;
 use crate::git::uncommitted::Source;
 use crate::ops::discard::DiscardOptions;
 use crate::ops::discard::gate::Place;
-use crate::store::{fsx, layout, policy};
+use crate::store::{fsx, policy};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -40,8 +41,7 @@ impl Reading {
             rules = rules.with_ignored();
         }
         let settings = Repo::open_git_dir(&place.admin_dir)?;
-        let scratch = layout::tmp_dir(ctx.repo.common_dir());
-        let scratch = Scratch(fsx::unique_name(&scratch.join("salvage")));
+        let scratch = Scratch(fsx::unique_name(&scratch::directory(ctx).join("salvage")));
         let empty = scratch.0.join("empty");
         fs::create_dir_all(&empty).at("could not make", &empty)?;
         let worktree = place.files.as_deref().unwrap_or(&empty);
