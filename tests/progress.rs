@@ -86,6 +86,22 @@ fn a_short_step_a_pipe_and_a_program_are_told_nothing() {
     }
 }
 
+/// What a spawn tells.
+fn told(repo: &TestRepo, task: &str) -> Vec<String> {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&told);
+    let ctx = ctx_with(&repo.path(), Seams::real()).narrated_by(Arc::new(move |_, what| {
+        log.lock()
+            .expect("unpoisoned")
+            .extend(what.map(str::to_owned));
+    }));
+    let draft = task_file::parse("task.toml", task.as_bytes());
+    let plan = spawn::plan(&ctx, draft, &SpawnOptions::default()).expect("a plan");
+    spawn::execute(&ctx, plan).expect("an agent");
+    let told = told.lock().expect("unpoisoned");
+    told.clone()
+}
+
 #[test]
 fn files_that_are_copied_are_counted() {
     let repo = TestRepo::with_commit();
@@ -94,20 +110,33 @@ fn files_that_are_copied_are_counted() {
     for number in 0..250 {
         repo.write(&format!("cache/{number}"), "ignored\n");
     }
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let log = Arc::clone(&told);
-    let ctx = ctx_with(&repo.path(), Seams::real()).narrated_by(Arc::new(move |_, what| {
-        log.lock()
-            .expect("unpoisoned")
-            .extend(what.map(str::to_owned));
-    }));
-    let task = format!("{TASK}[setup]\ncopy = [\"cache/**\"]\n");
-    let draft = task_file::parse("task.toml", task.as_bytes());
-    let plan = spawn::plan(&ctx, draft, &SpawnOptions::default()).expect("a plan");
-    spawn::execute(&ctx, plan).expect("an agent");
-    let told = told.lock().expect("unpoisoned");
+    let told = told(&repo, &format!("{TASK}[setup]\ncopy = [\"cache/**\"]\n"));
     for count in ["100 of 250", "200 of 250"] {
         let what = format!("copying ignored files: {count}");
         assert!(told.contains(&what), "{told:?}");
     }
+}
+
+#[test]
+fn files_that_are_checked_out_are_counted() {
+    let repo = TestRepo::with_commit();
+    repo.write(".gitattributes", "*.txt text eol=crlf\n");
+    for number in 0..230 {
+        repo.write(&format!("src/{number}.rs"), "plain\n");
+        repo.write(&format!("src/{number}.txt"), "converted\n");
+    }
+    repo.commit_all("files");
+    let all = repo.git(["ls-files"]).lines().count();
+    let told = told(&repo, TASK);
+    let counts: Vec<usize> = { told.iter() }
+        .filter_map(|what| what.strip_prefix("checking out files: "))
+        .map(|count| {
+            let (done, of) = count.split_once(" of ").expect("a count");
+            assert_eq!(of, all.to_string());
+            done.parse().expect("a number")
+        })
+        .collect();
+    // One for each hundred, whichever thread gets there.
+    assert_eq!(counts.len(), all / 100, "{told:?}");
+    assert!(counts.iter().all(|done| (100..=all).contains(done)));
 }

@@ -3,12 +3,13 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::pool::{self, Slot};
 use crate::agents::untrusted;
+use crate::agents::worktree;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
+use crate::git::Repo;
 use crate::git::files::admin_dir::{belongs_to, leads_to};
 use crate::git::landing::linked_at;
 use crate::git::worktree::NewWorktree;
-use crate::git::{Repo, populate};
 use crate::hosts::WORKTREE_DIR;
 use crate::store::{fsx, layout, lock, trash};
 use std::collections::BTreeSet;
@@ -214,14 +215,8 @@ impl<'a> CheckStage<'a> {
             })?;
         }
         stage.made = identity(&stage.place.path);
-        let _activity = ctx.activity("checking out files for the checks");
-        populate::populate(&populate::Request {
-            repo,
-            worktree: &stage.place.path,
-            admin_dir: &stage.place.admin_dir,
-            commit,
-            threads: 0,
-        })?;
+        let what = "checking out files for the checks";
+        worktree::check_out(ctx, what, &stage.place.path, &stage.place.admin_dir, commit)?;
         Ok(stage)
     }
 

@@ -5,8 +5,10 @@ use crate::agents::untrusted;
 use crate::domain::agent::Agent;
 use crate::domain::event::Isolation;
 use crate::domain::id::AgentId;
+use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Repo;
+use crate::git::populate;
 use crate::store::place::RecordedPlaces;
 use crate::store::{layout, leases};
 use std::fs;
@@ -134,4 +136,26 @@ pub(crate) fn release(ctx: &Ctx, agent: &Agent) {
     if untrusted::text(&admin, "locked").is_some_and(is_ours) {
         let _ = fs::remove_file(admin.join("locked"));
     }
+}
+
+/// Writes the files and the index of a new worktree; to a person who waits, `what` says what is done.
+///
+/// # Errors
+/// Those of [`populate::populate`].
+pub(crate) fn check_out(
+    ctx: &Ctx,
+    what: &str,
+    worktree: &Path,
+    admin_dir: &Path,
+    commit: Oid,
+) -> Result<populate::Outcome> {
+    let activity = ctx.activity(what);
+    populate::populate(&populate::Request {
+        repo: &ctx.repo,
+        worktree,
+        admin_dir,
+        commit,
+        threads: 0,
+        observer: &|count, all| activity.now(&format!("{what}: {count} of {all}")),
+    })
 }

@@ -46,6 +46,7 @@ pub(super) fn populate_new(repository: &Path, name: &str) -> Result<(PathBuf, Ou
         admin_dir: &admin_dir,
         commit: Oid::from_hex(&commit).expect("an oid"),
         threads: 2,
+        observer: &|_, _| {},
     })?;
     Ok((worktree, outcome))
 }

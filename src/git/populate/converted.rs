@@ -2,6 +2,7 @@
 //! checkout: it speaks the filter process protocol of git-lfs, delayed answers included.
 
 use super::attributes::Form;
+use super::count::{Count, Counted};
 use super::destination::Destination;
 use crate::error::{Code, Error, Result};
 use gix::index::State;
@@ -21,12 +22,13 @@ pub(super) fn write(
     destination: &Destination,
     mut options: checkout::Options,
     threads: usize,
+    count: &Count<'_>,
 ) -> Result<usize> {
-    let count = forms
+    let converted = forms
         .iter()
         .filter(|&&form| form == Form::Converted)
         .count();
-    if count == 0 {
+    if converted == 0 {
         return Ok(0);
     }
     for (entry, &form) in index.entries_mut().iter_mut().zip(forms) {
@@ -44,7 +46,7 @@ pub(super) fn write(
     let outcome = gix::worktree::state::checkout(
         index,
         destination.path(),
-        objects,
+        Counted { objects, count },
         &gix::progress::Discard,
         &gix::progress::Discard,
         &AtomicBool::new(false),
@@ -69,7 +71,7 @@ pub(super) fn write(
             entry.stat = destination.seal_by_name(entry.path_in(paths))?;
         }
     }
-    Ok(count)
+    Ok(converted)
 }
 
 /// A gitoxide error under the code that its cause calls for.

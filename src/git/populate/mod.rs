@@ -18,12 +18,13 @@
 //! taken after the last write and no entry is racy (`destination`); the TREE extension is complete
 //! (`index`).
 //!
-//! Deliberately absent: progress, submodules beyond their empty directories, cleaning up after a
-//! failure (the caller removes the directory whatever happened), hooks.
+//! Deliberately absent: submodules beyond their empty directories, cleaning up after a failure (the
+//! caller removes the directory whatever happened), hooks.
 
 mod attributes;
 mod cone;
 mod converted;
+mod count;
 mod destination;
 mod hash;
 mod index;
@@ -42,6 +43,7 @@ use crate::error::{Code, Error, Result};
 use attributes::Form;
 pub(in crate::git) use attributes::has_converting_word;
 pub use cone::{directories, narrow};
+use count::Count;
 use destination::Destination;
 use index::IndexLock;
 pub use inherit::inherit_worktree_config;
@@ -70,6 +72,9 @@ pub struct Request<'a> {
     pub commit: Oid,
     /// How many threads write; 0 for two to four, by the machine's cores.
     pub threads: usize,
+    /// Told now and then how many files are written, and how many there are to write; where the user's git
+    /// writes them, nothing.
+    pub observer: &'a (dyn Fn(usize, usize) + Sync),
 }
 
 /// How a worktree was populated.
@@ -136,16 +141,16 @@ fn populate_ourselves(request: &Request<'_>, threads: usize) -> Result<Option<Ou
     }
     let lock = IndexLock::take(request.admin_dir)?;
     let destination = Destination::open(request.worktree, lock.file())?;
-    let mut outcome = Outcome::default();
+    let count = Count::new(forms.len(), request.observer);
 
-    write_plain(
+    let mut outcome = write_plain(
         &shared,
         &mut listing,
         &forms,
         source.as_ref(),
         &destination,
         threads,
-        &mut outcome,
+        &count,
     )?;
     outcome.checked_out += converted::write(
         &gix,
@@ -154,6 +159,7 @@ fn populate_ourselves(request: &Request<'_>, threads: usize) -> Result<Option<Ou
         &destination,
         options,
         threads,
+        &count,
     )?;
     outcome.checked_out += write_symlinks(&gix, &mut listing, &forms, &destination)?;
     lock.commit(&listing)?;
@@ -185,24 +191,27 @@ fn write_plain(
     source: Option<&Source>,
     destination: &Destination,
     threads: usize,
-    outcome: &mut Outcome,
-) -> Result<()> {
+    count: &Count<'_>,
+) -> Result<Outcome> {
     let (entries, paths) = listing.index.entries_mut_and_pathbacking();
     let mut items: Vec<_> = entries.iter_mut().zip(forms).collect();
     let counts = pool::share(&mut items, CHUNK, threads, |chunks| {
         let mut writer = Writer::new(gix.to_thread_local().objects, source, destination);
         while let Some(chunk) = chunks.next() {
-            for (entry, form) in chunk {
+            for (entry, form) in chunk.iter_mut() {
                 writer.write(entry, **form, paths)?;
             }
+            let is_written = |form: &Form| matches!(form, Form::Plain | Form::Submodule);
+            count.add(chunk.iter().filter(|(_, form)| is_written(form)).count());
         }
         Ok((writer.copied(), writer.checked_out()))
     })?;
+    let mut outcome = Outcome::default();
     for (copied, checked_out) in counts {
         outcome.copied += copied;
         outcome.checked_out += checked_out;
     }
-    Ok(())
+    Ok(outcome)
 }
 
 fn write_symlinks(

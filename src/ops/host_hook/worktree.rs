@@ -27,7 +27,7 @@ use crate::git::files::admin_dir::belongs_to;
 use crate::git::refs::Tip;
 use crate::git::refs::branch;
 use crate::git::worktree::NewWorktree;
-use crate::git::{Repo, command, populate};
+use crate::git::{Repo, command};
 use crate::hosts::WORKTREE_DIR;
 use crate::ops::host_hook::directory_of;
 use crate::ops::host_hook::host_worktree;
@@ -250,13 +250,7 @@ fn add(ctx: &Ctx, name: &str, path: &Path, branch: &str, commit: Oid) -> Result<
 }
 
 fn fill(ctx: &Ctx, path: &Path, admin: &Path, commit: Oid) -> Result<()> {
-    populate::populate(&populate::Request {
-        repo: &ctx.repo,
-        worktree: path,
-        admin_dir: admin,
-        commit,
-        threads: 0,
-    })?;
+    worktree::check_out(ctx, "checking out files", path, admin, commit)?;
     ctx.repo.run_post_checkout(path, commit)?;
     let lock = admin.join("locked");
     fs::remove_file(&lock).at("could not remove", &lock)

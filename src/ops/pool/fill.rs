@@ -5,12 +5,12 @@ use crate::agents::ctx::Ctx;
 use crate::agents::ignored_files::{self, WantedFiles};
 use crate::agents::pool::{self, Slot};
 use crate::agents::work::uncommitted::whole_tree;
-use crate::agents::worktree::AgentWorktree;
+use crate::agents::worktree::{self, AgentWorktree};
 use crate::domain::glob::Glob;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
+use crate::git::command;
 use crate::git::worktree::NewWorktree;
-use crate::git::{command, populate};
 use crate::hosts::WORKTREE_DIR;
 use crate::store::{excludes, layout, lock, repository_settings, roles};
 use crate::wire::slot::SlotRecord;
@@ -174,13 +174,8 @@ fn furnish(ctx: &Ctx, wanted: &Wanted, slot: &Slot) -> Result<SlotRecord> {
         })?;
     }
     ctx.reached(STEPS[1]);
-    populate::populate(&populate::Request {
-        repo: &ctx.repo,
-        worktree: &slot.path,
-        admin_dir: &slot.admin_dir,
-        commit: wanted.commit,
-        threads: 0,
-    })?;
+    let what = "checking out files for a warm worktree";
+    worktree::check_out(ctx, what, &slot.path, &slot.admin_dir, wanted.commit)?;
     ctx.reached(STEPS[2]);
 
     // What the repository wants in it.

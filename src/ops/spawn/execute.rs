@@ -7,7 +7,6 @@ use crate::agents::hooks::install;
 use crate::agents::worktree;
 use crate::domain::event::{Spawned, Spawning, What};
 use crate::error::{Code, Error, Result};
-use crate::git::populate;
 use crate::git::program::version;
 use crate::git::worktree::{NewWorktree, set_lock};
 use crate::ops::spawn::cone;
@@ -170,14 +169,9 @@ fn build(ctx: &Ctx, plan: &SpawnPlan, claimed: Option<Claimed>) -> Result<Built>
             ctx.reached("narrowed");
         }
         if !built.claimed {
-            let _activity = ctx.activity("checking out files");
-            let outcome = populate::populate(&populate::Request {
-                repo,
-                worktree,
-                admin_dir: &worktree::admin_dir(repo, plan.id),
-                commit: spawn_commit,
-                threads: 0,
-            })?;
+            let admin = worktree::admin_dir(repo, plan.id);
+            let what = "checking out files";
+            let outcome = worktree::check_out(ctx, what, worktree, &admin, spawn_commit)?;
             built.warnings.extend(outcome.warnings);
         }
         built.populate = begun.elapsed();
