@@ -79,7 +79,12 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: ListArgs) -> Result<Exit> {
         return watch::run(ctx, ui, options, args.interval);
     }
     match ui.format() {
-        Format::Ndjson => list::each(ctx, &options, |agent| ui.row(&json!(agent)))?,
+        Format::Ndjson => list::each(ctx, &options, |mut agent| {
+            // Each line stands alone.
+            let problem = options.ci.as_ref().and_then(|ci| ci.problem.clone());
+            agent.warnings.extend(problem);
+            ui.row(&json!(agent))
+        })?,
         Format::Text => {
             let mut listing = Listing::new();
             let overlaps = list::all(ctx, &options, |agent| listing.push(&agent))?;

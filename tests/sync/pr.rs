@@ -329,6 +329,14 @@ fn the_list_shows_what_the_checks_of_the_forge_say() {
             .iter()
             .all(|row| row.get("ci") == Some(&Value::Null))
     );
+    let output = list(&["--format=ndjson"]);
+    assert_eq!(output.stderr, b"", "{}", describe(&output));
+    let lines = String::from_utf8(output.stdout).expect("UTF-8");
+    assert!(!lines.is_empty());
+    for line in lines.lines() {
+        let agent: Value = serde_json::from_str(line).expect("JSON");
+        assert_eq!(agent["warnings"], json!([why]), "{line}");
+    }
     let output = list(&[]);
     assert!(!String::from_utf8_lossy(&output.stdout).contains(" CI "));
     fs::remove_file(offer.gh.join("broken")).expect("removed");

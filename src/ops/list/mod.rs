@@ -74,6 +74,9 @@ pub struct ListedAgent {
     /// Its pull request and what the forge's checks say about it; absent where there is none or the forge was not asked.
     #[serde(skip_serializing_if = "Fact::is_absent")]
     pub ci: Fact<CiReport>,
+    /// What the caller should know, where no report around it says that.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 impl ListedAgent {
@@ -82,6 +85,7 @@ impl ListedAgent {
         let ci = options.ci.as_ref();
         ListedAgent {
             ci: ci.map_or(Fact::NotApplicable, |ci| ci.of(branch)),
+            warnings: Vec::new(),
             agent,
             standing,
         }
