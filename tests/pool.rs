@@ -70,6 +70,11 @@ fn a_spawn_claims_a_warm_worktree_that_is_as_a_new_one() {
         listed,
         "(no agents)\n1 warm worktree waits for agents; to see the pool, run git agent pool\n"
     );
+    // One that is being made waits for nobody yet.
+    let half_made = repo.path().join(".git/agents/pool/warm-00000000");
+    fs::write(&half_made, "").expect("written");
+    assert_eq!(repo.agent(&["list"]).stdout, listed.as_bytes());
+    fs::remove_file(half_made).expect("removed");
     let slot = filled["slots"][0].clone();
     assert_eq!(
         (&slot["state"], &slot["current"]),

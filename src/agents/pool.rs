@@ -118,7 +118,9 @@ impl Slot {
     /// Takes the lock of a slot and reads what is in it; `None` where another process has it or it is gone.
     fn lock(ctx: &Ctx, name: String) -> Result<Option<Slot>> {
         let place = layout::pool_dir(ctx.repo.common_dir()).join(&name);
-        let Ok(mut file) = File::options().read(true).write(true).open(&place) else {
+        // In a repository that cannot be written a slot can be looked at.
+        let opened = File::options().read(true).write(true).open(&place);
+        let Ok(mut file) = opened.or_else(|_| fsx::open(&place)) else {
             return Ok(None);
         };
         if file.try_lock().is_err() {
@@ -143,8 +145,7 @@ impl Slot {
         let place = layout::pool_dir(ctx.repo.common_dir()).join(name);
         loop {
             let slot = Slot::lock(ctx, name.to_owned())?;
-            let record = || SlotRecord::from_bytes(&fsx::load_if_there(&place).ok()??);
-            if slot.is_some() || record().is_none() || Instant::now() >= until {
+            if slot.is_some() || record_at(&place).is_none() || Instant::now() >= until {
                 return Ok(slot);
             }
             thread::sleep(Duration::from_millis(1));
@@ -299,6 +300,20 @@ pub(crate) fn names(ctx: &Ctx) -> Result<Vec<String>> {
         .collect();
     names.sort_unstable();
     Ok(names)
+}
+
+/// How many slots are whole; none is locked.
+///
+/// # Errors
+/// `io`.
+pub(crate) fn count_whole(ctx: &Ctx) -> Result<usize> {
+    let directory = layout::pool_dir(ctx.repo.common_dir());
+    let is_whole = |name: &String| record_at(&directory.join(name)).is_some();
+    Ok(names(ctx)?.iter().filter(|name| is_whole(name)).count())
+}
+
+fn record_at(place: &Path) -> Option<SlotRecord> {
+    SlotRecord::from_bytes(&fsx::load_if_there(place).ok()??)
 }
 
 /// How long a spawn waits for processes that look at slots; making a worktree takes about as long.

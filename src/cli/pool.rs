@@ -76,11 +76,12 @@ impl Answer for PoolReport {
                 let behind = if slot.current || slot.state != "ready" {
                     ""
                 } else {
-                    ", to be brought up"
+                    ", to be updated"
                 };
+                let pinned = if slot.pinned { ", cannot be moved" } else { "" };
                 table.push(vec![
                     Cell::painted(BOLD, slot.name.clone()),
-                    Cell::plain(format!("{}{behind}", slot.state)),
+                    Cell::plain(format!("{}{behind}{pinned}", slot.state)),
                     Cell::painted(DIM, commit.to_owned()),
                     Cell::plain(size_text(slot.disk_bytes)),
                 ]);

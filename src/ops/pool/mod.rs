@@ -111,12 +111,12 @@ pub fn look(ctx: &Ctx) -> Result<PoolReport> {
     })
 }
 
-/// How many warm worktrees there are, also those that a process is working on.
+/// How many warm worktrees there are; one that is being made is none yet.
 ///
 /// # Errors
 /// `io`.
 pub fn count(ctx: &Ctx) -> Result<usize> {
-    pool::names(ctx).map(|names| names.len())
+    pool::count_whole(ctx)
 }
 
 fn report(slot: &Slot, wanted: &Wanted) -> SlotReport {
