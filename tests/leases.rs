@@ -44,7 +44,8 @@ fn id_of(answer: &Value) -> String {
 fn an_agent_gets_values_of_its_own_wherever_its_commands_run() {
     let write = "echo $PORT $DB $SLOT";
     let repo = with_settings(&format!(
-        "{LEASES}[setup]\nrun = [\"{write} > setup.txt\"]\n[hooks]\nafter_spawn = [\"{write} > .git/hook.txt\"]\n"
+        "{LEASES}[setup]\nrun = [\"{write} > setup.txt\"]\n[hooks]\nafter_spawn = [\"{write} > .git/hook.txt\"]\n\
+         [checks]\ncommands = [\"{write} > $(git rev-parse --git-common-dir)/check.txt\"]\n"
     ));
     let task = format!("name = \"fix-login\"\n{TASK}");
     let one = repo.spawn_task(&task, &[]);
@@ -64,6 +65,9 @@ fn an_agent_gets_values_of_its_own_wherever_its_commands_run() {
         "{}",
         describe(&ran)
     );
+    std::fs::write(worktree.join("src/lib.rs"), "pub fn two() {}\n").expect("written");
+    repo.agent_json(&["verify", &id_of(&one)]);
+    assert_eq!(read(repo.path().join(".git/check.txt")), told);
     // One without a worktree has some too, and everyone can see them.
     let two = repo.spawn_task(SHARED_TASK, &[]);
     assert_eq!(value(&two, "SLOT"), "2");

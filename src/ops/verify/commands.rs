@@ -6,6 +6,7 @@
 
 use crate::agents::check_run::{CheckRun, run_checks};
 use crate::agents::check_worktree::{CheckStage, CheckWorktree};
+use crate::agents::commands;
 use crate::agents::ctx::Ctx;
 use crate::agents::scratch::Scratch;
 use crate::agents::work::simulated;
@@ -40,11 +41,12 @@ pub(super) fn run(
     }
     let base = case.subject.base.unwrap_or(case.started);
     let commit = simulated(&ctx.repo, *tree, &[base, case.subject.tip])?;
+    let leases = commands::leased(ctx, case.subject.agent.id)?;
     let how = CheckRun {
         limit: options.limit.unwrap_or(COMMAND_LIMIT),
         keep_going: false,
         fence: None,
-        variables: &[],
+        variables: &leases,
     };
     let known = case.facts(ctx);
     if facts::succeed(known.as_ref(), commit, checks) {
