@@ -36,7 +36,7 @@ pub(crate) struct Histories {
     branches: Vec<(Option<String>, String, Oid)>,
     /// What each target has gained since; `None` where that cannot be told in one pass.
     gained: Mutex<HashMap<Oid, Option<Arc<Gained>>>>,
-    /// The same, since the tips of branches with merges too; `None` where fewer than two have any.
+    /// The same, since the tips of branches with merges too; `None` where git's own walk is as good.
     across: Mutex<HashMap<Oid, Option<Arc<Gained>>>>,
 }
 
@@ -135,7 +135,8 @@ impl Histories {
             let starts: BTreeSet<Oid> = tips.iter().flatten().copied().collect();
             let starts: Vec<Oid> = starts.into_iter().collect();
             // For a single one git's own walk is faster where there is no commit-graph.
-            let gained = (tips.len() > 1).then(|| repo.gained(ends.target, &starts));
+            let is_worth_it = tips.len() > 1 || tips.len() == 1 && repo.has_commit_graph();
+            let gained = is_worth_it.then(|| repo.gained(ends.target, &starts));
             gained?.ok().flatten().map(Arc::new)
         };
         let gained = known.entry(ends.target).or_insert_with(pass).clone()?;

@@ -182,8 +182,12 @@ fn require_as_git_counts(test: &TestRepo) {
     for row in rows {
         let range = format!("main...{}", row["branch"].as_str().expect("a branch"));
         let counts = test.git(["rev-list", "--left-right", "--count", &range]);
-        let listed = format!("{}\t{}", row["behind"], row["ahead"]);
-        assert_eq!(listed, counts, "{}", row["name"]);
+        // Alone, too, an agent is as far away as among others.
+        let shown = test.agent_json(&["show", row["agent_id"].as_str().expect("an id")]);
+        for row in [row, &shown] {
+            let told = format!("{}\t{}", row["behind"], row["ahead"]);
+            assert_eq!(told, counts, "{}", row["name"]);
+        }
         // What a diff begins with; what has landed begins where the agent did.
         let branch = row["branch"].as_str().expect("a branch");
         let base = test.git(["merge-base", "main", branch]);

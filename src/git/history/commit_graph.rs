@@ -18,6 +18,11 @@ pub(in crate::git) struct GraphCommit {
 }
 
 impl Repo {
+    /// Whether there is a commit-graph, and no setting forbids to use it.
+    pub fn has_commit_graph(&self) -> bool {
+        self.commit_graph().is_some()
+    }
+
     /// The commit-graph, unless there is none or a setting forbids to use it.
     pub(in crate::git) fn commit_graph(&self) -> Option<CommitGraph> {
         let is_off = self.config_bool("core.commitGraph").ok()? == Some(false);
