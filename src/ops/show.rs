@@ -231,6 +231,10 @@ fn not_there(ctx: &Ctx, agent: &Agent, worktree: Option<&Path>) -> Error {
         .hint(format!(
             "to have its work in a directory, run git agent rescue {id} --to <directory>"
         )),
+        _ if ctx.env.fenced => error(format!(
+            "the worktree of agent {id} is not seen from inside the sandbox"
+        ))
+        .hint("to see where its own is, an agent runs git agent path"),
         _ if !lookup::is_local(ctx, agent) => error(format!(
             "the worktree of agent {id} is in another clone, {}",
             clone_id(agent)

@@ -57,6 +57,34 @@ fn a_command_is_fenced_unless_somebody_says_otherwise() {
 }
 
 #[test]
+fn a_fenced_command_sees_its_own_work_and_nothing_wrong_of_others() {
+    let Some(_) = level() else {
+        return;
+    };
+    let agent = Agent::of_task(TASK);
+    let other = agent.repo.spawn_task(TASK, &[]);
+    let other = other["agent_id"].as_str().expect("an id");
+    let program = agent_command(&agent.repo.path());
+    let program = program.get_program().to_str().expect("UTF-8");
+    let script = format!(
+        "echo '// one' >> src/lib.rs; '{program}' diff --name-only > src/told; '{program}' list --format=ndjson >> src/told
+         ! '{program}' path {other} 2>> src/told"
+    );
+    let ran = run(&agent, &["--no-verify"], &script);
+    assert!(ran.status.success(), "{}", describe(&ran));
+    let told = fs::read_to_string(agent.worktree.join("src/told")).expect("written");
+    let lines: Vec<&str> = told.lines().collect();
+    assert!(lines[..2].contains(&"src/lib.rs"), "{told}");
+    let row = { lines.iter() }.find(|line| line.contains(&format!("\"agent_id\":\"{other}\"")));
+    let row: Value = serde_json::from_str(row.expect("listed")).expect("JSON");
+    assert_eq!(row.get("worktree_gone"), None, "{row}");
+    assert!(
+        told.contains("is not seen from inside the sandbox"),
+        "{told}"
+    );
+}
+
+#[test]
 fn strict_and_further_places_are_passed_on() {
     let Some(_) = level() else {
         return;

@@ -273,7 +273,9 @@ impl<'a> Look<'a> {
     /// Whether it had a worktree in this clone of which nothing is left at its place.
     fn is_gone(&self) -> bool {
         let place = || RecordedPlaces::new(&self.ctx.repo).ok()?.of(self.agent);
+        // From inside a sandbox, no other agent's worktree is seen.
         self.worktree.is_none()
+            && !self.ctx.env.fenced
             && lookup::is_local(self.ctx, self.agent)
             && place().is_some_and(|place| place.symlink_metadata().is_err())
     }
