@@ -140,3 +140,14 @@ fn files_that_are_checked_out_are_counted() {
     assert_eq!(counts.len(), all / 100, "{told:?}");
     assert!(counts.iter().all(|done| (100..=all).contains(done)));
 }
+
+#[test]
+fn files_that_git_checks_out_are_counted() {
+    let repo = TestRepo::with_commit();
+    // Files that a group may write are left to git.
+    repo.git(["config", "core.sharedRepository", "group"]);
+    let all = repo.git(["ls-files"]).lines().count();
+    let told = told(&repo, TASK);
+    let last = format!("checking out files: {all} of {all}");
+    assert!(told.contains(&last), "{told:?}");
+}

@@ -72,8 +72,7 @@ pub struct Request<'a> {
     pub commit: Oid,
     /// How many threads write; 0 for two to four, by the machine's cores.
     pub threads: usize,
-    /// Told now and then how many files are written, and how many there are to write; where the user's git
-    /// writes them, nothing.
+    /// Told now and then how many files are written, and how many there are to write.
     pub observer: &'a (dyn Fn(usize, usize) + Sync),
 }
 
@@ -109,7 +108,7 @@ pub fn populate(request: &Request<'_>) -> Result<Outcome> {
     if let Some(outcome) = populate_ourselves(request, threads)? {
         return Ok(outcome);
     }
-    only_git::populate(request.worktree, threads)?;
+    only_git::populate(request.worktree, threads, request.observer)?;
     Ok(Outcome {
         via_git: true,
         ..Outcome::default()

@@ -2,7 +2,9 @@
 
 use crate::error::{Error, Result};
 use crate::git::command;
+use std::io::{self, BufReader, Read};
 use std::path::Path;
+use std::process::Stdio;
 
 /// Settings that, when true, change what belongs in the worktree or its index.
 const SWITCHES: [&str; 3] = ["core.sparseCheckout", "core.splitIndex", "index.sparse"];
@@ -37,35 +39,69 @@ pub(super) fn has_other_attributes(gix: &gix::Repository) -> bool {
     relative || config.string("attr.tree").is_some()
 }
 
-/// Fills the worktree as `git worktree add` does.
+/// Fills the worktree as `git worktree add` does, and tells now and then how many files are written, of how many.
 ///
 /// # Errors
 /// `git-missing`; `disk-full` or `git-failed` with what git said.
-pub(super) fn populate(worktree: &Path, threads: usize) -> Result<()> {
+pub(super) fn populate(
+    worktree: &Path,
+    threads: usize,
+    observer: &dyn Fn(usize, usize),
+) -> Result<()> {
     let workers = format!("checkout.workers={threads}");
-    let arguments = [
-        "-c",
-        &workers,
-        "reset",
-        "--hard",
-        "--quiet",
-        "--no-recurse-submodules",
-    ];
+    let arguments = ["-c", &workers, "reset", "--hard", "--no-recurse-submodules"];
     // In the C locale, so that the cause can be told from what git says.
-    let output = command::git(worktree)
+    let started = command::git(worktree)
         .args(arguments)
         .env("LC_ALL", "C")
-        .output()
-        .map_err(|error| Error::io("could not start git", error))?;
-    if output.status.success() {
+        .env("GIT_PROGRESS_DELAY", "0")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn();
+    let failed = |error| Error::io("could not run git", error);
+    let mut child = started.map_err(failed)?;
+    let said = match child.stderr.take() {
+        Some(stderr) => listen(stderr, observer),
+        None => Ok(String::new()),
+    };
+    let status = child.wait().map_err(failed)?;
+    if status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    let said = said.map_err(failed)?;
     Err(Error::new(
         command::cause(&said),
         format!("git could not fill the worktree at {}", worktree.display()),
     )
     .because(said))
+}
+
+/// Tells the counts in what git says, and gives the rest of it.
+fn listen(stderr: impl Read, observer: &dyn Fn(usize, usize)) -> io::Result<String> {
+    let (mut said, mut line) = (Vec::new(), Vec::new());
+    for byte in BufReader::new(stderr).bytes() {
+        let byte = byte?;
+        line.push(byte);
+        // A count is written over the one before it.
+        if byte == b'\r' || byte == b'\n' {
+            match counted(&line) {
+                Some((done, all)) => observer(done, all),
+                None => said.extend_from_slice(&line),
+            }
+            line.clear();
+        }
+    }
+    said.append(&mut line);
+    Ok(String::from_utf8_lossy(&said).trim().to_owned())
+}
+
+/// `Updating files:  12% (3/25)`
+fn counted(line: &[u8]) -> Option<(usize, usize)> {
+    let line = std::str::from_utf8(line).ok()?;
+    let (_, counts) = line.strip_prefix("Updating files:")?.split_once('(')?;
+    let (done, all) = counts.split_once(')')?.0.split_once('/')?;
+    Some((done.parse().ok()?, all.parse().ok()?))
 }
 
 fn has_replaced_objects(gix: &gix::Repository) -> bool {
