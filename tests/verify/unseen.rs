@@ -219,4 +219,16 @@ fn a_repository_that_cannot_be_written_is_looked_at_and_a_verdict_for_it_refused
     // What was refused works as soon as it can be recorded.
     let output = run(&["verify", &agent.id]);
     assert!(output.status.success(), "{}", describe(&output));
+    // Without a place for temporary files, what is not known has a reason.
+    let closed = agent.repo.path().with_file_name("closed");
+    fs::create_dir(&closed).expect("made");
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o500)).expect("mode");
+    let within = |words: &[&str]| {
+        let mut command = command(words);
+        command.env("TMPDIR", &closed).output().expect("starts")
+    };
+    let listed = within(&["list"]);
+    let why = "cannot be written, so not all is known; to use another one, run export TMPDIR=";
+    assert!(describe(&listed).contains(why), "{}", describe(&listed));
+    refused(&within(looks[6]), "io", 4);
 }
