@@ -364,6 +364,17 @@ fn help_shows_a_newcomer_at_most_twelve_verbs_and_every_verb_on_request() {
         short.lines().all(|line| line.chars().count() <= 102),
         "{short}"
     );
+    // What stands under a heading belongs there.
+    let spawn = repo.agent(&["help", "spawn"]);
+    let spawn = String::from_utf8_lossy(&spawn.stdout).into_owned();
+    let (every_task, of_text) = spawn
+        .split_once("A task without a file:")
+        .expect("a heading");
+    assert!(
+        every_task.contains("--sparse") && of_text.contains("--scope"),
+        "{spawn}"
+    );
+    assert!(!of_text.contains("--base"), "{spawn}");
     let unknown = repo.agent(&["help", "bogus"]);
     assert!(refused(&unknown, 2).contains("git agent help --all"));
 }

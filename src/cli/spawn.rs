@@ -26,8 +26,6 @@ pub(super) struct SpawnArgs {
     /// Task files; `-` reads one from standard input
     #[arg(required_unless_present = "message", value_name = "TASK")]
     tasks: Vec<PathBuf>,
-    #[command(flatten)]
-    words: WordArgs,
     /// Start from this revision instead of HEAD or the task's own
     #[arg(long, value_name = "REV")]
     base: Option<String>,
@@ -69,6 +67,9 @@ pub(super) struct SpawnArgs {
     claim: Option<String>,
     #[command(flatten)]
     sync: SyncArg,
+    // Last, because its heading of the help counts for all that follow.
+    #[command(flatten)]
+    words: WordArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
