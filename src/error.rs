@@ -338,11 +338,24 @@ pub trait IoContext<T> {
     /// # Errors
     /// The I/O error, as [`Error::io`] classes it.
     fn at(self, what: &str, path: impl AsRef<std::path::Path>) -> Result<T>;
+
+    /// As [`at`](IoContext::at), and `None` where there is nothing at the path.
+    ///
+    /// # Errors
+    /// As [`at`](IoContext::at).
+    fn at_if_there(self, what: &str, path: impl AsRef<std::path::Path>) -> Result<Option<T>>;
 }
 
 impl<T> IoContext<T> for std::io::Result<T> {
     fn at(self, what: &str, path: impl AsRef<std::path::Path>) -> Result<T> {
         self.map_err(|source| Error::io(format!("{what} {}", path.as_ref().display()), source))
+    }
+
+    fn at_if_there(self, what: &str, path: impl AsRef<std::path::Path>) -> Result<Option<T>> {
+        match self {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            other => other.at(what, path).map(Some),
+        }
     }
 }
 

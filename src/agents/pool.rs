@@ -25,7 +25,7 @@ use crate::store::{fsx, layout, lock, trash};
 use crate::wire::slot::SlotRecord;
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
-use std::io::{ErrorKind, Read, Seek, Write};
+use std::io::{Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -289,11 +289,12 @@ pub(crate) fn claim(
 /// `io`.
 pub(crate) fn names(ctx: &Ctx) -> Result<Vec<String>> {
     let directory = layout::pool_dir(ctx.repo.common_dir());
-    let entries = match fs::read_dir(&directory) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.at("could not list", &directory)?,
-    };
-    let names = entries.flatten().map(|entry| entry.file_name());
+    let entries = fs::read_dir(&directory).at_if_there("could not list", &directory)?;
+    let names = entries
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.file_name());
     let names = names.filter_map(|name| name.into_string().ok());
     let mut names: Vec<String> = names
         .filter(|name| name.starts_with(layout::SLOT_PREFIX))

@@ -143,11 +143,8 @@ impl Repo {
     /// `io` when the directory cannot be listed.
     pub fn worktrees(&self) -> Result<Vec<Worktree>> {
         let directory = self.common_dir().join("worktrees");
-        let entries = match fs::read_dir(&directory) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            other => other.at("could not list", &directory)?,
-        };
-        let mut worktrees: Vec<_> = entries
+        let entries = fs::read_dir(&directory).at_if_there("could not list", &directory)?;
+        let mut worktrees: Vec<_> = { entries.into_iter().flatten() }
             .filter_map(|entry| read_admin_dir(&entry.ok()?.path()))
             .collect();
         worktrees.sort_by(|one, two| one.name.cmp(&two.name));

@@ -5,7 +5,7 @@ use crate::error::{IoContext, Result};
 use crate::git::Repo;
 use crate::git::files::descent;
 use std::fs::{self, File};
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The bytes that `info/exclude` got.
@@ -69,12 +69,7 @@ pub fn disable_worktree_config(repo: &Repo, is_dry: bool) -> Result<Option<bool>
 /// `io`.
 pub fn remove_files(common_dir: &Path, worktrees: &Path) -> Result<()> {
     let agents = layout::agents_dir(common_dir);
-    match descent::remove(&agents) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            return Err(error).at("could not remove", &agents);
-        }
-        _ => {}
-    }
+    descent::remove(&agents).at_if_there("could not remove", &agents)?;
     const EMPTY: [&str; 9] = [
         "refs/heads/agent",
         "refs/agents/remote",

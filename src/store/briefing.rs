@@ -184,12 +184,8 @@ fn half_written(directory: &Path) -> Vec<PathBuf> {
 }
 
 fn remove_file(path: &Path) -> Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(error).at("could not remove", path)
-        }
-        _ => Ok(()),
-    }
+    let removed = fs::remove_file(path).at_if_there("could not remove", path);
+    removed.map(drop)
 }
 
 /// Texts to take out of logs.

@@ -68,11 +68,9 @@ pub fn create_dir(path: &Path) -> Result<()> {
 /// `io`.
 pub fn load_if_there(path: &Path) -> Result<Option<Vec<u8>>> {
     let mut content = Vec::new();
-    match open(path).and_then(|mut file| file.read_to_end(&mut content)) {
-        Ok(_) => Ok(Some(content)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error).at("could not read", path),
-    }
+    let read = open(path).and_then(|mut file| file.read_to_end(&mut content));
+    let length = read.at_if_there("could not read", path)?;
+    Ok(length.map(|_| content))
 }
 
 /// Opens a regular file for reading. Anything else, as a FIFO that would keep its reader waiting, is an error.

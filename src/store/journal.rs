@@ -68,12 +68,9 @@ impl Journal {
     /// `io`.
     pub fn under_way(common_dir: &Path) -> Result<Vec<SpawnJournal>> {
         let directory = layout::journals_dir(common_dir);
-        let entries = match fs::read_dir(&directory) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            other => other.at("could not list", &directory)?,
-        };
+        let entries = fs::read_dir(&directory).at_if_there("could not list", &directory)?;
         let mut records = Vec::new();
-        for entry in entries {
+        for entry in entries.into_iter().flatten() {
             let path = entry.at("could not list", &directory)?.path();
             let Ok(mut file) = fsx::open(&path) else {
                 continue;

@@ -124,21 +124,16 @@ pub fn free(common_dir: &Path, short_id: &str) -> Result<()> {
         if short != short_id {
             return Ok(());
         }
-        match fs::remove_file(place) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-            freed => freed.at("could not remove", place),
-        }
+        let freed = fs::remove_file(place).at_if_there("could not remove", place);
+        freed.map(drop)
     })
 }
 
 /// Hands on each lease with its place and the first eight digits of its owner's id.
 fn each(common_dir: &Path, mut on: impl FnMut(&Path, &str, Lease) -> Result<()>) -> Result<()> {
     let directory = layout::leases_dir(common_dir);
-    let entries = match fs::read_dir(&directory) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        entries => entries.at("could not list", &directory)?,
-    };
-    for entry in entries {
+    let entries = fs::read_dir(&directory).at_if_there("could not list", &directory)?;
+    for entry in entries.into_iter().flatten() {
         let entry = entry.at("could not list", &directory)?;
         let name = entry.file_name();
         // One that was given back meanwhile leads nowhere.

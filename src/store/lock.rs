@@ -60,10 +60,8 @@ impl Guard {
 /// `io`.
 pub fn is_held(common_dir: &Path, name: &str) -> Result<bool> {
     let path = super::layout::agents_dir(common_dir).join(name);
-    let file = match fsx::open(&path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(error).at("could not open", &path),
+    let Some(file) = fsx::open(&path).at_if_there("could not open", &path)? else {
+        return Ok(false);
     };
     match file.try_lock_shared() {
         Ok(()) => Ok(false),
@@ -83,11 +81,7 @@ pub fn when_free(
     then: impl FnOnce() + Send + 'static,
 ) -> Result<()> {
     let path = super::layout::agents_dir(common_dir).join(name);
-    let file = match fsx::open(&path) {
-        Ok(file) => Some(file),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-        Err(error) => return Err(error).at("could not open", &path),
-    };
+    let file = fsx::open(&path).at_if_there("could not open", &path)?;
     let start = std::thread::Builder::new().name("lock".into());
     let started = start.spawn(move || {
         // A lock that cannot be waited for is as good as free: the caller looks again.

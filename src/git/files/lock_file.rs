@@ -286,11 +286,12 @@ pub fn clear_left(common_dir: &Path) -> Result<Vec<PathBuf>> {
 
 fn notes_of_the_dead(common_dir: &Path) -> Result<Vec<Note>> {
     let directory = common_dir.join(NOTES);
-    let entries = match fs::read_dir(&directory) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.at("could not list", &directory)?,
-    };
-    let paths = entries.flatten().map(|entry| entry.path());
+    let entries = fs::read_dir(&directory).at_if_there("could not list", &directory)?;
+    let paths = entries
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path());
     let notes = paths.filter(|path| path.extension().is_none());
     Ok(notes.filter_map(Note::of_the_dead).collect())
 }

@@ -14,7 +14,6 @@ use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Repo;
 use crate::git::command;
 use std::collections::{HashMap, HashSet};
-use std::io::ErrorKind;
 
 /// The history below some commits as far as a shallow clone has it.
 pub(in crate::git) struct Shallow {
@@ -32,11 +31,9 @@ impl Repo {
     pub fn shallow_ends(&self) -> Result<HashSet<Oid>> {
         // libgit2 looks for this file in the admin directory of a linked worktree, where it never is.
         let path = self.common_dir().join("shallow");
-        match std::fs::read_to_string(&path) {
-            Ok(text) => Ok(text.lines().filter_map(Oid::from_hex).collect()),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(HashSet::new()),
-            Err(error) => Err(error).at("could not read", &path),
-        }
+        let text = std::fs::read_to_string(&path).at_if_there("could not read", &path)?;
+        let ends = text.iter().flat_map(|text| text.lines());
+        Ok(ends.filter_map(Oid::from_hex).collect())
     }
 
     /// Whether history ends early here.

@@ -67,12 +67,7 @@ impl Repo {
     fn remove_loose(&self, refname: &str) -> Result<()> {
         for file in [Path::new("logs").join(refname), PathBuf::from(refname)] {
             let file = self.common_dir().join(file);
-            match std::fs::remove_file(&file) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(error).at("could not remove", &file);
-                }
-                _ => {}
-            }
+            std::fs::remove_file(&file).at_if_there("could not remove", &file)?;
         }
         // The lock file still is in the last directory of the ref, which therefore stays, as git leaves it at times.
         let log = self.common_dir().join("logs").join(refname);
@@ -89,9 +84,9 @@ impl Repo {
     /// Takes refs out of `packed-refs`, as far as they are there.
     fn unpack_refs(&self, refnames: &HashSet<&str>) -> Result<()> {
         let path = self.common_dir().join("packed-refs");
-        let load = || match std::fs::read(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-            content => content.at("could not read", &path),
+        let load = || {
+            let content = std::fs::read(&path).at_if_there("could not read", &path);
+            content.map(Option::unwrap_or_default)
         };
         untrusted::require_regular(&path, LONGEST_PACKED)?;
         if without_refs(&load()?, refnames).is_none() {

@@ -75,10 +75,8 @@ pub(in crate::git) fn append(
 fn content(repo: &Repo, refname: &str) -> Result<Vec<u8>> {
     let path = path(repo, refname);
     untrusted::require_regular(&path, LONGEST)?;
-    match std::fs::read(&path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
-        content => content.at("could not read", &path),
-    }
+    let content = std::fs::read(&path).at_if_there("could not read", &path)?;
+    Ok(content.unwrap_or_default())
 }
 
 impl Repo {
@@ -123,9 +121,8 @@ impl Repo {
     pub fn last_reflog_move(&self, refname: &str) -> Result<Option<(Oid, Oid)>> {
         let path = path(self, refname);
         untrusted::require_regular(&path, LONGEST)?;
-        let mut file = match File::open(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            file => file.at("could not read", &path)?,
+        let Some(mut file) = File::open(&path).at_if_there("could not read", &path)? else {
+            return Ok(None);
         };
         let mut tail = Vec::new();
         let end = file.seek(SeekFrom::End(0)).at("could not read", &path)?;

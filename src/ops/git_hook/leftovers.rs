@@ -8,7 +8,6 @@ use crate::agents::ctx::Ctx;
 use crate::domain::ref_update::RefUpdate;
 use crate::error::{IoContext, Result};
 use std::fs;
-use std::io::ErrorKind;
 
 /// What a pick, a revert or a merge leaves beside `HEAD` until it is over.
 const LEFTOVERS: [&str; 3] = ["CHERRY_PICK_HEAD", "REVERT_HEAD", "AUTO_MERGE"];
@@ -26,10 +25,7 @@ pub(super) fn clear(ctx: &Ctx, input: &[u8]) -> Result<()> {
     }
     for name in LEFTOVERS {
         let path = ctx.repo.git_dir().join(name);
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            other => other.at("could not remove", &path)?,
-        }
+        fs::remove_file(&path).at_if_there("could not remove", &path)?;
     }
     Ok(())
 }

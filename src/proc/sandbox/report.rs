@@ -2,7 +2,7 @@
 
 use crate::error::{IoContext, Result};
 use std::fs::{self, File};
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// What became of a fenced command's start.
@@ -42,14 +42,9 @@ impl Report {
 /// # Errors
 /// `io` when the file is there and cannot be read.
 pub fn read_report(path: &Path) -> Result<Option<Outcome>> {
-    match fs::read(path) {
-        Ok(bytes) => Ok(String::from_utf8_lossy(&bytes)
-            .lines()
-            .filter_map(from_line)
-            .next_back()),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error).at("could not read", path),
-    }
+    let bytes = fs::read(path).at_if_there("could not read", path)?;
+    let text = bytes.as_deref().map(String::from_utf8_lossy);
+    Ok(text.and_then(|text| text.lines().filter_map(from_line).next_back()))
 }
 
 fn to_line(outcome: &Outcome) -> String {

@@ -21,7 +21,7 @@ use chrono::{DateTime, Utc};
 use sha2::{Digest, Sha256};
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{ErrorKind, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// The longest file that is read, in bytes: a payload and what stands around it.
@@ -115,11 +115,8 @@ pub fn take(common_dir: &Path, id: AgentId, spool: &Path, _guard: &Guard) -> Res
     for path in files(spool) {
         fsx::create_dir(&posting)?;
         let target = posting.join(path.file_name().unwrap_or_default());
-        match fs::rename(&path, &target) {
-            Ok(()) => taken.push(open(target, false)),
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(error).at("could not take", &path),
-        }
+        let moved = fs::rename(&path, &target).at_if_there("could not take", &path)?;
+        taken.extend(moved.map(|()| open(target, false)));
     }
     Ok(taken)
 }

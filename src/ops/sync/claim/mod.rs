@@ -36,7 +36,7 @@ use terms::TTLS;
 use crate::agents::ctx::Ctx;
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, IoContext, Result};
 use crate::git::objects::Commit;
 use crate::git::refs::remote::{PushManner, RefChange, RefPush};
 use crate::store::lock::Guard;
@@ -260,13 +260,8 @@ fn write(ctx: &Ctx, key: &str, message: &ClaimMessage, from: Option<Oid>) -> Res
 /// Removes what this clone remembers of a claim.
 fn forget(ctx: &Ctx, key: &str) -> Result<()> {
     let path = layout::claim_record(ctx.repo.common_dir(), key);
-    match std::fs::remove_file(&path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io(
-            format!("could not remove {}", path.display()),
-            error,
-        )),
-        _ => Ok(()),
-    }
+    let removed = std::fs::remove_file(&path).at_if_there("could not remove", &path);
+    removed.map(drop)
 }
 
 /// The error for a claim that another clone has taken over.
