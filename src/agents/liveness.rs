@@ -3,6 +3,7 @@
 use crate::agents::ctx::Ctx;
 use crate::domain::agent::Agent;
 use crate::domain::event::{Exited, HostSession};
+use crate::domain::id::AgentId;
 use crate::domain::outcome::Outcome;
 use crate::domain::run::Run;
 use crate::error::{Code, Error, Remedy, Result};
@@ -162,6 +163,16 @@ pub(crate) fn lock(ctx: &Ctx, agent: &Agent) -> Result<Guard> {
             _ => error,
         }
     })
+}
+
+/// Asks the supervisor of an agent's run to end the command as its time limit would, or `at_once`.
+///
+/// # Errors
+/// `io` when it cannot be looked for.
+pub(crate) fn ask_to_end(ctx: &Ctx, agent: AgentId, at_once: bool) -> Result<()> {
+    let slate = layout::agents_dir(ctx.repo.common_dir()).join(layout::live_lock(agent));
+    supervisor::ask_to_end(&slate, at_once)
+        .map_err(|error| Error::io("could not look for the run's supervisor", error))
 }
 
 /// The end of a run as a row has it.

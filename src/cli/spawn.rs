@@ -356,7 +356,6 @@ fn base(refname: Option<&str>, oid: &str) -> String {
     }
 }
 
-/// The report block that wizards look for: one `Key: value` per line between two fixed lines.
 /// What a sparse worktree holds.
 pub(super) fn sparse(cone: &BTreeSet<String>) -> String {
     let directories = cone.iter().map(String::as_str);
@@ -364,6 +363,7 @@ pub(super) fn sparse(cone: &BTreeSet<String>) -> String {
     parts.collect::<Vec<_>>().join(" ")
 }
 
+/// The report block that wizards look for: one `Key: value` per line between two fixed lines.
 fn report_block(lines: &[(&str, String)]) -> String {
     let width = lines.iter().map(|(key, _)| key.len()).max().unwrap_or(0) + 1;
     let mut text = "=== SPAWN-AGENT REPORT ===\n".to_owned();

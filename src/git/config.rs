@@ -132,7 +132,7 @@ impl Repo {
 }
 
 /// A value as a configuration file takes it, whatever is in it.
-fn quoted(text: &str) -> String {
+pub(in crate::git) fn quoted(text: &str) -> String {
     format!(
         "\"{}\"",
         text.replace('\\', "\\\\")

@@ -123,11 +123,8 @@ impl Repo {
             .config()
             .and_then(|mut config| config.snapshot())
             .map_err(|error| failed("could not read the configuration", error))?;
-        match config.get_string(key) {
-            Ok(value) => Ok(Some(value)),
-            Err(error) if error.code() == git2::ErrorCode::NotFound => Ok(None),
-            Err(error) => Err(failed(&format!("could not read the setting {key}"), error)),
-        }
+        string(&config, key)
+            .map_err(|error| failed(&format!("could not read the setting {key}"), error))
     }
 
     /// A yes-or-no setting; `None` when unset or not a boolean.
@@ -252,6 +249,18 @@ pub(in crate::git) fn failed(what: &str, error: git2::Error) -> Error {
         return failed.absence();
     }
     failed
+}
+
+/// A string setting; `None` when unset.
+pub(in crate::git) fn string(
+    config: &git2::Config,
+    key: &str,
+) -> std::result::Result<Option<String>, git2::Error> {
+    match config.get_string(key) {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.code() == git2::ErrorCode::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// What libgit2 says, without its numbers for it.

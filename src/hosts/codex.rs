@@ -3,12 +3,12 @@
 //! It runs hooks only after they were trusted, and skips the others in silence. Its tool for files takes a
 //! patch in a form of its own; the same patch may stand in a shell command.
 
-use super::Host;
 use super::command::{Line, Needs};
 use super::home::{Ground, Preparation, hooks};
 use super::output::{Tokens, Told, json_lines, text};
 use super::payload::{Json, ToolKind, ToolNames};
 use super::settings::Registration;
+use super::{Host, context};
 use serde_json::{Value, json};
 
 /// Where it keeps configuration and state, in place of `~/.codex`.
@@ -137,8 +137,7 @@ impl Host for Codex {
 
     /// Status 2 would put the text in the place of what the tool answered.
     fn addition(&self, text: &str) -> Option<String> {
-        let context = json!({"hookEventName": "PostToolUse", "additionalContext": text});
-        Some(format!("{}\n", json!({ "hookSpecificOutput": context })))
+        Some(context("PostToolUse", text))
     }
 
     fn skills(&self) -> &'static [&'static str] {

@@ -3,13 +3,13 @@
 //! Its settings count milliseconds. It takes exit 2 with a JSON decision on standard output for a yes, and
 //! shows the user what an allowing hook writes to standard error.
 
-use super::Host;
 use super::command::{Line, Needs};
 use super::home::{Ground, Preparation, hooks};
 use super::output::{Tokens, Told, first_object, text};
 use super::payload::{EventNames, Json, Moment, ToolKind, ToolNames};
 use super::settings::Registration;
-use serde_json::{Value, json};
+use super::{Host, context};
+use serde_json::Value;
 
 /// Where its directory is, in place of the user's home.
 const HOME: &str = "GEMINI_CLI_HOME";
@@ -156,8 +156,7 @@ impl Host for Gemini {
 
     /// Status 2 would put the text in the place of what the tool answered.
     fn addition(&self, text: &str) -> Option<String> {
-        let context = json!({"hookEventName": "AfterTool", "additionalContext": text});
-        Some(format!("{}\n", json!({ "hookSpecificOutput": context })))
+        Some(context("AfterTool", text))
     }
 
     fn skills(&self) -> &'static [&'static str] {

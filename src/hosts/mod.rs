@@ -177,8 +177,13 @@ pub fn skill_directories() -> Vec<&'static str> {
 
 /// What is answered when a host's subagent starts, so that it is told a text. One host has such an event.
 pub fn subagent_context(text: &str) -> String {
-    let told = json!({"hookEventName": "SubagentStart", "additionalContext": text});
-    format!("{}\n", json!({ "hookSpecificOutput": told }))
+    context("SubagentStart", text)
+}
+
+/// An answer that adds a text at an event, as several hosts take it.
+fn context(event: &str, text: &str) -> String {
+    let context = json!({"hookEventName": event, "additionalContext": text});
+    format!("{}\n", json!({ "hookSpecificOutput": context }))
 }
 
 /// Whether a project's settings, read by `load`, have a host ask us for the worktrees that it isolates its subagents in.

@@ -5,11 +5,11 @@ use crate::agents::names::reader_of;
 use crate::agents::spool::leave_receipt;
 use crate::domain::message::MessageId;
 use crate::error::Result;
+use crate::ops::agent_report::rfc3339;
 use crate::ops::mail::MessageReport;
 use crate::ops::mail::Standing;
 use crate::ops::mail::conversation;
 use crate::store::mailbox::Mailbox;
-use chrono::SecondsFormat;
 use serde::Serialize;
 
 /// A message in an archive.
@@ -61,7 +61,7 @@ pub fn archive(ctx: &Ctx, agent: Option<&str>, limit: usize) -> Result<ArchiveRe
         .iter()
         .map(|(message, at)| ArchivedReport {
             message: MessageReport::new(message, Some(Standing::Archived)),
-            archived_at: at.time().to_rfc3339_opts(SecondsFormat::Micros, true),
+            archived_at: rfc3339(at.time()),
         })
         .collect();
     Ok(ArchiveReport {

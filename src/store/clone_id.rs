@@ -1,6 +1,7 @@
 //! The number that tells this clone's stamps from those of every other clone, and its name on remotes.
 
 use super::{fsx, layout, lock};
+use crate::domain::hex::is_lower_hex;
 use crate::error::{Error, Result};
 use std::path::Path;
 
@@ -61,11 +62,6 @@ const LONG: usize = 16;
 /// Whether a text can be the long name of a clone.
 pub fn is_long_name(text: &str) -> bool {
     text.len() == LONG && is_lower_hex(text)
-}
-
-fn is_lower_hex(text: &str) -> bool {
-    let digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-    text.bytes().all(digit)
 }
 
 /// The clone's number; `None` before it was drawn.

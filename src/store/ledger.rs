@@ -150,8 +150,7 @@ impl<'r> Ledger<'r> {
     /// `repo-corrupt` when the ledger is damaged beyond its reflog.
     pub fn events(&self, spawn_commit: Oid) -> Result<Vec<Event>> {
         let id = AgentId::from_spawn_commit(spawn_commit);
-        let body = self.read(|tree| notes::body(self.repo, tree, spawn_commit))?;
-        Ok(Row::read(&body.unwrap_or_default(), id).events)
+        Ok(Row::read(&self.lines(spawn_commit)?, id).events)
     }
 
     /// The agent that a spawn commit makes; `None` when the ledger has no row for it.
@@ -160,8 +159,7 @@ impl<'r> Ledger<'r> {
     /// As [`Ledger::events`].
     pub fn agent(&self, spawn_commit: Oid) -> Result<Option<Agent>> {
         let id = AgentId::from_spawn_commit(spawn_commit);
-        let body = self.read(|tree| notes::body(self.repo, tree, spawn_commit))?;
-        let body = body.unwrap_or_default();
+        let body = self.lines(spawn_commit)?;
         let row = Row::read(&body, id);
         Belief::new(self.repo).fold(spawn_commit, &row)
     }

@@ -1,5 +1,6 @@
 //! The names of messages.
 
+use crate::domain::hex::is_lower_hex;
 use crate::domain::stamp::Stamp;
 use std::fmt;
 
@@ -26,8 +27,7 @@ impl MessageId {
             other => other,
         };
         let time_fits = time.bytes().map(shape).eq(*b"00000000T000000000000Z");
-        let lower_hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
-        let random_fits = random.len() == 4 && random.bytes().all(lower_hex);
+        let random_fits = random.len() == 4 && is_lower_hex(random);
         (time_fits && random_fits).then(|| MessageId(text.to_owned()))
     }
 

@@ -8,7 +8,7 @@ use crate::git::command;
 use crate::git::files::lock_file::LockFile;
 use crate::git::files::untrusted;
 use crate::git::refs::{lost_to, patiently};
-use crate::git::repo::failed;
+use crate::git::repo::{failed, string};
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,12 +36,8 @@ impl Repo {
         if !path.exists() {
             return Ok(None);
         }
-        let read = git2::Config::open(&path).and_then(|config| config.get_string(key));
-        match read {
-            Ok(value) => Ok(Some(value)),
-            Err(error) if error.code() == git2::ErrorCode::NotFound => Ok(None),
-            Err(error) => Err(failed(&format!("could not read {}", path.display()), error)),
-        }
+        let read = git2::Config::open(&path).and_then(|config| string(&config, key));
+        read.map_err(|error| failed(&format!("could not read {}", path.display()), error))
     }
 
     /// Takes a setting out of that file, with all its values.

@@ -2,7 +2,7 @@
 
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
-use crate::git::repo::failed;
+use crate::git::repo::{failed, string};
 use std::path::{Path, PathBuf};
 
 /// What is true of the main worktree alone: shared, it would make a linked worktree bare or lead it
@@ -75,12 +75,8 @@ impl Repo {
         if self.reads_worktree_config()? {
             self.set_and_unset(&path, &in_main, EXTENSION)?;
         }
-        match std::fs::remove_file(&main) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(error).at("could not remove", &main)
-            }
-            _ => Ok(true),
-        }
+        std::fs::remove_file(&main).at_if_there("could not remove", &main)?;
+        Ok(true)
     }
 
     fn set_all<K: AsRef<str>>(&self, path: &Path, settings: &[(K, String)]) -> Result<()> {
@@ -227,14 +223,6 @@ fn settings_of(path: &Path) -> Result<Vec<(String, String)>> {
     });
     read.map_err(|error| unreadable(path, error))?;
     Ok(found)
-}
-
-fn string(config: &git2::Config, key: &str) -> std::result::Result<Option<String>, git2::Error> {
-    match config.get_string(key) {
-        Ok(value) => Ok(Some(value)),
-        Err(error) if error.code() == git2::ErrorCode::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
 }
 
 pub(in crate::git) fn set(

@@ -4,7 +4,7 @@ use crate::domain::oid::Oid;
 use crate::error::{Error, Result};
 use crate::git::Repo;
 use crate::git::repo::{failed, to_git2};
-use git2::{Delta, DiffFormat, DiffLineType, DiffOptions};
+use git2::{Delta, Diff, DiffFormat, DiffLineType, DiffOptions};
 use sha1::{Digest, Sha1};
 
 /// The lines of a file that a change adds, counted from 1, both ends included.
@@ -17,15 +17,9 @@ impl Repo {
     /// # Errors
     /// `git-failed` when the trees cannot be compared.
     pub fn added_lines(&self, old: Oid, new: Oid) -> Result<Vec<AddedLines>> {
-        self.fetch_promised_between(old, new);
-        let fail = |error| failed("could not compare two trees", error);
-        let tree = |oid| self.inner.find_tree(to_git2(oid)?).map_err(fail);
-        let (old, new) = (tree(old)?, tree(new)?);
         let mut options = DiffOptions::new();
         options.context_lines(0);
-        let diff = self
-            .inner
-            .diff_tree_to_tree(Some(&old), Some(&new), Some(&mut options));
+        let diff = self.diff(old, new, Some(&mut options))?;
         let mut files: Vec<AddedLines> = Vec::new();
         let mut add = |path: &[u8], (first, lines): (u32, u32)| {
             if lines == 0 {
@@ -37,19 +31,17 @@ impl Repo {
                 _ => files.push((path.to_vec(), vec![range])),
             }
         };
-        diff.and_then(|diff| {
-            diff.foreach(
-                &mut |_, _| true,
-                None,
-                Some(&mut |delta, hunk| {
-                    let path = delta.new_file().path_bytes().unwrap_or_default();
-                    add(path, (hunk.new_start(), hunk.new_lines()));
-                    true
-                }),
-                None,
-            )
-        })
-        .map_err(fail)?;
+        diff.foreach(
+            &mut |_, _| true,
+            None,
+            Some(&mut |delta, hunk| {
+                let path = delta.new_file().path_bytes().unwrap_or_default();
+                add(path, (hunk.new_start(), hunk.new_lines()));
+                true
+            }),
+            None,
+        )
+        .map_err(not_compared)?;
         Ok(files)
     }
 
@@ -59,43 +51,37 @@ impl Repo {
     /// # Errors
     /// `git-failed` when the trees cannot be compared.
     pub fn patch_id(&self, old: Oid, new: Oid) -> Result<Oid> {
-        self.fetch_promised_between(old, new);
-        let fail = |error| failed("could not compare two trees", error);
-        let tree = |oid| self.inner.find_tree(to_git2(oid)?).map_err(fail);
-        let (old, new) = (tree(old)?, tree(new)?);
-        let diff = self.inner.diff_tree_to_tree(Some(&old), Some(&new), None);
+        let diff = self.diff(old, new, None)?;
         let mut hash = Sha1::new();
-        diff.and_then(|diff| {
-            diff.print(DiffFormat::Patch, |delta, _, line| {
-                match line.origin_value() {
-                    DiffLineType::FileHeader => {
-                        for file in [delta.old_file(), delta.new_file()] {
-                            hash.update(file.path_bytes().unwrap_or_default());
-                            hash.update(format!("\0{:?}\0", file.mode()));
-                        }
-                        // A file without a line has no more than its header.
-                        if matches!(delta.status(), Delta::Added | Delta::Deleted) {
-                            hash.update([delta.status() as u8]);
-                        }
+        diff.print(DiffFormat::Patch, |delta, _, line| {
+            match line.origin_value() {
+                DiffLineType::FileHeader => {
+                    for file in [delta.old_file(), delta.new_file()] {
+                        hash.update(file.path_bytes().unwrap_or_default());
+                        hash.update(format!("\0{:?}\0", file.mode()));
                     }
-                    // Where a hunk is does not count.
-                    DiffLineType::HunkHeader => hash.update(b"@"),
-                    DiffLineType::Binary => {
-                        for file in [delta.old_file(), delta.new_file()] {
-                            hash.update(file.id().as_bytes());
-                        }
-                    }
-                    _ => {
-                        let length = line.content().len() as u64;
-                        hash.update([line.origin() as u8]);
-                        hash.update(length.to_be_bytes());
-                        hash.update(line.content());
+                    // A file without a line has no more than its header.
+                    if matches!(delta.status(), Delta::Added | Delta::Deleted) {
+                        hash.update([delta.status() as u8]);
                     }
                 }
-                true
-            })
+                // Where a hunk is does not count.
+                DiffLineType::HunkHeader => hash.update(b"@"),
+                DiffLineType::Binary => {
+                    for file in [delta.old_file(), delta.new_file()] {
+                        hash.update(file.id().as_bytes());
+                    }
+                }
+                _ => {
+                    let length = line.content().len() as u64;
+                    hash.update([line.origin() as u8]);
+                    hash.update(length.to_be_bytes());
+                    hash.update(line.content());
+                }
+            }
+            true
         })
-        .map_err(fail)?;
+        .map_err(not_compared)?;
         Oid::from_slice(&hash.finalize()).ok_or_else(|| Error::bug("a digest has 20 bytes"))
     }
 
@@ -104,12 +90,20 @@ impl Repo {
     /// # Errors
     /// `git-failed` when the trees cannot be compared.
     pub fn changed_lines(&self, old: Oid, new: Oid) -> Result<usize> {
-        self.fetch_promised_between(old, new);
-        let fail = |error| failed("could not compare two trees", error);
-        let tree = |oid| self.inner.find_tree(to_git2(oid)?).map_err(fail);
-        let (old, new) = (tree(old)?, tree(new)?);
-        let diff = self.inner.diff_tree_to_tree(Some(&old), Some(&new), None);
-        let stats = diff.and_then(|diff| diff.stats()).map_err(fail)?;
+        let diff = self.diff(old, new, None)?;
+        let stats = diff.stats().map_err(not_compared)?;
         Ok(stats.insertions() + stats.deletions())
     }
+
+    fn diff(&self, old: Oid, new: Oid, options: Option<&mut DiffOptions>) -> Result<Diff<'_>> {
+        self.fetch_promised_between(old, new);
+        let tree = |oid| self.inner.find_tree(to_git2(oid)?).map_err(not_compared);
+        let (old, new) = (tree(old)?, tree(new)?);
+        let diff = (self.inner).diff_tree_to_tree(Some(&old), Some(&new), options);
+        diff.map_err(not_compared)
+    }
+}
+
+fn not_compared(error: git2::Error) -> Error {
+    failed("could not compare two trees", error)
 }

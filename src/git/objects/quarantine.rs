@@ -12,6 +12,7 @@
 //!
 //! Where one object is damaged, the whole set is refused, and only what the wanted commits reach is taken.
 
+use crate::domain::hex::is_lower_hex;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Repo;
@@ -148,7 +149,7 @@ impl<'r> Stage<'r> {
             packs: Vec::new(),
         };
         for name in directories_in(quarantine)? {
-            if name.len() == 2 && is_hex(&name) {
+            if name.len() == 2 && is_lower_hex(&name) {
                 stage.link_loose(quarantine, &name, is_wanted)?;
             }
         }
@@ -172,7 +173,7 @@ impl<'r> Stage<'r> {
                 continue;
             };
             let name = format!("{fan_out}{rest}");
-            if !is_hex(&name) || Oid::from_hex(&name).is_none() || !is_wanted(&name) {
+            if !is_lower_hex(&name) || Oid::from_hex(&name).is_none() || !is_wanted(&name) {
                 continue;
             }
             if self.link(&from.join(&rest), &to.join(&rest))?.is_some() {
@@ -335,11 +336,6 @@ fn directories_in(directory: &Path) -> Result<Vec<String>> {
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
         .filter_map(|entry| entry.file_name().into_string().ok());
     Ok(names.collect())
-}
-
-fn is_hex(text: &str) -> bool {
-    text.bytes()
-        .all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
 /// A path as the variable takes it, in which a colon separates two and a quote begins a quoted one.

@@ -11,6 +11,7 @@ use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Repo;
 use crate::git::command;
+use crate::git::config::quoted;
 use crate::git::files::untrusted;
 use crate::git::objects::Identity;
 use rustix::fs::{
@@ -250,14 +251,6 @@ fn create(top: &Path, relative: &Path, content: &[u8]) -> std::io::Result<()> {
     let file = openat(&directory, new, flags, Mode::from_raw_mode(0o644))?;
     fs::File::from(file).write_all(content)?;
     Ok(renameat(&directory, new, &directory, name)?)
-}
-
-fn quoted(value: &str) -> String {
-    let escaped = value
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n");
-    format!("\"{escaped}\"")
 }
 
 fn make(directory: &Path) -> Result<()> {

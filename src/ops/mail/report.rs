@@ -2,7 +2,7 @@
 
 use crate::agents::names::handle;
 use crate::domain::message::{Message, MessageId, Name, Receivers};
-use chrono::SecondsFormat;
+use crate::ops::agent_report::rfc3339;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -98,14 +98,13 @@ impl MessageReport {
     /// A message, and what became of it.
     pub fn new(message: &Message, status: Option<Standing>) -> MessageReport {
         let letter = &message.letter;
-        let created = message.at.time();
         MessageReport {
             message_id: message.id.to_string(),
             kind: letter.kind.as_str(),
             from: letter.from.to_string(),
             to: ReceiversReport::new(&letter.to),
             priority: letter.priority.as_str(),
-            created: created.to_rfc3339_opts(SecondsFormat::Micros, true),
+            created: rfc3339(message.at.time()),
             status,
             reply_to: letter.re.as_ref().map(MessageId::to_string),
             summary: letter.summary().to_owned(),

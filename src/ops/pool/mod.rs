@@ -13,9 +13,10 @@ mod fill;
 
 pub use fill::STEPS;
 
+use crate::agents::commands::in_one_line;
 use crate::agents::ctx::Ctx;
 use crate::agents::pool::{self, Slot};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::store::{fsx, layout};
 use fill::Wanted;
 use serde::Serialize;
@@ -147,7 +148,7 @@ pub fn fill(ctx: &Ctx, waits: bool) -> Result<PoolReport> {
     match &counts {
         // A background process has no terminal to report to.
         Err(error) => {
-            let _ = fsx::write_private(&place, one_line(error).as_bytes());
+            let _ = fsx::write_private(&place, in_one_line(error).as_bytes());
         }
         Ok(_) => {
             let _ = std::fs::remove_file(&place);
@@ -159,12 +160,6 @@ pub fn fill(ctx: &Ctx, waits: bool) -> Result<PoolReport> {
         removed,
         ..status(ctx)?
     })
-}
-
-fn one_line(error: &Error) -> String {
-    let causes = error.causes().into_iter();
-    let lines = std::iter::once(error.to_string()).chain(causes);
-    lines.collect::<Vec<_>>().join(": ").replace('\n', " ")
 }
 
 /// Removes every warm worktree that no process is working on.

@@ -1,12 +1,12 @@
 //! `stop`: ends runs as their own time limit would.
 
 use crate::agents::ctx::Ctx;
-use crate::error::{Error, Result};
+use crate::agents::liveness;
+use crate::error::Result;
 use crate::ops::runs::named;
 use crate::ops::runs::named::Named;
 use crate::ops::runs::wait::Waited;
 use crate::ops::runs::wait::waited;
-use crate::proc::supervisor;
 use crate::store::ledger::Ledger;
 use crate::store::{layout, lock};
 use serde::Serialize;
@@ -36,7 +36,7 @@ pub fn stop(ctx: &Ctx, agents: &[String], at_once: bool) -> Result<StopReport> {
     let runs = named::last_runs(ctx, agents)?;
     for one in &runs {
         // All are asked before one is waited for.
-        ask(ctx, one, at_once)?;
+        liveness::ask_to_end(ctx, one.agent.id, at_once)?;
     }
     for one in &runs {
         until_over(ctx, one, at_once)?;
@@ -46,12 +46,6 @@ pub fn stop(ctx: &Ctx, agents: &[String], at_once: bool) -> Result<StopReport> {
         schema: "git-agent.stop/1",
         runs: told.collect::<Result<_>>()?,
     })
-}
-
-fn ask(ctx: &Ctx, one: &Named, at_once: bool) -> Result<()> {
-    let slate = layout::agents_dir(ctx.repo.common_dir()).join(layout::live_lock(one.agent.id));
-    supervisor::ask_to_end(&slate, at_once)
-        .map_err(|error| Error::io("could not look for the run's supervisor", error))
 }
 
 fn until_over(ctx: &Ctx, one: &Named, at_once: bool) -> Result<()> {
@@ -67,7 +61,7 @@ fn until_over(ctx: &Ctx, one: &Named, at_once: bool) -> Result<()> {
             // Another was started, which was not to be ended.
             return Ok(());
         }
-        ask(ctx, one, at_once)?;
+        liveness::ask_to_end(ctx, one.agent.id, at_once)?;
     }
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! The answer of `send`.
 
 use crate::domain::message::{Message, MessageId};
+use crate::ops::agent_report::rfc3339;
 use crate::ops::mail::ReceiversReport;
 use crate::ops::send::SendPlan;
-use chrono::SecondsFormat;
 use serde::Serialize;
 
 /// The answer of `send`.
@@ -40,10 +40,6 @@ impl SendReport {
     /// What was sent, or left in a spool.
     pub(super) fn new(plan: &SendPlan, message: Option<&Message>) -> SendReport {
         let letter = &plan.letter;
-        let time = |message: &Message| {
-            let time = message.at.time();
-            time.to_rfc3339_opts(SecondsFormat::Micros, true)
-        };
         SendReport {
             schema: "git-agent.send/1",
             message_id: message.map(|message| message.id.to_string()),
@@ -52,7 +48,7 @@ impl SendReport {
             from: letter.from.to_string(),
             to: ReceiversReport::new(&letter.to),
             priority: letter.priority.as_str(),
-            created: message.map(time),
+            created: message.map(|message| rfc3339(message.at.time())),
             reply_to: letter.re.as_ref().map(MessageId::to_string),
             warnings: plan.warnings.clone(),
         }

@@ -2,10 +2,8 @@
 
 use super::{ClaimState, TaskClaim};
 use crate::agents::ctx::{Ctx, Seed};
-use crate::domain::id::AgentId;
+use crate::agents::liveness;
 use crate::error::{Error, Result};
-use crate::proc::supervisor;
-use crate::store::layout;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -73,14 +71,7 @@ fn beat(seed: &Seed, claim: &mut TaskClaim) -> Result<()> {
         claim.renew(&ctx, ClaimState::Held, end)?;
     }
     match claim.agent {
-        Some(agent) if claim.is_lost => end_command(&ctx, agent),
+        Some(agent) if claim.is_lost => liveness::ask_to_end(&ctx, agent, false),
         _ => Ok(()),
     }
-}
-
-/// Ends an agent's command as its time limit would.
-fn end_command(ctx: &Ctx, agent: AgentId) -> Result<()> {
-    let slate = layout::agents_dir(ctx.repo.common_dir()).join(layout::live_lock(agent));
-    supervisor::ask_to_end(&slate, false)
-        .map_err(|error| Error::io("could not look for the run's supervisor", error))
 }
