@@ -21,7 +21,6 @@ pub mod hooks;
 pub mod ignored_files;
 pub mod instructions;
 pub mod liveness;
-mod located;
 pub mod lookup;
 pub mod moves;
 pub mod names;

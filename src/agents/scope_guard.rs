@@ -1,12 +1,13 @@
 //! An agent's fence: its policy, read once, ready to judge.
 
-use crate::agents::located;
+use crate::agents::real_path::real_path;
 use crate::domain::agent::Agent;
 use crate::domain::change::{Change, ChangeKind};
 use crate::domain::event::Isolation;
 use crate::domain::oid::Oid;
 use crate::domain::path::RepoPath;
 use crate::domain::scope::{CaseIndex, Scope};
+use crate::domain::tool_call;
 use crate::domain::violation::{Boundary, BundleRule, Reason, Violation};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Repo;
@@ -16,6 +17,8 @@ use crate::store::{layout, policy};
 use crate::wire::policy::{Policy, TRAILER};
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// What binds one agent.
@@ -144,7 +147,7 @@ impl<'r> ScopeGuard<'r> {
         directory: &Path,
         name: &[u8],
     ) -> Result<Option<Violation>> {
-        let (Some(spelled), Some(real)) = located::locate(tops, directory, name) else {
+        let (Some(spelled), Some(real)) = locate(tops, directory, name) else {
             return Ok(Some(Violation {
                 path: name.to_owned(),
                 kind: ChangeKind::Named,
@@ -237,4 +240,22 @@ fn alias_of(spelled: &[u8], real: &Change, violation: Violation) -> Violation {
         kind: violation.kind,
         reason,
     }
+}
+
+/// The path below one of the `tops`, by its text and as the kernel would follow it; `None` where it is
+/// below none of them.
+///
+/// The two differ where a symlink is on the way, and then they are two files to be judged: the agent
+/// that follows the text and the kernel that follows the link each write one of them.
+fn locate(tops: &[PathBuf], directory: &Path, name: &[u8]) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
+    let spelled = tool_call::locate(directory.as_os_str().as_bytes(), name)
+        .and_then(|path| below(tops, Path::new(OsStr::from_bytes(&path))));
+    let real =
+        real_path(&directory.join(OsStr::from_bytes(name))).and_then(|path| below(tops, &path));
+    (spelled, real)
+}
+
+fn below(tops: &[PathBuf], path: &Path) -> Option<Vec<u8>> {
+    let inside = tops.iter().find_map(|top| path.strip_prefix(top).ok())?;
+    Some(inside.as_os_str().as_bytes().to_owned())
 }

@@ -26,7 +26,6 @@ mod cone;
 mod converted;
 mod count;
 mod destination;
-mod hash;
 mod index;
 mod inherit;
 mod listing;

@@ -11,7 +11,6 @@
 
 use super::attributes::Form;
 use super::destination::{Destination, file_name};
-use super::hash;
 use super::source::{Source, open_file};
 use crate::error::{Code, Error, Result};
 use crate::system;
@@ -19,7 +18,7 @@ use gix::bstr::{BStr, ByteSlice};
 use gix::index::entry::Stat;
 use gix::index::{Entry, PathStorageRef};
 use gix::objs::{Find, FindHeader, Kind};
-use sha1::Digest;
+use sha1::{Digest, Sha1};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -157,7 +156,7 @@ impl<'a, Objects: Find + FindHeader> Writer<'a, Objects> {
         if length == self.buffer.len() {
             return self.copy_large(&open.to, entry, path, from);
         }
-        if hash::object("blob", content) != entry.id.as_bytes() {
+        if object_name("blob", content) != entry.id.as_bytes() {
             return Ok(None);
         }
         self.destination
@@ -232,6 +231,17 @@ pub(super) fn read_blob<'b>(
     }
 }
 
+/// The name that git gives to an object: the SHA-1 of kind, size and content.
+pub(super) fn object_name(kind: &str, content: &[u8]) -> [u8; 20] {
+    let hasher = hasher(kind, content.len() as u64);
+    hasher.chain_update(content).finalize().into()
+}
+
+/// A hasher that gives the name of an object once it has seen the `size` bytes of its content.
+fn hasher(kind: &str, size: u64) -> Sha1 {
+    Sha1::new().chain_update(format!("{kind} {size}\0"))
+}
+
 /// Moves `size` bytes and gives the name of the blob that they make. One byte more is asked for, so
 /// that a file that grew meanwhile hashes to something else.
 fn hash_through(
@@ -240,7 +250,7 @@ fn hash_through(
     size: u64,
     buffer: &mut [u8],
 ) -> std::io::Result<[u8; 20]> {
-    let mut hasher = hash::hasher("blob", size);
+    let mut hasher = hasher("blob", size);
     let mut from = from.take(size + 1);
     loop {
         let length = from.read(buffer)?;

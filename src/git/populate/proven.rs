@@ -6,8 +6,8 @@
 //! or forged entries, that misses an empty directory, or whose tree has modes that git no longer writes
 //! is passed over. So is one with anything wrong about it: reading the tree's objects says what.
 
-use super::hash;
 use super::listing::{Listing, require_safe_name};
+use super::plain::object_name;
 use crate::domain::oid::Oid;
 use crate::git::tree::{DIRECTORY, EXECUTABLE, FILE, GITLINK, SYMLINK};
 use gix::bstr::ByteSlice;
@@ -108,7 +108,7 @@ impl Proof<'_> {
             content.extend_from_slice(oid.as_bytes());
             rest = &rest[count..];
         }
-        let oid = Oid::from_slice(&hash::object("tree", &content))?;
+        let oid = Oid::from_slice(&object_name("tree", &content))?;
         let directory = &mut self.listing.directories[directory];
         (directory.oid, directory.entries, directory.children) = (oid, entries.len(), children);
         Some(oid)

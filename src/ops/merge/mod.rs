@@ -18,7 +18,6 @@
 
 mod execute;
 mod land;
-mod landed;
 mod message;
 mod not_accepted;
 mod plan;

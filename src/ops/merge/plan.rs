@@ -5,19 +5,20 @@ use crate::agents::ctx::Ctx;
 use crate::agents::lookup;
 use crate::agents::scratch::Scratch;
 use crate::agents::untrusted;
+use crate::agents::work::simulated;
 use crate::domain::agent::{Agent, Move};
 use crate::domain::event::{Isolation, Verified};
 use crate::domain::evidence::Outcome;
 use crate::domain::oid::Oid;
 use crate::domain::repository_settings::RepositorySettings;
 use crate::error::{Code, Error, Result};
+use crate::git::Repo;
 use crate::git::landing::Checkout;
 use crate::git::refs::Tip;
 use crate::ops::merge::MergeOptions;
 use crate::ops::merge::Method;
 use crate::ops::merge::NotAccepted;
 use crate::ops::merge::RemoteTarget;
-use crate::ops::merge::landed;
 use crate::ops::merge::message::Trailers;
 use crate::ops::merge::report::{LandingReport, LandingState};
 use crate::ops::merge::scratch;
@@ -25,8 +26,10 @@ use crate::ops::merge::summary;
 use crate::ops::verify;
 use crate::ops::verify::Recording;
 use crate::ops::verify::VerifyOptions;
+use crate::store::landing_commit::{Line, Work};
 use crate::store::ledger::Ledger;
 use crate::store::{agent_branch, layout, lock, repository_settings, roles};
+use std::collections::BTreeSet;
 
 /// One landing, ready to be carried out.
 #[derive(Clone, Debug)]
@@ -191,7 +194,7 @@ pub fn judged_plan(
         agent,
     };
     if has_landed {
-        plan.landed = Some(landed::commit_that_brought(&ctx.repo, &plan)?);
+        plan.landed = Some(commit_that_brought(&ctx.repo, &plan)?);
         return Ok(Ok(plan));
     }
     if plan.method == Method::FfOnly && !fast_forward {
@@ -343,4 +346,25 @@ fn method(ctx: &Ctx, options: &MergeOptions, settings: &RepositorySettings) -> R
         )
         .hint("to mend it, run git config agent.merge no-ff")
     })
+}
+
+/// The commit that brought work that is on the target already: by a landing of ours that was killed, by hand, or by a forge;
+/// the target as it is where no single one did.
+fn commit_that_brought(repo: &Repo, plan: &MergePlan) -> Result<Oid> {
+    let agent = &plan.agent;
+    let start = agent.base.as_ref().map(|base| base.oid);
+    let start = start.filter(|oid| repo.has_object(*oid));
+    let tip_tree = repo.read_commit(plan.tip)?.tree;
+    let tip = if plan.tree == tip_tree {
+        plan.tip
+    } else {
+        simulated(repo, plan.tree, &[plan.tip])?
+    };
+    let work = Work {
+        agent: agent.id,
+        tip,
+        start: start.unwrap_or(agent.spawn_commit),
+    };
+    let line = Line::read(repo, plan.base, BTreeSet::from([work.start]))?;
+    Ok(line.brought(repo, work)?.unwrap_or(plan.base))
 }

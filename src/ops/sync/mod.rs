@@ -21,11 +21,10 @@ pub mod claim;
 mod delivery;
 mod exchange;
 mod push;
-mod refusal;
 mod report;
 
 pub use delivery::{STEPS as DELIVERY_STEPS, complete_task};
-pub(crate) use refusal::refused;
+pub(crate) use push::refused;
 pub use report::{BranchReport, SyncReport, SyncedRef};
 
 use crate::agents::authority::require_orchestrator;

@@ -2,7 +2,6 @@
 
 use super::PREFIX_HINT;
 use super::exchange::{Exchange, Sight};
-use super::refusal::refused;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::refs::Tip;
@@ -20,6 +19,13 @@ struct Pending {
     is_foreign: bool,
     /// What becomes of this clone's outbox where another clone is faster.
     outbox: RefPush,
+}
+
+/// The error for a ref that a remote does not take; it repeats what the remote said.
+pub(crate) fn refused(remote: &str, refname: &str, reason: &str, outcome: &PushOutcome) -> Error {
+    let layer = remote::refusing_layer(reason, &outcome.remote_text);
+    let what = format!("the remote `{remote}` does not take {refname}: {layer} ({reason})");
+    Error::new(Code::RemoteRefused, what).because(outcome.remote_text.clone())
 }
 
 impl Exchange<'_> {
