@@ -5,7 +5,7 @@ use crate::agents::ctx::Env;
 use crate::agents::current::CurrentAgent;
 use crate::domain::agent::Agent;
 use crate::domain::id::AgentId;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Remedy, Result};
 
 /// Refuses a spawn from inside an agent whose policy does not allow it, whether the environment or the
 /// directory names that agent. Gives the agent that asks, where one does: it is the parent of what it spawns.
@@ -70,4 +70,18 @@ pub(crate) fn require_orchestrator(ctx: &Ctx) -> Result<()> {
         ))),
         Err(error) => Err(refused("this is inside an agent".to_owned()).because(error)),
     }
+}
+
+/// Refuses to judge the whole repository from inside a sandbox: a command there sees no branch and no worktree but its
+/// own, and would take those of other agents for lost.
+///
+/// # Errors
+/// `orchestrator-only`.
+pub(crate) fn require_whole_view(ctx: &Ctx) -> Result<()> {
+    if !ctx.env.fenced {
+        return Ok(());
+    }
+    let what = "inside the sandbox only the agent's own branch and worktree are seen";
+    Err(Error::new(Code::OrchestratorOnly, what)
+        .remedy("to see what is known of all agents", Remedy::Agents))
 }

@@ -77,11 +77,15 @@ pub(crate) fn agent_or_landed(ctx: &Ctx, ledger: &Ledger<'_>, who: &str) -> Resu
 pub(crate) fn branch_gone(ctx: &Ctx, agent: &Agent) -> Error {
     let id = agent.id.short();
     let branch = agent.branch.as_deref().unwrap_or_default();
-    let error = Error::new(
-        Code::BranchGone,
-        format!("the branch {branch} of agent {id} does not exist"),
-    );
+    let what = if ctx.env.fenced {
+        "is not seen from inside the sandbox"
+    } else {
+        "does not exist"
+    };
+    let what = format!("the branch {branch} of agent {id} {what}");
+    let error = Error::new(Code::BranchGone, what);
     match agent.state {
+        _ if ctx.env.fenced => error.remedy("to see what is known of it", Remedy::History(id)),
         // Only a discard puts work away.
         State::Discarded => error.remedy("to get its work back", Remedy::Rescue(id)),
         State::Merged => error.remedy("to see where its work landed", Remedy::History(id)),

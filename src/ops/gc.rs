@@ -13,7 +13,7 @@ pub mod expire;
 mod finished;
 mod landing;
 
-use crate::agents::authority::require_orchestrator;
+use crate::agents::authority::{require_orchestrator, require_whole_view};
 use crate::agents::check_worktree;
 use crate::agents::ctx::Ctx;
 use crate::agents::half_made;
@@ -146,8 +146,9 @@ pub struct GcLanding {
 /// Looks at every agent that has something left; writes nothing but objects.
 ///
 /// # Errors
-/// Those of the ledger and of git.
+/// `orchestrator-only` in a sandbox; those of the ledger and of git.
 pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
+    require_whole_view(ctx)?;
     // Before the agents are read, so that the agent that holds a value is among them.
     let mut held = leases::held(ctx.repo.common_dir())?;
     // What is known of all agents at once.

@@ -31,7 +31,7 @@ mod unlinked;
 mod verify;
 mod worktrees;
 
-use crate::agents::authority::require_orchestrator;
+use crate::agents::authority::{require_orchestrator, require_whole_view};
 use crate::agents::ctx::Ctx;
 use crate::domain::diagnosis::{Diagnosis, Sign};
 use crate::error::Result;
@@ -168,9 +168,10 @@ const FAMILIES: &[Family] = &[
 /// fails is said with its finding and stops no other.
 ///
 /// # Errors
-/// Only what keeps the repository from being opened: what cannot be examined is itself a finding. With `fix`,
-/// `orchestrator-only`.
+/// Only what keeps the repository from being opened: what cannot be examined is itself a finding. In a sandbox
+/// and, with `fix`, inside an agent `orchestrator-only`.
 pub fn doctor(ctx: &Ctx, fix: bool, shell: &[ShellFile]) -> Result<DoctorReport> {
+    require_whole_view(ctx)?;
     if fix {
         require_orchestrator(ctx)?;
     }

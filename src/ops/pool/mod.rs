@@ -13,6 +13,7 @@ mod fill;
 
 pub use fill::STEPS;
 
+use crate::agents::authority::require_whole_view;
 use crate::agents::commands::in_one_line;
 use crate::agents::ctx::Ctx;
 use crate::agents::pool::{self, Slot};
@@ -73,7 +74,7 @@ pub struct SlotReport {
 /// How the pool stands.
 ///
 /// # Errors
-/// `settings-invalid`, `head-unborn`, `repo-corrupt`, `io`.
+/// `orchestrator-only` in a sandbox; `settings-invalid`, `head-unborn`, `repo-corrupt`, `io`.
 pub fn status(ctx: &Ctx) -> Result<PoolReport> {
     let mut report = look(ctx)?;
     // No slot is locked any more: reading all that is in one takes a while.
@@ -91,6 +92,7 @@ pub fn status(ctx: &Ctx) -> Result<PoolReport> {
 /// # Errors
 /// As [`status`].
 pub fn look(ctx: &Ctx) -> Result<PoolReport> {
+    require_whole_view(ctx)?;
     let wanted = Wanted::at_head(ctx)?;
     let (mut slots, mut busy) = (Vec::new(), 0);
     for slot in pool::slots(ctx)? {
@@ -143,6 +145,7 @@ fn report(slot: &Slot, wanted: &Wanted) -> SlotReport {
 /// # Errors
 /// `setup-failed`; those of making a worktree. What was made until then stays.
 pub fn fill(ctx: &Ctx, waits: bool) -> Result<PoolReport> {
+    require_whole_view(ctx)?;
     let counts = fill::fill(ctx, waits);
     let place = failure_place(ctx);
     match &counts {
@@ -167,6 +170,7 @@ pub fn fill(ctx: &Ctx, waits: bool) -> Result<PoolReport> {
 /// # Errors
 /// `io`.
 pub fn drain(ctx: &Ctx) -> Result<PoolReport> {
+    require_whole_view(ctx)?;
     let mut removed = 0;
     for slot in pool::slots(ctx)? {
         if let Some(slot) = slot? {
