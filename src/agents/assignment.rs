@@ -9,10 +9,9 @@
 //! into a command line, which every process of the machine can read.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::instructions;
-use crate::agents::persona;
 use crate::agents::persona::CharacterWish;
 use crate::agents::real_path::for_display;
+use crate::agents::{instructions, persona};
 use crate::domain::agent::Agent;
 use crate::domain::dna::Dna;
 use crate::domain::glob::Glob;

@@ -2,8 +2,7 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::pool::{self, Slot};
-use crate::agents::untrusted;
-use crate::agents::worktree;
+use crate::agents::{untrusted, worktree};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;

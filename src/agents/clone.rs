@@ -13,10 +13,8 @@
 //! is read outside of it.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::liveness;
-use crate::agents::publish;
 use crate::agents::run_repo::RunRepo;
-use crate::agents::worktree;
+use crate::agents::{liveness, publish, worktree};
 use crate::domain::agent::Agent;
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;

@@ -1,11 +1,10 @@
 //! The end of a run whose supervisor was killed: published and recorded by the next command that looks.
 
-use crate::agents::clone;
 use crate::agents::ctx::Ctx;
 use crate::agents::liveness::{self, Liveness};
-use crate::agents::publish;
 use crate::agents::run_repo::RunRepo;
 use crate::agents::spool::post_spool;
+use crate::agents::{clone, publish};
 use crate::domain::agent::Agent;
 use crate::domain::event::{Exited, HostSession, What};
 use crate::domain::outcome::Outcome;

@@ -9,11 +9,9 @@
 //! few look-ups. A nested repository, or a `.git` file that an agent forged below its worktree, does not
 //! hide the worktree around it.
 
-use crate::agents::ctx::Ctx;
-use crate::agents::ctx::Env;
+use crate::agents::ctx::{Ctx, Env};
 use crate::agents::real_path::real_path;
-use crate::agents::untrusted;
-use crate::agents::worktree;
+use crate::agents::{untrusted, worktree};
 use crate::domain::agent::Agent;
 use crate::domain::id::AgentId;
 use crate::error::{Code, Error, IoContext, Remedy, Result};

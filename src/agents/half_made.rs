@@ -1,8 +1,7 @@
 //! Takes a half-made agent apart: after an error, and after a kill.
 
-use crate::agents::clone;
 use crate::agents::ctx::Ctx;
-use crate::agents::worktree;
+use crate::agents::{clone, worktree};
 use crate::domain::agent::State;
 use crate::domain::event::What;
 use crate::domain::id::AgentId;

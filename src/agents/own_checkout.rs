@@ -1,8 +1,7 @@
 //! The worktree of an agent as something that a commit or a merge can be made in.
 
-use crate::agents::clone;
 use crate::agents::ctx::Ctx;
-use crate::agents::worktree;
+use crate::agents::{clone, worktree};
 use crate::domain::agent::Agent;
 use crate::error::{Code, Error, Result};
 use crate::git::files::admin_dir::belongs_to;

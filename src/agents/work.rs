@@ -2,10 +2,9 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::histories::Histories;
-use crate::agents::lookup;
 use crate::agents::work::uncommitted::uncommitted_tree;
-use crate::agents::worktree;
 use crate::agents::worktree::AgentWorktree;
+use crate::agents::{lookup, worktree};
 use crate::domain::agent::Agent;
 use crate::domain::change::Change;
 use crate::domain::oid::Oid;

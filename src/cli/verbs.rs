@@ -8,9 +8,8 @@ use super::{
     retry, roles, run, schema, send, settle, shell, show, spawn, stop, sync, train, tree,
     uninstall, unite, update, verify, wait,
 };
-use crate::agents::clone;
 use crate::agents::ctx::Ctx;
-use crate::agents::scratch;
+use crate::agents::{clone, scratch};
 use crate::error::{Exit, Result};
 use crate::ops;
 use clap::{Args, Subcommand};

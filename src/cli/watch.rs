@@ -5,8 +5,7 @@ use super::terminal::height;
 use super::ui::{Answer, Format, Ui};
 use crate::agents::ctx::Ctx;
 use crate::error::{Code, Error, Exit, Result};
-use crate::ops::list::ListOptions;
-use crate::ops::list::Watch;
+use crate::ops::list::{ListOptions, Watch};
 use std::time::Duration;
 
 pub(super) fn run(

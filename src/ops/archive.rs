@@ -6,9 +6,7 @@ use crate::agents::spool::leave_receipt;
 use crate::domain::message::MessageId;
 use crate::error::Result;
 use crate::ops::agent_report::rfc3339;
-use crate::ops::mail::MessageReport;
-use crate::ops::mail::Standing;
-use crate::ops::mail::conversation;
+use crate::ops::mail::{MessageReport, Standing, conversation};
 use crate::store::mailbox::Mailbox;
 use serde::Serialize;
 

@@ -2,9 +2,8 @@
 
 use crate::agents::bundle as files;
 use crate::agents::ctx::Ctx;
-use crate::agents::lookup;
 use crate::agents::scope_guard::ScopeGuard;
-use crate::agents::worktree;
+use crate::agents::{lookup, worktree};
 use crate::domain::bundle::FILES;
 use crate::domain::evidence::{Contract, Evidence};
 use crate::domain::finding::Finding;

@@ -3,20 +3,16 @@
 //! A rejected agent keeps its branch and its worktree; only the lock that shields the worktree from being
 //! swept is taken away.
 
-use crate::agents::authority::require_orchestrator;
-use crate::agents::authority::require_own;
-use crate::agents::crash_recovery;
+use crate::agents::authority::{require_orchestrator, require_own};
 use crate::agents::ctx::Ctx;
 use crate::agents::current::CurrentAgent;
-use crate::agents::lookup;
 use crate::agents::moves::append;
-use crate::agents::spool;
 use crate::agents::worktree::release;
+use crate::agents::{crash_recovery, lookup, spool};
 use crate::domain::agent::Move;
 use crate::domain::event::What;
 use crate::error::{Code, Result};
-use crate::ops::agent_report::AgentReport;
-use crate::ops::agent_report::Reporter;
+use crate::ops::agent_report::{AgentReport, Reporter};
 use crate::store::ledger::Ledger;
 use crate::store::{layout, lock};
 use serde::Serialize;

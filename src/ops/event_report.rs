@@ -4,8 +4,7 @@ use crate::domain::event::{Event, What};
 use crate::domain::oid::Oid;
 use crate::domain::outcome::Ending;
 use crate::git::Repo;
-use crate::ops::agent_report::rfc3339;
-use crate::ops::agent_report::short_branch;
+use crate::ops::agent_report::{rfc3339, short_branch};
 use crate::store::long_text;
 use serde::Serialize;
 

@@ -6,12 +6,10 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::names::reader_of;
-use crate::agents::spool::leave_receipt;
-use crate::agents::spool::sweep_spools;
+use crate::agents::spool::{leave_receipt, sweep_spools};
 use crate::domain::message::{Handing, Kind};
 use crate::error::Result;
-use crate::ops::mail::MessageReport;
-use crate::ops::mail::Standing;
+use crate::ops::mail::{MessageReport, Standing};
 use crate::store::mailbox::watch::Watch;
 use crate::store::mailbox::{Mailbox, Open, Reader, Wanted};
 use serde::Serialize;

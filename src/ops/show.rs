@@ -1,22 +1,18 @@
 //! `show`, `log` and `path`: one agent.
 
-use crate::agents::assignment::Assignment;
-use crate::agents::assignment::PromptWish;
+use crate::agents::assignment::{Assignment, PromptWish};
 use crate::agents::ctx::Ctx;
-use crate::agents::lookup;
 use crate::agents::lookup::clone_id;
-use crate::agents::worktree;
+use crate::agents::{lookup, worktree};
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::{Isolation, What};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::populate;
 use crate::hosts;
-use crate::ops::agent_report::AgentReport;
-use crate::ops::agent_report::Reporter;
-use crate::ops::event_report;
+use crate::ops::agent_report::{AgentReport, Reporter};
 use crate::ops::event_report::EventReport;
-use crate::ops::status;
 use crate::ops::status::WorkStatus;
+use crate::ops::{event_report, status};
 use crate::store::ledger::Ledger;
 use crate::store::{briefing, layout, long_text, policy};
 use crate::wire::policy::Policy;

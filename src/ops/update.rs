@@ -14,13 +14,11 @@
 
 use crate::agents::authority::require_orchestrator;
 use crate::agents::branch_swap::swap;
-use crate::agents::crash_recovery;
 use crate::agents::ctx::Ctx;
-use crate::agents::liveness;
-use crate::agents::lookup;
 use crate::agents::own_checkout::own_checkout;
 use crate::agents::scope_guard::ScopeGuard;
 use crate::agents::work::{self, uncommitted};
+use crate::agents::{crash_recovery, liveness, lookup};
 use crate::domain::agent::{Agent, Move};
 use crate::domain::change::{Change, ChangeKind};
 use crate::domain::event::What;

@@ -1,12 +1,11 @@
 //! Uncommitted work as the tree that committing it would make.
 
-use crate::agents::baseline;
 use crate::agents::ctx::Ctx;
 use crate::agents::scope_guard::ScopeGuard;
-use crate::agents::scratch;
 use crate::agents::untrusted::WorktreeView;
 use crate::agents::work::tip_of;
 use crate::agents::worktree::AgentWorktree;
+use crate::agents::{baseline, scratch};
 use crate::domain::agent::Agent;
 use crate::domain::change::{Change, ChangeKind};
 use crate::domain::oid::Oid;

@@ -6,10 +6,7 @@ use crate::cli::parse;
 use crate::cli::ui::Ui;
 use crate::cli::verbs::Command;
 use crate::error::{Error, Exit, Result};
-use crate::ops::run::Echo;
-use crate::ops::run::StartReport;
-use crate::ops::run::detach;
-use crate::ops::run::hand_over;
+use crate::ops::run::{Echo, StartReport, detach, hand_over};
 use std::ffi::OsString;
 use std::io::Write;
 

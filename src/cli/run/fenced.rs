@@ -3,8 +3,7 @@
 
 use crate::domain::sandbox::{Fence, Level};
 use crate::error::{Error, Exit, Result};
-use crate::ops::run::fence::Plan;
-use crate::ops::run::fence::enter;
+use crate::ops::run::fence::{Plan, enter};
 use std::ffi::OsString;
 use std::path::PathBuf;
 

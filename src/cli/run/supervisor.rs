@@ -2,9 +2,7 @@
 
 use crate::agents::ctx::Env;
 use crate::error::{Error, Exit, Result};
-use crate::ops::run::Order;
-use crate::ops::run::keep;
-use crate::ops::run::launch;
+use crate::ops::run::{Order, keep, launch};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;

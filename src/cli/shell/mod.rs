@@ -8,8 +8,7 @@ pub(super) mod install;
 
 use crate::cli::command_line;
 use crate::error::{Error, Result};
-use crate::ops::install_shell::Part;
-use crate::ops::install_shell::ShellFile;
+use crate::ops::install_shell::{Part, ShellFile};
 use clap::Command;
 use clap_mangen::Man;
 

@@ -3,12 +3,11 @@
 use super::worktree::set;
 use crate::domain::named::named;
 use crate::error::{Code, Error, IoContext, Result};
-use crate::git::Repo;
-use crate::git::command;
 use crate::git::files::lock_file::LockFile;
 use crate::git::files::untrusted;
 use crate::git::refs::{lost_to, patiently};
 use crate::git::repo::{failed, string};
+use crate::git::{Repo, command};
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};

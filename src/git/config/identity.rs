@@ -1,9 +1,8 @@
 //! Who git says we are.
 
 use crate::error::{Code, Error, Result};
-use crate::git::Repo;
-use crate::git::command;
 use crate::git::objects::Identity;
+use crate::git::{Repo, command};
 
 /// Author and committer for a commit of ours.
 #[derive(Clone, Debug)]

@@ -3,9 +3,8 @@
 use crate::domain::conflict_markers::first_conflict;
 use crate::domain::oid::Oid;
 use crate::error::Result;
-use crate::git::Repo;
-use crate::git::command;
 use crate::git::tree::{EXECUTABLE, FILE};
+use crate::git::{Repo, command};
 
 /// A larger file is no source text, and is not read.
 const MAX_SIZE: usize = 16 * 1024 * 1024;

@@ -3,10 +3,9 @@
 use crate::domain::baseline::{Content, Difference};
 use crate::domain::oid::Oid;
 use crate::error::Result;
-use crate::git::Repo;
 use crate::git::changes::canonical_mode;
-use crate::git::restage;
 use crate::git::tree::{DIRECTORY, Entry};
+use crate::git::{Repo, restage};
 use std::collections::BTreeMap;
 
 /// What a path below some directory holds from now on, if anything.

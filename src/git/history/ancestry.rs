@@ -7,8 +7,7 @@
 use super::shallow::{absent, incomplete};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
-use crate::git::Repo;
-use crate::git::command;
+use crate::git::{Repo, command};
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::process::Command;
 

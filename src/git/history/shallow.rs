@@ -11,8 +11,7 @@
 
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
-use crate::git::Repo;
-use crate::git::command;
+use crate::git::{Repo, command};
 use std::collections::{HashMap, HashSet};
 
 /// The history below some commits as far as a shallow clone has it.

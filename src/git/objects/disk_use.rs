@@ -2,8 +2,7 @@
 
 use crate::domain::oid::Oid;
 use crate::error::Result;
-use crate::git::Repo;
-use crate::git::command;
+use crate::git::{Repo, command};
 
 /// What nearly every file system gives to a file at a time, in bytes.
 const BLOCK: u64 = 4096;

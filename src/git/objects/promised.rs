@@ -4,8 +4,7 @@
 //! module asks, with the command that git itself uses.
 
 use crate::domain::oid::Oid;
-use crate::git::Repo;
-use crate::git::command;
+use crate::git::{Repo, command};
 
 impl Repo {
     /// The remotes that have promised objects; none where the clone is not partial.

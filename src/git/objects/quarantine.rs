@@ -15,9 +15,8 @@
 use crate::domain::hex::is_lower_hex;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
-use crate::git::Repo;
-use crate::git::command;
 use crate::git::files::untrusted;
+use crate::git::{Repo, command};
 use rustix::fs::{AtFlags, CWD, linkat};
 use std::ffi::OsString;
 use std::fs::{self, File};

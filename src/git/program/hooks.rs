@@ -2,8 +2,7 @@
 
 use crate::domain::oid::Oid;
 use crate::error::Result;
-use crate::git::Repo;
-use crate::git::command;
+use crate::git::{Repo, command};
 use std::path::Path;
 
 /// A hook that was run.

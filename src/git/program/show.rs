@@ -2,8 +2,7 @@
 
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
-use crate::git::Repo;
-use crate::git::command;
+use crate::git::{Repo, command};
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Output, Stdio};

@@ -5,8 +5,7 @@
 
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
-use crate::git::Repo;
-use crate::git::command;
+use crate::git::{Repo, command};
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};

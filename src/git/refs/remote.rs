@@ -6,8 +6,7 @@
 
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
-use crate::git::Repo;
-use crate::git::command;
+use crate::git::{Repo, command};
 use std::collections::BTreeMap;
 use std::process::{Command, Output};
 use std::time::Instant;

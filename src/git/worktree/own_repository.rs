@@ -9,11 +9,10 @@
 
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
-use crate::git::Repo;
-use crate::git::command;
 use crate::git::config::quoted;
 use crate::git::files::untrusted;
 use crate::git::objects::Identity;
+use crate::git::{Repo, command};
 use rustix::fs::{
     AtFlags, CWD, Mode, OFlags, RenameFlags, mkdirat, openat, renameat, renameat_with, unlinkat,
 };

@@ -15,10 +15,9 @@
 //! starts no monitor and no hook. The index stays where it is.
 
 use crate::error::{Code, Error, IoContext, Remedy, Result};
-use crate::git::Repo;
-use crate::git::command;
 use crate::git::files::temporary::TemporaryDirectory;
 use crate::git::files::untrusted;
+use crate::git::{Repo, command};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;

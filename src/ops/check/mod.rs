@@ -13,11 +13,9 @@ mod report;
 pub use report::{CheckReport, ViolationReport};
 
 use crate::agents::ctx::Ctx;
-use crate::agents::lookup;
 use crate::agents::scope_guard::{ScopeGuard, agent_here};
 use crate::agents::scratch::Scratch;
-use crate::agents::work;
-use crate::agents::worktree;
+use crate::agents::{lookup, work, worktree};
 use crate::domain::agent::Agent;
 use crate::domain::change::{Change, ChangeKind};
 use crate::domain::event::Isolation;

@@ -2,8 +2,7 @@
 //! person knows, so both are reported and neither is changed.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::untrusted;
-use crate::agents::worktree;
+use crate::agents::{untrusted, worktree};
 use crate::domain::agent::Agent;
 use crate::domain::diagnosis::Sign;
 use crate::domain::id::AgentId;

@@ -1,8 +1,7 @@
 //! The mailbox: its refs, and what waits in spools without a process to collect it.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::spool::sweep_spools;
-use crate::agents::spool::uncollected;
+use crate::agents::spool::{sweep_spools, uncollected};
 use crate::domain::diagnosis::Sign;
 use crate::error::Result;
 use crate::ops::doctor::Finding;

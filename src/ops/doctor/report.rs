@@ -1,8 +1,7 @@
 //! What `doctor` answers.
 
 use crate::domain::diagnosis::Diagnosis;
-use crate::ops::doctor::FAMILIES;
-use crate::ops::doctor::Finding;
+use crate::ops::doctor::{FAMILIES, Finding};
 use serde::Serialize;
 use std::collections::HashMap;
 

@@ -1,10 +1,8 @@
 //! Runs whose end was not recorded, because their supervisor was killed.
 
-use crate::agents::crash_recovery;
 use crate::agents::ctx::Ctx;
-use crate::agents::liveness;
 use crate::agents::liveness::Liveness;
-use crate::agents::publish;
+use crate::agents::{crash_recovery, liveness, publish};
 use crate::domain::agent::Agent;
 use crate::domain::diagnosis::Sign;
 use crate::error::Result;

@@ -3,8 +3,7 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::half_made::sweep;
-use crate::agents::untrusted;
-use crate::agents::worktree;
+use crate::agents::{untrusted, worktree};
 use crate::domain::agent::{Agent, Move, State};
 use crate::domain::diagnosis::Sign;
 use crate::domain::event::What;

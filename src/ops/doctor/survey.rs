@@ -6,10 +6,9 @@ use crate::domain::event::Isolation;
 use crate::git::program::version::{self, Version};
 use crate::git::worktree::Worktree;
 use crate::ops::install_shell::ShellFile;
-use crate::store::layout;
 use crate::store::ledger::Ledger;
-use crate::store::lock;
 use crate::store::place::{RecordedPlaces, is_of_this_clone};
+use crate::store::{layout, lock};
 use std::path::PathBuf;
 
 /// The repository at one moment.

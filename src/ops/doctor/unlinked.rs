@@ -16,8 +16,7 @@ use crate::git::files::admin_dir::belongs_to;
 use crate::git::worktree::NewWorktree;
 use crate::ops::doctor::Finding;
 use crate::ops::doctor::survey::Survey;
-use crate::ops::doctor::worktrees::TAKEN_CARE_OF;
-use crate::ops::doctor::worktrees::alone;
+use crate::ops::doctor::worktrees::{TAKEN_CARE_OF, alone};
 use crate::store::{agent_branch, fsx, layout, lock};
 use std::path::{Path, PathBuf};
 

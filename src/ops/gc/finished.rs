@@ -1,10 +1,9 @@
 //! Which agents are provably finished.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::liveness;
 use crate::agents::work::uncommitted::without_baseline;
-use crate::agents::worktree;
 use crate::agents::worktree::AgentWorktree;
+use crate::agents::{liveness, worktree};
 use crate::domain::agent::{Agent, State};
 use crate::error::Result;
 use crate::git::changes::{Glance, glance};

@@ -8,8 +8,7 @@ use crate::domain::oid::Oid;
 use crate::domain::ref_update::{Owner, RefUpdate, Target};
 use crate::error::{Code, Error, Result};
 use crate::git::refs::Tip;
-use crate::ops::git_hook::fence;
-use crate::ops::git_hook::require_agent;
+use crate::ops::git_hook::{fence, require_agent};
 
 /// Judges a transaction that is prepared: `input` is what git wrote to the hook.
 ///

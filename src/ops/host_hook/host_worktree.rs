@@ -8,8 +8,7 @@
 //! with it ([`discard_unused`]).
 
 use crate::agents::ctx::{Ctx, Env, Seams};
-use crate::agents::lookup;
-use crate::agents::worktree;
+use crate::agents::{lookup, worktree};
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::Isolation;
 use crate::domain::id::{AgentId, AgentName};

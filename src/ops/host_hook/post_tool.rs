@@ -17,8 +17,7 @@ use crate::domain::violation::{BundleRule, Violation};
 use crate::error::Result;
 use crate::git::changes::touched;
 use crate::ops::check::{self, Subject};
-use crate::ops::host_hook::directory_of;
-use crate::ops::host_hook::whereabouts;
+use crate::ops::host_hook::{directory_of, whereabouts};
 
 /// How many offending paths a reason lists.
 const LISTED: usize = 20;

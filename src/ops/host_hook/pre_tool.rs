@@ -4,11 +4,8 @@ use crate::agents::ctx::Env;
 use crate::agents::current::CurrentAgent;
 use crate::domain::tool_call::{HookAnswer, Intent, ToolCall, TouchedPath};
 use crate::error::{Error, Result};
-use crate::ops::host_hook::call_guard::CallGuard;
-use crate::ops::host_hook::call_guard::places;
-use crate::ops::host_hook::directory_of;
-use crate::ops::host_hook::host_worktree;
-use crate::ops::host_hook::whereabouts;
+use crate::ops::host_hook::call_guard::{CallGuard, places};
+use crate::ops::host_hook::{directory_of, host_worktree, whereabouts};
 use crate::ops::remedy;
 use std::path::Path;
 

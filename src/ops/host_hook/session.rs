@@ -6,8 +6,7 @@ use crate::domain::message::plain;
 use crate::domain::prompt;
 use crate::domain::tool_call::{HookAnswer, ToolCall};
 use crate::error::Result;
-use crate::ops::host_hook::directory_of;
-use crate::ops::host_hook::whereabouts;
+use crate::ops::host_hook::{directory_of, whereabouts};
 use crate::ops::mail::MessageReport;
 use crate::store::mailbox::{Mailbox, Reader};
 

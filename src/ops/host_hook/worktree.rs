@@ -10,13 +10,9 @@
 //! A worktree is removed only if nothing is lost: a plain one that is dirty stays, as does a branch that is not merged,
 //! and of agents only those go that were made for a host and left unused.
 
-use crate::agents::authority;
-use crate::agents::ctx::Ctx;
-use crate::agents::ctx::Env;
-use crate::agents::ctx::Seams;
+use crate::agents::ctx::{Ctx, Env, Seams};
 use crate::agents::current::CurrentAgent;
-use crate::agents::untrusted;
-use crate::agents::worktree;
+use crate::agents::{authority, untrusted, worktree};
 use crate::domain::id::{AgentId, AgentName};
 use crate::domain::oid::Oid;
 use crate::domain::path::Quoted;
@@ -24,14 +20,11 @@ use crate::domain::tool_call::{HookAnswer, HookEvent, ToolCall};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::changes::worktree_changes;
 use crate::git::files::admin_dir::belongs_to;
-use crate::git::refs::Tip;
-use crate::git::refs::branch;
+use crate::git::refs::{Tip, branch};
 use crate::git::worktree::NewWorktree;
 use crate::git::{Repo, command};
 use crate::hosts::WORKTREE_DIR;
-use crate::ops::host_hook::directory_of;
-use crate::ops::host_hook::host_worktree;
-use crate::ops::host_hook::whereabouts;
+use crate::ops::host_hook::{directory_of, host_worktree, whereabouts};
 use crate::store::ledger::Ledger;
 use crate::store::{excludes, layout, lock, trash};
 use std::ffi::OsStr;

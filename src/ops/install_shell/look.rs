@@ -2,9 +2,7 @@
 
 use crate::agents::ctx::Env;
 use crate::error::Result;
-use crate::ops::install_shell::Part;
-use crate::ops::install_shell::ShellFile;
-use crate::ops::install_shell::place;
+use crate::ops::install_shell::{Part, ShellFile, place};
 use crate::proc::{self, End, Job};
 use crate::store::fsx;
 use std::path::{Path, PathBuf};

@@ -2,9 +2,7 @@
 
 use crate::agents::ctx::Env;
 use crate::domain::named::named;
-use crate::ops::install_shell::Part;
-use crate::ops::install_shell::ShellFile;
-use crate::ops::install_shell::look;
+use crate::ops::install_shell::{Part, ShellFile, look};
 use serde::Serialize;
 use std::path::Path;
 

@@ -14,14 +14,8 @@ pub use watch::Watch;
 use crate::agents::ctx::Ctx;
 use crate::domain::agent::{Agent, State};
 use crate::error::Result;
-use crate::ops::agent_report::AgentReport;
-use crate::ops::agent_report::Reporter;
-use crate::ops::status::Fact;
-use crate::ops::status::OverlapCount;
-use crate::ops::status::OverlapSet;
-use crate::ops::status::Places;
-use crate::ops::status::WorkStatus;
-use crate::ops::status::survey;
+use crate::ops::agent_report::{AgentReport, Reporter};
+use crate::ops::status::{Fact, OverlapCount, OverlapSet, Places, WorkStatus, survey};
 use globset::GlobMatcher;
 use serde::Serialize;
 

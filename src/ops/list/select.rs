@@ -5,8 +5,7 @@ use crate::agents::lookup;
 use crate::domain::agent::Agent;
 use crate::domain::named::named;
 use crate::error::Result;
-use crate::ops::list::ListOptions;
-use crate::ops::list::ListedAgent;
+use crate::ops::list::{ListOptions, ListedAgent};
 use crate::store::ledger::Ledger;
 use std::cmp::Reverse;
 

@@ -6,24 +6,15 @@
 //! looked at in full as often as keeps that below a small share of the time.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::work;
-use crate::agents::worktree;
+use crate::agents::{work, worktree};
 use crate::domain::agent::Agent;
 use crate::domain::bundle::FILES;
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::ops::agent_report::Reporter;
-use crate::ops::list::ListOptions;
-use crate::ops::list::ListReport;
-use crate::ops::list::ListedAgent;
-use crate::ops::list::SCHEMA;
-use crate::ops::list::Sort;
-use crate::ops::list::select;
-use crate::ops::status::OverlapSet;
-use crate::ops::status::Places;
-use crate::ops::status::WorkStatus;
-use crate::ops::status::survey;
+use crate::ops::list::{ListOptions, ListReport, ListedAgent, SCHEMA, Sort, select};
+use crate::ops::status::{OverlapSet, Places, WorkStatus, survey};
 use crate::store::layout;
 use chrono::{DateTime, Utc};
 use std::collections::HashMap;

@@ -1,7 +1,6 @@
 //! The steps of a landing, in the order that makes every stop harmless.
 
-use crate::agents::branch_swap::moved;
-use crate::agents::branch_swap::swap;
+use crate::agents::branch_swap::{moved, swap};
 use crate::agents::commands::{in_one_line, run_hook_of};
 use crate::agents::ctx::Ctx;
 use crate::agents::worktree;
@@ -16,15 +15,11 @@ use crate::git::files::admin_dir::belongs_to;
 use crate::git::landing::{self, Checkout};
 use crate::git::objects::NewCommit;
 use crate::git::refs::Tip;
-use crate::ops::merge::MergePlan;
-use crate::ops::merge::Method;
-use crate::ops::merge::remote;
 use crate::ops::merge::report::{LandingReport, LandingState};
-use crate::ops::merge::scratch;
 use crate::ops::merge::target::{follow, move_target};
+use crate::ops::merge::{MergePlan, Method, remote, scratch};
 use crate::store::ledger::{Ledger, RecordedLanding};
-use crate::store::lock;
-use crate::store::{briefing, keep, layout};
+use crate::store::{briefing, keep, layout, lock};
 
 /// The steps of a landing of uncommitted work on a branch that is checked out.
 pub const STEPS: [&str; 11] = [

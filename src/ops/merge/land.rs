@@ -2,9 +2,7 @@
 
 use crate::agents::ctx::Ctx;
 use crate::error::{Code, Error, Exit, Result};
-use crate::ops::merge::execute;
-use crate::ops::merge::judged_plan;
-use crate::ops::merge::{LandingReport, MergeOptions};
+use crate::ops::merge::{LandingReport, MergeOptions, execute, judged_plan};
 use crate::store::{layout, lock};
 
 /// How often an agent is tried when another process moves a branch meanwhile.

@@ -31,8 +31,7 @@ pub use report::{
 use crate::agents::ctx::Ctx;
 use crate::agents::lookup;
 use crate::agents::scratch::Scratch;
-use crate::agents::work::Work;
-use crate::agents::work::is_live;
+use crate::agents::work::{Work, is_live};
 use crate::domain::agent::Agent;
 use crate::error::{Code, Error, Result};
 use crate::store::ledger::Ledger;

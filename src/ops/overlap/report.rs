@@ -2,10 +2,9 @@
 
 use crate::domain::path::RepoPath;
 use crate::ops::agent_report::AgentRef;
-use crate::ops::overlap::OverlapOptions;
-use crate::ops::overlap::Scene;
 use crate::ops::overlap::merges::MergeState;
 use crate::ops::overlap::order::Step;
+use crate::ops::overlap::{OverlapOptions, Scene};
 use crate::ops::target_report::TargetReport;
 use crate::wire::path_text::PathText;
 use serde::Serialize;

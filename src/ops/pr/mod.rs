@@ -12,11 +12,10 @@
 mod offer;
 
 use crate::agents::authority::require_orchestrator;
-use crate::agents::crash_recovery;
 use crate::agents::ctx::Ctx;
 use crate::agents::gh::Gh;
-use crate::agents::lookup;
 use crate::agents::remote_name::remote_name;
+use crate::agents::{crash_recovery, lookup};
 use crate::domain::agent::Agent;
 use crate::domain::forge::Forge;
 use crate::domain::verdict::Verdict;

@@ -5,8 +5,7 @@
 //! and the same command goes on. The row is told last: until then the agent is a discarded one.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::hooks;
-use crate::agents::worktree;
+use crate::agents::{hooks, worktree};
 use crate::domain::agent::{Agent, Move};
 use crate::domain::event::{Isolation, WORKTREE, What};
 use crate::domain::oid::Oid;
@@ -16,8 +15,7 @@ use crate::git::program::version;
 use crate::git::refs::Tip;
 use crate::git::salvage::{TRAILER, WORK};
 use crate::git::worktree::{NewWorktree, set_lock};
-use crate::ops::rescue::RescuePlan;
-use crate::ops::rescue::files;
+use crate::ops::rescue::{RescuePlan, files};
 use crate::store::ledger::Ledger;
 use crate::store::place::RecordedPlaces;
 use crate::store::{fsx, layout, lock, trash};

@@ -1,18 +1,16 @@
 //! The sandbox of one run: put up before the command starts, taken down when nothing of it is left.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::liveness;
-use crate::agents::publish;
 use crate::agents::publish::Published;
 use crate::agents::run_repo::RunRepo;
+use crate::agents::{liveness, publish};
 use crate::domain::agent::Agent;
 use crate::domain::sandbox::{Enforcement, Level};
 use crate::error::{Code, Error, Result};
-use crate::ops::run::RunPlan;
-use crate::ops::run::fence;
 use crate::ops::run::fence::Request;
 use crate::ops::run::output::Output;
 use crate::ops::run::stage::Stage;
+use crate::ops::run::{RunPlan, fence};
 use crate::proc::sandbox::{self, Outcome, Plan, read_report};
 use crate::store::policy;
 use crate::wire::path_text::PathText;

@@ -1,31 +1,22 @@
 //! The steps of a run.
 
-use crate::agents::crash_recovery;
 use crate::agents::ctx::Ctx;
-use crate::agents::liveness;
-use crate::agents::publish;
+use crate::agents::{crash_recovery, liveness, publish};
 use crate::domain::agent::{Agent, Move};
 use crate::domain::event::{HostSession, Isolation, Started, What};
 use crate::domain::outcome::{Ending, Outcome};
 use crate::domain::run::Run;
 use crate::domain::verdict::Verdict;
 use crate::error::{Code, Error, Result};
-use crate::ops::commit;
-use crate::ops::run::RunPlan;
-use crate::ops::run::Worker;
 use crate::ops::run::enclosure::warning;
 use crate::ops::run::post::Postman;
-use crate::ops::run::report;
-use crate::ops::run::report::Ended;
-use crate::ops::run::report::RunReport;
-use crate::ops::run::require_command;
+use crate::ops::run::report::{Ended, RunReport};
 use crate::ops::run::stage::Stage;
 use crate::ops::run::start_report::StartReport;
-use crate::ops::spawn;
+use crate::ops::run::{RunPlan, Worker, report, require_command};
 use crate::ops::spawn::SpawnReport;
-use crate::ops::verify;
-use crate::ops::verify::Recording;
-use crate::ops::verify::VerifyOptions;
+use crate::ops::verify::{Recording, VerifyOptions};
+use crate::ops::{commit, spawn, verify};
 use crate::proc::AGENT_VARIABLES;
 use crate::proc::capture::capture;
 use crate::proc::signals::Interrupts;

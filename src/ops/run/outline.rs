@@ -1,9 +1,7 @@
 //! What a run would do: `git-agent.run-plan/2`.
 
 use crate::domain::run::shell_line;
-use crate::ops::run::RunPlan;
-use crate::ops::run::Worker;
-use crate::ops::run::command_line;
+use crate::ops::run::{RunPlan, Worker, command_line};
 use serde::Serialize;
 
 /// The answer of `run --dry-run`. Absent means not applicable.

@@ -1,17 +1,14 @@
 //! Everything that a command finds when it starts.
 
-use crate::agents::commands;
 use crate::agents::ctx::{Ctx, OUTPUT_FILE};
-use crate::agents::liveness;
 use crate::agents::scratch::Scratch;
+use crate::agents::{commands, liveness};
 use crate::domain::agent::Agent;
 use crate::domain::id::AgentId;
 use crate::domain::run::{DEFAULT_ITERATIONS, describe_command};
 use crate::error::Result;
-use crate::ops::run::RunPlan;
-use crate::ops::run::command_line;
 use crate::ops::run::enclosure::Enclosure;
-use crate::ops::run::host;
+use crate::ops::run::{RunPlan, command_line, host};
 use crate::store::{briefing, fsx, layout};
 use command_line::Placeholder;
 use std::borrow::Cow;

@@ -1,8 +1,7 @@
 //! Runs by the agents that people name.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::liveness;
-use crate::agents::lookup;
+use crate::agents::{liveness, lookup};
 use crate::domain::agent::Agent;
 use crate::domain::run::Run;
 use crate::error::{Code, Error, Result};

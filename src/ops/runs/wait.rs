@@ -1,13 +1,11 @@
 //! `wait`: until runs are over.
 
-use crate::agents::crash_recovery;
 use crate::agents::ctx::Ctx;
-use crate::agents::liveness;
+use crate::agents::{crash_recovery, liveness};
 use crate::domain::outcome::Outcome;
 use crate::domain::run::Run;
 use crate::error::Result;
-use crate::ops::run_row::RunRow;
-use crate::ops::run_row::SUCCESS;
+use crate::ops::run_row::{RunRow, SUCCESS};
 use crate::ops::runs::named;
 use crate::ops::runs::named::Named;
 use crate::store::ledger::Ledger;

@@ -11,8 +11,7 @@ mod report;
 pub use report::SendReport;
 
 use crate::agents::ctx::Ctx;
-use crate::agents::names::own;
-use crate::agents::names::resolve;
+use crate::agents::names::{own, resolve};
 use crate::agents::spool::{self, own_spool};
 use crate::domain::hex::hex;
 use crate::domain::message::draft::KEPT;

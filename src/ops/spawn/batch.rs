@@ -3,9 +3,7 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::parallel::{self, Queue};
 use crate::error::Result;
-use crate::ops::spawn::SpawnPlan;
-use crate::ops::spawn::SpawnReport;
-use crate::ops::spawn::execute;
+use crate::ops::spawn::{SpawnPlan, SpawnReport, execute};
 use std::sync::mpsc::Sender;
 
 /// Carries out plans, at most `jobs` at a time, and gives each result as it comes, with the number of its plan. One that

@@ -2,22 +2,16 @@
 
 use crate::agents::clone::{self, NewClone};
 use crate::agents::ctx::Ctx;
-use crate::agents::half_made;
 use crate::agents::hooks::install;
-use crate::agents::worktree;
+use crate::agents::{half_made, worktree};
 use crate::domain::event::{Spawned, Spawning, What};
 use crate::error::{Code, Error, Result};
 use crate::git::program::version;
 use crate::git::worktree::{NewWorktree, set_lock};
-use crate::ops::spawn::cone;
 use crate::ops::spawn::contract::SpawnPlan;
-use crate::ops::spawn::files;
-use crate::ops::spawn::place;
-use crate::ops::spawn::report::Built;
-use crate::ops::spawn::report::SpawnReport;
-use crate::ops::spawn::scope_conflicts;
-use crate::ops::spawn::setup;
+use crate::ops::spawn::report::{Built, SpawnReport};
 use crate::ops::spawn::slot::{self, Claimed};
+use crate::ops::spawn::{cone, files, place, scope_conflicts, setup};
 use crate::store::journal::Journal;
 use crate::store::ledger::Ledger;
 use crate::store::{excludes, keep, layout, leases, lock, place as recorded, policy};

@@ -1,9 +1,7 @@
 //! Everything a spawn decides, decided before anything is made.
 
-use crate::agents::authority;
 use crate::agents::ctx::Ctx;
-use crate::agents::instructions;
-use crate::agents::real_path;
+use crate::agents::{authority, instructions, real_path};
 use crate::domain::dna::Dna;
 use crate::domain::event::Isolation;
 use crate::domain::glob::Glob;
@@ -19,13 +17,9 @@ use crate::error::{Code, Error, Result};
 use crate::git::objects::NewCommit;
 use crate::git::objects::walk::Visitor;
 use crate::git::refs::branch;
-use crate::ops::spawn::cone;
-use crate::ops::spawn::contract::SpawnOptions;
-use crate::ops::spawn::contract::SpawnPlan;
-use crate::ops::spawn::files;
-use crate::ops::spawn::named;
+use crate::ops::spawn::contract::{SpawnOptions, SpawnPlan};
 use crate::ops::spawn::named::Found;
-use crate::ops::spawn::place;
+use crate::ops::spawn::{cone, files, named, place};
 use crate::store::ledger::Ledger;
 use crate::store::spawn_commit::SPAWN_SUBJECT;
 use crate::wire::policy::{self, Policy};

@@ -5,8 +5,7 @@ use crate::domain::bundle::FILES;
 use crate::domain::evidence::{Artefact, Contract, Evidence};
 use crate::domain::judge::judge;
 use crate::domain::oid::Oid;
-use crate::ops::status::Fact;
-use crate::ops::status::Look;
+use crate::ops::status::{Fact, Look};
 use serde::Serialize;
 
 /// How many of the artefact files are as `verify` wants them.

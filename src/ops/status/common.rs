@@ -2,8 +2,7 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::histories::Histories;
-use crate::agents::scope_guard::ScopeGuard;
-use crate::agents::scope_guard::Scopes;
+use crate::agents::scope_guard::{ScopeGuard, Scopes};
 use crate::agents::work;
 use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;

@@ -27,11 +27,9 @@ pub(super) use survey::{Places, survey};
 
 use crate::agents::ctx::Ctx;
 use crate::agents::histories::{Apart, Ends, Histories};
-use crate::agents::lookup;
 use crate::agents::scope_guard::ScopeGuard;
-use crate::agents::work;
-use crate::agents::worktree;
 use crate::agents::worktree::AgentWorktree;
+use crate::agents::{lookup, work, worktree};
 use crate::domain::agent::{Agent, State};
 use crate::domain::change::Change;
 use crate::domain::event::Isolation;

@@ -4,9 +4,7 @@
 use crate::agents::work;
 use crate::agents::work::is_live;
 use crate::domain::change::Change;
-use crate::ops::status::Fact;
-use crate::ops::status::Look;
-use crate::ops::status::WorkStatus;
+use crate::ops::status::{Fact, Look, WorkStatus};
 use serde::Serialize;
 use std::collections::{BTreeSet, HashMap};
 

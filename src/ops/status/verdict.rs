@@ -6,8 +6,7 @@ use crate::domain::event::{Isolation, Verified};
 use crate::domain::evidence::Artefact;
 use crate::domain::oid::Oid;
 use crate::git::Repo;
-use crate::ops::status::Fact;
-use crate::ops::status::Look;
+use crate::ops::status::{Fact, Look};
 use std::collections::BTreeMap;
 
 pub(super) const ACCEPTED: &str = "accepted";

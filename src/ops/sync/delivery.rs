@@ -19,9 +19,8 @@ use crate::error::Result;
 use crate::git::refs::Tip;
 use crate::git::refs::remote::{PushManner, RefChange, RefPush};
 use crate::store::chain::{self, Chain};
-use crate::store::layout;
 use crate::store::ledger::Ledger;
-use crate::store::lock;
+use crate::store::{layout, lock};
 use std::time::Instant;
 
 /// The steps of ending a task, in order, where the remote takes everything at once.

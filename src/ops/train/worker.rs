@@ -3,10 +3,9 @@
 
 use crate::agents::check_run::{CheckFence, CheckRun, run_checks};
 use crate::agents::check_worktree::{CheckStage, CheckWorktree};
-use crate::agents::commands;
 use crate::agents::ctx::{Ctx, Seed};
-use crate::agents::pool;
 use crate::agents::scratch::Scratch;
+use crate::agents::{commands, pool};
 use crate::domain::evidence::CommandRun;
 use crate::domain::id::Slug;
 use crate::domain::lease::WantedLease;

@@ -12,10 +12,7 @@ use crate::agents::scratch::Scratch;
 use crate::agents::work::simulated;
 use crate::domain::evidence::{CommandEnd, CommandRun, Commands, Evidence, Outcome};
 use crate::error::Result;
-use crate::ops::verify::COMMAND_LIMIT;
-use crate::ops::verify::Case;
-use crate::ops::verify::VerifyOptions;
-use crate::ops::verify::facts;
+use crate::ops::verify::{COMMAND_LIMIT, Case, VerifyOptions, facts};
 use crate::store::{fsx, layout, lock};
 
 /// Runs the commands of the policy one after the other, until one fails.

@@ -8,8 +8,7 @@ use crate::domain::event::What;
 use crate::domain::evidence::Row;
 use crate::domain::verdict::Verdict;
 use crate::error::{Code, Result};
-use crate::ops::verify::Case;
-use crate::ops::verify::Recording;
+use crate::ops::verify::{Case, Recording};
 use crate::store::agent_branch;
 use crate::store::ledger::Ledger;
 

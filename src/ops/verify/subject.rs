@@ -1,11 +1,9 @@
 //! What is judged: which agent, which commit, against which branch, and where its files are.
 
-use crate::agents::crash_recovery;
 use crate::agents::ctx::Ctx;
-use crate::agents::lookup;
 use crate::agents::work::{base_of, tip_of};
-use crate::agents::worktree;
 use crate::agents::worktree::AgentWorktree;
+use crate::agents::{crash_recovery, lookup, worktree};
 use crate::domain::agent::Agent;
 use crate::domain::event::Isolation;
 use crate::domain::evidence::{NoWorktree, Row};
@@ -15,8 +13,7 @@ use crate::git::Repo;
 use crate::git::history::ancestry::Divergence;
 use crate::ops::verify::VerifyOptions;
 use crate::ops::verify::landing::Lands;
-use crate::ops::verify::origin::Origin;
-use crate::ops::verify::origin::Question;
+use crate::ops::verify::origin::{Origin, Question};
 use crate::store::ledger::Ledger;
 use crate::store::place::is_of_this_clone;
 use std::borrow::Cow;

@@ -4,10 +4,7 @@ use super::phrases::{anchor, mail, name, short};
 use super::writer::Html;
 use super::{minute, state};
 use crate::ops::agent_report::AgentReport;
-use crate::ops::report::FleetReport;
-use crate::ops::report::MailTally;
-use crate::ops::report::ReportedAgent;
-use crate::ops::report::TreeEntry;
+use crate::ops::report::{FleetReport, MailTally, ReportedAgent, TreeEntry};
 use std::collections::BTreeMap;
 
 /// Whether any agent asked for another.

@@ -4,9 +4,7 @@ use super::phrases::{duration, name};
 use super::writer::Html;
 use super::{minute, state};
 use crate::domain::agent::State;
-use crate::ops::report::FleetReport;
-use crate::ops::report::ReportedAgent;
-use crate::ops::report::Span;
+use crate::ops::report::{FleetReport, ReportedAgent, Span};
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 
 /// Units from the beginning of the axis to its end.

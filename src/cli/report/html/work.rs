@@ -4,12 +4,8 @@ use super::phrases::{duration, mail, name, short};
 use super::table::{Table, numbers, words};
 use super::writer::Html;
 use super::{minute, state};
-use crate::ops::report::FleetReport;
-use crate::ops::report::ReportedAgent;
-use crate::ops::report::Run;
-use crate::ops::report::VerdictReport;
-use crate::ops::status::Fact;
-use crate::ops::status::WorkStatus;
+use crate::ops::report::{FleetReport, ReportedAgent, Run, VerdictReport};
+use crate::ops::status::{Fact, WorkStatus};
 use chrono::TimeDelta;
 
 /// States in which there is still something to do.
