@@ -4,6 +4,8 @@
 mod clones;
 /// Retention.
 mod expire;
+/// What a remote may bring.
+mod hostile;
 /// Death at every step.
 mod kill;
 /// Many senders and receivers at once.

@@ -18,12 +18,14 @@
 //! Events that follow the same one were written by two who did not know of each other. Where they settle the
 //! agent, the same twice changes nothing, and of `done` and `failed` the later one stands.
 
+mod irregular;
+mod runs;
 mod state;
 mod without_row;
 
 pub use state::{Move, State};
 
-use super::event::{Base, Event, Exited, Isolation, Spawned, Spawning, Verified, WORKTREE, What};
+use super::event::{Base, Event, Isolation, Spawned, Spawning, Verified, WORKTREE, What};
 use super::id::{AgentId, AgentName};
 use super::oid::Oid;
 use super::run::Run;
@@ -90,7 +92,7 @@ pub struct Agent {
     pub started: DateTime<Utc>,
     /// The time of its last event.
     pub updated: DateTime<Utc>,
-    /// What is impossible about its history, one sentence each.
+    /// What is impossible about its history, one sentence each; the first ones, where there are very many.
     pub irregular: Vec<String>,
     /// Whether that is about how it began, so that what binds it is unknown.
     pub origin_in_doubt: bool,
@@ -101,9 +103,18 @@ impl Agent {
     /// copied by a rebase, or the pointer on a landed commit, is not a second agent. `None` when no
     /// event is this agent's.
     pub fn fold(spawn_commit: Oid, events: &[Event]) -> Option<Agent> {
+        Agent::fold_telling(spawn_commit, events, |_, _| ())
+    }
+
+    /// As [`Agent::fold`], telling after each event of the agent in which state it left it.
+    pub fn fold_telling(
+        spawn_commit: Oid,
+        events: &[Event],
+        mut tell: impl FnMut(&Event, State),
+    ) -> Option<Agent> {
         let id = AgentId::from_spawn_commit(spawn_commit);
         let own: Vec<&Event> = events.iter().filter(|event| event.agent == id).collect();
-        let times = times(&own);
+        let times = irregular::times(&own);
         let mut own = own.into_iter().zip(times);
         let (first, time) = own.next()?;
         let mut agent = Agent::blank(id, spawn_commit, first.at);
@@ -115,6 +126,7 @@ impl Agent {
             ));
         }
         agent.apply(first, time, true, None);
+        tell(first, agent.state);
         // Where the agent stood when an event was first followed by another.
         let mut forks: HashMap<&str, (State, bool)> = HashMap::new();
         for (event, time) in own {
@@ -132,6 +144,7 @@ impl Agent {
                 None => None,
             };
             agent.apply(event, time, false, fork);
+            tell(event, agent.state);
         }
         Some(agent)
     }
@@ -189,11 +202,6 @@ impl Agent {
         }
     }
 
-    fn doubt_origin(&mut self, sentence: String) {
-        self.irregular.push(sentence);
-        self.origin_in_doubt = true;
-    }
-
     /// `fork` is where the agent stood when the event before this one was first followed by another.
     fn apply(
         &mut self,
@@ -204,7 +212,7 @@ impl Agent {
     ) {
         self.updated = self.updated.max(time);
         if event.at.time() > time {
-            self.irregular.push(format!(
+            self.doubt(format!(
                 "`{}` is dated {}, ahead of the clock of what followed it",
                 event.what.kind(),
                 event.at.time().format("%Y-%m-%d")
@@ -234,7 +242,7 @@ impl Agent {
             let sentence = format!("`{}` came while it was {}", event.what.kind(), self.state);
             match &event.what {
                 What::Spawned(facts) if !self.knows(facts) => self.doubt_origin(sentence),
-                _ => self.irregular.push(sentence),
+                _ => self.doubt(sentence),
             }
         }
         if step == Move::Merge {
@@ -274,30 +282,6 @@ impl Agent {
         }
     }
 
-    /// Takes the end of the last run. What was declared, judged or decided meanwhile stands, but for work that
-    /// counted as done and whose run failed.
-    fn run_ended(&mut self, exited: &Exited) {
-        let step = if exited.is_success() {
-            Move::RunSucceeded
-        } else {
-            Move::RunFailed
-        };
-        let Some(state) = self.state.after(step, self.declared) else {
-            return;
-        };
-        if step == Move::RunFailed {
-            self.summary = self.run.as_ref().map(|run| run.failure(exited));
-        }
-        self.enter(state, step);
-    }
-
-    /// The agent as it will be once the end of its last run is recorded; the run itself stays without an end. For
-    /// readers that find the supervisor of a run dead and must not write.
-    pub fn with_run_ended(mut self, exited: &Exited) -> Agent {
-        self.run_ended(exited);
-        self
-    }
-
     /// Whether this is what was said before about what binds the agent.
     fn knows(&self, facts: &Spawned) -> bool {
         self.policy == Some(facts.policy) && self.spec_sha.as_ref() == Some(&facts.spec_sha)
@@ -334,26 +318,6 @@ impl Agent {
         })
     }
 
-    /// Runs are facts of the outside world too: they are told whatever state the agent is in. Gives how the last
-    /// run ended, where this event says that.
-    fn ran<'e>(&mut self, event: &'e Event, time: DateTime<Utc>) -> Option<&'e Exited> {
-        match (&event.what, &mut self.run) {
-            (What::Started(started), run) => {
-                *run = Some(Run {
-                    started: started.clone(),
-                    began: time,
-                    end: None,
-                });
-                None
-            }
-            (What::Exited(exited), Some(run)) if run.is_ended_by(exited) => {
-                run.end = Some((exited.clone(), time));
-                Some(exited)
-            }
-            _ => None,
-        }
-    }
-
     fn born(&mut self, facts: &Spawning) {
         self.role = Some(facts.role.clone());
         self.isolation = Some(facts.isolation);
@@ -385,15 +349,6 @@ impl Agent {
             _ => {}
         }
     }
-}
-
-/// When each event happened at the latest: its stamp, or the lowest of those after it where its clock was ahead.
-fn times(events: &[&Event]) -> Vec<DateTime<Utc>> {
-    let mut times: Vec<_> = events.iter().map(|event| event.at.time()).collect();
-    for index in (1..times.len()).rev() {
-        times[index - 1] = times[index - 1].min(times[index]);
-    }
-    times
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ pub(in crate::git) mod disk_use;
 pub(in crate::git) mod promised;
 pub mod quarantine;
 pub mod raw_commit;
+pub(in crate::git) mod repeated;
 pub mod walk;
 
 use super::Repo;

@@ -18,6 +18,7 @@ use crate::agents::lookup;
 use crate::agents::own_checkout::own_checkout;
 use crate::agents::scope_guard::ScopeGuard;
 use crate::agents::work::{self, tip_of};
+use crate::agents::worktree::AgentWorktree;
 use crate::domain::agent::{Agent, Move};
 use crate::domain::change::Change;
 use crate::domain::event::What;
@@ -93,17 +94,22 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
     let fence = ScopeGuard::around(&ctx.repo, agent)?;
     let agent = fence.agent();
     let place = own_checkout(ctx, agent)?;
-    let repo = Repo::open_git_dir(&place.git_dir)?;
     let tip = tip_of(ctx, agent)?;
-    // What there is to commit, and which part of it is in scope.
-    let staged = repo.staged_changes(&Staging::default())?;
-    let is_staged = !staged.is_empty();
-    let (changes, work) = if is_staged {
-        (staged, None)
-    } else {
-        work::uncommitted::work_to_commit(ctx, &fence, &place.top, &place.git_dir)
-            .map(|(changes, tree)| (changes, Some(tree)))?
+    // What there is to commit, and which part of it is in scope. Were a `discard` to put the worktree aside meanwhile,
+    // all its files would look deleted.
+    let worktree = AgentWorktree {
+        path: place.top.clone(),
+        admin_dir: place.git_dir.clone(),
     };
+    let (changes, work) = worktree.undisturbed(|| {
+        let staged = Repo::open_git_dir(&place.git_dir)?.staged_changes(&Staging::default())?;
+        if !staged.is_empty() {
+            return Ok((staged, None));
+        }
+        work::uncommitted::work_to_commit(ctx, &fence, &place.top, &place.git_dir)
+            .map(|(changes, tree)| (changes, Some(tree)))
+    })?;
+    let is_staged = work.is_none();
     let (inside, outside) = divide(&fence, changes)?;
     if !outside.is_empty() && !in_scope_only {
         return Err(out_of_scope(&fence, &outside));

@@ -57,7 +57,9 @@ impl<'r> Belief<'r> {
             }
         }
         agent.claimed = denied.first().copied();
-        agent.irregular.extend(denied.into_iter().map(doubt));
+        denied
+            .into_iter()
+            .for_each(|state| agent.doubt(doubt(state)));
         Ok(Some(agent))
     }
 

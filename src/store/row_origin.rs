@@ -26,7 +26,7 @@ pub(super) fn fold(repo: &Repo, spawn_commit: Oid, row: &Row<'_>) -> Option<Agen
         return Agent::fold(spawn_commit, &row.events);
     };
     let mut agent = Agent::fold(spawn_commit, &events)?;
-    agent.irregular.extend(sentences);
+    sentences.into_iter().for_each(|it| agent.doubt(it));
     Some(agent)
 }
 

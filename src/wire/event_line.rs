@@ -27,6 +27,10 @@ use std::borrow::Cow;
 /// bigger things are objects of their own.
 pub const LIMIT: usize = 1024;
 
+/// A line that is longer is no event, whatever it says: later versions may write longer ones, but a row from elsewhere
+/// must not bring a text that fills the memory.
+const LONGEST: usize = 64 * LIMIT;
+
 #[derive(Serialize)]
 struct Written<'a> {
     t: String,
@@ -117,8 +121,9 @@ fn render(event: &Event, what: &What, ahead: &[String]) -> Result<String> {
     .map_err(|error| Error::bug("an event must have a JSON form").because(error))
 }
 
-/// Reads a line; `None` when it is none of ours (foreign text, a blank line, a broken stamp).
+/// Reads a line; `None` when it is none of ours (foreign text, a blank line, a broken stamp, a line without end).
 pub fn decode(line: &[u8]) -> Option<Event> {
+    let line = Some(line).filter(|line| line.len() <= LONGEST)?;
     let line: Read<'_> = serde_json::from_slice(line).ok()?;
     Some(Event {
         at: Stamp::parse(&line.t)?,

@@ -4,6 +4,7 @@
 use super::{oid, open};
 use crate::support::{TestRepo, git_output, isolated};
 use git_agent::domain::oid::Oid;
+use git_agent::error::Code;
 use git_agent::git::Repo;
 use git_agent::git::notes::fanout::{Batch, Put, put};
 use git_agent::git::notes::{self, union};
@@ -181,6 +182,48 @@ fn odd_trees_are_read_whole_and_written_straight() {
     let united = notes::lookup(&repo, tree, oid(1)).expect("lookup");
     assert_eq!(repo.read_blob(united[0]).expect("blob"), b"a\nb\nc\n");
     assert_eq!(test.git(["fsck", "--strict", "--no-dangling"]), "");
+}
+
+#[test]
+fn a_few_trees_that_stand_for_very_many_notes_are_refused() {
+    let test = TestRepo::with_commit();
+    let repo = open(&test);
+    let blob = repo.write_blob(b"x\n").expect("blob");
+    // 256 to the power of 8 notes.
+    let mut tree = repo
+        .write_tree(vec![Entry {
+            mode: tree::FILE,
+            name: "0".repeat(24).into_bytes(),
+            oid: blob,
+        }])
+        .expect("tree");
+    for _ in 0..8 {
+        let entry = |byte: u8| Entry {
+            mode: tree::DIRECTORY,
+            name: format!("{byte:02x}").into_bytes(),
+            oid: tree,
+        };
+        tree = repo
+            .write_tree((0..=255).map(entry).collect())
+            .expect("tree");
+    }
+    let own = put(&repo, Oid::EMPTY_TREE, batch(&repo, 0..3, "m\n")).expect("put");
+    let refusals = [
+        notes::all(&repo, tree).map(|_| ()),
+        union::added(&repo, own, tree).map(|_| ()),
+        union::compared(&repo, tree, own).map(|_| ()),
+        union::union(&repo, own, tree).map(|_| ()),
+    ];
+    for refusal in refusals {
+        let error = refusal.expect_err("refused");
+        assert_eq!(error.code(), Code::RepoCorrupt, "{error}");
+        assert!(error.to_string().contains("twice"), "{error}");
+    }
+    // The same as the tree of a commit: no walk over its paths would end.
+    let error = repo.tree_changes(&[], tree).expect_err("refused");
+    assert_eq!(error.code(), Code::FileTooLong, "{error}");
+    // What is known by name is still found.
+    assert_eq!(notes::lookup(&repo, tree, oid(1)).expect("lookup"), []);
 }
 
 #[test]

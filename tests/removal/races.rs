@@ -95,3 +95,20 @@ fn a_spawn_beside_a_discard_of_another_agent_succeeds() {
         assert!(examined.status.success(), "{}", describe(&examined));
     }
 }
+
+#[test]
+fn a_worktree_that_goes_away_while_a_commit_reads_it_is_not_committed_as_deleted() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "not committed\n");
+    let before = agent.repo.git(["rev-parse", &agent.branch]);
+    // The user's filter does what a discard would: git starts it while it reads the files.
+    let away = agent.worktree.with_extension("away");
+    let clean = format!("mv {} {}; cat", agent.worktree.display(), away.display());
+    agent.repo.git(["config", "filter.gone.clean", &clean]);
+    let attributes = agent.repo.path().join(".git/info/attributes");
+    std::fs::write(attributes, "two.rs filter=gone\n").expect("write");
+    let output = agent.repo.agent(&["commit", &agent.id, "-m", "all"]);
+    assert_eq!(output.status.code(), Some(5), "{}", describe(&output));
+    assert!(away.exists() && !agent.worktree.exists());
+    assert_eq!(agent.repo.git(["rev-parse", &agent.branch]), before);
+}

@@ -153,6 +153,18 @@ fn check(words: &str, state: State, deferred: bool, irregular: usize) {
 }
 
 #[test]
+fn very_many_impossible_events_are_not_all_listed() {
+    let words = ["spawning", "spawned"].into_iter();
+    let agent = fold(words.chain(["spawned"; 1000])).expect("a row");
+    assert_eq!(agent.irregular.len(), 51);
+    assert!(
+        agent.irregular[50].contains("more"),
+        "{:?}",
+        agent.irregular[50]
+    );
+}
+
+#[test]
 fn lives_fold_to_states() {
     use State::{Discarded, Done, Failed, Merged, Running};
     check("", Running, false, 0);

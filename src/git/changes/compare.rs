@@ -10,6 +10,7 @@ use super::{Content, canonical_mode, kind_of};
 use crate::domain::change::Change;
 use crate::domain::oid::Oid;
 use crate::error::Result;
+use crate::git::objects::repeated::RepeatedTrees;
 use crate::git::{Repo, tree};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -85,8 +86,9 @@ impl Repo {
                 new,
             });
         }
+        let mut trees = RepeatedTrees::default();
         while let Some(directory) = open.pop() {
-            for (name, sides) in self.names(&directory, index)? {
+            for (name, sides) in self.names(&mut trees, &directory, index)? {
                 let mut path = directory.prefix.clone();
                 path.extend_from_slice(&name);
                 changes.extend(self.file_change(&path, &sides)?);
@@ -98,7 +100,12 @@ impl Repo {
     }
 
     /// Every name in a directory, on any side.
-    fn names(&self, open: &Open, index: Option<&Index>) -> Result<BTreeMap<Vec<u8>, Name>> {
+    fn names(
+        &self,
+        trees: &mut RepeatedTrees,
+        open: &Open,
+        index: Option<&Index>,
+    ) -> Result<BTreeMap<Vec<u8>, Name>> {
         let mut names: BTreeMap<Vec<u8>, Name> = BTreeMap::new();
         let sides = open.old.len();
         let absent = || Name {
@@ -107,14 +114,14 @@ impl Repo {
         };
         for (side, tree) in open.old.iter().enumerate() {
             let Some(tree) = tree else { continue };
-            for entry in self.read_tree(*tree)? {
+            for entry in trees.read(self, *tree)? {
                 let name = names.entry(entry.name).or_insert_with(absent);
                 name.old[side] = Some((canonical_mode(entry.mode), entry.oid));
             }
         }
         match (&open.new, index) {
             (Directory::Tree(tree), _) => {
-                for entry in self.read_tree(*tree)? {
+                for entry in trees.read(self, *tree)? {
                     let mode = canonical_mode(entry.mode);
                     let item = match mode {
                         tree::DIRECTORY => Item::Directory {

@@ -56,15 +56,17 @@ pub fn glance(glance: &Glance<'_>) -> Result<Vec<Change>> {
     if !belongs_to(glance.top, glance.admin_dir) {
         return Err(foreign(glance));
     }
-    let quick = glance.repo.and_then(|repo| {
-        let tree = plain_tree(repo, glance.admin_dir)?;
-        Some(suspects(glance, repo, &[tree]).unwrap_or_default())
-    });
+    let plain = { glance.repo }.and_then(|repo| Some((repo, plain_tree(repo, glance.admin_dir)?)));
+    let quick = plain.map(|(repo, tree)| left_to_git(suspects(glance, repo, &[tree])));
+    let quick = quick.transpose()?;
     if quick.as_ref().is_some_and(is_nothing) {
         return Ok(Vec::new());
     }
     untrusted::require_openable(glance.admin_dir)?;
-    let suspects = quick.unwrap_or_else(|| by_own_repository(glance).unwrap_or_default());
+    let suspects = match quick {
+        Some(suspects) => suspects,
+        None => left_to_git(by_own_repository(glance))?,
+    };
     if is_nothing(&suspects) {
         return Ok(Vec::new());
     }
@@ -87,6 +89,14 @@ pub fn glance(glance: &Glance<'_>) -> Result<Vec<Change>> {
         });
     }
     Ok(changes)
+}
+
+/// What git has to tell where something could not be read. A tree or a file that has no end is none for git either.
+fn left_to_git(suspects: Result<Option<Suspects>>) -> Result<Option<Suspects>> {
+    match suspects {
+        Err(error) if error.code() == Code::FileTooLong => Err(error),
+        suspects => Ok(suspects.unwrap_or_default()),
+    }
 }
 
 /// The error for a worktree whose `.git` file leads elsewhere.

@@ -9,7 +9,7 @@
 //!
 //! For a set that only grows the tree is a function of the set alone.
 
-use super::{Level, lines, read_level};
+use super::{Directories, Level, lines, read_level};
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::{Repo, tree};
@@ -72,7 +72,12 @@ fn put_level(repo: &Repo, tree: Oid, prefix: &mut Vec<u8>, batch: Batch) -> Resu
     }
     let mut notes = Batch::new();
     let mut entries = std::mem::take(&mut level.others);
-    flatten(repo, level, prefix, &mut notes, &mut entries)?;
+    flatten(
+        repo,
+        (&mut Directories::default(), level),
+        prefix,
+        (&mut notes, &mut entries),
+    )?;
     for (key, value) in batch {
         join(repo, &mut notes, key, value)?;
     }
@@ -126,19 +131,18 @@ fn is_split(level: &Level, batch: &Batch, depth: usize) -> bool {
 /// its directory.
 fn flatten(
     repo: &Repo,
-    level: Level,
+    (seen, level): (&mut Directories, Level),
     prefix: &mut Vec<u8>,
-    notes: &mut Batch,
-    entries: &mut Vec<tree::Entry>,
+    (notes, entries): (&mut Batch, &mut Vec<tree::Entry>),
 ) -> Result<()> {
     for (key, blob) in level.notes {
         join(repo, notes, key, Put::Union(blob))?;
     }
     for (byte, tree) in level.directories {
         prefix.push(byte);
-        let mut below = read_level(repo, tree, prefix)?;
+        let mut below = seen.read_level(repo, tree, prefix)?;
         let mut rest = std::mem::take(&mut below.others);
-        flatten(repo, below, prefix, notes, &mut rest)?;
+        flatten(repo, (&mut *seen, below), prefix, (&mut *notes, &mut rest))?;
         prefix.pop();
         entries.extend(write(repo, rest)?.map(|tree| directory(byte, tree)));
     }

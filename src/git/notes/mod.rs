@@ -14,8 +14,8 @@ pub mod union;
 use super::Repo;
 use super::tree;
 use crate::domain::oid::Oid;
-use crate::error::Result;
-use std::collections::BTreeSet;
+use crate::error::{Code, Error, Result};
+use std::collections::{BTreeSet, HashSet};
 
 /// One level of a notes tree, told apart as git tells it apart (`notes.c: load_subtree`).
 #[derive(Debug, Default)]
@@ -136,7 +136,7 @@ fn lookup_below(
 /// As [`lookup`].
 pub fn with_prefix(repo: &Repo, tree: Oid, nibbles: &[u8]) -> Result<Vec<(Oid, Oid)>> {
     let mut found = Vec::new();
-    collect(repo, tree, &mut Vec::new(), nibbles, &mut found)?;
+    Directories::default().collect(repo, tree, &mut Vec::new(), nibbles, &mut found)?;
     Ok(found)
 }
 
@@ -158,30 +158,52 @@ pub fn is_notes_tree(repo: &Repo, tree: Oid) -> Result<bool> {
     Ok(read_level(repo, tree, &[])?.others.is_empty())
 }
 
-fn collect(
-    repo: &Repo,
-    tree: Oid,
-    prefix: &mut Vec<u8>,
-    nibbles: &[u8],
-    found: &mut Vec<(Oid, Oid)>,
-) -> Result<()> {
-    let level = read_level(repo, tree, prefix)?;
-    let agrees = |bytes: &[u8]| {
-        let spelled = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-        spelled.zip(nibbles).all(|(one, &two)| one == two)
-    };
-    found.extend(
-        level
-            .notes
-            .into_iter()
-            .filter(|(key, _)| agrees(key.as_bytes())),
-    );
-    for (byte, tree) in level.directories {
-        prefix.push(byte);
-        if agrees(prefix) {
-            collect(repo, tree, prefix, nibbles, found)?;
+/// The directories that one walk over a notes tree has opened.
+///
+/// What is below two directories of one tree has different names, so no directory stands in it twice, unless the tree was
+/// made by hand: a few small trees that lead to each other would then stand for more notes than any memory holds.
+#[derive(Debug, Default)]
+struct Directories(HashSet<Oid>);
+
+impl Directories {
+    /// Reads the level of a directory.
+    fn read_level(&mut self, repo: &Repo, tree: Oid, prefix: &[u8]) -> Result<Level> {
+        if !prefix.is_empty() && !self.0.insert(tree) {
+            return Err(Error::new(
+                Code::RepoCorrupt,
+                format!("directory {tree} is in a tree of notes twice, and git never writes one so"),
+            )
+            .hint("to see which commits hold it, run git log refs/notes/agents refs/notes/agents-mail"));
         }
-        prefix.pop();
+        read_level(repo, tree, prefix)
     }
-    Ok(())
+
+    fn collect(
+        &mut self,
+        repo: &Repo,
+        tree: Oid,
+        prefix: &mut Vec<u8>,
+        nibbles: &[u8],
+        found: &mut Vec<(Oid, Oid)>,
+    ) -> Result<()> {
+        let level = self.read_level(repo, tree, prefix)?;
+        let agrees = |bytes: &[u8]| {
+            let spelled = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+            spelled.zip(nibbles).all(|(one, &two)| one == two)
+        };
+        found.extend(
+            level
+                .notes
+                .into_iter()
+                .filter(|(key, _)| agrees(key.as_bytes())),
+        );
+        for (byte, tree) in level.directories {
+            prefix.push(byte);
+            if agrees(prefix) {
+                self.collect(repo, tree, prefix, nibbles, found)?;
+            }
+            prefix.pop();
+        }
+        Ok(())
+    }
 }

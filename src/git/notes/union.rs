@@ -2,7 +2,7 @@
 //! equal names are not opened, so the cost follows the difference and not the size.
 
 use super::fanout::{self, Put};
-use super::{Level, collect, read_level};
+use super::{Directories, Level};
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
@@ -26,46 +26,51 @@ pub fn added(repo: &Repo, old: Oid, new: Oid) -> Result<Notes> {
 /// # Errors
 /// As [`added`].
 pub fn compared(repo: &Repo, old: Oid, new: Oid) -> Result<(Notes, Notes)> {
-    let mut found = (Notes::new(), Notes::new());
-    compare_below(repo, old, new, &mut Vec::new(), &mut found)?;
-    Ok(found)
+    let mut comparison = Comparison::default();
+    comparison.go_on(repo, old, new, &mut Vec::new())?;
+    Ok(comparison.found)
 }
 
-fn compare_below(
-    repo: &Repo,
-    old: Oid,
-    new: Oid,
-    prefix: &mut Vec<u8>,
-    found: &mut (Notes, Notes),
-) -> Result<()> {
-    if old == new {
-        return Ok(());
-    }
-    let (old, new) = (
-        read_level(repo, old, prefix)?,
-        read_level(repo, new, prefix)?,
-    );
-    let (mut known, mut fresh) = (old.notes.clone(), new.notes.clone());
-    for &(byte, tree) in &new.directories {
-        prefix.push(byte);
-        match directory(&old, byte) {
-            Some(old) => compare_below(repo, old, tree, prefix, found)?,
-            None => collect(repo, tree, prefix, &[], &mut fresh)?,
+/// Two notes trees, as far as they were compared.
+#[derive(Default)]
+struct Comparison {
+    old: Directories,
+    new: Directories,
+    found: (Notes, Notes),
+}
+
+impl Comparison {
+    fn go_on(&mut self, repo: &Repo, old: Oid, new: Oid, prefix: &mut Vec<u8>) -> Result<()> {
+        if old == new {
+            return Ok(());
         }
-        prefix.pop();
-    }
-    // A directory that is gone may have been flattened into this level.
-    for &(byte, tree) in &old.directories {
-        if directory(&new, byte).is_none() {
+        let (old, new) = (
+            self.old.read_level(repo, old, prefix)?,
+            self.new.read_level(repo, new, prefix)?,
+        );
+        let (mut known, mut fresh) = (old.notes.clone(), new.notes.clone());
+        for &(byte, tree) in &new.directories {
             prefix.push(byte);
-            collect(repo, tree, prefix, &[], &mut known)?;
+            match directory(&old, byte) {
+                Some(old) => self.go_on(repo, old, tree, prefix)?,
+                None => self.new.collect(repo, tree, prefix, &[], &mut fresh)?,
+            }
             prefix.pop();
         }
+        // A directory that is gone may have been flattened into this level.
+        for &(byte, tree) in &old.directories {
+            if directory(&new, byte).is_none() {
+                prefix.push(byte);
+                self.old.collect(repo, tree, prefix, &[], &mut known)?;
+                prefix.pop();
+            }
+        }
+        let (known, fresh): (Notes, Notes) =
+            (known.into_iter().collect(), fresh.into_iter().collect());
+        self.found.0.extend(known.difference(&fresh));
+        self.found.1.extend(fresh.difference(&known));
+        Ok(())
     }
-    let (known, fresh): (Notes, Notes) = (known.into_iter().collect(), fresh.into_iter().collect());
-    found.0.extend(known.difference(&fresh));
-    found.1.extend(fresh.difference(&known));
-    Ok(())
 }
 
 fn directory(level: &Level, byte: u8) -> Option<Oid> {

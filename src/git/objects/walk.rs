@@ -1,5 +1,6 @@
 //! Walks over the files of a tree.
 
+use super::repeated::RepeatedTrees;
 use crate::domain::oid::Oid;
 use crate::domain::path::RepoPath;
 use crate::error::Result;
@@ -23,16 +24,19 @@ impl Repo {
     /// # Errors
     /// `repo-corrupt` when a tree is missing.
     pub fn walk_tracked(&self, tree: Oid, visitor: &mut impl Visitor) -> Result<()> {
-        self.walk(tree, &mut Vec::new(), visitor).map(|_| ())
+        let mut trees = RepeatedTrees::default();
+        self.walk(&mut trees, tree, &mut Vec::new(), visitor)
+            .map(|_| ())
     }
 
     fn walk(
         &self,
+        trees: &mut RepeatedTrees,
         tree: Oid,
         prefix: &mut Vec<u8>,
         visitor: &mut impl Visitor,
     ) -> Result<ControlFlow<()>> {
-        for entry in self.read_tree(tree)? {
+        for entry in trees.read(self, tree)? {
             let length = prefix.len();
             prefix.extend_from_slice(&entry.name);
             let next = match RepoPath::parse(prefix) {
@@ -40,7 +44,7 @@ impl Repo {
                 Ok(path) if entry.mode != DIRECTORY => visitor.visit(&path),
                 Ok(directory) if visitor.enters(&directory) => {
                     prefix.push(b'/');
-                    self.walk(entry.oid, prefix, visitor)?
+                    self.walk(trees, entry.oid, prefix, visitor)?
                 }
                 Ok(_) => ControlFlow::Continue(()),
             };

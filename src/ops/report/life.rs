@@ -94,14 +94,11 @@ pub(super) fn spans(
     until: DateTime<Utc>,
 ) -> Vec<Span> {
     let mut changes: Vec<(State, DateTime<Utc>)> = Vec::new();
-    for (index, event) in events.iter().enumerate() {
-        let Some(then) = Agent::fold(agent.spawn_commit, &events[..=index]) else {
-            continue;
-        };
-        if changes.last().is_none_or(|(state, _)| *state != then.state) {
-            changes.push((then.state, event.at.time()));
+    Agent::fold_telling(agent.spawn_commit, events, |event, state| {
+        if changes.last().is_none_or(|(last, _)| *last != state) {
+            changes.push((state, event.at.time()));
         }
-    }
+    });
     if let Some((_, time)) = lost
         && changes
             .last()

@@ -65,6 +65,20 @@ fn dropped(repo: &Repo, now: Oid, once: Oid) -> Result<BTreeSet<Oid>> {
 /// # Errors
 /// `repo-corrupt`, `git-failed`, `io`.
 pub fn is_overwritten(repo: &Repo) -> Result<bool> {
+    for _ in 0..3 {
+        if !seems_overwritten(repo)? {
+            return Ok(false);
+        }
+        // A write of ours changes the reflog first and the ref then, and may have come between the two readings.
+        if !lock::is_held(repo.common_dir(), Chain::Ledger.lock())? {
+            break;
+        }
+        lock::wait_until_free(repo.common_dir(), Chain::Ledger.lock())?;
+    }
+    seems_overwritten(repo)
+}
+
+fn seems_overwritten(repo: &Repo) -> Result<bool> {
     let Tip::At(tip) = repo.tip(Chain::Ledger.refname())? else {
         return Ok(false);
     };

@@ -1,7 +1,7 @@
 //! What a reader has open, remembered so that only what is new since the last call is looked at.
 //!
 //! ```text
-//! git-agent mail cursor 1 <tip> <its stamp or -> <blob of the reader's note or -> <names, hashed>
+//! git-agent mail cursor 2 <tip> <its stamp or -> <blob of the reader's note or -> <names, hashed>
 //! page <commit>
 //! open <commit> <id> <type> <priority> <stamp> <stamp of the handing out or ->
 //! end <lines>
@@ -23,12 +23,12 @@ use crate::error::Result;
 use crate::git::notes::{self, lines};
 use crate::git::objects::Commit;
 use crate::store::{fsx, layout};
-use crate::wire::message::{Envelope, STAMP_TRAILER, envelope};
+use crate::wire::message::{self, Envelope, STAMP_TRAILER};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// How the first line begins.
-const MAGIC: &str = "git-agent mail cursor 1";
+const MAGIC: &str = "git-agent mail cursor 2";
 
 /// A message that its reader has not archived.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,15 +48,18 @@ pub struct Open {
 }
 
 impl Open {
-    fn new(commit: Oid, envelope: &Envelope) -> Open {
-        Open {
+    /// The entry of a message that is for this reader and can be read. A remote may bring one whose envelope is sound and
+    /// whose content is not: were it handed out, its reader could receive nothing any more.
+    fn of(commit: &Commit, envelope: &Envelope, reader: &Reader) -> Option<Open> {
+        let is_readable = || message::decode(&commit.message).is_some();
+        (reader.is_for(envelope) && is_readable()).then(|| Open {
             id: envelope.id.clone(),
-            commit,
+            commit: commit.oid,
             kind: envelope.kind,
             priority: envelope.priority,
             at: envelope.at,
             read: None,
-        }
+        })
     }
 }
 
@@ -125,10 +128,9 @@ fn advance(
         if next.parents.len() != 1 || stamp.is_some_and(|stamp| Some(stamp) <= cursor.stamp) {
             return None;
         }
-        if let Some(envelope) = envelope(&next.message).filter(|envelope| reader.is_for(envelope)) {
-            let open = Open::new(next.oid, &envelope);
-            cursor.open.insert(open.id.clone(), open);
-        }
+        let envelope = message::envelope(&next.message);
+        let open = envelope.and_then(|envelope| Open::of(&next, &envelope, reader));
+        cursor.open.extend(open.map(|open| (open.id.clone(), open)));
         next = mailbox.repo.read_commit(next.parents[0]).ok()?;
     }
     let body = notes::body(mailbox.repo, tree, reader.key).ok()?;
@@ -187,9 +189,8 @@ fn begin(
         if is_older && !reader.was_expected {
             return Step::Stop;
         }
-        if reader.is_for(envelope) {
-            open.insert(envelope.id.clone(), Open::new(commit.oid, envelope));
-        }
+        let entry = Open::of(commit, envelope, reader);
+        open.extend(entry.map(|entry| (entry.id.clone(), entry)));
         Step::On
     })?;
     let receipts = receipts::load(mailbox.repo, reader)?;

@@ -178,7 +178,8 @@ fn sent_since(mailbox: &Mailbox<'_>, tip: Option<&Commit>, planned: Oid) -> Resu
 fn begin_anew(mailbox: &Mailbox<'_>, planned: Oid, now: DateTime<Utc>) -> Result<Oid> {
     let repo = mailbox.repo;
     let who = chain::identity(repo, now);
-    let last = mailbox.last_stamp(&repo.read_commit(planned)?)?;
+    let planned = repo.read_commit(planned)?;
+    let last = mailbox.last_stamp(&planned, |stamp| super::is_followed(*stamp, now));
     let stamp = last.map_or_else(String::new, |stamp| format!("{STAMP_TRAILER}: {stamp}\n"));
     let message = format!("agent: expire\n\n{stamp}{TRAILER}: 1\n");
     chain::empty_commit(repo, &[], &who, &message)

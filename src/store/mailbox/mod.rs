@@ -40,10 +40,21 @@ use crate::git::objects::{Commit, Identity};
 use crate::wire::message::{self, STAMP_TRAILER};
 use crate::wire::receipt_line::ReceiptKind;
 use chrono::{DateTime, TimeDelta, Utc};
+use std::collections::HashSet;
 use walk::Step;
 
 /// After this long a message that was handed out and not acknowledged is handed out again.
 const LEASE: TimeDelta = TimeDelta::minutes(5);
+
+/// How far the clock of another clone may be ahead for its stamps to be followed. Readers look for a message among those
+/// of its time, so a wrong clock is followed for years; but one message of the year 9999 must not date every
+/// later one in a year that a stamp cannot hold, where it could not be read.
+const FOLLOWED: TimeDelta = TimeDelta::days(3650);
+
+/// Whether what comes after a stamp is dated later.
+fn is_followed(stamp: Stamp, now: DateTime<Utc>) -> bool {
+    stamp.time() - now <= FOLLOWED
+}
 
 /// The mailbox of one repository.
 pub struct Mailbox<'r> {
@@ -113,7 +124,7 @@ impl<'r> Mailbox<'r> {
         (self.reached)("mail-locked");
         let mut posted = None;
         let commit = chain::append(repo, &guard, Chain::Mail, &who, "agent: message", |tip| {
-            let at = self.next_stamp(tip, now, clone)?;
+            let at = self.next_stamp(tip, now, clone);
             let message = Message {
                 id: MessageId::new(at, nonce.digits()),
                 at,
@@ -277,17 +288,14 @@ impl<'r> Mailbox<'r> {
         })
     }
 
-    /// The stamp of what is appended to a tip now: its time is later than that of everything below, so
-    /// that ids, which hold no counter, grow too.
-    fn next_stamp(&self, tip: Option<&Commit>, now: DateTime<Utc>, clone: u16) -> Result<Stamp> {
-        let last = match tip {
-            Some(tip) => self.last_stamp(tip)?,
-            None => None,
-        };
+    /// The stamp of what is appended to a tip now: its time is later than that of everything below that is not far ahead
+    /// of the clock, so that ids, which hold no counter, grow too.
+    fn next_stamp(&self, tip: Option<&Commit>, now: DateTime<Utc>, clone: u16) -> Stamp {
+        let last = tip.and_then(|tip| self.last_stamp(tip, |stamp| is_followed(*stamp, now)));
         let after = last.map_or(now, |last| {
             now.max(last.time() + TimeDelta::microseconds(1))
         });
-        Ok(Stamp::next(after, clone, last))
+        Stamp::next(after, clone, last)
     }
 
     /// The commit below which are the messages of two histories; one of them where that has the other. Its stamp is the
@@ -308,30 +316,32 @@ impl<'r> Mailbox<'r> {
         let mut parents = [ours, theirs];
         parents.sort_unstable();
         let sides = [repo.read_commit(parents[0])?, repo.read_commit(parents[1])?];
-        let stamp = { self.last_stamp(&sides[0])? }.max(self.last_stamp(&sides[1])?);
+        let [one, two] = [&sides[0], &sides[1]].map(|side| self.last_stamp(side, |_| true));
+        let stamp = one.max(two);
         let stamp = stamp.map_or_else(String::new, |stamp| format!("{STAMP_TRAILER}: {stamp}\n"));
         let who = Identity::stand_in(sides[0].seconds.max(sides[1].seconds));
         let message = format!("agent: unite\n\n{stamp}{TRAILER}: 1\n");
         chain::empty_commit(repo, &parents, &who, &message)
     }
 
-    /// The latest stamp at or below a commit.
-    fn last_stamp(&self, tip: &Commit) -> Result<Option<Stamp>> {
+    /// The latest stamp at or below a commit, of those that are followed.
+    fn last_stamp(&self, tip: &Commit, is_followed: impl Fn(&Stamp) -> bool) -> Option<Stamp> {
         let mut latest = None;
+        // A forged history may lead to one commit in a thousand ways.
+        let mut seen = HashSet::new();
         let mut waiting = vec![tip.clone()];
         while let Some(commit) = waiting.pop() {
-            match commit.trailer(STAMP_TRAILER).and_then(Stamp::parse) {
+            let stamp = commit.trailer(STAMP_TRAILER).and_then(Stamp::parse);
+            match stamp.filter(&is_followed) {
                 Some(stamp) => latest = latest.max(Some(stamp)),
-                // A commit of repair; what it repairs may be gone.
-                None => waiting.extend(
-                    commit
-                        .parents
-                        .iter()
-                        .filter_map(|oid| self.repo.read_commit(*oid).ok()),
-                ),
+                // A commit of repair, or a forged stamp; what is below may be gone.
+                None => {
+                    let parents = { commit.parents.iter() }.filter(|oid| seen.insert(**oid));
+                    waiting.extend(parents.filter_map(|oid| self.repo.read_commit(*oid).ok()));
+                }
             }
         }
-        Ok(latest)
+        latest
     }
 
     /// The commit that the chain of messages is at; `None` for a mailbox that was never begun.

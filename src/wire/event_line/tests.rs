@@ -152,6 +152,17 @@ fn any_what() -> impl Strategy<Value = What> {
     ]
 }
 
+#[test]
+fn a_line_that_could_fill_the_memory_is_no_event() {
+    let written = encode(&event(What::Noted {
+        text: "mark".into(),
+    }))
+    .expect("fits");
+    let line = |length: usize| written.replace("mark", &"x".repeat(length));
+    assert!(decode(line(10 * LIMIT).as_bytes()).is_some());
+    assert!(decode(line(LONGEST).as_bytes()).is_none());
+}
+
 proptest! {
     #[test]
     fn lines_round_trip_and_fit(what in any_what()) {
