@@ -4,6 +4,7 @@
 //! Everything that is printed passes through here. What stays are line ends, tabs and our own few styles; anything
 //! else that a terminal obeys is shown as `\u202e`, which JSON reads back as the character that it was.
 
+use crate::domain::direction::turns_direction;
 use std::borrow::Cow;
 use std::io::{self, Write};
 
@@ -88,14 +89,6 @@ fn unfinished(bytes: &[u8]) -> usize {
 fn is_obeyed(character: char) -> bool {
     let is_plain = matches!(character, '\n' | '\t');
     !is_plain && (character.is_control() || turns_direction(character))
-}
-
-/// Whether a character changes the direction in which its neighbours are shown (Unicode: bidirectional controls).
-fn turns_direction(character: char) -> bool {
-    matches!(
-        character,
-        '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-    )
 }
 
 /// The length of one of our own styles at the beginning of a text.

@@ -9,6 +9,7 @@ pub mod cone;
 pub mod conflict_markers;
 pub mod diagnosis;
 pub mod diagnostic;
+pub mod direction;
 pub mod dna;
 pub mod event;
 pub mod evidence;

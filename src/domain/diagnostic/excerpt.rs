@@ -1,5 +1,6 @@
 //! What is shown of foreign text: bounded, and harmless to a terminal.
 
+use crate::domain::direction::turns_direction;
 use crate::domain::redaction::secret;
 use std::ops::Range;
 use unicode_width::UnicodeWidthChar;
@@ -67,11 +68,7 @@ fn width(c: char) -> usize {
 pub(super) fn shown(c: char) -> String {
     match c {
         '\t' => "    ".to_owned(),
-        // Directional formatting (Unicode UAX #9 §2): it can make a line read as what it is not.
-        '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-            '\u{fffd}'.to_string()
-        }
-        c if c.is_control() => '\u{fffd}'.to_string(),
+        c if c.is_control() || turns_direction(c) => '\u{fffd}'.to_string(),
         c => c.to_string(),
     }
 }

@@ -1,6 +1,8 @@
 //! Writing HTML so that it is well-formed by construction: the code that opens an element closes it, and
 //! everything that is not a constant of this program is escaped.
 
+use crate::domain::direction::turns_direction;
+
 /// Attributes of an element: constant names, any values.
 pub(super) type Attributes<'a> = &'a [(&'static str, &'a str)];
 
@@ -79,15 +81,10 @@ fn escape(text: &str, out: &mut String) {
             '\'' => out.push_str("&#39;"),
             '\n' | '\t' => out.push(c),
             // HTML knows no way to write these, and text that turns around lies about what it says.
-            c if c.is_control() || is_direction(c) => out.push('\u{fffd}'),
+            c if c.is_control() || turns_direction(c) => out.push('\u{fffd}'),
             c => out.push(c),
         }
     }
-}
-
-/// Characters that change the direction in which what follows is read.
-fn is_direction(c: char) -> bool {
-    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]
@@ -98,11 +95,11 @@ mod tests {
     fn text_stays_text() {
         let mut html = Html::default();
         html.element("p", &[("title", "a\"><script>")], |html| {
-            html.text("</style> & 'x' \u{0}\u{202e}");
+            html.text("</style> & 'x' \u{0}\u{202e}\u{200f}\u{061c}");
         });
         assert_eq!(
             html.finish(),
-            "<p title=\"a&quot;&gt;&lt;script&gt;\">&lt;/style&gt; &amp; &#39;x&#39; \u{fffd}\u{fffd}</p>"
+            "<p title=\"a&quot;&gt;&lt;script&gt;\">&lt;/style&gt; &amp; &#39;x&#39; \u{fffd}\u{fffd}\u{fffd}\u{fffd}</p>"
         );
     }
 }
