@@ -334,6 +334,15 @@ fn a_worktree_that_cannot_be_read_is_said_and_hides_nothing_else() {
     let merged = pairs(&report, &named, "merge");
     assert_eq!(merged[0].0, "one three");
     assert_eq!(merged.len(), 1);
+    let [one, two, _] = &agents;
+    let output = repo.agent(&["overlap", "--merge", &one.id, &two.id]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let first = text.lines().next();
+    assert_eq!(
+        first,
+        Some("no overlap among 2 agents, as far as is known"),
+        "{text}"
+    );
 }
 
 #[test]

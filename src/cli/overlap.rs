@@ -109,10 +109,15 @@ impl OverlapReport {
     fn comparison(&self, width: usize) -> String {
         let involved = involved(self);
         let others = self.agents.len() - involved.len();
+        // What could not be found out follows.
+        let known = match self.problems.as_slice() {
+            [] => "",
+            _ => ", as far as is known",
+        };
         if involved.is_empty() {
             return match others {
                 1 => "no overlap: there is one live agent\n".to_owned(),
-                count => format!("no overlap among {count} agents\n"),
+                count => format!("no overlap among {count} agents{known}\n"),
             };
         }
         let pairs = most_telling_first(self);
@@ -130,7 +135,7 @@ impl OverlapReport {
             } else {
                 "agents overlap"
             };
-            text.push_str(&format!("{others} more {noun} with no other\n"));
+            text.push_str(&format!("{others} more {noun} with no other{known}\n"));
         }
         text.push('\n');
         let listed = worth_a_line(&pairs);
