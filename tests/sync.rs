@@ -4,6 +4,8 @@
 mod claims;
 /// The end of a task.
 mod deliveries;
+/// Hooks of the user's that synchronise.
+mod hooks;
 /// Clones that do to claims what no git-agent does, and clocks that are wrong.
 mod hostile;
 /// Death between every two steps.

@@ -2,9 +2,9 @@
 
 use super::style::{GOOD, WARN, paint};
 use super::ui::{Answer, Format, Ui};
-use crate::agents::ctx::Ctx;
+use crate::agents::ctx::{Ctx, Env};
 use crate::domain::task::parse_duration;
-use crate::error::{Exit, Result};
+use crate::error::{Code, Exit, Result};
 use crate::ops::sync::{self, BranchReport, SyncOptions, SyncReport, SyncedRef};
 use std::time::Duration;
 
@@ -19,18 +19,51 @@ this one through.")]
 pub(super) struct SyncArgs {
     /// Name of a remote; without it agent.remote, origin, or the only one
     remote: Option<String>,
-    /// How long it may take in all
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
-    timeout: Duration,
-    /// End with 0 whatever happens, as in a pre-push hook: what fails is a warning
+    /// How long it may take in all; 60s, or 1s with --best-effort
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    timeout: Option<Duration>,
+    /// End with 0 whatever happens, as in a pre-push hook: what fails is a warning, and no other sync is waited for
     #[arg(long)]
     best_effort: bool,
+    /// Be the process that `--best-effort` ends when its time is up
+    #[arg(long, hide = true, requires = "best_effort")]
+    attempt: bool,
+}
+
+/// How long `--best-effort` may take unless told otherwise: the user's push waits for it.
+const MOMENT: Duration = Duration::from_secs(1);
+
+impl SyncArgs {
+    /// Whether another process does it, which is ended when the time is up.
+    pub(super) fn is_limited(&self) -> bool {
+        self.best_effort && !self.attempt
+    }
+}
+
+/// `--best-effort`: whatever the exchange waits for, be it a lock, an ssh or a disk, this ends in time, with 0. What was
+/// killed half-way goes on with the next sync.
+pub(super) fn run_limited(ui: &mut Ui, args: &SyncArgs) -> Result<Exit> {
+    let limit = args.timeout.unwrap_or(MOMENT);
+    match Env::of_process().and_then(|env| sync::attempt(env, limit)) {
+        Ok(true) => {}
+        Ok(false) => ui.warn(&format!(
+            "the time was up after {} s; what was not exchanged goes with the next sync",
+            limit.as_secs()
+        )),
+        Err(error) => ui.warn(&format!("nothing was synchronised: {error}")),
+    }
+    Ok(Exit::Yes)
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SyncArgs) -> Result<Exit> {
     let options = SyncOptions {
         remote: args.remote,
-        limit: args.timeout,
+        limit: args.timeout.unwrap_or(match args.best_effort {
+            // What ends this process otherwise does so a little later.
+            true => MOMENT,
+            false => sync::LIMIT,
+        }),
+        waits: !args.best_effort,
     };
     let report = {
         let _activity = ui.activity("waiting for the remote");
@@ -41,6 +74,10 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SyncArgs) -> Result<Exit> {
             report.warnings.iter().for_each(|text| ui.warn(text));
             ui.answer(&report)?;
         }
+        // The message of a lock names the wait, and there was none.
+        Err(error) if args.best_effort && error.code() == Code::LockTimeout => ui.warn(
+            "nothing was synchronised: another process of this clone is at work; what is new goes with the next sync",
+        ),
         Err(error) if args.best_effort && ui.format() == Format::Text => {
             ui.warn(&format!("nothing was synchronised: {error}"));
         }

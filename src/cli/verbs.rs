@@ -108,7 +108,7 @@ verbs! { ui;
         Archive(args: archive::ArchiveArgs) => archive::run(&open(ui)?, ui, &args);
     }
     "travel" {
-        Sync(args: sync::SyncArgs) => sync::run(&open(ui)?, ui, args);
+        Sync(args: sync::SyncArgs) => if args.is_limited() { sync::run_limited(ui, &args) } else { sync::run(&open(ui)?, ui, args) };
     }
     "clean" {
         [*] Discard(args: discard::DiscardArgs) => discard::run(&open(ui)?, ui, &args);

@@ -15,6 +15,7 @@ pub mod background;
 pub mod capture;
 mod job;
 pub mod launch;
+pub mod limited;
 pub mod relay;
 pub mod sandbox;
 pub mod signals;

@@ -1,4 +1,4 @@
-use super::{Hub, agent, branch_of, json, row, spawn, tip};
+use super::{Hub, agent, branch_of, json, row, spawn};
 use crate::support::agent::describe;
 use crate::support::git_in;
 use std::path::Path;
@@ -76,28 +76,6 @@ fn a_remote_that_is_not_there_is_named() {
         assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
         assert!(describe(&output).contains(hint), "{}", describe(&output));
     }
-}
-
-#[test]
-fn the_pre_push_hook_of_the_user_decides_about_branches_alone() {
-    use std::os::unix::fs::PermissionsExt;
-    let hub = Hub::new(1);
-    let clone = &hub.clones[0];
-    let hook = clone.join(".git/hooks/pre-push");
-    std::fs::create_dir_all(hook.parent().expect("a directory")).expect("made");
-    std::fs::write(&hook, "#!/bin/sh\nexit 1\n").expect("written");
-    std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).expect("executable");
-    let spawned = spawn(clone, &[]);
-    let branch = branch_of(&spawned);
-    let report = json(clone, &["sync"]);
-    assert_eq!(report["branches"][0]["state"], "refused", "{report:#}");
-    let reason = report["branches"][0]["reason"].as_str().expect("a reason");
-    assert!(reason.contains("pre-push hook"), "{reason}");
-    assert_eq!(hub.remote_tip(&branch), "");
-    assert_eq!(
-        hub.remote_tip("refs/notes/agents"),
-        tip(clone, "refs/notes/agents")
-    );
 }
 
 #[test]

@@ -125,10 +125,8 @@ impl Exchange<'_> {
         if pushes.is_empty() {
             return Ok(false);
         }
-        let manner = PushManner {
-            with_hook: true,
-            ..PushManner::default()
-        };
+        // No hook of the user's is run: a pre-push hook that synchronises would wait for this very push.
+        let manner = PushManner::default();
         let outcome = repo.push_refs(&self.remote, &pushes, manner, self.end)?;
         for refusal in &outcome.refusals {
             let layer = remote::refusing_layer(&refusal.reason, &outcome.remote_text);

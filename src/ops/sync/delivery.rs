@@ -66,10 +66,6 @@ pub fn complete_task(
 
 /// The one push. `false` where it could not be made, or was refused.
 fn deliver(ctx: &Ctx, options: &SyncOptions, claim: &mut TaskClaim) -> Result<bool> {
-    // A hook of the user's is asked about branches, and about nothing else.
-    if ctx.repo.may_have_hook("pre-push")? {
-        return Ok(false);
-    }
     let _guard = lock::hold_for(ctx.repo.common_dir(), layout::SYNC_LOCK, LIMIT)?;
     let exchange = Exchange::begin(ctx, options, Instant::now() + LIMIT)?;
     let branch = exchange.branch_of(claim)?;

@@ -28,8 +28,9 @@ pub(crate) use push::refused;
 pub use report::{BranchReport, SyncReport, SyncedRef};
 
 use crate::agents::authority::require_orchestrator;
-use crate::agents::ctx::Ctx;
+use crate::agents::ctx::{Ctx, Env};
 use crate::error::{Code, Error, Result};
+use crate::proc::limited;
 use crate::store::{layout, lock};
 use exchange::Exchange;
 use std::time::{Duration, Instant};
@@ -66,6 +67,8 @@ pub struct SyncOptions {
     pub remote: Option<String>,
     /// How long it may take in all.
     pub limit: Duration,
+    /// Whether another exchange of this clone is waited for.
+    pub waits: bool,
 }
 
 impl SyncOptions {
@@ -74,6 +77,7 @@ impl SyncOptions {
         SyncOptions {
             remote,
             limit: LIMIT,
+            waits: true,
         }
     }
 }
@@ -87,7 +91,13 @@ pub fn sync(ctx: &Ctx, options: &SyncOptions) -> Result<SyncReport> {
     // The remote is reached with the user's keys, which are not the agent's to use.
     require_orchestrator(ctx)?;
     let end = Instant::now() + options.limit;
-    let _guard = lock::hold_for(ctx.repo.common_dir(), layout::SYNC_LOCK, options.limit)?;
+    // A `sync --best-effort` in a hook must not wait for the push that called the hook, if that is one of ours.
+    let patience = if options.waits {
+        options.limit
+    } else {
+        Duration::ZERO
+    };
+    let _guard = lock::hold_for(ctx.repo.common_dir(), layout::SYNC_LOCK, patience)?;
     ctx.reached("sync-locked");
     let mut exchange = Exchange::begin(ctx, options, end)?;
     exchange.restore()?;
@@ -99,6 +109,20 @@ pub fn sync(ctx: &Ctx, options: &SyncOptions) -> Result<SyncReport> {
         pause = PAUSES[1].min(pause * 2);
     }
     Ok(exchange.report)
+}
+
+/// Runs the same command once more in a process of its own, which `--attempt` tells apart. It ends in time whatever it
+/// waits for, be it a lock, an ssh or a disk; what was stopped half-way goes on with the next exchange. `false` when the
+/// time was up.
+///
+/// # Errors
+/// `io` when this program cannot be started.
+pub fn attempt(env: Env, limit: Duration) -> Result<bool> {
+    let program = env.require_program()?.to_owned();
+    let mut words = env.words;
+    let operands = words.iter().position(|word| word == "--");
+    words.insert(operands.unwrap_or(words.len()), "--attempt".into());
+    Ok(limited::run(&program, &words, limit)?.is_some())
 }
 
 /// Waits for about so long, so that clones that met once do not meet again.
