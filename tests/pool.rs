@@ -2,7 +2,7 @@
 
 use crate::support::agent::{TASK, agent_command, describe};
 use crate::support::death::{self, Order, ctx};
-use crate::support::{TestRepo, git_in};
+use crate::support::{TestRepo, git_in, git_output};
 use git_agent::ops::pool;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -434,4 +434,118 @@ fn a_claim_that_is_killed_leaves_a_whole_slot_or_what_is_swept() {
             require_tidy(&repo);
         }
     }
+}
+
+/// The path of the only slot.
+fn only_slot(repo: &TestRepo) -> PathBuf {
+    worktree(&repo.agent_json(&["pool", "status"])["slots"][0])
+}
+
+fn name_of(slot: &Path) -> &str {
+    let name = slot.file_name().and_then(|name| name.to_str());
+    name.expect("a name")
+}
+
+/// Every content that some commit of the keep chain has at that path.
+fn kept_at(repo: &TestRepo, path: &str) -> Vec<String> {
+    let commits = repo.git(["rev-list", "refs/agents/keep"]);
+    let show = |commit: &str| {
+        let shown = git_output(&repo.path(), ["show", &format!("{commit}:{path}")]);
+        (shown.status.success()).then(|| String::from_utf8_lossy(&shown.stdout).into_owned())
+    };
+    commits.lines().filter_map(show).collect()
+}
+
+/// Edits by hand: a tracked file, a new one, one that is only staged, and a commit that is on no branch.
+fn edit(slot: &Path) -> String {
+    fs::write(slot.join("made.txt"), "committed by hand\n").expect("written");
+    git_in(slot, ["add", "made.txt"]);
+    git_in(slot, ["commit", "--quiet", "--no-verify", "-m", "by hand"]);
+    let commit = git_in(slot, ["rev-parse", "HEAD"]);
+    fs::write(slot.join("staged.txt"), "staged by hand\n").expect("written");
+    git_in(slot, ["add", "staged.txt"]);
+    fs::remove_file(slot.join("staged.txt")).expect("removed");
+    fs::write(slot.join("src/lib.rs"), "// edited by hand\n").expect("written");
+    fs::write(slot.join("new.txt"), "new by hand\n").expect("written");
+    commit
+}
+
+fn require_kept(repo: &TestRepo, commit: &str, what: &str) {
+    repo.git(["reflog", "expire", "--expire=now", "--all"]);
+    repo.git(["gc", "--quiet", "--prune=now"]);
+    repo.git(["merge-base", "--is-ancestor", commit, "refs/agents/keep"]);
+    for (path, content) in [
+        ("src/lib.rs", "// edited by hand\n"),
+        ("new.txt", "new by hand\n"),
+        ("staged.txt", "staged by hand\n"),
+        ("made.txt", "committed by hand\n"),
+    ] {
+        assert!(
+            kept_at(repo, path).contains(&content.to_owned()),
+            "{what}: {path}"
+        );
+    }
+}
+
+#[test]
+fn what_was_edited_in_a_slot_is_kept_on_every_road() {
+    let roads: [(&str, &[&str]); 3] = [
+        ("drain", &["pool", "drain"]),
+        ("refill", &["pool", "fill"]),
+        ("uninstall", &["uninstall", "--yes"]),
+    ];
+    for (what, words) in roads {
+        let repo = with_pool(1, "");
+        fill(&repo);
+        let slot = only_slot(&repo);
+        let commit = edit(&slot);
+        let report = repo.agent_json(words);
+        assert!(!slot.exists(), "{what}");
+        let kept = &report["kept"][0];
+        assert_eq!(kept["name"], name_of(&slot), "{what}: {report}");
+        let work = kept["commits"][0].as_str().expect("a commit");
+        require_kept(&repo, &commit, what);
+        // The way back that the text names.
+        repo.git(["branch", "back", work]);
+        assert_eq!(repo.git(["show", "back:new.txt"]), "new by hand", "{what}");
+    }
+}
+
+#[test]
+fn an_edited_slot_is_not_handed_out_and_another_is() {
+    let repo = with_pool(2, "");
+    fill(&repo);
+    // The first that a spawn would look at.
+    let slot = only_slot(&repo);
+    let commit = edit(&slot);
+    for claimed in [true, false] {
+        let report = repo.spawn_task(TASK, &[]);
+        let agent = worktree(&report);
+        assert!(!agent.join("new.txt").exists(), "{report}");
+        assert_eq!(git_in(&agent, ["status", "--porcelain"]), "");
+        if claimed {
+            assert_eq!(report["claimed"], true, "{report}");
+        }
+    }
+    repo.agent_json(&["pool", "drain"]);
+    require_kept(&repo, &commit, "spawn");
+}
+
+#[test]
+fn what_was_edited_in_the_slot_of_a_killed_process_is_kept() {
+    let repo = with_pool(1, "");
+    fill(&repo);
+    let slot = only_slot(&repo);
+    let commit = edit(&slot);
+    let place = repo.path().join(".git/agents/pool").join(name_of(&slot));
+    fs::write(place, "").expect("written");
+    repo.agent_json(&["gc", "--yes"]);
+    assert!(!slot.exists());
+    require_kept(&repo, &commit, "gc");
+    // A slot that nobody touched leaves nothing in the keep chain, however it goes.
+    let repo = with_pool(1, COUNTED);
+    fill(&repo);
+    let before = repo.git(["for-each-ref", "refs/agents/keep"]);
+    repo.agent_json(&["pool", "drain"]);
+    assert_eq!(before, repo.git(["for-each-ref", "refs/agents/keep"]));
 }

@@ -20,6 +20,7 @@ pub(crate) mod histories;
 pub mod hooks;
 pub mod ignored_files;
 pub mod instructions;
+pub mod kept_worktree;
 pub mod liveness;
 pub mod lookup;
 pub mod moves;

@@ -10,8 +10,16 @@
 //!
 //! An agent never had a slot before it is claimed, and a slot that was claimed is none any more. The same holds for one in
 //! which a train ran checks.
+//!
+//! A person may have worked in one all the same: it is an ordinary worktree at a path that tools list. So a slot is looked at
+//! before it is handed out ([`claim`] passes over one that was edited) and before it is removed
+//! ([`Slot::remove_keeping`] hangs what was edited on the keep chain first).
 
 use crate::agents::ctx::Ctx;
+use crate::agents::kept_worktree::{self, KeptWorktree};
+use crate::agents::untrusted;
+use crate::agents::work::uncommitted::whole_tree;
+use crate::agents::worktree::AgentWorktree;
 use crate::domain::glob::Glob;
 use crate::domain::hex::hex;
 use crate::domain::oid::Oid;
@@ -198,14 +206,76 @@ impl Slot {
         let scratch = fsx::unique_name(&directory.join("index"));
         checkout.carry(&ctx.repo, (old, commit), &scratch, &|_| ())?;
         ctx.reached("slot-moved");
-        self.write(Some(SlotRecord {
+        let mut record = SlotRecord {
             commit: commit.to_hex(),
             tree: tree.to_hex(),
             ..record.clone()
-        }))
+        };
+        if record.leftovers {
+            record.made = whole_tree(ctx, commit, &self.place(), None)?.map(Oid::to_hex);
+        }
+        self.write(Some(record))
     }
 
-    /// Removes the slot: the worktree where it is still the slot's, the admin directory and the file.
+    fn place(&self) -> AgentWorktree {
+        AgentWorktree {
+            path: self.path.clone(),
+            admin_dir: self.admin_dir.clone(),
+        }
+    }
+
+    /// Whether nothing but the set-up has worked in a whole slot since it was filled. Where that cannot be told, something
+    /// has.
+    pub(crate) fn is_untouched(&self, ctx: &Ctx, record: &SlotRecord) -> bool {
+        let head = untrusted::text(&self.admin_dir, "HEAD").unwrap_or_default();
+        let Some(commit) =
+            Oid::from_hex(&record.commit).filter(|_| head.trim_end() == record.commit)
+        else {
+            return false;
+        };
+        // Commits that were made by hand and left again are named by the reflog alone.
+        let made = ctx.repo.leftover_commits(&self.admin_dir, None, commit);
+        let is_bare = made.is_ok_and(|made| made.is_empty());
+        let found = || whole_tree(ctx, commit, &self.place(), None);
+        is_bare
+            && found().is_ok_and(|tree| match (&record.made, tree) {
+                (None, None) => !record.leftovers,
+                (Some(made), Some(tree)) => *made == tree.to_hex(),
+                _ => false,
+            })
+    }
+
+    /// As [`Slot::remove`], for a slot in which a person may have worked: what was edited in it is kept first.
+    ///
+    /// # Errors
+    /// As [`Slot::remove`], and those of [`kept_worktree::keep_all`]; the slot stays then.
+    pub(crate) fn remove_keeping(self, ctx: &Ctx) -> Result<Option<KeptWorktree>> {
+        let kept = self.keep(ctx)?;
+        self.remove(ctx)?;
+        Ok(kept)
+    }
+
+    fn keep(&self, ctx: &Ctx) -> Result<Option<KeptWorktree>> {
+        let record = self.record.as_ref();
+        if record.is_some_and(|record| self.is_untouched(ctx, record)) {
+            return Ok(None);
+        }
+        // What a killed process left may have no admin directory yet, and then no person could work in it.
+        let head = untrusted::text(&self.admin_dir, "HEAD").unwrap_or_default();
+        let recorded = record.and_then(|record| Oid::from_hex(&record.commit));
+        let Some(base) = recorded.or_else(|| Oid::from_hex(head.trim_end())) else {
+            return Ok(None);
+        };
+        let made = record.map(|record| record.made.as_ref().unwrap_or(&record.tree));
+        let made = match made.and_then(|made| Oid::from_hex(made)) {
+            Some(made) => made,
+            None => ctx.repo.read_commit(base)?.tree,
+        };
+        kept_worktree::keep_all(ctx, &self.place(), base, made)
+    }
+
+    /// Removes the slot: the worktree where it is still the slot's, the admin directory and the file. The caller knows that
+    /// no person has worked in it, or uses [`Slot::remove_keeping`].
     ///
     /// # Errors
     /// `io`.
@@ -256,7 +326,7 @@ pub(crate) fn slots(ctx: &Ctx) -> Result<impl Iterator<Item = Result<Option<Slot
     Ok(names.map(|name| Slot::lock(ctx, name)))
 }
 
-/// Takes the whole slot that `rate` gives the lowest number; `None` where it gives none.
+/// Takes the whole slot that `rate` gives the lowest number and that no person has edited; `None` where there is none.
 ///
 /// # Errors
 /// `io`.
@@ -273,11 +343,18 @@ pub(crate) fn claim(
         let Some(rating) = slot.record.as_ref().and_then(|record| rate(&slot, record)) else {
             continue;
         };
-        if best.as_ref().is_none_or(|(other, _)| rating < *other) {
+        let is_better = best.as_ref().is_none_or(|(other, _)| rating < *other);
+        // Last, because it looks at every file.
+        if is_better
+            && slot
+                .record
+                .as_ref()
+                .is_some_and(|record| slot.is_untouched(ctx, record))
+        {
             best = Some((rating, slot));
-        }
-        if rating == 0 {
-            break;
+            if rating == 0 {
+                break;
+            }
         }
     }
     Ok(best.map(|(_, slot)| slot))
@@ -348,14 +425,15 @@ pub(crate) fn count_left(ctx: &Ctx) -> Result<usize> {
     Ok(count)
 }
 
-/// Removes what processes left that died while they filled, moved or claimed a slot; gives how many there were.
+/// Removes what processes left that died while they filled, moved or claimed a slot; gives how many there were, and what was
+/// kept of them.
 ///
 /// # Errors
 /// `io`; those of [`Slot::remove`].
-pub(crate) fn sweep(ctx: &Ctx) -> Result<usize> {
+pub(crate) fn sweep(ctx: &Ctx) -> Result<(usize, Vec<KeptWorktree>)> {
     // Only who tends the pool begins slots, so none is seen between its beginning and its locking.
     let Some(_tending) = tend(ctx, false)? else {
-        return Ok(0);
+        return Ok((0, Vec::new()));
     };
     sweep_while_tending(ctx)
 }
@@ -364,15 +442,15 @@ pub(crate) fn sweep(ctx: &Ctx) -> Result<usize> {
 ///
 /// # Errors
 /// As [`sweep`].
-pub(crate) fn sweep_while_tending(ctx: &Ctx) -> Result<usize> {
-    let mut count = 0;
+pub(crate) fn sweep_while_tending(ctx: &Ctx) -> Result<(usize, Vec<KeptWorktree>)> {
+    let (mut count, mut kept) = (0, Vec::new());
     for slot in slots(ctx)? {
         if let Some(slot) = slot?.filter(|slot| slot.record.is_none()) {
-            slot.remove(ctx)?;
+            kept.extend(slot.remove_keeping(ctx)?);
             count += 1;
         }
     }
-    Ok(count)
+    Ok((count, kept))
 }
 
 /// Whether two places are on one file system, so that one can be renamed to the other.

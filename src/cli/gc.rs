@@ -101,6 +101,9 @@ impl Answer for GcReport {
         for (what, count) in debris.iter().filter(|(_, count)| *count > 0) {
             text.push_str(&format!("{what}: {count}\n"));
         }
+        for kept in &self.kept {
+            text.push_str(&format!("{}\n", kept.sentence()));
+        }
         if self.trash > 0 {
             let size = size_text(self.trash_bytes);
             text.push_str(&format!("disk use of the trash: {size}\n"));

@@ -51,6 +51,9 @@ impl Answer for PoolReport {
                 text.push_str(&format!("{verb} {count}\n"));
             }
         }
+        for kept in &self.kept {
+            text.push_str(&format!("{}\n", kept.sentence()));
+        }
         let ready = self
             .slots
             .iter()

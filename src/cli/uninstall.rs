@@ -55,6 +55,9 @@ impl Answer for UninstallReport {
             };
             text.push_str(&line);
         }
+        for kept in &self.kept {
+            text.push_str(&format!("{}\n", kept.sentence()));
+        }
         let (mut words, options) = (self.lost.words(), self.options());
         if !words.is_empty() {
             words.insert_str(0, &format!("{} ", paint(WARN, &format!("{lost}:"))));

@@ -76,6 +76,12 @@ pub fn write_bundle(
     }
 }
 
+/// The object names in what git prints, one a line.
+fn oids_in(output: &[u8]) -> impl Iterator<Item = Oid> {
+    let lines = output.split(|&byte| byte == b'\n');
+    lines.filter_map(|line| Oid::from_hex(std::str::from_utf8(line).ok()?))
+}
+
 fn write(
     repo: &Repo,
     tip: &Commit,
@@ -96,9 +102,8 @@ fn write(
 }
 
 impl Repo {
-    /// Commits that an admin directory alone may still name: its reflog, its own refs, `HEAD`,
-    /// `ORIG_HEAD` and the like; and those in the reflog of `branch`. None that `tip` has among its
-    /// ancestors.
+    /// Commits that an admin directory alone may still name, and those in the reflog of `branch`. None that `tip` has
+    /// among its ancestors.
     ///
     /// # Errors
     /// `git-missing`, `git-failed`, `io`.
@@ -108,23 +113,8 @@ impl Repo {
         branch: Option<&str>,
         tip: Oid,
     ) -> Result<Vec<Oid>> {
-        let mut named: BTreeSet<Oid> = BTreeSet::new();
-        if let Some(branch) = branch {
-            // One that is no file tells nothing.
-            named.extend(self.reflog_oids(branch).unwrap_or_default());
-        }
-        let files = WalkDir::new(admin_dir).into_iter().flatten();
-        for file in files.filter(|entry| entry.file_type().is_file()) {
-            let inside = file.path().strip_prefix(admin_dir).unwrap_or(file.path());
-            let is_head = inside.to_string_lossy().ends_with("HEAD");
-            if is_head || inside.starts_with("logs") || inside.starts_with("refs") {
-                let text = untrusted::log(admin_dir, inside);
-                let text = String::from_utf8_lossy(&text);
-                named.extend(text.split_ascii_whitespace().filter_map(Oid::from_hex));
-            }
-        }
+        let mut named = self.commits_named_in(admin_dir, branch);
         named.remove(&tip);
-        named.retain(|oid| self.has_object(*oid) && self.read_commit(*oid).is_ok());
         // Nearly always the commits that the branch was at before, a few steps back.
         let _ = self.take_nearest(tip, NEAR, &mut named);
         if named.is_empty() {
@@ -137,9 +127,67 @@ impl Repo {
             // Where history is broken, too much is kept rather than too little.
             return Ok(named.into_iter().collect());
         };
-        let text = String::from_utf8_lossy(&output);
-        let oids = text.lines().filter_map(Oid::from_hex);
-        Ok(oids.filter(|oid| *oid != tip).collect())
+        Ok(oids_in(&output).filter(|oid| *oid != tip).collect())
+    }
+
+    /// Commits that an admin directory, or the reflog of `branch`, names and no ref that all worktrees share holds: what
+    /// removing the worktree and the branch's reflog would leave to the next garbage collection.
+    ///
+    /// # Errors
+    /// `git-missing`, `git-failed`.
+    pub fn unreferenced_commits(&self, admin_dir: &Path, branch: Option<&str>) -> Result<Vec<Oid>> {
+        let mut named = self.commits_named_in(admin_dir, branch);
+        if named.is_empty() {
+            return Ok(Vec::new());
+        }
+        // `--all` would count the HEAD of the very worktree that is to go, so the refs are named by a pattern.
+        let mut command = self.plumbing();
+        command.arg("rev-list");
+        command.args(named.iter().map(|oid| oid.to_hex()));
+        command.args(["--not", "--glob=refs/*"]);
+        if let Ok(output) = command::successful(command) {
+            let unheld: BTreeSet<Oid> = oids_in(&output).collect();
+            named.retain(|oid| unheld.contains(oid));
+        }
+        if named.len() < 2 {
+            return Ok(named.into_iter().collect());
+        }
+        let mut command = self.plumbing();
+        command.args(["merge-base", "--independent"]);
+        command.args(named.iter().map(|oid| oid.to_hex()));
+        Ok(match command::successful(command) {
+            Ok(output) => oids_in(&output).collect(),
+            // Where history is broken, too much is kept rather than too little.
+            Err(_) => named.into_iter().collect(),
+        })
+    }
+
+    /// Every commit that a file of an admin directory or the reflog of `branch` names. Git keeps commits there under many
+    /// names: `HEAD`, `ORIG_HEAD`, reflogs, refs of the worktree's own, and in lower case what a rebase, an `am` or a
+    /// sequencer has stopped at (`rebase-merge/orig-head`, `done`, `autostash`), so every file is read but the index.
+    fn commits_named_in(&self, admin_dir: &Path, branch: Option<&str>) -> BTreeSet<Oid> {
+        let mut named: BTreeSet<Oid> = BTreeSet::new();
+        if let Some(branch) = branch {
+            // One that is no file tells nothing.
+            named.extend(self.reflog_oids(branch).unwrap_or_default());
+        }
+        let files = WalkDir::new(admin_dir).into_iter().flatten();
+        for file in files.filter(|entry| entry.file_type().is_file()) {
+            let inside = file.path().strip_prefix(admin_dir).unwrap_or(file.path());
+            let name = inside.as_os_str().as_encoded_bytes();
+            if !name.starts_with(b"index") && !name.starts_with(b"sharedindex.") {
+                let text = untrusted::log(admin_dir, inside);
+                let text = String::from_utf8_lossy(&text);
+                named.extend(text.split_ascii_whitespace().filter_map(Oid::from_hex));
+            }
+        }
+        // A ref of a worktree's own may be an annotated tag; what it stands on is what there is to lose.
+        let commit = |oid: Oid| match self.has_object(oid) {
+            true if self.read_commit(oid).is_ok() => Some(oid),
+            true => { self.resolve_commit(&oid.to_hex()).ok() }.map(|found| found.commit),
+            false => None,
+        };
+        named.into_iter().filter_map(commit).collect()
     }
 
     /// Writes the files of a tree into an empty directory, as a checkout would. Nothing is overwritten.

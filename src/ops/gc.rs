@@ -17,6 +17,7 @@ use crate::agents::authority::{require_orchestrator, require_whole_view};
 use crate::agents::check_worktree;
 use crate::agents::ctx::Ctx;
 use crate::agents::half_made;
+use crate::agents::kept_worktree::KeptWorktree;
 use crate::agents::lookup;
 use crate::agents::pool;
 use crate::agents::worktree;
@@ -97,6 +98,9 @@ pub struct GcReport {
     pub prompts: usize,
     /// How many warm worktrees are removed that killed processes left half made.
     pub slots: usize,
+    /// What was kept of them, where a person had worked in one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<KeptWorktree>,
     /// How many worktrees are removed that killed checks left.
     pub check_worktrees: usize,
     /// How many temporary directories of killed commands are removed, of any repository.
@@ -273,6 +277,7 @@ impl GcPlan {
             trash_bytes: self.trash_bytes,
             prompts: self.told.len(),
             slots: self.slots,
+            kept: Vec::new(),
             check_worktrees: self.checks.len(),
             temporary: self.temporary,
             leases: self.holders.len(),
@@ -292,7 +297,7 @@ pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
     let mut report = plan.outline();
     report.dry_run = false;
     half_made::sweep(ctx)?;
-    report.slots = pool::sweep(ctx)?;
+    (report.slots, report.kept) = pool::sweep(ctx)?;
     report.temporary = temporary::sweep(&ctx.temporary_place());
     let cleared = plan
         .checks

@@ -15,6 +15,9 @@ pub struct SlotRecord {
     pub pinned: bool,
     /// Whether set-up left something that git does not ignore.
     pub leftovers: bool,
+    /// The tree of all files that git does not ignore, in hex, where that is not `tree`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made: Option<String>,
 }
 
 impl SlotRecord {

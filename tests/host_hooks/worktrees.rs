@@ -1,6 +1,6 @@
 use super::{Agent, agent, assert_allowed, denied, hook, write_call};
 use crate::support::agent::{TASK, describe};
-use crate::support::git_in;
+use crate::support::{git_in, git_output};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -233,4 +233,132 @@ fn impossible_worktrees_are_refused_and_leave_nothing() {
         ),
         "enter",
     );
+}
+
+/// A commit with a file of its own, on whatever is checked out there.
+fn commit(directory: &Path, name: &str) -> String {
+    fs::write(directory.join(name), name).expect("written");
+    git_in(directory, ["add", "."]);
+    git_in(directory, ["commit", "--quiet", "-m", name]);
+    git_in(directory, ["rev-parse", "HEAD"])
+}
+
+/// What git still has after everything that no ref and no reflog holds is gone.
+fn survives(repo: &Path, commit: &str) -> bool {
+    git_in(repo, ["reflog", "expire", "--expire=now", "--all"]);
+    git_in(repo, ["gc", "--quiet", "--prune=now"]);
+    git_output(repo, ["cat-file", "-e", commit])
+        .status
+        .success()
+}
+
+#[test]
+fn commits_that_only_a_worktree_names_outlive_it() {
+    // What a person does in a worktree, and the commit that is on no branch afterwards.
+    type Deed = fn(&Path) -> String;
+    let deeds: [(&str, Deed); 6] = [
+        ("detached", |path| {
+            git_in(path, ["switch", "--quiet", "--detach"]);
+            commit(path, "detached.txt")
+        }),
+        ("reflog", |path| {
+            let amended = commit(path, "amended.txt");
+            git_in(path, ["reset", "--quiet", "--hard", "HEAD^"]);
+            amended
+        }),
+        ("own-ref", |path| {
+            let own = commit(path, "own.txt");
+            git_in(path, ["update-ref", "refs/worktree/mine", &own]);
+            git_in(path, ["reset", "--quiet", "--hard", "HEAD^"]);
+            fs::remove_dir_all(git_dir(path).join("logs")).expect("a reflog");
+            fs::remove_file(git_dir(path).join("ORIG_HEAD")).expect("a file");
+            own
+        }),
+        ("bisect", |path| {
+            git_in(path, ["switch", "--quiet", "--detach"]);
+            let bad = commit(path, "bad.txt");
+            git_in(path, ["bisect", "start", "HEAD", "HEAD^"]);
+            git_in(path, ["switch", "--quiet", "--detach", "main"]);
+            bad
+        }),
+        ("rewritten", |path| {
+            let own = commit(path, "rewritten.txt");
+            git_in(path, ["update-ref", "refs/rewritten/onto", &own]);
+            git_in(path, ["reset", "--quiet", "--hard", "HEAD^"]);
+            own
+        }),
+        ("tag", |path| {
+            let own = commit(path, "tagged.txt");
+            git_in(path, ["tag", "-a", "-m", "mine", "passing"]);
+            let tag = git_in(path, ["rev-parse", "passing"]);
+            git_in(path, ["update-ref", "refs/worktree/tagged", &tag]);
+            git_in(path, ["tag", "-d", "passing"]);
+            git_in(path, ["reset", "--quiet", "--hard", "HEAD^"]);
+            fs::remove_dir_all(git_dir(path).join("logs")).expect("a reflog");
+            fs::remove_file(git_dir(path).join("ORIG_HEAD")).expect("a file");
+            own
+        }),
+    ];
+    for (name, deed) in deeds {
+        let Agent { repo, .. } = agent();
+        let path = made(&create(&repo.path(), name));
+        let lost = deed(&path);
+        let removed = remove(&repo.path(), &path);
+        assert!(removed.status.success(), "{name}: {}", describe(&removed));
+        assert!(!path.exists(), "{name}");
+        let said = String::from_utf8_lossy(&removed.stdout);
+        assert!(said.contains(&lost), "{name}: {said}");
+        assert!(survives(&repo.path(), &lost), "{name}");
+    }
+}
+
+#[test]
+fn a_worktree_in_the_middle_of_something_stays() {
+    let begin: [(&str, &[&str]); 4] = [
+        ("merge", &["merge", "theirs"]),
+        ("rebase", &["rebase", "theirs"]),
+        ("cherry-pick", &["cherry-pick", "theirs"]),
+        ("revert", &["revert", "--no-edit", "HEAD^"]),
+    ];
+    for (name, words) in begin {
+        let Agent { repo, .. } = agent();
+        let path = made(&create(&repo.path(), name));
+        git_in(&path, ["switch", "--quiet", "-c", "theirs"]);
+        fs::write(path.join("both.txt"), "theirs\n").expect("written");
+        commit(&path, "t.txt");
+        git_in(&path, ["switch", "--quiet", "--detach", "HEAD^"]);
+        for text in ["mine\n", "mine again\n"] {
+            fs::write(path.join("both.txt"), text).expect("written");
+            commit(&path, &format!("{}.txt", text.len()));
+        }
+        let own = git_in(&path, ["rev-parse", "HEAD"]);
+        assert!(!git_output(&path, words).status.success(), "{name}");
+        // Resolved, so that no file differs from the commit; what is unfinished is in the admin directory alone.
+        git_in(&path, ["checkout", "--quiet", "HEAD", "--", "."]);
+        git_in(&path, ["reset", "--quiet"]);
+        git_in(&path, ["clean", "-fdq"]);
+        let is_unfinished = [
+            "MERGE_HEAD",
+            "rebase-merge",
+            "CHERRY_PICK_HEAD",
+            "REVERT_HEAD",
+        ]
+        .iter()
+        .any(|file| git_dir(&path).join(file).exists());
+        let removed = remove(&repo.path(), &path);
+        if is_unfinished {
+            assert_eq!(
+                removed.status.code(),
+                Some(4),
+                "{name}: {}",
+                describe(&removed)
+            );
+            assert!(path.exists(), "{name}");
+        }
+        assert!(survives(&repo.path(), &own), "{name}");
+    }
+}
+
+fn git_dir(worktree: &Path) -> PathBuf {
+    git_in(worktree, ["rev-parse", "--absolute-git-dir"]).into()
 }

@@ -1,6 +1,7 @@
 //! Warm worktrees that no spawn gets, and a pool that could not be filled.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::kept_worktree::KeptWorktree;
 use crate::agents::pool as slots;
 use crate::domain::diagnosis::Sign;
 use crate::error::Result;
@@ -25,8 +26,13 @@ pub(super) fn look(ctx: &Ctx, _: &Survey) -> Result<Vec<Finding>> {
             "broken" => {
                 let what = format!("the warm worktree {name} was never finished");
                 found.push(Finding::curable(Sign::SlotHalfMade, what, |ctx| {
-                    slots::sweep(ctx)?;
-                    Ok("removed it".to_owned())
+                    let (_, kept) = slots::sweep(ctx)?;
+                    let kept: Vec<String> = kept.iter().map(KeptWorktree::sentence).collect();
+                    Ok(["removed it".to_owned()]
+                        .into_iter()
+                        .chain(kept)
+                        .collect::<Vec<_>>()
+                        .join("; "))
                 }));
             }
             "stale" if report.size == 0 => {

@@ -7,12 +7,13 @@
 //! fast means. A name that one of ours could have, and has not, is refused: git and we would take the worktree for what
 //! it is not.
 //!
-//! A worktree is removed only if nothing is lost: a plain one that is dirty stays, as does a branch that is not merged,
-//! and of agents only those go that were made for a host and left unused.
+//! A worktree is removed only if nothing is lost: a plain one that is dirty or in the middle of a merge or rebase stays, as
+//! does a branch that is not merged; commits that no ref would hold afterwards are kept first; and of agents only those go
+//! that were made for a host and left unused.
 
 use crate::agents::ctx::{Ctx, Env, Seams};
 use crate::agents::current::CurrentAgent;
-use crate::agents::{authority, untrusted, worktree};
+use crate::agents::{authority, kept_worktree, untrusted, worktree};
 use crate::domain::id::{AgentId, AgentName};
 use crate::domain::oid::Oid;
 use crate::domain::path::Quoted;
@@ -110,12 +111,39 @@ pub fn worktree_remove(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
     if let Some(link) = links.unwrap_or_default().first() {
         return Err(not_clean(&path, link));
     }
+    require_finished(&path, repo.git_dir())?;
+    // Kept first, so that a kill between the two loses nothing.
+    let shared = Ctx::new(Repo::open_git_dir(common)?, env.clone(), Seams::real());
+    let branch = short.map(branch::full_name).transpose()?;
+    let kept = kept_worktree::keep_commits(&shared, repo.git_dir(), branch.as_deref())?;
     let remove = ["worktree", "remove", "--force", "--"].map(OsStr::new);
     command::run(common, remove.into_iter().chain([path.as_os_str()]))?;
     if let Some(short) = short.filter(|short| short.starts_with("worktree-")) {
-        delete_merged(&Repo::open_git_dir(common)?, short)?;
+        delete_merged(&shared.repo, short)?;
     }
-    Ok(HookAnswer::Allow)
+    Ok(match kept {
+        Some(kept) => HookAnswer::Say {
+            stdout: format!("{}\n", kept.sentence()),
+        },
+        None => HookAnswer::Allow,
+    })
+}
+
+/// Refuses to remove a worktree in the middle of something: conflicts that were resolved and a list of commits to pick are in
+/// no commit.
+fn require_finished(path: &Path, git_dir: &Path) -> Result<()> {
+    let is_there = |(name, _): &&(&str, &str)| git_dir.join(name).symlink_metadata().is_ok();
+    let Some((_, what)) = worktree::UNFINISHED.iter().find(is_there) else {
+        return Ok(());
+    };
+    let shown = path.display();
+    let error = Error::new(
+        Code::WorktreeBusy,
+        format!("{shown} is in the middle of a {what}, and stays"),
+    );
+    Err(error.hint(format!(
+        "to give that up, run git -C {shown} {what} --abort"
+    )))
 }
 
 /// Deletes a branch whose commits are all in `HEAD` of the main worktree.

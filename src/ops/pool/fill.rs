@@ -3,6 +3,7 @@
 use crate::agents::commands::{self, CommandSubject};
 use crate::agents::ctx::Ctx;
 use crate::agents::ignored_files::{self, WantedFiles};
+use crate::agents::kept_worktree::KeptWorktree;
 use crate::agents::pool::{self, Slot};
 use crate::agents::work::uncommitted::whole_tree;
 use crate::agents::worktree::{self, AgentWorktree};
@@ -89,37 +90,47 @@ impl Wanted {
     }
 }
 
-/// Fills the pool; gives how many slots were made and how many removed.
-pub(super) fn fill(ctx: &Ctx, waits: bool) -> Result<(usize, usize)> {
+/// What filling did.
+#[derive(Default)]
+pub(super) struct Filled {
+    pub(super) made: usize,
+    pub(super) removed: usize,
+    /// What was kept of slots that had been edited.
+    pub(super) kept: Vec<KeptWorktree>,
+}
+
+/// Fills the pool.
+pub(super) fn fill(ctx: &Ctx, waits: bool) -> Result<Filled> {
+    let mut filled = Filled::default();
     let Some(_tending) = pool::tend(ctx, waits)? else {
-        return Ok((0, 0));
+        return Ok(filled);
     };
-    let (mut made, mut removed) = (0, pool::sweep_while_tending(ctx)?);
+    (filled.removed, filled.kept) = pool::sweep_while_tending(ctx)?;
     loop {
         // Settings and HEAD may have changed since the last one was made.
         let wanted = Wanted::at_head(ctx)?;
-        let (ready, gone) = bring_up(ctx, &wanted)?;
-        removed += gone;
+        let ready = bring_up(ctx, &wanted, &mut filled)?;
         if ready >= wanted.size {
-            return Ok((made, removed));
+            return Ok(filled);
         }
         let what = format!("making warm worktree {} of {}", ready + 1, wanted.size);
         let _activity = ctx.activity(&what);
         make(ctx, &wanted)?;
-        made += 1;
+        filled.made += 1;
     }
 }
 
-/// Brings the slots that there are to what is wanted, and removes those that cannot be and those that are too many; gives how
-/// many are ready, and how many were removed.
-fn bring_up(ctx: &Ctx, wanted: &Wanted) -> Result<(usize, usize)> {
-    let (mut ready, mut removed) = (0, 0);
+/// Brings the slots that there are to what is wanted, and removes those that cannot be, those that were edited, which no spawn
+/// gets, and those that are too many; gives how many are ready.
+fn bring_up(ctx: &Ctx, wanted: &Wanted, filled: &mut Filled) -> Result<usize> {
+    let mut ready = 0;
     for slot in pool::slots(ctx)? {
         let Some(mut slot) = slot? else {
             continue;
         };
         let record = slot.record.clone();
         let record = record.filter(|record| record.setup == wanted.setup && ready < wanted.size);
+        let record = record.filter(|record| slot.is_untouched(ctx, record));
         let fits = match record {
             Some(record) if wanted.is_met_by(&record) => true,
             // Set-up commands would have to run again: a new slot is as good.
@@ -132,11 +143,11 @@ fn bring_up(ctx: &Ctx, wanted: &Wanted) -> Result<(usize, usize)> {
         if fits {
             ready += 1;
         } else {
-            slot.remove(ctx)?;
-            removed += 1;
+            filled.kept.extend(slot.remove_keeping(ctx)?);
+            filled.removed += 1;
         }
     }
-    Ok((ready, removed))
+    Ok(ready)
 }
 
 /// Makes one slot; nothing of it is left where that fails.
@@ -202,12 +213,14 @@ fn furnish(ctx: &Ctx, wanted: &Wanted, slot: &Slot) -> Result<SlotRecord> {
         path: slot.path.clone(),
         admin_dir: slot.admin_dir.clone(),
     };
+    let left = whole_tree(ctx, wanted.commit, &place, None)?;
     Ok(SlotRecord {
         commit: wanted.commit.to_hex(),
         tree: wanted.tree.to_hex(),
         setup: wanted.setup.clone(),
         pinned: !wanted.run.is_empty() && holds_its_path(&slot.path)?,
-        leftovers: whole_tree(ctx, wanted.commit, &place, None)?.is_some(),
+        leftovers: left.is_some(),
+        made: left.map(Oid::to_hex),
     })
 }
 

@@ -16,10 +16,11 @@ pub use fill::STEPS;
 use crate::agents::authority::require_whole_view;
 use crate::agents::commands::in_one_line;
 use crate::agents::ctx::Ctx;
+use crate::agents::kept_worktree::KeptWorktree;
 use crate::agents::pool::{self, Slot};
 use crate::error::Result;
 use crate::store::{fsx, layout};
-use fill::Wanted;
+use fill::{Filled, Wanted};
 use serde::Serialize;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -42,6 +43,9 @@ pub struct PoolReport {
     pub made: usize,
     /// How many were removed.
     pub removed: usize,
+    /// What was kept of those that had been edited by hand.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<KeptWorktree>,
     /// What the files of HEAD take of the disk in each, in bytes, without what set-up makes; absent where a slot shows how much
     /// it is, and in a partial clone.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -110,6 +114,7 @@ pub fn look(ctx: &Ctx) -> Result<PoolReport> {
         files_bytes: None,
         made: 0,
         removed: 0,
+        kept: Vec::new(),
         failure: failure.map(|text| String::from_utf8_lossy(&text).into_owned()),
     })
 }
@@ -146,9 +151,9 @@ fn report(slot: &Slot, wanted: &Wanted) -> SlotReport {
 /// `setup-failed`; those of making a worktree. What was made until then stays.
 pub fn fill(ctx: &Ctx, waits: bool) -> Result<PoolReport> {
     require_whole_view(ctx)?;
-    let counts = fill::fill(ctx, waits);
+    let filled = fill::fill(ctx, waits);
     let place = failure_place(ctx);
-    match &counts {
+    match &filled {
         // A background process has no terminal to report to.
         Err(error) => {
             let _ = fsx::write_private(&place, in_one_line(error).as_bytes());
@@ -157,29 +162,35 @@ pub fn fill(ctx: &Ctx, waits: bool) -> Result<PoolReport> {
             let _ = std::fs::remove_file(&place);
         }
     }
-    let (made, removed) = counts?;
+    let Filled {
+        made,
+        removed,
+        kept,
+    } = filled?;
     Ok(PoolReport {
         made,
         removed,
+        kept,
         ..status(ctx)?
     })
 }
 
-/// Removes every warm worktree that no process is working on.
+/// Removes every warm worktree that no process is working on. What was edited in one is kept first.
 ///
 /// # Errors
 /// `io`.
 pub fn drain(ctx: &Ctx) -> Result<PoolReport> {
     require_whole_view(ctx)?;
-    let mut removed = 0;
+    let (mut removed, mut kept) = (0, Vec::new());
     for slot in pool::slots(ctx)? {
         if let Some(slot) = slot? {
-            slot.remove(ctx)?;
+            kept.extend(slot.remove_keeping(ctx)?);
             removed += 1;
         }
     }
     Ok(PoolReport {
         removed,
+        kept,
         ..status(ctx)?
     })
 }

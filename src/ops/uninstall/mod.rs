@@ -71,7 +71,7 @@ pub fn execute(ctx: &Ctx, options: UninstallOptions) -> Result<UninstallReport> 
     ctx.reached(STEPS[0]);
     for slot in pool::slots(ctx)? {
         if let Some(slot) = slot? {
-            slot.remove(ctx)?;
+            report.kept.extend(slot.remove_keeping(ctx)?);
         }
     }
     ctx.reached(STEPS[1]);
@@ -146,6 +146,7 @@ fn look(ctx: &Ctx, options: UninstallOptions) -> Result<UninstallReport> {
         schema: "git-agent.uninstall/1",
         dry_run: true,
         items: items.into(),
+        kept: Vec::new(),
         lost: left::lost(ctx, options)?,
     })
 }

@@ -1,5 +1,6 @@
 //! What `uninstall` answers.
 
+use crate::agents::kept_worktree::KeptWorktree;
 use serde::Serialize;
 
 /// The answer of `uninstall`.
@@ -11,6 +12,9 @@ pub struct UninstallReport {
     pub dry_run: bool,
     /// What this program put into the repository.
     pub items: Vec<UninstallItem>,
+    /// What was kept of warm worktrees that had been edited by hand.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<KeptWorktree>,
     /// What cannot be had back.
     pub lost: Lost,
 }

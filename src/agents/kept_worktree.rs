@@ -1,0 +1,177 @@
+//! Keeping what a worktree that is no agent's holds, before it is removed: one that a host made, and a warm one that a person
+//! has worked in.
+//!
+//! What is kept hangs on the keep chain, as what a discard keeps does, by a link that names the worktree. There is no row that
+//! could name it, so who removes the worktree says how to get it back.
+
+use crate::agents::ctx::Ctx;
+use crate::agents::scratch::Scratch;
+use crate::agents::untrusted::{self, WorktreeView};
+use crate::agents::worktree::AgentWorktree;
+use crate::domain::change::ChangeKind;
+use crate::domain::oid::Oid;
+use crate::domain::shell;
+use crate::error::{Code, Result};
+use crate::git::objects::Commit;
+use crate::git::salvage::{beside, unkeepable, write_admin, write_files_as_they_are, write_work};
+use crate::git::uncommitted::{self, Trees};
+use crate::store::keep;
+use serde::Serialize;
+use std::path::Path;
+
+/// What was kept of a worktree that is gone, or is about to go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct KeptWorktree {
+    /// The worktree's name.
+    pub name: String,
+    /// The commits that hold it: first the one with what was not committed, where there was something.
+    pub commits: Vec<String>,
+}
+
+impl KeptWorktree {
+    /// What was kept, and how to get it back, in one sentence.
+    pub fn sentence(&self) -> String {
+        let Some((first, rest)) = self.commits.split_first() else {
+            return String::new();
+        };
+        let also = match rest {
+            [] => String::new(),
+            rest => format!(" (also {})", rest.join(", ")),
+        };
+        let branch = shell::quoted(&format!("kept-{}", self.name));
+        format!(
+            "what {} held is kept as {first}{also}; to get it back, run git branch {branch} {first}",
+            self.name
+        )
+    }
+}
+
+/// Keeps the commits that only an admin directory, or the reflog of `branch`, names; `None` where there are none.
+///
+/// # Errors
+/// Those of git and of [`keep::keep`].
+pub(crate) fn keep_commits(
+    ctx: &Ctx,
+    admin_dir: &Path,
+    branch: Option<&str>,
+) -> Result<Option<KeptWorktree>> {
+    let commits = ctx.repo.unreferenced_commits(admin_dir, branch)?;
+    hang(ctx, admin_dir, commits)
+}
+
+/// Keeps all that a worktree holds beside `made`, the tree that its files are known to have made when it was left: commits,
+/// what is staged, modified and untracked. Files that git ignores are not kept, as a discard does not keep them; `None` where
+/// there is nothing else.
+///
+/// # Errors
+/// `discard-refused` for files that no commit can hold; those of git and of [`keep::keep`]. Nothing was removed then.
+pub(crate) fn keep_all(
+    ctx: &Ctx,
+    place: &AgentWorktree,
+    base: Oid,
+    made: Oid,
+) -> Result<Option<KeptWorktree>> {
+    let mut commits = Vec::new();
+    // What is in no commit stands on the commit that is checked out, which may be one that was made by hand.
+    let head = untrusted::text(&place.admin_dir, "HEAD").unwrap_or_default();
+    let head = head.trim_end();
+    let head = match head.strip_prefix("ref: ") {
+        Some(branch) => ctx.repo.tip(branch)?.oid(),
+        None => Oid::from_hex(head),
+    };
+    let tip = ctx.repo.read_commit(head.unwrap_or(base));
+    let tip = tip.or_else(|_| ctx.repo.read_commit(base))?;
+    if place.path.is_dir() {
+        commits = match work(ctx, place, &tip, made) {
+            Err(error) if error.code() == Code::DiscardRefused => return Err(error),
+            Ok(Some(found)) => found,
+            // Conflicts in the index, or an index or a setting that git cannot read: every file is kept as it is.
+            Ok(None) | Err(_) => as_it_is(ctx, place, &tip, made)?,
+        };
+    }
+    commits.extend(ctx.repo.unreferenced_commits(&place.admin_dir, None)?);
+    hang(ctx, &place.admin_dir, commits)
+}
+
+/// Puts the commits below the keep chain.
+fn hang(ctx: &Ctx, admin_dir: &Path, commits: Vec<Oid>) -> Result<Option<KeptWorktree>> {
+    if commits.is_empty() {
+        return Ok(None);
+    }
+    let name = admin_dir.file_name().unwrap_or_default().to_string_lossy();
+    // The name is part of a line of the link's message.
+    let name = name.escape_debug().to_string();
+    keep::keep(&ctx.repo, &commits, &format!("worktree {name}"), ctx.now())?;
+    Ok(Some(KeptWorktree {
+        name,
+        commits: commits.iter().map(|commit| commit.to_hex()).collect(),
+    }))
+}
+
+/// A commit of what is in no commit, if anything is; `None` where the index has more of a path than a tree can hold.
+fn work(ctx: &Ctx, place: &AgentWorktree, tip: &Commit, made: Oid) -> Result<Option<Vec<Oid>>> {
+    let own = ctx.repo.seen_from(&place.admin_dir)?;
+    let scratch = Scratch::make(ctx, "kept")?;
+    let view = WorktreeView::make(&own, &place.admin_dir, &place.path, scratch.path())?;
+    let source = uncommitted::Source {
+        repo: &own,
+        worktree: &place.path,
+        admin_dir: &place.admin_dir,
+        view: &view,
+        tip: tip.oid,
+        staged: true,
+        sparse: own.config_bool("core.sparseCheckout")? == Some(true),
+        rules: &ctx.ignore_rules()?,
+        names_ignored: false,
+        index: &scratch.path().join("index"),
+    };
+    let (found, fingerprint) = uncommitted::write_trees(&source)?;
+    if !found.unmerged.is_empty() {
+        return Ok(None);
+    }
+    let missed = beside(&source, None, fingerprint.as_ref())?.missed;
+    if !missed.is_empty() {
+        return Err(unkeepable(&missed));
+    }
+    let is_staged = found.staged.is_some_and(|staged| staged != tip.tree);
+    if !is_staged && holds_nothing_new(ctx, &[made, tip.tree], found.tree)? {
+        return Ok(Some(Vec::new()));
+    }
+    let commit = write_work(&ctx.repo, tip, &found, &whose(place))?;
+    Ok(Some(commit.into_iter().collect()))
+}
+
+/// Commits of every file as it is, and of what the admin directory holds.
+fn as_it_is(ctx: &Ctx, place: &AgentWorktree, tip: &Commit, made: Oid) -> Result<Vec<Oid>> {
+    let scratch = Scratch::make(ctx, "kept")?;
+    let index = scratch.path().join("index");
+    let (rules, whose) = (ctx.ignore_rules()?, whose(place));
+    let raw = write_files_as_they_are(&ctx.repo, tip, &place.path, &rules, &index)?;
+    let found = Trees {
+        staged: None,
+        tree: raw.tree.unwrap_or(Oid::EMPTY_TREE),
+        unmerged: Vec::new(),
+    };
+    if holds_nothing_new(ctx, &[made, tip.tree], found.tree)? {
+        return Ok(Vec::new());
+    }
+    let work = write_work(&ctx.repo, tip, &found, &whose)?;
+    let admin = write_admin(&ctx.repo, tip, &place.admin_dir, &index, &whose)?;
+    Ok(work.into_iter().chain(admin).collect())
+}
+
+/// Whether every file of a tree is as one of these has it. A worktree that was still being made has a part of its files.
+fn holds_nothing_new(ctx: &Ctx, known: &[Oid], tree: Oid) -> Result<bool> {
+    for known in known {
+        let changes = ctx.repo.tree_changes(&[*known], tree)?;
+        if { changes.iter() }.all(|change| change.kind == ChangeKind::Deleted) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn whose(place: &AgentWorktree) -> String {
+    let name = place.admin_dir.file_name().unwrap_or_default();
+    format!("Worktree: {}", name.to_string_lossy().escape_debug())
+}
