@@ -75,6 +75,7 @@ codes! {
     Usage, "usage", Usage, "The command line does not add up.";
     TaskUnreadable, "task-unreadable", Usage, "A task file could not be read.";
     TaskInvalid, "task-invalid", Usage, "A task file breaks one or more rules; all of them are listed.";
+    ScopeUnmatched, "scope-unmatched", Usage, "A glob of a typed scope matches nothing in the base.";
     RoleUnknown, "role-unknown", Usage, "No role of that name is built in or defined in the base commit.";
     RoleInvalid, "role-invalid", Usage, "A role file in the base commit breaks a rule.";
     SettingsInvalid, "settings-invalid", Usage, "The settings file of the repository, in the base commit, breaks one or more rules.";

@@ -75,9 +75,8 @@ fn misuse_is_an_error_like_any_other() {
     let text = |arguments: &[&str]| describe(&repo.agent(arguments));
     insta::assert_snapshot!(text(&["merge"]), @r"
     ------- stderr -------
-    error[usage]: the following required arguments were not provided: <AGENT>
-    hint: usage: git agent merge <AGENT>
-    hint: to see what it takes, run git agent merge -h
+    error[usage]: no agent is named, and this is no agent's worktree
+    hint: to see the agents there are, run git agent list --all
     [exit status: 2]
     ");
     insta::assert_snapshot!(text(&["list", "--state=runing"]), @r"

@@ -1,7 +1,7 @@
 //! The front door: tasks without a file, settings of a repository, and what leads a newcomer on.
 
 use crate::support::TestRepo;
-use crate::support::agent::describe;
+use crate::support::agent::{agent_command, describe};
 use serde_json::Value;
 use std::process::Output;
 
@@ -48,17 +48,19 @@ fn a_task_without_a_file_is_the_task_of_the_file_that_says_so() {
 #[test]
 fn a_task_without_a_file_obeys_the_rules_of_a_file() {
     let repo = TestRepo::with_commit();
-    let short = repo.agent(&["spawn", "-m", "Add", "--scope", "/etc/**"]);
-    let text = refused(&short, 2);
-    for part in ["<command line>", "needs 20", "/etc/**", "one word"] {
-        assert!(text.contains(part), "{part} in\n{text}");
+    for (glob, rule) in [
+        ("/etc/**", "is absolute"),
+        ("../x", "has a `..` part"),
+        ("!src", "starts with `!`"),
+        ("src,docs", "has a `,` between globs"),
+    ] {
+        let text = refused(&repo.agent(&["spawn", "-m", TEXT, "--scope", glob]), 2);
+        assert!(text.contains("<command line>"), "{text}");
+        assert!(text.contains(rule), "{rule} in\n{text}");
     }
-    let text = refused(&repo.agent(&["spawn", "-m", TEXT]), 2);
-    assert!(text.contains("missing key `whitelist`"), "{text}");
-    assert!(
-        text.contains("--dry-run -m <task> --scope <glob>"),
-        "{text}"
-    );
+    let secret = format!("log in with {}", ["ghp_", &"a1B2".repeat(9)].concat());
+    refused(&repo.agent(&["spawn", "-m", &secret]), 2);
+    refused(&repo.agent(&["spawn", "-m", " "]), 2);
     refused(&repo.agent(&["spawn", "--scope", "src/**"]), 2);
     assert_eq!(repo.git(["branch", "--list", "agent/*"]), "");
 }
@@ -235,7 +237,7 @@ fn config_lists_every_setting_and_where_it_comes_from() {
 #[test]
 fn a_bundle_starts_as_templates_that_are_found_until_they_are_replaced() {
     let repo = TestRepo::with_commit();
-    let agent = repo.agent_json(&["spawn", "-m", TEXT, "--scope", "src/**"]);
+    let agent = repo.spawn();
     let id = agent["agent_id"].as_str().expect("an id");
     let bundle =
         std::path::Path::new(agent["worktree_abspath"].as_str().expect("a path")).join(".agent");
@@ -318,10 +320,13 @@ fn options_of_a_task_without_a_file_are_refused_beside_a_file() {
         "--no-bundle",
         "--role=read-only",
         "--scope=*",
+        "--new=x",
         "--check=true",
     ] {
         let text = refused(&repo.agent(&["spawn", "task.toml", option]), 2);
-        assert!(text.contains("cannot be used with"), "{text}");
+        assert!(text.contains("task.toml is none"), "{text}");
+        let text = refused(&repo.agent(&["run", "0123abcd", option, "--", "true"]), 2);
+        assert!(text.contains("0123abcd is none"), "{text}");
     }
 }
 
@@ -383,17 +388,160 @@ fn help_shows_a_newcomer_at_most_twelve_verbs_and_every_verb_on_request() {
 fn u17_words_of_other_tools_lead_to_the_verb() {
     let repo = TestRepo::with_commit();
     for (word, verb) in [
-        ("status", "git agent list"),
-        ("ls", "git agent list"),
-        ("switch", "git agent path"),
+        ("create", "git agent spawn"),
+        ("add", "git agent spawn"),
+        ("abort", "git agent stop"),
+        ("prune", "git agent gc"),
+        ("clean", "git agent gc"),
         ("shell", "git agent enter"),
         ("exec", "git agent run"),
         ("version", "git agent --version"),
-        ("rm", "git agent discard"),
     ] {
         let text = refused(&repo.agent(&[word]), 2);
         assert!(text.contains(verb), "{word}: {text}");
     }
+}
+
+#[test]
+fn words_of_other_tools_that_mean_a_verb_are_that_verb() {
+    let repo = TestRepo::with_commit();
+    for word in ["new", "start"] {
+        let agent = repo.agent_json(&[word, "fix the typo"]);
+        assert_eq!(agent["schema"], "git-agent.spawn/1", "{word}");
+    }
+    for word in ["ls", "status"] {
+        let list = repo.agent_json(&[word]);
+        assert_eq!(list["agents"].as_array().map(Vec::len), Some(2), "{word}");
+    }
+    let agent = repo.agent_json(&["spawn", "another one", "--name=third"]);
+    let shown = in_worktree(&agent, &["status", "--format=json"]);
+    let shown: Value = serde_json::from_slice(&shown.stdout).expect("JSON");
+    assert_eq!(shown["agent_id"], agent["agent_id"]);
+    let text = refused(&repo.agent(&["land", "third", "--dry-run"]), 1);
+    assert!(text.contains("changed nothing"), "{text}");
+    for (word, name) in [("rm", "fourth"), ("remove", "fifth"), ("delete", "sixth")] {
+        repo.agent_json(&["spawn", "another one", "--name", name]);
+        repo.agent_json(&[word, name]);
+        assert_eq!(repo.agent_json(&["show", name])["state"], "discarded");
+    }
+    for word in ["switch", "cd", "open"] {
+        let text = refused(&repo.agent(&[word, "third"]), 2);
+        assert!(text.contains("`enter` requires a terminal"), "{text}");
+    }
+}
+
+#[test]
+fn one_line_makes_an_agent_without_any_setting() {
+    let repo = TestRepo::with_commit();
+    repo.write("packages/a/src/index.ts", "1\n");
+    repo.write(".github/workflows/ci.yml", "on: push\n");
+    repo.write("dir [x]/file", "1\n");
+    repo.commit_all("more files");
+    let output = repo.agent(&["spawn", "fix the README typo", "--name=typo"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(text.lines().count(), 2, "{text}");
+    assert!(text.starts_with("agent typo ("), "{text}");
+    assert!(text.contains("next: git agent run typo --host "), "{text}");
+    // It may change everything but what other people's programs act on, and needs no bundle to land.
+    let path = repo.agent(&["path", "typo"]);
+    let worktree = std::path::PathBuf::from(String::from_utf8_lossy(&path.stdout).trim());
+    std::fs::write(worktree.join(".github/workflows/ci.yml"), "on: never\n").expect("write");
+    let judged = repo.agent(&["verify", "typo", "--format=json"]);
+    let judged: Value = serde_json::from_slice(&judged.stdout).expect("JSON");
+    assert_eq!(judged["verdict"], "reject");
+    assert_eq!(judged["findings"][0]["code"], "scope.denylist", "{judged}");
+    std::fs::write(worktree.join(".github/workflows/ci.yml"), "on: push\n").expect("write");
+    std::fs::write(worktree.join("README.md"), "# Text\n").expect("write");
+    repo.agent_json(&["merge", "typo"]);
+    assert_eq!(repo.git(["show", "HEAD:README.md"]), "# Text");
+
+    let whitelist = |words: &[&str], directory: &str| -> Vec<String> {
+        let mut command = agent_command(&repo.path().join(directory));
+        command.args(words).arg("--format=json");
+        let output = command.output().expect("starts");
+        let report: Value = serde_json::from_slice(&output.stdout).expect(&describe(&output));
+        let shown = repo.agent_json(&["show", report["agent_id"].as_str().expect("an id")]);
+        serde_json::from_value(shown["whitelist"].clone()).expect("globs")
+    };
+    assert_eq!(
+        whitelist(&["spawn", "do it", "--scope", "src"], ""),
+        ["src/**"]
+    );
+    assert_eq!(
+        whitelist(&["spawn", "do it", "--scope", "."], "packages/a"),
+        ["packages/a/**"]
+    );
+    assert_eq!(
+        whitelist(
+            &["spawn", "do it", "--scope", "../a/src/*.ts"],
+            "packages/a"
+        ),
+        ["packages/a/src/*.ts"]
+    );
+    assert_eq!(
+        whitelist(&["spawn", "do it", "--scope", "file"], "dir [x]"),
+        ["dir [[]x]/file"]
+    );
+    assert_eq!(
+        whitelist(&["spawn", "do it", "--new", "docs/new.md"], ""),
+        ["docs/new.md", "docs/new.md/**"]
+    );
+    assert_eq!(whitelist(&["spawn", "do it", "--scope", "."], ""), ["**"]);
+
+    let slip = refused(&repo.agent(&["spawn", "do it", "--scope", "scr/lib.rs"]), 2);
+    assert!(
+        slip.contains("scope-unmatched") && slip.contains("src/lib.rs") && slip.contains("--new"),
+        "{slip}"
+    );
+}
+
+#[test]
+fn a_settings_file_that_is_not_committed_is_named_where_it_would_have_counted() {
+    let repo = TestRepo::with_commit();
+    let warns = |words: &[&str]| {
+        let output = repo.agent(words);
+        String::from_utf8_lossy(&output.stderr).contains("so they do not count")
+    };
+    assert!(!warns(&["spawn", "do it", "--name=one"]));
+    repo.write(".config/git-agent.toml", "[merge]\nmethod = \"squash\"\n");
+    for words in [
+        &["spawn", "do it", "--name=two"][..],
+        &["merge", "one"],
+        &["train", "one"],
+        &["pool"],
+    ] {
+        assert!(warns(words), "{words:?}");
+    }
+    repo.commit_all("settings");
+    assert!(!warns(&["spawn", "do it", "--name=three"]));
+    // The one at an older base was not forgotten: it is older.
+    assert!(!warns(&["spawn", "do it", "--name=four", "--base=HEAD~1"]));
+}
+
+#[test]
+fn one_line_runs_a_command_on_a_typed_task() {
+    let repo = TestRepo::with_commit();
+    let ran = repo.agent(&[
+        "run",
+        "--format=json",
+        "say hello",
+        "--scope=README.md",
+        "--",
+        "sh",
+        "-c",
+        "echo hello >>README.md",
+    ]);
+    let report: Value = serde_json::from_slice(&ran.stdout).expect(&describe(&ran));
+    assert_eq!(report["verdict"], "accept", "{report}");
+    let id = report["agent_id"].as_str().expect("an id");
+    assert_eq!(
+        repo.agent_json(&["show", id])["whitelist"],
+        serde_json::json!(["README.md"])
+    );
+    // A host takes as long as it takes; a command has a limit.
+    assert_eq!(report["timeout_ms"], 300_000);
+    let plan = repo.agent_json(&["run", id, "--dry-run", "--host=claude"]);
+    assert_eq!(plan.get("timeout_ms"), None, "{plan}");
 }
 
 fn in_worktree(agent: &Value, arguments: &[&str]) -> Output {
@@ -440,13 +588,14 @@ fn several_agents_are_one_answer_in_the_order_they_were_named() {
 #[test]
 fn a_glob_that_allows_nothing_is_named_with_the_reason() {
     let repo = TestRepo::with_commit();
-    let words = ["spawn", "-m", TEXT, "--dry-run"];
-    let scope = ["--scope=src", "--scope=target/**", "--scope=new.rs"];
-    let planned = repo.agent_json(&[&words[..], &scope].concat());
+    let task = repo.task_file(
+        "role = \"edit-local\"\ntask = \"Add a second function to the library.\"\n\
+         [scope]\nwhitelist = [\"src\", \"target/**\", \"new.rs\"]\n",
+    );
+    let planned = repo.agent_json(&["spawn", &task, "--dry-run"]);
     assert_eq!(
         planned["warnings"],
         serde_json::json!([
-            "the glob `src` matches no tracked path: for what is in that directory, write `src/**`",
             "the glob `target/**` allows nothing: the denylist has all that it matches",
             "the glob `new.rs` matches no tracked path"
         ])
@@ -470,7 +619,10 @@ fn u17_a_verb_without_an_argument_means_the_agent_whose_worktree_this_is() {
             describe(&output)
         );
     }
-    for verb in ["show", "diff", "stop", "verify", "bundle"] {
+    for verb in [
+        "show", "diff", "stop", "verify", "bundle", "merge", "train", "discard", "rescue",
+        "update", "retry", "pr",
+    ] {
         let text = refused(&repo.agent(&[verb]), 2);
         assert!(text.contains("no agent is named"), "{verb}: {text}");
     }

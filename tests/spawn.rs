@@ -235,7 +235,7 @@ fn several_tasks_and_standard_input() {
 }
 
 #[test]
-fn the_text_is_the_report_block() {
+fn a_script_with_a_task_file_reads_the_report_block() {
     let repo = TestRepo::with_commit();
     let task = repo.task_file(TASK);
     let output = repo.agent(&["spawn", &task]);

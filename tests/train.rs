@@ -70,8 +70,8 @@ test -z \"$accident\" || {{ echo by accident; exit $accident; }}
             "Write a part of the whole for the train.",
             "--name",
             &name,
-            "--scope=parts/**",
-            "--scope=shared",
+            "--new=parts/**",
+            "--new=shared",
         ]);
         let worktree = spawned["worktree_abspath"].as_str().expect("a worktree");
         for (path, content) in files {
@@ -560,7 +560,7 @@ fn the_checks_of_every_agent_run_on_what_lands() {
         "-m",
         "Write a part that brings a check of its own.",
         "--name=own",
-        "--scope=parts/**",
+        "--new=parts/**",
         "--check=test -e parts/own && test ! -e parts/1",
     ]);
     let worktree = Path::new(spawned["worktree_abspath"].as_str().expect("a worktree"));
@@ -587,7 +587,7 @@ fn an_agent_that_cannot_ride_is_an_item_with_an_error() {
         "-m",
         "Write a part that is not done yet at all.",
         "--name=slow",
-        "--scope=parts/**",
+        "--new=parts/**",
     ]);
     let (answer, status) = fleet.train(&["nobody", "slow", &fleet.agents[0]]);
     assert_eq!(status, 1);

@@ -121,8 +121,12 @@ impl Assignment {
         let mut draft = task_file::parse(&path.to_string_lossy(), &source);
         // A task without a file may name no role; what it was given is in the policy.
         draft.fallback_role = Some(policy.role.clone());
+        // What was accepted at the spawn is not refused now: the limits of task files do not bind a task that was typed.
+        draft.is_typed = true;
         draft.fill(&repository_settings::load(&ctx.repo, base, &roles)?);
-        let (task, _) = draft.check(&roles, TaskOptions::default())?;
+        let (mut task, _) = draft.check(&roles, TaskOptions::default())?;
+        // The whitelist that binds: at the spawn the names of directories became globs of what is below them.
+        task.whitelist = globs(&policy.whitelist)?;
         let denylist = globs(&policy.denylist)?;
         if Dna::of(&policy.role, &task.text, &task.whitelist, &denylist).as_str() != dna {
             return Err(unknown_task(

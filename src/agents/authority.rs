@@ -53,14 +53,21 @@ pub(crate) fn require_own(ctx: &Ctx, agent: &Agent) -> Result<()> {
     require_orchestrator(ctx)
 }
 
-/// Refuses decisions from inside an agent: no agent lands, commits or removes work, its own or another's.
+/// Refuses decisions from inside an agent: no agent lands, commits or removes work, its own or another's. A person who stands
+/// in an agent's worktree, at a terminal, is no agent; the words of a run are, whatever terminal they make for themselves.
 ///
 /// # Errors
 /// `orchestrator-only`, also when it cannot be read whose worktree this is.
 pub(crate) fn require_orchestrator(ctx: &Ctx) -> Result<()> {
+    if ctx.env.at_terminal && ctx.env.agent.is_none() && !ctx.env.fenced {
+        return Ok(());
+    }
+    let root = ctx.repo.main_worktree().ok().flatten();
+    let root = root.map_or("<main worktree>".into(), |root| root.display().to_string());
     let refused = |message: String| {
-        Error::new(Code::OrchestratorOnly, message)
-            .hint("to decide about an agent, leave its worktree: cd to the main one")
+        Error::new(Code::OrchestratorOnly, message).hint(format!(
+            "to decide about an agent, do so from the main worktree: cd {root}"
+        ))
     };
     match CurrentAgent::find(&ctx.env, &[&ctx.env.directory]) {
         Ok(None) => Ok(()),

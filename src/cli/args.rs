@@ -11,7 +11,7 @@ use crate::ops::sync::{self, SyncOptions};
 use std::num::ParseIntError;
 use std::path::Path;
 
-/// How an agent is named on the command line by verbs that an agent uses too.
+/// How an agent is named on the command line.
 #[derive(Debug, clap::Args)]
 pub(super) struct OwnAgentArg {
     /// Agent: its id or a prefix of 4 digits or more, its name, its branch or its worktree; without one, the agent whose
@@ -44,14 +44,6 @@ pub(super) fn or_current(ctx: &Ctx, named: Option<&str>) -> Result<String> {
 /// `usage` where it works for none.
 pub(super) fn current(ctx: &Ctx) -> Result<String> {
     Ok(require_current(ctx)?.to_string())
-}
-
-/// How an agent is named on the command line.
-#[derive(Debug, clap::Args)]
-pub(super) struct AgentArg {
-    /// Agent: its id or a prefix of 4 digits or more, its name, its branch or its worktree
-    #[arg(value_name = "AGENT")]
-    pub(super) agent: String,
 }
 
 /// Whose messages.

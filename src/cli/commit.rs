@@ -1,6 +1,6 @@
 //! `git agent commit`
 
-use super::args::AgentArg;
+use super::args::OwnAgentArg;
 use super::style::{BOLD, WARN, paint};
 use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
@@ -12,7 +12,7 @@ use crate::ops::commit::{self, CommitReport};
 #[derive(Debug, clap::Args)]
 pub(super) struct CommitArgs {
     #[command(flatten)]
-    agent: AgentArg,
+    agent: OwnAgentArg,
     /// Message of the commit
     #[arg(long, short = 'm', value_name = "MSG")]
     message: String,
@@ -22,7 +22,12 @@ pub(super) struct CommitArgs {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &CommitArgs) -> Result<Exit> {
-    let report = commit::commit(ctx, &args.agent.agent, &args.message, args.in_scope_only)?;
+    let report = commit::commit(
+        ctx,
+        &args.agent.or_current(ctx)?,
+        &args.message,
+        args.in_scope_only,
+    )?;
     ui.answer(&report)?;
     Ok(Exit::Yes)
 }

@@ -1,6 +1,6 @@
 //! `git agent enter`
 
-use super::args::AgentArg;
+use super::args::OwnAgentArg;
 use super::one_of::one_of;
 use super::run::inputs::host;
 use super::run::show;
@@ -13,16 +13,12 @@ use crate::hosts::{self, Host};
 use crate::ops::run::{self, Echo, RunOptions, Target};
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
-
-/// How long a person may stay: a run has a limit.
-const STAY: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// Work in an agent's worktree yourself: a shell with the agent's environment and sandbox
 #[derive(Debug, clap::Args)]
 pub(super) struct EnterArgs {
     #[command(flatten)]
-    agent: AgentArg,
+    agent: OwnAgentArg,
     /// Start this agent host in place of a shell; what comes after -- are its arguments
     #[arg(long, value_name = "HOST", value_parser = one_of(hosts::startable().map(Host::name), host))]
     host: Option<&'static dyn Host>,
@@ -38,7 +34,7 @@ pub(super) struct EnterArgs {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: EnterArgs) -> Result<Exit> {
-    let who = args.agent.agent;
+    let who = args.agent.or_current(ctx)?;
     if !run::has_terminal() {
         let what = "`enter` requires a terminal, on standard input and on standard output";
         return Err(Error::new(Code::Usage, what).hint(format!(
@@ -58,7 +54,6 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: EnterArgs) -> Result<Exit> {
         args.command
     };
     let options = RunOptions {
-        limit: Some(STAY),
         sandbox: args.sandbox,
         allow_write: args.allow_write,
         // There is more to come: a person who works by hand declares when it is done.

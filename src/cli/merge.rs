@@ -1,12 +1,13 @@
 //! `git agent merge`
 
-use super::args::{PushArg, SyncArg};
+use super::args::{OwnAgentArg, PushArg, SyncArg};
 use super::render::agents::handle_of;
 use super::style::{BAD, BOLD, DIM, GOOD, WARN, paint};
 use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
 use crate::domain::agent::State;
 use crate::error::{Exit, Result};
+use crate::ops::config::uncommitted_settings;
 use crate::ops::merge::{self, LandingReport, LandingState, MergeOptions, Method};
 use crate::ops::train::{self, AllReport, CloseReport, Decision, Fate, Order, TrainOptions};
 use serde_json::{Value, json};
@@ -21,9 +22,8 @@ use serde_json::{Value, json};
 /// commands run on the merged tree, and pre-push and server-side hooks see the branch as ever.
 #[derive(Debug, clap::Args)]
 pub(super) struct MergeArgs {
-    /// Agent: its id or a prefix of 4 digits or more, its name, its branch or its worktree
-    #[arg(value_name = "AGENT", required_unless_present = "all")]
-    agent: Option<String>,
+    #[command(flatten)]
+    agent: OwnAgentArg,
     /// Land every agent that is done, in the order they were spawned, as a train: see git agent help train
     #[arg(long, conflicts_with = "agent")]
     all: bool,
@@ -68,6 +68,9 @@ enum OrderArg {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: MergeArgs) -> Result<Exit> {
+    if let Some(warning) = uncommitted_settings(ctx)? {
+        ui.warn(&warning);
+    }
     let pushed = args.push.after_landing(ctx, args.dry_run)?;
     let sync = args.sync.clone();
     let exit = land(ctx, ui, args)?;
@@ -85,7 +88,7 @@ fn land(ctx: &Ctx, ui: &mut Ui, args: MergeArgs) -> Result<Exit> {
         message: (!args.message.is_empty()).then(|| args.message.join("\n\n")),
         leave_checks: false,
     };
-    let Some(agent) = args.agent else {
+    if args.all {
         let train = TrainOptions {
             method: options.method,
             into: options.into,
@@ -99,7 +102,8 @@ fn land(ctx: &Ctx, ui: &mut Ui, args: MergeArgs) -> Result<Exit> {
             ..super::train::usual()
         };
         return run_all(ctx, ui, &train);
-    };
+    }
+    let agent = args.agent.or_current(ctx)?;
     let report = if args.dry_run {
         merge::plan(ctx, &agent, &options)?.report()
     } else {

@@ -53,9 +53,11 @@ mod spawn;
 mod stop;
 mod style;
 mod sync;
+mod synonyms;
 mod terminal;
 mod train;
 mod tree;
+mod typed_task;
 mod ui;
 mod uninstall;
 mod unite;
@@ -100,11 +102,21 @@ fn command_line() -> clap::Command {
 /// What the arguments say. The verb that they name is built alone, as building all takes longer than many a verb runs;
 /// what is wrong is told by the whole, which knows what else could have been meant.
 fn parse(arguments: &[OsString]) -> std::result::Result<(Cli, Command), clap::Error> {
-    let named = { arguments.iter().skip(1) }.find_map(|word| match word.to_str() {
-        Some(option) if option.starts_with('-') => None,
-        word => Some(word.and_then(verbs::verb)),
-    });
-    let narrow = match named.flatten() {
+    let place = arguments
+        .iter()
+        .skip(1)
+        .position(|word| !word.as_encoded_bytes().starts_with(b"-"));
+    let word = place.and_then(|place| arguments[place + 1].to_str());
+    // A word that other tools have for a verb of ours is as good as ours.
+    let mut translated;
+    let mut arguments = arguments;
+    if let (Some(place), Some(verb)) = (place, word.and_then(synonyms::verb)) {
+        translated = arguments.to_vec();
+        translated[place + 1] = verb.into();
+        arguments = &translated;
+    }
+    let named = place.and_then(|place| arguments[place + 1].to_str());
+    let narrow = match named.and_then(verbs::verb) {
         Some(verb) => Cli::command().subcommand(verb),
         None => Cli::command(),
     };

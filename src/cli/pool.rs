@@ -8,6 +8,7 @@ use crate::agents::ctx::Ctx;
 use crate::domain::repository_settings::PATH;
 use crate::domain::size::size_text;
 use crate::error::{Exit, Result};
+use crate::ops::config::uncommitted_settings;
 use crate::ops::pool::{self, PoolReport};
 use serde_json::{Value, json};
 
@@ -39,6 +40,9 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &PoolArgs) -> Result<Exit> {
         PoolAction::Fill => pool::fill(ctx, !args.unless_busy)?,
         PoolAction::Drain => pool::drain(ctx)?,
     };
+    if let Some(warning) = uncommitted_settings(ctx)? {
+        ui.warn(&warning);
+    }
     ui.answer(&report)?;
     Ok(Exit::Yes)
 }

@@ -1,6 +1,6 @@
 //! `git agent pr`
 
-use super::args::AgentArg;
+use super::args::OwnAgentArg;
 use super::style::{BOLD, DIM, HINT, paint};
 use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
@@ -12,7 +12,7 @@ use crate::ops::verify::VerifyReport;
 #[derive(Debug, clap::Args)]
 pub(super) struct PrArgs {
     #[command(flatten)]
-    agent: AgentArg,
+    agent: OwnAgentArg,
     /// Remote to push to; without it agent.remote, origin, or the only one
     #[arg(long, value_name = "REMOTE")]
     remote: Option<String>,
@@ -35,7 +35,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: PrArgs) -> Result<Exit> {
     };
     let plan = {
         let _activity = ui.activity("waiting for the remote");
-        pr::plan(ctx, &args.agent.agent, options)?
+        pr::plan(ctx, &args.agent.or_current(ctx)?, options)?
     };
     if args.dry_run {
         ui.answer(&plan.report())?;

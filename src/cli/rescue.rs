@@ -1,6 +1,6 @@
 //! `git agent rescue`
 
-use super::args::AgentArg;
+use super::args::OwnAgentArg;
 use super::style::{BOLD, HINT, paint};
 use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 pub(super) struct RescueArgs {
     #[command(flatten)]
-    agent: AgentArg,
+    agent: OwnAgentArg,
     /// Make this branch instead of rescued/<slug>
     #[arg(long, value_name = "NAME", conflicts_with = "to")]
     branch: Option<String>,
@@ -31,7 +31,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RescueArgs) -> Result<Exit> {
         (None, Some(directory)) => Destination::Directory(directory),
         (None, None) => Destination::RescuedBranch,
     };
-    let plan = rescue::plan(ctx, &args.agent.agent, destination)?;
+    let plan = rescue::plan(ctx, &args.agent.or_current(ctx)?, destination)?;
     let report = rescue::execute(ctx, &plan)?;
     report.warnings.iter().for_each(|text| ui.warn(text));
     ui.answer(&report)?;

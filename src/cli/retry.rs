@@ -1,6 +1,6 @@
 //! `git agent retry`
 
-use super::args::AgentArg;
+use super::args::OwnAgentArg;
 use super::ui::Ui;
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
@@ -10,7 +10,7 @@ use crate::ops::spawn::{self, SpawnOptions};
 #[derive(Debug, clap::Args)]
 pub(super) struct RetryArgs {
     #[command(flatten)]
-    agent: AgentArg,
+    agent: OwnAgentArg,
     /// Start from this revision instead of HEAD or the task's own
     #[arg(long, value_name = "REV")]
     base: Option<String>,
@@ -20,7 +20,7 @@ pub(super) struct RetryArgs {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &RetryArgs) -> Result<Exit> {
-    let earlier = spawn::earlier_task(ctx, &args.agent.agent)?;
+    let earlier = spawn::earlier_task(ctx, &args.agent.or_current(ctx)?)?;
     let options = SpawnOptions {
         base: args.base.clone(),
         name: earlier.name,
@@ -34,5 +34,5 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &RetryArgs) -> Result<Exit> {
         ui.answer(&plan)?;
         return Ok(Exit::Yes);
     }
-    super::spawn::make(ctx, ui, vec![plan])
+    super::spawn::make(ctx, ui, vec![plan], super::spawn::SpawnForm::Short)
 }

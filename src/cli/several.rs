@@ -1,6 +1,6 @@
 //! Verbs that take one agent or several: how they are named, and one answer for all of them.
 
-use super::args::states;
+use super::args::{current, states};
 use super::ui::{Answer, AsJson, Format, Ui, error_json};
 use crate::agents::ctx::Ctx;
 use crate::domain::agent::State;
@@ -11,12 +11,9 @@ use serde_json::{Value, json};
 /// How one agent or several are named on the command line.
 #[derive(Debug, clap::Args)]
 pub(super) struct AgentsArg {
-    /// Agents: ids or prefixes of 4 digits or more, names, branches or worktrees
-    #[arg(
-        value_name = "AGENT",
-        required_unless_present = "state",
-        conflicts_with = "state"
-    )]
+    /// Agents: ids or prefixes of 4 digits or more, names, branches or worktrees; without one, the agent whose worktree
+    /// this is
+    #[arg(value_name = "AGENT", conflicts_with = "state")]
     agents: Vec<String>,
     /// Every agent in this state
     #[arg(long, value_parser = states(), value_name = "STATE")]
@@ -59,6 +56,7 @@ impl AgentsArg {
     ) -> Result<Exit> {
         let named = match self.state {
             Some(state) => in_state(ctx, state)?,
+            None if self.agents.is_empty() => vec![current(ctx)?],
             None => self.agents.clone(),
         };
         if let (None, [_]) = (self.state, named.as_slice()) {

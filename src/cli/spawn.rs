@@ -1,11 +1,12 @@
 //! `git agent spawn`
 
 mod claimed;
-mod words;
 
 use super::args::{SyncArg, at_least_one, require_one_input};
 use super::several::{self, SeveralAnswer};
 use super::style::{BOLD, DIM, HINT, paint};
+use super::terminal::is_terminal;
+use super::typed_task::{TypedTaskArgs, is_task_text};
 use super::ui::{Answer, AsJson, Format, Ui};
 use crate::agents::ctx::Ctx;
 use crate::agents::half_made;
@@ -18,12 +19,11 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::PathBuf;
-use words::WordArgs;
 
 /// Make an agent for each task: a worktree, a branch, a prompt and a row in the ledger
 #[derive(Debug, clap::Args)]
 pub(super) struct SpawnArgs {
-    /// Task files; `-` reads one from standard input
+    /// Texts of tasks, in quotes; or task files, `-` for standard input
     #[arg(required_unless_present = "message", value_name = "TASK")]
     tasks: Vec<PathBuf>,
     /// Start from this revision instead of HEAD or the task's own
@@ -59,6 +59,9 @@ pub(super) struct SpawnArgs {
     /// Fail if the scope of a live agent overlaps this one's
     #[arg(long)]
     exclusive: bool,
+    /// Answer with the report block that scripts of older tools read, also on a terminal and for a typed task
+    #[arg(long)]
+    report: bool,
     /// Show what would be made and stop
     #[arg(long, short = 'n')]
     dry_run: bool,
@@ -69,7 +72,7 @@ pub(super) struct SpawnArgs {
     sync: SyncArg,
     // Last, because its heading of the help counts for all that follow.
     #[command(flatten)]
-    words: WordArgs,
+    typed: TypedTaskArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -89,8 +92,31 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs) -> Result<Exit> {
     Ok(sync.after(ctx, ui, exit))
 }
 
+/// How a new agent is told of in text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SpawnForm {
+    /// Two lines: what was made, and what to do next.
+    Short,
+    /// The report block of the older kit, whose scripts look for it.
+    Block,
+}
+
+impl SpawnArgs {
+    /// Scripts spawn from task files and read the answer from a pipe.
+    fn form(&self, ctx: &Ctx) -> SpawnForm {
+        let is_file = |task: &PathBuf| !task.to_str().is_some_and(|text| is_task_text(ctx, text));
+        let is_script = !is_terminal() && self.tasks.iter().any(is_file);
+        if self.report || is_script {
+            SpawnForm::Block
+        } else {
+            SpawnForm::Short
+        }
+    }
+}
+
 fn spawn(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs) -> Result<Exit> {
     let (jobs, dry_run, tasks) = (args.jobs, args.dry_run, args.tasks.clone());
+    let form = args.form(ctx);
     let mut plans = plan(ctx, args)?;
     if dry_run {
         for plan in &mut plans {
@@ -99,9 +125,9 @@ fn spawn(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs) -> Result<Exit> {
         return preview(ui, plans, &tasks);
     }
     if tasks.len() > 1 {
-        make_several(ctx, ui, plans, jobs, &tasks)
+        make_several(ctx, ui, plans, (jobs, form), &tasks)
     } else {
-        make(ctx, ui, plans)
+        make(ctx, ui, plans, form)
     }
 }
 
@@ -129,12 +155,18 @@ fn plan(ctx: &Ctx, args: SpawnArgs) -> Result<Vec<SpawnPlan>> {
     }
     require_one_input(args.tasks.iter().map(PathBuf::as_path))?;
     let mut plans = Vec::new();
-    if let Some(draft) = args.words.read() {
-        plans.push(spawn::plan(ctx, draft, &options)?);
+    if let Some(text) = args.typed.message() {
+        plans.push(spawn::plan(ctx, args.typed.draft(ctx, &text)?, &options)?);
     }
     for path in &args.tasks {
-        let plan = spawn::plan(ctx, read_task(ctx, path)?, &options)?;
-        plans.push(plan);
+        let draft = match path.to_str() {
+            Some(text) if is_task_text(ctx, text) => args.typed.draft(ctx, text)?,
+            _ => {
+                args.typed.require_unused(&path.to_string_lossy())?;
+                read_task(ctx, path)?
+            }
+        };
+        plans.push(spawn::plan(ctx, draft, &options)?);
     }
     Ok(plans)
 }
@@ -153,13 +185,13 @@ fn preview(ui: &mut Ui, plans: Vec<SpawnPlan>, tasks: &[PathBuf]) -> Result<Exit
 }
 
 /// Makes the agent of the only plan.
-pub(super) fn make(ctx: &Ctx, ui: &mut Ui, plans: Vec<SpawnPlan>) -> Result<Exit> {
+pub(super) fn make(ctx: &Ctx, ui: &mut Ui, plans: Vec<SpawnPlan>, form: SpawnForm) -> Result<Exit> {
     half_made::sweep(ctx)?;
     let mut exit = Exit::Yes;
     spawn::execute_all(ctx, plans, 1, &mut |_, result| match result {
         Ok(report) => {
             warn(ui, &report);
-            ui.answer(&report)
+            ui.answer(&SpawnAnswer { report, form })
         }
         Err(error) => {
             exit = ui.fail(&error);
@@ -175,7 +207,7 @@ fn make_several(
     ctx: &Ctx,
     ui: &mut Ui,
     plans: Vec<SpawnPlan>,
-    jobs: usize,
+    (jobs, form): (usize, SpawnForm),
     tasks: &[PathBuf],
 ) -> Result<Exit> {
     half_made::sweep(ctx)?;
@@ -186,10 +218,11 @@ fn make_several(
         if let Err(error) = &result {
             exit = error.code().exit();
         }
+        let result = result.map(|report| SpawnAnswer { report, form });
         match (ui.format(), result) {
-            (Format::Text, Ok(report)) => {
-                warn(ui, &report);
-                ui.answer(&report)
+            (Format::Text, Ok(answer)) => {
+                warn(ui, &answer.report);
+                ui.answer(&answer)
             }
             (Format::Text, Err(error)) => {
                 let _ = ui.fail(&error);
@@ -233,45 +266,94 @@ pub(super) fn read_task(ctx: &Ctx, path: &std::path::Path) -> Result<TaskDraft> 
     Ok(task_file::parse(&name, &bytes))
 }
 
-impl Answer for SpawnReport {
+/// A new agent, as it is told of.
+struct SpawnAnswer {
+    report: SpawnReport,
+    form: SpawnForm,
+}
+
+impl AsJson for SpawnAnswer {
+    fn json(&self) -> Value {
+        self.report.json()
+    }
+}
+
+impl Answer for SpawnAnswer {
     fn text(&self) -> String {
-        let absent = || "n/a".to_owned();
-        let kind = format!("{} ({}, {})", self.role, self.subagent_type, self.isolation);
-        let mut lines = vec![("Agent ID", self.agent_id.clone())];
-        lines.extend(self.name.clone().map(|name| ("Name", name)));
-        lines.extend([
-            ("DNA", self.dna.clone()),
-            ("Role", kind),
-            ("Branch", self.branch.clone().unwrap_or_else(absent)),
-            (
-                "Worktree",
-                self.worktree_path.clone().unwrap_or_else(absent),
-            ),
-        ]);
-        lines.extend(self.sparse.as_ref().map(|cone| ("Sparse", sparse(cone))));
-        lines.extend([
-            ("Base", base(self.base.refname.as_deref(), &self.base.oid)),
-            ("Prompt", self.prompt_path.clone()),
-            ("Verify", self.verify_command.clone()),
-        ]);
-        let short = &self.agent_id[..8];
-        let host = hosts::startable().next().map_or("<host>", Host::name);
-        let mut text = report_block(&lines);
-        for (what, command) in [
-            (
-                "to start a host on it:",
-                format!("git agent run {short} --host {host}"),
-            ),
-            ("to look at it:", format!("git agent show {short}")),
-        ] {
-            text.push_str(&format!("{} {command}\n", paint(HINT, what)));
+        match self.form {
+            SpawnForm::Short => short(&self.report),
+            SpawnForm::Block => block(&self.report),
         }
-        text
     }
 
     fn to_see_it(&self) -> Option<String> {
-        Some(format!("git agent show {}", self.agent_id))
+        Some(format!("git agent show {}", self.report.agent_id))
     }
+}
+
+/// What was made, and what to do next.
+fn short(report: &SpawnReport) -> String {
+    let id = &report.short_id;
+    let handle = report.name.as_ref().unwrap_or(id);
+    let named = match &report.name {
+        Some(name) => format!("{} ({id})", paint(BOLD, name)),
+        None => paint(BOLD, id),
+    };
+    let place = match (&report.worktree_path, &report.branch) {
+        (Some(path), Some(branch)) => format!("is ready in {path}, on {branch}"),
+        _ => "is ready; it reads this directory and has no worktree".to_owned(),
+    };
+    let host = hosts::startable().next().map_or("<host>", Host::name);
+    let own = match report.worktree_path {
+        Some(_) => format!(", or work in it yourself: git agent enter {handle}"),
+        None => String::new(),
+    };
+    format!(
+        "agent {named} {place}\n{} git agent run {handle} --host {host}{own}\n",
+        paint(HINT, "next:")
+    )
+}
+
+/// The report block that wizards look for, and the two commands that come next.
+fn block(report: &SpawnReport) -> String {
+    let absent = || "n/a".to_owned();
+    let kind = format!(
+        "{} ({}, {})",
+        report.role, report.subagent_type, report.isolation
+    );
+    let mut lines = vec![("Agent ID", report.agent_id.clone())];
+    lines.extend(report.name.clone().map(|name| ("Name", name)));
+    lines.extend([
+        ("DNA", report.dna.clone()),
+        ("Role", kind),
+        ("Branch", report.branch.clone().unwrap_or_else(absent)),
+        (
+            "Worktree",
+            report.worktree_path.clone().unwrap_or_else(absent),
+        ),
+    ]);
+    lines.extend(report.sparse.as_ref().map(|cone| ("Sparse", sparse(cone))));
+    lines.extend([
+        (
+            "Base",
+            base(report.base.refname.as_deref(), &report.base.oid),
+        ),
+        ("Prompt", report.prompt_path.clone()),
+        ("Verify", report.verify_command.clone()),
+    ]);
+    let short = &report.agent_id[..8];
+    let host = hosts::startable().next().map_or("<host>", Host::name);
+    let mut text = report_block(&lines);
+    for (what, command) in [
+        (
+            "to start a host on it:",
+            format!("git agent run {short} --host {host}"),
+        ),
+        ("to look at it:", format!("git agent show {short}")),
+    ] {
+        text.push_str(&format!("{} {command}\n", paint(HINT, what)));
+    }
+    text
 }
 
 impl AsJson for SpawnPlan {

@@ -1,6 +1,6 @@
 //! `git agent train`
 
-use super::args::PushArg;
+use super::args::{PushArg, current};
 use super::one_of::one_of;
 use super::render::agents::handle_of;
 use super::style::{BAD, BOLD, DIM, GOOD, WARN, paint};
@@ -10,6 +10,7 @@ use crate::agents::ctx::Ctx;
 use crate::domain::sandbox::Mode;
 use crate::domain::task::parse_duration;
 use crate::error::{Exit, Result};
+use crate::ops::config::uncommitted_settings;
 use crate::ops::merge::Method;
 use crate::ops::train::{
     self, ItemReport, Order, Outcome, RunReason, TrainNews, TrainOptions, TrainReport, TrainRun,
@@ -32,8 +33,9 @@ const MOST_JOBS: usize = 4;
 /// The status is 1 when an agent that was asked for has not landed.
 #[derive(Debug, clap::Args)]
 pub(super) struct TrainArgs {
-    /// Agents: ids or prefixes of 4 digits or more, names, branches or worktrees
-    #[arg(value_name = "AGENT", required_unless_present = "all")]
+    /// Agents: ids or prefixes of 4 digits or more, names, branches or worktrees; without one, the agent whose worktree this
+    /// is
+    #[arg(value_name = "AGENT")]
     agents: Vec<String>,
     /// Every agent that is done and not deferred
     #[arg(long, conflicts_with = "agents")]
@@ -76,11 +78,18 @@ pub(super) struct TrainArgs {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: TrainArgs) -> Result<Exit> {
+    if let Some(warning) = uncommitted_settings(ctx)? {
+        ui.warn(&warning);
+    }
     ui.require_common_format()?;
     let pushed = args.push.after_landing(ctx, args.dry_run)?;
     let usual = usual();
+    let mut agents = args.agents;
+    if agents.is_empty() && !args.all {
+        agents.push(current(ctx)?);
+    }
     let options = TrainOptions {
-        agents: args.agents,
+        agents,
         into: args.into,
         push: args.push.remote(),
         method: args.squash.then_some(Method::Squash),

@@ -1,6 +1,6 @@
 //! `git agent update`
 
-use super::args::AgentArg;
+use super::args::OwnAgentArg;
 use super::style::{BOLD, GOOD, paint};
 use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
@@ -13,14 +13,14 @@ use crate::ops::update::{self, UpdateReport};
 #[derive(Debug, clap::Args)]
 pub(super) struct UpdateArgs {
     #[command(flatten)]
-    agent: AgentArg,
+    agent: OwnAgentArg,
     /// Show what would be merged and stop
     #[arg(long, short = 'n')]
     dry_run: bool,
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &UpdateArgs) -> Result<Exit> {
-    let plan = update::plan(ctx, &args.agent.agent)?;
+    let plan = update::plan(ctx, &args.agent.or_current(ctx)?)?;
     let report = if args.dry_run {
         plan.report()
     } else {

@@ -1,8 +1,8 @@
 //! What clap does not let through: help and version are answers, the rest is an error like any other,
 //! in clap's words.
 
-use super::command_line;
 use super::ui::{Format, Ui};
+use super::{command_line, synonyms};
 use crate::error::{Code, Error, Exit};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
@@ -22,11 +22,14 @@ pub(super) fn show(error: clap::Error, arguments: &[OsString]) -> Exit {
     } else {
         in_our_terms(&without_hidden_verbs(error))
     };
-    let error = match meant(arguments) {
-        Some(hint) => error.hint(hint),
-        None => error,
+    // A word of another tool has one answer, which what clap suggests would hide.
+    let error = match synonyms::meant(arguments) {
+        Some((word, hint)) => {
+            Error::new(Code::Usage, format!("there is no command `{word}`")).hint(hint)
+        }
+        None => error.hint(format!("to see what it takes, run {command} -h")),
     };
-    Ui::of_process(format).fail(&error.hint(format!("to see what it takes, run {command} -h")))
+    Ui::of_process(format).fail(&error)
 }
 
 /// The first paragraph is the message, what follows are tips and the usage. clap's last words name `--help`,
@@ -47,49 +50,6 @@ fn in_our_terms(error: &clap::Error) -> Error {
         }
     }
     refusal
-}
-
-/// Where words lead that other tools have for a verb of ours.
-const WORDS: &[(&[&str], &str)] = &[
-    (
-        &["status", "st", "ls"],
-        "to see where agents stand, run git agent list",
-    ),
-    (
-        &["switch", "cd", "checkout"],
-        "to work in an agent's worktree as the agent does, run git agent enter <agent>; to go there, cd \"$(git agent path <agent>)\"",
-    ),
-    (
-        &["shell", "attach"],
-        "to have a shell in an agent's worktree, run git agent enter <agent>",
-    ),
-    (
-        &["exec"],
-        "to run a command in an agent's worktree, run git agent run <agent> -- <command>",
-    ),
-    (
-        &["new", "create", "add", "start"],
-        "to make an agent, run git agent spawn",
-    ),
-    (
-        &["rm", "remove", "delete", "prune"],
-        "to remove an agent's worktree, run git agent discard <agent>",
-    ),
-    (
-        &["land", "finish"],
-        "to land an agent's work, run git agent merge <agent>",
-    ),
-    (&["kill"], "to end a run, run git agent stop <agent>"),
-    (&["version"], "to see the version, run git agent --version"),
-    (&["settings"], "to list the settings, run git agent config"),
-];
-
-/// The hint for a verb that is not ours and has one of ours for it.
-fn meant(arguments: &[OsString]) -> Option<&'static str> {
-    let words = arguments.iter().skip(1).filter_map(|word| word.to_str());
-    let verb = words.into_iter().find(|word| !word.starts_with('-'))?;
-    let entry = WORDS.iter().find(|(words, _)| words.contains(&verb));
-    entry.map(|(_, hint)| *hint)
 }
 
 /// The lines of a paragraph as one.

@@ -190,6 +190,11 @@ impl TaskDraft {
         give(&mut self.timeout, settings.timeout.clone());
         give(&mut self.bundle_required, settings.bundle_required);
         give(&mut self.whitelist, located(settings.scope.as_deref()));
+        if self.is_typed {
+            // Without a scope a typed task means the whole repository; what that leaves out is decided at the spawn.
+            give(&mut self.whitelist, located(Some(&["**".to_owned()])));
+            give(&mut self.bundle_required, Some(false));
+        }
         give(
             &mut self.setup_copy,
             located(settings.setup_copy.as_deref()),

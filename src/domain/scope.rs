@@ -12,10 +12,12 @@
 
 mod bytes;
 mod case;
+mod control;
 mod language;
 mod program;
 
 pub use case::{CaseIndex, fold, is_case_variant};
+pub use control::unnamed_control_files;
 pub use language::{Intersection, ScopeLanguage};
 
 use super::glob::{self, Glob};

@@ -164,6 +164,23 @@ impl Repo {
         tree::parse(&data).ok_or_else(|| malformed(oid))
     }
 
+    /// The entry at a path below a tree; `None` where the tree has none there.
+    ///
+    /// # Errors
+    /// Those of [`Repo::read_tree`].
+    pub fn entry_at(&self, mut tree: Oid, path: &str) -> Result<Option<tree::Entry>> {
+        let mut parts = path.split('/').peekable();
+        while let Some(part) = parts.next() {
+            let mut entries = self.read_tree(tree)?.into_iter();
+            match entries.find(|entry| entry.name == part.as_bytes()) {
+                Some(entry) if parts.peek().is_none() => return Ok(Some(entry)),
+                Some(entry) if entry.is_directory() => tree = entry.oid,
+                _ => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+
     /// The entries of two trees without those that both begin with and those that both end with. No tree has no entries.
     ///
     /// # Errors

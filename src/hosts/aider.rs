@@ -10,6 +10,10 @@ impl Host for Aider {
         "aider"
     }
 
+    fn control_files(&self) -> &'static [&'static str] {
+        &["**/.aider.conf.yml"]
+    }
+
     fn program(&self) -> Option<&'static str> {
         Some("aider")
     }

@@ -49,6 +49,14 @@ impl Host for Claude {
         "claude"
     }
 
+    fn control_files(&self) -> &'static [&'static str] {
+        &[
+            "**/.claude/settings*",
+            "**/.claude/{hooks,commands,agents,skills,plugins}/**",
+            "**/.mcp.json",
+        ]
+    }
+
     fn program(&self) -> Option<&'static str> {
         Some("claude")
     }

@@ -19,6 +19,10 @@ impl Host for Cline {
         "cline"
     }
 
+    fn control_files(&self) -> &'static [&'static str] {
+        &["**/.clinerules/**"]
+    }
+
     fn tools(&self) -> &'static [ToolNames] {
         &[(
             ToolKind::Writer,

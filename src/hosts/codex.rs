@@ -33,6 +33,10 @@ impl Host for Codex {
         "codex"
     }
 
+    fn control_files(&self) -> &'static [&'static str] {
+        &["**/.codex/**"]
+    }
+
     fn program(&self) -> Option<&'static str> {
         Some("codex")
     }

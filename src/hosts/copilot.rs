@@ -39,6 +39,10 @@ impl Host for Copilot {
         "copilot"
     }
 
+    fn control_files(&self) -> &'static [&'static str] {
+        &["**/.github/{hooks,copilot}/**"]
+    }
+
     fn program(&self) -> Option<&'static str> {
         Some("copilot")
     }

@@ -14,6 +14,10 @@ impl Host for Cursor {
         "cursor"
     }
 
+    fn control_files(&self) -> &'static [&'static str] {
+        &["**/.cursor/**"]
+    }
+
     fn registration(&self) -> Option<Registration> {
         Some(Registration::json(
             self.name(),

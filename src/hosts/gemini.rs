@@ -44,6 +44,10 @@ impl Host for Gemini {
         "gemini"
     }
 
+    fn control_files(&self) -> &'static [&'static str] {
+        &["**/.gemini/**"]
+    }
+
     fn program(&self) -> Option<&'static str> {
         Some("gemini")
     }

@@ -103,6 +103,11 @@ pub trait Host: Sync {
         None
     }
 
+    /// Globs of a project's files that decide what it runs: settings, hooks, tool servers, definitions of agents.
+    fn control_files(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// The names of its hook events.
     fn events(&self) -> &'static [EventNames] {
         &[]
@@ -167,6 +172,12 @@ pub fn startable() -> impl Iterator<Item = &'static dyn Host> {
 /// Where `init` registers, for every host that it can register with.
 pub fn registrations() -> impl Iterator<Item = Registration> {
     HOSTS.into_iter().filter_map(|host| host.registration())
+}
+
+/// The control files of every host, as globs.
+pub fn control_files() -> impl Iterator<Item = &'static str> {
+    let all = HOSTS.into_iter().flat_map(|host| host.control_files());
+    all.copied()
 }
 
 /// The directories in which a project's skills are looked for, the first one found counts.

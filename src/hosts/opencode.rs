@@ -28,6 +28,10 @@ impl Host for Opencode {
         "opencode"
     }
 
+    fn control_files(&self) -> &'static [&'static str] {
+        &["**/.opencode/**", "**/opencode.json*"]
+    }
+
     fn program(&self) -> Option<&'static str> {
         Some("opencode")
     }

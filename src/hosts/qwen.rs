@@ -36,6 +36,10 @@ impl Host for Qwen {
         "qwen"
     }
 
+    fn control_files(&self) -> &'static [&'static str] {
+        &["**/.qwen/**"]
+    }
+
     fn program(&self) -> Option<&'static str> {
         Some("qwen")
     }

@@ -5,8 +5,8 @@
 
 use crate::agents::ctx::Ctx;
 use crate::domain::repository_settings::{HookMoment, PATH, RepositorySettings};
-use crate::error::{Code, Error, Result};
-use crate::store::{fsx, repository_settings, roles};
+use crate::error::{Code, Result};
+use crate::store::{repository_settings, roles};
 use crate::wire::settings_file;
 use serde::Serialize;
 
@@ -271,7 +271,7 @@ pub fn config(ctx: &Ctx, base: &str) -> Result<ConfigReport> {
         schema: "git-agent.config/2",
         commit: commit.map(|commit| commit.to_hex()),
         settings,
-        has_uncommitted: is_uncommitted(ctx, file.as_deref())?,
+        has_uncommitted: repository_settings::uncommitted(&ctx.repo, file.as_deref())?.is_some(),
     })
 }
 
@@ -364,13 +364,12 @@ fn of_git(ctx: &Ctx, setting: &KnownSetting) -> Result<Vec<SettingReport>> {
     Ok(keys.into_iter().map(of_key).collect())
 }
 
-/// Settings are read from commits, so a change of the file that is not committed yet has no effect.
-fn is_uncommitted(ctx: &Ctx, committed: Option<&[u8]>) -> Result<bool> {
-    let Some(root) = ctx.repo.main_worktree()? else {
-        return Ok(false);
-    };
-    let here = fsx::load_if_there(&root.join(PATH)).map_err(|error| {
-        Error::new(error.code(), format!("could not read {PATH}")).because(error)
-    })?;
-    Ok(here.is_some() && here.as_deref() != committed)
+/// What to say where the settings file of the main worktree was changed and not committed.
+///
+/// # Errors
+/// As [`repository_settings::uncommitted`].
+pub fn uncommitted_settings(ctx: &Ctx) -> Result<Option<String>> {
+    let head = ctx.repo.resolve_commit("HEAD").ok();
+    let counting = head.map(|head| repository_settings::read(&ctx.repo, head.commit));
+    repository_settings::uncommitted(&ctx.repo, counting.transpose()?.flatten().as_deref())
 }

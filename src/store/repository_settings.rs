@@ -7,6 +7,7 @@ use crate::domain::repository_settings::{INCLUDE_PATH, PATH, RepositorySettings}
 use crate::domain::role::RoleSet;
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::{Repo, tree};
+use crate::store::fsx;
 use crate::wire::settings_file;
 
 /// A settings file is a screenful; anything bigger is something else.
@@ -21,23 +22,35 @@ pub fn read(repo: &Repo, commit: Oid) -> Result<Option<Vec<u8>>> {
 }
 
 fn read_at(repo: &Repo, commit: Oid, path: &str) -> Result<Option<Vec<u8>>> {
-    let mut directory = repo.read_commit(commit)?.tree;
-    let mut parts = path.split('/').peekable();
-    while let Some(part) = parts.next() {
-        let entries = repo.read_tree(directory)?;
-        let entry = entries.iter().find(|entry| entry.name == part.as_bytes());
-        let Some(entry) = entry else {
-            return Ok(None);
-        };
-        if parts.peek().is_none() {
-            return file(repo, entry, path).map(Some);
-        }
-        if !entry.is_directory() {
-            return Ok(None);
-        }
-        directory = entry.oid;
+    let entry = repo.entry_at(repo.read_commit(commit)?.tree, path)?;
+    entry.map(|entry| file(repo, &entry, path)).transpose()
+}
+
+/// What to say where the settings file of the main worktree is neither the one that counts nor the one at HEAD: who wrote it
+/// expects it to hold.
+///
+/// # Errors
+/// `io` when the file cannot be read, and those of [`read`].
+pub fn uncommitted(repo: &Repo, counting: Option<&[u8]>) -> Result<Option<String>> {
+    let Some(root) = repo.main_worktree()? else {
+        return Ok(None);
+    };
+    let here = fsx::load_if_there(&root.join(PATH)).map_err(|error| {
+        Error::new(error.code(), format!("could not read {PATH}")).because(error)
+    })?;
+    if here.is_none() || here.as_deref() == counting {
+        return Ok(None);
     }
-    Ok(None)
+    // Where an older base counts, the file differs without being forgotten.
+    if let Ok(head) = repo.resolve_commit("HEAD")
+        && here == read(repo, head.commit)?
+    {
+        return Ok(None);
+    }
+    Ok(Some(format!(
+        "{PATH} has changes that are not committed, so they do not count; to make them count, run \
+         git add {PATH} && git commit -m \"set git-agent up\" -- {PATH}"
+    )))
 }
 
 /// Loads the settings that hold for agents that start from the commit `base`, whose roles are `roles`.

@@ -85,12 +85,14 @@ pub struct TaskWords {
     pub deny: Vec<String>,
     /// Commands for `verify`.
     pub checks: Vec<String>,
+    /// Globs among those that need not match anything yet.
+    pub new: Vec<String>,
     /// Whether the bundle is required.
     pub bundle: Option<bool>,
 }
 
-/// Writes the task file that says the same and reads it, so that every rule of a file holds. Where neither the words nor
-/// the repository name a role, it is `edit-local`.
+/// Writes the task file that says the same and reads it, so that there is one reader. Where neither the words nor the
+/// repository name a role, it is `edit-local`.
 pub fn of_words(words: &TaskWords) -> TaskDraft {
     let list = |globs: &[String]| toml::Value::from(globs.to_vec());
     let mut file = toml::Table::new();
@@ -117,6 +119,8 @@ pub fn of_words(words: &TaskWords) -> TaskDraft {
     section("bundle", required.into_iter().collect());
     TaskDraft {
         fallback_role: Some(FALLBACK_ROLE.to_owned()),
+        is_typed: true,
+        new_globs: words.new.clone(),
         ..parse(COMMAND_LINE, file.to_string().as_bytes())
     }
 }

@@ -61,7 +61,7 @@ fn strict_goes_as_far_as_the_literal_directories() {
     check("src/*.rs", &["src"]);
     check("src/bin/tool.rs", &["src/bin/tool.rs"]);
     check("src/bin/new.rs", &["src/bin"]);
-    check("src/bin", &[]);
+    check("src/bin", &["src/bin"]);
     check("new/deep/**", &["new/deep"]);
     check("README.md/**", &[]);
     check("**/*.md", &[""]);

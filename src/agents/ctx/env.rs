@@ -7,6 +7,7 @@ use crate::git::changes::Staging;
 use crate::git::command::LOCAL_VARIABLES;
 use crate::git::repo::open::Environment;
 use crate::hosts::HOSTS;
+use crate::proc::terminal;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -29,6 +30,8 @@ pub struct Env {
     pub agent: Option<String>,
     /// `GIT_AGENT_FENCED`: set where a kernel sandbox of ours is around us.
     pub fenced: bool,
+    /// Whether a person works here: standard input and output are a terminal. Commands of an agent have none.
+    pub at_terminal: bool,
     /// `GIT_AGENT_REPOSITORY_HOOKS`: the directory of the repository's hooks, set by `commit` for the hooks that it
     /// starts; empty where there is none that the agent cannot write.
     pub repository_hooks: Option<PathBuf>,
@@ -151,6 +154,7 @@ impl Env {
                 .ok()
                 .filter(|id| !id.is_empty()),
             fenced: std::env::var_os("GIT_AGENT_FENCED").is_some_and(|fenced| !fenced.is_empty()),
+            at_terminal: terminal::is_here(),
             repository_hooks: path(REPOSITORY_HOOKS),
             spool: std::env::var_os("GIT_AGENT_SPOOL")
                 .filter(|path| !path.is_empty())

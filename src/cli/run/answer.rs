@@ -31,7 +31,7 @@ impl Answer for RunReport {
     fn text(&self) -> String {
         let id = paint(BOLD, &self.agent_id[..8]);
         let style = if self.status == "success" { GOOD } else { BAD };
-        let end = ending(self.ended, self.exit_code, Some(self.timeout_ms));
+        let end = ending(self.ended, self.exit_code, self.timeout_ms);
         let mut text = format!("run {} of {id} {}", self.run, paint(style, &end));
         // A time limit says by itself how long it took.
         if self.ended != "timeout" {

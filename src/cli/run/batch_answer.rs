@@ -19,7 +19,7 @@ pub(in crate::cli) fn ended(name: &str, outcome: &Result<Box<RunReport>, Error>)
     } else {
         BAD
     };
-    let end = ending(report.ended, report.exit_code, Some(report.timeout_ms));
+    let end = ending(report.ended, report.exit_code, report.timeout_ms);
     let verdict = match report.verdict.as_ref().and_then(Option::as_ref) {
         Some(verdict) => format!(", {verdict}"),
         None => String::new(),

@@ -15,6 +15,7 @@ mod target;
 
 use super::args::{SyncArg, require_one_input};
 use super::one_of::one_of;
+use super::typed_task::TypedTaskArgs;
 use super::ui::{Format, Ui};
 use crate::agents::ctx::Ctx;
 use crate::agents::half_made;
@@ -33,12 +34,16 @@ use target::{Asked, some_time};
 #[derive(Debug, clap::Args)]
 #[command(after_help = PLACEHOLDERS)]
 pub(super) struct RunArgs {
-    /// Task files to make agents of, `-` for standard input; or agents: id, name, branch or worktree
-    #[arg(required = true, value_name = "TASK|AGENT")]
+    /// Texts of tasks, in quotes; task files, `-` for standard input; or agents: id, name, branch or worktree
+    #[arg(
+        id = "tasks",
+        required_unless_present = "message",
+        value_name = "TASK|AGENT"
+    )]
     targets: Vec<String>,
     #[command(flatten)]
     mode: ExecutionMode,
-    /// How long the command may take; without it the task's own limit, else 5m
+    /// How long the command may take; without it the task's own limit, else 5m for a command and none for a host
     #[arg(long, value_name = "DURATION", value_parser = some_time)]
     timeout: Option<Duration>,
     /// How strictly to fence the command in
@@ -60,6 +65,9 @@ pub(super) struct RunArgs {
     sync: SyncArg,
     #[command(flatten)]
     inputs: CommissionArgs,
+    // After the options above, because its heading of the help counts for all that follow.
+    #[command(flatten)]
+    typed: TypedTaskArgs,
     /// Command and its arguments
     #[arg(last = true, required_unless_present = "host", value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -85,8 +93,11 @@ impl RunArgs {
             .hint("to let several hosts do one task, add --best-of <n>"));
         }
         require_one_input(self.targets.iter().map(AsRef::as_ref))?;
+        let mut targets = self.targets;
+        targets.extend(self.typed.message());
         Ok(Asked {
-            targets: self.targets,
+            targets,
+            typed: self.typed,
             options: self.inputs.add_to(ctx, options)?,
             hosts,
             command: self.command,

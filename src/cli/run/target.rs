@@ -2,6 +2,7 @@
 
 use crate::agents::ctx::Ctx;
 use crate::cli::spawn::read_task;
+use crate::cli::typed_task::{TypedTaskArgs, is_task_text};
 use crate::cli::ui::Ui;
 use crate::domain::diagnostic::Field;
 use crate::domain::task::parse_duration;
@@ -17,6 +18,8 @@ use std::time::Duration;
 /// The same command for one target or more.
 pub(super) struct Asked {
     pub targets: Vec<String>,
+    /// What was said of a task that is typed.
+    pub typed: TypedTaskArgs,
     pub command: Vec<OsString>,
     pub options: RunOptions,
     /// The agent hosts; several take turns.
@@ -26,7 +29,7 @@ pub(super) struct Asked {
 impl Asked {
     /// The run for one of the targets.
     pub(super) fn plan(&self, ctx: &Ctx, name: &str) -> Result<RunPlan> {
-        let target = target(ctx, name.to_owned())?;
+        let target = self.target(ctx, name)?;
         run::plan(ctx, target, self.command.clone(), self.options.clone())
     }
 
@@ -42,7 +45,7 @@ impl Asked {
 
     /// The runs for all of them.
     pub(super) fn batch(&self, ctx: &Ctx, jobs: usize) -> Batch {
-        let targets = self.targets.iter().map(|name| target(ctx, name.clone()));
+        let targets = self.targets.iter().map(|name| self.target(ctx, name));
         Batch {
             targets: targets.collect(),
             command: self.command.clone(),
@@ -59,7 +62,7 @@ impl Asked {
     pub(super) fn tournament(&mut self, ctx: &Ctx, jobs: usize, count: usize) -> Result<Batch> {
         let mut tasks = Vec::new();
         for name in &self.targets {
-            match target(ctx, name.clone())? {
+            match self.target(ctx, name)? {
                 Target::Task(task) => tasks.push(*task),
                 Target::Agent(_) => {
                     let message = format!("--best-of takes tasks, and {name} is no task file");
@@ -88,17 +91,21 @@ impl Asked {
         self.targets = names.cloned().collect();
         Ok(batch)
     }
-}
 
-/// A task file is a file, or is called like one.
-fn target(ctx: &Ctx, text: String) -> Result<Target> {
-    let path = Path::new(&text);
-    let is_task = text == "-" || text.ends_with(".toml") || ctx.absolute(path).is_file();
-    Ok(if is_task {
-        Target::Task(Box::new(read_task(ctx, path)?))
-    } else {
-        Target::Agent(text)
-    })
+    /// A task file is a file, or is called like one; what holds white space and is no file is the text of a task.
+    fn target(&self, ctx: &Ctx, text: &str) -> Result<Target> {
+        if self.typed.message().is_some() || is_task_text(ctx, text) {
+            return Ok(Target::Task(Box::new(self.typed.draft(ctx, text)?)));
+        }
+        self.typed.require_unused(text)?;
+        let path = Path::new(text);
+        let is_task = text == "-" || text.ends_with(".toml") || ctx.absolute(path).is_file();
+        Ok(if is_task {
+            Target::Task(Box::new(read_task(ctx, path)?))
+        } else {
+            Target::Agent(text.to_owned())
+        })
+    }
 }
 
 /// Reads a time that is more than none.

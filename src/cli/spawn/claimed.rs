@@ -12,6 +12,7 @@ const SCHEMA: &str = "git-agent.spawn-claim/1";
 
 /// Makes the agent of a task under a claim. Where this clone has made it before, or the task is done, that is the answer.
 pub(super) fn spawn(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs, key: &str) -> Result<Exit> {
+    let form = args.form(ctx);
     let taken = claimed::acquire(
         ctx,
         "spawn",
@@ -46,7 +47,7 @@ pub(super) fn spawn(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs, key: &str) -> Resul
             claim.note_agent(ctx, one.id)?;
         }
         claim.keep(ctx)?;
-        make(ctx, ui, plans)
+        make(ctx, ui, plans, form)
     });
     if !matches!(begun, Ok(Exit::Yes)) {
         claim.release(ctx)?;

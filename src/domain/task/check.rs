@@ -35,6 +35,7 @@ impl TaskDraft {
             problems: std::mem::take(&mut self.problems),
             warnings: std::mem::take(&mut self.warnings),
             source: &self.source,
+            is_typed: self.is_typed,
         };
         for (word, text) in self.recorded_texts() {
             rules.no_secret(word, text);
@@ -49,7 +50,7 @@ impl TaskDraft {
         let task = Task {
             role: role.map(|role| role.name.clone()).unwrap_or_default(),
             text: rules.text(&self.text).unwrap_or_default(),
-            whitelist: rules.whitelist(&self.whitelist, edits),
+            whitelist: rules.whitelist(&self.whitelist, edits && !self.is_typed),
             denylist: rules.globs("denylist", &self.denylist, |glob| bare(glob, edits)),
             name: rules.name(&self.name),
             parent: rules.parent(&self.parent),
@@ -102,6 +103,7 @@ impl TaskDraft {
 /// The findings so far.
 struct Rules<'a> {
     source: &'a Source,
+    is_typed: bool,
     problems: Vec<Problem>,
     warnings: Vec<Problem>,
 }

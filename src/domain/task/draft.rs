@@ -17,6 +17,11 @@ pub struct TaskDraft {
     pub warnings: Vec<Problem>,
     /// The role of a task that names none, where neither the file nor the repository has one.
     pub fallback_role: Option<String>,
+    /// Whether a person typed the task. What a person types is taken as meant: the rules that keep programs from writing
+    /// careless task files (length of the text, a whitelist that reaches everything, a bundle) do not hold.
+    pub is_typed: bool,
+    /// Globs of a typed task that are to match what the agent will make; all others have to match something.
+    pub new_globs: Vec<String>,
     /// The name of the role. Required.
     pub role: Field<String>,
     /// The task text. Required.

@@ -28,7 +28,10 @@ use crate::store::policy;
 use serde_json::json;
 use std::io::Write;
 use std::process::Stdio;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// What the supervisor counts down from where there is no time limit: ten years.
+const UNLIMITED: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// What is done when a command has begun to work.
 pub type Begun<'a> = Box<dyn FnOnce(&StartReport) + 'a>;
@@ -172,7 +175,7 @@ fn watch(
         variables: &stage.variables,
         without: AGENT_VARIABLES,
         input: stage.input.as_deref(),
-        limit: plan.limit,
+        limit: plan.limit.unwrap_or(UNLIMITED),
         scratch: Some(stage.scratch.path()),
         slate: lock.file(),
         terminal: terminal.is_some(),
@@ -233,7 +236,9 @@ fn started(ctx: &Ctx, plan: &RunPlan, agent: &Agent, stage: &Stage) -> Result<Ru
         run: Some(stage.number),
         command: ctx.public_text(&stage.description, Some(&stage.directory))?,
         pid: std::process::id(),
-        limit_ms: u64::try_from(plan.limit.as_millis()).ok(),
+        limit_ms: plan
+            .limit
+            .and_then(|limit| u64::try_from(limit.as_millis()).ok()),
         sandbox: Some(plan.enforcement.as_str().to_owned()),
         // A line of a row is short, and read by other programs.
         model: { plan.inputs.task().model.clone() }.filter(|model| HostSession::is_id(model)),

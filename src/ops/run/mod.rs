@@ -140,7 +140,8 @@ pub enum Target {
 pub struct RunPlan {
     worker: Worker,
     inputs: AgentInputs,
-    limit: Duration,
+    /// How long the command may take; a host and a person's shell take as long as they take.
+    limit: Option<Duration>,
     enforcement: Enforcement,
     options: RunOptions,
 }
@@ -199,10 +200,10 @@ pub fn plan(
     command_line::require_filled(&inputs.command, task)?;
     Ok(RunPlan {
         worker,
-        limit: options
-            .limit
-            .or(task.timeout)
-            .unwrap_or(Duration::from_secs(DEFAULT_LIMIT)),
+        limit: { options.limit.or(task.timeout) }.or_else(|| {
+            let is_open_ended = options.host.is_some() || options.terminal;
+            (!is_open_ended).then_some(Duration::from_secs(DEFAULT_LIMIT))
+        }),
         inputs,
         enforcement,
         options,

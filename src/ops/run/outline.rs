@@ -24,8 +24,9 @@ pub struct RunOutline {
     pub command_line: String,
     /// How the command would get its prompt: `stdin`, or `words` when the command names it.
     pub prompt_on: &'static str,
-    /// How long it might take, in milliseconds.
-    pub timeout_ms: u64,
+    /// How long it might take, in milliseconds; absent without a time limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
     /// The file for the answer, absolute; for an agent that the run would make, as it would be now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_file: Option<String>,
@@ -60,7 +61,7 @@ impl RunPlan {
             } else {
                 "stdin"
             },
-            timeout_ms: u64::try_from(self.limit.as_millis()).unwrap_or(u64::MAX),
+            timeout_ms: { self.limit }.and_then(|limit| u64::try_from(limit.as_millis()).ok()),
             output_file: inputs
                 .output
                 .as_ref()

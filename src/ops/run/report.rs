@@ -80,7 +80,8 @@ pub struct RunReport {
     /// How long it took, in milliseconds.
     pub duration_ms: u64,
     /// How long it might have taken, in milliseconds.
-    pub timeout_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
     /// The log of its standard output, absolute.
     pub stdout_path: String,
     /// The log of its standard error, absolute.
@@ -155,7 +156,7 @@ impl RunReport {
             started_at: rfc3339(ended.started),
             ended_at: rfc3339(ended.ended),
             duration_ms: millis(ended.duration),
-            timeout_ms: millis(plan.limit),
+            timeout_ms: plan.limit.map(millis),
             stdout_path: stage.stdout.to_string_lossy().into_owned(),
             stderr_path: stage.stderr.to_string_lossy().into_owned(),
             stdout_bytes: ended.out.bytes,

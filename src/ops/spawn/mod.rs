@@ -27,6 +27,7 @@ mod cone;
 mod contract;
 mod execute;
 mod files;
+mod globs;
 mod named;
 mod place;
 mod plan;

@@ -4,28 +4,24 @@ use crate::agents::ctx::Ctx;
 use crate::agents::{authority, instructions, real_path};
 use crate::domain::dna::Dna;
 use crate::domain::event::Isolation;
-use crate::domain::glob::Glob;
 use crate::domain::hex::hex;
 use crate::domain::id::{AgentId, Slug};
-use crate::domain::oid::Oid;
-use crate::domain::path::RepoPath;
 use crate::domain::repository_settings::HookMoment;
 use crate::domain::role::Role;
-use crate::domain::scope::{self, Intersection, Scope, ScopeLanguage};
+use crate::domain::scope::{self, unnamed_control_files};
 use crate::domain::task::{DESCRIPTION_CHARS, Task, TaskDraft, TaskOptions};
 use crate::error::{Code, Error, Result};
 use crate::git::objects::NewCommit;
-use crate::git::objects::walk::Visitor;
 use crate::git::refs::branch;
+use crate::hosts;
 use crate::ops::spawn::contract::{SpawnOptions, SpawnPlan};
 use crate::ops::spawn::named::Found;
-use crate::ops::spawn::{cone, files, named, place};
+use crate::ops::spawn::{cone, files, globs, named, place};
 use crate::store::ledger::Ledger;
+use crate::store::repository_settings;
 use crate::store::spawn_commit::SPAWN_SUBJECT;
 use crate::wire::policy::{self, Policy};
 use chrono::{DateTime, Utc};
-use std::collections::HashSet;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 /// The warning where git has no identity.
@@ -53,10 +49,12 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
     // The task, checked with everything that is wrong with it at once.
     let task_source = draft.source.text().to_owned();
     let task_file = draft.source.name();
+    let is_typed = draft.is_typed;
+    let new_globs = std::mem::take(&mut draft.new_globs);
     let wishes = TaskOptions {
         no_default_deny: options.no_default_deny,
     };
-    let (task, warnings, mut character) = match (draft.check(&roles, wishes), character) {
+    let (mut task, warnings, mut character) = match (draft.check(&roles, wishes), character) {
         // Which personas there are is more than a problem of the file can tell.
         (Err(wrong), Err(unknown)) if wrong.is_only(unknown.code()) => return Err(unknown),
         (checked, character) => {
@@ -65,17 +63,34 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         }
     };
     let mut warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
-    character.instructions = instructions::nearest(&ctx.repo, base.oid, &task.whitelist)?;
+    let counting = repository_settings::read(&ctx.repo, base.oid)?;
+    warnings.extend(repository_settings::uncommitted(
+        &ctx.repo,
+        counting.as_deref(),
+    )?);
     // What the agent may touch.
     let role = roles.require_spawnable(&task.role)?.clone();
     let tree = ctx.repo.read_commit(base.oid)?.tree;
+    globs::spell_out_directories(&ctx.repo, tree, &mut task)?;
+    character.instructions = instructions::nearest(&ctx.repo, base.oid, &task.whitelist)?;
     let mut denylist =
         scope::effective_denylist(task.denylist.as_deref(), &role, options.no_default_deny);
     denylist.extend(settings.deny);
     let mut hooks = settings.hooks;
+    if is_typed && role.edits {
+        // A typed task that may touch everything hardly means the files that decide what other people's programs run.
+        let hooks = globs::hooks_in_tree(&ctx.repo)?;
+        let others = hosts::control_files().map(str::to_owned).chain(hooks);
+        denylist.extend(unnamed_control_files(&task.whitelist, others));
+    }
     denylist.sort();
     denylist.dedup();
-    warnings.extend(unmatched_globs(ctx, tree, &task, &denylist)?);
+    let unmatched = globs::unmatched(&ctx.repo, tree, &task.whitelist, &denylist)?;
+    if is_typed {
+        globs::require_matched(&ctx.repo, tree, &unmatched, &new_globs)?;
+    } else {
+        warnings.extend(unmatched.into_iter().map(|(_, warning)| warning));
+    }
 
     // What it is called, and where it works.
     let name = named::alias(&ledger, options, &task, &mut warnings)?;
@@ -239,62 +254,6 @@ fn describe(task: &Task) -> String {
     let first_line = task.text.lines().next().unwrap_or_default();
     let text = task.description.as_deref().unwrap_or(first_line);
     text.trim().chars().take(DESCRIPTION_CHARS).collect()
-}
-
-/// A glob that matches nothing is legal (the agent may create the file) and often a slip.
-fn unmatched_globs(ctx: &Ctx, tree: Oid, task: &Task, denylist: &[Glob]) -> Result<Vec<String>> {
-    let compile = |whitelist: &[Glob], denylist: &[Glob]| {
-        Scope::new(whitelist, denylist).map_err(|rule| Error::new(Code::TaskInvalid, rule))
-    };
-    compile(&task.whitelist, denylist)?;
-    let mut open = Unmatched::default();
-    for glob in &task.whitelist {
-        let scope = compile(std::slice::from_ref(glob), &[])?;
-        open.globs.push((glob, scope));
-    }
-    ctx.repo.walk_tracked(tree, &mut open)?;
-    let warning = |(glob, _): &(&Glob, _)| {
-        let allowed = ScopeLanguage::new(std::slice::from_ref(*glob), denylist);
-        if allowed.intersection(&allowed) == Intersection::Empty {
-            format!("the glob `{glob}` allows nothing: the denylist has all that it matches")
-        } else if open.directories.contains(glob.as_str()) {
-            format!(
-                "the glob `{glob}` matches no tracked path: for what is in that directory, write `{glob}/**`"
-            )
-        } else {
-            format!("the glob `{glob}` matches no tracked path")
-        }
-    };
-    Ok(open.globs.iter().map(warning).collect())
-}
-
-/// Globs that have matched nothing so far, each as a scope of its own.
-#[derive(Default)]
-struct Unmatched<'t> {
-    globs: Vec<(&'t Glob, Scope)>,
-    /// Those that are the path of a directory.
-    directories: HashSet<&'t str>,
-}
-
-impl Visitor for Unmatched<'_> {
-    fn enters(&mut self, directory: &RepoPath) -> bool {
-        let named = self.globs.iter().map(|(glob, _)| glob.as_str());
-        let named =
-            named.filter(|glob| glob.trim_end_matches('/').as_bytes() == directory.as_bytes());
-        self.directories.extend(named);
-        let mut scopes = self.globs.iter().map(|(_, scope)| scope);
-        scopes.any(|scope| scope.may_allow_below(directory))
-    }
-
-    fn visit(&mut self, path: &RepoPath) -> ControlFlow<()> {
-        self.globs
-            .retain(|(_, scope)| !scope.decide(path).is_allowed());
-        if self.globs.is_empty() {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
-    }
 }
 
 /// The id is made from the commit, so what a trailer names is bound to it for good. A rebase by git drops the

@@ -100,7 +100,9 @@ pub(super) fn scope_conflicts(
 /// # Errors
 /// As [`scope_conflicts`].
 pub(super) fn warn(ctx: &Ctx, plan: &mut SpawnPlan, under_way: &[SpawnJournal]) -> Result<()> {
-    if !plan.exclusive {
+    // A scope of everything meets every other one, which says nothing; what agents really change is for `overlap`.
+    let is_everything = plan.task.whitelist.iter().any(Glob::is_bare);
+    if !plan.exclusive && !is_everything {
         let scope_conflicts = scope_conflicts(ctx, plan, under_way)?;
         plan.warnings.extend(scope_conflicts.warnings());
     }

@@ -34,9 +34,6 @@ pub(super) fn read(document: &Document<'_>, source: Source) -> TaskDraft {
     let mut reader = Reader::new(document, KEYS);
     TaskDraft {
         source,
-        fallback_role: None,
-        unfound: Vec::new(),
-        warnings: Vec::new(),
         role: reader.string(("", "role")),
         text: reader.string(("", "task")),
         name: reader.string(("", "name")),
@@ -59,5 +56,6 @@ pub(super) fn read(document: &Document<'_>, source: Source) -> TaskDraft {
         timeout: reader.string(("run", "timeout")),
         max_cost: reader.number(("limits", "cost")),
         problems: reader.finish(("kit", kit::KEYS)),
+        ..TaskDraft::default()
     }
 }

@@ -103,7 +103,7 @@ impl Rules<'_> {
         let mut seen = HashSet::new();
         let mut globs = Vec::new();
         for Located { value, span } in given.iter().take(GLOBS) {
-            match Glob::parse(value) {
+            match not_several(value).and_then(|()| Glob::parse(value)) {
                 Err(message) => self.problems.push(Problem::at(span.clone(), message)),
                 Ok(glob) => match wrong(&glob) {
                     Some((rule, help)) => self.refuse(span, format!("glob `{value}` {rule}"), help),
@@ -116,6 +116,31 @@ impl Rules<'_> {
         }
         Some(globs)
     }
+}
+
+/// Refuses two ways to write several globs as one, which would otherwise match files of peculiar names and nothing else.
+fn not_several(text: &str) -> Result<(), String> {
+    let shown = text.escape_debug();
+    if let Some(rest) = text.strip_prefix('!') {
+        let rest = rest.escape_debug();
+        return Err(format!(
+            "glob `{shown}` starts with `!`; put `{rest}` into the denylist"
+        ));
+    }
+    let mut depth = 0_usize;
+    for c in text.chars() {
+        match c {
+            '{' | '[' => depth += 1,
+            '}' | ']' => depth = depth.saturating_sub(1),
+            ',' if depth == 0 => {
+                return Err(format!(
+                    "glob `{shown}` has a `,` between globs; give each by itself"
+                ));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// The names of the roles that a task can name.

@@ -55,10 +55,10 @@ impl Rules<'_> {
         let length = text.chars().count();
         if length == 0 {
             self.refuse(span, "the task text is empty", TEXT_HELP);
-        } else if length < FEWEST {
+        } else if length < FEWEST && !self.is_typed {
             let message = format!("the task text has {length} characters, and needs {FEWEST}");
             self.refuse(span, message, TEXT_HELP);
-        } else if length > MOST {
+        } else if length > MOST && !self.is_typed {
             let message = format!("the task text has {length} characters, and may have {MOST}");
             self.refuse(
                 span,
@@ -70,7 +70,7 @@ impl Rules<'_> {
                 format!("the task text has {length} characters; up to {MANY} work better");
             self.warn(span, message);
         }
-        if length > 0 && is_one_word(text) {
+        if length > 0 && is_one_word(text) && !self.is_typed {
             self.refuse(span, "the task text is one word", TEXT_HELP);
         }
         for verb in ["commit", "push", "add", "merge"] {

@@ -1,0 +1,179 @@
+//! A task that is typed on the command line of `spawn` or `run`, in the place of a task file.
+//!
+//! Programs write task files; a person types. So an argument that is no file and holds white space is the text of a task, globs
+//! are relative to the directory that the person stands in, and `.` is all of it.
+
+use crate::agents::ctx::Ctx;
+use crate::domain::task::TaskDraft;
+use crate::error::{Code, Error, Result};
+use crate::wire::task_file::{self, TaskWords};
+use std::path::{Component, Path, PathBuf};
+
+/// A task on the command line, in the place of a task file.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "A task without a file")]
+pub(super) struct TypedTaskArgs {
+    /// Text of the task; several make paragraphs, as in git commit
+    #[arg(long, short = 'm', value_name = "TEXT", conflicts_with = "tasks")]
+    message: Vec<String>,
+    /// Role, in the place of the repository's default or edit-local
+    #[arg(long, value_name = "ROLE")]
+    role: Option<String>,
+    /// Glob or directory that the agent may touch; repeatable. Without one: everything but the denylist and the files that
+    /// decide what others run
+    #[arg(long, value_name = "GLOB")]
+    scope: Vec<String>,
+    /// As --scope, for what does not exist yet; repeatable
+    #[arg(long, value_name = "GLOB")]
+    new: Vec<String>,
+    /// Glob or directory that the agent may not touch; repeatable
+    #[arg(long, value_name = "GLOB")]
+    deny: Vec<String>,
+    /// Command that `verify` runs; repeatable
+    #[arg(long, value_name = "COMMAND")]
+    check: Vec<String>,
+    /// Let the work land without a complete bundle, where the repository's settings require one
+    #[arg(long)]
+    no_bundle: bool,
+}
+
+impl TypedTaskArgs {
+    /// The text given with `-m`.
+    pub(super) fn message(&self) -> Option<String> {
+        (!self.message.is_empty()).then(|| self.message.join("\n\n"))
+    }
+
+    /// The task with this text and these options.
+    pub(super) fn draft(&self, ctx: &Ctx, text: &str) -> Result<TaskDraft> {
+        let here = directory_in_repository(ctx)?;
+        let from_here = |globs: &[String]| -> Vec<String> {
+            { globs.iter() }
+                .map(|glob| from_directory(&here, glob))
+                .collect()
+        };
+        let mut new = from_here(&self.new);
+        // A name without a glob is a file or a directory; which of the two is not known before there is one.
+        let plain = |glob: &&String| !glob.contains(['*', '?', '[', '{']) && !glob.ends_with('/');
+        let below: Vec<_> = { new.iter().filter(plain) }
+            .map(|name| format!("{name}/**"))
+            .collect();
+        new.extend(below);
+        Ok(task_file::of_words(&TaskWords {
+            text: text.to_owned(),
+            role: self.role.clone(),
+            scope: [from_here(&self.scope), new.clone()].concat(),
+            new,
+            deny: from_here(&self.deny),
+            checks: self.check.clone(),
+            bundle: self.no_bundle.then_some(false),
+        }))
+    }
+
+    /// Refuses options of a typed task beside something else.
+    ///
+    /// # Errors
+    /// `usage`.
+    pub(super) fn require_unused(&self, beside: &str) -> Result<()> {
+        let given = [
+            ("--role", self.role.is_some()),
+            ("--scope", !self.scope.is_empty()),
+            ("--new", !self.new.is_empty()),
+            ("--deny", !self.deny.is_empty()),
+            ("--check", !self.check.is_empty()),
+            ("--no-bundle", self.no_bundle),
+        ];
+        match given.iter().find(|(_, is_given)| *is_given) {
+            None => Ok(()),
+            Some((option, _)) => Err(Error::new(
+                Code::Usage,
+                format!("{option} is for a task that is typed here, and {beside} is none"),
+            )
+            .hint("to type a task, put its text in quotes: git agent spawn \"fix the typo\"")),
+        }
+    }
+}
+
+/// Whether an argument is the text of a task: it holds white space, and there is no file of that name.
+pub(super) fn is_task_text(ctx: &Ctx, argument: &str) -> bool {
+    argument.trim().contains(char::is_whitespace) && !ctx.absolute(Path::new(argument)).exists()
+}
+
+/// The directory that the person stands in, relative to the top of the worktree; empty at the top and outside of it.
+fn directory_in_repository(ctx: &Ctx) -> Result<PathBuf> {
+    let Some(top) = ctx.repo.workdir() else {
+        return Ok(PathBuf::new());
+    };
+    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let here = real(&ctx.env.directory);
+    Ok(here
+        .strip_prefix(real(top))
+        .map(Path::to_owned)
+        .unwrap_or_default())
+}
+
+/// A glob that was typed in a directory, as a glob of the whole repository. What leads out of the repository stays as it is
+/// and is refused by the rules of globs.
+fn from_directory(here: &Path, glob: &str) -> String {
+    let is_relative = !glob.starts_with(['/', '~', '!']) && !glob.is_empty();
+    if !is_relative {
+        return glob.to_owned();
+    }
+    let mut parts: Vec<String> = Vec::new();
+    for part in here.components() {
+        if let Component::Normal(name) = part {
+            parts.push(escaped(&name.to_string_lossy()));
+        }
+    }
+    for part in glob.split('/') {
+        match part {
+            "." => {}
+            ".." if !parts.is_empty() => {
+                parts.pop();
+            }
+            part => parts.push(part.to_owned()),
+        }
+    }
+    match parts.join("/") {
+        all if all.is_empty() => "**".to_owned(),
+        glob => glob,
+    }
+}
+
+/// A name as a glob that matches it and nothing else.
+fn escaped(name: &str) -> String {
+    let mut glob = String::with_capacity(name.len());
+    for c in name.chars() {
+        match c {
+            '*' | '?' | '[' | '{' | '}' => glob.extend(['[', c, ']']),
+            c => glob.push(c),
+        }
+    }
+    glob
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn globs_are_relative_to_where_one_stands() {
+        for (here, typed, meant) in [
+            ("", "src", "src"),
+            ("", ".", "**"),
+            ("", "./", "**"),
+            ("", "**", "**"),
+            ("packages/a", ".", "packages/a"),
+            ("packages/a", "src/**", "packages/a/src/**"),
+            ("packages/a", "../b/*.ts", "packages/b/*.ts"),
+            ("packages/a", "../..", "**"),
+            ("packages/a", "../../..", ".."),
+            ("app/[slug]", "page.tsx", "app/[[]slug]/page.tsx"),
+            ("src", "/etc/**", "/etc/**"),
+            ("src", "~/x", "~/x"),
+            ("src", "!x", "!x"),
+        ] {
+            let found = from_directory(Path::new(here), typed);
+            assert_eq!(found.trim_end_matches('/'), meant, "{typed} in {here}");
+        }
+    }
+}
