@@ -1,7 +1,8 @@
 //! What `sync` costs against plain git with a bare remote on the same disk: `cargo bench --bench sync`.
 //!
 //! A plain program that prints a table: the first exchange of 10,000 rows, nothing new, one event more, and 32 clones with 20
-//! events each that synchronise at the same moment, until one clone has united them all.
+//! events each that synchronise at the same moment, until one clone has united them all. Then the count of wrong answers of 8
+//! clones that synchronise 12 times each, and of 64 clones that take one claim, land nothing and synchronise in turns.
 
 #![allow(
     clippy::disallowed_methods,
@@ -34,6 +35,10 @@ const SYNC: [&str; 3] = [AGENT, "sync", "origin"];
 fn main() {
     many_rows();
     many_clones();
+    wrong_answers("8 clones x 12 syncs", 8, 12, &[&SYNC]);
+    let best_effort: &[&str] = &[AGENT, "sync", "--best-effort", "origin"];
+    let mixed: [&[&str]; 3] = [&SYNC, best_effort, &[AGENT, "list"]];
+    wrong_answers("64 clones, mixed", 64, 6, &mixed);
 }
 
 /// One clone with many rows.
@@ -109,6 +114,44 @@ fn many_clones() {
     assert!(ended.iter().all(|output| output.status.success()));
     let what = format!("{CLONES} clones x {EVENTS} events, all united");
     print(&what, all + last, "as many git push", plain);
+}
+
+/// Prints how many of the commands that clones run at the same moment, in turns, end in another way than with success, and
+/// checks that no row is lost.
+fn wrong_answers(what: &str, count: usize, rounds: usize, commands: &[&[&str]]) {
+    let directory = tempfile::tempdir().unwrap();
+    let hub = hub(directory.path(), "hub.git");
+    let clones: Vec<PathBuf> = { 0..count }
+        .map(|number| clone_of(&hub, &format!("clone-{number}")))
+        .collect();
+    let (mut took, mut wrong) = (Duration::ZERO, 0);
+    for round in 0..rounds {
+        let next = AtomicUsize::new(0);
+        let (ended, time) = at_once(count, || {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            append(
+                &Repo::open(&clones[number]).unwrap(),
+                number * rounds + round,
+            );
+            command(&clones[number], commands[(number + round) % commands.len()])
+        });
+        took += time;
+        for output in ended.iter().filter(|output| !output.status.success()) {
+            eprintln!("{}", String::from_utf8_lossy(&output.stderr));
+            wrong += 1;
+        }
+    }
+    // What was sent to outboxes is united by one clone, after each has sent what it has.
+    for clone in &clones {
+        time(clone, &SYNC);
+    }
+    let there = git(&hub, &["ls-tree", "-r", "--name-only", LEDGER]).stdout;
+    let rows = there.iter().filter(|byte| **byte == b'\n').count();
+    assert_eq!(rows, count * rounds, "rows were lost");
+    println!(
+        "{what:<38} {took:>9.1?}   {wrong} wrong answers of {}",
+        count * rounds
+    );
 }
 
 fn print(what: &str, ours: Duration, other: &str, theirs: Duration) {

@@ -142,3 +142,78 @@ fn json_fails_busy(clone: &std::path::Path, hub: &Hub) {
     assert_eq!(output.status.code(), Some(5), "{}", describe(&output));
     std::fs::remove_file(hub.bare.join("hooks/post-receive")).expect("removed");
 }
+
+#[test]
+fn an_outbox_that_vanishes_between_list_and_fetch_is_a_race() {
+    let (hub, [one, two]) = Hub::synchronised();
+    // The remote has news in the shared ref and in an outbox, which goes as soon as the first clone asks for it.
+    row(&two, "b");
+    json(&two, &["sync"]);
+    let outbox = "refs/agents/from/0123456789abcdef/ledger";
+    git_in(&hub.bare, ["update-ref", outbox, "refs/notes/agents"]);
+    git_in(
+        &hub.bare,
+        ["update-ref", "refs/notes/agents", "refs/notes/agents~1"],
+    );
+    row(&two, "c");
+    json(&two, &["sync"]);
+    git_in(&hub.bare, ["update-ref", outbox, "refs/notes/agents"]);
+    let place = hub.bare.parent().expect("a directory");
+    let script = place.join("upload-pack");
+    // Listing is the first call, fetching the second.
+    let text = format!(
+        "#!/bin/sh\necho x >>{0}/calls\n\
+         test $(wc -l <{0}/calls) != 2 || git --git-dir={1} update-ref -d {outbox}\n\
+         exec git-upload-pack \"$@\"\n",
+        place.display(),
+        hub.bare.display()
+    );
+    std::fs::write(&script, text).expect("written");
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("executable");
+    let words = [
+        "config",
+        "remote.origin.uploadpack",
+        script.to_str().expect("UTF-8"),
+    ];
+    git_in(&one, words);
+    let report = json(&one, &["sync"]);
+    assert_eq!(report["warnings"], serde_json::json!([]), "{report:#}");
+    assert_eq!(names(&one), ["a", "b", "c"]);
+    assert_eq!(hub.outboxes(), Vec::<String>::new());
+    let calls = std::fs::read_to_string(place.join("calls")).expect("calls");
+    assert!(calls.lines().count() > 3, "the race did not happen");
+}
+
+#[test]
+fn clones_that_synchronise_again_and_again_have_no_wrong_answer() {
+    let hub = Hub::new(6);
+    let program = env!("CARGO_BIN_EXE_git-agent");
+    let wrong = hub.bare.with_file_name("wrong");
+    let line = format!(
+        "read go; for n in 1 2 3 4; do {program} send --type=notify --to=bob --payload=message=$n >/dev/null; \
+         {program} spawn -m 'Read the library and say what is missing.' --role=read-only --scope='src/**' >/dev/null; \
+         {program} sync 2>error >/dev/null || cat error >>{0}; done",
+        wrong.display()
+    );
+    hub.send_all();
+    let mut started: Vec<Child> = { hub.clones.iter() }
+        .map(|clone| {
+            let mut command = crate::support::isolated("sh", clone);
+            command.args(["-c", &line]).stdin(Stdio::piped());
+            command.stderr(Stdio::null()).spawn().expect("starts")
+        })
+        .collect();
+    started
+        .iter_mut()
+        .for_each(|child| drop(child.stdin.take()));
+    started
+        .iter_mut()
+        .for_each(|child| assert!(child.wait().expect("ends").success()));
+    let wrong = std::fs::read_to_string(wrong).unwrap_or_default();
+    assert_eq!(wrong, "");
+    let reader = &hub.clones[0];
+    json(reader, &["sync"]);
+    assert_eq!(names(reader).len(), 6 * 4);
+    hub.assert_equal(reader);
+}

@@ -57,6 +57,17 @@ pub struct PushOutcome {
     pub remote_text: String,
 }
 
+/// How a fetch ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fetched {
+    /// All that was named is here.
+    All,
+    /// The remote has no such ref by now, or not what it names. git fetches nothing then, not even the other refs.
+    Missing,
+    /// Another process moves a ref of this clone, as git said; another attempt may succeed.
+    Locked(String),
+}
+
 /// How refs are pushed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PushManner {
@@ -116,11 +127,11 @@ impl Repo {
         Ok(refs.collect())
     }
 
-    /// Fetches by refspecs. `false` when a ref that they name is gone by now, or the remote lacks what it names.
+    /// Fetches by refspecs.
     ///
     /// # Errors
     /// As [`Repo::list_remote`].
-    pub fn fetch_refs(&self, remote: &str, refspecs: &[String], end: Instant) -> Result<bool> {
+    pub fn fetch_refs(&self, remote: &str, refspecs: &[String], end: Instant) -> Result<Fetched> {
         self.fetch(remote, &[], refspecs, end)
     }
 
@@ -133,7 +144,7 @@ impl Repo {
         remote: &str,
         refspecs: &[String],
         end: Instant,
-    ) -> Result<bool> {
+    ) -> Result<Fetched> {
         self.fetch(remote, &["--refetch"], refspecs, end)
     }
 
@@ -143,7 +154,7 @@ impl Repo {
         options: &[&str],
         refspecs: &[String],
         end: Instant,
-    ) -> Result<bool> {
+    ) -> Result<Fetched> {
         let mut command = self.networked();
         // A ref that is damaged, of ours or not, is no reason to bring nothing.
         command.env("GIT_REF_PARANOIA", "0");
@@ -162,12 +173,25 @@ impl Repo {
         command.args(options).args(["--", remote]).args(refspecs);
         let output = finished(command::finish_by(command, end)?, remote)?;
         if output.status.success() {
-            return Ok(true);
+            return Ok(Fetched::All);
         }
         let said = String::from_utf8_lossy(&output.stderr);
-        const PASSING: [&str; 3] = ["couldn't find remote ref", "not our ref", "cannot lock ref"];
-        if PASSING.iter().any(|words| said.contains(words)) {
-            return Ok(false);
+        let has = |words: &[&str]| words.iter().any(|words| said.contains(words));
+        if has(&["cannot lock ref", "unable to update local ref"]) {
+            return Ok(Fetched::Locked(said.trim().to_owned()));
+        }
+        // What another clone deletes, or git prunes there, while this one fetches, looks like what was never there.
+        if has(&[
+            "couldn't find remote ref",
+            "not our ref",
+            "unadvertised object",
+            "did not send all necessary objects",
+            "bad object",
+            "missing object",
+            "unable to read",
+            "could not parse",
+        ]) {
+            return Ok(Fetched::Missing);
         }
         Err(not_reached(remote, &output))
     }

@@ -16,7 +16,9 @@ use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::refs::Tip;
-use crate::git::refs::remote::{self, PushManner, PushOutcome, RefChange, RefPush, RemoteRefs};
+use crate::git::refs::remote::{
+    self, Fetched, PushManner, PushOutcome, RefChange, RefPush, RemoteRefs,
+};
 use crate::ops::sync::claim::{self, LandingClaim};
 use crate::ops::sync::refused;
 use std::time::{Duration, Instant};
@@ -67,7 +69,7 @@ impl RemoteTarget {
             return Ok(());
         }
         let refspec = format!("+{}:{}", self.branch, self.copy);
-        if is.is_some() && repo.fetch_refs(&self.remote, &[refspec], end)? {
+        if is.is_some() && repo.fetch_refs(&self.remote, &[refspec], end)? == Fetched::All {
             return Ok(());
         }
         Err(self.missing())

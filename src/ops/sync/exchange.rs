@@ -5,7 +5,7 @@ use crate::agents::ctx::Ctx;
 use crate::agents::remote_name::remote_name;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
-use crate::git::refs::remote::RemoteRefs;
+use crate::git::refs::remote::{Fetched, RemoteRefs};
 use crate::git::refs::{Swap, Tip};
 use crate::store::chain::{self, Chain, foreign, repair};
 use crate::store::remote_names::{RemoteNames, Travelling};
@@ -26,6 +26,10 @@ pub(super) struct Exchange<'c> {
     pub ahead: Vec<String>,
     /// Whether other clones are likely to push at this moment.
     pub is_crowded: bool,
+    /// What the last fetch did not get, by the refs of the remote and where they were listed.
+    missed: RemoteRefs,
+    /// What git said of the last attempt that came to nothing.
+    pub obstacle: Option<String>,
     pub report: SyncReport,
 }
 
@@ -57,6 +61,8 @@ impl<'c> Exchange<'c> {
             end,
             ahead: Vec::new(),
             is_crowded: false,
+            missed: RemoteRefs::new(),
+            obstacle: None,
         })
     }
 }
@@ -96,7 +102,8 @@ impl Exchange<'_> {
         self.forget_damaged(&copy)?;
         let refspec = format!("+{}:{copy}", self.names.shared(chain));
         let repo = &self.ctx.repo;
-        repo.fetch_refs_whole(&self.remote, &[refspec], self.end)
+        let fetched = repo.fetch_refs_whole(&self.remote, &[refspec], self.end)?;
+        Ok(fetched == Fetched::All)
     }
 
     /// Deletes a copy that leads to nothing: it would only keep git from fetching.
@@ -174,7 +181,7 @@ impl Exchange<'_> {
     fn bring(&mut self, listed: &RemoteRefs) -> Result<Option<BTreeMap<&'static str, Sight>>> {
         let repo = &self.ctx.repo;
         // What differs, and what the remote had before.
-        let mut refspecs = Vec::new();
+        let mut wanted = Vec::new();
         let mut had = Vec::new();
         let mut copies = Vec::new();
         for chain in self.travelling.chains.clone() {
@@ -188,7 +195,7 @@ impl Exchange<'_> {
             if let Some(is) = is.filter(|is| Some(*is) != was)
                 && !self.is_here(chain, &copy, is)?
             {
-                refspecs.push(format!("+{shared}:{copy}"));
+                wanted.push((shared.clone(), is, format!("+{shared}:{copy}")));
             }
             copies.push((chain, shared, copy));
         }
@@ -201,7 +208,7 @@ impl Exchange<'_> {
             }
             let copy = self.copy(chain, Some(clone));
             if repo.tip(&copy)? != Tip::At(*is) && !self.is_here(chain, &copy, *is)? {
-                refspecs.push(format!("+{refname}:{copy}"));
+                wanted.push((refname.clone(), *is, format!("+{refname}:{copy}")));
             }
             copies.push((chain, refname.clone(), copy));
         }
@@ -211,9 +218,8 @@ impl Exchange<'_> {
                 unite::unite_with(repo, *chain, *was, &self.remote, self.ctx.now())?;
             }
         }
-        if !refspecs.is_empty() {
-            if !repo.fetch_refs(&self.remote, &refspecs, self.end)? {
-                self.require_undamaged(listed)?;
+        if !wanted.is_empty() {
+            if !self.fetch_wanted(&wanted)? {
                 return Ok(None);
             }
             self.ctx.reached("copies-fetched");
@@ -238,32 +244,54 @@ impl Exchange<'_> {
         Ok(Some(sights))
     }
 
-    /// Checks after a fetch that brought nothing whether refs of the remote name what it does not have.
-    fn require_undamaged(&self, listed: &RemoteRefs) -> Result<()> {
+    /// Fetches refs of the remote, each with where it was listed and its refspec. `false` when the remote has to be listed
+    /// again.
+    ///
+    /// git fetches all refs or none, and outboxes come and go. So what was not there is a race, for which the next attempt
+    /// asks ref by ref, and only a ref that is still listed at the very same commit, and that cannot be fetched a second
+    /// time either, is damaged.
+    fn fetch_wanted(&mut self, wanted: &[(String, Oid, String)]) -> Result<bool> {
+        let repo = &self.ctx.repo;
+        let before = std::mem::take(&mut self.missed);
+        let one_by_one = if before.is_empty() { wanted.len() } else { 1 };
+        for some in wanted.chunks(one_by_one) {
+            let refspecs: Vec<_> = some.iter().map(|(.., refspec)| refspec.clone()).collect();
+            match repo.fetch_refs(&self.remote, &refspecs, self.end)? {
+                Fetched::All => {}
+                Fetched::Missing => {
+                    let missed = some.iter().map(|(refname, is, _)| (refname.clone(), *is));
+                    self.missed.extend(missed);
+                }
+                Fetched::Locked(said) => {
+                    self.obstacle = Some(said);
+                    self.missed = before;
+                    return Ok(false);
+                }
+            }
+        }
+        if before.is_empty() || self.missed.is_empty() {
+            return Ok(self.missed.is_empty());
+        }
         let again = self.list()?;
-        let mut ours = listed.iter().filter(|(refname, _)| {
-            let chains = &self.travelling.chains;
-            let is_shared = |chain: &Chain| self.names.shared(*chain) == **refname;
-            chains.iter().any(is_shared) || self.names.outbox_of(refname).is_some()
-        });
-        let damaged = ours.find(|(refname, oid)| {
-            again.get(*refname) == Some(oid) && !self.ctx.repo.has_object(**oid)
-        });
-        let Some((refname, oid)) = damaged else {
-            return Ok(());
+        let is_damaged = |(refname, is): &(&String, &Oid)| {
+            before.get(*refname) == Some(is) && again.get(*refname) == Some(is)
         };
-        let remote = &self.remote;
+        match self.missed.iter().find(is_damaged) {
+            Some((refname, is)) => Err(self.damaged(refname, *is)),
+            None => Ok(false),
+        }
+    }
+
+    fn damaged(&self, refname: &str, is: Oid) -> Error {
         let what = format!(
-            "{refname} of `{remote}` is at {}, which the remote does not have: its repository is damaged",
-            oid.short()
+            "{refname} of `{}` is at {}, which the remote does not have: its repository is damaged",
+            self.remote,
+            is.short()
         );
-        Err(Error::new(Code::RemoteRefused, what)
-            .hint(format!(
-                "to remove the ref, run git push {remote} --delete {refname}"
-            ))
-            .hint(format!(
-                "to send it anew after that, run git agent sync {remote}"
-            )))
+        // No command that deletes the ref: what no clone has would be lost with it.
+        Error::new(Code::RemoteRefused, what)
+            .hint("to see what is missing, run git fsck in the repository of the remote, and restore it from a copy")
+            .hint("rows that were sent are in the clones that sent them; what no clone has is lost if the ref is replaced")
     }
 
     /// Unites the copies with this clone's refs. What cannot be united is named and passed over.

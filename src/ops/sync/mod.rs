@@ -8,6 +8,8 @@
 //!   -> delete the outboxes that the shared refs contain by now
 //! ```
 //!
+//! What vanishes between a list and the fetch that follows is a race: the remote is listed again.
+//!
 //! Most exchanges end with the first list: it shows that the first push has succeeded and that there is nothing new. Where
 //! other clones are likely to push at the same moment, because there are outboxes or because this clone is new, shared refs
 //! and outbox are pushed together.
@@ -105,7 +107,11 @@ pub fn sync(ctx: &Ctx, options: &SyncOptions) -> Result<SyncReport> {
     let mut pause = PAUSES[0];
     while !exchange.once()? {
         exchange.is_crowded = true;
-        wait(ctx, pause, end, &exchange.remote)?;
+        let obstacle = exchange.obstacle.take();
+        wait(ctx, pause, end, &exchange.remote).map_err(|error| match obstacle {
+            Some(said) => error.because(said),
+            None => error,
+        })?;
         pause = PAUSES[1].min(pause * 2);
     }
     Ok(exchange.report)

@@ -5,6 +5,7 @@ use super::{Commit, TaskClaim};
 use crate::agents::ctx::Ctx;
 use crate::domain::oid::Oid;
 use crate::error::Result;
+use crate::git::refs::remote::Fetched;
 use crate::store::layout;
 use std::time::Instant;
 
@@ -62,7 +63,7 @@ impl TaskClaim {
         let copy = format!("{}claim/{}", layout::copies(&self.remote), self.key);
         if !repo.has_object(listed) {
             let refspec = format!("+{}:{copy}", self.refname);
-            if !repo.fetch_refs(&self.remote, &[refspec], end)? {
+            if repo.fetch_refs(&self.remote, &[refspec], end)? != Fetched::All {
                 return Ok(None);
             }
         }

@@ -7,7 +7,7 @@ use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
-use crate::git::refs::remote::{RefChange, RefPush, RemoteRefs};
+use crate::git::refs::remote::{Fetched, RefChange, RefPush, RemoteRefs};
 use crate::store::layout;
 use crate::store::lock::{self, Guard};
 use crate::store::remote_names::RemoteNames;
@@ -97,14 +97,14 @@ fn fetch(
         return Ok(());
     }
     let refspecs: Vec<String> = copies.iter().map(|(refspec, _)| refspec.clone()).collect();
-    let is_whole = repo.fetch_refs(remote, &refspecs, end)?;
+    let fetched = repo.fetch_refs(remote, &refspecs, end)?;
     // The commits are needed for a moment, and no ref has to say so.
     for (_, copy) in copies {
         if let Some(oid) = repo.tip(&copy)?.oid() {
             repo.delete_ref(&copy, oid)?;
         }
     }
-    if is_whole {
+    if fetched == Fetched::All {
         return Ok(());
     }
     Err(Error::new(
