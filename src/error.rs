@@ -95,6 +95,7 @@ codes! {
     HeadUnborn, "head-unborn", Environment, "HEAD points at a branch without commits.";
     BranchInvalid, "branch-invalid", Usage, "That is no valid branch name for an agent.";
     BranchGone, "branch-gone", Environment, "The agent's branch does not exist any more.";
+    BranchForeign, "branch-foreign", Refused, "The branch that a row names is not proved to be the agent's.";
     BranchExists, "branch-exists", Refused, "The branch exists already.";
     PathInvalid, "path-invalid", Usage, "A worktree cannot be at that path.";
     PathExists, "path-exists", Refused, "Something is at that path already.";

@@ -54,6 +54,51 @@ const DOORS: &[(&str, &[&str])] = &[
     ("anstream::", &["cli/ui.rs"]),
     ("unsafe ", &[]),
     ("derive(Serialize", &["wire/", "ops/"]),
+    // What changes a ref. A name from a row gets there through `store/agent_branch.rs` alone, which proves whose it is.
+    (
+        ".delete_ref",
+        &[
+            "git/",
+            "store/agent_branch.rs",
+            // The journal of a spawn of this clone names the branch, and it must still be at the spawn commit.
+            "agents/half_made.rs",
+            "ops/spawn/execute.rs",
+            // Branches that the command itself made, or that a host's worktree is on.
+            "ops/host_hook/worktree.rs",
+            // Below `refs/agents/`.
+            "ops/sync/",
+            "ops/uninstall/",
+        ],
+    ),
+    (
+        ".delete_broken_ref",
+        &["git/", "store/agent_branch.rs", "ops/sync/"],
+    ),
+    (
+        ".swap_ref",
+        &[
+            "git/",
+            "store/agent_branch.rs",
+            "store/chain/",
+            // Its callers move the target of a landing, or the branch that `own_checkout` found to be the agent's.
+            "agents/branch_swap.rs",
+            "ops/sync/exchange.rs",
+        ],
+    ),
+    (
+        ".create_branch",
+        &[
+            "git/",
+            "ops/spawn/execute.rs",
+            // Under a name that the caller chose, below `rescued/`, or that `require_own_branch` let pass.
+            "ops/rescue/",
+            "ops/host_hook/worktree.rs",
+        ],
+    ),
+    (
+        "RefPush {",
+        &["git/", "ops/sync/", "ops/pr/", "ops/merge/remote.rs"],
+    ),
 ];
 
 /// What `domain` must not name at all.
@@ -430,21 +475,17 @@ const STARTS_GIT: &[(&str, &str)] = &[
         "git/populate/cone.rs",
         "in a new worktree, where no agent has worked",
     ),
-    (
-        "git/populate/only_git.rs",
-        "in a new worktree, where no agent has worked",
-    ),
     ("git/config/file.rs", "in the common dir, on a copy"),
     (
         "git/worktree/own_repository.rs",
         "in the common dir, and in a clone that no agent has had",
     ),
     ("git/objects/quarantine.rs", "in the common dir"),
-    (
-        "git/salvage.rs",
-        "into an empty directory, with the settings of the common dir",
-    ),
     ("git/repo/scratch_objects.rs", "in a repository of ours"),
+    (
+        "git/config/programs.rs",
+        "where new files are written, with no program from among them",
+    ),
     ("git/program/show.rs", "in the main worktree"),
     ("git/program/trailer.rs", "in the common dir"),
     (

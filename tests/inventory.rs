@@ -18,6 +18,7 @@ const NOT_ALWAYS: &[&str] = &[
     "worktrees/warm-<random>/<file>",
     "<root>/.claude/worktrees/warm-<random>/<file>",
     "agents/closed",
+    "agents/branches",
     "agents/clones/<file>",
     "agents/<id8>/run-repo.state",
     "agents/<id8>/clone.lock",

@@ -1,3 +1,5 @@
+/// Rows that name refs and directories of the user's.
+mod claimed_refs;
 /// Repair: damaged refs and objects, stale locks, foreign writers, places that cannot be written.
 mod damage;
 /// Many processes at once, killed and repacked under way.

@@ -6,7 +6,7 @@ use crate::domain::agent::Agent;
 use crate::error::{Code, Error, Result};
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::landing::{self, Checkout};
-use crate::store::layout;
+use crate::store::{agent_branch, layout};
 
 /// The agent's worktree, on the agent's branch and in the middle of nothing.
 ///
@@ -28,6 +28,8 @@ pub(crate) fn own_checkout(ctx: &Ctx, agent: &Agent) -> Result<Checkout> {
         return Err(Error::new(Code::AgentState, what)
             .hint(format!("to commit there, run git -C {place} commit")));
     }
+    // A commit there moves the branch. A row alone does not make it the agent's.
+    require_own_branch(ctx, agent)?;
     let admin_dir = worktree::admin_dir(&ctx.repo, agent.id);
     if !belongs_to(&top, &admin_dir) {
         return Err(Error::new(
@@ -60,4 +62,21 @@ pub(crate) fn own_checkout(ctx: &Ctx, agent: &Agent) -> Result<Checkout> {
         )));
     }
     Ok(place)
+}
+
+/// Refuses a branch that only a row calls the agent's: it is not moved, pushed or made again.
+///
+/// # Errors
+/// `branch-foreign`; `io`.
+pub(crate) fn require_own_branch(ctx: &Ctx, agent: &Agent) -> Result<()> {
+    let Some(branch) = agent.branch.as_deref() else {
+        return Ok(());
+    };
+    if agent_branch::own_name(&ctx.repo, agent)?.is_some() {
+        return Ok(());
+    }
+    let what = format!("nothing in this clone proves that {branch} is this agent's branch");
+    Err(Error::new(Code::BranchForeign, what).hint(format!(
+        "to see where it comes from, run git reflog show {branch}"
+    )))
 }

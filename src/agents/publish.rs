@@ -14,8 +14,8 @@ use crate::domain::event::Isolation;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::objects::quarantine::Taken;
-use crate::git::refs::{Swap, Tip};
-use crate::store::{fsx, keep, layout};
+use crate::git::refs::Tip;
+use crate::store::{agent_branch, fsx, keep, layout};
 use std::path::PathBuf;
 
 /// What came of a publication.
@@ -146,9 +146,8 @@ fn move_branch(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo, tip: Oid) -> Result
         return Ok(None);
     }
     let who = ctx.identities()?.committer;
-    let expected = known.map_or(now, Tip::At);
     let message = format!("agent: run {}", agent.id.short());
-    if ctx.repo.swap_ref(branch, expected, tip, &who, &message)? == Swap::Done {
+    if agent_branch::advance(&ctx.repo, agent, known, tip, (&who, &message))? {
         run_repo.set_known_tip(tip)?;
         return Ok(None);
     }

@@ -326,7 +326,8 @@ impl Agent {
         self.parent = facts.parent;
         self.base = Some(facts.base.clone());
         self.dna = Some(facts.dna.clone());
-        self.branch = facts.branch.clone();
+        // Paths are made of it, and refs are read by it: what is no branch is left out of everything from here on.
+        self.branch = facts.branch.clone().filter(|name| is_branch(name));
         self.worktree = facts.worktree.clone();
         self.pid = Some(facts.pid);
     }
@@ -349,6 +350,21 @@ impl Agent {
             _ => {}
         }
     }
+}
+
+/// Whether a text is the full name of a branch, by git's rules (git-check-ref-format(1)).
+fn is_branch(name: &str) -> bool {
+    let Some(short) = name.strip_prefix("refs/heads/") else {
+        return false;
+    };
+    let is_refused = |c: char| c.is_control() || " ~^:?*[\\".contains(c);
+    let is_part =
+        |part: &str| !part.is_empty() && !part.starts_with('.') && !part.ends_with(".lock");
+    short != "HEAD"
+        && short.split('/').all(is_part)
+        && !short.ends_with('.')
+        && !short.contains(is_refused)
+        && !["..", "@{"].iter().any(|pair| short.contains(pair))
 }
 
 #[cfg(test)]

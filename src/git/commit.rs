@@ -8,7 +8,7 @@ use super::files::untrusted;
 use super::landing::{Checkout, copy_with_time};
 use super::objects::NewCommit;
 use super::refs::Tip;
-use super::worktree::own_branch::{OwnBranch, moved_meanwhile};
+use super::worktree::own_branch::{BranchCopy, moved_meanwhile};
 use super::worktree::view::WorktreeView;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
@@ -61,7 +61,7 @@ impl Checkout {
             return Err(Error::bug("a commit is made through a view"));
         };
         let branch = head.strip_prefix("ref: ").unwrap_or_default();
-        let own = OwnBranch::make(repo, view, branch)?;
+        let own = BranchCopy::make(repo, view, branch)?;
         // 1. The commit, on copies.
         let staged = match new.index {
             Some(_) => None,

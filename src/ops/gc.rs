@@ -25,7 +25,6 @@ use crate::domain::agent::{Agent, State};
 use crate::domain::id::AgentId;
 use crate::error::{Error, Result};
 use crate::git::files::temporary;
-use crate::git::refs::Tip;
 use crate::ops::discard;
 use crate::ops::discard::DiscardOptions;
 use crate::ops::discard::DiscardPlan;
@@ -34,6 +33,7 @@ use crate::ops::discard::WorktreeSnapshot;
 use crate::ops::gc::expire::ExpiryPlan;
 use crate::ops::gc::expire::SalvageItem;
 use crate::ops::target_report::TargetReport;
+use crate::store::agent_branch::OwnBranch;
 use crate::store::ledger::Ledger;
 use crate::store::place::RecordedPlaces;
 use crate::store::{agent_branch, briefing, journal::Journal, layout, leases, trash};
@@ -370,7 +370,7 @@ fn check_worktrees(ctx: &Ctx) -> Result<Vec<String>> {
 }
 
 fn has_something(ctx: &Ctx, places: &RecordedPlaces, agent: &Agent) -> Result<bool> {
-    let branch = agent_branch::local(&ctx.repo, agent)? != Tip::Absent;
+    let branch = OwnBranch::of(&ctx.repo, agent)?.is_some();
     let admin_dir = worktree::admin_dir(&ctx.repo, agent.id);
     let worktree = places.of(agent);
     Ok(branch || admin_dir.exists() || worktree.is_some_and(|path| path.exists()))

@@ -1,18 +1,179 @@
 //! The branch of an agent in this clone: the local one, or the copy that was fetched from a remote.
 //!
-//! A row names its branch. Two clones may have given one name to two agents (branch names of older versions did
-//! not hold the agent's id, and `--branch` takes any name), and once their ledgers are united two rows claim one
-//! branch. It belongs to the agent whose spawn commit its history holds.
+//! A row names its branch, and rows come from elsewhere: one may name any branch of the user's. Two questions are
+//! therefore told apart.
+//!
+//! - [`local`], [`local_or_fetched`]: where the agent's work can be **read**. The history of such a branch holds the agent's spawn
+//!   commit, or the branch bears the agent's own name.
+//! - [`OwnBranch`]: which branch may be **moved, deleted, pushed or made again** for the agent. Its name holds the agent's id below
+//!   `refs/heads/agent/`, or this clone noted that it made the branch for this agent (`agents/branches`, which no row and no fenced
+//!   agent can write); and its history holds the spawn commit or what a rebase made of that. The functions of
+//!   `git` that change refs are not to be called with a name from a row: `tests/architecture.rs` lists who may name them.
 
 use super::ledger::Ledger;
-use super::{landed, layout, spawn_commit};
+use super::{fsx, landed, layout, spawn_commit};
 use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
-use crate::git::refs::Tip;
+use crate::git::objects::Identity;
+use crate::git::refs::{Swap, Tip};
+use std::fs::OpenOptions;
+use std::io::Write;
 
-/// The local branch of an agent; [`Tip::Absent`] also where the branch of that name is another agent's.
+/// What the names of agents' branches begin with unless the user gave them another name.
+pub const AGENTS_BRANCHES: &str = "refs/heads/agent/";
+
+/// How the reflog of a branch begins that a spawn of this clone made.
+pub const MADE_BY_SPAWN: &str = "agent: spawn ";
+
+/// A local branch that is proved to be an agent's, as it was when that was proved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnBranch {
+    name: String,
+    tip: Tip,
+    agent: Oid,
+}
+
+impl OwnBranch {
+    /// The agent's branch; `None` where there is none, and where what the row names is not proved to be the agent's.
+    ///
+    /// # Errors
+    /// `git-failed`, `io`.
+    pub fn of(repo: &Repo, agent: &Agent) -> Result<Option<OwnBranch>> {
+        let Some(name) = own_name(repo, agent)? else {
+            return Ok(None);
+        };
+        let tip = repo.tip(name)?;
+        let is_own = match tip {
+            Tip::Absent => false,
+            // A file that names nothing has no history to ask; neither has a commit that is lost, unless it is only not here.
+            Tip::Broken => true,
+            Tip::At(oid) => {
+                let is_lost = || !repo.is_shallow() && !repo.is_partial();
+                spawn_commit::is_held_by(repo, oid, agent)
+                    || repo.read_commit(oid).is_err() && is_lost()
+            }
+        };
+        Ok(is_own.then(|| OwnBranch {
+            name: name.to_owned(),
+            tip,
+            agent: agent.spawn_commit,
+        }))
+    }
+
+    /// Its full name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it names: never [`Tip::Absent`].
+    pub fn tip(&self) -> Tip {
+        self.tip
+    }
+
+    /// Deletes branches where they still are as they were when they were proved; `false` for one that is not.
+    pub fn delete_each(repo: &Repo, branches: &[&OwnBranch]) -> Vec<Result<bool>> {
+        let whole = { branches.iter() }.filter_map(|own| Some((own.name(), own.tip.oid()?)));
+        // A commit that cannot be read is deleted like a file that names nothing: only its loose file can be broken.
+        let (whole, _): (Vec<_>, Vec<_>) =
+            whole.partition(|(_, oid)| repo.read_commit(*oid).is_ok());
+        let mut deleted = repo.delete_refs(&whole).into_iter();
+        let delete = |own: &&OwnBranch| {
+            // Its reflog, which may be what proved it, goes with it; a rescue makes the branch again.
+            note(repo, own.agent, &own.name)?;
+            if whole.iter().any(|(name, _)| *name == own.name) {
+                return deleted.next().unwrap_or(Ok(false));
+            }
+            repo.delete_broken_ref(&own.name, own.tip)
+        };
+        branches.iter().map(delete).collect()
+    }
+}
+
+/// Moves the branch of an agent to where its run has it, if it still is where an earlier call has put it (`known`) or, before
+/// the first, proved to be the agent's. `false` where it is not.
+///
+/// # Errors
+/// `git-failed`, `io`.
+pub fn advance(
+    repo: &Repo,
+    agent: &Agent,
+    known: Option<Oid>,
+    new: Oid,
+    (who, message): (&Identity, &str),
+) -> Result<bool> {
+    let Some(name) = own_name(repo, agent)? else {
+        return Ok(false);
+    };
+    // What this clone itself has put there needs no other proof: an agent may go back behind its spawn commit.
+    let expected = match known {
+        Some(known) => Tip::At(known),
+        None => match OwnBranch::of(repo, agent)? {
+            Some(own) => own.tip,
+            None => return Ok(false),
+        },
+    };
+    Ok(repo.swap_ref(name, expected, new, who, message)? == Swap::Done)
+}
+
+/// The name under which this clone may make the agent's branch; `None` for a name that only a row vouches for.
+///
+/// # Errors
+/// `io`.
+pub fn own_name<'a>(repo: &Repo, agent: &'a Agent) -> Result<Option<&'a str>> {
+    let Some(name) = agent.branch.as_deref() else {
+        return Ok(None);
+    };
+    let is_own = holds_id(name, agent)
+        || is_noted(repo, agent.spawn_commit, name)?
+        // Earlier versions noted nothing; the reflog tells as well who made the branch, until it expires.
+        || repo.was_made_as(name, agent.spawn_commit, MADE_BY_SPAWN)?;
+    Ok(is_own.then_some(name))
+}
+
+/// Whether a branch is named as a spawn names them: below `agent/`, with the agent's id at the end, and perhaps a number.
+fn holds_id(name: &str, agent: &Agent) -> bool {
+    let Some(short) = name.strip_prefix(AGENTS_BRANCHES) else {
+        return false;
+    };
+    let id = format!("-{}", agent.id.short());
+    let is_number = |end: &str| !end.is_empty() && end.bytes().all(|b| b.is_ascii_digit());
+    let numbered = short
+        .rsplit_once('-')
+        .filter(|(_, number)| is_number(number));
+    !short.contains('/')
+        && (short.ends_with(&id) || numbered.is_some_and(|(it, _)| it.ends_with(&id)))
+}
+
+/// Notes that this clone makes a branch for the agent of a spawn commit, before it does. A name that holds the agent's id needs
+/// no note, so the file stays short.
+///
+/// # Errors
+/// `repo-read-only`, `disk-full`, `io`.
+pub fn note(repo: &Repo, spawn_commit: Oid, name: &str) -> Result<()> {
+    let agent = crate::domain::id::AgentId::from_spawn_commit(spawn_commit);
+    if name.contains(&agent.short()) || is_noted(repo, spawn_commit, name)? {
+        return Ok(());
+    }
+    let path = layout::branches(repo.common_dir());
+    fsx::create_dir(&layout::agents_dir(repo.common_dir()))?;
+    // It begins with a line feed: what stands before may have been cut short by a power loss.
+    let opened = OpenOptions::new().create(true).append(true).open(&path);
+    opened
+        .and_then(|mut file| file.write_all(format!("\n{spawn_commit} {name}\n").as_bytes()))
+        .map_err(|error| fsx::not_writable(&path, error))
+}
+
+fn is_noted(repo: &Repo, spawn_commit: Oid, name: &str) -> Result<bool> {
+    let text = fsx::load_if_there(&layout::branches(repo.common_dir()))?.unwrap_or_default();
+    let line = format!("{spawn_commit} {name}");
+    Ok(text
+        .split(|&b| b == b'\n')
+        .any(|one| one == line.as_bytes()))
+}
+
+/// The local branch of an agent, to be read; [`Tip::Absent`] also where the branch of that name is not the agent's.
 ///
 /// # Errors
 /// `git-failed`, `repo-corrupt`.
@@ -22,7 +183,7 @@ pub fn local(repo: &Repo, agent: &Agent) -> Result<Tip> {
     };
     let tip = repo.tip(branch)?;
     match tip {
-        Tip::At(oid) if !is_own(repo, agent, branch, oid)? => Ok(Tip::Absent),
+        Tip::At(oid) if !is_readable(repo, agent, branch, oid)? => Ok(Tip::Absent),
         _ => Ok(tip),
     }
 }
@@ -43,7 +204,7 @@ pub fn local_or_fetched(repo: &Repo, agent: &Agent) -> Result<Option<(String, Oi
         return Ok(None);
     }
     for (copy, tip) in repo.fetched_branches(branch)? {
-        if is_own(repo, agent, branch, tip)? {
+        if is_readable(repo, agent, branch, tip)? {
             return Ok(Some((copy, tip)));
         }
     }
@@ -66,10 +227,14 @@ pub fn have_landed<'a>(repo: &Repo, agents: impl Iterator<Item = &'a Agent>) -> 
     answers
 }
 
-/// Whether a branch of that name at that tip is the agent's: no other agent's row claims it with more right.
-fn is_own(repo: &Repo, agent: &Agent, branch: &str, tip: Oid) -> Result<bool> {
+/// Whether what a branch of that name holds is the agent's work: its history holds the spawn commit, or the name is the agent's
+/// own and no other agent's row claims the branch with more right, as after `git reset`.
+fn is_readable(repo: &Repo, agent: &Agent, branch: &str, tip: Oid) -> Result<bool> {
     if spawn_commit::is_held_by(repo, tip, agent) {
         return Ok(true);
+    }
+    if own_name(repo, agent)?.is_none() {
+        return Ok(false);
     }
     let claimants = Ledger::new(repo).agents_with_branch(branch)?;
     let mut others = claimants.iter().filter(|other| other.id != agent.id);

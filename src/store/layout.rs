@@ -182,6 +182,11 @@ pub fn closed(common_dir: &Path) -> PathBuf {
     agents_dir(common_dir).join("closed")
 }
 
+/// The branches that this clone made under names that do not hold their agents' ids, one a line.
+pub fn branches(common_dir: &Path) -> PathBuf {
+    agents_dir(common_dir).join("branches")
+}
+
 /// The journals of spawns under way.
 pub fn journals_dir(common_dir: &Path) -> PathBuf {
     agents_dir(common_dir).join("spawning")
@@ -268,7 +273,18 @@ pub fn agent_of_verify_worktree(name: &str) -> Option<&str> {
         .filter(|id| is_short_id(id))
 }
 
-fn is_short_id(id: &str) -> bool {
+/// Whether the name of a worktree or its admin directory is one that we give: an agent's, a check's, that of a warm worktree, or of
+/// one on its way out.
+pub fn is_made_by_us(name: &str) -> bool {
+    let name = name.strip_prefix('.').unwrap_or(name);
+    let name = name.strip_suffix(".leaving").unwrap_or(name);
+    name.starts_with(SLOT_PREFIX)
+        || agent_of_worktree(name).is_some()
+        || name.strip_prefix(VERIFY_PREFIX).is_some_and(is_short_id)
+}
+
+/// Whether a text can be the first eight digits of an id.
+pub fn is_short_id(id: &str) -> bool {
     id.len() == 8 && id.bytes().all(|b| b.is_ascii_hexdigit())
 }
 

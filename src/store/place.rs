@@ -10,6 +10,7 @@ use crate::domain::id::AgentId;
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
 use crate::git::files::admin_dir::clone_name;
+use crate::git::files::untrusted;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -89,15 +90,23 @@ impl RecordedPlaces {
             let kept = fsx::load_if_there(&path).ok().flatten()?;
             return Some(PathBuf::from(OsStr::from_bytes(&kept)));
         };
-        if recorded.is_absolute() {
-            return Some(recorded.to_owned());
-        }
-        // Rows come from elsewhere too: none leads out of the root.
+        // Rows come from elsewhere too: none leads out of the root, to the root itself or into git's directory.
+        let inside = recorded.strip_prefix(&self.root).ok();
+        let recorded = match inside {
+            None if recorded.is_absolute() => {
+                // Earlier versions named every place so. Git's own record of the worktree has to agree.
+                let pointer = format!("worktrees/{}/gitdir", layout::worktree_name(agent.id));
+                let pointer = untrusted::text(&self.common_dir, &pointer)?;
+                let linked = Path::new(pointer.trim_end()).parent() == Some(recorded);
+                return linked.then(|| recorded.to_owned());
+            }
+            inside => inside.unwrap_or(recorded),
+        };
+        let mut parts = recorded.components();
+        let first = parts.clone().next()?;
+        let is_git = first.as_os_str().eq_ignore_ascii_case(".git");
         let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_));
-        recorded
-            .components()
-            .all(is_plain)
-            .then(|| self.root.join(recorded))
+        (!is_git && parts.all(is_plain)).then(|| self.root.join(recorded))
     }
 }
 

@@ -152,7 +152,15 @@ pub fn branch_of(repo: &Repo, agent: &Agent) -> Result<Option<Oid>> {
 /// cannot be read holds nothing.
 pub(super) fn is_held_by(repo: &Repo, tip: Oid, agent: &Agent) -> bool {
     let spawn_commit = agent.spawn_commit;
-    let mut nonce = None;
+    // A row may be about any commit, as about the root of all history. Only a spawn makes an agent.
+    let spawn = repo.read_commit(spawn_commit).ok();
+    if spawn
+        .as_ref()
+        .is_some_and(|commit| commit.trailer(NONCE).is_none())
+    {
+        return false;
+    }
+    let own = spawn.as_ref().and_then(|commit| commit.trailer(NONCE));
     let mut next = Some(tip);
     for _ in 0..FOLLOWED {
         let Some(oid) = next.filter(|oid| repo.has_object(*oid)) else {
@@ -165,8 +173,7 @@ pub(super) fn is_held_by(repo: &Repo, tip: Oid, agent: &Agent) -> bool {
             return false;
         };
         if let Some(found) = commit.trailer(NONCE) {
-            let own = nonce.get_or_insert_with(|| nonce_of(repo, spawn_commit));
-            if own.as_deref() == Some(found) {
+            if own == Some(found) {
                 return true;
             }
         }
@@ -177,9 +184,4 @@ pub(super) fn is_held_by(repo: &Repo, tip: Oid, agent: &Agent) -> bool {
             .is_ok_and(|base| base == Some(spawn))
     };
     repo.has_object(spawn_commit) && repo.has_object(tip) && contains(spawn_commit)
-}
-
-fn nonce_of(repo: &Repo, spawn_commit: Oid) -> Option<String> {
-    let commit = repo.read_commit(spawn_commit).ok()?;
-    commit.trailer(NONCE).map(str::to_owned)
 }

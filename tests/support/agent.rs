@@ -5,6 +5,7 @@ use super::{TestRepo, isolated};
 use git_agent::agents::ctx::Seams;
 use git_agent::domain::id::AgentId;
 use git_agent::domain::oid::Oid;
+use git_agent::store::agent_branch;
 use git_agent::store::keep;
 use git_agent::store::ledger::Ledger;
 use serde_json::Value;
@@ -85,6 +86,10 @@ impl TestRepo {
             written.expect("written");
         }
         self.git(["notes", "--ref=agents", "remove", &old.to_hex()]);
+        // The branch keeps its name, which holds the old id.
+        for name in branch.iter().map(|branch| format!("refs/heads/{branch}")) {
+            agent_branch::note(&ctx.repo, new, &name).expect("noted");
+        }
         let [from, to] = [old, new].map(|oid| AgentId::from_spawn_commit(oid).short());
         self.rename_agent_files(&from, &to);
         (AgentId::from_spawn_commit(new).to_string(), new.to_hex())

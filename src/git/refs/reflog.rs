@@ -114,6 +114,18 @@ impl Repo {
         Ok(forced.filter(|old| !old.is_zero()).collect())
     }
 
+    /// Whether the reflog begins with the making of the ref at that object, with a message that begins so.
+    ///
+    /// # Errors
+    /// `io`.
+    pub fn was_made_as(&self, refname: &str, first: Oid, message: &str) -> Result<bool> {
+        let content = content(self, refname)?;
+        let line = content.split(|&b| b == b'\n').next().unwrap_or_default();
+        let made = names(line).is_some_and(|(old, new)| old.is_zero() && new == first);
+        let said = line.splitn(2, |&b| b == b'\t').nth(1).unwrap_or_default();
+        Ok(made && said.starts_with(message.as_bytes()))
+    }
+
     /// The last move of the ref that its reflog tells of, from which object to which.
     ///
     /// # Errors

@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 const LONGEST_REF: u64 = 4096;
 
 /// The stand-in, through which a view looks as long as this lives.
-pub(in crate::git) struct OwnBranch<'r> {
+pub(in crate::git) struct BranchCopy<'r> {
     repo: &'r Repo,
     view: &'r WorktreeView,
     directory: PathBuf,
@@ -35,7 +35,7 @@ pub(in crate::git) struct OwnBranch<'r> {
     old: Oid,
 }
 
-impl<'r> OwnBranch<'r> {
+impl<'r> BranchCopy<'r> {
     /// Makes it for the branch that is checked out, and leads the view to it.
     ///
     /// # Errors
@@ -44,14 +44,14 @@ impl<'r> OwnBranch<'r> {
         repo: &'r Repo,
         view: &'r WorktreeView,
         branch: &str,
-    ) -> Result<OwnBranch<'r>> {
+    ) -> Result<BranchCopy<'r>> {
         let Tip::At(old) = repo.tip(branch)? else {
             return Err(Error::new(
                 Code::GitFailed,
                 format!("{branch} names no commit"),
             ));
         };
-        let own = OwnBranch {
+        let own = BranchCopy {
             repo,
             view,
             directory: view.room().join("shared"),
@@ -142,7 +142,7 @@ impl<'r> OwnBranch<'r> {
     }
 }
 
-impl Drop for OwnBranch<'_> {
+impl Drop for BranchCopy<'_> {
     fn drop(&mut self) {
         // One that leads nowhere any more serves no other git either.
         let _ = self.view.lead_to(self.repo.common_dir());

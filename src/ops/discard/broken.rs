@@ -7,7 +7,6 @@ use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::objects::Commit;
-use crate::git::refs::Tip;
 use crate::git::salvage::{
     FilesAsTheyAre, TOO_DEEP, write_admin, write_files_as_they_are, write_work,
 };
@@ -18,15 +17,6 @@ use crate::ops::discard::reading::{Scratch, bundle_dir};
 use crate::ops::discard::report::NotKept;
 use crate::store::fsx;
 use std::fs;
-
-/// A branch whose commit cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::ops) struct BrokenBranch {
-    /// Its full name.
-    pub name: String,
-    /// What its file says.
-    pub tip: Tip,
-}
 
 /// What was kept of a worktree that git cannot read.
 #[derive(Debug, Default)]

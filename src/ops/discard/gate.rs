@@ -9,11 +9,11 @@ use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::refs::Tip;
 use crate::git::worktree::WorktreeCache;
-use crate::ops::discard::broken::BrokenBranch;
 use crate::ops::discard::protection::refused;
 use crate::ops::discard::protection::require_unprotected;
+use crate::store::agent_branch::OwnBranch;
+use crate::store::layout;
 use crate::store::place::RecordedPlaces;
-use crate::store::{agent_branch, layout};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -22,10 +22,12 @@ use std::path::{Path, PathBuf};
 pub(in crate::ops) struct Site {
     /// Its worktree or what is left of it.
     pub place: Option<Place>,
-    /// The full name of its branch, and where it is.
-    pub branch: Option<(String, Oid)>,
-    /// Its branch where no commit can be read there.
-    pub broken_branch: Option<BrokenBranch>,
+    /// Its branch.
+    pub branch: Option<OwnBranch>,
+    /// Where that is; `None` where no commit can be read there.
+    pub tip: Option<Oid>,
+    /// The branch that its row names, where there is one and it is not proved to be the agent's. It stays.
+    pub foreign_branch: Option<String>,
 }
 
 /// A worktree on its way out.
@@ -82,14 +84,18 @@ impl Site {
             return Ok(Site {
                 place: None,
                 branch: None,
-                broken_branch: None,
+                tip: None,
+                foreign_branch: None,
             });
         }
-        let (branch, broken_branch) = branch_of(ctx, agent)?;
+        let branch = OwnBranch::of(&ctx.repo, agent)?;
+        let named = { agent.branch.iter() }.filter(|_| branch.is_none());
+        let named = named.filter(|name| ctx.repo.tip(name).is_ok_and(|tip| tip != Tip::Absent));
         let mut site = Site {
             place: None,
+            tip: tip_of(ctx, branch.as_ref())?,
+            foreign_branch: named.cloned().next(),
             branch,
-            broken_branch,
         };
         site.require_branch_free(agent, around)?;
         site.place = place_of(ctx, agent, &around.linked)?;
@@ -102,37 +108,26 @@ impl Site {
         agent: &Agent,
         around: &WorktreeSnapshot,
     ) -> Result<()> {
-        let name = { self.branch.as_ref() }.map(|(name, _)| name);
-        let name = name.or(self.broken_branch.as_ref().map(|branch| &branch.name));
+        let name = { self.branch.as_ref() }.map(OwnBranch::name);
         name.map_or(Ok(()), |name| require_not_elsewhere(agent, name, around))
     }
 
     /// Whether there is nothing left.
     pub(super) fn is_empty(&self) -> bool {
-        self.branch.is_none() && self.broken_branch.is_none() && self.place.is_none()
+        self.branch.is_none() && self.place.is_none()
     }
 }
 
-/// The full name of a branch, and where it is.
-type NamedTip = (String, Oid);
-
-/// The branch with its commit, or else the branch without one.
-fn branch_of(ctx: &Ctx, agent: &Agent) -> Result<(Option<NamedTip>, Option<BrokenBranch>)> {
-    let Some(name) = &agent.branch else {
-        return Ok((None, None));
+/// The commit that a branch names, where that can be read.
+fn tip_of(ctx: &Ctx, branch: Option<&OwnBranch>) -> Result<Option<Oid>> {
+    let Some(oid) = branch.and_then(|own| own.tip().oid()) else {
+        return Ok(None);
     };
-    let name = name.clone();
-    let tip = agent_branch::local(&ctx.repo, agent)?;
-    Ok(match tip {
-        Tip::Absent => (None, None),
-        Tip::At(oid) if ctx.repo.read_commit(oid).is_ok() => (Some((name, oid)), None),
-        // A clone that lacks objects may get them.
-        Tip::At(oid) if ctx.repo.is_shallow() || ctx.repo.is_partial() => {
-            ctx.repo.require_commit(oid)?;
-            (Some((name, oid)), None)
-        }
-        Tip::At(_) | Tip::Broken => (None, Some(BrokenBranch { name, tip })),
-    })
+    // A clone that lacks objects may get them.
+    if ctx.repo.read_commit(oid).is_err() && (ctx.repo.is_shallow() || ctx.repo.is_partial()) {
+        ctx.repo.require_commit(oid)?;
+    }
+    Ok(ctx.repo.read_commit(oid).is_ok().then_some(oid))
 }
 
 /// Deleting a branch that another worktree has checked out would leave that one unborn.

@@ -224,7 +224,5 @@ pub fn sweep(ctx: &Ctx, trash: &[String]) {
 
 /// The commit that salvages stand on: the branch's tip; without a branch, what the agent began with.
 fn tip_of(agent: &Agent, site: &Site) -> Oid {
-    site.branch
-        .as_ref()
-        .map_or(agent.spawn_commit, |(_, tip)| *tip)
+    site.tip.unwrap_or(agent.spawn_commit)
 }

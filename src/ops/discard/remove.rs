@@ -21,6 +21,7 @@ use crate::ops::discard::plan_for;
 use crate::ops::discard::protection::refused;
 use crate::ops::discard::salvage::Salvage;
 use crate::ops::discard::tip_of;
+use crate::store::agent_branch::OwnBranch;
 use crate::store::ledger::Ledger;
 use crate::store::lock::Guard;
 use crate::store::{briefing, fsx, keep, layout, leases, lock};
@@ -220,20 +221,14 @@ fn remove_worktree(ctx: &Ctx, mut removal: Leaving, all: bool) -> Result<Leaving
 /// Deletes the branches, which is what is left of the agents.
 fn remove_branches(ctx: &Ctx, batch: RemovalBatch<Leaving>) -> RemovalBatch<Leaving> {
     let branches = { batch.going() }.filter_map(|removal| removal.site.branch.as_ref());
-    let branches: Vec<(&str, Oid)> = branches.map(|(name, tip)| (name.as_str(), *tip)).collect();
-    let mut deleted = ctx.repo.delete_refs(&branches).into_iter();
+    let branches: Vec<&OwnBranch> = branches.collect();
+    let mut deleted = OwnBranch::delete_each(&ctx.repo, &branches).into_iter();
     batch.each(|removal| {
-        if let Some((branch, _)) = &removal.site.branch {
+        if let Some(branch) = &removal.site.branch {
             if !deleted.next().unwrap_or(Ok(false))? {
-                return Err(moved(branch).into());
+                return Err(moved(branch.name()).into());
             }
-            forget_settings(ctx, branch)?;
-            ctx.reached("unbranched");
-        }
-        if let Some(branch) = &removal.site.broken_branch {
-            if !ctx.repo.delete_broken_ref(&branch.name, branch.tip)? {
-                return Err(moved(&branch.name).into());
-            }
+            forget_settings(ctx, branch.name())?;
             ctx.reached("unbranched");
         }
         Ok(removal)
@@ -280,7 +275,7 @@ fn bring_in_last(ctx: &Ctx, agent: &Agent, site: &Site) -> Result<Option<String>
         return Ok(Some(format!("{error}; the repository is kept in {kept}")));
     }
     match &site.branch {
-        Some((branch, tip)) if ctx.repo.tip(branch)?.oid() != Some(*tip) => Err(moved(branch)),
+        Some(branch) if ctx.repo.tip(branch.name())? != branch.tip() => Err(moved(branch.name())),
         _ => Ok(None),
     }
 }
@@ -327,8 +322,7 @@ fn record(ctx: &Ctx, removals: &[&Leaving]) -> Result<()> {
             return Ok(What::Salvaged { commit });
         }
         row.may(Move::Discard)?;
-        let tip = site.branch.as_ref().map(|(_, tip)| *tip);
-        Ok(What::Discarded { tip })
+        Ok(What::Discarded { tip: site.tip })
     };
     ledger
         .append_each(&rows, &ctx.actor()?, ctx.now(), decide)
@@ -342,7 +336,7 @@ fn is_recorded(ledger: &Ledger<'_>, removal: &Leaving) -> Result<bool> {
     if !matches!(agent.state, State::Discarded | State::Merged) {
         return Ok(false);
     }
-    let tip = site.branch.as_ref().map(|(_, tip)| *tip);
+    let tip = site.tip;
     let events = ledger.events(agent.spawn_commit)?;
     let mut said = events.iter().filter_map(|event| match event.what {
         What::Discarded { tip } => Some(tip),

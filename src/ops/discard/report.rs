@@ -93,12 +93,18 @@ impl DiscardReport {
             agent: reporter.agent(agent),
             dry_run: false,
             removes_worktree: site.place.is_some(),
-            deletes_branch: site.branch.is_some() || site.broken_branch.is_some(),
-            tip: site.branch.as_ref().map(|(_, tip)| tip.to_hex()),
+            deletes_branch: site.branch.is_some(),
+            tip: site.tip.map(|tip| tip.to_hex()),
             salvage_commit: None,
             bundle_commit: None,
             not_kept: NotKept::default(),
-            warnings: Vec::new(),
+            warnings: { site.foreign_branch.iter() }
+                .map(|name| {
+                    format!(
+                        "{name} stays: nothing in this clone proves that it is this agent's branch"
+                    )
+                })
+                .collect(),
             trash: Vec::new(),
         }
     }

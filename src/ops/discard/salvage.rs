@@ -19,6 +19,7 @@ use crate::ops::discard::reading::bundle_dir;
 use crate::ops::discard::reading::real_directory;
 use crate::ops::discard::report::NotKept;
 use crate::ops::discard::tip_of;
+use crate::store::agent_branch::OwnBranch;
 use crate::store::keep::Keeping;
 use crate::store::layout;
 use crate::store::ledger::Ledger;
@@ -122,7 +123,7 @@ impl Salvage {
         let tip = ctx.repo.read_commit(tip_of(agent, site))?;
         let whose = format!("Agent-Id: {}", agent.id);
         if let Some(place) = &site.place {
-            let branch = agent.branch.as_deref();
+            let branch = { site.branch.as_ref() }.map(OwnBranch::name);
             salvage.leftovers = ctx
                 .repo
                 .leftover_commits(&place.admin_dir, branch, tip.oid)?;
@@ -173,8 +174,7 @@ impl Salvage {
 
     /// The link that keeps the tip and everything found; `None` where there is nothing but what the agent began with.
     pub(super) fn keeping(&self, agent: &Agent, site: &Site) -> Option<Keeping> {
-        let tip = site.branch.as_ref().map(|(_, tip)| *tip);
-        let mut commits: Vec<Oid> = tip.into_iter().chain(self.commits()).collect();
+        let mut commits: Vec<Oid> = site.tip.into_iter().chain(self.commits()).collect();
         commits.retain(|commit| *commit != agent.spawn_commit);
         (!commits.is_empty()).then(|| (commits, format!("discard {}", agent.id)))
     }
@@ -193,11 +193,12 @@ impl Salvage {
 
 /// The commits that only the reflog of a branch without a worktree names.
 fn of_branch(ctx: &Ctx, site: &Site) -> Result<Vec<Oid>> {
-    let Some((name, tip)) = &site.branch else {
+    let (Some(branch), Some(tip)) = (&site.branch, site.tip) else {
         return Ok(Vec::new());
     };
     let nothing = layout::tmp_dir(ctx.repo.common_dir()).join("none");
-    ctx.repo.leftover_commits(&nothing, Some(name), *tip)
+    ctx.repo
+        .leftover_commits(&nothing, Some(branch.name()), tip)
 }
 
 /// The uncommitted work.

@@ -17,7 +17,8 @@ use crate::git::worktree::NewWorktree;
 use crate::ops::doctor::Finding;
 use crate::ops::doctor::survey::Survey;
 use crate::ops::doctor::worktrees::{TAKEN_CARE_OF, alone};
-use crate::store::{agent_branch, fsx, layout, lock};
+use crate::store::agent_branch::OwnBranch;
+use crate::store::{fsx, layout, lock};
 use std::path::{Path, PathBuf};
 
 pub(super) fn look<'a>(ctx: &'a Ctx, survey: &'a Survey) -> impl Iterator<Item = Finding> + 'a {
@@ -59,12 +60,12 @@ fn finding(ctx: &Ctx, agent: &Agent, path: PathBuf, admin: PathBuf) -> Finding {
 
 /// Where the agent's branch is, unless it is gone or checked out in another worktree.
 fn free_tip(ctx: &Ctx, agent: &Agent) -> Option<Oid> {
-    let branch = agent.branch.as_deref()?;
-    let is_free = ctx.repo.checkouts(branch).is_ok_and(|all| all.is_empty());
-    let tip = agent_branch::local(&ctx.repo, agent)
-        .ok()
-        .filter(|_| is_free)?;
-    tip.oid()
+    let own = OwnBranch::of(&ctx.repo, agent).ok()??;
+    let is_free = ctx
+        .repo
+        .checkouts(own.name())
+        .is_ok_and(|all| all.is_empty());
+    own.tip().oid().filter(|_| is_free)
 }
 
 fn make_again(ctx: &Ctx, agent: &Agent, path: &Path, admin: &Path) -> Result<String> {

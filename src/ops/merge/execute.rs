@@ -3,6 +3,7 @@
 use crate::agents::branch_swap::{moved, swap};
 use crate::agents::commands::{in_one_line, run_hook_of};
 use crate::agents::ctx::Ctx;
+use crate::agents::own_checkout::require_own_branch;
 use crate::agents::worktree;
 use crate::domain::agent::Move;
 use crate::domain::event::What;
@@ -172,6 +173,7 @@ fn commit_the_rest(ctx: &Ctx, plan: &MergePlan, who: &Identities) -> Result<Oid>
     if plan.tree == tip_tree {
         return Ok(plan.tip);
     }
+    require_own_branch(ctx, &plan.agent)?;
     // The commit that committing everything makes, as it was judged.
     let message = plan.work_message();
     let commit = write(repo, plan.tree, &[plan.tip], &message, who)?;

@@ -14,6 +14,7 @@ mod offer;
 use crate::agents::authority::require_orchestrator;
 use crate::agents::ctx::Ctx;
 use crate::agents::gh::Gh;
+use crate::agents::own_checkout::require_own_branch;
 use crate::agents::remote_name::remote_name;
 use crate::agents::{crash_recovery, lookup};
 use crate::domain::agent::Agent;
@@ -100,6 +101,7 @@ pub fn plan(ctx: &Ctx, who: &str, options: PrOptions) -> Result<PrPlan> {
         let what = format!("agent {short} is shared and has no branch");
         return Err(Error::new(Code::AgentState, what));
     };
+    require_own_branch(ctx, &agent)?;
     let remote = remote_name(ctx, options.remote.as_deref())?;
     // What is offered is what was judged.
     let verdict = verify::verify(

@@ -5,6 +5,8 @@
 //! and the same command goes on. The row is told last: until then the agent is a discarded one.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::own_checkout::require_own_branch;
+use crate::agents::real_path::real_path;
 use crate::agents::{hooks, worktree};
 use crate::domain::agent::{Agent, Move};
 use crate::domain::event::{Isolation, WORKTREE, What};
@@ -34,6 +36,7 @@ pub(super) fn require_places(ctx: &Ctx, plan: &RescuePlan) -> Result<()> {
     let agent = &plan.agent;
     agent.may(Move::BringBack)?;
     let (branch, path) = places(ctx, agent)?;
+    require_own_branch(ctx, agent)?;
     let tip = ctx.repo.tip(branch)?;
     if tip != Tip::Absent && (tip.oid().is_none() || tip.oid() != plan.tip(ctx)?) {
         return Err(
@@ -141,6 +144,8 @@ fn place(
 /// The branch and the worktree that the agent had.
 fn places<'a>(ctx: &Ctx, agent: &'a Agent) -> Result<(&'a str, PathBuf)> {
     let path = RecordedPlaces::new(&ctx.repo)?.of(agent);
+    // A row names the place: what is written there must not go through a link to somewhere else.
+    let path = path.filter(|path| real_path(path).as_deref() == Some(path));
     let path = path.filter(|_| agent.isolation == Some(Isolation::Worktree));
     let id = agent.id.short();
     agent.branch.as_deref().zip(path).ok_or_else(|| {

@@ -12,6 +12,7 @@ use crate::ops::spawn::contract::SpawnPlan;
 use crate::ops::spawn::report::{Built, SpawnReport};
 use crate::ops::spawn::slot::{self, Claimed};
 use crate::ops::spawn::{cone, files, place, scope_conflicts, setup};
+use crate::store::agent_branch::{self, MADE_BY_SPAWN};
 use crate::store::journal::Journal;
 use crate::store::ledger::Ledger;
 use crate::store::{excludes, keep, layout, leases, lock, place as recorded, policy};
@@ -251,11 +252,12 @@ fn claim_branch(ctx: &Ctx, plan: &SpawnPlan) -> Result<Option<String>> {
     let Some(wanted) = &plan.branch else {
         return Ok(None);
     };
-    let reason = format!("agent: spawn {}", plan.id.short());
+    let reason = format!("{MADE_BY_SPAWN}{}", plan.id.short());
     let who = &plan.identities.committer;
     let ledger = Ledger::new(&ctx.repo);
     for name in half_made::branch_names(wanted) {
         let commit = plan.spawn_commit;
+        agent_branch::note(&ctx.repo, commit, &name)?;
         if !ctx.repo.create_branch(&name, commit, who, &reason)? {
             continue;
         }

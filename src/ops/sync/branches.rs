@@ -8,13 +8,10 @@ use crate::error::Result;
 use crate::git::Repo;
 use crate::git::refs::Tip;
 use crate::git::refs::remote::{self, PushManner, RefChange, RefPush, RemoteRefs};
+use crate::store::agent_branch::{AGENTS_BRANCHES, OwnBranch};
 use crate::store::ledger::Ledger;
 use crate::store::spawn_commit::NONCE;
-use crate::store::{layout, spawn_commit};
 use std::collections::{BTreeMap, HashSet};
-
-/// What the names of agents' branches begin with unless the user gave them another name.
-const AGENTS_BRANCHES: &str = "refs/heads/agent/";
 
 /// The trailers of commits that agents' branches end with: of the spawn commit, and of every later one.
 const TRAILERS: [&str; 2] = [NONCE, "Agent-Id"];
@@ -78,13 +75,11 @@ impl Exchange<'_> {
 
     /// The full name and the tip of the branch of a live agent of this clone.
     pub(super) fn own_branch(&self, agent: &Agent) -> Result<Option<(String, Oid)>> {
-        let repo = &self.ctx.repo;
-        let is_own = |name: &&String| agent.state.is_live() && is_ours(repo, agent, name);
-        let Some(refname) = agent.branch.as_ref().filter(is_own) else {
+        if !agent.state.is_live() {
             return Ok(None);
-        };
-        let tip = spawn_commit::branch_of(repo, agent)?;
-        Ok(tip.map(|tip| (refname.clone(), tip)))
+        }
+        let own = OwnBranch::of(&self.ctx.repo, agent)?;
+        Ok(own.and_then(|own| Some((own.name().to_owned(), own.tip().oid()?))))
     }
 
     /// Pushes the branches of this clone's live agents that the remote lacks, and says whether there were any. No branch
@@ -149,10 +144,4 @@ impl Exchange<'_> {
             }
         }
     }
-}
-
-/// Whether a branch that a row names can be an agent's: rows that were fetched may name any branch of the user's.
-fn is_ours(repo: &Repo, agent: &Agent, branch: &str) -> bool {
-    let admin_dir = repo.admin_dir(&layout::worktree_name(agent.id));
-    branch.starts_with(AGENTS_BRANCHES) || admin_dir.exists()
 }

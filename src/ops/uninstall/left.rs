@@ -6,10 +6,10 @@ use crate::agents::liveness::{self, Liveness};
 use crate::agents::{lookup, worktree};
 use crate::domain::agent::{Agent, State};
 use crate::error::{Code, Error, Result};
-use crate::git::refs::Tip;
+use crate::store::agent_branch::OwnBranch;
 use crate::store::journal::Journal;
 use crate::store::mailbox::{Mailbox, spool};
-use crate::store::{agent_branch, briefing, keep, layout};
+use crate::store::{briefing, keep, layout};
 
 /// Refuses while an agent has a worktree, a branch or a run here, or something that is still to be recorded.
 ///
@@ -55,7 +55,7 @@ fn what_is_left(ctx: &Ctx, agent: &Agent) -> Result<Option<&'static str>> {
         || worktree::find(&ctx.repo, agent).is_some_and(|worktree| worktree.exists());
     Ok(if has_worktree {
         Some("a worktree")
-    } else if agent_branch::local(&ctx.repo, agent)? != Tip::Absent {
+    } else if OwnBranch::of(&ctx.repo, agent)?.is_some() {
         Some("a branch")
     } else if agent.state.is_open() && is_here() {
         Some("work that is not decided about")
