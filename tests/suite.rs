@@ -65,6 +65,8 @@ mod places;
 mod pool;
 /// Populating a worktree: content, index and status equal to git's.
 mod populate;
+/// Programs that an agent put where others are looked for.
+mod programs;
 /// What a person sees who waits.
 mod progress;
 /// The README is true.

@@ -2,6 +2,7 @@
 //! numbers. Tests replace the last two and stop the process at a named step.
 
 mod env;
+mod program_search;
 
 pub use env::{Env, OUTPUT_FILE, REPOSITORY_HOOKS};
 

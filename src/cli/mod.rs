@@ -68,6 +68,7 @@ mod verify;
 mod wait;
 mod watch;
 
+use crate::agents::ctx::Env;
 use crate::error::{Exit, Result};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -151,8 +152,12 @@ pub fn verbs() -> Vec<String> {
 
 /// Runs one command line and gives the status to end with.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    log::start();
     let arguments: Vec<_> = arguments.into_iter().collect();
+    // Before anything else: what is started from here on is found where no agent can write.
+    if let Some(error) = Env::mend(&arguments) {
+        return ExitCode::from(Ui::of_process(Format::Text).fail(&error).code());
+    }
+    log::start();
     let exit = match parse(&arguments) {
         Ok((cli, command)) => {
             let mut ui = Ui::of_process(cli.format);

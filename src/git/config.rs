@@ -2,6 +2,7 @@
 
 pub mod file;
 pub mod identity;
+pub(in crate::git) mod programs;
 pub(in crate::git) mod sharing;
 pub mod worktree;
 
@@ -67,30 +68,9 @@ impl Repo {
         prefix: &str,
         counts: impl Fn(git2::ConfigLevel) -> bool,
     ) -> Result<Vec<Setting>> {
-        let what = "could not read the configuration";
-        let config = self.inner.config().map_err(|error| failed(what, error))?;
-        let entries = config.entries(None).map_err(|error| failed(what, error))?;
-        let mut settings = Vec::new();
-        entries
-            .for_each(|entry| {
-                let Some(key) = entry.name().ok().filter(|key| key.starts_with(prefix)) else {
-                    return;
-                };
-                if !counts(entry.level()) {
-                    return;
-                }
-                let value = if entry.has_value() {
-                    entry.value().ok()
-                } else {
-                    Some("true")
-                };
-                settings.extend(value.map(|value| Setting {
-                    key: key.to_owned(),
-                    value: value.to_owned(),
-                }));
-            })
-            .map_err(|error| failed(what, error))?;
-        Ok(settings)
+        let config = self.inner.config();
+        let config = config.map_err(|error| failed("could not read the configuration", error))?;
+        settings_of(&config, prefix, counts)
     }
 
     /// The text of a `config` for a stand-in of the repository, which includes the repository's own.
@@ -129,6 +109,37 @@ impl Repo {
             config.set_multivar(key, "^$", value)
         })
     }
+}
+
+/// The settings of a configuration whose keys start with `prefix`, of the levels that count.
+fn settings_of(
+    config: &git2::Config,
+    prefix: &str,
+    counts: impl Fn(git2::ConfigLevel) -> bool,
+) -> Result<Vec<Setting>> {
+    let what = "could not read the configuration";
+    let entries = config.entries(None).map_err(|error| failed(what, error))?;
+    let mut settings = Vec::new();
+    entries
+        .for_each(|entry| {
+            let Some(key) = entry.name().ok().filter(|key| key.starts_with(prefix)) else {
+                return;
+            };
+            if !counts(entry.level()) {
+                return;
+            }
+            let value = if entry.has_value() {
+                entry.value().ok()
+            } else {
+                Some("true")
+            };
+            settings.extend(value.map(|value| Setting {
+                key: key.to_owned(),
+                value: value.to_owned(),
+            }));
+        })
+        .map_err(|error| failed(what, error))?;
+    Ok(settings)
 }
 
 /// A value as a configuration file takes it, whatever is in it.

@@ -208,7 +208,7 @@ impl Repo {
     }
 
     fn on_index(&self, directory: &Path, index: &Path, words: &[&str]) -> Result<()> {
-        let mut command = command::git(directory);
+        let mut command = self.git_among_files(directory)?;
         command
             .env("GIT_DIR", self.common_dir())
             .env("GIT_WORK_TREE", directory)

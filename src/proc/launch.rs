@@ -7,6 +7,7 @@ use rustix::stdio::{dup2_stdin, stdout};
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 
 /// Becomes the command: in a session of its own, so that it has no terminal to ask questions on, or with `terminal` the one that
@@ -26,6 +27,26 @@ pub fn launch(supervisor: u32, terminal: bool, program: &OsStr, arguments: &[OsS
         return fail(std::io::Error::other("the process above it is gone"));
     }
     replace(Command::new(program).args(arguments))
+}
+
+/// Lets this program take its own place, with other variables: those without a value go. Comes back only with the reason why it
+/// could not.
+pub fn again(
+    program: &Path,
+    arguments: &[OsString],
+    variables: &[(&'static str, Option<OsString>)],
+) -> Error {
+    let mut command = Command::new(program);
+    for (name, value) in variables {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    if let Some(name) = arguments.first() {
+        command.arg0(name);
+    }
+    replace(command.args(arguments.iter().skip(1)))
 }
 
 /// Lets a command take the place of this process. Comes back only with the reason why it could not.

@@ -1,5 +1,6 @@
 //! The one door to the environment of this process.
 
+use super::program_search;
 use crate::domain::hex::hex;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
@@ -7,7 +8,7 @@ use crate::git::changes::Staging;
 use crate::git::command::LOCAL_VARIABLES;
 use crate::git::repo::open::Environment;
 use crate::hosts::HOSTS;
-use crate::proc::terminal;
+use crate::proc::{launch, terminal};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -68,6 +69,8 @@ pub struct Env {
     pub digest: String,
 }
 
+const NO_PROGRAM: &str = "the system does not say which file this program is";
+
 /// Variables that name files of git's configuration.
 const CONFIGURATION: [&str; 3] = [
     "GIT_CONFIG_GLOBAL",
@@ -121,6 +124,28 @@ impl Env {
     )]
     pub fn progress_delay() -> Option<u64> {
         std::env::var("GIT_PROGRESS_DELAY").ok()?.parse().ok()
+    }
+
+    /// Starts this program anew, in this process, where variables lead to programs that an agent could have put there. Comes back
+    /// when there is nothing to mend, or with the reason why it could not.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one door to the environment"
+    )]
+    pub fn mend(arguments: &[OsString]) -> Option<Error> {
+        if std::env::var_os("GIT_AGENT_ID").is_some_and(|id| !id.is_empty()) {
+            return None;
+        }
+        let directory = std::env::current_dir().ok()?;
+        let changes = program_search::mended(|name| std::env::var_os(name), &directory);
+        if changes.is_empty() {
+            return None;
+        }
+        let program = std::env::current_exe().map_err(|error| Error::io(NO_PROGRAM, error));
+        Some(match program {
+            Ok(program) => launch::again(&program, arguments, &changes),
+            Err(error) => error,
+        })
     }
 
     /// Reads the environment of this process.
@@ -224,8 +249,7 @@ impl Env {
     /// `io` when the system does not tell.
     pub fn require_program(&self) -> Result<&Path> {
         self.program.as_deref().ok_or_else(|| {
-            let what = "the system does not say which file this program is";
-            Error::new(Code::Io, what)
+            Error::new(Code::Io, NO_PROGRAM)
                 .hint("to see whether /proc is mounted, run ls -l /proc/self/exe")
         })
     }

@@ -10,6 +10,7 @@ use super::Index;
 use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
 use crate::git::command;
+use crate::git::config::programs::program_settings_without_tree;
 use crate::git::files::temporary::TemporaryDirectory;
 use crate::git::files::untrusted;
 use std::ffi::OsStr;
@@ -104,7 +105,7 @@ impl NestedRepository<'_> {
     fn is_changed(&self, scratch: &Path, depth: usize) -> Result<bool> {
         let room = TemporaryDirectory::make(scratch, "view")?;
         self.stand_in(room.path())?;
-        let mut status = self.git(room.path());
+        let mut status = self.git(room.path())?;
         status.args([
             "--no-optional-locks",
             "status",
@@ -119,7 +120,7 @@ impl NestedRepository<'_> {
         }
         let names = match of_index(&room.path().join("index")) {
             Some(names) => names,
-            None => listed(self.git(room.path()))?,
+            None => listed(self.git(room.path())?)?,
         };
         let mut places = { names.iter() }.map(|name| self.top.join(OsStr::from_bytes(name)));
         Ok(places.any(|place| holds_work(&place, scratch, depth - 1)))
@@ -149,8 +150,11 @@ impl NestedRepository<'_> {
         Ok(())
     }
 
-    fn git(&self, room: &Path) -> Command {
+    fn git(&self, room: &Path) -> Result<Command> {
         let mut git = command::git(self.top);
+        for setting in program_settings_without_tree()? {
+            git.args(["-c", &setting]);
+        }
         git.env("GIT_DIR", room)
             .env("GIT_WORK_TREE", self.top)
             .env("GIT_OBJECT_DIRECTORY", self.common_dir.join("objects"))
@@ -158,7 +162,7 @@ impl NestedRepository<'_> {
             .env("LC_ALL", "C")
             .args(["-c", "core.fsmonitor=false"])
             .args(["-c", "core.hooksPath=/dev/null"]);
-        git
+        Ok(git)
     }
 }
 

@@ -107,7 +107,7 @@ pub fn populate(request: &Request<'_>) -> Result<Outcome> {
     if let Some(outcome) = populate_ourselves(request, threads)? {
         return Ok(outcome);
     }
-    only_git::populate(request.worktree, threads, request.observer)?;
+    only_git::populate(request.repo, request.worktree, threads, request.observer)?;
     Ok(Outcome {
         via_git: true,
         ..Outcome::default()
@@ -116,7 +116,10 @@ pub fn populate(request: &Request<'_>) -> Result<Outcome> {
 
 /// The first two ways; `None`, with nothing written, when only git can do it.
 fn populate_ourselves(request: &Request<'_>, threads: usize) -> Result<Option<Outcome>> {
-    let Some(gix) = open(request.worktree).filter(|gix| !only_git::is_needed(gix)) else {
+    // Filters would start where this process stands, which may be any tree.
+    let Some(gix) = open(request.worktree, request.repo.program_settings()?)
+        .filter(|gix| !only_git::is_needed(gix))
+    else {
         return Ok(None);
     };
     let options = gix
@@ -175,11 +178,11 @@ fn populate_ourselves(request: &Request<'_>, threads: usize) -> Result<Option<Ou
 }
 
 /// Opens the new worktree with gitoxide; `None` when it cannot, which leaves it to git.
-fn open(worktree: &Path) -> Option<gix::Repository> {
+fn open(worktree: &Path, settings: Vec<String>) -> Option<gix::Repository> {
     use gix::sec::{Trust, trust::DefaultForLevel};
     // The caller's repository was opened under libgit2's check of its owner.
     let options = gix::open::Options::default_for_level(Trust::Full);
-    gix::open_opts(worktree, options).ok()
+    gix::open_opts(worktree, options.config_overrides(settings)).ok()
 }
 
 fn write_plain(

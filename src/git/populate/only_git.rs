@@ -1,7 +1,7 @@
 //! The worktrees that only the user's git fills rightly, and how it is asked to.
 
 use crate::error::{Error, Result};
-use crate::git::command;
+use crate::git::{Repo, command};
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 use std::process::Stdio;
@@ -44,6 +44,7 @@ pub(super) fn has_other_attributes(gix: &gix::Repository) -> bool {
 /// # Errors
 /// `git-missing`; `disk-full` or `git-failed` with what git said.
 pub(super) fn populate(
+    repo: &Repo,
     worktree: &Path,
     threads: usize,
     observer: &dyn Fn(usize, usize),
@@ -51,7 +52,8 @@ pub(super) fn populate(
     let workers = format!("checkout.workers={threads}");
     let arguments = ["-c", &workers, "reset", "--hard", "--no-recurse-submodules"];
     // In the C locale, so that the cause can be told from what git says.
-    let started = command::git(worktree)
+    let started = repo
+        .git_among_files(worktree)?
         .args(arguments)
         .env("LC_ALL", "C")
         .env("GIT_PROGRESS_DELAY", "0")

@@ -21,7 +21,7 @@ pub(in crate::git) fn are_plain(
     attributes: &BTreeMap<Vec<u8>, Content>,
     files: &BTreeMap<&[u8], Content>,
 ) -> bool {
-    let Some(gix) = open(worktree).filter(|gix| !only_git::is_needed(gix)) else {
+    let Some(gix) = open(worktree, Vec::new()).filter(|gix| !only_git::is_needed(gix)) else {
         return false;
     };
     let Ok(options) = gix.checkout_options(Source::IdMapping) else {
@@ -62,7 +62,7 @@ pub(in crate::git) fn are_plain(
 
 /// Whether the settings of a repository, or a file of attributes in no worktree, may ask for a conversion of some file.
 pub(in crate::git) fn may_convert_outside(common_dir: &Path) -> bool {
-    let Some(gix) = open(common_dir) else {
+    let Some(gix) = open(common_dir, Vec::new()) else {
         return true;
     };
     only_git::has_other_attributes(&gix)

@@ -89,7 +89,9 @@ impl Repo {
                 let colour = if is_coloured { "always" } else { "never" };
                 command.arg(format!("--color={colour}")).arg("--");
                 command.args(paths).stdout(Stdio::piped());
-                let shown = show_through(command, &pager_at(place)?, filter);
+                let mut pager = command::pager(&pager_at(place)?);
+                pager.current_dir(place);
+                let shown = show_through(command, pager, filter);
                 shown.map_err(|error| Error::io("could not run git diff", error))?
             }
         };
@@ -117,9 +119,13 @@ fn pager_at(place: &Path) -> Result<String> {
 }
 
 /// Lets a pager show what a command writes, through a filter.
-fn show_through(mut command: Command, pager: &str, filter: Filter) -> io::Result<ExitStatus> {
+fn show_through(
+    mut command: Command,
+    mut pager: Command,
+    filter: Filter,
+) -> io::Result<ExitStatus> {
     let mut child = command.spawn()?;
-    let mut pager = command::pager(pager).spawn()?;
+    let mut pager = pager.spawn()?;
     if let (Some(mut from), Some(to)) = (child.stdout.take(), pager.stdin.take()) {
         let mut to = filter(Box::new(to));
         // A reader that went away has seen enough.

@@ -171,7 +171,8 @@ impl Repo {
 
     fn ssh_keygen(&self) -> Result<Command> {
         let program = self.shared("gpg.ssh.program")?;
-        Ok(command::signer(program.as_deref().unwrap_or("ssh-keygen")))
+        let program = self.program_at(program.unwrap_or_else(|| "ssh-keygen".to_owned()))?;
+        Ok(command::signer(&program))
     }
 
     /// The value of a setting, `~/` at its beginning replaced. The shared directory has no worktree's own configuration.

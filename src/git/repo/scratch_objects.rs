@@ -123,8 +123,9 @@ impl Repo {
         }
         set("core.worktree", directory.as_os_str())?;
         write(&git_dir.join("HEAD"), format!("{commit}\n").as_bytes())?;
-        command::run(directory, ["read-tree", "--reset", "-u", "HEAD"])?;
-        Ok(())
+        let mut fill = self.git_among_files(directory)?;
+        fill.args(["read-tree", "--reset", "-u", "HEAD"]);
+        command::successful(fill).map(drop)
     }
 }
 

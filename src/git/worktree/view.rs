@@ -55,6 +55,8 @@ pub struct WorktreeView {
     git_dir: PathBuf,
     top: PathBuf,
     index: PathBuf,
+    /// Settings that take the place of those whose programs lie in the tree.
+    programs: Vec<String>,
 }
 
 impl WorktreeView {
@@ -75,6 +77,7 @@ impl WorktreeView {
             root,
             top: top.to_owned(),
             index: admin_dir.join("index"),
+            programs: repo.program_settings()?,
         };
         fs::create_dir(&view.git_dir).at("could not make", &view.git_dir)?;
         view.write("HEAD", &head)?;
@@ -100,7 +103,8 @@ impl WorktreeView {
             .env("GIT_WORK_TREE", &self.top)
             .env("GIT_INDEX_FILE", &self.index)
             .env("LC_ALL", "C");
-        for setting in SETTINGS {
+        let programs = self.programs.iter().map(String::as_str);
+        for setting in SETTINGS.into_iter().chain(programs) {
             command.args(["-c", setting]);
         }
         command
