@@ -12,6 +12,8 @@ mod commit_kill;
 mod dry_run;
 /// `merge` of one agent and of all.
 mod merge;
+/// Where the target moved what the agent changed.
+mod moved_on_target;
 /// What other tools write on and beside commits.
 mod others;
 /// Races and deaths.

@@ -128,7 +128,7 @@ impl<'r> ScopeGuard<'r> {
     /// # Errors
     /// `repo-corrupt` when the base's trees are missing.
     pub fn judge(&self, changes: &[Change], bundle: BundleRule) -> Result<Vec<Violation>> {
-        let tracked = self.tracked_near(changes)?;
+        let tracked = self.tracked_near(changes, None)?;
         Ok(changes
             .iter()
             .filter_map(|change| self.boundary.violation(change, bundle, &tracked))
@@ -163,26 +163,45 @@ impl<'r> ScopeGuard<'r> {
         }))
     }
 
-    /// The tracked paths that those which may be new could collide with where case is ignored.
+    /// What landing on the tree `target` changes although the agent must not, where git makes `merged` of both.
     ///
     /// # Errors
-    /// `repo-corrupt` when the base's trees are missing.
-    pub fn tracked_near(&self, changes: &[Change]) -> Result<CaseIndex> {
-        tracked_near(self.repo, self.base_tree, &self.boundary, changes)
+    /// `repo-corrupt` when a tree is missing.
+    pub fn judge_landing(&self, target: Oid, merged: Oid) -> Result<Vec<Violation>> {
+        let changes = self.repo.tree_changes(&[target], merged)?;
+        let tracked = self.tracked_near(&changes, Some(target))?;
+        let judge = |change| {
+            let rule = BundleRule::NeverCommitted;
+            self.boundary.violation(change, rule, &tracked)
+        };
+        Ok(changes.iter().filter_map(judge).collect())
+    }
+
+    /// The tracked paths that those which may be new could collide with where case is ignored: those of the base, and of the
+    /// tree to land on if there is one.
+    ///
+    /// # Errors
+    /// `repo-corrupt` when a tree is missing.
+    pub fn tracked_near(&self, changes: &[Change], target: Option<Oid>) -> Result<CaseIndex> {
+        let target = target.filter(|target| *target != self.base_tree);
+        let trees: Vec<Oid> = [self.base_tree].into_iter().chain(target).collect();
+        tracked_near(self.repo, &trees, &self.boundary, changes)
     }
 }
 
-/// The paths of `tree` that those of the changes which may be new could collide with where case is ignored.
+/// The paths of these trees that those of the changes which may be new could collide with where case is ignored.
 ///
 /// # Errors
 /// `repo-corrupt` when a tree is missing.
 pub(crate) fn tracked_near(
     repo: &Repo,
-    tree: Oid,
+    trees: &[Oid],
     boundary: &Boundary,
     changes: &[Change],
 ) -> Result<CaseIndex> {
-    let mut spellings = Spellings::new(repo, tree);
+    let mut spellings: Vec<_> = { trees.iter() }
+        .map(|tree| Spellings::new(repo, *tree))
+        .collect();
     let mut tracked = Vec::new();
     for change in changes {
         let new = matches!(
@@ -194,7 +213,9 @@ pub(crate) fn tracked_near(
             && new
             && boundary.scope.decide(&path).is_allowed()
         {
-            tracked.extend(spellings.near(&path)?);
+            for spellings in &mut spellings {
+                tracked.extend(spellings.near(&path)?);
+            }
         }
     }
     Ok(CaseIndex::of(&tracked))

@@ -26,7 +26,7 @@ pub struct Evidence {
     pub ledger: LedgerFacts,
     /// Where the commits come from; absent for an agent without a branch.
     pub history: Option<History>,
-    /// Every change, commit by commit, then the index, then the files.
+    /// Every change, commit by commit, then the index, the files, and what landing would do.
     pub touches: Vec<Touch>,
     /// The tracked spellings of the base, where a path was added that may collide with one.
     pub tracked: CaseIndex,
@@ -118,6 +118,8 @@ pub enum Place {
     Index,
     /// In the files of the worktree.
     Worktree,
+    /// In the tree that landing would give, compared with the branch to land on.
+    Landing,
 }
 
 /// One of the six files.

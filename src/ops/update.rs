@@ -76,7 +76,7 @@ pub struct UpdateReport {
 ///
 /// # Errors
 /// `orchestrator-only`, `agent-unknown`; `agent-state` for an agent that is decided about or has no branch; `run-active`;
-/// `worktree-dirty` and `update-conflicts`, naming the paths; `worktree-busy`; those of git.
+/// `worktree-dirty`, `update-conflicts` and `out-of-scope`, naming the paths; `worktree-busy`; those of git.
 pub fn plan(ctx: &Ctx, who: &str) -> Result<UpdatePlan> {
     require_orchestrator(ctx)?;
     // Whose branch, and whether it can still move.
@@ -103,6 +103,9 @@ pub fn plan(ctx: &Ctx, who: &str) -> Result<UpdatePlan> {
         .hint("to see the branches, run git branch --all"));
     };
     let tree = merged(ctx, &agent, tip, target_tip)?;
+    if let Some(tree) = tree {
+        require_in_scope(ctx, &agent, target_tip, tree)?;
+    }
     let plan = UpdatePlan {
         agent,
         branch,
@@ -266,6 +269,28 @@ fn merged(ctx: &Ctx, agent: &Agent, tip: Oid, target: Oid) -> Result<Option<Oid>
         )
         .hint(format!("to see its history, run git agent log {short}"))),
     }
+}
+
+/// Refuses a merge that could not land: git applies a change to where its file is on the target by now.
+fn require_in_scope(ctx: &Ctx, agent: &Agent, target: Oid, merged: Oid) -> Result<()> {
+    let guard = ScopeGuard::around(&ctx.repo, agent.clone())?;
+    let violations = guard.judge_landing(ctx.repo.read_commit(target)?.tree, merged)?;
+    if violations.is_empty() {
+        return Ok(());
+    }
+    let short = agent.id.short();
+    let paths = violations.into_iter().map(|violation| violation.path);
+    Err(refusal(
+        Code::OutOfScope,
+        format!("merging the target would bring changes of agent {short} to paths that are out of its scope; nothing was changed"),
+        ErrorFacts {
+            paths: paths.collect(),
+            ..ErrorFacts::default()
+        },
+    )
+    .hint(format!(
+        "to start again from where the target is now, run git agent retry {short}"
+    )))
 }
 
 /// An error about paths: people read them below the message.

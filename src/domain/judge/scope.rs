@@ -11,6 +11,7 @@ use std::collections::HashSet;
 /// What was touched and must not have been.
 pub(super) fn judge(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
     let mut seen = HashSet::new();
+    let mut paths = HashSet::new();
     let violations = evidence.touches.iter().filter_map(|touch| {
         // The files of the bundle were left out where they may be, which is in the worktree.
         let rule = BundleRule::NeverCommitted;
@@ -19,7 +20,13 @@ pub(super) fn judge(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
         Some((violation, touch.place))
     });
     violations
-        .filter(|(violation, _)| seen.insert((code(&violation.reason), violation.path.clone())))
+        .filter(|(violation, place)| {
+            let is_new = paths.insert(violation.path.clone());
+            let code = code(&violation.reason);
+            // What a commit did is named there. Git can do more when it lands the work: it applies a change to where a file is
+            // on the target, and moves new files along with a directory.
+            (is_new || *place != Place::Landing) && seen.insert((code, violation.path.clone()))
+        })
         .map(|(violation, place)| finding(&violation, place))
         .collect()
 }
@@ -41,6 +48,10 @@ fn code(reason: &Reason) -> Code {
 
 fn finding(violation: &Violation, place: Place) -> Finding {
     let path = Quoted(&violation.path);
+    let code = match place {
+        Place::Landing => Code::ScopeLanding,
+        _ => code(&violation.reason),
+    };
     let (place, fix, commit) = match place {
         Place::Commit(commit) => (
             format!("in commit {}", commit.short()),
@@ -57,10 +68,15 @@ fn finding(violation: &Violation, place: Place) -> Finding {
             format!("undo the change of {path}, or remove it if it is new"),
             None,
         ),
+        Place::Landing => (
+            "by the landing, for files were moved on the target".to_owned(),
+            "take the change out, or start the task again from the target as it is now".to_owned(),
+            None,
+        ),
     };
     let (kind, reason) = (violation.kind, &violation.reason);
     let message = format!("{path} ({kind} {place}): {reason}");
-    Finding::new(code(reason), message, fix)
+    Finding::new(code, message, fix)
         .on(&violation.path)
         .at(commit)
 }

@@ -3,6 +3,7 @@
 mod settlement;
 
 use crate::agents::ctx::Ctx;
+use crate::agents::scope_guard::{ScopeGuard, Scopes};
 use crate::agents::work::simulated;
 use crate::domain::evidence::Conflict;
 use crate::domain::oid::Oid;
@@ -14,7 +15,7 @@ use crate::ops::merge::{LandingReport, MergePlan, Method};
 use crate::ops::train::checks::{Checks, Stacked};
 use crate::ops::train::report::{FailedCheck, TrainTarget};
 use crate::ops::train::{TrainNews, TrainOptions};
-use crate::store::{policy, repository_settings, roles};
+use crate::store::{repository_settings, roles};
 use crate::wire::path_text::PathText;
 use settlement::Settlement;
 use std::collections::HashMap;
@@ -41,6 +42,8 @@ pub(super) struct Stacking<'a, 'scope, 'env> {
     works: Vec<Oid>,
     /// The check commands of each agent, by plan, and those of the repository.
     commands: Vec<Vec<String>>,
+    /// What each agent may touch, by plan.
+    guards: Vec<ScopeGuard<'a>>,
     shared: Vec<String>,
     merger: StackMerger<'a>,
     /// What came out of each merge.
@@ -81,11 +84,13 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
             tree: repo.read_commit(base)?.tree,
             members: Vec::new(),
         };
-        let (mut works, mut commands) = (Vec::new(), Vec::new());
+        let scopes = Scopes::default();
+        let (mut works, mut commands, mut guards) = (Vec::new(), Vec::new(), Vec::new());
         for plan in &plans {
             works.push(commit_of(repo, plan)?);
-            let policy = policy::of_agent(repo, &plan.agent)?;
-            commands.push(policy.map(|policy| policy.checks).unwrap_or_default());
+            let guard = ScopeGuard::among(repo, plan.agent.clone(), &scopes)?;
+            commands.push(guard.policy().checks.clone());
+            guards.push(guard);
         }
         let roles = roles::load(repo, base)?;
         let settings = repository_settings::load(repo, base, &roles)?;
@@ -99,6 +104,7 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
             merger: StackMerger::new(repo, base, &works)?,
             works,
             commands,
+            guards,
             shared,
             merged: HashMap::new(),
             conflicts: HashMap::new(),
@@ -146,13 +152,20 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
     fn merge(&mut self, below: &Stack, candidate: usize) -> Result<Option<(Oid, Oid)>> {
         let (repo, plan) = (&self.ctx.repo, &self.plans[candidate]);
         let work = self.works[candidate];
+        // What is in scope on the target may not be on top of other work that moves files.
+        let is_in_scope = |tree| -> Result<bool> {
+            let violations = self.guards[candidate].judge_landing(below.tree, tree)?;
+            Ok(violations.is_empty())
+        };
         if plan.method == Method::FfOnly {
             let is_ahead = repo.merge_base(below.commit, work)? == Some(below.commit);
-            return Ok(is_ahead.then_some((work, plan.tree)));
+            let can_land = is_ahead && is_in_scope(plan.tree)?;
+            return Ok(can_land.then_some((work, plan.tree)));
         }
         let tree = match self.merger.merge(below, candidate)?.result {
             // There is nothing to land any more, which judging it again shows.
             MergeResult::Clean { tree } if tree == below.tree => return Ok(None),
+            MergeResult::Clean { tree } if !is_in_scope(tree)? => return Ok(None),
             MergeResult::Clean { tree } => tree,
             MergeResult::Conflicts { conflicts, .. } => {
                 let paths = conflicts.iter();

@@ -152,9 +152,7 @@ fn gather(ctx: &Ctx, contract: &Contract, base: &Resolved, tip: Oid) -> Result<E
     let repo = &ctx.repo;
     let work = Trees::of_commit(repo, tip)?;
     let divergence = repo.divergence(base.commit, tip, None)?;
-    let touches = history::touches(repo, &divergence, &work)?;
-    let changes = touches.iter().map(|touch| touch.change.clone());
-    let changes: Vec<Change> = changes.collect();
+    let mut touches = history::touches(repo, &divergence, &work)?;
     let base_tree = repo.read_commit(base.commit)?.tree;
     let lands = landing::Lands {
         tip,
@@ -165,8 +163,11 @@ fn gather(ctx: &Ctx, contract: &Contract, base: &Resolved, tip: Oid) -> Result<E
     let merge = |ours, theirs| repo.merge(ours, theirs);
     let is_touched = !touches.is_empty();
     let landing = landing::work_out(repo, &lands, &work, &divergence, is_touched, merge)?;
+    touches.extend(landing::touches(repo, &landing, base.commit)?);
+    let changes = touches.iter().map(|touch| touch.change.clone());
+    let changes: Vec<Change> = changes.collect();
     Ok(Evidence {
-        tracked: tracked_near(repo, base_tree, &contract.boundary, &changes)?,
+        tracked: tracked_near(repo, &[base_tree], &contract.boundary, &changes)?,
         marked: landing::added_markers(repo, &landing, base.commit)?,
         landing: Some(landing),
         touches,

@@ -1,6 +1,6 @@
 //! How the work would land on the base branch as it is now.
 
-use crate::domain::evidence::{Conflict, Landed, Landing, Outcome};
+use crate::domain::evidence::{Conflict, Landed, Landing, Outcome, Place, Touch};
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
@@ -84,6 +84,18 @@ pub(super) fn work_out(
         }
     };
     Ok(landing)
+}
+
+/// What landing on `base` would change. It is judged like a commit: git applies the agent's change of a file to where that file
+/// is on the target, and can move new files along with a directory.
+pub(super) fn touches(repo: &Repo, landing: &Landing, base: Oid) -> Result<Vec<Touch>> {
+    let Some(merged) = landing.outcome.tree() else {
+        return Ok(Vec::new());
+    };
+    let changes = repo.tree_changes(&[repo.read_commit(base)?.tree], merged)?;
+    let place = Place::Landing;
+    let touches = changes.into_iter().map(|change| Touch { change, place });
+    Ok(touches.collect())
 }
 
 /// The files that landing on `base` would give conflict markers, each with the line of the first.

@@ -252,12 +252,6 @@ fn decide(ctx: &Ctx, options: &VerifyOptions, case: &Case<'_>) -> Result<Verdict
             &divergence,
         )?);
         evidence.touches = history::touches(&ctx.repo, &divergence, work)?;
-        let changes: Vec<Change> = evidence
-            .touches
-            .iter()
-            .map(|touch| touch.change.clone())
-            .collect();
-        evidence.tracked = case.fence.tracked_near(&changes)?;
         let touched = !evidence.touches.is_empty();
         let merge = |ours, theirs| {
             let known = case.facts(ctx);
@@ -265,8 +259,18 @@ fn decide(ctx: &Ctx, options: &VerifyOptions, case: &Case<'_>) -> Result<Verdict
         };
         let lands = subject.lands();
         let landing = landing::work_out(&ctx.repo, &lands, work, &divergence, touched, merge)?;
-        evidence.marked =
-            landing::added_markers(&ctx.repo, &landing, subject.base.unwrap_or(case.started))?;
+        let base = subject.base.unwrap_or(case.started);
+        evidence
+            .touches
+            .extend(landing::touches(&ctx.repo, &landing, base)?);
+        let changes: Vec<Change> = evidence
+            .touches
+            .iter()
+            .map(|touch| touch.change.clone())
+            .collect();
+        let base_tree = ctx.repo.read_commit(base)?.tree;
+        evidence.tracked = case.fence.tracked_near(&changes, Some(base_tree))?;
+        evidence.marked = landing::added_markers(&ctx.repo, &landing, base)?;
         evidence.landing = Some(landing);
         ctx.logged("history and landing");
     }
