@@ -78,7 +78,7 @@
 //! | `agents/pool/<file>` | a file for each warm worktree: its lock, and what is in it; `failure`, why the pool could not be filled |
 //! | `agents/landing.lock` | an OS lock, never removed |
 //! | `agents/landing-turn.lock` | an OS lock, never removed; those that another landing was quicker than take turns by it |
-//! | `agents/locks/<file>` | while a lock file of ours exists: whose it is, so that one that a killed process left is cleared |
+//! | `agents/locks/<file>` | while a lock file of ours exists: whose it is, so that one that a killed process left is cleared; while a landing moves files: which, so that what a killed one left half written is cleared |
 //! | `agents/spawning/<id8>` | the journal of a spawn under way |
 //! | `agents/clones/<file>` | says that an agent's worktree has a repository of its own, and which packs that was made with |
 //! | `agents/leases/<file>` | a symlink to `<id8>:<VARIABLE>`: a value that an agent holds while it lives |

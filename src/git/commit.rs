@@ -4,6 +4,7 @@
 use super::Repo;
 use super::command;
 use super::config::identity::Identities;
+use super::files::lock_file::is_same_file;
 use super::files::untrusted;
 use super::landing::{Checkout, copy_with_time};
 use super::objects::NewCommit;
@@ -13,8 +14,7 @@ use super::worktree::view::WorktreeView;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use std::ffi::OsString;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// What `git commit` is asked for.
@@ -160,24 +160,15 @@ impl Checkout {
 /// A copy of a worktree's index, on which git works without a lock.
 struct IndexCopy {
     copy: PathBuf,
-    /// The index as it was copied.
-    of: Stamp,
-}
-
-/// What tells a file from one that takes its place: inode, length, and time in seconds and nanoseconds.
-type Stamp = Option<(u64, u64, i64, i64)>;
-
-fn stamp(path: &Path) -> Stamp {
-    let file = fs::symlink_metadata(path).ok()?;
-    Some((file.ino(), file.len(), file.mtime(), file.mtime_nsec()))
+    /// The index as it was copied, open so that its inode number is not given to the one that takes its place.
+    of: File,
 }
 
 impl IndexCopy {
     fn make(checkout: &Checkout, view: &WorktreeView) -> Result<IndexCopy> {
         let index = checkout.git_dir.join("index");
         let copy = view.room().join("index");
-        let of = stamp(&index);
-        copy_with_time(&index, &copy)?;
+        let of = copy_with_time(&index, &copy)?;
         Ok(IndexCopy { copy, of })
     }
 
@@ -185,7 +176,7 @@ impl IndexCopy {
     fn publish(self, checkout: &Checkout) -> Result<()> {
         let lock = checkout.lock_index()?;
         let index = checkout.git_dir.join("index");
-        if stamp(&index) != self.of {
+        if !is_same_file(&self.of, &index) {
             return Ok(());
         }
         lock.publish_by(|mut body| {

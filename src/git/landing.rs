@@ -12,6 +12,7 @@
 mod by_git;
 mod content;
 mod fast_checkout;
+mod interrupted;
 mod lock;
 mod obstacles;
 mod plain_files;
@@ -144,7 +145,7 @@ impl Checkout {
     }
 
     /// Refuses if going from one commit to the other would touch a changed file, or one
-    /// that git does not track. Changes no file. `scratch` is a name on the index's file system that is not in use.
+    /// that git does not track. Changes no file but what a killed landing left half written. `scratch` is a name on the index's file system that is not in use.
     ///
     /// # Errors
     /// `target-dirty`, naming the paths; `git-missing`, `git-failed`, `io`.
@@ -155,6 +156,7 @@ impl Checkout {
         new_tree: Oid,
         scratch: &Path,
     ) -> Result<()> {
+        self.undo_interrupted(repo)?;
         let look = self.look(repo, (repo.read_commit(old)?.tree, new_tree), scratch);
         let _ = fs::remove_file(scratch);
         if look?.is_some() {
@@ -187,6 +189,8 @@ impl Checkout {
     ) -> Result<()> {
         let new_tree = repo.read_commit(new)?.tree;
         let trees = (repo.read_commit(old)?.tree, new_tree);
+        self.undo_interrupted(repo)?;
+        let _note = self.note_landing(trees)?;
         if self.fast_checkout(repo, trees, scratch, reached)? {
             return Ok(());
         }

@@ -168,6 +168,30 @@ fn what_somebody_writes_after_a_kill_is_in_the_way_of_the_next_landing() {
 }
 
 #[test]
+fn a_file_that_a_kill_left_half_written_is_not_in_the_way() {
+    for (name, begun) in [
+        ("src/three.rs", ""),
+        ("src/lib.rs", "pub fn one()"),
+        ("src/two.rs", "pub fn "),
+    ] {
+        let agent = ready();
+        agent.verify(&[]);
+        die_at(&agent, "locked", "--no-ff");
+        // As a process that was killed between making a file and filling it.
+        agent.repo.write(name, begun);
+        answer(&agent, "merge", &[]);
+        require_sound(&agent);
+        let left = std::fs::read_dir(agent.repo.path().join(".git/agents/locks"));
+        assert_eq!(left.map_or(0, Iterator::count), 0, "{name}");
+    }
+    // Without a kill it is not the landing's.
+    let agent = ready();
+    agent.repo.write("src/three.rs", "");
+    refused(&run(&agent, "merge", &[]), "target-dirty", 3);
+    assert!(agent.repo.path().join("src/three.rs").exists());
+}
+
+#[test]
 fn what_appears_while_files_move_stays_and_the_others_move_back() {
     for name in ["src/lib.rs", "src/two.rs"] {
         let agent = ready();

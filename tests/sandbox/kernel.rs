@@ -38,6 +38,12 @@ static int terminal(const char *path, int flags) {
     return fd;
 }
 
+/* Nobody but root may ask for a number below the one that there is, as under nice. */
+static int nicer(int process) {
+    int now = getpriority(PRIO_PROCESS, process);
+    return now < 19 ? now + 1 : now;
+}
+
 int main(int argc, char **argv) {
     const char *what = argv[1], *where = argc > 2 ? argv[2] : "";
     int result = -1;
@@ -76,9 +82,9 @@ int main(int argc, char **argv) {
         struct rlimit limit;
         result = prlimit(atoi(where), RLIMIT_NOFILE, NULL, &limit) ? -1 : prlimit(atoi(where), RLIMIT_NOFILE, &limit, NULL);
     } else if (!strcmp(what, "priority")) {
-        result = setpriority(PRIO_PROCESS, atoi(where), 5);
+        result = setpriority(PRIO_PROCESS, atoi(where), nicer(atoi(where)));
     } else if (!strcmp(what, "own-priority")) {
-        result = setpriority(PRIO_PROCESS, 0, 5);
+        result = setpriority(PRIO_PROCESS, 0, nicer(0));
     } else if (!strcmp(what, "mount")) {
         if (unshare(CLONE_NEWUSER | CLONE_NEWNS)) { perror("unshare"); return 1; }
         result = syscall(SYS_fsopen, "tmpfs", 0);

@@ -4,12 +4,12 @@ use super::{LONGEST_REF, RunRepo, oid_of};
 use crate::agents::untrusted;
 use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
+use crate::git::files::stamp::FileStamp;
 use crate::store::{fsx, layout};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fmt::Write;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Files of the admin directory that lead git elsewhere or to settings; they are never carried back.
@@ -82,11 +82,9 @@ impl RunRepo {
             is_of_worktree(file) || UNFINISHED_IN.iter().any(|name| file == Path::new(name))
         });
         for file in files {
-            let metadata = fs::symlink_metadata(admin.join(&file));
-            let stamp =
-                metadata.map(|found| (found.ino(), found.len(), found.mtime(), found.mtime_nsec()));
-            // Writing to a string does not fail.
-            let _ = writeln!(state, "{file:?} {:?}", stamp.ok());
+            // One that was changed just now holds the time of this look, so no later text is equal to it. Writing to a string
+            // does not fail.
+            let _ = writeln!(state, "{file:?} {:?}", FileStamp::of(&admin.join(&file)));
         }
         state.into_bytes()
     }

@@ -145,7 +145,7 @@ impl NestedRepository<'_> {
         if let Some(index) = untrusted::open(&self.git_dir, Path::new("index")) {
             // As old as it is, or a file that was changed in the second in which it was written would look clean.
             let (from, to) = (self.git_dir.join("index"), room.join("index"));
-            untrusted::copy_open_as_old(index, &from, &to, LONGEST_INDEX)?;
+            untrusted::copy_open_as_old(&index, &from, &to, LONGEST_INDEX)?;
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ mod written;
 
 pub(super) use known_tree::known_tree;
 pub(in crate::git) use rewrite::{Edits, Rewritten};
-pub(in crate::git) use written::{StatData, TICK, Written, is_past, stat_data};
+pub(in crate::git) use written::{StatData, Written, stat_data};
 
 use super::cached_trees::{self, CachedTree};
 use super::compare::{Directory, Item};

@@ -36,9 +36,7 @@ mod touched;
 mod walk;
 
 pub use glance::{Glance, glance};
-pub(in crate::git) use index::{
-    Edits, Index, Rewritten, StatData, TICK, Written, is_past, stat_data,
-};
+pub(in crate::git) use index::{Edits, Index, Rewritten, StatData, Written, stat_data};
 pub use plain_index::PlainIndex;
 pub use spellings::Spellings;
 pub use staged::Staging;

@@ -22,7 +22,7 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The directory of notes, below the common dir.
-const NOTES: &str = "agents/locks";
+pub(in crate::git) const NOTES: &str = "agents/locks";
 
 /// What the name of a body ends with.
 const BODY: &str = "body";
@@ -296,7 +296,8 @@ fn notes_of_the_dead(common_dir: &Path) -> Result<Vec<Note>> {
     Ok(notes.filter_map(Note::of_the_dead).collect())
 }
 
-fn is_same_file(file: &File, path: &Path) -> bool {
+/// Whether a path still names the file that is open. As long as it is, no other file can get its inode number.
+pub(in crate::git) fn is_same_file(file: &File, path: &Path) -> bool {
     let (Ok(open), Ok(named)) = (file.metadata(), fs::symlink_metadata(path)) else {
         return false;
     };

@@ -118,20 +118,21 @@ pub fn read_at(path: &Path, limit: u64) -> Option<Vec<u8>> {
 }
 
 /// Copies a regular file of at most `limit` bytes, opened as in [`open_at`]. The copy looks as old as what it is copied
-/// from: of an index, a file that was written in the same moment is then still looked into.
+/// from: of an index, a file that was written in the same moment is then still looked into. Gives what was copied, open.
 ///
 /// # Errors
 /// `io`, also for anything but such a file; `disk-full`.
-pub fn copy_as_old(from: &Path, to: &Path, limit: u64) -> Result<()> {
+pub fn copy_as_old(from: &Path, to: &Path, limit: u64) -> Result<File> {
     let file = open_at(from).ok_or_else(|| not_copied(from, limit))?;
-    copy_open_as_old(file, from, to, limit)
+    copy_open_as_old(&file, from, to, limit)?;
+    Ok(file)
 }
 
 /// As [`copy_as_old`], of a file that was opened at `from`.
 ///
 /// # Errors
 /// As [`copy_as_old`].
-pub fn copy_open_as_old(file: File, from: &Path, to: &Path, limit: u64) -> Result<()> {
+pub fn copy_open_as_old(file: &File, from: &Path, to: &Path, limit: u64) -> Result<()> {
     let metadata = file.metadata().at("could not read", from)?;
     let mut copy = File::create(to).at("could not write", to)?;
     // It may grow while it is read.

@@ -13,10 +13,11 @@ use crate::domain::change::{Change, ChangeKind};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Result};
 use crate::git::changes::{StatData, stat_data};
+use crate::git::files::stamp::wait_for_another_time;
 use crate::git::files::untrusted;
 use crate::git::tree::GITLINK;
 use crate::git::{Repo, command};
-use rustix::fs::{AtFlags, FileType};
+use rustix::fs::{AtFlags, FileType, Stat};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -25,7 +26,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// The longest file that is compared with what git makes of a blob, in bytes.
-const LONGEST: u64 = 1 << 30;
+pub(super) const LONGEST: u64 = 1 << 30;
 
 /// A way from one tree to another, each named by itself or by its commit.
 pub(super) struct Way<'r> {
@@ -42,7 +43,7 @@ impl<'r> Way<'r> {
         Way::of(repo, (old, new), (old_tree, new_tree))
     }
 
-    fn of(repo: &'r Repo, names: (Oid, Oid), trees: (Oid, Oid)) -> Result<Way<'r>> {
+    pub(super) fn of(repo: &'r Repo, names: (Oid, Oid), trees: (Oid, Oid)) -> Result<Way<'r>> {
         Ok(Way {
             repo,
             names,
@@ -66,8 +67,13 @@ impl<'r> Way<'r> {
         [name, merge, update, old.to_hex(), new.to_hex()]
     }
 
+    /// The repository.
+    pub(super) fn repo(&self) -> &'r Repo {
+        self.repo
+    }
+
     /// What differs, submodules aside: those are directories of their own.
-    fn files(&self) -> Result<Vec<Difference>> {
+    pub(super) fn files(&self) -> Result<Vec<Difference>> {
         let (old, new) = self.trees;
         let mut files = self.repo.differences(old, new)?;
         let is_file = |side: Option<Content>| side.is_none_or(|(mode, _)| mode != GITLINK);
@@ -86,10 +92,13 @@ impl Checkout {
         if self.require_room(&way, own.copy()).is_err() {
             way = self.rehearse(way, own.copy())?;
         }
-        let before = self.stats(&way);
+        // What git writes is told from what was there by its time, so nothing may bear that of now.
+        let found = self.found(&way);
+        wait_for_another_time(found.values());
+        let before = stats(&found);
         let mut command = own.git()?;
         let mut output = command::finish(command.args(way.read_tree()))?;
-        if !output.status.success() && self.stats(&way) == before {
+        if !output.status.success() && stats(&self.found(&way)) == before {
             // This says which files are in the way, and looks at those that were only touched.
             way = self.rehearse(way, own.copy())?;
             command = own.git()?;
@@ -109,11 +118,8 @@ impl Checkout {
     }
 
     /// What is at the changed paths.
-    fn stats(&self, way: &Way<'_>) -> BTreeMap<Vec<u8>, StatData> {
-        let stat = |change: &Change| {
-            let stat = self.stat(&change.path)?;
-            Some((change.path.clone(), stat_data(&stat)))
-        };
+    fn found(&self, way: &Way<'_>) -> BTreeMap<Vec<u8>, Stat> {
+        let stat = |change: &Change| Some((change.path.clone(), self.stat(&change.path)?));
         way.changes.iter().filter_map(stat).collect()
     }
 
@@ -167,14 +173,7 @@ impl Checkout {
     /// Stages in a copy of the index what a killed landing wrote and removed, and gives what is left of the way; `None` where
     /// there is no such thing. The copy is of no use after that or an error.
     fn stage_moved<'r>(&self, way: &Way<'r>, copy: &Path) -> Result<Option<Way<'r>>> {
-        refresh_by(self.git_on(copy, [""; 0]))?;
-        let staged = self.staged(copy)?;
-        let differing = || -> Result<BTreeSet<Vec<u8>>> {
-            let words = ["diff-files", "--name-only", "-z", "--ignore-submodules=all"];
-            let listed = command::successful(self.git_on(copy, words))?;
-            Ok(command::names(&listed).map(<[u8]>::to_vec).collect())
-        };
-        let changed = differing()?;
+        let (staged, changed) = self.look_into(copy)?;
         let is_there = |path: &[u8]| {
             let found = self.stat(path);
             found.is_some_and(|stat| FileType::from_raw_mode(stat.st_mode) != FileType::Directory)
@@ -201,8 +200,7 @@ impl Checkout {
         if lines.is_empty() || !is_fed() {
             return Ok(None);
         }
-        refresh_by(self.git_on(copy, [""; 0]))?;
-        let other = differing()?;
+        let (_, other) = self.look_into(copy)?;
         let foreign: Vec<_> = { written.iter() }
             .filter(|file| other.contains(&file.path))
             .map(|file| file.path.clone())
@@ -214,6 +212,18 @@ impl Checkout {
         } else {
             Err(self.blocked(&foreign, ""))
         }
+    }
+
+    /// What an index holds, unmerged paths aside, and which files differ from it, in a copy that then knows the others.
+    pub(super) fn look_into(
+        &self,
+        copy: &Path,
+    ) -> Result<(BTreeMap<Vec<u8>, Content>, BTreeSet<Vec<u8>>)> {
+        refresh_by(self.git_on(copy, [""; 0]))?;
+        let words = ["diff-files", "--name-only", "-z", "--ignore-submodules=all"];
+        let listed = command::successful(self.git_on(copy, words))?;
+        let differing = command::names(&listed).map(<[u8]>::to_vec).collect();
+        Ok((self.staged(copy)?, differing))
     }
 
     /// What an index holds, unmerged paths aside.
@@ -238,7 +248,7 @@ impl Checkout {
         before: &BTreeMap<Vec<u8>, StatData>,
         index: &Path,
     ) -> Result<()> {
-        let now = self.stats(way);
+        let now = stats(&self.found(way));
         let mut files = way.files()?;
         files.retain(|file| now.get(&file.path) != before.get(&file.path));
         for file in &files {
@@ -250,9 +260,17 @@ impl Checkout {
         }
         let paths = files.iter().filter(was_there);
         let paths: Vec<_> = paths.map(|file| file.path.clone()).collect();
+        self.write_missing(&paths)
+    }
+
+    /// Writes what the index holds at paths where nothing is.
+    pub(super) fn write_missing(&self, paths: &[Vec<u8>]) -> Result<()> {
+        if paths.is_empty() {
+            return Ok(());
+        }
         let words = ["checkout-index", "--quiet", "-z", "--stdin"];
         let written = self.git_on(&self.git_dir.join("index"), words);
-        command::feed_paths(written, &paths)
+        command::feed_paths(written, paths)
     }
 
     /// Removes a file if it holds at least the beginning of what git makes of a blob. Any other appeared meanwhile, and stays.
@@ -299,6 +317,13 @@ impl Checkout {
         command.env("GIT_INDEX_FILE", index).args(words);
         command
     }
+}
+
+fn stats(found: &BTreeMap<Vec<u8>, Stat>) -> BTreeMap<Vec<u8>, StatData> {
+    let stats = found.iter();
+    stats
+        .map(|(path, stat)| (path.clone(), stat_data(stat)))
+        .collect()
 }
 
 /// A line of `git update-index --index-info`, without its end.

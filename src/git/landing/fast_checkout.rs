@@ -11,12 +11,15 @@
 //! both for what they are. What fails, as on a full disk, is undone.
 
 use super::Checkout;
+use super::by_git::LONGEST;
 use super::precheck::{Above, IndexSnapshot, PathState, Precheck, stat_at};
 use super::steps::{Step, Steps};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
-use crate::git::changes::{StatData, stat_data};
+use crate::git::changes::StatData;
 use crate::git::files::lock_file::LockFile;
+use crate::git::files::untrusted;
+use crate::git::objects::blob_name;
 use crate::git::{Repo, command, pool};
 use rustix::fs::{AtFlags, unlinkat};
 use rustix::io::Errno;
@@ -153,7 +156,7 @@ impl Checkout {
         };
         if !matches!(written, Ok(true)) {
             if is_plain {
-                self.remove_written(&new, &stats);
+                self.remove_written(&new, |path| stats.contains_key(path));
             } else {
                 self.remove_made(repo, &new, copy)?;
             }
@@ -236,18 +239,21 @@ impl Checkout {
         command::feed_paths_with(command, &paths, lock.shared()?)
     }
 
-    /// Removes the files that were written here, as they were left, and the directories that were made for them.
-    fn remove_written(&self, new: &[&Step], stats: &BTreeMap<Vec<u8>, StatData>) {
-        for (path, stat) in stats {
-            if let Some(Above::There(directory, name)) = self.open_above(path)
-                && let Some(Some(now)) = stat_at(&directory, name)
-                && stat_data(&now) == *stat
-            {
-                let _ = unlinkat(&directory, name, AtFlags::empty());
+    /// Removes the files that were written here, as they were left, and the directories that were made for them. That they are
+    /// as they were left is told from their content: a file that is changed right after it was written keeps its times.
+    fn remove_written(&self, new: &[&Step], is_written: impl Fn(&[u8]) -> bool) {
+        let (written, rest): (Vec<&Step>, Vec<&Step>) =
+            new.iter().partition(|step| is_written(&step.path));
+        for step in &written {
+            let path = Path::new(OsStr::from_bytes(&step.path));
+            let found = untrusted::content(&self.top, path, LONGEST);
+            let found = found.and_then(|(_, bytes)| blob_name(&bytes).ok());
+            if found.is_some() && found == step.new.map(|(_, blob)| blob) {
+                let _ = self.remove(&step.path, AtFlags::empty());
             }
         }
         // Of the one that failed, too.
-        let made = new.iter().take(stats.len() + 1);
+        let made = written.into_iter().chain(rest.into_iter().take(1));
         for step in made.filter(|step| step.old.is_none()) {
             self.remove_empty_above(&step.path);
         }

@@ -6,10 +6,10 @@
 use super::{ATTEMPTS, Checkout, PAUSE, precheck};
 use crate::error::{IoContext, Result};
 use crate::git::command;
-use crate::git::files::lock_file::LockFile;
-use std::fs;
+use crate::git::files::lock_file::{LockFile, is_same_file};
+use crate::git::files::untrusted;
+use std::fs::{self, File};
 use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -19,8 +19,9 @@ pub(in crate::git) struct OwnIndex<'c> {
     checkout: &'c Checkout,
     lock: LockFile,
     copy: PathBuf,
-    /// The inode of the copy before git wrote it; `None` where there is no index yet.
-    before: Option<u64>,
+    /// The copy before git wrote it; `None` where there is no index yet. It stays open, so that no other file can get its
+    /// inode number: a git that writes the copy twice would else give it back.
+    before: Option<File>,
 }
 
 impl Checkout {
@@ -55,7 +56,7 @@ impl Checkout {
         let index = self.git_dir.join("index");
         if index.exists() {
             precheck::copy_with_time(&index, &own.copy)?;
-            own.before = inode(&own.copy);
+            own.before = untrusted::open_at(&own.copy);
         }
         Ok(own)
     }
@@ -65,7 +66,7 @@ impl Checkout {
     }
 
     /// The directory that the repository's worktrees share.
-    fn common_dir(&self) -> &Path {
+    pub(super) fn common_dir(&self) -> &Path {
         let above = self.git_dir.parent();
         match above.filter(|above| above.ends_with("worktrees")) {
             Some(worktrees) => worktrees.parent().unwrap_or(&self.git_dir),
@@ -106,8 +107,12 @@ impl OwnIndex<'_> {
     /// # Errors
     /// `io`.
     pub(in crate::git) fn publish(self) -> Result<()> {
-        let after = inode(&self.copy);
-        if after.is_none() || after == self.before {
+        let is_written = match &self.before {
+            // Git never writes into an index: it makes another file and renames that.
+            Some(before) => !is_same_file(before, &self.copy),
+            None => self.copy.exists(),
+        };
+        if !is_written {
             return Ok(());
         }
         let index = self.checkout.git_dir.join("index");
@@ -124,8 +129,4 @@ impl Drop for OwnIndex<'_> {
             _ => {}
         }
     }
-}
-
-fn inode(path: &Path) -> Option<u64> {
-    fs::symlink_metadata(path).ok().map(|file| file.ino())
 }

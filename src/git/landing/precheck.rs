@@ -9,7 +9,8 @@ use super::Checkout;
 use super::steps::{Step, Steps};
 use crate::domain::oid::Oid;
 use crate::error::{Error, IoContext, Result};
-use crate::git::changes::{Content, Edits, Rewritten, StatData, TICK, Written, stat_data};
+use crate::git::changes::{Content, Edits, Rewritten, StatData, Written, stat_data};
+use crate::git::files::stamp::TICK;
 use crate::git::files::untrusted;
 use crate::git::{Repo, command, pool};
 use crate::system;
@@ -18,7 +19,7 @@ use rustix::io::Errno;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -314,7 +315,7 @@ pub(super) fn stat_at(directory: &OwnedFd, name: &[u8]) -> Option<Option<Stat>> 
     }
 }
 
-/// Copies an index, which then looks as old as the one that it is copied from.
-pub(in crate::git) fn copy_with_time(index: &Path, copy: &Path) -> Result<()> {
+/// Copies an index; the copy looks as old as the index, which is given open.
+pub(in crate::git) fn copy_with_time(index: &Path, copy: &Path) -> Result<File> {
     untrusted::copy_as_old(index, copy, untrusted::LONGEST_INDEX)
 }

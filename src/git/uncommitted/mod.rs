@@ -199,7 +199,7 @@ pub fn copy_index(source: &Source<'_>) -> Result<()> {
     }
     // A file that was written in the moment in which the index was is looked into, whatever its times say.
     // A copy that looked younger than its entries would take that doubt away, and with it a change.
-    untrusted::copy_as_old(&index, source.index, untrusted::LONGEST_INDEX)
+    untrusted::copy_as_old(&index, source.index, untrusted::LONGEST_INDEX).map(drop)
 }
 
 /// The tree of the copy of the index, and the submodules that it lists, where that is known.

@@ -5,12 +5,11 @@ use super::Worktree;
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
 use crate::git::files::admin_dir::read_admin_dir;
+use crate::git::files::stamp::FileStamp;
 use crate::git::files::untrusted;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 
 /// The files of an admin directory that a row is read from.
 const READ: [&str; 3] = ["gitdir", "locked", "HEAD"];
@@ -21,20 +20,10 @@ pub struct WorktreeCache(BTreeMap<String, Row>);
 
 #[derive(Debug)]
 struct Row {
-    stamps: [Option<Stamp>; 3],
+    stamps: [Option<FileStamp>; 3],
     /// `None` for a half-made or foreign entry.
     worktree: Option<Worktree>,
     head: String,
-}
-
-/// What tells a file from any other, and from itself after a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
-    device: u64,
-    inode: u64,
-    size: u64,
-    changed: (i64, i64),
-    modified: (i64, i64),
 }
 
 impl WorktreeCache {
@@ -58,8 +47,11 @@ impl WorktreeCache {
             };
             let admin = entry.path();
             // Taken before anything is read: a change in between shows the next time.
-            let stamps = READ.map(|file| stamp(&admin.join(file)));
-            let row = known.remove(&name).filter(|row| row.stamps == stamps);
+            let stamps = READ.map(|file| FileStamp::of(&admin.join(file)));
+            let row = known.remove(&name).filter(|row| {
+                let mut files = row.stamps.iter().zip(&stamps);
+                files.all(|(before, now)| FileStamp::is_unchanged(before.as_ref(), now.as_ref()))
+            });
             let row = row.unwrap_or_else(|| Row {
                 stamps,
                 worktree: read_admin_dir(&admin),
@@ -81,15 +73,4 @@ impl WorktreeCache {
         let rows = rows.filter(move |row| row.head.trim_end() == text);
         rows.filter_map(|row| row.worktree.as_ref())
     }
-}
-
-fn stamp(file: &Path) -> Option<Stamp> {
-    let file = fs::metadata(file).ok()?;
-    Some(Stamp {
-        device: file.dev(),
-        inode: file.ino(),
-        size: file.size(),
-        changed: (file.ctime(), file.ctime_nsec()),
-        modified: (file.mtime(), file.mtime_nsec()),
-    })
 }

@@ -12,15 +12,15 @@ use crate::domain::bundle::FILES;
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::Result;
+use crate::git::files::stamp::FileStamp;
 use crate::ops::agent_report::Reporter;
 use crate::ops::list::{ListOptions, ListReport, ListedAgent, SCHEMA, Sort, select};
 use crate::ops::status::{OverlapSet, Places, WorkStatus, survey};
 use crate::store::layout;
 use chrono::{DateTime, Utc};
 use std::collections::HashMap;
-use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// A full look at everything takes at most one part in this many of the time.
 const SHARE: u32 = 50;
@@ -39,12 +39,23 @@ pub struct Watch<'c> {
 }
 
 /// What moves when an agent does something that git or the bundle shows.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 struct Fingerprint {
     updated: DateTime<Utc>,
     tip: Option<Oid>,
     target: Option<Oid>,
-    files: Vec<Option<(SystemTime, u64)>>,
+    files: Vec<Option<FileStamp>>,
+}
+
+impl Fingerprint {
+    /// Whether nothing has moved since this one was taken.
+    fn is_still(&self, now: &Fingerprint) -> bool {
+        let refs = |of: &Fingerprint| (of.updated, of.tip, of.target);
+        let mut files = self.files.iter().zip(&now.files);
+        refs(self) == refs(now)
+            && self.files.len() == now.files.len()
+            && files.all(|(before, now)| FileStamp::is_unchanged(before.as_ref(), now.as_ref()))
+    }
 }
 
 impl<'c> Watch<'c> {
@@ -110,7 +121,7 @@ impl<'c> Watch<'c> {
             .collect();
         let moved = |(agent, fingerprint): &(&Agent, &Fingerprint)| {
             let known = self.known.get(&agent.id);
-            due || known.is_none_or(|(last, _)| last != *fingerprint)
+            due || known.is_none_or(|(last, _)| !last.is_still(fingerprint))
         };
         let (wanted, fingerprints): (Vec<&Agent>, Vec<&Fingerprint>) =
             self.agents.iter().zip(&fingerprints).filter(moved).unzip();
@@ -133,10 +144,10 @@ fn fingerprint(ctx: &Ctx, agent: &Agent, worktree: Option<&Path>) -> Fingerprint
     let mut files = Vec::new();
     if let Some(top) = worktree {
         let admin = worktree::admin_dir(&ctx.repo, agent.id);
-        files.push(written(&admin.join("index")));
-        files.push(written(top));
+        files.push(FileStamp::of(&admin.join("index")));
+        files.push(FileStamp::of(top));
         let bundle = top.join(BUNDLE);
-        files.extend(FILES.map(|(name, _)| written(&bundle.join(name))));
+        files.extend(FILES.map(|(name, _)| FileStamp::of(&bundle.join(name))));
     }
     Fingerprint {
         updated: agent.updated,
@@ -144,9 +155,4 @@ fn fingerprint(ctx: &Ctx, agent: &Agent, worktree: Option<&Path>) -> Fingerprint
         target: target.and_then(|(_, tip)| tip),
         files,
     }
-}
-
-fn written(path: &Path) -> Option<(SystemTime, u64)> {
-    let metadata = fs::symlink_metadata(path).ok()?;
-    Some((metadata.modified().ok()?, metadata.len()))
 }

@@ -17,6 +17,7 @@ use crate::agents::ctx::Ctx;
 use crate::domain::output_file::{self, EXISTS, OutputProblem};
 use crate::domain::shell;
 use crate::error::{Code, Error, IoContext, Result};
+use crate::git::files::stamp::wait_for_another_time;
 use directory::{Directory, is_link, unreachable};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, statat, unlinkat};
 use rustix::io::Errno;
@@ -257,6 +258,8 @@ impl Output {
             return Err(self.directory.leads_out(&self.path()));
         }
         if self.taken == Taken::Overwrite && is_regular(&stat) {
+            // An answer as long as the last one, written right after it, would else look like that.
+            wait_for_another_time([&stat].into_iter());
             return Ok(Some(mark(&stat)));
         }
         let error = Error::new(Code::OutputExists, EXISTS);

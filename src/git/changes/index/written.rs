@@ -2,17 +2,13 @@
 
 use super::{Entry, Index, be32};
 use crate::domain::oid::Oid;
+use crate::git::files::stamp::is_past;
 use crate::git::files::untrusted;
 use crate::git::tree::{EXECUTABLE, FILE, SYMLINK};
 use rustix::fs::{FileType, Stat};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::Duration;
-
-/// So long before the index was written a file has to be for its times to prove anything: the clocks of kernels
-/// and file systems tick every 10 ms, or more often.
-pub(in crate::git) const TICK: Duration = Duration::from_millis(20);
 
 /// The ten numbers that an entry keeps of `lstat`, in the order of the format.
 pub(in crate::git) type StatData = [u32; 10];
@@ -66,27 +62,19 @@ impl Written {
         i64::from(self.index.modified(entry)) < self.time.0 && self.index.matches(entry, stat)
     }
 
-    /// Whether a file is what the index remembers, beyond doubt.
+    /// Whether a file is what the index remembers, beyond doubt. Git goes by the modification time alone here, which a program
+    /// that replaced the file in the same tick may have set.
     pub(in crate::git) fn proves(&self, entry: &Entry, stat: &Stat) -> bool {
-        let [_, _, seconds, nanoseconds, ..] = self.index.stat(entry);
-        self.is_after(seconds.into(), nanoseconds.into()) && self.index.matches(entry, stat)
+        let [changed, changed_nano, modified, modified_nano, ..] = self.index.stat(entry);
+        self.is_after(changed.into(), changed_nano.into())
+            && self.is_after(modified.into(), modified_nano.into())
+            && self.index.matches(entry, stat)
     }
 
     /// Whether the index was written so long after a moment, given in seconds and nanoseconds, that whatever happened after
     /// it was written bears another time.
     pub(in crate::git) fn is_after(&self, seconds: i128, nanoseconds: i128) -> bool {
         is_past(self.time, seconds, nanoseconds)
-    }
-}
-
-/// Whether `now` is so long after a moment, given in seconds and nanoseconds, that whatever happens from now on bears another
-/// time.
-pub(in crate::git) fn is_past(now: (i64, i64), seconds: i128, nanoseconds: i128) -> bool {
-    let (since, beyond) = (i128::from(now.0) - seconds, i128::from(now.1) - nanoseconds);
-    // A file system that knows seconds alone writes no other.
-    match nanoseconds {
-        0 => since > 0,
-        _ => since * 1_000_000_000 + beyond >= TICK.as_nanos().cast_signed(),
     }
 }
 

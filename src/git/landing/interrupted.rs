@@ -1,0 +1,119 @@
+//! Undoing what a landing that was killed left of files half way.
+//!
+//! A kill can come between the moment in which a file is made and the one in which it holds all of its content. Such a file
+//! looks like one that a person made meanwhile, so it would be in the way for good. A landing therefore notes what it is about to
+//! do, below the common directory, and removes the note at its end:
+//!
+//! ```text
+//! agents/locks/<git dir>.landing    the trees before and after; its owner has an OS lock on it
+//! ```
+//!
+//! Whoever comes next and gets the OS lock, and then the lock of the index, knows that the owner and its git are dead. What holds
+//! the beginning of the new content, or all of it, and is unknown to the index, is the landing's. The index says what it said
+//! before, because it is written last; so where it does not, the landing was completed by other means, and nothing is touched.
+
+use super::Checkout;
+use super::by_git::Way;
+use crate::domain::baseline::Difference;
+use crate::domain::oid::Oid;
+use crate::error::{IoContext, Result};
+use crate::git::Repo;
+use crate::git::files::lock_file::{NOTES, is_same_file};
+use crate::git::files::pruned::retry_if_pruned;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Seek, Write};
+use std::path::PathBuf;
+
+/// The longest note, in bytes: two names of trees.
+const LONGEST_NOTE: u64 = 128;
+
+/// The note of a landing that is under way, removed when this is dropped.
+pub(super) struct LandingNote {
+    path: PathBuf,
+    /// Holds the OS lock.
+    _file: File,
+}
+
+impl Drop for LandingNote {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl Checkout {
+    fn note_path(&self) -> PathBuf {
+        let name = self.git_dir.file_name().unwrap_or_default();
+        let mut name = name.to_owned();
+        name.push(".landing");
+        self.common_dir().join(NOTES).join(name)
+    }
+
+    /// Notes that files are about to move from one tree to another. The caller keeps other landings away.
+    ///
+    /// # Errors
+    /// `io`, `disk-full`.
+    pub(super) fn note_landing(&self, (old, new): (Oid, Oid)) -> Result<LandingNote> {
+        let path = self.note_path();
+        let made = retry_if_pruned(|| {
+            path.parent().map_or(Ok(()), fs::create_dir_all)?;
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create(true).open(&path)
+        });
+        let mut file = made.at("could not write", &path)?;
+        file.lock().at("could not lock", &path)?;
+        let written = file
+            .set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| file.write_all(format!("{old} {new}\n").as_bytes()));
+        written.at("could not write", &path)?;
+        Ok(LandingNote { path, _file: file })
+    }
+
+    /// Moves back what a killed landing wrote before it wrote the index.
+    ///
+    /// # Errors
+    /// Those of git and the file system; `lock-timeout`.
+    pub(super) fn undo_interrupted(&self, repo: &Repo) -> Result<()> {
+        let path = self.note_path();
+        let Ok(mut note) = File::open(&path) else {
+            return Ok(());
+        };
+        // One that is locked is of a landing that lives, one that is gone of one that has ended.
+        if note.try_lock().is_err() || !is_same_file(&note, &path) {
+            return Ok(());
+        }
+        let mut text = String::new();
+        let read = Read::by_ref(&mut note).take(LONGEST_NOTE);
+        { read }
+            .read_to_string(&mut text)
+            .at("could not read", &path)?;
+        let trees = text.trim_end().split_once(' ');
+        let trees = trees.and_then(|(old, new)| Some((Oid::from_hex(old)?, Oid::from_hex(new)?)));
+        // One without them was begun, and the landing was not.
+        if let Some(trees) = trees {
+            self.undo_landing(&Way::of(repo, trees, trees)?)?;
+        }
+        fs::remove_file(&path).at("could not remove", &path)
+    }
+
+    fn undo_landing(&self, way: &Way<'_>) -> Result<()> {
+        let own = self.own_index()?;
+        let (staged, changed) = self.look_into(own.copy())?;
+        let mut files = way.files()?;
+        files.retain(|Difference { path, old, .. }| {
+            staged.get(path).copied() == *old && (old.is_none() || changed.contains(path))
+        });
+        let mut emptied = Vec::new();
+        for file in files {
+            if self.remove_begun(way.repo(), &file.path, file.new, own.copy())? {
+                match file.old {
+                    Some(_) => emptied.push(file.path),
+                    None => self.remove_empty_above(&file.path),
+                }
+            }
+        }
+        // A file that the landing had only removed yet is not told from one that a person removed, and stays away; it is in the
+        // way of nothing.
+        self.write_missing(&emptied)
+    }
+}
