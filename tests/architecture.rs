@@ -528,6 +528,10 @@ const OPENS_FILES: &[(&str, &str)] = &[
         "what gh answered, in a scratch directory of ours",
     ),
     (
+        "agents/hidden_places.rs",
+        "the names in our own directory of an agent",
+    ),
+    (
         "agents/half_made.rs",
         "/proc, and whether a directory is empty",
     ),

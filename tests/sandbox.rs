@@ -8,6 +8,8 @@ pub mod escapes;
 mod kernel;
 /// What the fence lets through, and what notices it afterwards.
 mod limits;
+/// What the command has of its own, and what is open where it can have nothing.
+mod namespaces;
 /// The places of a fence, and what `strict` leaves of a worktree.
 mod places;
 /// The fence as `run` puts it up.
@@ -25,7 +27,7 @@ use git_agent::agents::publish;
 use git_agent::agents::publish::Published;
 use git_agent::agents::run_repo::{RunRepo, around};
 use git_agent::domain::agent::Agent as Row;
-use git_agent::domain::sandbox::{Enforcement, Level, Mode};
+use git_agent::domain::sandbox::{Enforcement, Level, Mode, Namespaces};
 use git_agent::error::Result;
 use git_agent::git::Repo;
 use git_agent::ops::run::fence;
@@ -44,7 +46,8 @@ use std::process::{Command, Output};
     reason = "a test that holds nothing here says so"
 )]
 pub fn level() -> Option<Level> {
-    match sandbox::enforcement(Mode::Auto).expect("auto never fails") {
+    let program = Path::new(env!("CARGO_BIN_EXE_git-agent"));
+    match sandbox::enforcement(Mode::Auto, program).expect("auto never fails") {
         Enforcement::Fenced(level) => Some(level),
         other => {
             println!("skipped, since this kernel cannot fence: {other:?}");
@@ -89,6 +92,12 @@ impl Fenced {
             bounds,
             level,
         })
+    }
+
+    /// The same fence where no namespaces can be had.
+    pub fn without_namespaces(mut self) -> Fenced {
+        self.level.namespaces = Namespaces::None;
+        self
     }
 
     /// A directory beside the repository.

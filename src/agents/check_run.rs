@@ -1,6 +1,7 @@
 //! Running check commands, behind a fence where the caller wants one.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::hidden_places;
 use crate::agents::open_places::open_places;
 use crate::domain::evidence::{CommandEnd, CommandRun};
 use crate::domain::sandbox::{Enforcement, Fence, Level, Mode};
@@ -55,12 +56,14 @@ impl CheckFence {
         writable.dedup();
         let temporary = layout::tmp_dir(ctx.repo.common_dir());
         fsx::create_dir(&temporary)?;
+        let mut fence = Fence {
+            writable,
+            unix_sockets: mode != Mode::Strict,
+            ..Fence::default()
+        };
+        hidden_places::hide(ctx, None, ctx.env.require_program()?, &mut fence)?;
         Ok(Some(CheckFence {
-            fence: Fence {
-                writable,
-                unix_sockets: mode != Mode::Strict,
-                terminal: false,
-            },
+            fence,
             level: *level,
             report: fsx::unique_name(&temporary.join("fence")),
         }))

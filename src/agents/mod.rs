@@ -16,6 +16,7 @@ pub mod ctx;
 pub mod current;
 pub mod gh;
 pub mod half_made;
+pub(crate) mod hidden_places;
 pub(crate) mod histories;
 pub mod hooks;
 pub mod ignored_files;

@@ -43,6 +43,14 @@ impl Mode {
 pub struct Fence {
     /// Each place once.
     pub writable: Vec<PathBuf>,
+    /// Places of its own of which it may write a part only; where the fence has a mount namespace, modes and times may
+    /// be changed in all of them.
+    pub own: Vec<PathBuf>,
+    /// Directories that appear empty to it, but for the places above, and what is named in `shown`. Only a mount
+    /// namespace can do that.
+    pub hidden: Vec<PathBuf>,
+    /// Files and directories below hidden ones that it can read.
+    pub shown: Vec<PathBuf>,
     /// Whether it may make sockets that connect to other programs of this machine (unix(7)).
     pub unix_sockets: bool,
     /// Whether it may give commands to its terminal, which is its own: a shell needs that to put jobs into the foreground.
@@ -50,9 +58,9 @@ pub struct Fence {
 }
 
 named! {
-    /// How much of a fence a kernel can enforce; each level contains the ones before.
+    /// How much of Landlock a kernel has; each level contains the ones before.
     #[derive(PartialOrd, Ord, Hash)]
-    pub enum Level {
+    pub enum Landlock {
         /// Creating, writing, truncating, renaming, linking and removing of files (Landlock ABI 3, Linux 6.2).
         Files = "files",
         /// Those, and ioctl(2) on devices (ABI 5, Linux 6.10).
@@ -62,15 +70,51 @@ named! {
     }
 }
 
+named! {
+    /// Which namespaces a command can have of its own (namespaces(7)).
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum Namespaces {
+        /// None can be had.
+        None = "none",
+        /// Of mounts and of System V IPC, in a user namespace where that needs one.
+        Mounts = "mounts",
+        /// Those, and of processes.
+        Processes = "processes",
+    }
+}
+
+/// How strong a fence is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Level {
+    /// What Landlock refuses.
+    pub landlock: Landlock,
+    /// What the command has of its own.
+    pub namespaces: Namespaces,
+    /// Why that is not all.
+    pub why: Option<&'static str>,
+}
+
 impl Level {
     /// What the highest level refuses and this one lets through.
-    pub fn missing(self) -> &'static [&'static str] {
-        const MISSING: [&str; 3] = ["device-ioctl", "signals", "abstract-sockets"];
-        match self {
-            Level::Files => &MISSING,
-            Level::Devices => &MISSING[1..],
-            Level::Processes => &[],
+    pub fn missing(self) -> Vec<&'static str> {
+        let mut missing = Vec::new();
+        if self.landlock < Landlock::Devices {
+            missing.push("device-ioctl");
         }
+        if self.landlock < Landlock::Processes {
+            // Where it cannot name a process it cannot signal it either.
+            if self.namespaces < Namespaces::Processes {
+                missing.push("signals");
+            }
+            missing.push("abstract-sockets");
+        }
+        if self.namespaces < Namespaces::Mounts {
+            missing.extend(["modes", "times", "attributes", "locks", "ipc"]);
+        }
+        if self.namespaces < Namespaces::Processes {
+            missing.push("processes");
+        }
+        missing
     }
 }
 
@@ -95,7 +139,7 @@ impl Enforcement {
             Enforcement::Off => "off",
             Enforcement::Impossible { .. } => "none",
             Enforcement::Fenced(level) if level.missing().is_empty() => "full",
-            Enforcement::Fenced(_) => "partial",
+            Enforcement::Fenced(_) => "landlock",
         }
     }
 }
@@ -114,12 +158,21 @@ mod tests {
 
     #[test]
     fn what_a_level_misses_is_named() {
-        let check = |level: Level, word: &str, missing: usize| {
+        let check = |landlock, namespaces, word: &str, missing: &[&str]| {
+            let level = Level {
+                landlock,
+                namespaces,
+                why: None,
+            };
             assert_eq!(Enforcement::Fenced(level).as_str(), word);
-            assert_eq!(level.missing().len(), missing);
+            assert_eq!(level.missing(), missing);
         };
-        check(Level::Files, "partial", 3);
-        check(Level::Devices, "partial", 2);
-        check(Level::Processes, "full", 0);
+        let all = Landlock::Processes;
+        check(all, Namespaces::Processes, "full", &[]);
+        check(all, Namespaces::Mounts, "landlock", &["processes"]);
+        let open = ["modes", "times", "attributes", "locks", "ipc", "processes"];
+        check(all, Namespaces::None, "landlock", &open);
+        let open = ["device-ioctl", "abstract-sockets"];
+        check(Landlock::Files, Namespaces::Processes, "landlock", &open);
     }
 }

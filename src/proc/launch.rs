@@ -52,6 +52,11 @@ pub fn again(
 /// Lets a command take the place of this process. Comes back only with the reason why it could not.
 pub(super) fn replace(command: &mut Command) -> Error {
     let error = command.exec();
+    failed(command, error)
+}
+
+/// Why a command could not be started.
+pub(super) fn failed(command: &Command, error: std::io::Error) -> Error {
     let name = command.get_program().to_string_lossy();
     match error.kind() {
         ErrorKind::NotFound => not_found(&name),

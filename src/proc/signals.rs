@@ -158,7 +158,12 @@ fn hand_out() -> io::Result<()> {
 /// Requests to end, ends of children and two signals more, as they come, for a process that does nothing
 /// else.
 pub(super) fn listen(more: [Signal; 2]) -> io::Result<Receiver<Signal>> {
-    let wanted = REQUESTS.into_iter().chain([Signal::CHILD]).chain(more);
+    let wanted = REQUESTS.into_iter().chain([Signal::CHILD]);
+    listen_to(wanted.chain(more))
+}
+
+/// Signals as they come, for a process that does nothing else.
+pub(super) fn listen_to(wanted: impl Iterator<Item = Signal>) -> io::Result<Receiver<Signal>> {
     let mut caught = Caught::begin(wanted)?;
     let (send, received) = mpsc::channel();
     std::thread::Builder::new()

@@ -10,7 +10,27 @@ use std::fmt::Write;
 use std::fs;
 
 /// Attacks that do not go through files, each with its test.
-const KERNEL: [(&str, &str); 12] = [
+/// The tests of what a mount namespace keeps.
+const FILES: &str = "files_outside_keep_their_modes_times_owners_and_attributes";
+const LOCKS: &str = "no_lock_that_others_wait_for_is_seen";
+const KERNEL: [(&str, &str); 20] = [
+    ("change the mode of a file of the same user", FILES),
+    ("change the times of such a file", FILES),
+    ("change its extended attributes and flags", FILES),
+    ("hold a lock that others wait for", LOCKS),
+    ("take a lease on a file that others write", LOCKS),
+    (
+        "change the processors or the scheduling of another process",
+        "other_processes_keep_their_priorities_and_processors",
+    ),
+    (
+        "write into shared memory of another process",
+        "shared_memory_of_others_is_out_of_reach_where_it_can_be",
+    ),
+    (
+        "leave a process behind",
+        "nothing_of_a_command_survives_it_and_its_end_is_told",
+    ),
     ("change a terminal's settings", TERMINAL),
     ("print on a terminal", TERMINAL),
     ("read the keys of a terminal", TERMINAL),

@@ -1,7 +1,7 @@
 use super::{ACTION, Fenced, actor};
 use crate::support::agent::describe;
 use crate::support::{assert_unchanged, snapshot};
-use git_agent::domain::sandbox::{Level, Mode};
+use git_agent::domain::sandbox::{Landlock, Mode};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::linux::net::SocketAddrExt;
@@ -112,8 +112,12 @@ pub const WAYS_OUT: &[(&str, &str)] = &[
         "dd if=/dev/zero of=/proc/$VICTIM/mem bs=1 count=0 conv=notrunc 2> /dev/null",
     ),
     (
+        "a helper that wants namespaces too",
+        "\"$US\" fenced --landlock files --namespaces processes --report \"$TMPDIR/r\" --write / -- sh -c 'echo x >> \"$MAIN/README.md\"'",
+    ),
+    (
         "a helper that wants more",
-        "\"$US\" fenced --level files --report \"$TMPDIR/r\" --write / -- sh -c 'echo x >> \"$MAIN/README.md\"'",
+        "\"$US\" fenced --landlock files --namespaces none --report \"$TMPDIR/r\" --write / -- sh -c 'echo x >> \"$MAIN/README.md\"'",
     ),
 ];
 
@@ -257,7 +261,7 @@ fn processes_outside_are_out_of_reach() {
     let _listener = UnixListener::bind_addr(&address).expect("listens");
     let mut actions = vec!["descriptor"];
     let mut scripts = vec!["readlink /proc/$VICTIM/cwd"];
-    if setting.fenced.level == Level::Processes {
+    if setting.fenced.level.landlock == Landlock::Processes {
         actions.push("abstract-socket");
         scripts.extend(["kill -STOP $VICTIM", "kill $VICTIM"]);
     }

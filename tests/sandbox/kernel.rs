@@ -23,7 +23,12 @@ const PROBE: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/fs.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
+#include <sys/shm.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -83,6 +88,49 @@ int main(int argc, char **argv) {
         result = prlimit(atoi(where), RLIMIT_NOFILE, NULL, &limit) ? -1 : prlimit(atoi(where), RLIMIT_NOFILE, &limit, NULL);
     } else if (!strcmp(what, "priority")) {
         result = setpriority(PRIO_PROCESS, atoi(where), nicer(atoi(where)));
+    } else if (!strcmp(what, "priority-of-user")) {
+        result = setpriority(PRIO_USER, 0, getpriority(PRIO_USER, 0));
+    } else if (!strcmp(what, "processors")) {
+        cpu_set_t set;
+        result = sched_getaffinity(0, sizeof set, &set) ? -1 : sched_setaffinity(atoi(where), sizeof set, &set);
+    } else if (!strcmp(what, "policy")) {
+        struct sched_param parameters = {0};
+        result = sched_setscheduler(atoi(where), SCHED_BATCH, &parameters);
+    } else if (!strcmp(what, "mode")) {
+        result = chmod(where, 0777);
+    } else if (!strcmp(what, "mode-of-open")) {
+        result = fchmod(open(where, O_RDONLY), 0777);
+    } else if (!strcmp(what, "times")) {
+        struct timespec times[2] = {{1000000000, 0}, {1000000000, 0}};
+        result = utimensat(AT_FDCWD, where, times, 0);
+    } else if (!strcmp(what, "owner")) {
+        result = chown(where, getuid(), getgid());
+    } else if (!strcmp(what, "attribute")) {
+        result = setxattr(where, "user.x", "x", 1, 0);
+        if (result < 0 && errno == EOPNOTSUPP) result = chmod(where, 0777); /* the file system has none */
+    } else if (!strcmp(what, "flags")) {
+        int flags, fd = open(where, O_RDONLY);
+        result = ioctl(fd, FS_IOC_GETFLAGS, &flags);
+        if (result < 0 && errno == ENOTTY) result = chmod(where, 0777); /* the file system has none */
+        else flags |= FS_NODUMP_FL, result = ioctl(fd, FS_IOC_SETFLAGS, &flags);
+    } else if (!strcmp(what, "lock")) {
+        result = flock(open(where, O_RDONLY), LOCK_EX | LOCK_NB);
+    } else if (!strcmp(what, "read-lock")) {
+        struct flock lock = {.l_type = F_RDLCK};
+        result = fcntl(open(where, O_RDONLY), F_SETLK, &lock);
+    } else if (!strcmp(what, "lease")) {
+        result = fcntl(open(where, O_RDONLY), F_SETLEASE, F_RDLCK);
+    } else if (!strcmp(what, "make-memory")) {
+        result = shmget(IPC_PRIVATE, 4096, IPC_CREAT | 0600);
+        printf("%d", result);
+    } else if (!strcmp(what, "remove-memory")) {
+        result = shmctl(atoi(where), IPC_RMID, NULL);
+    } else if (!strcmp(what, "memory")) {
+        char *memory = shmat(atoi(where), NULL, 0);
+        result = memory == (void *)-1 ? -1 : (*memory = 'x', 0);
+    } else if (!strcmp(what, "own-memory")) {
+        result = shmget(IPC_PRIVATE, 4096, IPC_CREAT | 0600);
+        if (result >= 0) result = shmctl(result, IPC_RMID, NULL);
     } else if (!strcmp(what, "own-priority")) {
         result = setpriority(PRIO_PROCESS, 0, nicer(0));
     } else if (!strcmp(what, "mount")) {
@@ -107,13 +155,13 @@ int main(int argc, char **argv) {
 "#;
 
 /// A fenced agent, the probe, a terminal and a process outside.
-struct Setting {
-    fenced: Fenced,
+pub(super) struct Setting {
+    pub(super) fenced: Fenced,
     probe: PathBuf,
     /// Keeps the terminal open.
     _master: OwnedFd,
     terminal: PathBuf,
-    victim: Child,
+    pub(super) victim: Child,
 }
 
 impl Drop for Setting {
@@ -125,7 +173,10 @@ impl Drop for Setting {
 
 impl Setting {
     fn new(mode: Mode) -> Option<Setting> {
-        let fenced = Fenced::new(mode)?;
+        Setting::around(Fenced::new(mode)?)
+    }
+
+    pub(super) fn around(fenced: Fenced) -> Option<Setting> {
         let out = fenced.beside("out");
         let source = out.join("probe.c");
         fs::write(&source, PROBE).expect("written");
@@ -151,7 +202,13 @@ impl Setting {
         })
     }
 
-    fn attempt(&self, behind_fence: bool, attack: &str, argument: &str, input: Stdio) -> Output {
+    pub(super) fn attempt(
+        &self,
+        behind_fence: bool,
+        attack: &str,
+        argument: &str,
+        input: Stdio,
+    ) -> Output {
         let words = [self.probe.to_str().expect("UTF-8"), attack, argument];
         let mut command = if behind_fence {
             self.fenced.command(&words)
@@ -170,7 +227,7 @@ impl Setting {
     }
 
     /// Refused behind the fence, and whether it works without one.
-    fn refused(&self, attack: &str, argument: &str, input: impl Fn() -> Stdio) -> bool {
+    pub(super) fn refused(&self, attack: &str, argument: &str, input: impl Fn() -> Stdio) -> bool {
         let without = self.attempt(false, attack, argument, input());
         let output = self.attempt(true, attack, argument, input());
         assert_eq!(

@@ -2,7 +2,7 @@ use super::Fenced;
 use crate::support::agent::describe;
 use crate::verify::refused;
 use git_agent::agents::publish::Published;
-use git_agent::domain::sandbox::{Level, Mode};
+use git_agent::domain::sandbox::{Landlock, Level, Mode, Namespaces};
 use git_agent::proc::sandbox::Outcome;
 use std::fs;
 
@@ -140,7 +140,18 @@ fn older_kernels_fence_files_just_as_well() {
     let Some(fenced) = Fenced::new(Mode::Auto) else {
         return;
     };
-    for level in Level::ALL {
+    let combined = |landlock| Namespaces::ALL.map(|namespaces| (landlock, namespaces));
+    let levels = Landlock::ALL.into_iter().flat_map(combined);
+    let best = fenced.level;
+    for (landlock, namespaces) in levels {
+        if landlock > best.landlock || namespaces > best.namespaces {
+            continue;
+        }
+        let level = Level {
+            landlock,
+            namespaces,
+            why: None,
+        };
         let script =
             "echo '// x' >> src/lib.rs; git add src; git commit -qm x; ! touch \"$MAIN/new\"";
         let mut command = fenced.command_at(level, &["sh", "-ec", script]);

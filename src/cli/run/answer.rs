@@ -80,11 +80,15 @@ impl Answer for RunReport {
 fn sandbox(report: &SandboxReport) -> String {
     match (report.enforced, &report.why) {
         (Some("off"), _) => String::new(),
-        (Some(word), Some(why)) => format!("  sandbox {word}: {why}\n"),
-        (Some(word), None) if !report.missing.is_empty() => {
-            format!("  sandbox {word}, without {}\n", report.missing.join(", "))
+        (Some(word), why) => {
+            let why = why.iter().map(|why| format!(": {why}")).collect::<String>();
+            let open = report.missing.join(", ");
+            let open = { Some(open) }.filter(|open| !open.is_empty());
+            let open = open
+                .map(|open| format!("; open: {open}"))
+                .unwrap_or_default();
+            format!("  sandbox {word}{why}{open}\n")
         }
-        (Some(word), None) => format!("  sandbox {word}\n"),
         (None, _) => "  sandbox unknown: the command did not start\n".to_owned(),
     }
 }

@@ -1,24 +1,42 @@
 //! `git agent fenced`: `run` starts this program again by this name, to restrict itself and then become
 //! the agent's command.
 
-use crate::domain::sandbox::{Fence, Level};
-use crate::error::{Error, Exit, Result};
-use crate::ops::run::fence::{Plan, enter};
+use crate::domain::sandbox::{Fence, Landlock, Level, Namespaces};
+use crate::error::{Exit, Result};
+use crate::ops::run::fence::{Plan, enter, probe};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Become a command that can write nowhere but in the places named; `run` calls this
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct FencedArgs {
-    /// What has to be enforced
-    #[arg(long, value_name = "LEVEL", value_parser = level)]
-    level: Level,
+    /// End with a status that says which namespaces can be had
+    #[arg(long, exclusive = true)]
+    probe: bool,
+    /// What Landlock has to enforce
+    #[arg(long, value_name = "LEVEL", value_parser = landlock, default_value = "files")]
+    landlock: Landlock,
+    /// Which namespaces there have to be
+    #[arg(long, value_name = "WHICH", value_parser = namespaces, default_value = "none")]
+    namespaces: Namespaces,
+    /// Be the first process of a namespace
+    #[arg(long)]
+    first: bool,
     /// Where to say what came of it
-    #[arg(long, value_name = "FILE")]
-    report: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "probe")]
+    report: Option<PathBuf>,
     /// A file that the command may write, or a directory with everything below it
     #[arg(long, value_name = "PATH")]
     write: Vec<PathBuf>,
+    /// A directory of which that is a part
+    #[arg(long, value_name = "PATH")]
+    own: Vec<PathBuf>,
+    /// A directory that appears empty
+    #[arg(long, value_name = "PATH")]
+    hide: Vec<PathBuf>,
+    /// What is seen below such a directory
+    #[arg(long, value_name = "PATH")]
+    show: Vec<PathBuf>,
     /// Refuse to make unix sockets
     #[arg(long)]
     no_unix_sockets: bool,
@@ -26,28 +44,39 @@ pub(in crate::cli) struct FencedArgs {
     #[arg(long)]
     terminal: bool,
     /// Program and arguments
-    #[arg(value_name = "COMMAND", required = true, last = true)]
+    #[arg(value_name = "COMMAND", required_unless_present = "probe", last = true)]
     command: Vec<OsString>,
 }
 
-fn level(word: &str) -> Result<Level, String> {
-    Level::parse(word).ok_or_else(|| "no such level".to_owned())
+fn landlock(word: &str) -> Result<Landlock, String> {
+    Landlock::parse(word).ok_or_else(|| "no such level".to_owned())
+}
+
+fn namespaces(word: &str) -> Result<Namespaces, String> {
+    Namespaces::parse(word).ok_or_else(|| "no such namespaces".to_owned())
 }
 
 /// Opens no repository: a fence has nothing to do with where the command runs.
 pub(in crate::cli) fn run(args: FencedArgs) -> Result<Exit> {
+    if args.probe {
+        return Ok(Exit::Child(probe()));
+    }
     let fence = Fence {
         writable: args.write,
+        own: args.own,
+        hidden: args.hide,
+        shown: args.show,
         unix_sockets: !args.no_unix_sockets,
         terminal: args.terminal,
     };
     let plan = Plan {
         fence: &fence,
-        level: args.level,
-        report: &args.report,
+        level: Level {
+            landlock: args.landlock,
+            namespaces: args.namespaces,
+            why: None,
+        },
+        report: &args.report.unwrap_or_default(),
     };
-    match args.command.split_first() {
-        Some((program, arguments)) => Err(enter(&plan, program, arguments)),
-        None => Err(Error::bug("a command has a first word")),
-    }
+    enter(&plan, args.first, &args.command).map(Exit::Child)
 }

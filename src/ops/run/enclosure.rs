@@ -112,7 +112,7 @@ impl Enclosure {
         let mut told = SandboxReport {
             mode: plan.options.sandbox.as_str(),
             enforced: Some(plan.enforcement.as_str()),
-            missing: &[],
+            missing: Vec::new(),
             why: None,
             restored: Vec::new(),
             notes: Vec::new(),
@@ -130,9 +130,12 @@ impl Enclosure {
             told.notes = warnings;
         }
         match read_report(&standing.report)? {
-            Some(Outcome::Fenced) => told.missing = standing.level.missing(),
             Some(Outcome::Refused(why)) => {
                 return Err(Error::new(Code::SandboxUnavailable, why));
+            }
+            Some(_) => {
+                told.missing = standing.level.missing();
+                told.why = standing.level.why.map(str::to_owned);
             }
             None => told.enforced = None,
         }
@@ -150,12 +153,12 @@ impl Enclosure {
 pub struct SandboxReport {
     /// What was asked for: `auto`, `require`, `strict` or `off`.
     pub mode: &'static str,
-    /// `full`, `partial`, `none` or `off`; null when the command did not get as far as being fenced.
+    /// `full`, `landlock`, `none` or `off`; null when the command did not get as far as being fenced.
     pub enforced: Option<&'static str>,
-    /// What `partial` lets through.
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    pub missing: &'static [&'static str],
-    /// Why there is none although one was asked for.
+    /// What anything but `full` lets through.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<&'static str>,
+    /// Why there is none, or less than all, although one was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// The worktree's `.git` file, where the command had changed it. It was put back, and what was there has

@@ -17,10 +17,11 @@
 
 mod strict;
 
-pub use crate::proc::sandbox::{Plan, enter};
+pub use crate::proc::sandbox::{Plan, enter, probe};
 
 use crate::agents::clone;
 use crate::agents::ctx::Ctx;
+use crate::agents::hidden_places;
 use crate::agents::open_places::open_places;
 use crate::domain::agent::Agent;
 use crate::domain::event::Isolation;
@@ -66,11 +67,11 @@ pub struct Bounds {
 pub fn bounds(ctx: &Ctx, request: &Request<'_>) -> Result<Bounds> {
     let mut warnings = Vec::new();
     let common_dir = ctx.repo.common_dir();
-    let mut writable = match request.agent.isolation {
+    let (mut writable, own) = match request.agent.isolation {
         Some(Isolation::Shared) => {
             let bundle = layout::agent_dir(common_dir, request.agent.id).join("bundle");
             fsx::create_dir(&bundle)?;
-            vec![real(&bundle)?]
+            (vec![real(&bundle)?], Vec::new())
         }
         _ => own_places(ctx, request)?,
     };
@@ -94,18 +95,19 @@ pub fn bounds(ctx: &Ctx, request: &Request<'_>) -> Result<Bounds> {
     }
     writable.sort();
     writable.dedup();
-    Ok(Bounds {
-        fence: Fence {
-            writable,
-            unix_sockets: request.mode != Mode::Strict,
-            terminal: false,
-        },
-        warnings,
-    })
+    let mut fence = Fence {
+        writable,
+        own,
+        unix_sockets: request.mode != Mode::Strict,
+        ..Fence::default()
+    };
+    let program = ctx.env.program.as_deref().unwrap_or(Path::new(""));
+    hidden_places::hide(ctx, Some(request.agent.id), program, &mut fence)?;
+    Ok(Bounds { fence, warnings })
 }
 
-/// What belongs to an agent with a worktree.
-fn own_places(ctx: &Ctx, request: &Request<'_>) -> Result<Vec<PathBuf>> {
+/// What an agent with a worktree may write, and the worktree, of which that may be a part.
+fn own_places(ctx: &Ctx, request: &Request<'_>) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
     let worktree = own_worktree(ctx, request.agent)?;
     let is_clone = clone::is_one(ctx, request.agent.id);
     let mut places = match request.mode {
@@ -115,13 +117,13 @@ fn own_places(ctx: &Ctx, request: &Request<'_>) -> Result<Vec<PathBuf>> {
     if is_clone {
         // It has a repository of its own, where the command commits.
         places.push(real(&worktree.join(".git"))?);
-        return Ok(places);
+        return Ok((places, vec![worktree]));
     }
     places.push(layout::run_repo(
         &real(ctx.repo.common_dir())?,
         request.agent.id,
     ));
-    Ok(places)
+    Ok((places, vec![worktree]))
 }
 
 /// Where the agent's worktree is.

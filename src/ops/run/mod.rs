@@ -163,7 +163,7 @@ pub fn plan(
     command: Vec<OsString>,
     options: RunOptions,
 ) -> Result<RunPlan> {
-    let enforcement = sandbox::enforcement(options.sandbox)?;
+    let enforcement = sandbox::enforcement(options.sandbox, ctx.env.require_program()?)?;
     let wishes = RunRequest {
         options: &options,
         session: None,

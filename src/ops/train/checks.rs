@@ -65,7 +65,7 @@ impl<'scope, 'env> Checks<'scope, 'env> {
         options: &TrainOptions,
         scope: &'scope Scope<'scope, 'env>,
     ) -> Result<Checks<'scope, 'env>> {
-        let enforcement = sandbox::enforcement(options.sandbox)?;
+        let enforcement = sandbox::enforcement(options.sandbox, ctx.env.require_program()?)?;
         Ok(Checks {
             done: Done {
                 sandbox: enforcement.as_str(),

@@ -1,12 +1,12 @@
 //! Landlock: a process gives up rights, for itself and for all that it will ever start.
 //!
-//! Each [`Level`] is pinned to one version of the kernel's interface, and all that the version has is
+//! Each [`Landlock`] level is pinned to one version of the kernel's interface, and all that the version has is
 //! demanded, nothing is best effort: a right that a newer kernel adds changes nothing here until a developer
 //! looked at it. Below version 3 a process could truncate every file it can open, so that counts as
 //! nothing. TCP (version 4) and pathname sockets (version 9) are left alone.
 
 use super::{privileges, system_calls};
-use crate::domain::sandbox::{Fence, Level};
+use crate::domain::sandbox::{Fence, Landlock, Level};
 use ::landlock::{
     ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
     RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
@@ -24,15 +24,15 @@ const WRITABLE_DEVICES: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/full", OWN_
 const OWN_TERMINAL: &str = "/dev/tty";
 
 /// Devices, and directories of them, that may be read besides.
-const READABLE_DEVICES: [&str; 4] = ["/dev/random", "/dev/urandom", "/dev/shm", "/dev/mqueue"];
+const READABLE_DEVICES: [&str; 3] = ["/dev/random", "/dev/urandom", "/dev/shm"];
 
 /// The highest level that this kernel can enforce.
 ///
 /// # Errors
 /// What it lacks.
-pub(super) fn offer() -> Result<Level, String> {
+pub(super) fn offer() -> Result<Landlock, String> {
     // Asking makes a set of rules and drops it; only `restrict` binds this process.
-    Level::ALL
+    Landlock::ALL
         .into_iter()
         .rev()
         .find(|level| rules(*level).is_ok())
@@ -48,8 +48,8 @@ pub(super) fn offer() -> Result<Level, String> {
 /// One sentence; the process may have given up capabilities and `setuid` programs then.
 pub(super) fn restrict(fence: &Fence, level: Level) -> Result<(), String> {
     let no_rules = |error: RulesetError| format!("the kernel refuses the sandbox: {error}");
-    let mut rules = rules(level).map_err(no_rules)?;
-    let abi = abi(level);
+    let mut rules = rules(level.landlock).map_err(no_rules)?;
+    let abi = abi(level.landlock);
     let add = |rules: RulesetCreated, path: &Path, access: BitFlags<AccessFs>| {
         let (place, file_type) =
             open(path).map_err(|error| format!("could not open {}: {error}", path.display()))?;
@@ -87,7 +87,9 @@ pub(super) fn restrict(fence: &Fence, level: Level) -> Result<(), String> {
     privileges::give_up()?;
     let status = rules.restrict_self().map_err(no_rules)?;
     match status.ruleset {
-        RulesetStatus::FullyEnforced => system_calls::restrict(fence.unix_sockets),
+        RulesetStatus::FullyEnforced => {
+            system_calls::restrict(fence.unix_sockets, level.namespaces)
+        }
         status => Err(format!("the kernel refuses the sandbox: {status:?}")),
     }
 }
@@ -115,21 +117,21 @@ fn present(devices: &'static [&str]) -> impl Iterator<Item = &'static Path> {
     devices.filter(|device| device.exists() && !device.is_symlink())
 }
 
-fn abi(level: Level) -> ABI {
+fn abi(level: Landlock) -> ABI {
     match level {
-        Level::Files => ABI::V3,
-        Level::Devices => ABI::V5,
-        Level::Processes => ABI::V6,
+        Landlock::Files => ABI::V3,
+        Landlock::Devices => ABI::V5,
+        Landlock::Processes => ABI::V6,
     }
 }
 
 /// An empty set of rules: all that the level can refuse, it refuses.
-fn rules(level: Level) -> Result<RulesetCreated, RulesetError> {
+fn rules(level: Landlock) -> Result<RulesetCreated, RulesetError> {
     let abi = abi(level);
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(abi))?;
-    if level == Level::Processes {
+    if level == Landlock::Processes {
         rules = rules.scope(Scope::from_all(abi))?;
     }
     rules.create()
@@ -137,7 +139,7 @@ fn rules(level: Level) -> Result<RulesetCreated, RulesetError> {
 
 /// Opens a place to name it in a rule. A symlink anywhere in the path is an error: an agent may have put
 /// it there in an earlier run, to be let out by this one.
-fn open(path: &Path) -> Result<(OwnedFd, FileType), Errno> {
+pub(super) fn open(path: &Path) -> Result<(OwnedFd, FileType), Errno> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     let place = rustix::fs::openat2(CWD, path, flags, Mode::empty(), resolve)?;

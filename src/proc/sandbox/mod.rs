@@ -3,25 +3,37 @@
 //! ```text
 //! supervisor                          helper: this program, started again
 //! enforcement(mode) ── asks the kernel
-//! wrap(..) ── starts ───────────────> enter(..): opens the report, restricts itself,
-//!                                     writes `fenced`, becomes the command
+//! wrap(..) ── starts ───────────────> enter(..): opens the report, makes namespaces
+//!                                       │ starts
+//!                                       └─> first process in there: arranges the mounts, restricts itself,
+//!                                           writes `fenced`, starts the command and stays until nothing is left
 //! read_report(..) <── a file ──────── or why it could not
 //! ```
 //!
 //! A process cannot be restricted from outside, and between fork and exec nothing may allocate, so a
-//! second process of ours restricts itself and then becomes the command. The level is decided before it
-//! starts and is binding: where the kernel then gives less, the command does not run. So what was written
+//! second process of ours restricts itself. Where it gets no namespace of processes, it becomes the command; where it gets one,
+//! a third is needed: the first process of such a namespace takes all others with it when it ends. The level is decided before
+//! the helper starts and is binding: where the kernel then gives less, the command does not run. So what was written
 //! down before the start is what holds.
+//!
+//! The order is that of what each step still needs: namespaces, mounts, Landlock (which forbids mounting), capabilities,
+//! system calls.
 //!
 //! The report is a file that lies outside of the fence. The helper opens it first, the kernel closes it
 //! when the command begins, and the command cannot open it.
 //!
-//! Linux has Landlock. Elsewhere there is no fence: `auto` says so and the other modes refuse.
+//! Linux has all that. Elsewhere there is no fence: `auto` says so and the other modes refuse.
 
 #[cfg(target_os = "linux")]
 mod landlock;
 #[cfg(target_os = "linux")]
-use landlock as kernel;
+mod linux;
+#[cfg(target_os = "linux")]
+use linux as kernel;
+#[cfg(target_os = "linux")]
+mod mounts;
+#[cfg(target_os = "linux")]
+mod namespaces;
 #[cfg(target_os = "linux")]
 mod privileges;
 mod report;
@@ -34,13 +46,10 @@ use without as kernel;
 
 pub use report::{Outcome, read_report};
 
-use super::launch;
 use crate::domain::sandbox::{Enforcement, Fence, Level, Mode};
 use crate::error::{Code, Error, Result};
-use report::Report;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::Path;
-use std::process::Command;
 
 /// Set for a command behind a fence, so that our hooks in there know of it.
 const FENCED: &str = "GIT_AGENT_FENCED";
@@ -48,15 +57,15 @@ const FENCED: &str = "GIT_AGENT_FENCED";
 /// The hidden verb that calls [`enter`].
 const VERB: &str = "fenced";
 
-/// What this system can enforce for a mode.
+/// What this system can enforce for a mode; `program` is this program's own file, which tries it.
 ///
 /// # Errors
 /// `sandbox-unavailable` when the mode insists on a fence and the kernel has none.
-pub fn enforcement(mode: Mode) -> Result<Enforcement> {
+pub fn enforcement(mode: Mode, program: &Path) -> Result<Enforcement> {
     if mode == Mode::Off {
         return Ok(Enforcement::Off);
     }
-    match kernel::offer() {
+    match kernel::offer(program) {
         Ok(level) => Ok(Enforcement::Fenced(level)),
         Err(why) if mode.insists() => Err(Error::new(
             Code::SandboxUnavailable,
@@ -81,55 +90,72 @@ pub struct Plan<'a> {
 /// The command line that starts `command` behind a fence; `program` is this program's own file.
 pub fn wrap(program: &Path, plan: &Plan<'_>, command: &[OsString]) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec![program.into(), VERB.into()];
-    words.extend(["--level".into(), plan.level.as_str().into()]);
+    words.extend(["--landlock".into(), plan.level.landlock.as_str().into()]);
+    words.extend(["--namespaces".into(), plan.level.namespaces.as_str().into()]);
     words.extend(["--report".into(), plan.report.into()]);
     if !plan.fence.unix_sockets {
         words.push("--no-unix-sockets".into());
     }
     words.extend(plan.fence.terminal.then(|| "--terminal".into()));
-    for place in &plan.fence.writable {
-        words.extend(["--write".into(), place.into()]);
+    let Fence {
+        writable,
+        own,
+        hidden,
+        shown,
+        ..
+    } = plan.fence;
+    for (option, places) in [
+        ("--write", writable),
+        ("--own", own),
+        ("--hide", hidden),
+        ("--show", shown),
+    ] {
+        words.extend(
+            places
+                .iter()
+                .flat_map(|place| [option.into(), place.into()]),
+        );
     }
     words.push("--".into());
     words.extend_from_slice(command);
     words
 }
 
-/// Restricts this process and becomes `command`. Comes back only with the reason why it could not:
+/// Restricts this process and becomes `command`, or starts it in a namespace of processes and gives the status that it ended
+/// with. `is_first` says that this is the first process there.
+///
+/// # Errors
 /// `sandbox-unavailable` when the kernel does not enforce all that `plan` asks for, `io` when nothing can be
 /// reported, `command-not-found`, `command-not-runnable`.
-pub fn enter(plan: &Plan<'_>, program: &OsStr, arguments: &[OsString]) -> Error {
-    restricted(plan).err().unwrap_or_else(|| {
-        let mut command = Command::new(program);
-        launch::replace(command.args(arguments).env(FENCED, "1"))
-    })
+pub fn enter(plan: &Plan<'_>, is_first: bool, command: &[OsString]) -> Result<u8> {
+    kernel::enter(plan, is_first, command)
 }
 
-fn restricted(plan: &Plan<'_>) -> Result<()> {
-    let mut report = Report::create(plan.report)?;
-    match kernel::restrict(plan.fence, plan.level) {
-        Ok(()) => report.say(&Outcome::Fenced),
-        Err(why) => {
-            report.say(&Outcome::Refused(why.clone()))?;
-            Err(Error::new(Code::SandboxUnavailable, why))
-        }
-    }
+/// Tries what namespaces this process can have. Gives the status to end with.
+pub fn probe() -> u8 {
+    kernel::probe()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::sandbox::{Landlock, Namespaces};
 
     #[test]
     fn the_command_line_keeps_the_commands_own_words_apart() {
         let fence = Fence {
             writable: vec!["/a b".into(), "/c".into()],
-            unix_sockets: false,
+            hidden: vec!["/d".into()],
             terminal: true,
+            ..Fence::default()
         };
         let plan = Plan {
             fence: &fence,
-            level: Level::Files,
+            level: Level {
+                landlock: Landlock::Files,
+                namespaces: Namespaces::None,
+                why: None,
+            },
             report: Path::new("/r"),
         };
         let command = ["sh", "-c", "--write"].map(OsString::from);
@@ -137,12 +163,13 @@ mod tests {
         let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
         assert_eq!(
             words.join("|"),
-            "/bin/us|fenced|--level|files|--report|/r|--no-unix-sockets|--terminal|--write|/a b|--write|/c|--|sh|-c|--write"
+            "/bin/us|fenced|--landlock|files|--namespaces|none|--report|/r|--no-unix-sockets|--terminal|--write|/a b|--write|/c|--hide|/d|--|sh|-c|--write"
         );
     }
 
     #[test]
     fn off_asks_no_kernel() {
-        assert_eq!(enforcement(Mode::Off).expect("off"), Enforcement::Off);
+        let off = enforcement(Mode::Off, Path::new("/nothing"));
+        assert_eq!(off.expect("off"), Enforcement::Off);
     }
 }

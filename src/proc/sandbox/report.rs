@@ -1,8 +1,10 @@
 //! What the helper tells its supervisor: lines of a file, the last of which counts.
 
+use crate::domain::outcome;
 use crate::error::{IoContext, Result};
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{Read, Seek, Write};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 /// What became of a fenced command's start.
@@ -12,6 +14,9 @@ pub enum Outcome {
     Fenced,
     /// The kernel would not; the command was not started.
     Refused(String),
+    /// How the command ended. Only a fence with a namespace of processes says so, since the first process of such a
+    /// namespace cannot be ended by a signal as the command was.
+    Ended(outcome::Outcome),
 }
 
 /// The open report.
@@ -22,9 +27,45 @@ pub(super) struct Report {
 
 impl Report {
     pub(super) fn create(path: &Path) -> Result<Report> {
+        let mut options = File::options();
+        let file = { options.read(true).write(true) }
+            .create(true)
+            .truncate(true)
+            .open(path);
         Ok(Report {
-            file: File::create(path).at("could not write", path)?,
+            file: file.at("could not write", path)?,
             path: path.to_owned(),
+        })
+    }
+
+    /// A path by which another process can open it: it leads through the mount by which it was opened. A mount on which a
+    /// file is open for writing cannot be made read-only.
+    pub(super) fn handle(&self) -> PathBuf {
+        let process = std::process::id();
+        PathBuf::from(format!("/proc/{process}/fd/{}", self.file.as_raw_fd()))
+    }
+
+    /// Opens one that was created.
+    pub(super) fn append(path: &Path) -> Result<Report> {
+        let file = File::options().append(true).open(path);
+        Ok(Report {
+            file: file.at("could not write", path)?,
+            path: path.to_owned(),
+        })
+    }
+
+    /// How the command ended, if that was said.
+    pub(super) fn end(&self) -> Result<Option<outcome::Outcome>> {
+        // By now its path may lead elsewhere.
+        let mut bytes = Vec::new();
+        let mut file = &self.file;
+        { file.rewind() }
+            .and_then(|()| file.read_to_end(&mut bytes))
+            .at("could not read", &self.path)?;
+        let text = String::from_utf8_lossy(&bytes);
+        Ok(match text.lines().filter_map(from_line).next_back() {
+            Some(Outcome::Ended(end)) => Some(end),
+            _ => None,
         })
     }
 
@@ -44,13 +85,15 @@ impl Report {
 pub fn read_report(path: &Path) -> Result<Option<Outcome>> {
     let bytes = fs::read(path).at_if_there("could not read", path)?;
     let text = bytes.as_deref().map(String::from_utf8_lossy);
-    Ok(text.and_then(|text| text.lines().filter_map(from_line).next_back()))
+    let is_start = |outcome: &Outcome| !matches!(outcome, Outcome::Ended(_));
+    Ok(text.and_then(|text| { text.lines() }.filter_map(from_line).rfind(is_start)))
 }
 
 fn to_line(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Fenced => "fenced\n".to_owned(),
         Outcome::Refused(why) => format!("refused {}\n", why.replace(['\n', '\r'], " ")),
+        Outcome::Ended(end) => format!("ended {}", end.to_line()),
     }
 }
 
@@ -59,6 +102,7 @@ fn from_line(line: &str) -> Option<Outcome> {
     match word {
         "fenced" => Some(Outcome::Fenced),
         "refused" => Some(Outcome::Refused(rest.to_owned())),
+        "ended" => outcome::Outcome::parse(&format!("{rest}\n")).map(Outcome::Ended),
         _ => None,
     }
 }
@@ -79,5 +123,12 @@ mod tests {
             report.say(&outcome).expect("said");
             assert_eq!(read_report(&path).expect("read"), Some(outcome));
         }
+        assert_eq!(report.end().expect("read"), None);
+        let end = outcome::Outcome::TIMEOUT;
+        let mut again = Report::append(&path).expect("there");
+        again.say(&Outcome::Ended(end)).expect("said");
+        assert_eq!(report.end().expect("read"), Some(end));
+        let start = read_report(&path).expect("read");
+        assert_eq!(start, Some(Outcome::Refused("no Landlock".into())));
     }
 }

@@ -5,6 +5,7 @@
 //! refused call fails with `EPERM`, as it does for a user without privileges; container engines refuse
 //! the same calls by default.
 
+use crate::domain::sandbox::Namespaces;
 use libc::c_long;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
@@ -56,6 +57,40 @@ const REFUSED: [c_long; 36] = [
 /// text on a console. C libraries differ in their types, and not all name the second.
 const TERMINAL_COMMANDS: [u64; 2] = [0x5412, 0x541C];
 
+/// Calls that give a priority, a policy or processors to the process or thread that their first argument names.
+const OF_OTHERS: [c_long; 5] = [
+    libc::SYS_prlimit64,
+    libc::SYS_sched_setaffinity,
+    libc::SYS_sched_setattr,
+    libc::SYS_sched_setparam,
+    libc::SYS_sched_setscheduler,
+];
+
+/// System V shared memory, semaphores and message queues (sysvipc(7)), and POSIX message queues (mq_overview(7)). What
+/// they reach has no place in the file system.
+const IPC: [c_long; 12] = [
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_mq_open,
+];
+
+/// `F_SETLEASE` of fcntl(2): a process that has a lease on a file stops others that open it, for as long as the kernel waits
+/// for the lease to be given back (45 s), and reading the file is enough to get one.
+const SET_LEASE: u64 = libc::F_SETLEASE as u64;
+
+/// What setpriority(2) and ioprio_set(2) call all processes of a user.
+const PRIO_USER: u64 = 2;
+const IOPRIO_WHO_USER: u64 = 3;
+
 /// The bit that marks a call of the x32 interface, which the kernel runs under the number of the machine's own.
 #[cfg(target_arch = "x86_64")]
 const X32: c_long = 0x4000_0000;
@@ -64,23 +99,26 @@ const X32: c_long = 0x4000_0000;
 const X32_IOCTL: c_long = X32 | 514;
 
 /// Refuses the calls above to this process and all that it will start; with `unix_sockets` false also to
-/// make sockets that connect to other programs of this machine, such as a container engine.
+/// make sockets that connect to other programs of this machine, such as a container engine, and, where the command has no
+/// namespace of its own for that, all that [`IPC`] lists.
 ///
 /// A program for another architecture, such as a 32-bit one, is ended by its first call.
 ///
 /// # Errors
 /// One sentence, when the kernel has no filters.
-pub(super) fn restrict(unix_sockets: bool) -> Result<(), String> {
+pub(super) fn restrict(unix_sockets: bool, namespaces: Namespaces) -> Result<(), String> {
     let fail = |error: String| format!("the kernel refuses the filter of system calls: {error}");
     let Some(architecture) = ARCHITECTURE else {
         return Err("there is no filter of system calls for this processor".to_owned());
     };
-    let filter = filter(unix_sockets, architecture).map_err(|error| fail(error.to_string()))?;
+    let filter = filter(unix_sockets, namespaces, architecture);
+    let filter = filter.map_err(|error| fail(error.to_string()))?;
     seccompiler::apply_filter(&filter).map_err(|error| fail(error.to_string()))
 }
 
 fn filter(
     unix_sockets: bool,
+    namespaces: Namespaces,
     architecture: TargetArch,
 ) -> Result<BpfProgram, seccompiler::BackendError> {
     use SeccompCmpOp::{Eq, Ne};
@@ -91,12 +129,24 @@ fn filter(
     for command in TERMINAL_COMMANDS {
         add(&mut rules, libc::SYS_ioctl, 1, Eq, command)?;
     }
-    // Another process's limits and priority; 0 is the caller itself.
-    add(&mut rules, libc::SYS_prlimit64, 0, Ne, 0)?;
-    add(&mut rules, libc::SYS_setpriority, 1, Ne, 0)?;
-    add(&mut rules, libc::SYS_ioprio_set, 1, Ne, 0)?;
+    add(&mut rules, libc::SYS_fcntl, 1, Eq, SET_LEASE)?;
+    // "All processes of a user" means it, whatever the user's number is.
+    add(&mut rules, libc::SYS_setpriority, 0, Eq, PRIO_USER)?;
+    add(&mut rules, libc::SYS_ioprio_set, 0, Eq, IOPRIO_WHO_USER)?;
+    if namespaces < Namespaces::Processes {
+        // Another process's limits and priority; 0 is the caller itself. In a namespace of its own the command can name no
+        // other process, and programs set these of their own threads by number.
+        for call in OF_OTHERS {
+            add(&mut rules, call, 0, Ne, 0)?;
+        }
+        add(&mut rules, libc::SYS_setpriority, 1, Ne, 0)?;
+        add(&mut rules, libc::SYS_ioprio_set, 1, Ne, 0)?;
+    }
     if !unix_sockets {
         add(&mut rules, libc::SYS_socket, 0, Eq, libc::AF_UNIX as u64)?;
+        if namespaces < Namespaces::Mounts {
+            rules.extend(IPC.map(|call| (call, Vec::new())));
+        }
     }
     #[cfg(target_arch = "x86_64")]
     {
@@ -147,9 +197,11 @@ mod tests {
     fn the_filter_is_one_that_the_kernel_takes() {
         let architecture = ARCHITECTURE.expect("a processor that we know");
         for unix_sockets in [true, false] {
-            // More instructions than this are refused by the kernel (BPF_MAXINSNS).
-            let filter = filter(unix_sockets, architecture).expect("a filter");
-            assert!(filter.len() < 4096, "{}", filter.len());
+            for namespaces in Namespaces::ALL {
+                // More instructions than this are refused by the kernel (BPF_MAXINSNS).
+                let filter = filter(unix_sockets, namespaces, architecture).expect("a filter");
+                assert!(filter.len() < 4096, "{}", filter.len());
+            }
         }
     }
 }

@@ -1,17 +1,27 @@
 //! Systems that have no fence we know how to build.
 
-use crate::domain::sandbox::{Fence, Level};
+use super::Plan;
+use crate::domain::sandbox::Level;
+use crate::error::{Code, Error, Result};
+use std::ffi::OsString;
+use std::path::Path;
 
 /// The highest level that can be enforced: none.
 ///
 /// # Errors
 /// Always: what this system lacks.
-pub(super) fn offer() -> Result<Level, String> {
+pub(super) fn offer(_: &Path) -> Result<Level, String> {
     Err("only Linux has the kernel sandbox that this program uses".to_owned())
+}
+
+/// Gives the status that says so.
+pub(super) fn probe() -> u8 {
+    u8::MAX
 }
 
 /// # Errors
 /// Always, as [`offer`].
-pub(super) fn restrict(_: &Fence, _: Level) -> Result<(), String> {
-    offer().map(|_| ())
+pub(super) fn enter(plan: &Plan<'_>, _: bool, _: &[OsString]) -> Result<u8> {
+    let why = offer(plan.report).err().unwrap_or_default();
+    Err(Error::new(Code::SandboxUnavailable, why))
 }

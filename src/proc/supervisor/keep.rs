@@ -33,6 +33,8 @@ pub(super) const AT_ONCE: Signal = Signal::USR2;
 const GRACE: Duration = Duration::from_secs(2);
 /// How long KILL is given before it is sent to whatever was started meanwhile.
 const PAUSE: Duration = Duration::from_millis(20);
+/// Longer than any run: the supervisor has the time limit.
+const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 /// How often KILL is sent. What is left after five seconds hangs in the kernel.
 const VOLLEYS: u32 = 250;
 
@@ -73,6 +75,18 @@ pub fn keep(order: &Order) -> Result<u8> {
     }
     drop(held);
     Ok(outcome.code)
+}
+
+/// Starts a command as the first process of a namespace of processes, and stays until nothing of it is left. What asks for an
+/// end asks the command itself: of signals from outside, the kernel lets none but KILL through to a process like this.
+///
+/// # Errors
+/// Why the command cannot be started.
+pub fn lead(command: &mut Command) -> std::io::Result<Outcome> {
+    let signals = signals::listen_to([Signal::CHILD].into_iter())?;
+    let child = command.spawn()?;
+    let mut watch = Watch::over(child.id(), Instant::now() + FOREVER)?;
+    Ok(watch.until_nothing_is_left(&signals))
 }
 
 fn note(outcome: Outcome) -> std::io::Result<()> {
@@ -116,19 +130,23 @@ impl Watch {
             .args(&order.command)
             .stdin(stdin)
             .spawn()?;
-        let main = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        let mut watch = Watch {
-            main: main.ok_or_else(|| std::io::Error::other("a process has a number"))?,
-            ended: None,
-            reason: None,
-            phase: Phase::Working,
-            until,
-        };
+        let mut watch = Watch::over(child.id(), until)?;
         if !is_below(order.parent) {
             // It was gone before its death could be announced.
             watch.asked(ORPHANED);
         }
         Ok((watch, signals))
+    }
+
+    fn over(main: u32, until: Instant) -> std::io::Result<Watch> {
+        let main = i32::try_from(main).ok().and_then(Pid::from_raw);
+        Ok(Watch {
+            main: main.ok_or_else(|| std::io::Error::other("a process has a number"))?,
+            ended: None,
+            reason: None,
+            phase: Phase::Working,
+            until,
+        })
     }
 
     fn until_nothing_is_left(&mut self, signals: &Receiver<Signal>) -> Outcome {

@@ -4,7 +4,7 @@ mod descendants;
 mod keep;
 mod strays;
 
-pub use keep::{Order, keep};
+pub use keep::{Order, keep, lead};
 
 use super::signals::Interrupts;
 use crate::domain::outcome::Outcome;

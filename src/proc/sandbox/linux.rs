@@ -1,0 +1,191 @@
+//! The helper of a fence on Linux.
+
+use super::report::Report;
+use super::{FENCED, Outcome, Plan, landlock, mounts, namespaces, wrap};
+use crate::domain::outcome::{self, Ending};
+use crate::domain::sandbox::{Level, Namespaces};
+use crate::error::{Code, Error, Result};
+use crate::proc::{launch, supervisor};
+use crate::system;
+use rustix::process::{
+    DumpableBehavior, Pid, Resource, Rlimit, Signal, getpgrp, set_dumpable_behavior, setrlimit,
+    setsid,
+};
+use rustix::stdio::stdin;
+use rustix::termios::{tcgetpgrp, tcsetpgrp};
+use signal_hook::flag;
+use signal_hook::low_level::emulate_default_handler;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// This program's own file, also where its path is hidden.
+const OWN_FILE: &str = "/proc/self/exe";
+
+/// Requests to end. The supervisor, and the terminal, send them to each process below.
+const REQUESTS: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
+
+/// How long the command waits for its terminal, and how often it looks.
+const PATIENCE: u32 = 1000;
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// The highest level that can be enforced here.
+///
+/// # Errors
+/// What this system lacks.
+pub(super) fn offer(program: &Path) -> Result<Level, String> {
+    let landlock = landlock::offer()?;
+    let (namespaces, why) = namespaces::offer(program);
+    Ok(Level {
+        landlock,
+        namespaces,
+        why,
+    })
+}
+
+pub(super) use namespaces::probe;
+
+/// As [`super::enter`].
+pub(super) fn enter(plan: &Plan<'_>, is_first: bool, command: &[OsString]) -> Result<u8> {
+    if is_first {
+        return lead(plan, command);
+    }
+    let mut report = Report::create(plan.report)?;
+    if plan.level.namespaces > Namespaces::None {
+        let made = namespaces::enter(plan.level.namespaces)
+            .map_err(|error| format!("the kernel refuses the sandbox its namespaces: {error}"));
+        report.or_say(made)?;
+    }
+    if plan.level.namespaces == Namespaces::Processes {
+        return stand_by(plan, &report, command);
+    }
+    restrict(plan, &mut report)?;
+    Err(launch::replace(&mut built(command)?))
+}
+
+/// Starts the first process of the new namespace and ends as the command does.
+fn stand_by(plan: &Plan<'_>, report: &Report, command: &[OsString]) -> Result<u8> {
+    let fail = |error: io::Error| Error::io("could not start the sandbox", error);
+    // The command is asked itself, and what takes its time to end must not end with us. No thread may be started here: the
+    // kernel allows none in a process whose children are to live in another namespace.
+    for signal in REQUESTS {
+        let ignored = Arc::new(AtomicBool::new(false));
+        flag::register(signal.as_raw(), ignored).map_err(fail)?;
+    }
+    let plan = Plan {
+        report: &report.handle(),
+        ..*plan
+    };
+    let mut words = wrap(Path::new(OWN_FILE), &plan, command).into_iter();
+    let mut first = Command::new(words.next().unwrap_or_default());
+    first
+        .args(words.by_ref().take(1))
+        .arg("--first")
+        .args(words);
+    if plan.fence.terminal {
+        // The terminal is that of our session, which none in the namespace can name. A group of processes that it can name
+        // takes the foreground, as shells expect.
+        first.process_group(0);
+    }
+    let mut first = first.spawn().map_err(fail)?;
+    if plan.fence.terminal
+        && let Some(group) = i32::try_from(first.id()).ok().and_then(Pid::from_raw)
+    {
+        tcsetpgrp(stdin(), group).map_err(|error| fail(error.into()))?;
+    }
+    let status = first.wait().map_err(fail)?;
+    Ok(end_as(status, report.end()?))
+}
+
+/// The status to end with; does not come back from a command that a signal ended.
+fn end_as(status: ExitStatus, command: Option<outcome::Outcome>) -> u8 {
+    let signal = match command {
+        Some(end) if end.ending == Ending::Signal => Some(i32::from(end.code) - 128),
+        Some(end) => return end.code,
+        // It was killed, or it said itself what went wrong.
+        None => status.signal(),
+    };
+    if let Some(signal) = signal {
+        // The memory of this process tells nothing of the command's.
+        let none = Rlimit {
+            current: Some(0),
+            maximum: Some(0),
+        };
+        let _ = setrlimit(Resource::Core, none);
+        let _ = emulate_default_handler(signal);
+    }
+    status
+        .code()
+        .and_then(|code| u8::try_from(code).ok())
+        .unwrap_or(u8::MAX)
+}
+
+/// What the first process of the namespace does.
+fn lead(plan: &Plan<'_>, command: &[OsString]) -> Result<u8> {
+    let fail = |error: io::Error| Error::io("could not start the sandbox", error);
+    let mut report = Report::append(plan.report)?;
+    // If the process above us is gone already, the supervisor has become our parent and ends us.
+    system::die_with_parent().map_err(fail)?;
+    if plan.fence.terminal {
+        wait_for_foreground();
+    } else {
+        // Nothing in here may have a terminal, and the groups of processes have numbers that can be named.
+        let _ = setsid();
+    }
+    restrict(plan, &mut report)?;
+    // The command belongs to the same user and must not reach into what this process has open.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|error| fail(error.into()))?;
+    let mut started = built(command)?;
+    let ended = supervisor::lead(&mut started).map_err(|error| launch::failed(&started, error))?;
+    report.say(&Outcome::Ended(ended))?;
+    Ok(ended.code)
+}
+
+/// A process that reads a terminal from the background is stopped.
+fn wait_for_foreground() {
+    for _ in 0..PATIENCE {
+        if tcgetpgrp(stdin()).is_ok_and(|group| group == getpgrp()) {
+            return;
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Restricts this process for good.
+fn restrict(plan: &Plan<'_>, report: &mut Report) -> Result<()> {
+    let has_processes = plan.level.namespaces == Namespaces::Processes;
+    let arranged = if plan.level.namespaces > Namespaces::None {
+        mounts::arrange(plan.fence, has_processes)
+    } else {
+        Ok(())
+    };
+    report.or_say(arranged.and_then(|()| landlock::restrict(plan.fence, plan.level)))?;
+    report.say(&Outcome::Fenced)
+}
+
+fn built(command: &[OsString]) -> Result<Command> {
+    let Some((program, arguments)) = command.split_first() else {
+        return Err(Error::bug("a command has a first word"));
+    };
+    let mut built = Command::new(program);
+    built.args(arguments).env(FENCED, "1");
+    Ok(built)
+}
+
+impl Report {
+    /// Passes on what went well; of what did not, the supervisor is told.
+    fn or_say<T>(&mut self, result: Result<T, String>) -> Result<T> {
+        match result {
+            Ok(value) => Ok(value),
+            Err(why) => {
+                self.say(&Outcome::Refused(why.clone()))?;
+                Err(Error::new(Code::SandboxUnavailable, why))
+            }
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Namespaces of the command's own: of mounts, of System V IPC, and of processes (namespaces(7)).
+//!
+//! Landlock has no right for modes, times and attributes of files, for locks, and for what lies in no file system. What a
+//! process cannot name it cannot change, so the command gets a view of the machine in which only its own places are
+//! writable ([`super::mounts`]) and only its own processes exist.
+//!
+//! Root makes them as root. Other users need a user namespace for that; in it their ids stay what they are, and those of
+//! others show as 65534. Root gets none, because there the files of all other users would show so.
+//!
+//! Whether a kernel gives them is not written anywhere: some refuse the user namespace, some the mounts in it, some count them,
+//! and another sandbox around us may forbid any. So a process of ours tries ([`probe`]) before the command is
+//! recorded as started.
+
+use crate::domain::sandbox::Namespaces;
+use caps::errors::CapsError;
+use caps::{CapSet, Capability};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind_recursive, mount_change};
+use rustix::process::{getegid, geteuid};
+use rustix::thread::UnshareFlags;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// What a process of these namespaces needs to arrange its mounts and to give up the bounding set afterwards.
+const NEEDED: [Capability; 2] = [Capability::CAP_SYS_ADMIN, Capability::CAP_SETPCAP];
+
+/// What lies below `/proc` on every system, on directories that hold nothing else. Any other mount there hides a part of
+/// it, and then the kernel lets no user namespace have a `/proc` of its own.
+const USUAL_BELOW_PROC: [&str; 2] = ["/proc/sys/fs/binfmt_misc", "/proc/fs/nfsd"];
+
+/// The statuses of a probe.
+const ALL: u8 = 0;
+const NO_PROCESSES: u8 = 1;
+const USED_UP: u8 = 2;
+
+/// Which namespaces can be had here, and why not all.
+pub(super) fn offer(program: &Path) -> (Namespaces, Option<&'static str>) {
+    let mut probe = Command::new(program);
+    probe.args([super::VERB, "--probe"]);
+    for stream in [Command::stdin, Command::stdout, Command::stderr] {
+        stream(&mut probe, Stdio::null());
+    }
+    let status = probe.status().ok().and_then(|status| status.code());
+    match status.and_then(|code| u8::try_from(code).ok()) {
+        Some(ALL) => (Namespaces::Processes, None),
+        Some(NO_PROCESSES) => (
+            Namespaces::Mounts,
+            Some("a part of /proc is hidden here, so processes get no namespace"),
+        ),
+        Some(USED_UP) => (
+            Namespaces::None,
+            Some("no namespaces: their number is limited to fewer (user.max_user_namespaces)"),
+        ),
+        _ => (
+            Namespaces::None,
+            Some("no namespaces: the system, or another sandbox around this one, refuses them"),
+        ),
+    }
+}
+
+/// Tries what a fence does, in this process. Gives the status to end with.
+pub(super) fn probe() -> u8 {
+    let wanted = if hides_proc() {
+        Namespaces::Mounts
+    } else {
+        Namespaces::Processes
+    };
+    match enter(wanted).and_then(|()| try_mounts()) {
+        Ok(()) if wanted == Namespaces::Processes => ALL,
+        Ok(()) => NO_PROCESSES,
+        // There are limits for each kind, for each user and for the depth.
+        Err(Errno::NOSPC | Errno::USERS) => USED_UP,
+        Err(_) => USED_UP + 1,
+    }
+}
+
+/// Some systems let a process have the namespaces and refuse it what they are for.
+fn try_mounts() -> Result<(), Errno> {
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    mount_change("/", private)?;
+    // Both lie on the root from now on, where no path of this process leads.
+    mount_bind_recursive("/", "/")?;
+    mount("tmpfs", "/", "tmpfs", MountFlags::empty(), None)
+}
+
+/// Gives this process namespaces of its own and the capabilities to arrange them, which its children inherit. The
+/// namespace of processes is for the children alone. No other thread may be there.
+///
+/// # Errors
+/// Those of unshare(2), and of user_namespaces(7).
+pub(super) fn enter(wanted: Namespaces) -> Result<(), Errno> {
+    let mut flags = UnshareFlags::NEWNS | UnshareFlags::NEWIPC;
+    if wanted == Namespaces::Processes {
+        flags |= UnshareFlags::NEWPID;
+    }
+    // A container's root can lack this capability, and a sandbox may forbid what the capability allows.
+    let is_able = caps::has_cap(None, CapSet::Effective, Capability::CAP_SYS_ADMIN);
+    if !is_able.unwrap_or(false) || unshare(flags).is_err() {
+        let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+        unshare(flags | UnshareFlags::NEWUSER)?;
+        // In this order: the kernel lets a process map its group only after it gave up changing its groups.
+        write("/proc/self/setgroups", "deny")?;
+        write("/proc/self/uid_map", &format!("{user} {user} 1"))?;
+        write("/proc/self/gid_map", &format!("{group} {group} 1"))?;
+    }
+    if wanted == Namespaces::Processes {
+        keep_capabilities().map_err(|_| Errno::PERM)?;
+    }
+    Ok(())
+}
+
+/// Else a user other than root loses its capabilities with the next program it starts, and that is the process which
+/// arranges the mounts.
+fn keep_capabilities() -> Result<(), CapsError> {
+    // All else is given up: a process can be looked into only by one that has at least its capabilities, and ours hands on a
+    // descriptor that way.
+    let needed = NEEDED.into_iter().collect();
+    caps::set(None, CapSet::Effective, &needed)?;
+    caps::set(None, CapSet::Permitted, &needed)?;
+    for capability in NEEDED {
+        caps::raise(None, CapSet::Inheritable, capability)?;
+        caps::raise(None, CapSet::Ambient, capability)?;
+    }
+    Ok(())
+}
+
+#[expect(
+    deprecated,
+    reason = "its successor differs in one flag, that for a table of descriptors, which is not used here"
+)]
+fn unshare(flags: UnshareFlags) -> Result<(), Errno> {
+    rustix::thread::unshare(flags)
+}
+
+fn write(path: &str, text: &str) -> Result<(), Errno> {
+    fs::write(path, text).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+}
+
+/// Whether a part of `/proc` is hidden behind a mount, as container engines do.
+fn hides_proc() -> bool {
+    let mounts = super::mounts::all().unwrap_or_default();
+    { mounts.iter() }
+        .filter(|mount| mount.path.starts_with("/proc") && mount.path != Path::new("/proc"))
+        .any(|mount| {
+            !USUAL_BELOW_PROC
+                .iter()
+                .any(|usual| mount.path == Path::new(usual))
+        })
+}
