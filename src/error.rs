@@ -99,7 +99,7 @@ codes! {
     BranchExists, "branch-exists", Refused, "The branch exists already.";
     PathInvalid, "path-invalid", Usage, "A worktree cannot be at that path.";
     PathExists, "path-exists", Refused, "Something is at that path already.";
-    HookRefused, "hook-refused", No, "An agent's worktree may not do that; a git hook stopped it.";
+    HookRefused, "hook-refused", Refused, "A git hook refused it: one of the repository, or the one that keeps an agent's worktree to its own branch.";
     OrchestratorOnly, "orchestrator-only", Refused, "An agent tried to do what is for those who started it.";
     OutOfScope, "out-of-scope", Refused, "Some of the work is out of the agent's scope; nothing was committed.";
     CommitRefused, "commit-refused", Refused, "A hook of the repository, or git itself, refused the commit.";

@@ -16,6 +16,8 @@ mod merge;
 mod moved_on_target;
 /// What other tools write on and beside commits.
 mod others;
+/// The hook `reference-transaction` of the repository.
+mod ref_hook;
 /// Races and deaths.
 pub mod stops;
 /// `update`.

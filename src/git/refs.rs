@@ -14,11 +14,13 @@ use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use transaction::RefMove;
 
 pub mod branch;
 mod deletion;
 pub mod reflog;
 pub mod remote;
+mod transaction;
 
 /// What a ref file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,7 +211,7 @@ impl Repo {
     /// Moves a ref from `expected` to `target` and notes it in the reflog, which is made if need be.
     ///
     /// # Errors
-    /// `disk-full`, `repo-read-only`, `git-failed`, `io`.
+    /// `hook-refused`, `disk-full`, `repo-read-only`, `git-failed`, `io`.
     pub fn swap_ref(
         &self,
         refname: &str,
@@ -241,11 +243,18 @@ impl Repo {
         if self.tip(refname)? != expected {
             return Ok(Swap::Moved);
         }
-        first()?;
         let old = expected.oid().unwrap_or(Oid::ZERO);
+        // Asked before anything is moved along, so that a refusal leaves everything where it is.
+        let transaction = self.prepare_refs(&[RefMove {
+            refname,
+            old,
+            new: target,
+        }])?;
+        first()?;
         lock.publish_after(format!("{target}\n").as_bytes(), || {
             reflog::append(self, refname, old, target, who, message)
         })?;
+        transaction.commit();
         Ok(Swap::Done)
     }
 

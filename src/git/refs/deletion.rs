@@ -1,5 +1,6 @@
 //! Deleting a ref, with its reflog and its packed value.
 
+use super::transaction::{RefMove, RefTransaction};
 use super::{Tip, lost_to, patiently};
 use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
@@ -12,11 +13,14 @@ use std::path::{Path, PathBuf};
 /// The longest `packed-refs` that is rewritten, in bytes.
 const LONGEST_PACKED: u64 = 1 << 30;
 
+/// A ref that is locked, and that the repository's hook lets go.
+type Locked<'r> = (LockFile, RefTransaction<'r>);
+
 impl Repo {
     /// Deletes a ref with its reflog if it still names `expected`; `false` when it does not.
     ///
     /// # Errors
-    /// `lost-race` while another process keeps its lock.
+    /// `lost-race` while another process keeps its lock; `hook-refused`.
     pub fn delete_ref(&self, refname: &str, expected: Oid) -> Result<bool> {
         let deleted = self.delete_refs(&[(refname, expected)]).pop();
         deleted.unwrap_or(Ok(false))
@@ -28,15 +32,23 @@ impl Repo {
         let lock = |&(refname, expected): &(&str, Oid)| {
             let lock = self.patiently_locked(refname);
             let lock = lock.map_err(|error| lost_to(&what(refname), error))?;
-            Ok((self.tip(refname)? == Tip::At(expected)).then_some(lock))
+            if self.tip(refname)? != Tip::At(expected) {
+                return Ok(None);
+            }
+            let transaction = self.prepare_refs(&[RefMove {
+                refname,
+                old: expected,
+                new: Oid::ZERO,
+            }])?;
+            Ok(Some((lock, transaction)))
         };
-        let locks: Vec<Result<Option<LockFile>>> = refs.iter().map(lock).collect();
+        let locks: Vec<Result<Option<Locked<'_>>>> = refs.iter().map(lock).collect();
         let locked = { refs.iter().zip(&locks) }.filter(|(_, lock)| matches!(lock, Ok(Some(_))));
         let doomed: HashSet<&str> = locked.map(|((refname, _), _)| *refname).collect();
         // The packed values go first: they count wherever there is no file.
         let together = self.unpack_refs(&doomed);
-        let delete = |(&(refname, _), lock): (&(&str, Oid), Result<Option<LockFile>>)| {
-            let Some(_lock) = lock? else {
+        let delete = |(&(refname, _), lock): (&(&str, Oid), Result<Option<Locked<'_>>>)| {
+            let Some((_lock, transaction)) = lock? else {
                 return Ok(false);
             };
             if together.is_err() {
@@ -44,6 +56,7 @@ impl Repo {
                     .map_err(|error| lost_to(&what(refname), error))?;
             }
             self.remove_loose(refname)?;
+            transaction.commit();
             Ok(true)
         };
         refs.iter().zip(locks).map(delete).collect()
@@ -59,7 +72,13 @@ impl Repo {
         if self.tip(refname)? != expected {
             return Ok(false);
         }
+        let transaction = self.prepare_refs(&[RefMove {
+            refname,
+            old: Oid::ZERO,
+            new: Oid::ZERO,
+        }])?;
         self.remove_loose(refname)?;
+        transaction.commit();
         Ok(true)
     }
 
