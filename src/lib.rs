@@ -67,7 +67,7 @@
 //! | `config.worktree` | `core.bare` and `core.worktree` where `config` had them, moved as git does it |
 //! | `agents/clone-id` | four hex digits that tell clones apart in time stamps; sixteen once `sync` has given the clone a name on remotes |
 //! | `agents/added/<file>` | what `info/exclude` and `config` got, for `uninstall` |
-//! | `agents/closed` | the agents that this clone has merged, rejected or discarded itself, one a line |
+//! | `agents/closed` | the agents that this clone has merged, rejected, discarded or amended itself, one a line |
 //! | `agents/branches` | the branches that this clone made under other names than its own (`spawn --branch`), each with its spawn commit |
 //! | `agents/ledger.lock` | an OS lock, never removed |
 //! | `agents/spawn.lock` | an OS lock, never removed |

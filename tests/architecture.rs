@@ -298,6 +298,8 @@ const VERBS_OF_VERBS: &[(&str, &[&str])] = &[
     // A tournament defers those that did not win.
     ("run", &["spawn", "commit", "verify", "close"]),
     ("merge", &["verify"]),
+    // What an agent may touch is read as it was at the spawn.
+    ("amend", &["spawn"]),
     ("gc", &["discard"]),
     // What lands on a remote lands with its claim.
     ("merge", &["sync"]),

@@ -170,6 +170,7 @@ fn landings(judged: &mut Judged) {
     judged.work(&two, "src/three.rs");
     judged.answer("commit", &["commit", &two, "-m", "feat: three"]);
     judged.answer("update", &["update", &two]);
+    judged.answer("amend", &["amend", &two, "--timeout=1h", "-m", "slow"]);
     judged.answer("merge", &["merge", &two, "--dry-run"]);
     judged.answer("merge", &["merge", &two]);
     let three = judged.spawn(TASK);

@@ -7,6 +7,8 @@
 
 /// The commands that read the ledger, and those that move an agent.
 mod agents;
+/// Another policy for an agent, by its owner alone, and what an agent or another clone cannot make of it.
+mod amend;
 /// The layers, the doors and the ceilings of `src`.
 mod architecture;
 /// What an audit found, one test for each finding, named for its number.

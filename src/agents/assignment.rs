@@ -1,8 +1,8 @@
 //! What the agent of a run is told.
 //!
 //! The prompt is composed anew for every run, from the private copy of the task and the base commit, so
-//! that a run can add a persona, a briefing or an output file. The copy of the task is not believed: the
-//! fingerprint in the ledger must fit its text and scope.
+//! that a run can add a persona, a briefing or an output file. The copy of the task is believed as far as
+//! [`task_copy`] says.
 //!
 //! A briefing may hold credentials. The prompt therefore goes to a file that only its owner can read, and
 //! from there to standard input or into the hands of a host that is told the file's name. It never goes
@@ -11,9 +11,9 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::persona::CharacterWish;
 use crate::agents::real_path::for_display;
-use crate::agents::{instructions, persona};
+use crate::agents::worktree;
+use crate::agents::{instructions, persona, task_copy};
 use crate::domain::agent::Agent;
-use crate::domain::dna::Dna;
 use crate::domain::glob::Glob;
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
@@ -23,9 +23,9 @@ use crate::domain::redaction::secret;
 use crate::domain::role::Role;
 use crate::domain::task::{Task, TaskOptions};
 use crate::error::{Code, Error, Remedy, Result};
-use crate::store::{briefing, fsx, layout, repository_settings, roles};
+use crate::git::populate;
+use crate::store::{layout, repository_settings, roles};
 use crate::wire::policy::Policy;
-use crate::wire::task_file;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -77,6 +77,20 @@ pub struct Workplace {
     pub cone: Option<BTreeSet<String>>,
 }
 
+impl Workplace {
+    /// Where an agent works: in `directory`.
+    pub fn of(ctx: &Ctx, agent: &Agent, policy: &Policy, directory: PathBuf) -> Workplace {
+        let own = layout::agent_dir(ctx.repo.common_dir(), agent.id).join("bundle");
+        let inside = policy.bundle_dir.as_ref();
+        Workplace {
+            bundle: inside.map_or(own, |inside| directory.join(inside)),
+            bundle_required: policy.bundle_required,
+            cone: populate::directories(&worktree::admin_dir(&ctx.repo, agent.id)),
+            directory,
+        }
+    }
+}
+
 impl Assignment {
     /// The task of an agent that is about to be made, with what the run asks for.
     ///
@@ -111,29 +125,19 @@ impl Assignment {
         wish: &PromptWish,
     ) -> Result<Assignment> {
         let base = agent.base.as_ref().map(|base| base.oid);
-        let (Some(base), Some(dna)) = (base, &agent.dna) else {
+        let Some(base) = base else {
             return Err(unknown_task(agent, "the ledger does not say how it began"));
         };
         let roles = roles::load(&ctx.repo, base)?;
-        let path = layout::agent_dir(ctx.repo.common_dir(), agent.id).join(briefing::TASK);
-        let source = fsx::load_if_there(&path)?
-            .ok_or_else(|| unknown_task(agent, "its task is not in this clone"))?;
-        let mut draft = task_file::parse(&path.to_string_lossy(), &source);
-        // A task without a file may name no role; what it was given is in the policy.
-        draft.fallback_role = Some(policy.role.clone());
-        // What was accepted at the spawn is not refused now: the limits of task files do not bind a task that was typed.
-        draft.is_typed = true;
+        let mut draft = task_copy::load(ctx, agent).map_err(|error| match error.code() {
+            Code::AgentState => unknown_task(agent, error.message()),
+            _ => error,
+        })?;
         draft.fill(&repository_settings::load(&ctx.repo, base, &roles)?);
         let (mut task, _) = draft.check(&roles, TaskOptions::default())?;
         // The whitelist that binds: at the spawn the names of directories became globs of what is below them.
         task.whitelist = globs(&policy.whitelist)?;
         let denylist = globs(&policy.denylist)?;
-        if Dna::of(&policy.role, &task.text, &task.whitelist, &denylist).as_str() != dna {
-            return Err(unknown_task(
-                agent,
-                "its task was changed after it was spawned",
-            ));
-        }
         let mut role = roles.require(&policy.role)?.clone();
         role.subagent_type.clone_from(&policy.subagent_type);
         role.edits = policy.edits;

@@ -3,9 +3,11 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::ctx::Env;
 use crate::agents::current::CurrentAgent;
+use crate::agents::lookup;
 use crate::domain::agent::Agent;
 use crate::domain::id::AgentId;
 use crate::error::{Code, Error, Remedy, Result};
+use crate::system::Process;
 
 /// Refuses a spawn from inside an agent whose policy does not allow it, whether the environment or the
 /// directory names that agent. Gives the agent that asks, where one does: it is the parent of what it spawns.
@@ -77,6 +79,51 @@ pub(crate) fn require_orchestrator(ctx: &Ctx) -> Result<()> {
         ))),
         Err(error) => Err(refused("this is inside an agent".to_owned()).because(error)),
     }
+}
+
+/// Refuses to change what binds an agent unless its owner asks: the clone that spawned it, from outside of every agent. A
+/// process that has left its worktree and emptied its environment is still below the one that was started for the agent.
+///
+/// # Errors
+/// `orchestrator-only`; `agent-state` for an agent of another clone.
+pub(crate) fn require_owner(ctx: &Ctx, agent: &Agent) -> Result<()> {
+    require_orchestrator(ctx)?;
+    if ctx.env.fenced || ctx.env.spool.is_some() || is_below_an_agent(ctx) {
+        let error = Error::new(
+            Code::OrchestratorOnly,
+            "this was started by an agent, and no agent changes what binds agents",
+        );
+        return Err(error.hint("to change it, run the command in a shell of your own"));
+    }
+    if lookup::is_local(ctx, agent) {
+        return Ok(());
+    }
+    let id = agent.id.short();
+    let clone = lookup::clone_id(agent);
+    Err(Error::new(
+        Code::AgentState,
+        format!("agent {id} was spawned in another clone, {clone}, and only there can its policy be amended"),
+    )
+    .remedy("to see where it is", Remedy::Agent(id)))
+}
+
+/// Whether a process above this one was started for an agent, or is a command of ours that runs something.
+fn is_below_an_agent(ctx: &Ctx) -> bool {
+    let all = Process::all().unwrap_or_default();
+    let above = |pid: i32| { all.iter() }.find(|process| process.pid.as_raw_nonzero().get() == pid);
+    let mut process = above(rustix::process::getpid().as_raw_nonzero().get());
+    // As many steps as there are processes: the list may have been made while they came and went.
+    for _ in 0..all.len() {
+        process = process.and_then(|process| above(process.parent));
+        match process {
+            Some(process) if process.is_of_agent(b"GIT_AGENT_ID=", ctx.env.program.as_deref()) => {
+                return true;
+            }
+            Some(_) => {}
+            None => break,
+        }
+    }
+    false
 }
 
 /// Refuses to judge the whole repository from inside a sandbox: a command there sees no branch and no worktree but its

@@ -39,6 +39,7 @@ pub mod scope_guard;
 pub mod scratch;
 pub mod spool;
 mod step_log;
+pub mod task_copy;
 pub mod untrusted;
 pub mod work;
 pub mod worktree;

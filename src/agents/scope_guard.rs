@@ -87,8 +87,9 @@ impl<'r> ScopeGuard<'r> {
             .ok_or_else(|| broken(format!("blob {blob} is no policy of a version we know")))?;
         // A spawn commit of an earlier version carries no policy, but names the digest of one.
         let spawn_commit = repo.read_commit(agent.spawn_commit)?;
+        let first = policy::at_spawn(repo, &agent)?;
         if let Some(named) = spawn_commit.trailer(TRAILER)
-            && named != policy.digest()
+            && first.is_none_or(|first| named != first.digest())
         {
             return Err(
                 broken("its spawn commit was made for another policy".to_owned()).hint(format!(

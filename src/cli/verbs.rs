@@ -3,9 +3,9 @@
 use super::run::{background, fenced, supervisor};
 use super::ui::{Format, Ui};
 use super::{
-    archive, bundle, check, commit, config, decide, diff, discard, doctor, enter, gc, guard, help,
-    hook, hooks, init, ledger, list, logs, merge, overlap, pool, pr, ps, receive, report, rescue,
-    retry, roles, run, schema, send, settle, shell, show, spawn, stop, sync, train, tree,
+    amend, archive, bundle, check, commit, config, decide, diff, discard, doctor, enter, gc, guard,
+    help, hook, hooks, init, ledger, list, logs, merge, overlap, pool, pr, ps, receive, report,
+    rescue, retry, roles, run, schema, send, settle, shell, show, spawn, stop, sync, train, tree,
     uninstall, unite, update, verify, wait,
 };
 use crate::agents::ctx::Ctx;
@@ -85,6 +85,7 @@ verbs! { ui;
         Check(args: check::CheckArgs) => check::run(&open(ui)?, ui, args);
         Bundle(args: bundle::BundleArgs) => bundle::run(&open(ui)?, ui, &args);
         Commit(args: commit::CommitArgs) => commit::run(&open(ui)?, ui, &args);
+        Amend(args: amend::AmendArgs) => amend::run(&open(ui)?, ui, args);
         Update(args: update::UpdateArgs) => update::run(&open(ui)?, ui, &args);
         Done(args: settle::DoneArgs) => settle::run_done(&open(ui)?, ui, &args);
         Fail(args: settle::FailArgs) => settle::run_fail(&open(ui)?, ui, &args);

@@ -30,6 +30,7 @@ use super::id::{AgentId, AgentName};
 use super::oid::Oid;
 use super::run::Run;
 use super::stamp::Stamp;
+use super::version::ProgramVersion;
 use crate::error::{Code, Error, Remedy, Result};
 use chrono::{DateTime, Utc};
 use std::collections::HashMap;
@@ -76,6 +77,12 @@ pub struct Agent {
     pub pid: Option<u32>,
     /// The blob of the binding policy; absent while half made.
     pub policy: Option<Oid>,
+    /// The blob of the policy that its owner has given it since; absent where that was never amended.
+    pub amended: Option<Oid>,
+    /// Whether its row says that its policy was amended and this clone did not do that, so that what binds it is unknown here.
+    pub amended_elsewhere: bool,
+    /// The lowest version of this program that understands its row, where that is above ours.
+    pub needs: Option<ProgramVersion>,
     /// SHA-256 of its `spec.md`, in hex; absent while half made.
     pub spec_sha: Option<String>,
     /// The blob that says what its worktree held before it began; absent where that was nothing.
@@ -94,7 +101,7 @@ pub struct Agent {
     pub updated: DateTime<Utc>,
     /// What is impossible about its history, one sentence each; the first ones, where there are very many.
     pub irregular: Vec<String>,
-    /// Whether that is about how it began, so that what binds it is unknown.
+    /// Whether that is about how it began or what it was given since, so that what binds it is unknown.
     pub origin_in_doubt: bool,
 }
 
@@ -149,11 +156,34 @@ impl Agent {
         Some(agent)
     }
 
+    /// The blob of the policy that binds it now; absent while half made.
+    pub fn binding_policy(&self) -> Option<Oid> {
+        self.amended.or(self.policy)
+    }
+
+    /// Refuses to decide about an agent whose row only a later version understands: what its other events say may not be so.
+    ///
+    /// # Errors
+    /// `agent-needs-newer`.
+    pub fn require_understood(&self) -> Result<()> {
+        let Some(needs) = self.needs else {
+            return Ok(());
+        };
+        let id = self.id.short();
+        let what = format!(
+            "the row of agent {id} has an event that git-agent {needs} or newer understands, and this program does not"
+        );
+        Err(Error::new(Code::AgentNeedsNewer, what)
+            .hint("to decide about it, install the newer git-agent")
+            .remedy("to see its history", Remedy::History(id)))
+    }
+
     /// Checks that a move is legal now.
     ///
     /// # Errors
-    /// `agent-state`, naming the agent, its state and the move.
+    /// `agent-state`, naming the agent, its state and the move; `agent-needs-newer`.
     pub fn may(&self, step: Move) -> Result<()> {
+        self.require_understood()?;
         if self.state.after(step, self.declared).is_some() {
             return Ok(());
         }
@@ -189,6 +219,9 @@ impl Agent {
             clone: first.clone_number(),
             pid: None,
             policy: None,
+            amended: None,
+            amended_elsewhere: false,
+            needs: None,
             spec_sha: None,
             baseline: None,
             verdict: None,
@@ -221,6 +254,23 @@ impl Agent {
         if let Some(exited) = self.ran(event, time) {
             self.run_ended(exited);
             return;
+        }
+        match &event.what {
+            // What was judged was judged by another policy.
+            What::Amended { policy, .. } => {
+                self.amended = Some(*policy);
+                self.verdict = None;
+            }
+            What::Unknown {
+                needs: Some(needs), ..
+            } => {
+                self.doubt_origin(format!(
+                    "only git-agent {needs} or newer understands its event `{}`",
+                    event.what.kind()
+                ));
+                self.needs = self.needs.max(Some(*needs));
+            }
+            _ => {}
         }
         let Some(step) = self.step(&event.what) else {
             if let (What::Spawning(facts), true) = (&event.what, self.role.is_none()) {
@@ -310,6 +360,7 @@ impl Agent {
             What::Spawning(_)
             | What::Exited(_)
             | What::Salvaged { .. }
+            | What::Amended { .. }
             | What::Competed(_)
             | What::Rescued { .. }
             | What::Expired { .. }

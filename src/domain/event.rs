@@ -8,6 +8,7 @@ use super::oid::Oid;
 use super::outcome::Ending;
 use super::stamp::Stamp;
 use crate::domain::named::named;
+use crate::domain::version::ProgramVersion;
 
 /// One line of an agent's note.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +84,15 @@ pub enum What {
         /// The blob of all of it, where a line cannot hold that.
         whole: Option<Oid>,
     },
+    /// Its owner gave it another policy.
+    Amended {
+        /// The blob of the policy that binds from now on.
+        policy: Oid,
+        /// Why.
+        reason: String,
+        /// The blob of all of it, where a line cannot hold that.
+        whole: Option<Oid>,
+    },
     /// It did a task that others did as well, and was compared with them.
     Competed(Competed),
     /// Worktree and branch were removed.
@@ -115,6 +125,9 @@ pub enum What {
     Unknown {
         /// The value of the line's `e` key.
         kind: String,
+        /// The lowest version that understands it, where the line names one above ours: what other events of the row mean
+        /// may depend on it.
+        needs: Option<ProgramVersion>,
     },
 }
 
@@ -151,13 +164,14 @@ impl What {
             What::Merged { .. } => "merged",
             What::Rejected { .. } => "rejected",
             What::Deferred { .. } => "deferred",
+            What::Amended { .. } => "amended",
             What::Competed(_) => "competed",
             What::Discarded { .. } => "discarded",
             What::Salvaged { .. } => "salvaged",
             What::Rescued { .. } => "rescued",
             What::Expired { .. } => "expired",
             What::Noted { .. } => "noted",
-            What::Unknown { kind } => kind,
+            What::Unknown { kind, .. } => kind,
         }
     }
 
@@ -180,7 +194,22 @@ impl What {
             | What::Deferred {
                 reason: text,
                 whole,
+            }
+            | What::Amended {
+                reason: text,
+                whole,
+                ..
             } => Some((text, *whole)),
+            _ => None,
+        }
+    }
+
+    /// The lowest version that understands this event, where an older program would take other events of the row for
+    /// something else than they are.
+    pub fn needs(&self) -> Option<ProgramVersion> {
+        match self {
+            What::Amended { .. } => Some(ProgramVersion(0, 3, 0)),
+            What::Unknown { needs, .. } => *needs,
             _ => None,
         }
     }
@@ -190,7 +219,8 @@ impl What {
         if let What::Done { whole, .. }
         | What::Failed { whole, .. }
         | What::Rejected { whole, .. }
-        | What::Deferred { whole, .. } = &mut self
+        | What::Deferred { whole, .. }
+        | What::Amended { whole, .. } = &mut self
         {
             *whole = Some(blob);
         }
@@ -205,6 +235,7 @@ impl What {
             | What::Failed { reason: text, .. }
             | What::Rejected { reason: text, .. }
             | What::Deferred { reason: text, .. }
+            | What::Amended { reason: text, .. }
             | What::Noted { text } => text,
             What::Started(facts) => &mut facts.command,
             What::Spawning(facts) => &mut facts.description,

@@ -71,7 +71,7 @@ codes! {
     AttestationSubject, "attestation.subject", Error, "The attestation is about another commit.";
     LedgerNotJudged, "ledger.not-judged", Note, "There is no ledger in this clone, so only the policy in the spawn commit was used.";
     LedgerMissing, "ledger.missing", Error, "The ledger has no row for the agent.";
-    LedgerIrregular, "ledger.irregular", Error, "The agent's row does not say how the agent began, or says it twice.";
+    LedgerIrregular, "ledger.irregular", Error, "The agent's row leaves in doubt what binds the agent: how it began, or whether its policy was amended.";
     LedgerDisorder, "ledger.disorder", Note, "The agent's row holds events in an order that cannot have happened.";
     LedgerPolicy, "ledger.policy", Error, "The agent's row names another policy, base, role or isolation than its spawn commit.";
     LedgerChain, "ledger.chain", Error, "Lines of the agent's row were changed or removed.";

@@ -47,4 +47,5 @@ pub mod tool_call;
 pub mod tournament;
 pub mod train;
 pub mod verdict;
+pub mod version;
 pub mod violation;

@@ -72,6 +72,10 @@ fn detail(what: &What) -> Option<String> {
         | What::Rejected { reason: text, .. }
         | What::Deferred { reason: text, .. }
         | What::Noted { text } => text.clone(),
+        What::Amended { policy, reason, .. } => match reason.as_str() {
+            "" => format!("policy {}", policy.short()),
+            reason => format!("policy {}: {reason}", policy.short()),
+        },
         What::Competed(facts) => {
             let (place, of, best) = (facts.place, facts.of, &facts.best);
             format!("place {place} of {of} on one task, the best is {best}")
@@ -83,7 +87,9 @@ fn detail(what: &What) -> Option<String> {
             let short: Vec<_> = commits.iter().map(|oid| oid.short()).collect();
             short.join(", ")
         }
-        What::Unknown { .. } => return None,
+        What::Unknown { needs, .. } => {
+            needs.map(|needs| format!("git-agent {needs} or newer understands it"))?
+        }
     };
     Some(text).filter(|text| !text.is_empty())
 }

@@ -167,10 +167,12 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
         Some(age) => Some(expire::plan(ctx, &agents, age)?),
         None => None,
     };
-    let open = agents.iter().filter(|agent| agent.state.is_open());
+    // Of a row with an event that is not understood here, nothing is known to be over.
+    let is_over = |agent: &&Agent| !agent.state.is_open() && agent.needs.is_none();
+    let open = agents.iter().filter(|agent| !is_over(agent));
     let open: HashSet<String> = open.map(|agent| agent.id.short()).collect();
     held.retain(|short, _| !open.contains(short));
-    let over = agents.iter().filter(|agent| !agent.state.is_open());
+    let over = agents.iter().filter(is_over);
     let told = over.filter(|agent| briefing::is_here(ctx.repo.common_dir(), agent.id));
     let told = told.map(|agent| agent.id).collect();
     let in_question = agents.iter().filter(|agent| is_in_question(agent));

@@ -2,6 +2,7 @@
 //! `--dry-run` is stopping in between.
 
 pub mod agent_report;
+pub mod amend;
 pub mod archive;
 pub mod bundle;
 pub mod check;

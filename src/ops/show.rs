@@ -6,6 +6,7 @@ use crate::agents::lookup::clone_id;
 use crate::agents::{lookup, worktree};
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::{Isolation, What};
+use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::populate;
 use crate::hosts;
@@ -44,6 +45,9 @@ pub struct ShowReport {
     /// Commands that `verify` runs; absent and null as the whitelist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checks: Option<Option<Vec<String>>>,
+    /// The blob of the policy that its owner gave it since it was spawned; absent where that was never amended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub amended_policy: Option<String>,
     /// What happened, oldest first.
     pub events: Vec<EventReport>,
 }
@@ -114,6 +118,7 @@ pub fn show(ctx: &Ctx, who: &str) -> Result<ShowReport> {
         whitelist: told(|policy| &policy.whitelist),
         denylist: told(|policy| &policy.denylist),
         checks: told(|policy| &policy.checks),
+        amended_policy: agent.amended.map(Oid::to_hex),
         events: events(&ledger, &agent)?,
     })
 }

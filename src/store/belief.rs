@@ -46,13 +46,35 @@ impl<'r> Belief<'r> {
         let Some(mut agent) = row_origin::fold(self.repo, spawn_commit, row) else {
             return Ok(None);
         };
+        // Who may push the ledger can write that a policy was amended. Only what this clone did itself binds.
+        let own;
+        let mut row = row;
+        if agent.amended.is_some() {
+            let closed = self.closed()?;
+            own = row.amended_by(|policy| closed.has_amended(agent.id, policy));
+            if own.events.len() < row.events.len() {
+                row = &own;
+                match row_origin::fold(self.repo, spawn_commit, row) {
+                    Some(rest) => agent = rest,
+                    None => return Ok(None),
+                }
+                agent.amended_elsewhere = true;
+                agent.origin_in_doubt = true;
+                agent.doubt(AMENDED_ELSEWHERE.to_owned());
+            }
+        }
         let mut denied = Vec::new();
         // A row may claim both.
         while !agent.state.is_open() && self.is_denied(&agent)? {
             denied.push(agent.state);
             let rest = row.without(&denied);
             match row_origin::fold(self.repo, spawn_commit, &rest) {
-                Some(rest) => agent = rest,
+                Some(rest) => {
+                    agent = Agent {
+                        amended_elsewhere: agent.amended_elsewhere,
+                        ..rest
+                    }
+                }
                 None => break,
             }
         }
@@ -119,6 +141,9 @@ impl<'r> Belief<'r> {
         Ok(branches.contains(branch))
     }
 }
+
+/// What a row says whose policy another clone has amended.
+const AMENDED_ELSEWHERE: &str = "its row says that its policy was amended, and this clone did not do that; the policy that it was spawned with binds here";
 
 /// Why a claim is not believed, in words.
 fn doubt(claimed: State) -> String {

@@ -7,7 +7,7 @@
 
 use super::belief::Belief;
 use super::chain::{self, Chain};
-use super::closed::{self, Closed};
+use super::closed::{self, Closed, Decision};
 use super::row::Row;
 use super::{clone_id, layout, lock, maintenance, signatures};
 use crate::domain::agent::{Agent, State};
@@ -266,7 +266,7 @@ impl<'r> Ledger<'r> {
                 // After the signature, which may be refused, and before the event.
                 let closed = written
                     .iter()
-                    .filter_map(|event| Some((event.agent, over(&event.what)?)));
+                    .filter_map(|event| Some((event.agent, decision(&event.what)?)));
                 closed::note(repo.common_dir(), &closed.collect::<Vec<_>>())?;
                 Ok(commit)
             },
@@ -277,12 +277,13 @@ impl<'r> Ledger<'r> {
     }
 }
 
-/// The state in which an event leaves an agent for good.
-fn over(what: &What) -> Option<State> {
+/// What an event decides about an agent for good.
+fn decision(what: &What) -> Option<Decision> {
     match what {
-        What::Merged { .. } => Some(State::Merged),
-        What::Rejected { .. } => Some(State::Rejected),
-        What::Discarded { .. } => Some(State::Discarded),
+        What::Merged { .. } => Some(Decision::Over(State::Merged)),
+        What::Rejected { .. } => Some(Decision::Over(State::Rejected)),
+        What::Discarded { .. } => Some(Decision::Over(State::Discarded)),
+        What::Amended { policy, .. } => Some(Decision::Amended(*policy)),
         _ => None,
     }
 }

@@ -3,6 +3,9 @@
 //!
 //! Where the spawn commit carries a policy, that one binds, whatever the ledger says; the ledger adds the hash of the
 //! specification. The blob binds agents of earlier versions, and those whose spawn commit is not in this clone.
+//!
+//! Its owner may amend it (`git agent amend`): scope, checks, bundle and time limit are then those of the blob that the last
+//! amendment names which this clone made itself. Role, base and place stay what the spawn commit says.
 
 use super::keep;
 use super::spawn_commit::SpawnCommit;
@@ -43,13 +46,49 @@ pub fn of_agent(repo: &Repo, agent: &Agent) -> Result<Option<Policy>> {
     let Some(blob) = agent.policy else {
         return Ok(None);
     };
-    match SpawnCommit::read(repo, agent.spawn_commit)? {
-        Some(spawn) => Ok(Some(Policy {
+    let policy = bound(repo, agent.spawn_commit, blob, agent.amended)?;
+    Ok(policy.map(|policy| with_spec(policy, agent)))
+}
+
+/// The policy that an agent was spawned with, as [`of_agent`] gives the one that binds it now.
+///
+/// # Errors
+/// As [`of_agent`].
+pub fn at_spawn(repo: &Repo, agent: &Agent) -> Result<Option<Policy>> {
+    let Some(blob) = agent.policy else {
+        return Ok(None);
+    };
+    let policy = bound(repo, agent.spawn_commit, blob, None)?;
+    Ok(policy.map(|policy| with_spec(policy, agent)))
+}
+
+/// The ledger names the hash of the specification, which the spawn commit cannot.
+fn with_spec(policy: Policy, agent: &Agent) -> Policy {
+    match policy.spec_sha.as_str() {
+        "" => Policy {
             spec_sha: agent.spec_sha.clone().unwrap_or_default(),
-            ..spawn.terms
-        })),
-        None => load(repo, blob),
+            ..policy
+        },
+        _ => policy,
     }
+}
+
+/// The policy of a spawn commit, or of the blob that the row names for one without, with what the last amendment changed.
+pub(super) fn bound(
+    repo: &Repo,
+    spawn_commit: Oid,
+    blob: Oid,
+    amended: Option<Oid>,
+) -> Result<Option<Policy>> {
+    let first = match SpawnCommit::read(repo, spawn_commit)? {
+        Some(spawn) => Some(spawn.terms),
+        None => load(repo, blob)?,
+    };
+    let (Some(first), Some(amended)) = (&first, amended) else {
+        return Ok(first);
+    };
+    // One that cannot be read is no reason to let the first one bind, which may allow more.
+    Ok(load(repo, amended)?.map(|amended| first.amended_by(amended)))
 }
 
 /// As [`of_agent`], where a policy that is not here is one that cannot be read.

@@ -9,6 +9,7 @@
 use crate::domain::agent::State;
 use crate::domain::event::{Event, What};
 use crate::domain::id::AgentId;
+use crate::domain::oid::Oid;
 use crate::domain::stamp::Stamp;
 use crate::git::notes::lines;
 use crate::wire::event_line;
@@ -93,11 +94,22 @@ impl<'b> Row<'b> {
 
     /// The row without the events that say one of these states, which are not believed.
     pub(super) fn without(&self, denied: &[State]) -> Row<'b> {
-        let is_denied = |event: &Event| match event.what {
+        self.filtered(|event| match event.what {
             What::Merged { .. } => denied.contains(&State::Merged),
             What::Discarded { .. } => denied.contains(&State::Discarded),
             _ => false,
-        };
+        })
+    }
+
+    /// The row without the amendments of its policy that are not believed.
+    pub(super) fn amended_by(&self, is_believed: impl Fn(Oid) -> bool) -> Row<'b> {
+        self.filtered(|event| match event.what {
+            What::Amended { policy, .. } => !is_believed(policy),
+            _ => false,
+        })
+    }
+
+    fn filtered(&self, is_denied: impl Fn(&Event) -> bool) -> Row<'b> {
         let pairs = self.lines.iter().zip(&self.events);
         let (lines, events) = pairs
             .filter(|(_, event)| !is_denied(event))

@@ -19,7 +19,8 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 const ENTRIES: Copied = Copied {
-    kind: "git-agent row index 1 ",
+    // Entries of the first form do not say that a policy was amended.
+    kind: "git-agent row index 2 ",
     path: layout::row_index,
     worth: 8,
     keep: |key, body| RowEntry::made_of(key, &body),
@@ -55,6 +56,8 @@ pub struct LiveRow {
     pub name: Option<AgentName>,
     /// The blob of its policy; absent while half made.
     pub policy: Option<Oid>,
+    /// The blob of the policy that it was given since.
+    pub amended: Option<Oid>,
     started: DateTime<Utc>,
 }
 
@@ -134,7 +137,8 @@ impl<'e> RowEntry<'e> {
         let state = agent.state.as_str();
         let policy = agent.policy.map(Oid::to_hex);
         let entry = RowEntry {
-            state: row_origin::is_plain(&row.events).then_some(Cow::Borrowed(state)),
+            state: (row_origin::is_plain(&row.events) && agent.amended.is_none())
+                .then_some(Cow::Borrowed(state)),
             started: agent.started.timestamp_micros(),
             name: agent.name.as_ref().map(|name| name.as_str().into()),
             branch: agent.branch.as_deref().map(Cow::Borrowed),
@@ -167,6 +171,8 @@ impl<'e> RowEntry<'e> {
             spawn_commit,
             name: { self.name.as_deref() }.and_then(|name| AgentName::parse(name).ok()),
             policy: self.policy.as_deref().and_then(Oid::from_hex),
+            // An entry that has a state is of a row without amendments.
+            amended: None,
             started: DateTime::from_timestamp_micros(self.started)?,
         })
     }
@@ -179,6 +185,7 @@ impl LiveRow {
             spawn_commit: agent.spawn_commit,
             name: agent.name.clone(),
             policy: agent.policy,
+            amended: agent.amended,
             started: agent.started,
         }
     }

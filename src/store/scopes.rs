@@ -103,6 +103,11 @@ impl<'r> ScopeCache<'r> {
         let (key, Some(blob)) = (agent.spawn_commit, agent.policy) else {
             return Ok(BoundScope::Unknown);
         };
+        // The copy is of what spawn commits say.
+        if agent.amended.is_some() {
+            let policy = policy::bound(self.repo, key, blob, agent.amended)?;
+            return Ok(policy.as_ref().map_or(BoundScope::Unknown, BoundScope::of));
+        }
         let scope = match self.kept.remove(&key) {
             Some(scope) => scope,
             None => match SpawnCommit::read(self.repo, key)? {

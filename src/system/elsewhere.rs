@@ -69,6 +69,21 @@ impl Process {
         words.any(|word| word == variable)
     }
 
+    /// Whether it was started with a variable of this name, as far as the system shows it. Which program it runs is not told.
+    pub(crate) fn is_of_agent(&self, name: &[u8], _program: Option<&Path>) -> bool {
+        let pid = self.pid.as_raw_nonzero().to_string();
+        let shown = ask(
+            "ps",
+            &[b"-E", b"-ww", b"-o", b"command=", b"-p", pid.as_bytes()],
+        );
+        let shown = shown.unwrap_or_default();
+        let mut words = shown.split(u8::is_ascii_whitespace);
+        words.any(|word| {
+            word.strip_prefix(name)
+                .is_some_and(|value| !value.is_empty())
+        })
+    }
+
     /// Sends it a signal, if it is still there.
     pub(crate) fn signal(&self, signal: Signal) {
         if Process::all().is_ok_and(|all| all.contains(self)) {

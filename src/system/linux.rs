@@ -54,6 +54,22 @@ impl Process {
         variables.any(|one| one == variable)
     }
 
+    /// Whether it was started with a variable of this name, or runs this program. Only its owner may see that.
+    pub(crate) fn is_of_agent(&self, name: &[u8], program: Option<&Path>) -> bool {
+        let environment = fs::read(self.file("environ")).unwrap_or_default();
+        let mut variables = environment.split(|&byte| byte == 0);
+        let is_named = |one: &[u8]| {
+            one.strip_prefix(name)
+                .is_some_and(|value| !value.is_empty())
+        };
+        let running = fs::metadata(self.file("exe")).ok();
+        let ours = program.and_then(|program| fs::metadata(program).ok());
+        let is_ours = running.zip(ours).is_some_and(|(running, ours)| {
+            (running.dev(), running.ino()) == (ours.dev(), ours.ino())
+        });
+        variables.any(is_named) || is_ours
+    }
+
     /// Sends it a signal. The handle is made first and the process looked at through its number after, so what is
     /// signalled is what was meant.
     pub(crate) fn signal(&self, signal: Signal) {

@@ -16,6 +16,7 @@ use crate::domain::id::{AgentId, AgentName};
 use crate::domain::oid::Oid;
 use crate::domain::outcome::Ending;
 use crate::domain::stamp::Stamp;
+use crate::domain::version::ProgramVersion;
 use crate::error::{Code, Error, Result};
 use fact::Fact;
 use serde::{Deserialize, Serialize};
@@ -134,9 +135,22 @@ pub fn decode(line: &[u8]) -> Option<Event> {
             .filter_map(Fact::as_str)
             .map(str::to_owned)
             .collect(),
-        what: parse_facts(&line.e, &line.d).unwrap_or_else(|| What::Unknown {
-            kind: line.e.clone().into_owned(),
-        }),
+        what: parse_what(&line.e, &line.d),
+    })
+}
+
+/// What happened. A kind that is known means something else than we know where a later version says so: an event that changes
+/// how others are judged names the lowest version that understands it.
+fn parse_what(kind: &str, d: &Fact<'_>) -> What {
+    let needs = d.get("needs").map(|needs| {
+        let version = needs.as_str().and_then(ProgramVersion::parse);
+        version.unwrap_or(ProgramVersion::UNREADABLE)
+    });
+    let needs = needs.filter(|needs| *needs > ProgramVersion::UNDERSTOOD);
+    let known = needs.is_none().then(|| parse_facts(kind, d)).flatten();
+    known.unwrap_or_else(|| What::Unknown {
+        kind: kind.to_owned(),
+        needs,
     })
 }
 
@@ -205,6 +219,16 @@ fn facts(what: &What) -> Value {
             json!({ "reason": reason, "whole": whole.map(Oid::to_hex) })
         }
         What::Merged { commit, into } => json!({ "commit": commit.to_hex(), "into": into }),
+        What::Amended {
+            policy,
+            reason,
+            whole,
+        } => json!({
+            "policy": policy.to_hex(),
+            "reason": reason,
+            "whole": whole.map(Oid::to_hex),
+            "needs": what.needs().map(|version| version.to_string()),
+        }),
         What::Competed(facts) => json!({
             "best": facts.best,
             "place": facts.place,
@@ -310,6 +334,11 @@ fn parse_facts(kind: &str, d: &Fact<'_>) -> Option<What> {
             whole: oid("whole"),
         },
         "deferred" => What::Deferred {
+            reason: text("reason")?,
+            whole: oid("whole"),
+        },
+        "amended" => What::Amended {
+            policy: oid("policy")?,
             reason: text("reason")?,
             whole: oid("whole"),
         },

@@ -57,6 +57,12 @@ pub struct Policy {
     pub bundle_dir: Option<String>,
     /// SHA-256 of the `spec.md` that spawn wrote, in hex; empty where only the spawn commit is known.
     pub spec_sha: String,
+    /// SHA-256 of the task without what it says in confidence, in hex; absent where an earlier version spawned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_sha: Option<String>,
+    /// How long a run may take, in milliseconds, where an amendment says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
 }
 
 impl Policy {
@@ -68,9 +74,29 @@ impl Policy {
         bytes
     }
 
-    /// `sha256:` and 64 hex digits over [`Policy::terms`].
+    /// `sha256:` and 64 hex digits over [`Policy::terms`], less the keys that version 0.2.0 does not know: it computes the
+    /// digest anew from what it has read, and would take an agent of ours for a forged one.
     pub fn digest(&self) -> String {
-        format!("sha256:{}", hex(&Sha256::digest(self.terms().to_bytes())))
+        let known = Policy {
+            task_sha: None,
+            timeout_ms: None,
+            ..self.terms()
+        };
+        format!("sha256:{}", hex(&Sha256::digest(known.to_bytes())))
+    }
+
+    /// The policy with what an amendment may change: scope, checks, whether a bundle is required, how long a run may take.
+    #[must_use]
+    pub fn amended_by(&self, amended: Policy) -> Policy {
+        Policy {
+            whitelist: amended.whitelist,
+            denylist: amended.denylist,
+            checks: amended.checks,
+            bundle_required: amended.bundle_required,
+            timeout_ms: amended.timeout_ms,
+            task_sha: amended.task_sha,
+            ..self.clone()
+        }
     }
 
     /// The policy without the hash of the specification: what is known before the agent has an id.

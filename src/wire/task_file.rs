@@ -24,8 +24,10 @@ mod plain;
 
 use super::toml_reader::Document;
 use crate::domain::diagnostic::{Problem, Source};
+use crate::domain::hex::hex;
 use crate::domain::task::{COMMAND_LINE, TaskDraft};
 use crate::error::{Code, Error, Remedy};
+use sha2::{Digest, Sha256};
 use std::io;
 use std::path::Path;
 use toml::de::DeValue;
@@ -158,6 +160,11 @@ pub fn without_confidential(bytes: &[u8]) -> Parted {
         table.to_string().into_bytes()
     };
     Parted { confidential, rest }
+}
+
+/// SHA-256 of a task file without what it says in confidence, in hex: the same before and after that is deleted.
+pub fn digest(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(without_confidential(bytes).rest))
 }
 
 /// The error of a task file that could not be read at all.

@@ -89,7 +89,10 @@ fn what(word: &str) -> What {
         "rescued" => What::Rescued { to: text() },
         "competed" => What::Competed(Competed::default()),
         "noted" => What::Noted { text: text() },
-        _ => What::Unknown { kind: text() },
+        _ => What::Unknown {
+            kind: text(),
+            needs: None,
+        },
     }
 }
 

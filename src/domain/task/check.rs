@@ -35,7 +35,7 @@ impl TaskDraft {
             problems: std::mem::take(&mut self.problems),
             warnings: std::mem::take(&mut self.warnings),
             source: &self.source,
-            is_typed: self.is_typed,
+            is_typed: self.is_typed || self.was_accepted,
         };
         for (word, text) in self.recorded_texts() {
             rules.no_secret(word, text);
@@ -50,7 +50,10 @@ impl TaskDraft {
         let task = Task {
             role: role.map(|role| role.name.clone()).unwrap_or_default(),
             text: rules.text(&self.text).unwrap_or_default(),
-            whitelist: rules.whitelist(&self.whitelist, edits && !self.is_typed),
+            whitelist: rules.whitelist(
+                &self.whitelist,
+                edits && !self.is_typed && !self.was_accepted,
+            ),
             denylist: rules.globs("denylist", &self.denylist, |glob| bare(glob, edits)),
             name: rules.name(&self.name),
             parent: rules.parent(&self.parent),

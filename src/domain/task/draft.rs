@@ -20,6 +20,8 @@ pub struct TaskDraft {
     /// Whether a person typed the task. What a person types is taken as meant: the rules that keep programs from writing
     /// careless task files (length of the text, a whitelist that reaches everything, a bundle) do not hold.
     pub is_typed: bool,
+    /// Whether an agent was spawned of it already, so that its limits are not asked for again.
+    pub was_accepted: bool,
     /// Globs of a typed task that are to match what the agent will make; all others have to match something.
     pub new_globs: Vec<String>,
     /// The name of the role. Required.

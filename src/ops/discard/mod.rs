@@ -164,6 +164,7 @@ pub(in crate::ops) fn plan_for(
     options: DiscardOptions,
     around: &WorktreeSnapshot,
 ) -> Result<DiscardPlan> {
+    agent.require_understood()?;
     if !options.force {
         require_not_alive_elsewhere(ctx, &agent)?;
     }

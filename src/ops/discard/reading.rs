@@ -82,7 +82,8 @@ impl Reading {
 
 /// Where the agent's bundle is in its worktree, if anywhere.
 pub(super) fn bundle_dir(ctx: &Ctx, agent: &Agent) -> Result<Option<String>> {
-    Ok(policy::of_agent(&ctx.repo, agent)?.and_then(|policy| policy.bundle_dir))
+    // No amendment moves it, and one that is not here must not be in the way.
+    Ok(policy::at_spawn(&ctx.repo, agent)?.and_then(|policy| policy.bundle_dir))
 }
 
 /// The bundle's directory, unless a symlink stands in for a part of the way.

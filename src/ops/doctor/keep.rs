@@ -69,6 +69,7 @@ fn bound_by(ctx: &Ctx, agent: &Agent) -> Vec<(&'static str, Oid)> {
     let named = [
         ("baseline.json", agent.baseline),
         ("policy.json", agent.policy),
+        ("amended.json", agent.amended),
     ];
     let is_here = |oid: &Oid| ctx.repo.has_object(*oid);
     let here = |(name, oid): (&'static str, Option<Oid>)| Some((name, oid.filter(is_here)?));

@@ -91,7 +91,8 @@ pub(super) fn plan(ctx: &Ctx, agents: &[Agent], age: Duration) -> Result<ExpiryP
         let mut commits: Vec<Oid> = named.filter(|oid| !still_kept.contains(oid)).collect();
         commits.sort_unstable();
         commits.dedup();
-        let is_over = is_over(agent.state) && ours.knows(agent);
+        // An event that is not understood here may bring the agent back.
+        let is_over = is_over(agent.state) && agent.needs.is_none() && ours.knows(agent);
         let item = item(agent, &links, &commits, is_over);
         let doomed = is_over.then(|| Doomed {
             spawn_commit: agent.spawn_commit,

@@ -163,7 +163,7 @@ impl Scene {
 
 /// Why it is unknown what an agent may touch; `None` where it is known.
 fn why_unknown(ctx: &Ctx, live: &Work) -> Option<&'static str> {
-    match (&live.policy, live.agent.policy) {
+    match (&live.policy, live.agent.binding_policy()) {
         (Some(_), _) => None,
         (None, Some(blob)) if !ctx.repo.is_at_hand(blob) => Some("its scope is not in this clone"),
         (None, _) => Some("this version cannot read its scope"),

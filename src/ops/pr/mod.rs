@@ -96,6 +96,7 @@ pub fn plan(ctx: &Ctx, who: &str, options: PrOptions) -> Result<PrPlan> {
     require_orchestrator(ctx)?;
     let ledger = Ledger::new(&ctx.repo);
     let agent = crash_recovery::at_rest(ctx, lookup::agent(ctx, &ledger, who)?)?;
+    agent.require_understood()?;
     let short = agent.id.short();
     let Some(branch) = agent.branch.clone() else {
         let what = format!("agent {short} is shared and has no branch");

@@ -2,20 +2,18 @@
 
 use crate::agents::assignment::{Assignment, Workplace};
 use crate::agents::ctx::Ctx;
-use crate::agents::worktree;
 use crate::domain::agent::Agent;
 use crate::domain::id::AgentId;
 use crate::domain::prompt;
 use crate::domain::redaction::SecretRedactor;
 use crate::domain::task::Task;
 use crate::error::{Code, Error, Result};
-use crate::git::populate;
 use crate::hosts::Host;
 use crate::hosts::command::{self, Needs};
 use crate::ops::run::RunOptions;
 use crate::ops::run::output::{Output, OutputWish};
 use crate::ops::spawn::SpawnPlan;
-use crate::store::{layout, policy};
+use crate::store::policy;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -89,16 +87,7 @@ impl AgentInputs {
     ) -> Result<AgentInputs> {
         let policy = policy::require(&ctx.repo, agent)?;
         let assignment = Assignment::recall(ctx, agent, &policy, &wishes.options.prompt)?;
-        let own = layout::agent_dir(ctx.repo.common_dir(), agent.id).join("bundle");
-        let place = Workplace {
-            bundle: policy
-                .bundle_dir
-                .as_ref()
-                .map_or(own, |inside| directory.join(inside)),
-            bundle_required: policy.bundle_required,
-            cone: populate::directories(&worktree::admin_dir(&ctx.repo, agent.id)),
-            directory,
-        };
+        let place = Workplace::of(ctx, agent, &policy, directory);
         AgentInputs::new(ctx, (agent.id, place, assignment), command, wishes)
     }
 

@@ -1,13 +1,11 @@
 //! The task of an agent that was spawned before, for another try.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::lookup;
+use crate::agents::{lookup, task_copy};
 use crate::domain::agent::{Agent, State};
 use crate::domain::task::TaskDraft;
 use crate::error::{Code, Error, Result};
 use crate::store::ledger::Ledger;
-use crate::store::{briefing, fsx, layout};
-use crate::wire::task_file;
 
 /// The warning for an agent that is over.
 const FORGOTTEN: &str = "a briefing or a system prompt of the first try was deleted when that agent was merged or discarded; \
@@ -29,7 +27,7 @@ pub struct EarlierTask {
 /// Recalls the task of an agent.
 ///
 /// # Errors
-/// `agent-unknown`, `agent-ambiguous`; `agent-state` for one that is still at work, and where the task is not in this clone; those of the ledger.
+/// `agent-unknown`, `agent-ambiguous`; `agent-state` for one that is still at work, and where the task is not in this clone or was changed; those of the ledger.
 pub fn earlier_task(ctx: &Ctx, who: &str) -> Result<EarlierTask> {
     let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), who)?;
     if matches!(agent.state, State::Spawning | State::Running) {
@@ -42,11 +40,12 @@ pub fn earlier_task(ctx: &Ctx, who: &str) -> Result<EarlierTask> {
             "to end it first, run git agent fail {id} -m <reason>"
         )));
     }
+    agent.require_understood()?;
     let is_forgotten = matches!(agent.state, State::Merged | State::Discarded);
-    let path = layout::agent_dir(ctx.repo.common_dir(), agent.id).join(briefing::TASK);
-    let source = fsx::load_if_there(&path)?.ok_or_else(|| unknown_task(&agent))?;
-    let mut draft = task_file::parse(&path.to_string_lossy(), &source);
-    draft.fallback_role.clone_from(&agent.role);
+    let draft = task_copy::load(ctx, &agent).map_err(|error| match error.code() {
+        Code::AgentState => unknown_task(&agent, error.message()),
+        _ => error,
+    })?;
     Ok(EarlierTask {
         draft,
         name: agent.name.as_ref().map(ToString::to_string),
@@ -55,11 +54,11 @@ pub fn earlier_task(ctx: &Ctx, who: &str) -> Result<EarlierTask> {
     })
 }
 
-fn unknown_task(agent: &Agent) -> Error {
+fn unknown_task(agent: &Agent, why: &str) -> Error {
     let id = agent.id.short();
     Error::new(
         Code::AgentState,
-        format!("agent {id} cannot be tried again: its task is not in this clone"),
+        format!("agent {id} cannot be tried again: {why}"),
     )
     .hint("to start with a task file, run git agent spawn <task.toml>")
 }

@@ -12,6 +12,7 @@ use crate::error::{IoContext, Result};
 use crate::ops::spawn::contract::SpawnPlan;
 use crate::store::{briefing, fsx, layout};
 use crate::wire::policy::{self, Policy};
+use crate::wire::task_file;
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::PathBuf;
@@ -53,6 +54,7 @@ pub(super) fn terms(
     base: &Base,
     bundle_required: bool,
     bundle_dir: &str,
+    task_source: &str,
 ) -> Policy {
     let text = |globs: &[Glob]| globs.iter().map(|glob| glob.as_str().to_owned()).collect();
     Policy {
@@ -70,6 +72,8 @@ pub(super) fn terms(
         bundle_required,
         bundle_dir: (role.isolation == Isolation::Worktree).then(|| bundle_dir.to_owned()),
         spec_sha: String::new(),
+        task_sha: Some(task_file::digest(task_source.as_bytes())),
+        timeout_ms: None,
     }
 }
 

@@ -20,7 +20,7 @@ const MOST_NAMES: usize = 100_000;
 const SUGGESTIONS: usize = 3;
 
 /// Makes of the name of a tracked directory everything below it: `src` is `src/**`.
-pub(super) fn spell_out_directories(repo: &Repo, tree: Oid, task: &mut Task) -> Result<()> {
+pub(in crate::ops) fn spell_out_directories(repo: &Repo, tree: Oid, task: &mut Task) -> Result<()> {
     let denylist = task.denylist.iter_mut().flatten();
     for glob in task.whitelist.iter_mut().chain(denylist) {
         let reach = glob.reach();
@@ -35,7 +35,7 @@ pub(super) fn spell_out_directories(repo: &Repo, tree: Oid, task: &mut Task) -> 
 }
 
 /// The files below the directory that `core.hooksPath` names, as a glob, where it lies in the tree of the repository.
-pub(super) fn hooks_in_tree(repo: &Repo) -> Result<Option<String>> {
+pub(in crate::ops) fn hooks_in_tree(repo: &Repo) -> Result<Option<String>> {
     let Some(setting) = repo.config_string("core.hooksPath")? else {
         return Ok(None);
     };

@@ -40,6 +40,7 @@ pub use again::{EarlierTask, earlier_task};
 pub use batch::execute_all;
 pub use contract::{SpawnOptions, SpawnPlan};
 pub use execute::execute;
+pub(in crate::ops) use globs::{hooks_in_tree, spell_out_directories};
 pub use plan::plan;
 pub use report::SpawnReport;
 pub use scope_conflicts::preview_conflicts;

@@ -123,7 +123,15 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         warnings.push(STAND_IN.to_owned());
     }
     let bundle_required = task.bundle_required.unwrap_or(isolated);
-    let terms = files::terms(&task, &role, &denylist, &base, bundle_required, &bundle_dir);
+    let terms = files::terms(
+        &task,
+        &role,
+        &denylist,
+        &base,
+        bundle_required,
+        &bundle_dir,
+        &task_source,
+    );
     let policy_header = terms.header();
     // The id is the spawn commit's; the nonce in the message is drawn until the id is free.
     let (id, spawn_commit, message) = loop {

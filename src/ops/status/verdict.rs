@@ -36,7 +36,7 @@ pub(super) fn now(look: &Look<'_>, artefacts: Option<&[Artefact]>) -> Option<&'s
     };
     let moved = verdict.tip != tip
         || verdict.base != target
-        || look.agent.policy != Some(verdict.policy)
+        || look.agent.binding_policy() != Some(verdict.policy)
         || !(look.is_elsewhere() || is_bundle(&look.ctx.repo, verdict, artefacts?));
     if moved || !is_tree(look, verdict, tip)? {
         return Some(STALE);

@@ -1,7 +1,6 @@
 //! What is left to decide once every agent has its verdict.
 
 use crate::domain::agent::State;
-use crate::domain::shell;
 use crate::ops::agent_report::AgentRef;
 use crate::ops::train::all::{Decision, Fate};
 use crate::store::{briefing, layout};
@@ -101,13 +100,14 @@ impl CloseReport {
     }
 }
 
-/// A rejected agent stays rejected; its task is still there for another one.
+/// A rejected agent stays rejected; its task is still there for another one. The file itself is not named: its agent may have
+/// changed it, and `retry` notices that.
 fn spawn_again(common_dir: &Path, short: &str) -> String {
     let task = layout::agents_dir(common_dir)
         .join(short)
         .join(briefing::TASK);
     if task.is_file() {
-        format!("git agent spawn {}", shell::quoted(&task.to_string_lossy()))
+        format!("git agent retry {short}")
     } else {
         format!("git agent show {short}")
     }

@@ -174,7 +174,7 @@ fn gather(ctx: &Ctx, subject: Subject) -> Result<Case<'_>> {
     }
     let fence = ScopeGuard::around(&ctx.repo, agent.clone())?;
     let started = Oid::from_hex(&fence.policy().base_oid);
-    let (Some(policy), Some(started)) = (agent.policy, started) else {
+    let (Some(policy), Some(started)) = (agent.binding_policy(), started) else {
         return Err(Error::bug("a fence has a policy and a base"));
     };
     Ok(Case {

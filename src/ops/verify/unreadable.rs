@@ -76,7 +76,7 @@ fn of_agent(ctx: &Ctx, options: &VerifyOptions, error: &Error) -> Option<Verdict
         base: base_tip,
         bundle_required: policy.bundle_required,
         bundle: None,
-        policy: agent.policy?,
+        policy: agent.binding_policy()?,
         uncommitted: 0,
         ignored: None,
         from_setup: None,

@@ -59,7 +59,10 @@ fn what_is_no_event_is_none() {
 fn unknown_kinds_facts_and_keys_are_tolerated() {
     let line = encode(&event(What::Noted { text: "x".into() })).expect("short");
     let kind = |line: String| decode(line.as_bytes()).expect("an event").what;
-    let unknown = |kind: &str| What::Unknown { kind: kind.into() };
+    let unknown = |kind: &str| What::Unknown {
+        kind: kind.into(),
+        needs: None,
+    };
     assert_eq!(
         kind(line.replace("noted", "levitated")),
         unknown("levitated")

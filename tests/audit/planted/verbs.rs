@@ -100,6 +100,7 @@ pub const VERBS: &[Verb] = &[
     looks("pool", &["pool status"]),
     looks("uninstall", &["uninstall", "uninstall --ledger"]),
     changes("update", &["update {id}"]),
+    changes("amend", &["amend {id} --timeout 1h"]),
     changes("train", &["train {id}", "train --all --push"]),
     changes("sync", &["sync origin", "sync --best-effort"]),
     looks("hooks status", &["hooks status", "hooks status {id}"]),

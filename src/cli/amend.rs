@@ -1,0 +1,127 @@
+//! `git agent amend`
+
+use super::args::OwnAgentArg;
+use super::render::agents::handle;
+use super::style::{BOLD, DIM, paint};
+use super::ui::{Answer, Ui};
+use crate::agents::ctx::Ctx;
+use crate::domain::task::parse_duration;
+use crate::error::{Exit, Result};
+use crate::ops::amend::{self, AmendOptions, AmendReport};
+use clap::ArgGroup;
+use std::time::Duration;
+
+/// Change what a live agent may touch, its checks, its bundle or its time limit; an option replaces its whole list
+///
+/// Only the owner can: the clone that spawned the agent, from outside of every agent, while nothing runs for it. The new policy is
+/// recorded in the ledger and holds for every verdict from then on; no commit is made.
+#[derive(Debug, clap::Args)]
+#[command(group(ArgGroup::new("change").required(true).multiple(true)))]
+pub(super) struct AmendArgs {
+    #[command(flatten)]
+    agent: OwnAgentArg,
+    /// Glob that the agent may touch, in place of all that it has (repeatable)
+    #[arg(long, value_name = "GLOB", group = "change")]
+    scope: Vec<String>,
+    /// Glob that the agent may touch besides (repeatable)
+    #[arg(long, value_name = "GLOB", group = "change")]
+    add_scope: Vec<String>,
+    /// Glob that the agent must not touch, in place of those of its task; the defaults stay (repeatable)
+    #[arg(long, value_name = "GLOB", group = "change")]
+    deny: Vec<String>,
+    /// Command that verify runs, in place of all that it has (repeatable)
+    #[arg(long, value_name = "CMD", group = "change")]
+    check: Vec<String>,
+    /// Take the checks from the settings that the branch to land on has now
+    #[arg(
+        long,
+        value_name = "FROM",
+        group = "change",
+        conflicts_with = "check",
+        require_equals = true
+    )]
+    checks: Option<ChecksFrom>,
+    /// Require no bundle any more
+    #[arg(long, group = "change")]
+    no_bundle: bool,
+    /// How long a run may take, such as 90s or 1h30m
+    #[arg(long, value_name = "TIME", group = "change", value_parser = parse_duration)]
+    timeout: Option<Duration>,
+    /// Why
+    #[arg(
+        long,
+        short = 'm',
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    reason: String,
+    /// Show the policy that would bind and stop
+    #[arg(long, short = 'n')]
+    dry_run: bool,
+}
+
+/// Where checks are taken from.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum ChecksFrom {
+    /// The settings at the tip of the branch to land on.
+    Target,
+}
+
+pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: AmendArgs) -> Result<Exit> {
+    let options = AmendOptions {
+        scope: args.scope,
+        add_scope: args.add_scope,
+        deny: args.deny,
+        checks: args.check,
+        checks_of_target: args.checks.is_some(),
+        no_bundle: args.no_bundle,
+        timeout: args.timeout,
+        reason: args.reason,
+        dry_run: args.dry_run,
+    };
+    let report = amend::amend(ctx, &args.agent.or_current(ctx)?, &options)?;
+    report.warnings.iter().for_each(|warning| ui.warn(warning));
+    ui.answer(&report)?;
+    Ok(Exit::Yes)
+}
+
+impl Answer for AmendReport {
+    fn text(&self) -> String {
+        let verb = if self.dry_run {
+            "would amend"
+        } else {
+            "amended"
+        };
+        let mut text = format!("{verb} {}\n", paint(BOLD, &handle(&self.agent)));
+        let mut line = |name: &str, value: String| {
+            text.push_str(&format!("{} {value}\n", paint(DIM, &format!("{name}:"))));
+        };
+        line("may touch", self.whitelist.join(", "));
+        line("must not touch", self.denylist.join(", "));
+        line(
+            "checks",
+            match self.checks.as_slice() {
+                [] => "(none)".to_owned(),
+                checks => checks.join(", "),
+            },
+        );
+        line(
+            "bundle",
+            if self.bundle_required {
+                "required"
+            } else {
+                "not required"
+            }
+            .to_owned(),
+        );
+        if let Some(limit) = self.timeout_ms {
+            line("time limit", format!("{}s", limit.div_ceil(1000)));
+        }
+        text
+    }
+
+    fn to_see_it(&self) -> Option<String> {
+        Some(format!("git agent verify {}", self.agent.short_id))
+    }
+}

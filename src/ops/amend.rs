@@ -1,0 +1,327 @@
+//! `amend`: another policy for a live agent, by its owner.
+//!
+//! The steps, each named for the tests that stop the process there:
+//!
+//! 1. `amendment-kept`: the new policy is a blob that the keep chain holds.
+//! 2. `amended`: the event `amended` names it. From here on it binds.
+//! 3. `amendment-told`: the prompt for the next session says it.
+//!
+//! No commit is made, and the private copy of the task stays as it was given: what binds is read from the recorded policy
+//! alone. A kill before the second step leaves a blob that nothing names, and after it a prompt that the next run composes anew.
+
+use crate::agents::assignment::{Assignment, PromptWish, Workplace};
+use crate::agents::ctx::Ctx;
+use crate::agents::{authority, lookup, worktree};
+use crate::domain::agent::Agent;
+use crate::domain::event::What;
+use crate::domain::glob::Glob;
+use crate::domain::oid::Oid;
+use crate::domain::role::RoleSet;
+use crate::domain::scope::{
+    Intersection, ScopeLanguage, effective_denylist, unnamed_control_files,
+};
+use crate::domain::task::{Task, TaskOptions};
+use crate::error::{Code, Error, Remedy, Result};
+use crate::hosts;
+use crate::ops::agent_report::{AgentReport, Reporter};
+use crate::ops::spawn::{hooks_in_tree, spell_out_directories};
+use crate::store::ledger::Ledger;
+use crate::store::{
+    briefing, fsx, keep, layout, lock, long_text, policy, repository_settings, roles,
+};
+use crate::wire::policy::Policy;
+use crate::wire::task_file::{self, TaskWords};
+use serde::Serialize;
+use std::time::Duration;
+
+/// The steps, in order, under the names given to [`crate::agents::ctx::Seams::reached`].
+pub const STEPS: [&str; 3] = ["amendment-kept", "amended", "amendment-told"];
+
+/// What is to change; what is empty stays.
+#[derive(Clone, Debug, Default)]
+pub struct AmendOptions {
+    /// Globs that take the place of the whitelist.
+    pub scope: Vec<String>,
+    /// Globs that are added to it.
+    pub add_scope: Vec<String>,
+    /// Globs that take the place of the denylist, beside the defaults of role and repository.
+    pub deny: Vec<String>,
+    /// Commands that take the place of the checks.
+    pub checks: Vec<String>,
+    /// Takes the checks from the settings at the tip of the branch that the work would land on.
+    pub checks_of_target: bool,
+    /// No bundle is required any more.
+    pub no_bundle: bool,
+    /// How long a run may take.
+    pub timeout: Option<Duration>,
+    /// Why.
+    pub reason: String,
+    /// Changes nothing.
+    pub dry_run: bool,
+}
+
+/// The answer of `amend`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AmendReport {
+    /// The format's name and version.
+    pub schema: &'static str,
+    /// The agent after it.
+    #[serde(flatten)]
+    pub agent: AgentReport,
+    /// Whether nothing was changed.
+    pub dry_run: bool,
+    /// The blob of the policy that binds from now on.
+    pub policy: String,
+    /// The blob of the one before.
+    pub previous_policy: String,
+    /// The globs it may touch.
+    pub whitelist: Vec<String>,
+    /// The globs it must not touch.
+    pub denylist: Vec<String>,
+    /// Commands that `verify` runs.
+    pub checks: Vec<String>,
+    /// Whether its work lands only with a complete bundle.
+    pub bundle_required: bool,
+    /// How long a run may take, in milliseconds, where an amendment says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// What the caller should know.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// Gives an agent another policy.
+///
+/// # Errors
+/// `agent-unknown`; `agent-state` for one that is not live or lives in another clone; `agent-busy` while something runs for it;
+/// `agent-needs-newer`; `orchestrator-only` from inside of an agent; `task-invalid` for globs and commands that no task may have.
+pub fn amend(ctx: &Ctx, who: &str, options: &AmendOptions) -> Result<AmendReport> {
+    let ledger = Ledger::new(&ctx.repo);
+    let agent = lookup::agent(ctx, &ledger, who)?;
+    authority::require_owner(ctx, &agent)?;
+    require_live(&agent)?;
+    let _alone = require_at_rest(ctx, &agent)?;
+    // Not while it is judged for a landing, or lands.
+    let _landings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
+    let agent = ledger.agent(agent.spawn_commit)?.unwrap_or(agent);
+    require_live(&agent)?;
+
+    let old = policy::require(&ctx.repo, &agent)?;
+    let new = amended(ctx, &agent, &old, options)?;
+    let previous =
+        { agent.binding_policy() }.ok_or_else(|| Error::bug("a live agent must have a policy"))?;
+    if new == old {
+        let id = agent.id.short();
+        return Err(
+            Error::new(Code::Usage, format!("agent {id} has this policy already"))
+                .remedy("to see it", Remedy::Agent(id)),
+        );
+    }
+    let mut warnings = warnings(ctx, &agent, &old, &new);
+    let mut blob = previous;
+    if !options.dry_run {
+        blob = policy::write(&ctx.repo, &new)?;
+        record(ctx, &agent, blob, &options.reason)?;
+        ctx.reached(STEPS[1]);
+        if let Err(error) = tell(ctx, &agent, blob) {
+            warnings.push(format!(
+                "its prompt was not written anew: {error}; the next run does that"
+            ));
+        }
+        ctx.reached(STEPS[2]);
+    }
+    let now = ledger.agent(agent.spawn_commit)?.unwrap_or(agent);
+    Ok(AmendReport {
+        schema: "git-agent.amend/1",
+        agent: Reporter::new(ctx)?.agent(&now),
+        dry_run: options.dry_run,
+        policy: blob.to_hex(),
+        previous_policy: previous.to_hex(),
+        whitelist: new.whitelist,
+        denylist: new.denylist,
+        checks: new.checks,
+        bundle_required: new.bundle_required,
+        timeout_ms: new.timeout_ms,
+        warnings,
+    })
+}
+
+fn require_live(agent: &Agent) -> Result<()> {
+    agent.require_understood()?;
+    if agent.state.is_live() {
+        return Ok(());
+    }
+    let id = agent.id.short();
+    Err(Error::new(
+        Code::AgentState,
+        format!("agent {id} is {} and cannot be amended", agent.state),
+    )
+    .remedy("to see its history", Remedy::History(id)))
+}
+
+/// Makes sure that nothing runs for the agent, as long as the guard lives: a run has read its policy.
+fn require_at_rest(ctx: &Ctx, agent: &Agent) -> Result<lock::Guard> {
+    let common = ctx.repo.common_dir();
+    fsx::create_dir(&layout::agent_dir(common, agent.id))?;
+    let held = lock::hold_for(common, &layout::live_lock(agent.id), Duration::ZERO);
+    held.map_err(|error| match error.code() {
+        Code::LockTimeout => {
+            let id = agent.id.short();
+            Error::new(Code::AgentBusy, format!("something runs for agent {id}"))
+                .hint(format!("to end it, run git agent stop {id}"))
+                .hint(format!("to wait for its end, run git agent wait {id}"))
+        }
+        _ => error,
+    })
+}
+
+/// The policy with the changes in it, checked as those of a task are.
+fn amended(ctx: &Ctx, agent: &Agent, old: &Policy, options: &AmendOptions) -> Result<Policy> {
+    let base =
+        { agent.base.as_ref() }.ok_or_else(|| Error::bug("a live agent must have a base"))?;
+    let roles = roles::load(&ctx.repo, base.oid)?;
+    let mut scope = match options.scope.as_slice() {
+        [] => old.whitelist.clone(),
+        scope => scope.to_vec(),
+    };
+    let added = { options.add_scope.iter() }.filter(|glob| !old.whitelist.contains(glob));
+    scope.extend(added.cloned());
+    // The rules of task files hold for what is typed here, too; the text stands in for one that is not looked at.
+    let draft = task_file::of_words(&TaskWords {
+        text: "A policy that is amended has no task text of its own.".to_owned(),
+        role: Some(old.role.clone()),
+        scope,
+        deny: options.deny.clone(),
+        checks: options.checks.clone(),
+        bundle: None,
+        ..TaskWords::default()
+    });
+    let (mut task, _) = draft.check(&roles, TaskOptions::default())?;
+    let tree = ctx.repo.read_commit(base.oid)?.tree;
+    spell_out_directories(&ctx.repo, tree, &mut task)?;
+    let text = |globs: &[Glob]| -> Vec<String> {
+        globs.iter().map(|glob| glob.as_str().to_owned()).collect()
+    };
+    let mut new = Policy {
+        whitelist: text(&task.whitelist),
+        ..old.clone()
+    };
+    if new.whitelist != old.whitelist || !options.deny.is_empty() {
+        new.denylist = text(&denylist(ctx, agent, old, (&task, options), &roles)?);
+    }
+    if options.checks_of_target {
+        let target = base.refname.as_deref().unwrap_or("HEAD");
+        let tip = ctx.repo.resolve_commit(target)?.commit;
+        let roles = roles::load(&ctx.repo, tip)?;
+        new.checks = repository_settings::load(&ctx.repo, tip, &roles)?.checks;
+    } else if !options.checks.is_empty() {
+        new.checks = task.checks;
+    }
+    new.bundle_required &= !options.no_bundle;
+    if let Some(limit) = options.timeout {
+        new.timeout_ms = Some(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
+    }
+    Ok(new)
+}
+
+/// The denylist beside a whitelist that was changed. Files that decide what other people's programs run are denied as at the
+/// spawn: not beside a whitelist that names them, and always beside one that reaches everything.
+fn denylist(
+    ctx: &Ctx,
+    agent: &Agent,
+    old: &Policy,
+    (task, options): (&Task, &AmendOptions),
+    roles: &RoleSet,
+) -> Result<Vec<Glob>> {
+    let base =
+        { agent.base.as_ref() }.ok_or_else(|| Error::bug("a live agent must have a base"))?;
+    let others: Vec<String> = { hosts::control_files().map(str::to_owned) }
+        .chain(hooks_in_tree(&ctx.repo)?)
+        .collect();
+    let everything = Glob::parse("**").map_err(Error::bug)?;
+    let controls = unnamed_control_files(&[everything], others.clone());
+    let [_, before] = old.globs().map_err(Error::bug)?;
+    let (denied, rest): (Vec<Glob>, Vec<Glob>) =
+        before.into_iter().partition(|glob| controls.contains(glob));
+    // What the owner names now is meant.
+    let is_new =
+        |glob: &&Glob| !glob.is_bare() && !old.whitelist.iter().any(|old| old == glob.as_str());
+    let named: Vec<Glob> = task.whitelist.iter().filter(is_new).cloned().collect();
+    let named = ScopeLanguage::new(&named, &[]);
+    let is_unnamed = |glob: &Glob| {
+        let glob = ScopeLanguage::new(std::slice::from_ref(glob), &[]);
+        glob.intersection(&named) == Intersection::Empty
+    };
+    let mut denylist = if options.deny.is_empty() {
+        rest
+    } else {
+        effective_denylist(task.denylist.as_deref(), roles.require(&old.role)?, false)
+    };
+    denylist.extend(repository_settings::load(&ctx.repo, base.oid, roles)?.deny);
+    denylist.extend(denied.into_iter().filter(is_unnamed));
+    denylist.extend(unnamed_control_files(&task.whitelist, others));
+    denylist.sort();
+    denylist.dedup();
+    Ok(denylist)
+}
+
+fn warnings(ctx: &Ctx, agent: &Agent, old: &Policy, new: &Policy) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let admin_dir = worktree::admin_dir(&ctx.repo, agent.id);
+    if new.whitelist != old.whitelist && crate::git::populate::directories(&admin_dir).is_some() {
+        let what = "its worktree is sparse and holds the directories of the first scope; to have others in it, run git sparse-checkout add in it";
+        warnings.push(what.to_owned());
+    }
+    warnings
+}
+
+/// Keeps the blob, and names it in the agent's row while it still has the policy that was amended.
+fn record(ctx: &Ctx, agent: &Agent, blob: Oid, reason: &str) -> Result<()> {
+    let by = ctx.actor()?;
+    let what = What::Amended {
+        policy: blob,
+        reason: reason.to_owned(),
+        whole: None,
+    };
+    // A link of this kind may hold blobs in every version that reads the chain.
+    let why = format!("text {}", agent.id);
+    keep::keep_with(&ctx.repo, &[], &[("amended.json", blob)], &why, ctx.now())?;
+    let what = long_text::keep_whole(&ctx.repo, agent, &by, what, ctx.now())?;
+    ctx.reached(STEPS[0]);
+    let ledger = Ledger::new(&ctx.repo);
+    ledger.append_if(agent.spawn_commit, &by, ctx.now(), |row| {
+        let row = row.unwrap_or(agent);
+        require_live(row)?;
+        if row.binding_policy() != agent.binding_policy() {
+            let id = agent.id.short();
+            return Err(Error::new(
+                Code::LostRace,
+                format!("the policy of agent {id} was amended meanwhile"),
+            )
+            .remedy("to see it", Remedy::Agent(id)));
+        }
+        Ok(what.clone())
+    })?;
+    Ok(())
+}
+
+/// Writes the agent's prompt anew, where it has one.
+fn tell(ctx: &Ctx, agent: &Agent, blob: Oid) -> Result<()> {
+    let common = ctx.repo.common_dir();
+    if !briefing::is_here(common, agent.id) {
+        return Ok(());
+    }
+    let agent = Agent {
+        amended: Some(blob),
+        ..agent.clone()
+    };
+    let policy = policy::require(&ctx.repo, &agent)?;
+    let directory = match worktree::find(&ctx.repo, &agent) {
+        Some(path) => path,
+        None => ctx.repo.root()?,
+    };
+    let assignment = Assignment::recall(ctx, &agent, &policy, &PromptWish::default())?;
+    let place = Workplace::of(ctx, &agent, &policy, directory);
+    let prompt = assignment.prompt(agent.id, &place, None);
+    briefing::write_prompt(common, agent.id, &prompt).map(drop)
+}
