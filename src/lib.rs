@@ -100,8 +100,8 @@
 //! | `agents/<id8>/posting.lock` | an OS lock, held meanwhile |
 //! | `agents/<id8>/verify.lock` | an OS lock, held while check commands run |
 //! | `agents/<id8>/live.lock` | an OS lock, held while a process of ours works for the agent or removes it; in it the outcome of its last run |
-//! | `agents/<id8>/run/<file>` | what its runs wrote to their streams, `<n>.out` and `<n>.err`, and what they answered, `<n>.json`, readable by their owner alone; `<n>.fence`, what the sandbox did; `<n>.hooks/`, our hooks for its host; `stop-rounds`, how often a host sent the agent back to its work; `<n>.uncollected`, empty, until `wait` or `stop` has told how a run in the background ended |
-//! | `agents/<id8>/run-repo/<file>` | the repository that a fenced command works in; its work is published and it is removed when the command is over |
+//! | `agents/<id8>/run/<file>` | what its runs wrote to their streams, `<n>.out` and `<n>.err`, and what they answered, `<n>.json`, readable by their owner alone; `<n>.fence`, what the sandbox did; `<n>.hooks/`, our hooks for its host; while it works `<n>.git/`, what stands in the place of git, and `<n>.pushes`, what it tried to push; `stop-rounds`, how often a host sent the agent back to its work; `<n>.uncollected`, empty, until `wait` or `stop` has told how a run in the background ended |
+//! | `agents/<id8>/run-repo/<file>` | the repository that a fenced command works in; its work, and what git-lfs stored below `lfs/`, is published and it is removed when the command is over |
 //! | `agents/<id8>/run-repo.pointer` | the worktree's `.git` file as it was before |
 //! | `agents/<id8>/run-repo.tip` | where the agent's branch was when it last agreed with that repository's |
 //! | `<tmp>/git-agent-tmp-<purpose>-<random>/<file>` | temporary files of a command, below `TMPDIR` or `/tmp`: those of a run, where check commands run for `verify --ci` and in another clone and their `TMPDIR` in a `train`, objects that `overlap`, `guard` and dry runs ask git about, what git looks at a worktree through; removed afterwards, or by a later command once no process holds the lock on the directory |
@@ -126,7 +126,7 @@
 //! on `refs/heads/worktree-<name>`.
 //!
 //! Settings read: `agent.worktreeDir`, `agent.bundleDir`, `agent.outputDir`, `agent.role.<name>.*`,
-//! `agent.merge`, `agent.run.allowWrite`, `agent.remote`, `agent.sync`, `agent.refPrefix`, `agent.claimTtl`, `agent.sign`, `core.hooksPath`. Settings written:
+//! `agent.merge`, `agent.run.allowWrite`, `agent.push`, `agent.fetchCredentials`, `agent.remote`, `agent.sync`, `agent.refPrefix`, `agent.claimTtl`, `agent.sign`, `core.hooksPath`. Settings written:
 //! `extensions.worktreeConfig`, and in the `config.worktree` of an agent's admin directory `core.hooksPath` or
 //! `hook.git-agent-<event>.*`, `gc.auto`, `maintenance.auto`; `notes.displayRef` and `alias.<name>`, by `init --notes` and
 //! `init --log-alias` alone. `doctor --fix` alone takes

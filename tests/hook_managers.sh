@@ -94,7 +94,13 @@ worktree=$(echo "$repo"/.claude/worktrees/agent-*)
     fail "the repository's core.hooksPath was changed"
 cd "$worktree"
 
+# Behind the fence of `run`, where a manager cannot write its own places.
+inside() { (cd "$repo" && "$agent" run "$worktree" --no-verify -- sh -ec "$1"); }
+
 if [ "$manager" = git-lfs ]; then
+    yes inside 'echo inside >src/inside.bin; git add src; git commit --quiet --message inside; ! ls -l src/inside.bin | grep -q ^-rw'
+    object=$(git cat-file -p HEAD:src/inside.bin | sed -n 's/^oid sha256://p')
+    [ -n "$(find "$repo/.git/lfs/objects" -name "$object")" ] || fail "what was stored behind the fence is lost"
     echo data >src/data.bin
     git add src
     yes git commit --quiet --message "a large file"
@@ -111,6 +117,11 @@ else
     echo '// FORBIDDEN' >>src/lib.rs
     git add src
     no git commit --message third
+    says "$manager ran"
+    git reset --quiet --hard
+    yes inside 'echo "pub fn three() {}" >>src/lib.rs; git commit --quiet --all --message inside'
+    says "$manager ran"
+    no inside 'echo "// FORBIDDEN" >>src/lib.rs; git commit --quiet --all --message inside'
     says "$manager ran"
     git reset --quiet --hard
 fi

@@ -3,6 +3,8 @@
 
 /// Whose refs may be moved, and what may be on the agent's branch.
 mod fence;
+/// The repository's own hooks inside the kernel's fence.
+mod fenced;
 /// Where the hooks are written, and that this is noticed when it changes.
 mod installation;
 /// The repository's own hooks.
@@ -111,7 +113,7 @@ fn said(output: &Output) -> String {
 }
 
 /// Writes an executable script, making its directory.
-fn script(path: &Path, text: &str) {
+pub fn script(path: &Path, text: &str) {
     std::fs::create_dir_all(path.parent().expect("a directory")).expect("directories");
     let _ = std::fs::remove_file(path);
     std::fs::write(path, format!("#!/bin/sh\n{text}\n")).expect("write");

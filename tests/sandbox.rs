@@ -12,6 +12,8 @@ mod limits;
 mod namespaces;
 /// The places of a fence, and what `strict` leaves of a worktree.
 mod places;
+/// Pushing, which no git does from inside.
+mod push;
 /// The fence as `run` puts it up.
 mod run;
 /// What an agent has to be able to do.
@@ -85,7 +87,7 @@ impl Fenced {
             .oid();
         let run_repo = run_repo(&surroundings, &row);
         run_repo
-            .set_up(&surroundings.repo, tip.expect("a branch"))
+            .set_up(&surroundings.repo, tip.expect("a branch"), &[])
             .expect("made");
         Some(Fenced {
             agent,

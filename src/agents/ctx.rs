@@ -4,7 +4,7 @@
 mod env;
 mod program_search;
 
-pub use env::{Env, OUTPUT_FILE, REPOSITORY_HOOKS};
+pub use env::{Env, HOOK_HOMES, OUTPUT_FILE, REPOSITORY_HOOKS};
 
 use crate::agents::activity::{Activity, ActivityObserver};
 use crate::agents::run_repo;

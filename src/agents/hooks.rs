@@ -1,12 +1,14 @@
 //! The git hooks of an agent's worktree: what they should be, and whether they are.
 
+pub(crate) mod managers;
+
 use crate::agents::ctx::Ctx;
-use crate::agents::worktree;
+use crate::agents::{clone, worktree};
 use crate::domain::agent::Agent;
 use crate::domain::id::AgentId;
 use crate::error::Result;
 use crate::git::program::version::{self, Version};
-use crate::store::hooks::inspect::{Inspection, inspect};
+use crate::store::hooks::inspect::{Inspection, Problem, inspect};
 use crate::store::hooks::{self, CommitHooks, Route, Site};
 use crate::store::{layout, lock};
 use std::path::{Path, PathBuf};
@@ -29,6 +31,24 @@ pub(crate) fn install(
         program,
         Route::for_git(git),
     )
+}
+
+/// Writes the hooks anew where time has passed over them: the repository got a hook of a new name, or this program another
+/// version or place. What an agent did to them stays, for `doctor` to find.
+///
+/// # Errors
+/// Those of [`inspect`] and [`install`].
+pub(crate) fn refresh(ctx: &Ctx, agent: &Agent) -> Result<()> {
+    let Some(worktree) = linked_worktree(ctx, agent).filter(|_| !clone::is_one(ctx, agent.id))
+    else {
+        return Ok(());
+    };
+    let found = inspect(&site(ctx, &agent.id.short(), &worktree), None)?;
+    let is_old = |problem: &Problem| !problem.is_tampering();
+    if found.problems.is_empty() || !found.problems.iter().all(is_old) {
+        return Ok(());
+    }
+    install(ctx, agent.id, &worktree, this_git(ctx))
 }
 
 /// Writes the hooks for a commit of ours in the agent's worktree to a new directory.

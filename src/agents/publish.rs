@@ -1,7 +1,7 @@
 //! What a fenced command did in its run repository becomes part of the repository.
 //!
 //! ```text
-//! heads (data) ─> objects, by hash ─> branch, by compare-and-swap ─> admin directory ─> [end] .git, run repo removed
+//! heads (data) ─> objects and those of git-lfs, by hash ─> branch, by compare-and-swap ─> admin directory ─> [end] .git, run repo removed
 //! ```
 //!
 //! Each step may be repeated, so a publication that was killed is done again from the start by the next command that
@@ -67,6 +67,7 @@ fn publish_all(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Vec<Strin
     } else {
         ctx.repo.take_in(&run_repo.objects(), &staging, &tips)?
     };
+    run_repo.take_lfs()?;
     ctx.reached("objects-taken");
     // 2. The branch.
     if let Some(tip) = heads.branch {

@@ -23,6 +23,7 @@
 //! publishes it ([`RunRepo::exists`]).
 
 mod left;
+mod lfs;
 
 pub use left::Heads;
 
@@ -37,9 +38,19 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 /// What of the common directory the command finds behind links: it reads them, and the fence keeps it from writing.
+/// `config.worktree` is the main worktree's, which may say where the repository's hooks are.
 const LINKED: [&str; 7] = [
-    "hooks", "info", "modules", "lfs", "annex", "agents", "shallow",
+    "hooks",
+    "info",
+    "modules",
+    "annex",
+    "agents",
+    "shallow",
+    "config.worktree",
 ];
+
+/// What git knows of the branches of remotes.
+const REMOTE_COPIES: &str = "refs/remotes";
 
 /// The longest file of an admin directory that is copied, in bytes.
 const LONGEST_COPIED: u64 = 1 << 30;
@@ -123,11 +134,12 @@ impl RunRepo {
         &self.directory
     }
 
-    /// Makes the repository and leads the worktree to it. One that is there already is set aside.
+    /// Makes the repository and leads the worktree to it, with settings (section, name, value) besides the repository's own.
+    /// One that is there already is set aside.
     ///
     /// # Errors
     /// `io`, `disk-full`, `repo-read-only`.
-    pub fn set_up(&self, repo: &Repo, tip: Oid) -> Result<()> {
+    pub fn set_up(&self, repo: &Repo, tip: Oid, settings: &[(String, &str, &str)]) -> Result<()> {
         if self.is_clone {
             return Ok(());
         }
@@ -141,7 +153,7 @@ impl RunRepo {
         }
         let alternates = format!("{}\n", common.join("objects").display());
         self.write("objects/info/alternates", alternates.as_bytes())?;
-        self.write("config", repo.including_config()?.as_bytes())?;
+        self.write("config", repo.including_config(settings)?.as_bytes())?;
         for file in ["HEAD", "packed-refs"] {
             if let Some(content) = fsx::load_if_there(&common.join(file))? {
                 self.write(file, &content)?;
@@ -270,7 +282,12 @@ impl RunRepo {
                 name.to_str()
                     .is_none_or(|name| name != *part && !name.ends_with(".lock"))
             }) {
-                self.link(&directory.join(name))?;
+                let path = directory.join(name);
+                if path == Path::new(REMOTE_COPIES) {
+                    self.copy_refs(&path)?;
+                } else {
+                    self.link(&path)?;
+                }
             }
             directory.push(part);
             if depth + 1 < parts.len() {
@@ -278,6 +295,19 @@ impl RunRepo {
             }
         }
         self.write(&self.branch, format!("{tip}\n").as_bytes())
+    }
+
+    /// Copies the files of refs: these the command may move, as a fetch does, and nothing comes of it outside.
+    fn copy_refs(&self, directory: &Path) -> Result<()> {
+        for file in untrusted::files(&self.common_dir.join(directory)) {
+            let file = directory.join(file);
+            if let Some(content) = untrusted::read(&self.common_dir, &file, LONGEST_REF) {
+                fsx::create_dir(self.directory.join(&file).parent().unwrap_or(directory))?;
+                let path = self.directory.join(&file);
+                fs::write(&path, content).at("could not write", &path)?;
+            }
+        }
+        Ok(())
     }
 
     fn link(&self, path: &Path) -> Result<()> {

@@ -13,7 +13,9 @@ use crate::store::layout;
 use std::path::Path;
 
 pub use crate::git::changes::gitlinks;
-pub use crate::git::files::untrusted::{copy_as_old, files, log, names, open, open_at, read, text};
+pub use crate::git::files::untrusted::{
+    copy_as_old, files, log, names, open, open_at, read, read_at, text,
+};
 pub use crate::git::worktree::view::WorktreeView;
 
 /// The worktrees that have a branch checked out, those of agents through a view. `scratch` is a directory that agents

@@ -28,6 +28,9 @@ pub(super) struct EnterArgs {
     /// Let it write there too: a file, or a directory with everything below it; repeatable
     #[arg(long, value_name = "PATH")]
     allow_write: Vec<PathBuf>,
+    /// Let it push, with your credentials; without this every push is refused
+    #[arg(long)]
+    allow_push: bool,
     /// Command and its arguments, in place of a shell
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -56,6 +59,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: EnterArgs) -> Result<Exit> {
     let options = RunOptions {
         sandbox: args.sandbox,
         allow_write: args.allow_write,
+        allow_push: args.allow_push,
         // There is more to come: a person who works by hand declares when it is done.
         no_verify: true,
         terminal: true,

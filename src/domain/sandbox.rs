@@ -43,6 +43,8 @@ impl Mode {
 pub struct Fence {
     /// Each place once.
     pub writable: Vec<PathBuf>,
+    /// Programs in whose place it finds others. Only a mount namespace can do that.
+    pub replaced: Vec<Replaced>,
     /// Places of its own of which it may write a part only; where the fence has a mount namespace, modes and times may
     /// be changed in all of them.
     pub own: Vec<PathBuf>,
@@ -55,6 +57,17 @@ pub struct Fence {
     pub unix_sockets: bool,
     /// Whether it may give commands to its terminal, which is its own: a shell needs that to put jobs into the foreground.
     pub terminal: bool,
+}
+
+/// A program in whose place a fenced command finds another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replaced {
+    /// The program.
+    pub original: PathBuf,
+    /// An empty file on which it is mounted, so that the other can become it.
+    pub kept: PathBuf,
+    /// The other one.
+    pub by: PathBuf,
 }
 
 named! {

@@ -29,6 +29,17 @@ impl Repo {
         self.settings_where(prefix, |_| true)
     }
 
+    /// Whether the last value of a key is true; only a key in small letters is found. As [`Repo::shared_settings`], so no
+    /// worktree decides for itself.
+    ///
+    /// # Errors
+    /// As [`Repo::settings`].
+    pub fn shared_bool(&self, key: &str) -> Result<bool> {
+        let settings = self.shared_settings(key)?;
+        let last = settings.iter().rfind(|setting| setting.key == key);
+        Ok(last.is_some_and(|last| git2::Config::parse_bool(&*last.value).unwrap_or(false)))
+    }
+
     /// As [`Repo::settings`], without those of the current worktree's own `config.worktree`, which an
     /// agent can write where that is its worktree.
     ///
@@ -77,7 +88,7 @@ impl Repo {
     ///
     /// # Errors
     /// `git-failed` when the configuration cannot be read.
-    pub fn including_config(&self) -> Result<String> {
+    pub fn including_config(&self, settings: &[(String, &str, &str)]) -> Result<String> {
         let version = self.config_string("core.repositoryFormatVersion")?;
         let mut text = format!(
             "[core]\n\trepositoryformatversion = {}\n",
@@ -96,6 +107,14 @@ impl Repo {
         let shared = self.common_dir().join("config");
         let shared = quoted(&shared.to_string_lossy());
         text.push_str(&format!("[include]\n\tpath = {shared}\n"));
+        // What comes last wins.
+        for (section, name, value) in settings {
+            let section = match section.split_once('.') {
+                Some((section, part)) => format!("{section} {}", quoted(part)),
+                None => section.clone(),
+            };
+            text.push_str(&format!("[{section}]\n\t{name} = {}\n", quoted(value)));
+        }
         Ok(text)
     }
 

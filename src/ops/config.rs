@@ -154,6 +154,16 @@ pub const GIT: &[KnownSetting] = &[
         "Further places where the command of a run may write; may repeat",
     ),
     setting(
+        "agent.push",
+        "`false`",
+        "Whether the command of a run may push, with your credentials",
+    ),
+    setting(
+        "agent.fetchCredentials",
+        "`false`",
+        "Whether its git may fetch with your credentials: SSH agent, askpass and credential helpers",
+    ),
+    setting(
         "agent.remote",
         "`origin`, or the only remote",
         "Remote that `sync` exchanges with",

@@ -23,6 +23,7 @@ pub const AGENT_VARIABLES: &[&str] = &[
     "GIT_AGENT_MAX_COST",
     "GIT_AGENT_MAX_ITERATIONS",
     "GIT_AGENT_OUTPUT_FILE",
+    "GIT_AGENT_ALLOW_PUSH",
 ];
 
 /// How much of the output is kept, in bytes.

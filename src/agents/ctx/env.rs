@@ -11,7 +11,7 @@ use crate::hosts::HOSTS;
 use crate::proc::{launch, terminal};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 /// The variable that tells our own hooks where those of the repository are.
@@ -19,6 +19,11 @@ pub const REPOSITORY_HOOKS: &str = "GIT_AGENT_REPOSITORY_HOOKS";
 
 /// The variable that tells an agent where its answer goes.
 pub const OUTPUT_FILE: &str = "GIT_AGENT_OUTPUT_FILE";
+
+/// The variables that say where managers of hooks keep what their hooks need, and the place below the user's caches that
+/// holds otherwise.
+pub const HOOK_HOMES: [(&str, &str); 2] =
+    [("PRE_COMMIT_HOME", "pre-commit"), ("PREK_HOME", "prek")];
 
 /// What we read from the environment, once.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +36,8 @@ pub struct Env {
     pub agent: Option<String>,
     /// `GIT_AGENT_FENCED`: set where a kernel sandbox of ours is around us.
     pub fenced: bool,
+    /// `GIT_AGENT_ALLOW_PUSH`: set by a run whose command may push.
+    pub allow_push: bool,
     /// Whether a person works here: standard input and output are a terminal. Commands of an agent have none.
     pub at_terminal: bool,
     /// `GIT_AGENT_REPOSITORY_HOOKS`: the directory of the repository's hooks, set by `commit` for the hooks that it
@@ -57,11 +64,13 @@ pub struct Env {
     pub words: Vec<OsString>,
     /// `XDG_CONFIG_HOME`, where it is set.
     pub config: Option<PathBuf>,
+    /// `XDG_CACHE_HOME`, where it is set.
+    pub cache: Option<PathBuf>,
     /// `XDG_DATA_HOME`, where it is set.
     pub data: Option<PathBuf>,
     /// `XDG_DATA_DIRS`: where the system's data is; empty when it is not set.
     pub data_dirs: Vec<PathBuf>,
-    /// Where the user keeps the configuration of agent hosts, by the variables that they read.
+    /// Where the user keeps what agent hosts and managers of hooks have, by the variables that they read.
     pub host_variables: BTreeMap<&'static str, PathBuf>,
     /// `SHELL`: the user's own.
     pub shell: Option<PathBuf>,
@@ -179,6 +188,7 @@ impl Env {
                 .ok()
                 .filter(|id| !id.is_empty()),
             fenced: std::env::var_os("GIT_AGENT_FENCED").is_some_and(|fenced| !fenced.is_empty()),
+            allow_push: std::env::var_os("GIT_AGENT_ALLOW_PUSH").is_some_and(|set| !set.is_empty()),
             at_terminal: terminal::is_here(),
             repository_hooks: path(REPOSITORY_HOOKS),
             spool: std::env::var_os("GIT_AGENT_SPOOL")
@@ -201,6 +211,7 @@ impl Env {
             words: std::env::args_os().skip(1).collect(),
             search: paths("PATH"),
             config: path("XDG_CONFIG_HOME").filter(|path| !path.as_os_str().is_empty()),
+            cache: path("XDG_CACHE_HOME").filter(|path| path.is_absolute()),
             data: path("XDG_DATA_HOME").filter(|path| path.is_absolute()),
             data_dirs: paths("XDG_DATA_DIRS")
                 .into_iter()
@@ -208,8 +219,9 @@ impl Env {
                 .collect(),
             host_variables: HOSTS
                 .into_iter()
-                .flat_map(|host| host.home_variables())
-                .filter_map(|name| Some((*name, path(name).filter(|path| path.is_absolute())?)))
+                .flat_map(|host| host.home_variables().iter().copied())
+                .chain(HOOK_HOMES.map(|(variable, _)| variable))
+                .filter_map(|name| Some((name, path(name).filter(|path| path.is_absolute())?)))
                 .collect(),
             shell: path("SHELL"),
             digest: digest(std::env::vars_os()),
@@ -222,6 +234,12 @@ impl Env {
         const TEMPORARY: &str = "/tmp";
         let named = self.temporary.as_deref();
         named.unwrap_or(Path::new(TEMPORARY))
+    }
+
+    /// Where this user's caches belong, as the XDG base directories have it.
+    pub fn cache_home(&self) -> Option<PathBuf> {
+        let home = || self.home.as_ref().map(|home| home.join(".cache"));
+        self.cache.clone().or_else(home)
     }
 
     /// Where this user's data belongs, as the XDG base directories have it.
@@ -241,6 +259,12 @@ impl Env {
     pub fn search_with(&self, first: &Path) -> Option<OsString> {
         let search = self.search.iter().map(PathBuf::as_path);
         std::env::join_paths(std::iter::once(first).chain(search)).ok()
+    }
+
+    /// As [`Env::search_with`], in front of a value of `PATH` that a command is given.
+    pub fn in_front(first: &Path, search: &OsStr) -> Option<OsString> {
+        let rest = std::env::split_paths(search);
+        std::env::join_paths(std::iter::once(first.to_owned()).chain(rest)).ok()
     }
 
     /// This program's own file, to start it again.

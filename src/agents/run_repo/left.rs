@@ -62,7 +62,9 @@ impl RunRepo {
             .or_else(|| known.get(&self.branch).copied());
         // A clone has a row of its own, which tells nothing that the ledger does not.
         let is_own_row = |name: &str| self.is_clone && name == layout::LEDGER_REF;
-        refs.retain(|name, _| !name.ends_with(".lock") && !is_own_row(name));
+        // What the command fetched is on its remote, and no work of its own.
+        let is_fetched = |name: &str| name.starts_with("refs/remotes/");
+        refs.retain(|name, _| !name.ends_with(".lock") && !is_own_row(name) && !is_fetched(name));
         Heads {
             branch,
             detached: head.and_then(|text| oid_of(&text)),

@@ -1,7 +1,7 @@
 //! `git agent fenced`: `run` starts this program again by this name, to restrict itself and then become
 //! the agent's command.
 
-use crate::domain::sandbox::{Fence, Landlock, Level, Namespaces};
+use crate::domain::sandbox::{Fence, Landlock, Level, Namespaces, Replaced};
 use crate::error::{Exit, Result};
 use crate::ops::run::fence::{Plan, enter, probe};
 use std::ffi::OsString;
@@ -28,6 +28,9 @@ pub(in crate::cli) struct FencedArgs {
     /// A file that the command may write, or a directory with everything below it
     #[arg(long, value_name = "PATH")]
     write: Vec<PathBuf>,
+    /// A program, an empty file for it, and the program that takes its place
+    #[arg(long, value_name = "PATH", num_args = 3)]
+    replace: Vec<PathBuf>,
     /// A directory of which that is a part
     #[arg(long, value_name = "PATH")]
     own: Vec<PathBuf>,
@@ -61,7 +64,17 @@ pub(in crate::cli) fn run(args: FencedArgs) -> Result<Exit> {
     if args.probe {
         return Ok(Exit::Child(probe()));
     }
+    // They come in threes.
+    let replaced = args.replace.chunks(3).filter_map(|three| match three {
+        [original, kept, by] => Some(Replaced {
+            original: original.clone(),
+            kept: kept.clone(),
+            by: by.clone(),
+        }),
+        _ => None,
+    });
     let fence = Fence {
+        replaced: replaced.collect(),
         writable: args.write,
         own: args.own,
         hidden: args.hide,

@@ -52,6 +52,9 @@ pub(super) struct RunArgs {
     /// Let the command write there too: a file, or a directory with everything below it; repeatable
     #[arg(long, value_name = "PATH")]
     allow_write: Vec<PathBuf>,
+    /// Let it push, with your credentials; without this every push is refused
+    #[arg(long)]
+    allow_push: bool,
     /// Do not judge the work when the command succeeded
     #[arg(long)]
     no_verify: bool,
@@ -79,6 +82,7 @@ impl RunArgs {
             limit: self.timeout,
             sandbox: self.sandbox,
             allow_write: self.allow_write,
+            allow_push: self.allow_push,
             no_verify: self.no_verify,
             commit: self.sync.remote().is_some(),
             background: self.mode.background,

@@ -68,7 +68,7 @@ impl<'r> BranchCopy<'r> {
             }
         }
         own.write("HEAD", b"ref: refs/heads/main\n")?;
-        own.write("config", repo.including_config()?.as_bytes())?;
+        own.write("config", repo.including_config(&[])?.as_bytes())?;
         // 2. The branch, and the refs and logs around it.
         own.link_around(Path::new(branch))?;
         own.link_around(&Path::new("logs").join(branch))?;

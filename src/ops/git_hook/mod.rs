@@ -91,6 +91,7 @@ fn judge(ctx: &Ctx, short_id: &str, call: &Call<'_>, input: &[u8]) -> Result<()>
         "commit-msg" => commit_msg::add_trailer(ctx, &require_agent(ctx)?, call.arguments),
         "reference-transaction" if is_state("prepared") => transaction::judge(ctx, input),
         "reference-transaction" if is_state("committed") => leftovers::clear(ctx, input),
+        "pre-push" if ctx.env.allow_push => Ok(()),
         "pre-push" => Err(Error::new(
             Code::HookRefused,
             format!("agent {short_id} does not push"),

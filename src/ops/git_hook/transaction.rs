@@ -10,6 +10,9 @@ use crate::error::{Code, Error, Result};
 use crate::git::refs::Tip;
 use crate::ops::git_hook::{fence, require_agent};
 
+/// Where git keeps what it knows of remotes.
+const REMOTE_COPIES: &str = "refs/remotes/";
+
 /// Judges a transaction that is prepared: `input` is what git wrote to the hook.
 ///
 /// # Errors
@@ -19,6 +22,10 @@ pub(super) fn judge(ctx: &Ctx, input: &[u8]) -> Result<()> {
     let mut updates: Vec<RefUpdate> = text.lines().filter_map(RefUpdate::parse).collect();
     // Most transactions are about HEAD and its like alone, and need no row.
     updates.retain(|update| update.owner("") != Owner::Worktree);
+    // Behind a fence the copies of a remote's refs are the run's own and end with it: a fetch may move them.
+    if ctx.env.fenced {
+        updates.retain(|update| !update.name.starts_with(REMOTE_COPIES));
+    }
     if updates.is_empty() {
         return Ok(());
     }

@@ -1,14 +1,17 @@
 //! The sandbox of one run: put up before the command starts, taken down when nothing of it is left.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::hooks::managers;
 use crate::agents::publish::Published;
 use crate::agents::run_repo::RunRepo;
 use crate::agents::{liveness, publish};
 use crate::domain::agent::Agent;
+use crate::domain::oid::Oid;
 use crate::domain::sandbox::{Enforcement, Level};
 use crate::error::{Code, Error, Result};
 use crate::ops::run::fence::Request;
 use crate::ops::run::output::Output;
+use crate::ops::run::push_guard::{GitRights, PushGuard};
 use crate::ops::run::stage::Stage;
 use crate::ops::run::{RunPlan, fence};
 use crate::proc::sandbox::{self, Outcome, Plan, read_report};
@@ -31,6 +34,9 @@ struct Standing {
     report: PathBuf,
     /// Where it works; a shared agent commits nothing.
     run_repo: Option<RunRepo>,
+    guard: Option<PushGuard>,
+    /// Where its branch was, if commits that the user's settings want signed are not.
+    unsigned_from: Option<Oid>,
 }
 
 impl Enclosure {
@@ -65,6 +71,19 @@ impl Enclosure {
             },
         )?;
         bounds.fence.terminal = plan.options.terminal;
+        let rights = GitRights::of(ctx, &plan.options)?;
+        let mut guard = None;
+        if !rights.push {
+            let (put_up, programs) =
+                PushGuard::put_up(ctx, agent, stage.number, &mut bounds.fence)?;
+            stage.search_first(ctx, &programs);
+            guard = Some(put_up);
+        }
+        stage.without.extend(rights.removed());
+        let variables = rights.variables().into_iter();
+        let variables = variables.map(|(name, value)| (name.into(), value));
+        stage.variables.extend(variables);
+        let mut unsigned_from = None;
         let run_repo = publish::run_repo(ctx, agent);
         if let Some(run_repo) = &run_repo {
             let branch = agent.branch.as_deref().unwrap_or_default();
@@ -77,7 +96,15 @@ impl Enclosure {
                     ),
                 )
             })?;
-            run_repo.set_up(&ctx.repo, tip)?;
+            let mut settings = rights.settings();
+            // A fetch brings tags along, which are shared, and our hooks would refuse the whole of it.
+            let remotes = ctx.repo.remotes()?.into_iter();
+            settings.extend(remotes.map(|name| (format!("remote.{name}"), "tagOpt", "--no-tags")));
+            run_repo.set_up(&ctx.repo, tip, &settings)?;
+            unsigned_from = ctx.repo.shared_bool("commit.gpgsign")?.then_some(tip);
+            let homes = managers::private_homes(ctx, &stage.directory, stage.scratch.path())?;
+            let homes = homes.into_iter().map(|(name, value)| (name.into(), value));
+            stage.variables.extend(homes);
             ctx.reached("run-repo");
         }
         let report = liveness::log(ctx.repo.common_dir(), agent, stage.number, "fence");
@@ -92,6 +119,8 @@ impl Enclosure {
                 level,
                 report,
                 run_repo,
+                guard,
+                unsigned_from,
             }),
             warnings: bounds.warnings,
         };
@@ -115,6 +144,7 @@ impl Enclosure {
             missing: Vec::new(),
             why: None,
             restored: Vec::new(),
+            push_refused: Vec::new(),
             notes: Vec::new(),
         };
         if let Enforcement::Impossible { why } = &plan.enforcement {
@@ -128,6 +158,19 @@ impl Enclosure {
             let text = |path: PathBuf| PathText::from(path.as_os_str().as_bytes());
             told.restored = restored.into_iter().map(text).collect();
             told.notes = warnings;
+        }
+        if let Some(guard) = &standing.guard {
+            told.push_refused = guard.tries();
+            guard.take_down();
+        }
+        let branch = agent.branch.as_deref().unwrap_or_default();
+        if let Some(before) = standing.unsigned_from
+            && ctx.repo.tip(branch)?.oid() != Some(before)
+        {
+            told.notes.push(
+                "commit.gpgsign is set, and the commits of this run are not signed: behind the sandbox no key is in reach"
+                    .to_owned(),
+            );
         }
         match read_report(&standing.report)? {
             Some(Outcome::Refused(why)) => {
@@ -165,6 +208,9 @@ pub struct SandboxReport {
     /// `.altered` at the end of its name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub restored: Vec<PathText>,
+    /// What the command tried to push, one command line each; all of it was refused.
+    #[serde(skip)]
+    pub push_refused: Vec<String>,
     /// What was not taken over as the command left it, one sentence each; among the run's warnings.
     #[serde(skip)]
     pub notes: Vec<String>,
@@ -174,9 +220,13 @@ impl SandboxReport {
     /// What a person has to look at, one sentence each.
     pub(super) fn warnings(&self) -> Vec<String> {
         let tell = |path: &PathText| warning(&String::from_utf8_lossy(&path.to_bytes()));
+        let pushes = self.push_refused.iter();
+        let pushes =
+            pushes.map(|push| format!("the command tried to push, which was refused: {push}"));
         self.restored
             .iter()
             .map(tell)
+            .chain(pushes)
             .chain(self.notes.iter().cloned())
             .collect()
     }

@@ -17,7 +17,6 @@ use crate::ops::run::{RunPlan, Worker, report, require_command};
 use crate::ops::spawn::SpawnReport;
 use crate::ops::verify::{Recording, VerifyOptions};
 use crate::ops::{commit, spawn, verify};
-use crate::proc::AGENT_VARIABLES;
 use crate::proc::capture::capture;
 use crate::proc::signals::Interrupts;
 use crate::proc::supervisor::{self, SupervisedCommand};
@@ -173,7 +172,7 @@ fn watch(
         command: &stage.command,
         directory: &stage.directory,
         variables: &stage.variables,
-        without: AGENT_VARIABLES,
+        without: &stage.without,
         input: stage.input.as_deref(),
         limit: plan.limit.unwrap_or(UNLIMITED),
         scratch: Some(stage.scratch.path()),

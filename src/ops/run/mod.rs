@@ -35,6 +35,7 @@ mod inputs;
 mod outline;
 pub mod output;
 mod post;
+mod push_guard;
 mod report;
 mod stage;
 mod start_report;
@@ -108,6 +109,8 @@ pub struct RunOptions {
     pub sandbox: Mode,
     /// Further places that it may write, as they were typed.
     pub allow_write: Vec<PathBuf>,
+    /// Lets it push, with the caller's credentials.
+    pub allow_push: bool,
     /// Leaves the verdict out.
     pub no_verify: bool,
     /// Commits what is in scope before it is judged, because what is not committed stays in this clone.

@@ -113,6 +113,9 @@ pub struct RunReport {
     /// The agent as `spawn` answers it, when the run made it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spawn: Option<SpawnReport>,
+    /// What the command tried to push, one command line each; absent where it tried nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub push_refused: Vec<String>,
     /// What the caller should know.
     pub warnings: Vec<String>,
 }
@@ -131,6 +134,10 @@ impl RunReport {
             .as_ref()
             .map_or(Vec::new(), |spawn| spawn.warnings.clone());
         warnings.extend(plan.inputs.warnings.iter().cloned());
+        // The spawn of this run has said them already.
+        let new = { stage.warnings.iter() }.filter(|warning| !warnings.contains(warning));
+        let new: Vec<String> = new.cloned().collect();
+        warnings.extend(new);
         warnings.extend(stage.enclosure.warnings.iter().cloned());
         warnings.extend(ended.sandbox.warnings());
         for (path, logged) in [(&stage.stdout, &ended.out), (&stage.stderr, &ended.err)] {
@@ -174,6 +181,7 @@ impl RunReport {
             verdict: None,
             verify: None,
             spawn,
+            push_refused: ended.sandbox.push_refused.clone(),
             warnings,
         }
     }

@@ -1,14 +1,17 @@
 //! Everything that a command finds when it starts.
 
-use crate::agents::ctx::{Ctx, OUTPUT_FILE};
+use crate::agents::ctx::{Ctx, Env, OUTPUT_FILE};
+use crate::agents::hooks::managers;
 use crate::agents::scratch::Scratch;
-use crate::agents::{commands, liveness};
+use crate::agents::{commands, hooks, liveness};
 use crate::domain::agent::Agent;
+use crate::domain::event::Isolation;
 use crate::domain::id::AgentId;
 use crate::domain::run::{DEFAULT_ITERATIONS, describe_command};
 use crate::error::Result;
 use crate::ops::run::enclosure::Enclosure;
 use crate::ops::run::{RunPlan, command_line, host};
+use crate::proc::AGENT_VARIABLES;
 use crate::store::{briefing, fsx, layout};
 use command_line::Placeholder;
 use std::borrow::Cow;
@@ -35,6 +38,10 @@ pub(super) struct Stage {
     pub stdout: PathBuf,
     /// The log of its standard error.
     pub stderr: PathBuf,
+    /// Variables that it does not get.
+    pub without: Vec<&'static str>,
+    /// What the caller should know.
+    pub warnings: Vec<String>,
     /// The sandbox around it.
     pub enclosure: Enclosure,
     /// Ends the prompt of the run, where it holds for the run alone.
@@ -61,6 +68,12 @@ impl Stage {
     pub(super) fn prepare(ctx: &Ctx, agent: &Agent, plan: &RunPlan) -> Result<Stage> {
         let common = ctx.repo.common_dir();
         let directory = super::directory_of(ctx, agent)?;
+        // Before the fence copies the settings that lead git to them.
+        hooks::refresh(ctx, agent)?;
+        let warnings = match agent.isolation {
+            Some(Isolation::Worktree) => managers::obstacles(ctx, agent.id, &directory)?,
+            _ => Vec::new(),
+        };
         let command = &plan.inputs.command;
         let text = plan.inputs.prompt();
         // What holds for one run is not what another process that asks for the agent's prompt is to read.
@@ -107,6 +120,8 @@ impl Stage {
             command: filled,
             directory,
             scratch,
+            without: AGENT_VARIABLES.to_vec(),
+            warnings,
             enclosure: Enclosure::default(),
             _ended: ended,
         };
@@ -115,6 +130,20 @@ impl Stage {
         }
         Enclosure::put_up(ctx, agent, plan, &mut stage, &spool)?;
         Ok(stage)
+    }
+
+    /// Puts a directory of programs in front of all others that the command finds.
+    pub(super) fn search_first(&mut self, ctx: &Ctx, programs: &Path) {
+        const SEARCH: &str = "PATH";
+        let stated = self.variables.iter().rfind(|(name, _)| name == SEARCH);
+        let path = match stated {
+            Some((_, stated)) => Env::in_front(programs, stated),
+            // Without any, the system has its own, and one directory would take the place of all.
+            None if ctx.env.search.is_empty() => None,
+            None => ctx.env.search_with(programs),
+        };
+        self.variables
+            .extend(path.map(|path| (SEARCH.into(), path)));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::agents::clone::{self, NewClone};
 use crate::agents::ctx::Ctx;
-use crate::agents::hooks::install;
+use crate::agents::hooks::{install, managers};
 use crate::agents::{half_made, worktree};
 use crate::domain::event::{Spawned, Spawning, What};
 use crate::error::{Code, Error, Result};
@@ -198,6 +198,8 @@ fn build(ctx: &Ctx, plan: &SpawnPlan, claimed: Option<Claimed>) -> Result<Built>
         // After the repository's hook, which may install a hook manager: that belongs where it always goes.
         let git = git.and_then(version::Question::answer);
         install(ctx, plan.id, worktree, git)?;
+        let obstacles = managers::obstacles(ctx, plan.id, worktree)?;
+        built.warnings.extend(obstacles);
         if plan.clone {
             let who = Some(&plan.identities.committer).filter(|_| !plan.identities.stand_in);
             let base = { plan.base.refname.as_deref() }.map(|name| (name, plan.base.oid));

@@ -46,7 +46,7 @@ use without as kernel;
 
 pub use report::{Outcome, read_report};
 
-use crate::domain::sandbox::{Enforcement, Fence, Level, Mode};
+use crate::domain::sandbox::{Enforcement, Fence, Level, Mode, Replaced};
 use crate::error::{Code, Error, Result};
 use std::ffi::OsString;
 use std::path::Path;
@@ -116,6 +116,10 @@ pub fn wrap(program: &Path, plan: &Plan<'_>, command: &[OsString]) -> Vec<OsStri
                 .flat_map(|place| [option.into(), place.into()]),
         );
     }
+    for Replaced { original, kept, by } in &plan.fence.replaced {
+        words.push("--replace".into());
+        words.extend([original, kept, by].map(OsString::from));
+    }
     words.push("--".into());
     words.extend_from_slice(command);
     words
@@ -146,6 +150,11 @@ mod tests {
         let fence = Fence {
             writable: vec!["/a b".into(), "/c".into()],
             hidden: vec!["/d".into()],
+            replaced: vec![Replaced {
+                original: "/git".into(),
+                kept: "/k".into(),
+                by: "/s".into(),
+            }],
             terminal: true,
             ..Fence::default()
         };
@@ -163,7 +172,7 @@ mod tests {
         let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
         assert_eq!(
             words.join("|"),
-            "/bin/us|fenced|--landlock|files|--namespaces|none|--report|/r|--no-unix-sockets|--terminal|--write|/a b|--write|/c|--hide|/d|--|sh|-c|--write"
+            "/bin/us|fenced|--landlock|files|--namespaces|none|--report|/r|--no-unix-sockets|--terminal|--write|/a b|--write|/c|--hide|/d|--replace|/git|/k|/s|--|sh|-c|--write"
         );
     }
 

@@ -3,7 +3,7 @@
 //! ```text
 //! 1. open      every place, before anything covers it; no symlink leads there
 //! 2. hide      an empty file system over each hidden directory, and in it what is to be seen of it
-//! 3. bind      each own place onto itself, so that it is a mount of its own
+//! 3. bind      each own place onto itself, so that it is a mount of its own; programs over those that they replace
 //! 4. close     every mount but those is made read-only
 //! 5. renew     /proc for its own processes, /dev/mqueue for its own queues
 //! ```
@@ -12,12 +12,13 @@
 //! bubblewrap does, too. As nothing propagates into this namespace, no mount can appear meanwhile.
 
 use super::landlock::open;
-use crate::domain::sandbox::Fence;
+use crate::domain::sandbox::{Fence, Replaced};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags, fstat, statx};
 use rustix::io::Errno;
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, mount, mount_bind_recursive, mount_change, mount_remount,
+    MountFlags, MountPropagationFlags, mount, mount_bind, mount_bind_recursive, mount_change,
+    mount_remount,
 };
 use rustix::process::{chdir, getcwd};
 use rustix::stdio::{dup2_stdin, stdin};
@@ -66,6 +67,9 @@ pub(super) fn arrange(fence: &Fence, has_processes: bool) -> Result<(), String> 
     hide(&hidden)?;
     for place in &places {
         bind(place, &hidden).map_err(|error| fail("bind", place.path.display(), error))?;
+    }
+    for one in &fence.replaced {
+        replace(one).map_err(|error| fail("replace", one.original.display(), error))?;
     }
     let own: Vec<&Path> = { places.iter() }
         .filter(|place| place.is_own)
@@ -146,6 +150,19 @@ fn bind(place: &OpenedPlace<'_>, hidden: &[&Path]) -> Result<(), Errno> {
     }
     let source = format!("/proc/self/fd/{}", place.file.as_raw_fd());
     mount_bind_recursive(source, place.path)
+}
+
+/// Mounts a program over another one, and that one where the first can become it. No path leads past a mount, not one through
+/// `/proc/self/root` either, and a copy is a copy of what lies there.
+fn replace(one: &Replaced) -> Result<(), Errno> {
+    // Both are opened before one covers the other. A program that is gone by now needs no replacement.
+    let original = match open(&one.original) {
+        Err(Errno::NOENT) => return Ok(()),
+        opened => opened?.0,
+    };
+    let (by, _) = open(&one.by)?;
+    mount_bind(format!("/proc/self/fd/{}", original.as_raw_fd()), &one.kept)?;
+    mount_bind(format!("/proc/self/fd/{}", by.as_raw_fd()), &one.original)
 }
 
 /// Makes every mount read-only but those of the command's own places, and those below them.

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Every hook that git knows by its place in the hooks directory (githooks(5)).
-const KNOWN: [&str; 26] = [
+pub const KNOWN: [&str; 27] = [
     "applypatch-msg",
     "commit-msg",
     "p4-changelist",
@@ -33,6 +33,7 @@ const KNOWN: [&str; 26] = [
     "push-to-checkout",
     "reference-transaction",
     "sendemail-validate",
+    "update",
 ];
 
 /// The repository's hook of that name which our directory hides; `None` where there is none, or where
@@ -41,17 +42,13 @@ const KNOWN: [&str; 26] = [
 /// # Errors
 /// `git-failed` when a configuration file cannot be read.
 pub fn hidden_hook(site: &Site<'_>, name: &str) -> Result<Option<PathBuf>> {
-    let ours = site.directory();
-    if site
-        .setting(HOOKS_PATH)?
-        .is_none_or(|path| Path::new(&path) != ours)
-    {
+    let named = site.setting(HOOKS_PATH)?;
+    if named.is_none_or(|path| !site.is_our_directory(Path::new(&path))) {
         return Ok(None);
     }
-    let setting = site.repo.repository_hooks_path()?;
-    let directory = directory(site, setting.as_deref(), site.worktree);
+    let directory = repository_directory(site)?;
     let hook = directory.join(name);
-    Ok((directory != ours && is_executable(&hook)).then_some(hook))
+    Ok((!site.is_our_directory(&directory) && is_executable(&hook)).then_some(hook))
 }
 
 /// The names of the hooks that the repository has. A relative `core.hooksPath` may lead to files
@@ -128,7 +125,17 @@ fn directory(site: &Site<'_>, setting: Option<&str>, top: &Path) -> PathBuf {
     }
 }
 
-pub(super) fn is_executable(path: &Path) -> bool {
+/// The directory in which git would look for the repository's hooks in this worktree if it were not an agent's.
+///
+/// # Errors
+/// As [`hidden_hook`].
+pub fn repository_directory(site: &Site<'_>) -> Result<PathBuf> {
+    let setting = site.repo.repository_hooks_path()?;
+    Ok(directory(site, setting.as_deref(), site.worktree))
+}
+
+/// Whether a path leads to a file that can be executed.
+pub fn is_executable(path: &Path) -> bool {
     std::fs::metadata(path)
         .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }

@@ -148,19 +148,16 @@ fn route(site: &Site<'_>, problems: &mut Vec<Problem>) -> Result<Option<Route>> 
         problems.push(Problem::Unusable(why));
         return Ok(None);
     }
+    let named = site.setting(HOOKS_PATH)?;
+    if { named.as_deref() }.is_some_and(|named| site.is_our_directory(Path::new(named))) {
+        return Ok(Some(Route::Directory));
+    }
     // A fenced command sees our directory through a link, and the settings name where that leads.
     let directory = site.directory();
     let places = [
         directory.canonicalize().unwrap_or(directory.clone()),
         directory,
     ];
-    let named = site.setting(HOOKS_PATH)?;
-    if named
-        .as_deref()
-        .is_some_and(|named| places.iter().any(|place| place == Path::new(named)))
-    {
-        return Ok(Some(Route::Directory));
-    }
     let mut found = 0;
     for event in EVENTS {
         let commands = places.iter().map(|place| shim::quote(&place.join(event)));

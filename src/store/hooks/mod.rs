@@ -87,6 +87,14 @@ impl Site<'_> {
         layout::hooks_dir(self.repo.common_dir(), self.short_id)
     }
 
+    /// Whether a path names the directory of the shims. Inside the fence the common directory is a run repository, whose
+    /// `agents` is a link to the real one, while the settings were written outside: the two names of one
+    /// directory differ, and only what they lead to tells.
+    fn is_our_directory(&self, path: &Path) -> bool {
+        let ours = self.directory();
+        path == ours || ours.canonicalize().is_ok_and(|real| real == path)
+    }
+
     fn admin_name(&self) -> String {
         format!("{}{}", layout::WORKTREE_PREFIX, self.short_id)
     }

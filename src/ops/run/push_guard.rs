@@ -1,0 +1,311 @@
+//! Keeps a fenced command from pushing, and its git from the credentials of the person who started it.
+//!
+//! ```text
+//! <n>.git/bin/git     the script hooks/fence/git, first on PATH
+//! <n>.git/<k>.sh      the same for one git program of this machine, mounted over it
+//! <n>.git/<k>/git     the program itself, mounted there so that the script can become it
+//! <n>.pushes          what was tried, written by the script
+//! ```
+//!
+//! A hook does not do: `--no-verify`, `core.hooksPath` and an emptied environment leave it out, and none runs in a repository
+//! that the command cloned. So the guard is git itself. Where the fence has a mount namespace the
+//! script lies over every git that can be found, so a path, a cleared environment or a copy of the file lead to it. Elsewhere
+//! it comes first on `PATH`, and a setting sends pushes of a git that was called by its path to a
+//! helper that does not exist; a program that wants to gets past both.
+//!
+//! Neither stops a program that speaks git's protocol by itself. What such a program would need are credentials, and those
+//! that variables and settings lead to are not there.
+
+use crate::agents::ctx::Ctx;
+use crate::agents::{liveness, untrusted};
+use crate::domain::agent::Agent;
+use crate::domain::sandbox::{Fence, Replaced};
+use crate::domain::shell;
+use crate::error::{IoContext, Result};
+use crate::ops::run::RunOptions;
+use crate::store::fsx;
+use std::ffi::OsString;
+use std::fs::{self, Permissions};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+/// What stands in the place of git.
+const SCRIPT: &str = include_str!("../../../hooks/fence/git");
+
+/// Programs that push, or do so when they are told.
+const PROGRAMS: [&str; 9] = [
+    "git",
+    "git-push",
+    "git-send-pack",
+    "git-http-push",
+    "git-remote-http",
+    "git-remote-https",
+    "git-remote-ftp",
+    "git-remote-ftps",
+    "git-lfs",
+];
+
+/// Where programs are without a `PATH` (execvp(3)), and where a git of one's own making usually is.
+const USUAL: [&str; 3] = ["/bin", "/usr/bin", "/usr/local/bin"];
+
+/// Where git keeps its parts, from the directory that `git` is in.
+const PARTS: [&str; 2] = ["../lib/git-core", "../libexec/git-core"];
+
+/// The helper for URLs that nothing can be pushed to.
+const NOWHERE: &str = "push-refused-by-git-agent";
+
+/// Variables that lead to an SSH agent, or to a program that knows a password.
+const CREDENTIALS: [&str; 14] = [
+    "SSH_AUTH_SOCK",
+    "SSH_AGENT_PID",
+    "SSH_ASKPASS",
+    "SSH_ASKPASS_REQUIRE",
+    "GIT_ASKPASS",
+    "GIT_SSH",
+    "GIT_SSH_COMMAND",
+    "GIT_SSH_VARIANT",
+    "GIT_PROXY_SSH_COMMAND",
+    "GPG_AGENT_INFO",
+    "VSCODE_GIT_ASKPASS_MAIN",
+    "VSCODE_GIT_ASKPASS_NODE",
+    "VSCODE_GIT_ASKPASS_EXTRA_ARGS",
+    "VSCODE_GIT_IPC_HANDLE",
+];
+
+/// Set where the command may push, so that our `pre-push` hook lets it.
+pub(super) const ALLOWED: &str = "GIT_AGENT_ALLOW_PUSH";
+
+/// The longest list of tries that is read, in bytes, and the most of them that are told.
+const LONGEST: u64 = 64 * 1024;
+const MOST: usize = 20;
+/// The longest try that is told, in characters.
+const LONGEST_TRY: usize = 200;
+
+/// What a fenced command's git may do besides working in its worktree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct GitRights {
+    /// Push.
+    pub push: bool,
+    /// Use the person's credentials.
+    pub credentials: bool,
+}
+
+impl GitRights {
+    /// What the caller and the settings allow. The settings of the agent's own worktree do not count, and no file of the
+    /// repository has a say.
+    ///
+    /// # Errors
+    /// `git-failed` when a configuration file cannot be read.
+    pub(super) fn of(ctx: &Ctx, options: &RunOptions) -> Result<GitRights> {
+        let push = options.allow_push || ctx.repo.shared_bool("agent.push")?;
+        Ok(GitRights {
+            push,
+            credentials: push || ctx.repo.shared_bool("agent.fetchcredentials")?,
+        })
+    }
+
+    /// Variables that the command does not get.
+    pub(super) fn removed(self) -> &'static [&'static str] {
+        if self.credentials { &[] } else { &CREDENTIALS }
+    }
+
+    /// The settings of its git, section, name and value. Signing needs a key and an agent that are out of reach, and would
+    /// stop every commit.
+    pub(super) fn settings(self) -> Vec<(String, &'static str, &'static str)> {
+        let mut settings = vec![("commit", "gpgSign", "false"), ("tag", "gpgSign", "false")];
+        if !self.credentials {
+            settings.extend([
+                // An empty value clears the list of those that the settings before it have.
+                ("credential", "helper", ""),
+                ("core", "askPass", ""),
+                // `IdentityAgent` of a person's ssh configuration leads to an agent without any variable.
+                (
+                    "core",
+                    "sshCommand",
+                    "ssh -o BatchMode=yes -o IdentityAgent=none",
+                ),
+            ]);
+        }
+        let mut settings: Vec<_> = { settings.into_iter() }
+            .map(|(section, name, value)| (section.to_owned(), name, value))
+            .collect();
+        if !self.push {
+            // Every URL begins with nothing.
+            settings.push((format!("url.{NOWHERE}::"), "pushInsteadOf", ""));
+        }
+        settings
+    }
+
+    /// The same as variables, which reach repositories that the command makes. A host may set them anew, so
+    /// the run repository has them too.
+    pub(super) fn variables(self) -> Vec<(String, OsString)> {
+        let settings = self.settings();
+        let mut variables = vec![(
+            "GIT_CONFIG_COUNT".to_owned(),
+            settings.len().to_string().into(),
+        )];
+        for (number, (section, name, value)) in settings.into_iter().enumerate() {
+            let key = format!("{section}.{name}").into();
+            variables.push((format!("GIT_CONFIG_KEY_{number}"), key));
+            variables.push((format!("GIT_CONFIG_VALUE_{number}"), value.into()));
+        }
+        if self.push {
+            variables.push((ALLOWED.to_owned(), "1".into()));
+        }
+        variables
+    }
+}
+
+/// The guard of one run.
+#[derive(Debug)]
+pub(super) struct PushGuard {
+    directory: PathBuf,
+    tries: PathBuf,
+}
+
+impl PushGuard {
+    /// Writes the scripts and adds them to the fence. Gives the directory for `PATH`, too.
+    ///
+    /// # Errors
+    /// `io`, `disk-full`.
+    pub(super) fn put_up(
+        ctx: &Ctx,
+        agent: &Agent,
+        number: u32,
+        fence: &mut Fence,
+    ) -> Result<(PushGuard, PathBuf)> {
+        let programs = programs(ctx, &fence.writable);
+        let place = |name: &str| liveness::log(ctx.repo.common_dir(), agent, number, name);
+        let directory = place("git");
+        // What a run of this number left that was killed before it was recorded.
+        if directory.exists() {
+            fs::remove_dir_all(&directory).at("could not remove", &directory)?;
+        }
+        fsx::create_dir(&directory)?;
+        let directory = fs::canonicalize(&directory).at("could not resolve", &directory)?;
+        let tries = place("pushes");
+        fsx::write_private(&tries, b"")?;
+        let tries = fs::canonicalize(&tries).at("could not resolve", &tries)?;
+        let bin = directory.join("bin");
+        fsx::create_dir(&bin)?;
+        for (index, original) in programs.iter().enumerate() {
+            // The kernel names a process after its file, and the script asks whether its parent is git.
+            let kept = directory.join(index.to_string()).join("git");
+            fsx::create_dir(kept.parent().unwrap_or(&directory))?;
+            fs::write(&kept, "").at("could not write", &kept)?;
+            let by = directory.join(format!("{index}.sh"));
+            let is_git = original.file_name().is_some_and(|name| name == "git");
+            let word = |path: &Path| shell::word(path.as_os_str().as_bytes());
+            let text = SCRIPT
+                .replace("@is_git@", if is_git { "yes" } else { "" })
+                .replace("@real@", &word(&kept))
+                .replace("@original@", &word(original))
+                .replace("@tries@", &word(&tries))
+                .replace("@agent@", &agent.id.short());
+            fs::write(&by, text).at("could not write", &by)?;
+            fs::set_permissions(&by, Permissions::from_mode(0o555))
+                .at("could not change the mode of", &by)?;
+            if index == 0 {
+                let helper = format!("git-remote-{NOWHERE}");
+                for name in ["git", &helper] {
+                    let link = bin.join(name);
+                    symlink(&by, &link).at("could not link", &link)?;
+                }
+            }
+            fence.replaced.push(Replaced {
+                original: original.clone(),
+                kept,
+                by,
+            });
+        }
+        fence.writable.push(tries.clone());
+        Ok((PushGuard { directory, tries }, bin))
+    }
+
+    /// What the command tried, as it was typed, without the secrets of URLs; each once.
+    pub(super) fn tries(&self) -> Vec<String> {
+        let found = untrusted::read_at(&self.tries, LONGEST).unwrap_or_default();
+        let mut tries: Vec<String> = Vec::new();
+        for found in String::from_utf8_lossy(&found).split_terminator('\u{1e}') {
+            let words = found.split_whitespace().map(without_secret);
+            let words = words.collect::<Vec<_>>().join(" ");
+            let text: String = { words.chars() }
+                .filter(|c| !c.is_control())
+                .take(LONGEST_TRY)
+                .collect();
+            if !text.is_empty() && !tries.contains(&text) && tries.len() < MOST {
+                tries.push(text);
+            }
+        }
+        tries
+    }
+
+    /// Removes what it made. The run is over whether this succeeds or not.
+    pub(super) fn take_down(&self) {
+        let _ = fs::remove_dir_all(&self.directory);
+        let _ = fs::remove_file(&self.tries);
+    }
+}
+
+/// A word without the name and the password that a URL has before `@`.
+fn without_secret(word: &str) -> String {
+    let Some((scheme, rest)) = word.split_once("://") else {
+        return word.to_owned();
+    };
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    match host.rsplit_once('@') {
+        Some((_, host)) => format!("{scheme}://{host}/{path}"),
+        None => word.to_owned(),
+    }
+}
+
+/// The files of git's programs on this machine, each once, the first `git` of `PATH` first. Those that the command may write
+/// are its own. A file of another name is a program for many, such as that of a version manager, and stays.
+fn programs(ctx: &Ctx, writable: &[PathBuf]) -> Vec<PathBuf> {
+    let usual = USUAL.iter().map(Path::new);
+    let search = ctx.env.search.iter().map(PathBuf::as_path).chain(usual);
+    let mut directories: Vec<PathBuf> = Vec::new();
+    let mut programs: Vec<PathBuf> = Vec::new();
+    for directory in search {
+        let Ok(git) = fs::canonicalize(directory.join("git")) else {
+            continue;
+        };
+        directories.push(directory.to_owned());
+        let home = git.parent().unwrap_or(Path::new("/"));
+        directories.push(home.to_owned());
+        directories.extend(PARTS.map(|parts| home.join(parts)));
+    }
+    for directory in directories {
+        for name in PROGRAMS {
+            let Ok(file) = fs::canonicalize(directory.join(name)) else {
+                continue;
+            };
+            let is_git = file.file_name().is_some_and(|found| {
+                found.as_bytes() == b"git" || found.as_bytes().starts_with(b"git-")
+            });
+            let is_own = writable.iter().any(|place| file.starts_with(place));
+            if is_git && !is_own && file.is_file() && !programs.contains(&file) {
+                programs.push(file);
+            }
+        }
+    }
+    programs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_told_without_what_lets_one_in() {
+        let check = |word: &str, expected: &str| assert_eq!(without_secret(word), expected);
+        check(
+            "https://me:token@host.example/a@b",
+            "https://host.example/a@b",
+        );
+        check("https://host.example/a", "https://host.example/a");
+        check("git@host.example:a", "git@host.example:a");
+        check("main", "main");
+    }
+}
