@@ -4,6 +4,8 @@
 
 /// Ways out, tried and refused.
 pub mod escapes;
+/// Files that are one with files outside.
+mod hard_links;
 /// Terminals, system calls, capabilities and sockets.
 mod kernel;
 /// What the fence lets through, and what notices it afterwards.

@@ -11,6 +11,7 @@ use crate::domain::id::AgentId;
 use crate::domain::lease::Lease;
 use crate::domain::repository_settings::HookMoment;
 use crate::error::{Code, Error, Result};
+use crate::git::files::separate::separate;
 use crate::proc::{self, End, Job};
 use crate::store::place::RecordedPlaces;
 use crate::store::{leases, repository_settings, roles};
@@ -52,7 +53,12 @@ pub(crate) fn set_up(
         )
         .hint("to see it fail by hand, run it in a worktree of the same commit")
     };
-    run(ctx, SETUP, subject, commands, worktree, failed)
+    run(ctx, SETUP, subject, commands, worktree, failed)?;
+    if !commands.is_empty() {
+        // An agent that writes in its own worktree must not write into what was linked there.
+        separate(worktree)?;
+    }
+    Ok(())
 }
 
 /// Runs the commands of a hook in the main worktree, one after the other, until one fails.

@@ -9,6 +9,7 @@ use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
 use crate::domain::sandbox::{Enforcement, Level};
 use crate::error::{Code, Error, Result};
+use crate::git::files::separate::separate;
 use crate::ops::run::fence::Request;
 use crate::ops::run::output::Output;
 use crate::ops::run::push_guard::{GitRights, PushGuard};
@@ -71,6 +72,10 @@ impl Enclosure {
             },
         )?;
         bounds.fence.terminal = plan.options.terminal;
+        // A person may have linked files there since the set-up; inside the fence nothing can be linked across it.
+        for worktree in &bounds.fence.own {
+            separate(worktree)?;
+        }
         let rights = GitRights::of(ctx, &plan.options)?;
         let mut guard = None;
         if !rights.push {
