@@ -88,7 +88,7 @@ codes! {
     AgentUnknown, "agent-unknown", Usage, "No agent goes by that id, name, branch or path, or a commit is on no agent's branch.";
     AgentAmbiguous, "agent-ambiguous", Usage, "More than one agent goes by that prefix or name.";
     AgentNeedsNewer, "agent-needs-newer", Environment, "An event of the agent's row is understood by a newer git-agent alone.";
-    AgentBusy, "agent-busy", Refused, "Something runs for the agent.";
+    AgentBusy, "agent-busy", Refused, "Something is at work in the agent, so it is not landed or amended; a landing takes what is there with --now.";
     AgentState, "agent-state", Refused, "The agent is not in a state that allows this.";
     MessageInvalid, "message-invalid", Usage, "A message breaks one or more rules; all of them are listed.";
     MessageUnknown, "message-unknown", Usage, "There is no message with that id, or it is for another reader.";

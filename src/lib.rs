@@ -93,6 +93,7 @@
 //! | `agents/<id8>/handed-out` | what a host called itself when it was given the agent's worktree |
 //! | `agents/<id8>/host-made` | empty; there if the agent was made because a host asked for a worktree |
 //! | `agents/<id8>/sessions/<file>` | what hosts recorded of the agent's sessions behind our sandbox, by which a later run goes on with one |
+//! | `agents/<id8>/at-work/<file>` | what a session of an agent host last told of itself: whether it works, and its process |
 //! | `agents/<id8>/worktree` | the absolute path of a worktree outside the root, which no row holds |
 //! | `agents/<id8>/hooks/<file>` | the git hooks of the agent's worktree |
 //! | `agents/spool/<id8>/<file>` | what an agent leaves that may not write refs, messages and receipts, until it is posted |

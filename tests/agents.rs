@@ -131,7 +131,7 @@ fn the_tree_shows_who_asked_for_whom() {
             let hex = |word: &&&str| word.len() == 8 && word.bytes().all(|b| b.is_ascii_hexdigit());
             let id = words.iter().find(hex).expect("an id");
             line.replace(&format!("{id} "), "")
-                .split(" running")
+                .split(" ready")
                 .next()
                 .expect("a name")
                 .to_owned()

@@ -526,6 +526,10 @@ const OPENS_FILES: &[(&str, &str)] = &[
         "a worktree that we made for a merged tree",
     ),
     (
+        "agents/host_session.rs",
+        "what hooks told of sessions, in the common directory",
+    ),
+    (
         "agents/gh.rs",
         "what gh answered, in a scratch directory of ours",
     ),

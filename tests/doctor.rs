@@ -147,7 +147,7 @@ fn heals(expected: &[&str], damage: impl Fn(&Patient)) {
     }
     assert_eq!(self::tip(&patient), tip, "{expected:?}");
     let row = patient.repo.agent_json(&["show", &patient.id]);
-    assert_eq!(row["state"], "running", "{expected:?}: {row}");
+    assert_eq!(row["state"], "idle", "{expected:?}: {row}");
     assert_sound(&patient.repo, expected[0]);
     let status = git_in(&patient.top, ["status", "--porcelain"]);
     assert!(

@@ -81,7 +81,7 @@ fn misuse_is_an_error_like_any_other() {
     ");
     insta::assert_snapshot!(text(&["list", "--state=runing"]), @r"
     ------- stderr -------
-    error[usage]: invalid value 'runing' for '--state <STATE>': the states are spawning, running, done, failed, merged, rejected, discarded
+    error[usage]: invalid value 'runing' for '--state <STATE>': the states are spawning, ready, running, waiting, idle, done, failed, merged, rejected, discarded
     hint: to see what it takes, run git agent list -h
     [exit status: 2]
     ");
@@ -142,7 +142,7 @@ fn texts_without_words_are_refused() {
         assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
         assert!(describe(&output).contains("it takes some words"));
     }
-    assert_eq!(repo.agent_json(&["show", id])["state"], "running");
+    assert_eq!(repo.agent_json(&["show", id])["state"], "ready");
 }
 
 #[test]

@@ -407,7 +407,7 @@ fn words_of_other_tools_that_mean_a_verb_are_that_verb() {
     let repo = TestRepo::with_commit();
     for word in ["new", "start"] {
         let agent = repo.agent_json(&[word, "fix the typo"]);
-        assert_eq!(agent["schema"], "git-agent.spawn/1", "{word}");
+        assert_eq!(agent["schema"], "git-agent.spawn/2", "{word}");
     }
     for word in ["ls", "status"] {
         let list = repo.agent_json(&[word]);
@@ -679,7 +679,7 @@ fn a_retry_is_the_same_task_on_the_current_base() {
     ]);
     let id = first["agent_id"].as_str().expect("an id");
     let text = refused(&repo.agent(&["retry", id]), 3);
-    assert!(text.contains("running"), "{text}");
+    assert!(text.contains("ready"), "{text}");
     repo.agent_json(&["fail", id, "-m", "no"]);
     repo.agent_json(&["reject", id]);
     repo.write("more.md", "more\n");
@@ -715,7 +715,7 @@ fn u17_a_verdict_is_a_sentence() {
     std::fs::write(format!("{worktree}/src/two.rs"), "pub fn two() {}\n").expect("written");
     let said = |arguments: &[&str]| String::from_utf8(repo.agent(arguments).stdout).expect("UTF-8");
     let text = said(&["verify", id]);
-    let end = "can be merged into main (fast-forward, 2 commits, 1 file not yet committed)\n";
+    let end = "can be merged into main (fast-forward, 1 commit, 1 file not yet committed)\n";
     assert!(
         text.starts_with("accepted: ") && text.ends_with(end),
         "{text}"
@@ -724,7 +724,7 @@ fn u17_a_verdict_is_a_sentence() {
     let text = said(&["verify", id]);
     assert!(text.starts_with("rejected: "), "{text}");
     assert!(
-        text.contains("cannot be merged into main (fast-forward, 2 commits, 2 files"),
+        text.contains("cannot be merged into main (fast-forward, 1 commit, 2 files"),
         "{text}"
     );
     // Looked at from outside, an agent is judged by all that it changed.

@@ -576,5 +576,5 @@ fn an_agent_that_wants_to_end_hears_what_the_judge_finds() {
     fs::write(top.join("src/greeting.rs"), "x").expect("written");
     assert_allowed(&in_a_run(), "acceptable");
     let row = agent.repo.agent_json(&["show", &agent.id]);
-    assert_eq!(row["state"], "running", "nothing was recorded: {row}");
+    assert_eq!(row["state"], "idle", "nothing was recorded: {row}");
 }

@@ -33,6 +33,7 @@ const NOT_ALWAYS: &[&str] = &[
     "agents/facts.key",
     "agents/<id8>/verify.lock",
     "agents/<id8>/called",
+    "agents/<id8>/at-work/<file>",
     "agents/<id8>/run-prompt.md",
     "agents/<id8>/sessions/<file>",
     "agents/<id8>/handed-out",

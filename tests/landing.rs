@@ -1,5 +1,7 @@
 //! Committing and landing, with git as the judge of what came out.
 
+/// Agents in which something runs, and work after a landing.
+mod busy;
 /// Files that git moves.
 mod by_git;
 /// Moving worktrees along.

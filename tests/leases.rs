@@ -66,7 +66,7 @@ fn an_agent_gets_values_of_its_own_wherever_its_commands_run() {
         describe(&ran)
     );
     std::fs::write(worktree.join("src/lib.rs"), "pub fn two() {}\n").expect("written");
-    repo.agent_json(&["verify", &id_of(&one)]);
+    repo.agent_json(&["verify", &id_of(&one), "--record"]);
     assert_eq!(read(repo.path().join(".git/check.txt")), told);
     // One without a worktree has some too, and everyone can see them.
     let two = repo.spawn_task(SHARED_TASK, &[]);
@@ -171,7 +171,7 @@ fn a_spawn_that_is_killed_keeps_no_value() {
 fn a_port_on_which_something_listens_is_not_given() {
     let repo = with_settings("[lease]\nPORT = \"port\"\n");
     let first = value(&repo.spawn_task(SHARED_TASK, &[]), "PORT");
-    repo.agent(&["discard", "--state", "running"]);
+    repo.agent(&["discard", "--state", "ready"]);
     // Where the same port is asked for again it is passed over; any other one is as good.
     let listener = TcpListener::bind(format!("127.0.0.1:{first}")).expect("free");
     assert_ne!(value(&repo.spawn_task(SHARED_TASK, &[]), "PORT"), first);

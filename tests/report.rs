@@ -38,7 +38,7 @@ fn fleet() -> TestRepo {
     let bad = repo.spawn_task(HOSTILE, &[]);
     let worktree = bad["worktree_abspath"].as_str().expect("a path");
     std::fs::write(format!("{worktree}/outside.md"), "x").expect("write");
-    let verdict = repo.agent(&["verify", &id(&bad)]);
+    let verdict = repo.agent(&["verify", &id(&bad), "--record"]);
     assert_eq!(verdict.status.code(), Some(1), "{}", describe(&verdict));
     repo.agent_json(&["reject", &id(&bad), "--reason=</p><b>no</b>"]);
     let gone = repo.spawn_task(TASK, &["--name=gone"]);
@@ -56,13 +56,10 @@ fn the_report_tells_each_life() {
         let states = spans.map(|span| span["state"].as_str().expect("a state").to_owned());
         states.collect()
     };
-    assert_eq!(
-        states(&agents[0]),
-        ["spawning", "running", "done", "merged"]
-    );
+    assert_eq!(states(&agents[0]), ["spawning", "ready", "done", "merged"]);
     assert_eq!(
         states(&agents[4]),
-        ["spawning", "running", "failed", "rejected"]
+        ["spawning", "ready", "idle", "rejected"]
     );
     for agent in agents {
         let spans = agent["spans"].as_array().expect("spans");
@@ -92,7 +89,7 @@ fn the_report_tells_each_life() {
     let text = String::from_utf8(text).expect("UTF-8");
     assert!(text.starts_with("6 agents as of "), "{text}");
     assert!(
-        text.ends_with(": 2 running, 1 failed, 1 merged, 1 rejected, 1 discarded\n"),
+        text.ends_with(": 2 ready, 1 failed, 1 merged, 1 rejected, 1 discarded\n"),
         "{text}"
     );
 }

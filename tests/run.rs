@@ -15,6 +15,8 @@ mod output;
 /// What is left of a command when it is over: nothing.
 mod processes;
 mod prompt;
+/// What an agent says of itself, and what a run makes of it.
+mod said;
 mod tournament;
 
 use crate::support::TestRepo;

@@ -37,7 +37,7 @@ fn an_agent_gets_a_worktree_a_branch_and_a_row() {
         branch.starts_with("agent/add-a-second-function-to-the-"),
         "{branch}"
     );
-    assert_eq!(text(&report, "status"), "running");
+    assert_eq!(text(&report, "status"), "ready");
     assert_eq!(report["base"]["ref"], "refs/heads/main");
     assert_eq!(report["base"]["oid"], head.as_str());
 
@@ -217,7 +217,7 @@ fn several_tasks_and_standard_input() {
     assert_eq!(items.len(), 3);
     for item in items {
         assert_eq!(item["target"], task.as_str());
-        assert_eq!(item["schema"], "git-agent.spawn/1");
+        assert_eq!(item["schema"], "git-agent.spawn/2");
     }
     assert_eq!(repo.git(["worktree", "list"]).lines().count(), 4);
 

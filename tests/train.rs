@@ -225,7 +225,7 @@ fn a_culprit_is_rejected_with_its_log_and_the_others_land() {
         assert_eq!(check["output"], "a part is bad\n");
         assert!(fleet.checked().contains(&fleet.tree()));
     }
-    assert_eq!(fleet.state(2), "failed");
+    assert_eq!(fleet.state(2), "idle");
     let log = fleet
         .repo
         .agent_json(&["log", &fleet.agents[2]])
@@ -253,7 +253,7 @@ fn a_conflict_with_what_landed_is_named_with_its_paths() {
     assert_eq!(status, 1);
     assert_eq!(fleet.outcomes(&answer), ["landed", "conflicts", "landed"]);
     assert_eq!(answer["items"][1]["conflicts"][0], "shared");
-    assert_eq!(fleet.state(1), "failed");
+    assert_eq!(fleet.state(1), "done");
     fleet.require_sound();
 }
 
@@ -348,7 +348,7 @@ fn a_check_that_hangs_is_ended_and_its_agent_rejected() {
     let (answer, _) = fleet.train(&["--all", "--timeout=1s"]);
     assert_eq!(answer["items"][0]["outcome"], "rejected", "{answer:#}");
     assert_eq!(answer["items"][0]["check"]["timed_out"], true);
-    assert_eq!(fleet.state(1), "failed");
+    assert_eq!(fleet.state(1), "idle");
     fleet.require_sound();
 }
 
@@ -548,7 +548,7 @@ fn two_trains_at_once_keep_the_target_green_and_land_nothing_twice() {
     brought.dedup();
     assert_eq!((brought.len(), count), (3, 3), "nothing landed twice");
     let states: Vec<String> = (0..4).map(|agent| fleet.state(agent)).collect();
-    assert_eq!(states, ["merged", "merged", "failed", "merged"]);
+    assert_eq!(states, ["merged", "merged", "idle", "merged"]);
     fleet.require_sound();
 }
 

@@ -165,6 +165,21 @@ pub(crate) fn lock(ctx: &Ctx, agent: &Agent) -> Result<Guard> {
     })
 }
 
+/// As [`lock`], after a landing that holds it: that is over soon, and what comes after it lands with the next one.
+///
+/// # Errors
+/// As [`lock`].
+pub(crate) fn lock_after_landing(ctx: &Ctx, agent: &Agent) -> Result<Guard> {
+    let common = ctx.repo.common_dir();
+    lock(ctx, agent).or_else(|error| {
+        if error.code() != Code::RunActive || !lock::is_held(common, layout::LANDING_LOCK)? {
+            return Err(error);
+        }
+        lock::wait_until_free(common, layout::LANDING_LOCK)?;
+        lock(ctx, agent)
+    })
+}
+
 /// Asks the supervisor of an agent's run to end the command as its time limit would, or `at_once`.
 ///
 /// # Errors

@@ -3,6 +3,7 @@
 
 pub mod activity;
 pub mod assignment;
+pub mod at_work;
 pub mod authority;
 pub mod baseline;
 pub mod branch_swap;
@@ -19,6 +20,7 @@ pub mod half_made;
 pub(crate) mod hidden_places;
 pub(crate) mod histories;
 pub mod hooks;
+pub mod host_session;
 pub mod ignored_files;
 pub mod instructions;
 pub mod kept_worktree;

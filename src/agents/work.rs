@@ -10,6 +10,7 @@ use crate::domain::change::Change;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
+use crate::git::merge::MergeResult;
 use crate::git::objects::{Identity, NewCommit};
 use crate::git::repo::Resolved;
 use crate::store::{agent_branch, policy};
@@ -206,6 +207,40 @@ pub(crate) fn tree_to_judge(
     match uncommitted_tree(ctx, agent, tip, &place, policy.bundle_dir.as_deref())? {
         Some(tree) => Ok(tree),
         None => Ok(ctx.repo.read_commit(tip)?.tree),
+    }
+}
+
+/// The commit that stands for work when git merges it with `target`: the work itself, unless a part of it has landed there by
+/// a commit that it does not hold, as a squash is. Then it is what came since, on top of that commit, so that work does not
+/// conflict with itself.
+///
+/// # Errors
+/// `repo-corrupt`, `git-failed`.
+pub(crate) fn to_merge(repo: &Repo, agent: &Agent, target: Oid, work: Oid) -> Result<Oid> {
+    let (Some((landed, _)), Some(tip)) = (&agent.landed, agent.landed_tip) else {
+        return Ok(work);
+    };
+    let landed = *landed;
+    if ![landed, tip].iter().all(|oid| repo.has_object(*oid)) {
+        return Ok(work);
+    }
+    // Where both sides hold the landing, or the tip that landed, git finds the right base by itself.
+    let is_found = repo.is_ancestor(landed, work)?
+        || repo.is_ancestor(tip, target)? && repo.is_ancestor(tip, work)?;
+    // A row says which tip that was. It has to be the agent's own, and the landing has to be there.
+    let is_proved =
+        repo.is_ancestor(landed, target)? && repo.is_ancestor(agent.spawn_commit, tip)?;
+    if is_found || !is_proved {
+        return Ok(work);
+    }
+    let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
+    let root = simulated(repo, tree(tip)?, &[])?;
+    let ours = simulated(repo, tree(landed)?, &[root])?;
+    let theirs = simulated(repo, tree(work)?, &[root])?;
+    match repo.merge(ours, theirs)?.result {
+        MergeResult::Clean { tree } => simulated(repo, tree, &[landed]),
+        // Another agent's landing changed the same lines at the same time: the conflict is told as git finds it.
+        MergeResult::Conflicts { .. } | MergeResult::Unrelated => Ok(work),
     }
 }
 

@@ -2,15 +2,16 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::untrusted;
-use crate::domain::agent::Agent;
+use crate::domain::agent::{Agent, State};
 use crate::domain::event::Isolation;
-use crate::domain::id::AgentId;
+use crate::domain::id::{AgentId, Slug};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Repo;
 use crate::git::populate;
+use crate::git::worktree::set_lock;
 use crate::store::place::RecordedPlaces;
-use crate::store::{layout, leases};
+use crate::store::{layout, leases, repository_settings, roles};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -136,6 +137,36 @@ pub(crate) fn release(ctx: &Ctx, agent: &Agent) {
     if untrusted::text(&admin, "locked").is_some_and(is_ours) {
         let _ = fs::remove_file(admin.join("locked"));
     }
+}
+
+/// Takes anew what the landing of an agent let go of, because work on it goes on: our lock on its worktree, and values of its
+/// own. Nothing is done for an agent that was not merged.
+///
+/// # Errors
+/// `lease-exhausted`; those of reading the settings and of writing.
+pub(crate) fn reopen(ctx: &Ctx, agent: &Agent) -> Result<()> {
+    let admin = admin_dir(&ctx.repo, agent.id);
+    if agent.state != State::Merged || !admin.exists() {
+        return Ok(());
+    }
+    if fs::symlink_metadata(admin.join("locked")).is_err() {
+        set_lock(&admin, &layout::lock_reason(agent.id))?;
+    }
+    let common = ctx.repo.common_dir();
+    let Some(base) = agent
+        .base
+        .as_ref()
+        .filter(|base| ctx.repo.has_object(base.oid))
+    else {
+        return Ok(());
+    };
+    let roles = roles::load(&ctx.repo, base.oid)?;
+    let mut wanted = repository_settings::load(&ctx.repo, base.oid, &roles)?.leases;
+    let held = leases::of(common, agent.id)?;
+    wanted.retain(|one| held.iter().all(|held| held.variable != one.variable));
+    let text = agent.name.as_ref().map(|name| name.as_str());
+    let text = text.or(agent.description.as_deref()).unwrap_or_default();
+    leases::take(common, &agent.id.short(), &Slug::from_text(text), &wanted).map(drop)
 }
 
 /// Writes the files and the index of a new worktree; to a person who waits, `what` says what is done.

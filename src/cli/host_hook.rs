@@ -2,6 +2,7 @@
 
 use super::ui::Ui;
 use crate::agents::ctx::Env;
+use crate::agents::host_session::SessionPhase;
 use crate::domain::tool_call::HookAnswer;
 use crate::error::{Exit, Result};
 use crate::hosts::payload::{self, LONGEST_PAYLOAD, Payload};
@@ -17,6 +18,12 @@ pub(super) enum HostHook {
     PostTool,
     /// When a session starts: what the agent may touch and has to leave behind
     SessionStart,
+    /// When a session is given a prompt: it is at work from now on
+    Prompt,
+    /// When a session waits for an answer or a permission
+    Notification,
+    /// When a session is over
+    SessionEnd,
     /// When a host's subagent starts: its task, in JSON, if it works in an agent's worktree
     SubagentStart,
     /// When an agent wants to end: status 2 and a list while its work is not acceptable, three times at most
@@ -34,6 +41,9 @@ pub(super) fn run(ui: &mut Ui, hook: HostHook) -> Result<Exit> {
         HostHook::PreTool => host_hook::pre_tool(&env, call),
         HostHook::PostTool => host_hook::post_tool(&env, call),
         HostHook::SessionStart => host_hook::session_start(&env, call),
+        HostHook::Prompt => host_hook::phase(&env, call, SessionPhase::Working),
+        HostHook::Notification => host_hook::phase(&env, call, SessionPhase::Waiting),
+        HostHook::SessionEnd => host_hook::session_end(&env, call),
         HostHook::SubagentStart => host_hook::subagent_start(&env, call),
         HostHook::Stop => host_hook::stop(&env, call),
         HostHook::WorktreeCreate => host_hook::worktree_create(&env, call),

@@ -46,6 +46,9 @@ pub(super) struct MergeArgs {
     /// Land on this branch instead of the one the agent started from
     #[arg(long, value_name = "BRANCH")]
     into: Option<String>,
+    /// Take what is there in an agent in which something is at work, which goes on from it
+    #[arg(long)]
+    now: bool,
     /// Leave the commands of the repository's [hooks] out: before_merge and after_merge
     #[arg(long)]
     no_hooks: bool,
@@ -84,6 +87,7 @@ fn land(ctx: &Ctx, ui: &mut Ui, args: MergeArgs) -> Result<Exit> {
         into: args.into,
         push: args.push.remote(),
         is_fetched: false,
+        now: args.now,
         no_hooks: args.no_hooks,
         message: (!args.message.is_empty()).then(|| args.message.join("\n\n")),
         leave_checks: false,
@@ -98,6 +102,7 @@ fn land(ctx: &Ctx, ui: &mut Ui, args: MergeArgs) -> Result<Exit> {
                 OrderArg::Best => Order::Best,
             },
             dry_run: args.dry_run,
+            now: args.now,
             no_hooks: args.no_hooks,
             ..super::train::usual()
         };
@@ -214,7 +219,7 @@ fn close_text(close: &CloseReport, agents: &[Decision]) -> String {
         let is_running = |one: &&Decision| close.running.contains(&one.agent);
         let running = agents.iter().filter(is_running);
         let named: Vec<_> = running.take(NAMED).map(who).collect();
-        let label = paint(WARN, "still at work:");
+        let label = paint(WARN, "not finished:");
         text.push_str(&format!("{label} {}", named.join(", ")));
         if let Some(more @ 1..) = close.running.len().checked_sub(NAMED) {
             text.push_str(&format!(" and {more} more"));

@@ -300,7 +300,7 @@ mod tests {
         });
         let pairs = (0..count).flat_map(|one| (one + 1..count).map(move |two| (one, two)));
         OverlapReport {
-            schema: "git-agent.overlap/1",
+            schema: "git-agent.overlap/3",
             compared: vec!["scopes"],
             agents: agents.collect(),
             pairs: pairs

@@ -22,6 +22,9 @@ pub(super) struct PrArgs {
     /// Open it as a draft
     #[arg(long)]
     draft: bool,
+    /// Take what is there though something is at work in the agent
+    #[arg(long)]
+    now: bool,
     /// Judge the work, show what would be done, and stop
     #[arg(long, short = 'n')]
     dry_run: bool,
@@ -32,6 +35,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: PrArgs) -> Result<Exit> {
         remote: args.remote,
         title: args.title,
         draft: args.draft,
+        now: args.now,
     };
     let plan = {
         let _activity = ui.activity("waiting for the remote");

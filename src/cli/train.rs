@@ -69,6 +69,9 @@ pub(super) struct TrainArgs {
     /// Report progress on standard error even if that is no terminal
     #[arg(long)]
     watch: bool,
+    /// Take what is there in an agent in which something is at work, which goes on from it
+    #[arg(long)]
+    now: bool,
     /// Leave the commands of [hooks] out
     #[arg(long)]
     no_hooks: bool,
@@ -99,6 +102,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: TrainArgs) -> Result<Exit> {
         keep_going: args.keep_going,
         sandbox: args.sandbox,
         dry_run: args.dry_run,
+        now: args.now,
         no_hooks: args.no_hooks,
         ..usual
     };
@@ -140,6 +144,7 @@ pub(super) fn usual() -> TrainOptions {
         keep_going: false,
         sandbox: Mode::Auto,
         dry_run: false,
+        now: false,
         no_hooks: false,
     }
 }

@@ -14,13 +14,16 @@ use crate::ops::update::{self, UpdateReport};
 pub(super) struct UpdateArgs {
     #[command(flatten)]
     agent: OwnAgentArg,
+    /// Do it though a session or another process is at work in the agent; a run is not passed over
+    #[arg(long)]
+    now: bool,
     /// Show what would be merged and stop
     #[arg(long, short = 'n')]
     dry_run: bool,
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &UpdateArgs) -> Result<Exit> {
-    let plan = update::plan(ctx, &args.agent.or_current(ctx)?)?;
+    let plan = update::plan(ctx, &args.agent.or_current(ctx)?, args.now)?;
     let report = if args.dry_run {
         plan.report()
     } else {

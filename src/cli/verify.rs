@@ -14,7 +14,9 @@ use crate::domain::path::Quoted;
 use crate::domain::task::parse_duration;
 use crate::domain::verdict::Verdict;
 use crate::error::{Exit, Result};
-use crate::ops::verify::{self, AttestedOptions, FindingReport, VerifyOptions, VerifyReport};
+use crate::ops::verify::{
+    self, AttestedOptions, FindingReport, Recording, VerifyOptions, VerifyReport,
+};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,8 +24,9 @@ use std::time::Duration;
 
 /// Judge an agent's work: bundle, scope, provenance, merge, check commands, ledger
 ///
-/// The verdict is recorded and makes the agent done or failed. An agent that verifies its own work gets the answer, and
-/// nothing is recorded.
+/// The verdict on finished work is recorded: one that accepts it makes the agent done, one that rejects it makes it idle.
+/// Work is finished once a run has ended or git agent done was said; of other work the verdict is shown and nothing
+/// changes. An agent that verifies its own work gets the answer, and nothing is recorded.
 #[derive(Debug, clap::Args)]
 #[command(arg = with_findings())]
 pub(super) struct VerifyArgs {
@@ -46,6 +49,9 @@ pub(super) struct VerifyArgs {
     /// Leave the check commands out; an accepting verdict is then not recorded
     #[arg(long)]
     no_commands: bool,
+    /// Record the verdict of work that is not finished, too
+    #[arg(long, conflicts_with_all = ["ci", "attested"])]
+    record: bool,
     /// How long one check command may take [default: 10m]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     timeout: Option<Duration>,
@@ -89,6 +95,11 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: VerifyArgs) -> Result<Exit> {
         ci: args.ci,
         no_commands: args.no_commands,
         limit: args.timeout,
+        recording: if args.record {
+            Recording::Requested
+        } else {
+            Recording::ByOthers
+        },
         ..VerifyOptions::default()
     };
     let verdict = verify::verify(ctx, &options)?;

@@ -1,17 +1,22 @@
 //! An agent as its events tell it: the fold, its states and the legal moves between them.
 //!
 //! ```text
-//! spawning ──> running ──> done ───┬──> merged
-//!                 ^  └───> failed ─┼──> rejected ──> discarded
-//!                 └── a new run or ┘    (discarded also from every state before merged)
+//! spawning ──> ready ──> running ──┬──> done ────┬──> merged ──> running, idle
+//!                 │         ^      ├──> idle ────┼──> rejected ──> discarded
+//!                 └──> idle ┘      └──> failed ──┘    (discarded also from every state before merged)
 //! ```
 //!
-//! A declaration, a verdict or the end of a run makes an agent done or failed, so an agent whose last run has
-//! ended is not running. One that was spawned and never run by us is: a host or a person works in it.
+//! A row says what was recorded: `running` is a run that has no end yet. Whether something works in an agent at this moment
+//! is seen from locks and sessions (`agents::activity`), never from its row.
 //!
-//! What was discarded is running again once it is brought back. `deferred` is a mark on done and failed. The fold is total: whatever lines a row holds, it gives an
+//! What an agent says of itself stands. `failed` is a declaration or the end of a run that did not succeed, and no verdict
+//! takes it back: a person does (`done`, a landing by name), or a new run. A rejecting verdict makes finished work `idle`, an
+//! accepting one makes it `done`.
+//!
+//! What was discarded is idle once it is brought back, and so is what was merged once something is committed to it.
+//! `deferred` is a mark. The fold is total: whatever lines a row holds, it gives an
 //! agent, and an order that cannot have happened (an edited note, two clones that decided what does not go
-//! together) gives an agent that says so in [`Agent::irregular`]. `merged` wins over everything.
+//! together) gives an agent that says so in [`Agent::irregular`].
 //!
 //! An event before one with a lower stamp, whose writer had seen it, counts as having happened no later than that one.
 //!
@@ -48,6 +53,8 @@ pub struct Agent {
     pub state: State,
     /// Whether that state is what was declared, rather than a verdict or the end of a run.
     pub declared: bool,
+    /// Whether a run has ended, or its end was declared, since the last run began: only then is a verdict more than a look.
+    pub finished: bool,
     /// What its row says although this clone does not believe it: [`State::Merged`] or [`State::Discarded`].
     pub claimed: Option<State>,
     /// Whether the decision about it was put off.
@@ -91,6 +98,8 @@ pub struct Agent {
     pub verdict: Option<Verified>,
     /// The commit it landed as, and where.
     pub landed: Option<(Oid, String)>,
+    /// The tip of its branch that landed so; absent in rows of old, and where another program landed it.
+    pub landed_tip: Option<Oid>,
     /// Its last run.
     pub run: Option<Run>,
     /// The last summary or reason that came with a change of state; absent where that gave none.
@@ -205,6 +214,7 @@ impl Agent {
             spawn_commit,
             state: State::Spawning,
             declared: false,
+            finished: false,
             claimed: None,
             deferred: false,
             name: None,
@@ -226,6 +236,7 @@ impl Agent {
             baseline: None,
             verdict: None,
             landed: None,
+            landed_tip: None,
             run: None,
             summary: None,
             started: first.time(),
@@ -310,9 +321,13 @@ impl Agent {
     /// Takes a legal step, once what came with it is known.
     fn enter(&mut self, state: State, step: Move) {
         // The reason of a failure goes with it.
-        let is_mended = matches!(step, Move::Start | Move::Reopen | Move::Accept);
-        if is_mended && self.state == State::Failed {
+        if step == Move::Start && self.state == State::Failed {
             self.summary = None;
+        }
+        match step {
+            Move::Start => self.finished = false,
+            Move::Done | Move::Fail => self.finished = true,
+            _ => {}
         }
         let is_declaration = matches!(step, Move::Done | Move::Fail);
         self.declared = is_declaration || (self.declared && state == self.state);
@@ -348,6 +363,7 @@ impl Agent {
             // A declared `done` was about no tip, so committing that work leaves it.
             What::Committed { tree, .. } => match &self.verdict {
                 Some(verdict) if verdict.tree != *tree => Move::Reopen,
+                None if matches!(self.state, State::Ready | State::Merged) => Move::Reopen,
                 _ => return None,
             },
             What::Done { .. } => Move::Done,
@@ -391,7 +407,10 @@ impl Agent {
                 self.baseline = facts.baseline;
             }
             What::Verified(verdict) => self.verdict = Some(verdict.clone()),
-            What::Merged { commit, into } => self.landed = Some((*commit, into.clone())),
+            What::Merged { commit, into, tip } => {
+                self.landed = Some((*commit, into.clone()));
+                self.landed_tip = *tip;
+            }
             What::Done { summary: text, .. }
             | What::Failed { reason: text, .. }
             | What::Rejected { reason: text, .. }

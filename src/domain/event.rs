@@ -69,6 +69,9 @@ pub enum What {
         commit: Oid,
         /// The full name of the branch it landed on.
         into: String,
+        /// The tip of the agent's branch that it holds: what comes after that is new. Absent in rows of old, and where
+        /// another program landed it.
+        tip: Option<Oid>,
     },
     /// The work was turned down; its branch stays.
     Rejected {
@@ -382,7 +385,8 @@ impl Exited {
     }
 }
 
-/// What a verdict was about and how it came out. Any later commit on either side voids it.
+/// What a verdict was about and how it came out. A later commit on the branch voids it; one on the branch to land on voids
+/// what was said of the merge, its scope and the commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
     /// Whether the work was accepted.

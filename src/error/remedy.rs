@@ -15,6 +15,10 @@ pub enum Remedy {
     History(String),
     /// See the events of agents.
     Histories,
+    /// Wait until the run of an agent is over.
+    Wait(String),
+    /// End the run of an agent.
+    Stop(String),
     /// Give an agent's work back.
     Rescue(String),
     /// See the roles.

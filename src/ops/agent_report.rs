@@ -1,5 +1,6 @@
 //! One agent as `list`, `show` and `tree` answer it.
 
+use crate::agents::at_work::shown_state;
 use crate::agents::ctx::Ctx;
 use crate::agents::liveness::{self, Liveness};
 use crate::agents::lookup::clone_id;
@@ -28,7 +29,7 @@ pub struct AgentReport {
     /// The alias.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// `spawning`, `running`, `done`, `failed`, `merged`, `rejected` or `discarded`.
+    /// Its state as a reader tells it: that of its row, unless something is seen to work in it.
     pub state: &'static str,
     /// `merged` or `discarded`, where the row says so and nothing in this clone proves it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -233,7 +234,7 @@ impl Reporter {
             agent_id: agent.id.to_string(),
             short_id: agent.id.short(),
             name: agent.name.as_ref().map(ToString::to_string),
-            state: agent.state.as_str(),
+            state: shown_state(&self.common_dir, agent).as_str(),
             claimed_state: agent.claimed.map(State::as_str),
             deferred: agent.deferred,
             role: agent.role.clone(),

@@ -9,15 +9,16 @@ use crate::agents::current::CurrentAgent;
 use crate::agents::moves::append;
 use crate::agents::worktree::release;
 use crate::agents::{crash_recovery, lookup, spool};
-use crate::domain::agent::Move;
+use crate::domain::agent::{Agent, Move, State};
 use crate::domain::event::What;
-use crate::error::{Code, Result};
+use crate::error::{Code, Error, Result};
 use crate::ops::agent_report::{AgentReport, Reporter};
+use crate::ops::status;
 use crate::store::ledger::Ledger;
 use crate::store::{layout, lock};
 use serde::Serialize;
 
-const SCHEMA: &str = "git-agent.move/2";
+const SCHEMA: &str = "git-agent.move/3";
 
 /// The answer of a command that moves an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -54,13 +55,15 @@ pub fn fail(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
     declare(ctx, who, Move::Fail, What::Failed { reason, whole })
 }
 
-/// Turns finished work down; an empty reason is none.
+/// Turns work down; an empty reason is none.
 ///
 /// # Errors
-/// `agent-unknown`; `agent-state` when it is neither done nor failed; `orchestrator-only`.
+/// `agent-unknown`; `agent-state` while a run goes on, when nothing was done in it, and when it is decided about;
+/// `orchestrator-only`.
 pub fn reject(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
     require_orchestrator(ctx)?;
     let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), who)?;
+    require_worked(ctx, &agent, "rejected")?;
     // Not while it lands.
     let _landings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
     let reason = reason.to_owned();
@@ -78,10 +81,31 @@ pub fn reject(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
 /// As [`reject`].
 pub fn defer(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
     require_orchestrator(ctx)?;
+    let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), who)?;
+    require_worked(ctx, &agent, "deferred")?;
     let _landings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
     let reason = reason.to_owned();
     let whole = None;
-    move_agent(ctx, who, Move::Defer, What::Deferred { reason, whole })
+    move_agent(
+        ctx,
+        &agent.id.to_string(),
+        Move::Defer,
+        What::Deferred { reason, whole },
+    )
+}
+
+/// A row cannot tell whether a person has worked in an agent that was only spawned; its worktree and its branch can.
+fn require_worked(ctx: &Ctx, agent: &Agent, participle: &str) -> Result<()> {
+    let ready = State::Ready.as_str();
+    if agent.state != State::Ready || status::of(ctx, agent).state_of(ready) != ready {
+        return Ok(());
+    }
+    let short = agent.id.short();
+    Err(Error::new(
+        Code::AgentState,
+        format!("agent {short} is {ready}: nothing was done in it that could be {participle}"),
+    )
+    .hint(format!("to remove it, run git agent discard {short}")))
 }
 
 fn declare(ctx: &Ctx, who: &str, step: Move, what: What) -> Result<MoveReport> {

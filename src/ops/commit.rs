@@ -18,8 +18,8 @@ use crate::agents::lookup;
 use crate::agents::own_checkout::own_checkout;
 use crate::agents::scope_guard::ScopeGuard;
 use crate::agents::work::{self, tip_of};
-use crate::agents::worktree::AgentWorktree;
-use crate::domain::agent::{Agent, Move};
+use crate::agents::worktree::{self, AgentWorktree};
+use crate::domain::agent::{Agent, Move, State};
 use crate::domain::change::Change;
 use crate::domain::event::What;
 use crate::domain::oid::Oid;
@@ -76,7 +76,7 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
     // Whose work, and whether it can still take a commit.
     let ledger = Ledger::new(&ctx.repo);
     let agent = crash_recovery::at_rest(ctx, lookup::agent(ctx, &ledger, who)?)?;
-    if !agent.state.is_open() {
+    if agent.state == State::Discarded {
         return Err(Error::new(
             Code::AgentState,
             format!(
@@ -97,11 +97,11 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
     let tip = tip_of(ctx, agent)?;
     // What there is to commit, and which part of it is in scope. Were a `discard` to put the worktree aside meanwhile,
     // all its files would look deleted.
-    let worktree = AgentWorktree {
+    let own = AgentWorktree {
         path: place.top.clone(),
         admin_dir: place.git_dir.clone(),
     };
-    let (changes, work) = worktree.undisturbed(|| {
+    let (changes, work) = own.undisturbed(|| {
         let staged = Repo::open_git_dir(&place.git_dir)?.staged_changes(&Staging::default())?;
         if !staged.is_empty() {
             return Ok((staged, None));
@@ -126,6 +126,7 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
             place.top.display()
         )));
     }
+    worktree::reopen(ctx, agent)?;
     let identities = ctx.identities()?;
     let trailer = format!("Agent-Id: {}", agent.id);
     let commit = match work {

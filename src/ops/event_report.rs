@@ -66,7 +66,9 @@ fn detail(what: &What) -> Option<String> {
                 verdict.findings.join(", ")
             )
         }
-        What::Merged { commit, into } => format!("{} into {}", commit.short(), short_branch(into)),
+        What::Merged { commit, into, .. } => {
+            format!("{} into {}", commit.short(), short_branch(into))
+        }
         What::Done { summary: text, .. }
         | What::Failed { reason: text, .. }
         | What::Rejected { reason: text, .. }

@@ -13,6 +13,7 @@ pub mod expire;
 mod finished;
 mod landing;
 
+use crate::agents::at_work::shown_state;
 use crate::agents::authority::{require_orchestrator, require_whole_view};
 use crate::agents::check_worktree;
 use crate::agents::ctx::Ctx;
@@ -167,8 +168,10 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
         Some(age) => Some(expire::plan(ctx, &agents, age)?),
         None => None,
     };
-    // Of a row with an event that is not understood here, nothing is known to be over.
-    let is_over = |agent: &&Agent| !agent.state.is_open() && agent.needs.is_none();
+    let common = ctx.repo.common_dir();
+    // Of a row with an event that is not understood here, nothing is known to be over. What works in an agent that was merged may
+    // still read its prompt.
+    let is_over = |agent: &&Agent| !shown_state(common, agent).is_open() && agent.needs.is_none();
     let open = agents.iter().filter(|agent| !is_over(agent));
     let open: HashSet<String> = open.map(|agent| agent.id.short()).collect();
     held.retain(|short, _| !open.contains(short));
@@ -271,7 +274,7 @@ impl GcPlan {
 
     fn outline(&self) -> GcReport {
         GcReport {
-            schema: "git-agent.gc/2",
+            schema: "git-agent.gc/3",
             dry_run: true,
             agents: self.items.iter().map(|(item, _)| item.clone()).collect(),
             salvage: self.expiry.as_ref().map(ExpiryPlan::report),

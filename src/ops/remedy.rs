@@ -11,6 +11,8 @@ pub fn command(remedy: &Remedy) -> String {
         Remedy::Place(id) => format!("git agent path {id}"),
         Remedy::History(id) => format!("git agent log {id}"),
         Remedy::Histories => "git agent log".to_owned(),
+        Remedy::Wait(id) => format!("git agent wait {id}"),
+        Remedy::Stop(id) => format!("git agent stop {id}"),
         Remedy::Rescue(id) => format!("git agent rescue {id}"),
         Remedy::Roles => "git agent roles".to_owned(),
         Remedy::Examine => "git agent doctor".to_owned(),

@@ -109,9 +109,11 @@ pub fn show(ctx: &Ctx, who: &str) -> Result<ShowReport> {
     let place = worktree::find(&ctx.repo, &agent);
     let mut report = Reporter::new(ctx)?.agent_at(&agent, place.as_deref());
     report.summary = summary(&ledger, &agent)?;
+    let standing = status::of(ctx, &agent);
+    report.state = standing.state_of(report.state);
     Ok(ShowReport {
-        schema: "git-agent.show/2",
-        standing: status::of(ctx, &agent),
+        schema: "git-agent.show/3",
+        standing,
         agent: report,
         sparse: place
             .and_then(|_| populate::directories(&worktree::admin_dir(&ctx.repo, agent.id))),

@@ -80,7 +80,7 @@ pub fn tree(ctx: &Ctx, who: Option<&str>) -> Result<TreeReport> {
     forest.draw_all(&roots, 0);
     forest.draw_all(&rest, 0);
     Ok(TreeReport {
-        schema: "git-agent.tree/2",
+        schema: "git-agent.tree/3",
         agents: forest.nodes,
         truncated,
     })

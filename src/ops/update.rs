@@ -18,7 +18,7 @@ use crate::agents::ctx::Ctx;
 use crate::agents::own_checkout::own_checkout;
 use crate::agents::scope_guard::ScopeGuard;
 use crate::agents::work::{self, uncommitted};
-use crate::agents::{crash_recovery, liveness, lookup};
+use crate::agents::{at_work, crash_recovery, liveness, lookup, worktree};
 use crate::domain::agent::{Agent, Move};
 use crate::domain::change::{Change, ChangeKind};
 use crate::domain::event::What;
@@ -50,6 +50,8 @@ pub struct UpdatePlan {
     tip: Oid,
     /// The merged tree; `None` where the branch holds the target already.
     tree: Option<Oid>,
+    /// Whether it is done although a session or a process works in the agent.
+    now: bool,
 }
 
 /// The answer of `update`: `git-agent.update/1`.
@@ -75,9 +77,9 @@ pub struct UpdateReport {
 /// Looks at everything and merges in memory; writes nothing but objects.
 ///
 /// # Errors
-/// `orchestrator-only`, `agent-unknown`; `agent-state` for an agent that is decided about or has no branch; `run-active`;
+/// `orchestrator-only`, `agent-unknown`; `agent-state` for an agent that is decided about or has no branch; `agent-busy`;
 /// `worktree-dirty`, `update-conflicts` and `out-of-scope`, naming the paths; `worktree-busy`; those of git.
-pub fn plan(ctx: &Ctx, who: &str) -> Result<UpdatePlan> {
+pub fn plan(ctx: &Ctx, who: &str, now: bool) -> Result<UpdatePlan> {
     require_orchestrator(ctx)?;
     // Whose branch, and whether it can still move.
     let ledger = Ledger::new(&ctx.repo);
@@ -89,6 +91,10 @@ pub fn plan(ctx: &Ctx, who: &str) -> Result<UpdatePlan> {
             format!("agent {} is shared and has no branch", agent.id.short()),
         ));
     };
+    // A run of ours works in a repository of its own, which cannot be moved along.
+    if !now {
+        at_work::require_at_rest(ctx, &agent)?;
+    }
     let tip = work::tip_of(ctx, &agent)?;
     // What it is brought up to.
     let (target, target_tip) = work::base_of(ctx, &agent, None)?;
@@ -113,6 +119,7 @@ pub fn plan(ctx: &Ctx, who: &str) -> Result<UpdatePlan> {
         target_tip,
         tip,
         tree,
+        now,
     };
     plan.require_clean(ctx, &plan.place(ctx)?)?;
     Ok(plan)
@@ -121,7 +128,7 @@ pub fn plan(ctx: &Ctx, who: &str) -> Result<UpdatePlan> {
 /// Carries out a plan.
 ///
 /// # Errors
-/// `run-active`; `lost-race` when the branch moved since the plan was made; `target-dirty` when a file appeared that is in
+/// `agent-busy`, `run-active`; `lost-race` when the branch moved since the plan was made; `target-dirty` when a file appeared that is in
 /// the way; those of the ledger.
 pub fn execute(ctx: &Ctx, plan: &UpdatePlan) -> Result<UpdateReport> {
     let mut report = plan.report();
@@ -129,7 +136,11 @@ pub fn execute(ctx: &Ctx, plan: &UpdatePlan) -> Result<UpdateReport> {
         return Ok(report);
     };
     // No run of ours begins meanwhile.
-    let _lock = liveness::lock(ctx, &plan.agent)?;
+    let _lock = match plan.now {
+        true => Some(liveness::lock(ctx, &plan.agent)?),
+        false => at_work::hold_at_rest(ctx, &plan.agent)?,
+    };
+    worktree::reopen(ctx, &plan.agent)?;
     let place = plan.place(ctx)?;
     let who = ctx.identities()?;
     let commit = ctx.repo.write_commit_as_user(&NewCommit {
@@ -247,7 +258,8 @@ fn merged(ctx: &Ctx, agent: &Agent, tip: Oid, target: Oid) -> Result<Option<Oid>
         return Ok(None);
     }
     let short = agent.id.short();
-    match ctx.repo.merge(tip, target)?.result {
+    let ours = work::to_merge(&ctx.repo, agent, target, tip)?;
+    match ctx.repo.merge(ours, target)?.result {
         MergeResult::Clean { tree } => Ok(Some(tree)),
         MergeResult::Conflicts { conflicts, .. } => Err(refusal(
             Code::UpdateConflicts,

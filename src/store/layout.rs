@@ -246,6 +246,11 @@ pub fn clone_lock(id: AgentId) -> String {
     format!("{}/clone.lock", id.short())
 }
 
+/// What the sessions of agent hosts in an agent's worktree told of themselves, one file each.
+pub fn at_work_dir(common_dir: &Path, id: AgentId) -> PathBuf {
+    agent_dir(common_dir, id).join("at-work")
+}
+
 /// Where the streams of an agent's runs are kept.
 pub fn runs_dir(common_dir: &Path, id: AgentId) -> PathBuf {
     agent_dir(common_dir, id).join("run")

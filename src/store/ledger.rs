@@ -35,6 +35,8 @@ pub struct RecordedLanding {
     pub commit: Oid,
     /// The full name of the branch that it is on.
     pub into: String,
+    /// The tip that it brought, where a landing of ours did.
+    pub tip: Option<Oid>,
 }
 
 /// The ledger of one repository.
@@ -139,6 +141,7 @@ impl<'r> Ledger<'r> {
             Ok(What::Merged {
                 commit: landing.commit,
                 into: landing.into.clone(),
+                tip: landing.tip,
             })
         };
         self.write(&notes, by, now, decide).map(drop)

@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 
 const ENTRIES: Copied = Copied {
     // Entries of the first form do not say that a policy was amended.
-    kind: "git-agent row index 2 ",
+    kind: "git-agent row index 3 ",
     path: layout::row_index,
     worth: 8,
     keep: |key, body| RowEntry::made_of(key, &body),

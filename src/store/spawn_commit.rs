@@ -185,3 +185,15 @@ pub(super) fn is_held_by(repo: &Repo, tip: Oid, agent: &Agent) -> bool {
     };
     repo.has_object(spawn_commit) && repo.has_object(tip) && contains(spawn_commit)
 }
+
+/// How many of an agent's own commits, parents first, hold work: all but its spawn commit, or what a rebase made of that.
+pub fn without(repo: &Repo, spawn: Oid, own: &[Oid]) -> usize {
+    let is_twin = || {
+        let first = own.first().and_then(|first| repo.read_commit(*first).ok());
+        first.is_some_and(|commit| {
+            commit.message.starts_with(SPAWN_SUBJECT) && commit.trailer(NONCE).is_some()
+        })
+    };
+    let has_spawn = own.contains(&spawn) || is_twin();
+    own.len() - usize::from(has_spawn)
+}

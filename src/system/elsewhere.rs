@@ -4,7 +4,7 @@
 //! process that leaves its parent below a supervisor goes to process 1, so that only its group or its environment
 //! still tells whose it was.
 
-use super::{Process, open_directory_by_steps, ps};
+use super::{Occupant, Process, open_directory_by_steps, ps};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{Dir, FileType};
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process, test_kill_process};
@@ -18,6 +18,13 @@ use std::time::Duration;
 
 /// How often a supervisor asks who its parent is.
 const LOOK: Duration = Duration::from_millis(200);
+
+impl Occupant {
+    /// Every process that stands in a directory or below it: not told, because asking takes seconds.
+    pub(crate) fn all_inside(_directory: &Path) -> Vec<Occupant> {
+        Vec::new()
+    }
+}
 
 /// What a program of the system writes.
 fn ask(program: &str, arguments: &[&[u8]]) -> io::Result<Vec<u8>> {
@@ -67,6 +74,16 @@ impl Process {
         let shown = shown.unwrap_or_default();
         let mut words = shown.split(u8::is_ascii_whitespace);
         words.any(|word| word == variable)
+    }
+
+    /// Whether it is still there.
+    pub(crate) fn is_there(&self) -> bool {
+        Process::all().is_ok_and(|all| all.iter().any(|one| one.is_same(self)))
+    }
+
+    /// The process that called this hook, which cannot be told from those that pass the call on.
+    pub(crate) fn of_host() -> Option<Process> {
+        None
     }
 
     /// Whether it was started with a variable of this name, as far as the system shows it. Which program it runs is not told.

@@ -1,6 +1,6 @@
 //! Linux: proc(5), pidfd_open(2), prctl(2), inotify(7), openat2(2).
 
-use super::{DIRECTORY, Process, open_directory_by_steps};
+use super::{DIRECTORY, Occupant, Process, open_directory_by_steps};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
@@ -84,6 +84,23 @@ impl Process {
         };
     }
 
+    /// Whether it is still there.
+    pub(crate) fn is_there(&self) -> bool {
+        Process::read(self.pid).is_some_and(|now| now.is_same(self))
+    }
+
+    /// The process that called this hook: the nearest one above us that lives longer than the call. What only passes the
+    /// call on, such as `git agent`, `sh -c "git-agent hook stop"` or a wrapper of a package manager, does not.
+    pub(crate) fn of_host() -> Option<Process> {
+        let line = line_of(getpid());
+        let host = line.into_iter().skip(1).find(|one| {
+            let words = fs::read(one.file("cmdline")).unwrap_or_default();
+            !passes_on(&String::from_utf8_lossy(&words))
+        });
+        // The process that adopts orphans did not call.
+        host.filter(|host| host.pid != Pid::INIT)
+    }
+
     /// What the kernel says of it under this name.
     fn file(&self, name: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/{name}", self.pid.as_raw_nonzero()))
@@ -96,6 +113,85 @@ impl Process {
         let start = start.to_owned();
         (!matches!(state, b'Z' | b'X')).then_some(Process { pid, parent, start })
     }
+}
+
+/// Whether a command line, its words ended by NUL, only passes a call of a hook on. A shell that does more than that is one that
+/// stays.
+fn passes_on(words: &str) -> bool {
+    let words: Vec<&str> = words.split('\0').collect();
+    let program = words[0].rsplit('/').next().unwrap_or_default();
+    let is_call = |text: &str| {
+        let is_ours = text.contains("git-agent") || text.contains("git agent");
+        is_ours && text.contains(" hook ") && !text.contains([';', '&', '\n'])
+    };
+    match words[1..] {
+        ["agent", ..] if program == "git" => true,
+        ["-c", script, ..] => is_call(script),
+        _ => is_call(&words.join(" ")),
+    }
+}
+
+/// A process and those that started it, as far as the kernel tells.
+fn line_of(pid: Pid) -> Vec<Process> {
+    let mut line = Vec::new();
+    let mut next = Some(pid);
+    // No chain of processes is as long; numbers are given again, so that a circle can be read.
+    while let Some(process) = next.and_then(Process::read).filter(|_| line.len() < 256) {
+        next = Pid::from_raw(process.parent);
+        line.push(process);
+    }
+    line
+}
+
+impl Occupant {
+    /// Every process that stands in a directory or below it. Where another user's processes stand cannot be seen.
+    pub(crate) fn all_inside(directory: &Path) -> Vec<Occupant> {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let inside = entries.filter_map(|entry| {
+            let name = entry.file_name();
+            let pid = Pid::from_raw(name.to_str()?.parse().ok()?)?;
+            let place = fs::read_link(entry.path().join("cwd")).ok()?;
+            place.starts_with(directory).then_some(pid)
+        });
+        let inside: Vec<Pid> = inside.collect();
+        if inside.is_empty() {
+            return Vec::new();
+        }
+        let ours = line_of(getpid());
+        inside
+            .into_iter()
+            .filter_map(|pid| Occupant::read(pid, &ours))
+            .collect()
+    }
+
+    fn read(pid: Pid, ours: &[Process]) -> Option<Occupant> {
+        let line = line_of(pid);
+        let process = line.first()?;
+        let name = fs::read(process.file("comm")).ok()?;
+        let name = String::from_utf8_lossy(&name).trim_end().to_owned();
+        let words = fs::read(process.file("cmdline")).unwrap_or_default();
+        let [group, session, terminal] = groups(&fs::read(process.file("stat")).ok()?)?;
+        let own = pid.as_raw_nonzero().get();
+        Some(Occupant {
+            is_ancestor: ours.iter().any(|one| one.is_same(process)),
+            shares_group: group == rustix::process::getpgrp().as_raw_nonzero().get(),
+            leads_terminal: session == own && terminal != 0,
+            is_of_git_agent: name == "git-agent"
+                || name == "git" && words.starts_with(b"git\0agent\0"),
+            pid: own,
+            name,
+            line,
+        })
+    }
+}
+
+/// Process group, session and terminal of proc_pid_stat(5).
+fn groups(stat: &[u8]) -> Option<[i32; 3]> {
+    let end = stat.iter().rposition(|&byte| byte == b')')?;
+    let rest = std::str::from_utf8(&stat[end + 1..]).ok()?;
+    let mut fields = rest.split_ascii_whitespace().skip(2);
+    let mut next = || fields.next()?.parse().ok();
+    Some([next()?, next()?, next()?])
 }
 
 /// State, parent and start time of proc_pid_stat(5). The name before them may hold anything, parentheses
@@ -247,7 +343,41 @@ mod tests {
     fn names_with_parentheses_do_not_shift_the_fields() {
         let stat = b"7 (a) R 1 (b) S 42 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 98765 1 2 3\n";
         assert_eq!(parse(stat), Some((b'S', 42, "98765")));
+        assert_eq!(groups(stat), Some([7, 7, 0]));
         assert_eq!(parse(b"7 (sh) S 42"), None);
         assert_eq!(parse(b""), None);
+    }
+
+    #[test]
+    fn what_only_passes_a_hook_on_is_no_host() {
+        let passes = |words: &[&str]| passes_on(&words.join("\0"));
+        assert!(passes(&["git", "agent", "hook", "stop"]));
+        assert!(passes(&["/bin/sh", "-c", "git-agent hook pre-tool"]));
+        assert!(passes(&["sh", "-c", "/opt/bin/git-agent hook stop"]));
+        assert!(passes(&["node", "/usr/lib/git-agent.js", "hook", "stop"]));
+        assert!(!passes(&["sh", "-c", "git agent hook stop; sleep 9"]));
+        assert!(!passes(&["node", "claude"]));
+        assert!(!passes(&["bash", "host.sh"]));
+        assert!(!passes(&[""]));
+    }
+
+    #[test]
+    fn who_stands_in_a_directory_is_found() {
+        let top = tempfile::tempdir().expect("a directory");
+        let top = top.path().canonicalize().expect("there");
+        assert!(Occupant::all_inside(&top).is_empty());
+        let mut child = std::process::Command::new("sleep")
+            .arg("1000")
+            .current_dir(&top)
+            .spawn()
+            .expect("started");
+        let found = Occupant::all_inside(&top);
+        let own = Process::read(getpid()).expect("this process");
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].is_at_or_below(&own) && !found[0].is_ancestor);
+        assert!(!found[0].leads_terminal && !found[0].is_of_git_agent);
+        child.kill().expect("killed");
+        child.wait().expect("over");
+        assert!(Occupant::all_inside(&top).is_empty());
     }
 }

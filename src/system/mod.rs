@@ -48,9 +48,69 @@ pub(crate) struct Process {
     start: String,
 }
 
+impl Process {
+    /// The process as one line of text, for [`Process::parse`].
+    pub(crate) fn to_line(&self) -> String {
+        format!("{} {}", self.pid.as_raw_nonzero(), self.start)
+    }
+
+    /// Reads that line back. Who its parent is, it does not say.
+    pub(crate) fn parse(line: &str) -> Option<Process> {
+        let (pid, start) = line.split_once(' ')?;
+        Some(Process {
+            pid: Pid::from_raw(pid.parse().ok()?)?,
+            parent: 0,
+            start: start.to_owned(),
+        })
+    }
+
+    /// Whether both are one process. Its parent may have ended meanwhile.
+    fn is_same(&self, other: &Process) -> bool {
+        (self.pid, &self.start) == (other.pid, &other.start)
+    }
+}
+
+/// A process that stands in a directory or below it.
+#[derive(Clone, Debug)]
+pub(crate) struct Occupant {
+    /// Its number.
+    pub(crate) pid: i32,
+    /// Its program's name, as far as the system keeps it.
+    pub(crate) name: String,
+    /// Whether it is this process, or one of those that started it.
+    pub(crate) is_ancestor: bool,
+    /// Whether it is in this process's group, as the other parts of a pipe are.
+    pub(crate) shares_group: bool,
+    /// Whether it leads the session of a terminal, as a person's shell does; what that starts is a process of its own.
+    pub(crate) leads_terminal: bool,
+    /// Whether it is a command of this program, which takes locks for what it does.
+    pub(crate) is_of_git_agent: bool,
+    /// It and those that started it.
+    line: Vec<Process>,
+}
+
+impl Occupant {
+    /// Whether it is a process, or was started by it, directly or not.
+    pub(crate) fn is_at_or_below(&self, process: &Process) -> bool {
+        self.line.iter().any(|one| one.is_same(process))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_is_read_back_from_its_line() {
+        let all = Process::all().expect("a list of processes");
+        let own = all.iter().find(|one| one.pid == rustix::process::getpid());
+        let own = own.expect("this process");
+        let read = Process::parse(&own.to_line()).expect("a process");
+        assert!(read.is_same(own) && read.is_there());
+        let other = Process::parse(&format!("{}0", own.to_line())).expect("a process");
+        assert!(!other.is_same(own) && !other.is_there());
+        assert_eq!(Process::parse("none"), None);
+    }
 
     #[test]
     fn this_process_is_among_all_and_alive() {

@@ -218,7 +218,9 @@ fn facts(what: &What) -> Value {
         | What::Deferred { reason, whole } => {
             json!({ "reason": reason, "whole": whole.map(Oid::to_hex) })
         }
-        What::Merged { commit, into } => json!({ "commit": commit.to_hex(), "into": into }),
+        What::Merged { commit, into, tip } => {
+            json!({ "commit": commit.to_hex(), "into": into, "tip": tip.map(Oid::to_hex) })
+        }
         What::Amended {
             policy,
             reason,
@@ -328,6 +330,7 @@ fn parse_facts(kind: &str, d: &Fact<'_>) -> Option<What> {
         "merged" => What::Merged {
             commit: oid("commit")?,
             into: text("into")?,
+            tip: oid("tip"),
         },
         "rejected" => What::Rejected {
             reason: text("reason")?,

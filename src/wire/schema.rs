@@ -25,7 +25,7 @@ const TABLE: &str = include_str!("schema/answers.txt");
 /// Something that is answered in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Its name: `spawn` for `git-agent.spawn/1`.
+    /// Its name: `spawn` for `git-agent.spawn/2`.
     pub name: &'static str,
     /// The commands that answer it, separated by commas.
     pub verbs: &'static str,

@@ -259,14 +259,14 @@ fn j8_a_branch_that_was_fetched_is_listed_judged_and_landed() {
     let progress = worktree.join(".agent/progress.json");
     std::fs::write(progress, "{\"status\": \"done\"}\n").expect("written");
     clones.there_json(&["commit", &id, "-m", "new"]);
-    clones.there_json(&["verify", &id]);
+    clones.there_json(&["verify", &id, "--record"]);
     clones.unite();
     clones.here.git(["fetch", "--quiet", "there"]);
     let tip = clones.here.git(["rev-parse", &format!("there/{branch}")]);
     let list = clones.here.agent_json(&["list"]);
     let row = &list["agents"][0];
     assert_eq!(row["tip"], *tip);
-    assert_eq!((&row["ahead"], &row["state"]), (&2.into(), &"done".into()));
+    assert_eq!((&row["ahead"], &row["state"]), (&1.into(), &"done".into()));
     // What the other clone recorded stands; what only it can see is not told.
     assert_eq!(row["verdict"], "accept");
     assert_eq!(

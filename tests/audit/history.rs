@@ -126,7 +126,7 @@ fn j2_a_shallow_clone_that_holds_the_fork_gives_the_verdict_of_a_whole_one() {
     let words = ["--tip=HEAD", "--base", &base, "--format=json"];
     let verdicts = [&whole, &shallow].map(|clone| report(&run_in(clone, &agent.id, &words)));
     assert_eq!(verdicts[0], verdicts[1]);
-    assert_eq!(verdicts[0]["merge"]["ahead"], 4);
+    assert_eq!(verdicts[0]["merge"]["ahead"], 3);
     assert_eq!(verdicts[0]["merge"]["behind"], 1);
 }
 
@@ -311,7 +311,7 @@ fn j10_list_and_verify_count_alike_on_a_rewritten_base() {
     let row = row_of(&agent.repo.path(), &agent.id);
     let counts = json!([judged["merge"]["ahead"], judged["merge"]["behind"]]);
     assert_eq!(json!([row["ahead"], row["behind"]]), counts);
-    assert_eq!(counts, json!([4, 1]));
+    assert_eq!(counts, json!([3, 1]));
     assert_eq!(row["out_of_scope"], 0);
     assert!(!codes(&judged).iter().any(|code| code.starts_with("scope.")));
 }
@@ -442,7 +442,7 @@ fn j4_a_clone_that_cannot_see_worktree_and_bundle_says_so_and_records_nothing() 
     let notes = "+refs/notes/agents:refs/notes/origin/agents";
     git_in(&here, ["fetch", "--quiet", from, notes]);
     answer(&here, &["unite"]);
-    assert_eq!(state_of(&here, &agent.id), "running");
+    assert_eq!(state_of(&here, &agent.id), "idle");
 }
 
 #[test]
@@ -472,7 +472,7 @@ fn j4_a_worktree_that_vanished_where_it_was_made_is_gone() {
         assert_eq!(codes[6], "worktree.gone");
     };
     gone(&agent);
-    assert_eq!(state_of(&agent.repo.path(), &agent.id), "failed");
+    assert_eq!(state_of(&agent.repo.path(), &agent.id), "idle");
     let place = agent.worktree.to_str().expect("UTF-8");
     agent.repo.git(["worktree", "unlock", place]);
     agent.repo.git(["worktree", "prune"]);

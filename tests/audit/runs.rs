@@ -150,15 +150,15 @@ fn u2_a_run_that_succeeds_is_followed_by_its_verdict() {
     run(&repo, &rejected, &[], "true");
     run(&repo, &unjudged, &["--no-verify"], WORKS);
     assert_eq!(state(&repo, &judged), "done");
-    assert_eq!(state(&repo, &rejected), "failed");
+    assert_eq!(state(&repo, &rejected), "idle");
     assert_eq!(state(&repo, &unjudged), "done");
-    assert_eq!(state(&repo, &waiting), "running", "a person works in it");
+    assert_eq!(state(&repo, &waiting), "ready", "nothing worked in it");
     let (round, code) = ask(&repo, &["merge", "--all"]);
     let verdicts: Vec<_> = { round["items"].as_array().expect("agents").iter() }
         .map(|one| text(one, "outcome"))
         .collect();
     // Both have the same work, so the second one changes nothing any more.
-    assert_eq!(verdicts, ["merged", "failed", "already-merged", "running"]);
+    assert_eq!(verdicts, ["merged", "idle", "already-merged", "ready"]);
     assert_eq!(code, 0, "something landed");
 }
 
@@ -417,7 +417,7 @@ fn h18_an_agent_that_judges_itself_early_goes_on() {
     for mut command in [by_place(), by_name()] {
         let output = command.output().expect("starts");
         assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
-        assert_eq!(state(&agent.repo, &agent.id), "running");
+        assert_eq!(state(&agent.repo, &agent.id), "idle");
     }
     assert_eq!(kinds(&agent.repo, &agent.id), ["spawning", "spawned"]);
     let mut done = agent_command(&agent.worktree);
@@ -495,12 +495,12 @@ fn u17_a_merge_that_is_refused_leaves_an_unfinished_agent_running() {
         "nothing-to-land",
         1,
     );
-    assert_eq!(state(&empty.repo, &empty.id), "running");
+    assert_eq!(state(&empty.repo, &empty.id), "ready");
     let ready = Agent::new();
     ready.write("src/two.rs", "pub fn two() {}\n");
     let planned = ready.repo.agent_json(&["merge", &ready.id, "--dry-run"]);
     assert_eq!(planned["outcome"], "planned");
-    assert_eq!(state(&ready.repo, &ready.id), "running", "a dry run");
+    assert_eq!(state(&ready.repo, &ready.id), "idle", "a dry run");
     ready.repo.agent_json(&["merge", &ready.id]);
     assert_eq!(state(&ready.repo, &ready.id), "merged");
 }
@@ -524,7 +524,7 @@ fn u17_what_is_said_after_a_verdict_is_the_subject_of_the_landing() {
         .agent_json(&["done", &agent.id, "--summary=see there"]);
     assert_eq!(state(&agent.repo, &agent.id), "done");
     assert_eq!(agent.verify(&[])["verdict"], "reject");
-    assert_eq!(state(&agent.repo, &agent.id), "failed");
+    assert_eq!(state(&agent.repo, &agent.id), "idle");
 }
 
 #[test]

@@ -238,9 +238,9 @@ impl Scene {
             agent.expect("decided")["outcome"].clone()
         };
         assert_eq!(verdict_of(&self.good_id), "merged", "{name}: {report}");
-        // A verdict that was recorded failed the agent before.
+        // A verdict that was recorded before made finished work idle.
         let expected: &[&str] = if state.is_rejected {
-            &["not-merged", "failed"]
+            &["not-merged", "idle"]
         } else {
             &["merged"]
         };

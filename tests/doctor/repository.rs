@@ -94,7 +94,7 @@ fn a_main_worktree_that_leads_nowhere_is_named_and_taken_back() {
     );
     assert_eq!(
         patient.repo.agent_json(&["show", &patient.id])["state"],
-        "running"
+        "idle"
     );
 }
 
@@ -236,7 +236,7 @@ fn collect_garbage(repo: &TestRepo) {
 fn kept_work_is_kept_again_when_the_chain_was_lost() {
     let patient = Patient::new();
     // It is rejected; the bundle as it is now is kept with the verdict.
-    patient.repo.agent(&["verify", &patient.id]);
+    patient.repo.agent(&["verify", &patient.id, "--record"]);
     patient.repo.agent_json(&["discard", &patient.id]);
     assert_eq!(patient.doctor(&[]).0, 0);
     patient.repo.git(["update-ref", "-d", "refs/agents/keep"]);

@@ -69,7 +69,7 @@ fn whatever_a_kill_leaves_is_finished_or_taken_apart() {
             "{step}"
         );
         for state in states(&repo) {
-            let expected = if finished { "running" } else { "discarded" };
+            let expected = if finished { "ready" } else { "discarded" };
             assert_eq!(state, expected, "{step}");
         }
         assert_sound(&repo, step);
@@ -220,7 +220,7 @@ fn spawns_that_are_under_way_are_not_disturbed() {
             });
         }
     });
-    assert_eq!(states(&repo), ["running"; 4]);
+    assert_eq!(states(&repo), ["ready"; 4]);
     let worktrees = std::fs::read_dir(repo.path().join(".claude/worktrees")).expect("worktrees");
     for worktree in worktrees {
         let worktree = worktree.expect("readable").path();

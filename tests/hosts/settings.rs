@@ -166,8 +166,8 @@ fn an_older_entry_is_replaced_where_it_stands_and_others_stay() {
         {"type": "command", "command": "git agent hook pre-tool"}
       ]}
     ],
-    "Notification": [{"hooks": [{"type": "command", "command": "git-agent hook pre-tool"}]}],
-    "UserPromptSubmit": []
+    "PreCompact": [{"hooks": [{"type": "command", "command": "git-agent hook pre-tool"}]}],
+    "PostCompact": []
   }
 }
 "#;
@@ -187,8 +187,8 @@ fn an_older_entry_is_replaced_where_it_stands_and_others_stay() {
         ]
     );
     assert_eq!(entries[3]["hooks"].as_array().map(Vec::len), Some(1));
-    assert_eq!(value["hooks"]["Notification"], Value::Null);
-    assert_eq!(value["hooks"]["UserPromptSubmit"], json!([]));
+    assert_eq!(value["hooks"]["PreCompact"], Value::Null);
+    assert_eq!(value["hooks"]["PostCompact"], json!([]));
     assert_eq!(merged(&host("claude"), Some(&text)), text);
 }
 

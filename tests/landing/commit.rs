@@ -118,7 +118,7 @@ fn no_agent_decides_about_another() {
     for words in decisions {
         refused(&inside(words), "orchestrator-only", 3);
     }
-    assert_eq!(repo.agent_json(&["show", other])["state"], "running");
+    assert_eq!(repo.agent_json(&["show", other])["state"], "ready");
     assert!(inside(&["gc"]).status.success());
     assert!(inside(&["done", &agent.id]).status.success());
 }

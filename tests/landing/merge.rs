@@ -389,7 +389,7 @@ fn all_lands_in_order_and_gives_each_one_verdict() {
             (conflicting.as_str(), "not-merged"),
             (put_off.as_str(), "deferred"),
             (bare.as_str(), "reject-bundle"),
-            (running.as_str(), "running"),
+            (running.as_str(), "ready"),
         ]
     );
     let close = &report["close"];
@@ -436,7 +436,7 @@ fn a_round_closes_with_the_question_or_without_a_word() {
     };
     let text = close("--format=text");
     assert!(
-        text.ends_with(&format!("still at work: {}\n", &agent.id[..8])),
+        text.ends_with(&format!("not finished: {}\n", &agent.id[..8])),
         "{text}"
     );
     agent.verify(&[]);
@@ -484,19 +484,20 @@ fn a_deferred_agent_stays_deferred_until_somebody_decides() {
 }
 
 #[test]
-fn a_round_names_agents_and_what_a_verdict_failed_them_for() {
+fn a_round_names_agents_and_what_a_verdict_rejected_them_for() {
     let repo = crate::support::TestRepo::with_commit();
     let task = crate::support::agent::TASK;
     let failed = repo.spawn_task(task, &["--name=fixer"]);
     let running = repo.spawn_task(task, &["--name=second"]);
-    assert_eq!(repo.agent(&["verify", "fixer"]).status.code(), Some(1));
+    let judged = repo.agent(&["verify", "fixer", "--record"]);
+    assert_eq!(judged.status.code(), Some(1));
     let output = repo.agent(&["merge", "--all", "--format=json"]);
     assert_eq!(output.status.code(), Some(1), "nothing landed");
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let first = &report["items"][0];
     assert_eq!(
         (&first["name"], &first["outcome"]),
-        (&"fixer".into(), &"failed".into())
+        (&"fixer".into(), &"idle".into())
     );
     let reason = first["reason"].as_str().expect("why");
     assert!(
@@ -505,9 +506,9 @@ fn a_round_names_agents_and_what_a_verdict_failed_them_for() {
     );
     let text = describe(&repo.agent(&["merge", "--all"]));
     let short = |agent: &serde_json::Value| agent["agent_id"].to_string()[1..9].to_owned();
-    let line = format!("{} fixer failed {reason}\n", short(&failed));
+    let line = format!("{} fixer idle {reason}\n", short(&failed));
     assert!(text.contains(&line), "{text}");
-    let line = format!("still at work: {} second\n", short(&running));
+    let line = format!("not finished: {} second\n", short(&running));
     assert!(text.contains(&line), "{text}");
 }
 

@@ -16,7 +16,7 @@ fn child() {
 }
 
 fn update_with(ctx: &git_agent::agents::ctx::Ctx, agent: &str) {
-    let plan = update::plan(ctx, agent).expect("a plan");
+    let plan = update::plan(ctx, agent, false).expect("a plan");
     update::execute(ctx, &plan).expect("updated");
 }
 
@@ -56,7 +56,7 @@ fn the_branch_gains_what_the_target_gained_and_is_judged_against_it() {
     assert_eq!(agent.git(&["show", "HEAD:README.md"]), "new");
     // The earlier verdict is gone, and the next one is against the target as it is now.
     let shown = agent.repo.agent_json(&["show", &agent.id]);
-    assert_eq!(shown["state"], "running", "{shown}");
+    assert_eq!(shown["state"], "idle", "{shown}");
     assert_eq!(shown.get("verdict"), None, "{shown}");
     assert_eq!(shown["behind"], 0);
     let verdict = agent.verify(&[]);

@@ -38,7 +38,7 @@ fn a_row_is_a_note_that_git_shows() {
     assert_eq!(events[0].previous, None);
     assert_eq!(ledger.events(commit).expect("read"), events);
     let agent = ledger.agent(commit).expect("read").expect("a row");
-    assert_eq!(agent.state, State::Running);
+    assert_eq!(agent.state, State::Ready);
     assert_eq!(agent.policy, Some(oid(7)));
     assert_eq!(agent.irregular, Vec::<String>::new());
 
@@ -73,6 +73,7 @@ fn an_illegal_move_is_refused_under_the_lock() {
         Ok(What::Merged {
             commit: oid(2),
             into: "refs/heads/main".into(),
+            tip: None,
         })
     };
     let error = ledger
@@ -106,7 +107,7 @@ fn foreign_lines_stay_and_do_not_disturb() {
     let foreign: Vec<_> = note.lines().filter(|line| !line.starts_with('{')).collect();
     assert_eq!(foreign, ["nobody", "reviewed by"]);
     let agent = ledger.agent(commit).expect("read").expect("a row");
-    assert_eq!((agent.state, agent.irregular.len()), (State::Running, 0));
+    assert_eq!((agent.state, agent.irregular.len()), (State::Ready, 0));
 }
 
 #[test]
@@ -125,6 +126,7 @@ fn a_copied_note_or_a_pointer_is_no_second_agent() {
         spawn_commit,
         commit: oid(2),
         into: "refs/heads/main".into(),
+        tip: None,
     });
     ledger
         .append_landings(&landings, "me", at(1), |_| Ok(()))
@@ -299,6 +301,7 @@ fn the_index_of_rows_says_what_the_rows_say() {
     let merged = What::Merged {
         commit: oid(50),
         into: "refs/heads/main".into(),
+        tip: None,
     };
     append(4, merged.clone());
     append(5, merged);

@@ -28,7 +28,7 @@ fn a_verdict_on_uncommitted_work_stands_until_a_byte_changes() {
 }
 
 #[test]
-fn a_commit_on_either_side_makes_it_stale() {
+fn a_commit_of_the_agent_makes_it_stale_and_one_on_the_target_does_not() {
     let agent = Agent::new();
     agent.write("src/two.rs", "pub fn two() {}\n");
     agent.commit("two");
@@ -36,8 +36,6 @@ fn a_commit_on_either_side_makes_it_stale() {
     assert_eq!(verdict(&agent), "accept");
     agent.repo.write("NOTES.md", "moved on\n");
     agent.repo.commit_all("main moves on");
-    assert_eq!(verdict(&agent), "stale");
-    agent.verify(&[]);
     assert_eq!(verdict(&agent), "accept");
     agent.git(&[
         "commit",
@@ -48,6 +46,49 @@ fn a_commit_on_either_side_makes_it_stale() {
         "more",
     ]);
     assert_eq!(verdict(&agent), "stale");
+}
+
+#[test]
+fn a_rejection_for_the_landing_alone_is_stale_once_the_target_moves() {
+    let agent = Agent::new();
+    agent.write("src/lib.rs", "pub fn agents() {}\n");
+    agent.commit("the agent's");
+    agent.repo.write("src/lib.rs", "pub fn mains() {}\n");
+    agent.repo.commit_all("main's");
+    agent.verify(&[]);
+    let row = row(&agent.repo);
+    assert_eq!(
+        (&row["verdict"], &row["findings"]),
+        (&"reject".into(), &serde_json::json!(["merge.conflict"]))
+    );
+    assert_eq!(verdict(&agent), "reject");
+    agent.repo.git(["reset", "--quiet", "--hard", "HEAD^"]);
+    assert_eq!(verdict(&agent), "stale");
+}
+
+#[test]
+fn a_landing_of_another_agent_leaves_verdicts_as_they_are() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "pub fn two() {}\n");
+    agent.verify(&[]);
+    let words = [
+        "spawn",
+        "-m",
+        "Add another one.",
+        "--scope=src/**",
+        "--no-bundle",
+        "--name=other",
+    ];
+    let other = agent.repo.agent_json(&words);
+    let place = other["worktree_abspath"].as_str().expect("a place");
+    std::fs::write(format!("{place}/src/other.rs"), "").expect("written");
+    agent.repo.agent_json(&["merge", "other"]);
+    let listed = agent.repo.agent_json(&["list"]);
+    let row = &listed["agents"][0];
+    assert_eq!(
+        (&row["verdict"], row.get("verdict_stale")),
+        (&"accept".into(), None)
+    );
 }
 
 #[test]

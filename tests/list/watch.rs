@@ -151,7 +151,7 @@ fn a_long_name_leaves_room_for_the_others() {
         "{text}"
     );
     assert!(
-        lines[1].contains(" nnnnnnnnnnn") && lines[1].contains("…  running"),
+        lines[1].contains(" nnnnnnnnnnn") && lines[1].contains("…  ready"),
         "{text}"
     );
     assert!(lines[2].contains(" fixer  "), "{text}");

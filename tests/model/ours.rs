@@ -1,5 +1,5 @@
 use super::held::reached;
-use super::world::{Agent, Deed, World};
+use super::world::{Agent, Deed, World, known_as};
 use crate::support::agent::{SHARED_TASK, TASK, describe};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -33,8 +33,8 @@ fn json(output: &Output) -> Value {
 /// Every state that judging may lead to from this one.
 fn judged(state: &str) -> Vec<&'static str> {
     match state {
-        "running" => vec!["running", "done", "failed"],
-        "done" | "failed" => vec!["done", "failed"],
+        "idle" | "done" => vec!["idle", "done"],
+        "failed" => vec!["failed"],
         "merged" => vec!["merged"],
         "rejected" => vec!["rejected"],
         _ => vec!["discarded"],
@@ -43,14 +43,7 @@ fn judged(state: &str) -> Vec<&'static str> {
 
 /// The state as it is, for deeds that change none.
 fn same(world: &World, agent: usize) -> &'static str {
-    const STATES: [&str; 6] = [
-        "running",
-        "done",
-        "failed",
-        "merged",
-        "rejected",
-        "discarded",
-    ];
+    const STATES: [&str; 6] = ["idle", "done", "failed", "merged", "rejected", "discarded"];
     let state = world.agents[agent].state.as_str();
     STATES.into_iter().find(|one| *one == state).expect("known")
 }
@@ -71,7 +64,7 @@ pub(super) fn spawn_shared(world: &mut World) -> Option<Deed> {
 }
 
 fn spawned(world: &World) -> Deed {
-    Deed::leading(world.agents.len() - 1, &["running"])
+    Deed::leading(world.agents.len() - 1, &["idle"])
 }
 
 fn make(world: &mut World, task: &str) -> Option<()> {
@@ -91,7 +84,7 @@ fn make(world: &mut World, task: &str) -> Option<()> {
         branch: text("branch"),
         home: PathBuf::from(text("worktree_abspath")),
         worktree: PathBuf::from(text("worktree_abspath")),
-        state: "running".to_owned(),
+        state: "idle".to_owned(),
         deferred: false,
         taken: None,
     });
@@ -106,9 +99,9 @@ pub(super) fn commit(world: &mut World) -> Option<Deed> {
     }
     let done = world.run(&words).status.success();
     let mut states = vec![same(world, agent)];
-    // What was judged may be what is committed, and it may be something else.
-    if done && world.agents[agent].is_decidable() {
-        states.push("running");
+    // What was judged may be what is committed, and it may be something else. What comes after a landing re-opens the agent.
+    if done {
+        states.push("idle");
     }
     let mut deed = Deed::leading(agent, &states);
     deed.deferred.insert(agent, world.agents[agent].deferred);
@@ -121,17 +114,17 @@ pub(super) fn commit(world: &mut World) -> Option<Deed> {
 
 fn state_of(world: &World, id: &str) -> String {
     let shown = world.repo.agent_json(&["show", id]);
-    shown["state"].as_str().expect("a state").to_owned()
+    known_as(shown["state"].as_str().expect("a state")).to_owned()
 }
 
 pub(super) fn verify(world: &mut World) -> Option<Deed> {
     let (agent, id) = any_open(world)?;
     let output = world.run(&["verify", &id]);
     let before = same(world, agent);
-    let open = ["running", "done", "failed"].contains(&before);
-    let states = match (output.status.code(), open) {
-        (Some(0), true) => vec!["done"],
-        (Some(1), true) => vec!["failed"],
+    // Of work that nobody called finished, nothing is recorded.
+    let states = match (output.status.code(), before) {
+        (Some(0), "idle" | "done") => vec![before, "done"],
+        (Some(1), "idle" | "done") => vec![before, "idle"],
         _ => vec![before],
     };
     Some(Deed::leading(agent, &states)).map(|deed| keep_mark(world, agent, deed))
@@ -154,7 +147,7 @@ pub(super) fn merge(world: &mut World) -> Option<Deed> {
         .pick(&["--no-ff", "--no-ff", "--squash", "--squash", "--ff-only"])?;
     let output = world.run(&["merge", &id, method]);
     let mut states = judged(same(world, agent));
-    let legal = states.contains(&"done");
+    let legal = !["rejected", "discarded"].contains(&same(world, agent));
     if output.status.success() {
         world.require(legal, || "merged what may not be merged".to_owned());
         states = vec!["merged"];
@@ -192,13 +185,16 @@ pub(super) fn merge_all(world: &mut World) -> Option<Deed> {
 /// A verb that says where an agent stands: legal or refused.
 fn declare(world: &mut World, verb: &str, option: &str, to: Option<&'static str>) -> Option<Deed> {
     let (agent, id) = any_open(world)?;
-    let legal = match verb {
-        "done" | "fail" => world.agents[agent].state == "running",
-        _ => world.agents[agent].is_decidable(),
-    };
     let output = world.run(&[verb, &id, option, "said"]);
     let said = describe(&output);
-    world.require(output.status.success() == legal, || said);
+    let done = output.status.success();
+    let legal = match (verb, same(world, agent)) {
+        ("done" | "fail", "idle") | ("reject" | "defer", "done" | "failed") => true,
+        // Whether the same was declared before, and whether anything was done in it, the map does not know.
+        ("done" | "fail", "done" | "failed") | ("reject" | "defer", "idle") => done,
+        _ => false,
+    };
+    world.require(done == legal, || said);
     let before = same(world, agent);
     let mut deed = Deed::leading(agent, &[if legal { to.unwrap_or(before) } else { before }]);
     let mark = match (legal, verb) {

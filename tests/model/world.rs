@@ -33,6 +33,14 @@ impl Random {
     }
 }
 
+/// A state as the map knows it: whether anything was done in an agent it does not keep.
+pub(super) fn known_as(state: &str) -> &str {
+    match state {
+        "ready" => "idle",
+        known => known,
+    }
+}
+
 /// What the map knows of an agent.
 pub(super) struct Agent {
     pub id: String,
@@ -56,10 +64,6 @@ impl Agent {
 
     pub(super) fn is_open(&self) -> bool {
         !["merged", "discarded"].contains(&self.state.as_str())
-    }
-
-    pub(super) fn is_decidable(&self) -> bool {
-        ["done", "failed"].contains(&self.state.as_str())
     }
 }
 
@@ -281,7 +285,7 @@ impl World {
             let Some(row) = rows.get(&agent.id) else {
                 self.fail(&format!("no row of {}", agent.id));
             };
-            let state = row["state"].as_str().expect("a state");
+            let state = known_as(row["state"].as_str().expect("a state"));
             let allowed = match deed.states.get(&index) {
                 Some(states) => states.contains(&state),
                 None => state == agent.state,

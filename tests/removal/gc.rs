@@ -190,7 +190,6 @@ fn tell(agent: &Agent, what: What) {
 fn a_merged_agent_is_cleared_away_and_stays_merged() {
     let agent = check("removed", &["--yes"], |agent| {
         work(agent);
-        agent.write("src/two.rs", "not landed\n");
         agent
             .repo
             .git(["merge", "--quiet", "--no-edit", &agent.branch]);
@@ -198,10 +197,11 @@ fn a_merged_agent_is_cleared_away_and_stays_merged() {
         let head = agent.repo.git(["rev-parse", "HEAD"]);
         let commit = Oid::from_hex(&head).expect("an oid");
         let into = "refs/heads/main".to_owned();
-        tell(agent, What::Merged { commit, into });
+        let tip = None;
+        tell(agent, What::Merged { commit, into, tip });
     });
     assert_gone(&agent, "merged");
-    assert_kept(&agent.repo, &["one\n", "not landed\n"], "merged");
+    assert_kept(&agent.repo, &["one\n"], "merged");
     let shown = agent.repo.agent_json(&["show", &agent.id]);
     assert_eq!(shown["state"], "merged");
     assert!(shown.get("irregular").is_none(), "{shown}");

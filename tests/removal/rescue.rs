@@ -254,7 +254,7 @@ fn an_agent_comes_back_where_it_was_and_goes_on() {
     refused(&rescue(&agent, &["--reopen"]), "branch-exists", 3);
     repo.git(["branch", "-D", &agent.branch]);
     let report = repo.agent_json(&["rescue", &agent.id, "--reopen"]);
-    assert_eq!(report["state"], "running");
+    assert_eq!(report["state"], "idle");
     assert_eq!(report["rescued_branch"], agent.branch.as_str());
     assert_eq!(
         report["rescued_directory"],
@@ -272,7 +272,7 @@ fn an_agent_comes_back_where_it_was_and_goes_on() {
     let doctor = describe(&repo.agent(&["doctor"]));
     assert!(!doctor.contains("[worktrees."), "{doctor}");
     let shown = repo.agent_json(&["show", &agent.id]);
-    assert_eq!(shown["state"], "running");
+    assert_eq!(shown["state"], "idle");
     assert_eq!(shown.get("irregular"), None, "{shown:#}");
     // It is an agent like any other: its work is kept again.
     agent.write("src/later.rs", "later\n");

@@ -123,10 +123,10 @@ fn whatever_a_kill_leaves_of_an_agent_that_comes_back_the_next_call_finishes() {
         if *step != "told" {
             let words = ["rescue", &agent.id, "--reopen"];
             let back = agent.repo.agent_json(&words);
-            assert_eq!(back["state"], "running", "after {step}");
+            assert_eq!(back["state"], "idle", "after {step}");
         }
         assert_whole(&agent.worktree, step);
         let shown = agent.repo.agent_json(&["show", &agent.id]);
-        assert_eq!(shown["state"], "running", "after {step}");
+        assert_eq!(shown["state"], "idle", "after {step}");
     }
 }

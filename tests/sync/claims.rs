@@ -346,7 +346,7 @@ fn of_many_clones_one_makes_the_agent_and_the_same_line_again_finds_it() {
     let [one, two, three] = [0, 1, 2].map(|n| hub.clones[n].clone());
     let words = ["spawn", &task, "--claim=task-1", "--sync=origin"];
     let made = json(&one, &words);
-    assert_eq!(made["schema"], "git-agent.spawn/1", "{made:#}");
+    assert_eq!(made["schema"], "git-agent.spawn/2", "{made:#}");
     let again = json(&one, &words);
     assert_eq!(again["state"], "held", "{again:#}");
     assert_eq!(again["agent_id"], made["agent_id"]);

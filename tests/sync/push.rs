@@ -371,7 +371,7 @@ fn ready_with(clone: &Path, step: &str) -> String {
 fn done(clone: &Path, files: &[&str]) -> Vec<String> {
     let agents = files.iter().map(|file| {
         let id = ready_with(clone, file);
-        json(clone, &["verify", &id]);
+        json(clone, &["verify", &id, "--record"]);
         id
     });
     agents.collect()

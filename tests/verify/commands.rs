@@ -60,10 +60,7 @@ fn without_its_commands_work_is_not_recorded_as_accepted() {
     let report = agent.verify(&["--no-commands"]);
     assert_eq!(report["verdict"], "accept");
     assert_eq!(codes(&report), ["commands.skipped"]);
-    assert_eq!(
-        agent.repo.agent_json(&["show", &agent.id])["state"],
-        "running"
-    );
+    assert_eq!(agent.repo.agent_json(&["show", &agent.id])["state"], "idle");
 }
 
 #[test]

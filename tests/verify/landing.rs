@@ -49,7 +49,7 @@ fn clean_merges_give_gits_tree() {
     let report = held_to_git(&agent, "clean");
     assert_eq!(
         (&report["merge"]["ahead"], &report["merge"]["behind"]),
-        (&3.into(), &1.into())
+        (&2.into(), &1.into())
     );
 }
 

@@ -45,7 +45,7 @@ fn a_worktree_that_goes_away_while_it_is_read_is_not_judged() {
         fs::rename(&away, &agent.worktree).expect("it was moved");
         assert_eq!(
             agent.repo.agent_json(&["show", &agent.id])["state"],
-            "running"
+            "ready"
         );
     }
 }

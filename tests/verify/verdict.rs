@@ -38,7 +38,7 @@ fn the_verdict_moves_the_agent_and_is_recorded_once() {
     assert_eq!(events(), count, "the same verdict is no second event");
     agent.write("README.md", "not mine\n");
     assert_eq!(agent.codes(), ["scope.not-in-whitelist"]);
-    assert_eq!(state(), "failed");
+    assert_eq!(state(), "idle");
     assert_eq!(events(), count + 1);
     agent.git(&["checkout", "--quiet", "README.md"]);
     assert_eq!(agent.verify(&[]), first);

@@ -2,6 +2,7 @@
 
 use crate::cli::style::{BAD, BOLD, DIM, GOOD, paint};
 use crate::cli::ui::Answer;
+use crate::domain::message::plain;
 use crate::ops::run::{RunOutline, RunReport, SandboxReport, StartReport};
 use std::time::Duration;
 
@@ -54,6 +55,10 @@ impl Answer for RunReport {
                 "  left out of the logs: {} bytes\n",
                 self.cut_bytes
             ));
+        }
+        if let Some(failure) = &self.failure {
+            let said = paint(BAD, "the agent says that it failed:");
+            text.push_str(&format!("  {said} {}\n", plain(failure)));
         }
         let verified = self.verify.as_ref();
         let is_accepted = verified.is_some_and(|report| report.verdict.is_accepted());

@@ -9,6 +9,7 @@ impl Agent {
     /// Takes the end of the last run. What was declared, judged or decided meanwhile stands, but for work that
     /// counted as done and whose run failed.
     pub(super) fn run_ended(&mut self, exited: &Exited) {
+        self.finished = true;
         let step = if exited.is_success() {
             Move::RunSucceeded
         } else {

@@ -8,11 +8,17 @@ named! {
     pub enum State {
         /// Half made: a spawn is under way or was interrupted.
         Spawning = "spawning",
-        /// Ready, or at work.
+        /// Spawned, and nothing has worked in it.
+        Ready = "ready",
+        /// A process of ours or a session of an agent host works in it.
         Running = "running",
-        /// Finished: by declaration, by an accepting verdict, or because its last run succeeded.
+        /// That session waits for an answer or a permission. No row says so: it is seen, not recorded.
+        Waiting = "waiting",
+        /// Work was done, nothing runs, and nothing was declared that still stands.
+        Idle = "idle",
+        /// Finished: by declaration, because its last run succeeded, or by an accepting verdict.
         Done = "done",
-        /// Failed: by declaration, by a rejecting verdict, or because its last run did not succeed.
+        /// Failed: by declaration, or because its last run did not succeed.
         Failed = "failed",
         /// Landed.
         Merged = "merged",
@@ -31,31 +37,51 @@ impl State {
 
     /// Whether the agent's work may still land.
     pub fn is_live(self) -> bool {
-        matches!(self, State::Running | State::Done | State::Failed)
+        use State::{Done, Failed, Idle, Ready, Running, Waiting};
+        matches!(self, Ready | Running | Waiting | Idle | Done | Failed)
     }
 
-    /// The state that `step` leads to from here; `None` when it is not legal here. A declaration may follow a
-    /// verdict or the end of a run, but not another declaration: `declared` says whether this state is one.
+    /// Whether the agent was not said to be finished yet, by anything that counts.
+    pub fn is_unfinished(self) -> bool {
+        self.is_live() && !matches!(self, State::Done | State::Failed)
+    }
+
+    /// The state that `step` leads to from here; `None` when it is not legal here. The same declaration is not made
+    /// twice: `declared` says whether this state is one.
     pub(super) fn after(self, step: Move, declared: bool) -> Option<State> {
-        use State::{Discarded, Done, Failed, Merged, Rejected, Running, Spawning};
-        if declared && matches!(step, Move::Done | Move::Fail) {
+        use State::{
+            Discarded, Done, Failed, Idle, Merged, Ready, Rejected, Running, Spawning, Waiting,
+        };
+        if declared && matches!((self, step), (Done, Move::Done) | (Failed, Move::Fail)) {
             return None;
         }
         match (self, step) {
-            (Spawning, Move::Ready) => Some(Running),
-            (Running | Done | Failed, Move::Start | Move::Reopen) => Some(Running),
-            (Running | Done | Failed, Move::Done | Move::Accept) => Some(Done),
-            (Running | Done | Failed, Move::Fail | Move::Reject) => Some(Failed),
-            (Running, Move::RunSucceeded) => Some(Done),
-            (Running | Done, Move::RunFailed) => Some(Failed),
-            (Done | Failed, Move::Merge) => Some(Merged),
-            (Done | Failed, Move::TurnDown) => Some(Rejected),
-            (Done, Move::Defer) => Some(Done),
-            (Failed, Move::Defer) => Some(Failed),
+            (Spawning, Move::Ready) => Some(Ready),
+            // Work after a landing re-opens the agent.
+            (Ready | Running | Idle | Done | Failed | Merged, Move::Start) => Some(Running),
+            (Running, Move::Reopen) => Some(Running),
+            (Ready | Idle | Done | Merged, Move::Reopen) => Some(Idle),
+            (Ready | Running | Idle | Done | Failed, Move::Done) => Some(Done),
+            (Ready | Running | Idle | Done | Failed, Move::Fail) => Some(Failed),
+            // A verdict is about the work as it is. It neither ends a run nor takes back that the agent, or its run,
+            // failed: that stands until a person says otherwise or a new run begins.
+            (Running | Failed, Move::Accept | Move::Reject) | (Failed, Move::Reopen) => Some(self),
+            (Ready | Idle | Done, Move::Accept) => Some(Done),
+            (Ready | Idle | Done, Move::Reject) => Some(Idle),
+            // A run that goes on while its work lands (`--now`) ends after that.
+            (Running | Idle | Merged, Move::RunSucceeded) => Some(Done),
+            (Running | Idle | Done | Merged, Move::RunFailed) => Some(Failed),
+            (Running | Idle | Done | Failed | Merged, Move::Merge) => Some(Merged),
+            // A row cannot tell whether a person has worked in one that is ready: the verbs look.
+            (Ready | Idle | Done | Failed, Move::TurnDown) => Some(Rejected),
+            (Ready | Idle | Done | Failed, Move::Defer) => Some(self),
             // The worktree of landed work is cleared away like any other; that does not unland it.
             (Merged, Move::Discard) => Some(Merged),
-            (Spawning | Running | Done | Failed | Rejected, Move::Discard) => Some(Discarded),
-            (Discarded, Move::BringBack) => Some(Running),
+            (
+                Spawning | Ready | Running | Waiting | Idle | Done | Failed | Rejected,
+                Move::Discard,
+            ) => Some(Discarded),
+            (Discarded, Move::BringBack) => Some(Idle),
             _ => None,
         }
     }
@@ -85,7 +111,7 @@ pub enum Move {
     RunSucceeded,
     /// The last run ended in any other way.
     RunFailed,
-    /// The tip is no longer the one that was judged.
+    /// Something worked on it: the tip is new, or no longer the one that was judged.
     Reopen,
     /// Declared finished.
     Done,

@@ -75,6 +75,7 @@ fn what(word: &str) -> What {
         "merged" => What::Merged {
             commit: OTHER,
             into: text(),
+            tip: None,
         },
         "rejected" => What::Rejected {
             reason: text(),
@@ -169,49 +170,120 @@ fn very_many_impossible_events_are_not_all_listed() {
 
 #[test]
 fn lives_fold_to_states() {
-    use State::{Discarded, Done, Failed, Merged, Running};
-    check("", Running, false, 0);
-    check("noted levitated salvaged rescued", Running, false, 0);
+    use State::{Discarded, Done, Failed, Idle, Merged, Ready, Running};
+    check("", Ready, false, 0);
+    check("noted levitated salvaged rescued", Ready, false, 0);
     check("done", Done, false, 0);
     check("failed", Failed, false, 0);
     check("started exited accepted", Done, false, 0);
-    check("unaccepted", Failed, false, 0);
+    check("unaccepted", Idle, false, 0);
     check("unaccepted accepted", Done, false, 0);
     check("done deferred", Done, true, 0);
-    check("done deferred accepted unaccepted", Failed, true, 0);
-    check("accepted deferred commit-other", Running, false, 0);
+    check("done deferred accepted unaccepted", Idle, true, 0);
+    check("accepted deferred commit-other", Idle, false, 0);
     check("done deferred merged", Merged, false, 0);
     check("failed rejected discarded", Discarded, false, 0);
     check("discarded", Discarded, false, 0);
     check("done merged discarded", Merged, false, 0);
     // A new run or an unjudged tip re-opens; committing what was judged does not.
     check("unaccepted started", Running, false, 0);
-    check("accepted commit-other", Running, false, 0);
+    check("commit-other", Idle, false, 0);
+    check("accepted commit-other", Idle, false, 0);
     check("accepted commit-judged merged", Merged, false, 0);
     check("done commit-other", Done, false, 0);
 }
 
 #[test]
+fn what_comes_after_a_landing_re_opens_the_agent() {
+    use State::{Done, Failed, Idle, Merged, Running};
+    check("accepted merged commit-other", Idle, false, 0);
+    check("accepted merged commit-judged", Merged, false, 0);
+    check("done merged commit-other accepted merged", Merged, false, 0);
+    check("done merged started", Running, false, 0);
+    check("done merged started exited", Done, false, 0);
+    check("done merged merged", Merged, false, 0);
+    // The run went on while the work landed.
+    check("started merged", Merged, false, 0);
+    check("started merged exited", Done, false, 0);
+    check("started merged broke", Failed, false, 0);
+}
+
+#[test]
 fn the_end_of_the_last_run_settles_an_agent() {
-    use State::{Discarded, Done, Failed, Merged, Rejected, Running};
+    use State::{Discarded, Done, Failed, Idle, Ready, Rejected, Running};
     check("started", Running, false, 0);
     check("started exited", Done, false, 0);
     check("started broke", Failed, false, 0);
     check("started broke started", Running, false, 0);
     check("started broke started exited", Done, false, 0);
-    check("started broke accepted", Done, false, 0);
-    check("started exited unaccepted", Failed, false, 0);
-    // What was declared during the run stands, but for work whose run failed after all.
-    check("started done exited", Done, false, 0);
-    check("started failed exited", Failed, false, 0);
-    check("started done broke", Failed, false, 0);
-    check("started accepted broke accepted", Done, false, 0);
+    check("started exited unaccepted", Idle, false, 0);
+    check("started exited unaccepted accepted", Done, false, 0);
+    // What is judged while it works ends no run.
+    check("started accepted", Running, false, 0);
+    check("started unaccepted", Running, false, 0);
+    check("started unaccepted exited", Done, false, 0);
     // The end of a run that is none, or no longer matters, moves nothing.
-    check("exited", Running, false, 0);
-    check("broke", Running, false, 0);
+    check("exited", Ready, false, 0);
+    check("broke", Ready, false, 0);
     check("started discarded broke", Discarded, false, 0);
-    check("started done merged broke", Merged, false, 0);
     check("started done rejected broke", Rejected, false, 0);
+}
+
+/// The table of docs/run.md, a cell at a time.
+#[test]
+fn what_an_agent_says_of_itself_stands() {
+    use State::{Done, Failed, Idle, Running};
+    for (said, accepted, unaccepted, broke) in [
+        ("", Done, Idle, Failed),
+        ("done", Done, Idle, Failed),
+        ("failed", Failed, Failed, Failed),
+    ] {
+        let life = |end: &str| format!("started {said} {end}");
+        check(&life("exited accepted"), accepted, false, 0);
+        check(&life("exited unaccepted"), unaccepted, false, 0);
+        check(&life("broke"), broke, false, 0);
+        // No verdict takes it back, however often the work is judged or committed.
+        check(&life("broke accepted"), broke, false, 0);
+        check(&life("broke unaccepted accepted"), broke, false, 0);
+        check(&life("broke accepted commit-other"), broke, false, 0);
+    }
+    check("started failed exited accepted accepted", Failed, false, 0);
+    check("failed accepted commit-other accepted", Failed, false, 0);
+    // A person does, or a new run.
+    check("started failed exited accepted done", Done, false, 0);
+    check("started broke done accepted", Done, false, 0);
+    check("started failed exited started", Running, false, 0);
+    check("started failed exited started exited", Done, false, 0);
+    // The last word counts.
+    check("started done failed exited", Failed, false, 0);
+    check("started failed done exited", Done, false, 0);
+}
+
+#[test]
+fn work_is_finished_once_a_run_has_ended_or_that_was_said() {
+    let finished = |words: &str| {
+        let spawn = ["spawning", "spawned"];
+        let agent = fold(spawn.into_iter().chain(words.split_whitespace())).expect("a row");
+        agent.finished
+    };
+    for words in [
+        "",
+        "commit-other",
+        "accepted",
+        "started",
+        "started exited started",
+    ] {
+        assert!(!finished(words), "{words}");
+    }
+    for words in [
+        "done",
+        "failed",
+        "started exited",
+        "started broke",
+        "done commit-other",
+    ] {
+        assert!(finished(words), "{words}");
+    }
 }
 
 #[test]
@@ -224,21 +296,25 @@ fn a_failure_says_why_until_it_is_mended() {
     assert_eq!(summary("started broke"), "run 1 ended with status 7");
     assert_eq!(summary("started broke rejected"), "rejected");
     assert_eq!(summary("started broke started"), "");
-    assert_eq!(summary("started broke accepted"), "");
+    assert_eq!(
+        summary("started broke accepted"),
+        "run 1 ended with status 7"
+    );
+    assert_eq!(summary("started failed exited accepted"), "failed");
     assert_eq!(summary("started failed broke"), "failed");
 }
 
 #[test]
-fn a_declaration_overrules_a_verdict_and_a_run_but_no_declaration() {
-    use State::{Done, Failed};
+fn a_declaration_overrules_a_verdict_and_a_run_and_is_not_made_twice() {
+    use State::{Done, Failed, Idle};
     check("accepted done", Done, false, 0);
     check("accepted failed", Failed, false, 0);
-    check("unaccepted done unaccepted", Failed, false, 0);
+    check("unaccepted done unaccepted", Idle, false, 0);
     check("started exited done", Done, false, 0);
     check("started broke done", Done, false, 0);
     check("done accepted done", Done, false, 1);
     check("done unaccepted done", Done, false, 0);
-    check("failed accepted failed", Failed, false, 0);
+    check("failed accepted failed", Failed, false, 1);
     let words = ["spawning", "spawned", "unaccepted", "done"];
     let agent = fold(words).expect("a row");
     assert_eq!(agent.verdict, None, "the next verdict is told of again");
@@ -272,16 +348,16 @@ fn only_the_last_run_ends_an_agent() {
 
 #[test]
 fn impossible_orders_are_marked() {
-    use State::{Discarded, Done, Merged, Rejected, Running};
+    use State::{Discarded, Merged, Ready, Rejected};
     check("merged", Merged, false, 1);
-    check("done failed", Done, false, 1);
-    check("deferred", Running, false, 1);
+    check("done done", State::Done, false, 1);
+    check("started deferred", State::Running, false, 1);
     check("done rejected merged", Merged, false, 1);
     check("done merged rejected done", Merged, false, 2);
     check("discarded done", Discarded, false, 1);
     check("done rejected accepted", Rejected, false, 1);
-    check("spawning", Running, false, 1);
-    check("spawned", Running, false, 1);
+    check("spawning", Ready, false, 1);
+    check("spawned", Ready, false, 1);
 }
 
 /// Folds the words after a complete spawn, all of them written after the same event.
@@ -359,11 +435,11 @@ fn half_made_and_headless_rows_are_rows() {
 #[test]
 fn a_refused_move_names_agent_state_and_move() {
     let agent = fold(["spawning", "spawned"]).expect("a row");
-    let error = agent.may(Move::Merge).expect_err("running");
+    let error = agent.may(Move::Merge).expect_err("ready");
     assert_eq!(error.code(), Code::AgentState);
     assert_eq!(
         error.message(),
-        "agent 07070707 is running and cannot be merged"
+        "agent 07070707 is ready and cannot be merged"
     );
 }
 
@@ -375,7 +451,8 @@ proptest! {
         prop_assert_eq!(agent.is_some(), !words.is_empty());
         if let Some(agent) = agent {
             prop_assert!(agent.started <= agent.updated);
-            prop_assert_eq!(agent.state == State::Merged, words.contains(&"merged"));
+            prop_assert_eq!(agent.landed.is_some(), words.contains(&"merged"));
+            prop_assert!(agent.state != State::Waiting);
         }
     }
 }

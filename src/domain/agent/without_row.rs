@@ -18,7 +18,7 @@ impl Agent {
     ) -> Agent {
         let id = AgentId::from_spawn_commit(spawn_commit);
         Agent {
-            state: State::Running,
+            state: State::Idle,
             role: Some(role),
             isolation,
             base: Some(base),

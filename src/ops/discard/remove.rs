@@ -124,7 +124,15 @@ pub(super) fn execute_together(
 fn require_at_rest(ctx: &Ctx, id: AgentId) -> Result<Guard> {
     let common = ctx.repo.common_dir();
     fsx::create_dir(&layout::agent_dir(common, id))?;
-    let held = lock::hold_for(common, &layout::live_lock(id), Duration::ZERO);
+    let take = || lock::hold_for(common, &layout::live_lock(id), Duration::ZERO);
+    let held = take().or_else(|error| {
+        // A landing holds it, too, and is over soon.
+        if error.code() == Code::LockTimeout && lock::is_held(common, layout::LANDING_LOCK)? {
+            lock::wait_until_free(common, layout::LANDING_LOCK)?;
+            return take();
+        }
+        Err(error)
+    });
     held.map_err(|error| match error.code() {
         Code::LockTimeout => refused(format!("a process is at work for agent {}", id.short()))
             .hint(format!("to see it, run git agent log {}", id.short())),

@@ -89,7 +89,7 @@ impl DiscardReport {
 
     pub(super) fn new(reporter: &Reporter, agent: &Agent, site: &Site) -> DiscardReport {
         DiscardReport {
-            schema: "git-agent.discard/2",
+            schema: "git-agent.discard/3",
             agent: reporter.agent(agent),
             dry_run: false,
             removes_worktree: site.place.is_some(),

@@ -3,7 +3,7 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::work::uncommitted::without_baseline;
 use crate::agents::worktree::AgentWorktree;
-use crate::agents::{liveness, worktree};
+use crate::agents::{at_work, liveness, worktree};
 use crate::domain::agent::{Agent, State};
 use crate::error::Result;
 use crate::git::changes::{Glance, glance};
@@ -32,6 +32,9 @@ pub(super) fn why(
             agent.id.short()
         )));
     }
+    if at_work::at_work(ctx, agent).is_some() {
+        return Ok(Err("something is at work in it".to_owned()));
+    }
     Ok(match agent.state {
         State::Merged | State::Discarded if closed.says(agent.id, State::Discarded) => {
             Ok("it was discarded and left something behind".to_owned())
@@ -41,7 +44,9 @@ pub(super) fn why(
             Err("its row says discarded, which was not done in this clone".to_owned())
         }
         State::Spawning => Err("it is being made".to_owned()),
-        State::Running => Err("it is running".to_owned()),
+        State::Ready | State::Running | State::Waiting | State::Idle => {
+            Err(format!("it is {}", agent.state))
+        }
         State::Rejected if !closed.says(agent.id, State::Rejected) => {
             Err("it was rejected, which was not done in this clone".to_owned())
         }
@@ -75,10 +80,10 @@ fn is_over(ctx: &Ctx, agent: &Agent, closed: &Closed) -> Result<Result<String, S
         Err(format!(
             "it was merged, and {into} does not hold what its branch holds now"
         ))
-    } else if is_ours || is_clean(ctx, agent)? {
+    } else if is_clean(ctx, agent)? {
         Ok("it was merged".to_owned())
     } else {
-        Err("it was merged elsewhere, and its worktree holds uncommitted work".to_owned())
+        Err("it was merged, and its worktree holds uncommitted work".to_owned())
     })
 }
 

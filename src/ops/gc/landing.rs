@@ -58,6 +58,7 @@ impl GcItem {
             spawn_commit: agent.spawn_commit,
             commit: Oid::from_hex(&landed.commit)?,
             into: landed.target.refname.clone().unwrap_or_default(),
+            tip: None,
         })
     }
 }

@@ -74,7 +74,7 @@ pub(super) fn note_call(env: &Env, call: &ToolCall) {
 
 /// Whether an agent was spawned and no run of it was started yet.
 fn is_waiting(agent: &Agent) -> bool {
-    agent.state == State::Running
+    agent.state == State::Ready
         && agent.run.is_none()
         && agent.isolation == Some(Isolation::Worktree)
 }
@@ -201,7 +201,7 @@ pub(super) fn discard_unused(
         return Ok(false);
     }
     let work = status::of(&ctx, agent);
-    let is_unused = work.uncommitted.known() == Some(&0) && work.ahead.known() == Some(&1);
+    let is_unused = work.uncommitted.known() == Some(&0) && work.ahead.known() == Some(&0);
     if !is_unused {
         return Ok(false);
     }

@@ -22,7 +22,7 @@ mod worktree;
 pub use host_worktree::subagent_start;
 pub use post_tool::post_tool;
 pub use pre_tool::{pre_tool, refusal};
-pub use session::session_start;
+pub use session::{phase, session_end, session_start};
 pub use stop::stop;
 pub use worktree::{worktree_create, worktree_remove};
 

@@ -6,6 +6,7 @@
 
 use crate::agents::ctx::{Ctx, Env, Seams};
 use crate::agents::current::CurrentAgent;
+use crate::agents::host_session::SessionPhase;
 use crate::agents::scope_guard::ScopeGuard;
 use crate::agents::work::own_commits;
 use crate::domain::agent::Agent;
@@ -17,6 +18,7 @@ use crate::domain::violation::{BundleRule, Violation};
 use crate::error::Result;
 use crate::git::changes::touched;
 use crate::ops::check::{self, Subject};
+use crate::ops::host_hook::session::note;
 use crate::ops::host_hook::{directory_of, whereabouts};
 
 /// How many offending paths a reason lists.
@@ -36,6 +38,7 @@ pub fn post_tool(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
     let Some(home) = home.filter(|home| home.agent.isolation == Some(Isolation::Worktree)) else {
         return Ok(HookAnswer::Allow);
     };
+    note(env, call, &home, SessionPhase::Working);
     let short_id = home.agent.id.short();
     // The shell may stand elsewhere, so the repository is opened where the work is.
     let there = if home.is_at_work() {

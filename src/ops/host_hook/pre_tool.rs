@@ -2,9 +2,11 @@
 
 use crate::agents::ctx::Env;
 use crate::agents::current::CurrentAgent;
+use crate::agents::host_session::SessionPhase;
 use crate::domain::tool_call::{HookAnswer, Intent, ToolCall, TouchedPath};
 use crate::error::{Error, Result};
 use crate::ops::host_hook::call_guard::{CallGuard, places};
+use crate::ops::host_hook::session::note;
 use crate::ops::host_hook::{directory_of, host_worktree, whereabouts};
 use crate::ops::remedy;
 use std::path::Path;
@@ -25,7 +27,10 @@ pub fn pre_tool(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
     }
     let cwd = directory_of(env, call);
     match CurrentAgent::find(env, &whereabouts(env, &cwd))? {
-        Some(home) => inside(&mut CallGuard::new(home, env)?, &cwd, &call.intent),
+        Some(home) => {
+            note(env, call, &home, SessionPhase::Working);
+            inside(&mut CallGuard::new(home, env)?, &cwd, &call.intent)
+        }
         None => {
             host_worktree::note_call(env, call);
             outside(env, &cwd, call)

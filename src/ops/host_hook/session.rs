@@ -2,6 +2,7 @@
 
 use crate::agents::ctx::Env;
 use crate::agents::current::CurrentAgent;
+use crate::agents::host_session::{self, SessionPhase};
 use crate::domain::message::plain;
 use crate::domain::prompt;
 use crate::domain::tool_call::{HookAnswer, ToolCall};
@@ -22,6 +23,10 @@ pub fn session_start(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
     let Some(home) = home_of(env, call)? else {
         return Ok(HookAnswer::Allow);
     };
+    // One that was compacted in the middle of its work goes on with it.
+    if !host_session::is_known(home.repo.common_dir(), home.agent.id, &name_of(call)) {
+        note(env, call, &home, SessionPhase::Resting);
+    }
     let policy = &home.policy;
     let mut stdout = format!(
         "You are agent {} in the role {}. You work in {} and nowhere else. You {}.\n",
@@ -72,6 +77,66 @@ fn mail(home: &CurrentAgent) -> Result<String> {
         next.message_id,
         plain(&summary),
     ))
+}
+
+/// Notes what a session does from now on. Silent outside of agents.
+///
+/// # Errors
+/// Those of [`CurrentAgent::find`].
+pub fn phase(env: &Env, call: &ToolCall, phase: SessionPhase) -> Result<HookAnswer> {
+    if let Some(home) = home_of(env, call)? {
+        note(env, call, &home, phase);
+    }
+    Ok(HookAnswer::Allow)
+}
+
+/// Notes that a session is over.
+///
+/// # Errors
+/// Those of [`CurrentAgent::find`], `io`.
+pub fn session_end(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
+    if let Some(home) = home_of(env, call)?
+        && !is_in_a_run(env)
+    {
+        host_session::end(home.repo.common_dir(), home.agent.id, &name_of(call))?;
+    }
+    Ok(HookAnswer::Allow)
+}
+
+/// Notes what a session of an agent does, for commands that ask whether something works in the agent. What cannot be noted
+/// keeps no call back.
+pub(super) fn note(env: &Env, call: &ToolCall, home: &CurrentAgent, phase: SessionPhase) {
+    if is_in_a_run(env) {
+        return;
+    }
+    let (common_dir, id) = (home.repo.common_dir(), home.agent.id);
+    if let Err(error) = host_session::note(common_dir, id, &name_of(call), phase) {
+        tracing::debug!(%error, "what the session does is not noted");
+    }
+}
+
+/// Notes that a session, or the subagent that a stop is about, waits for its next prompt. A subagent of which nothing is known is
+/// the only one that works there: it was given this worktree.
+pub(super) fn note_stop(env: &Env, call: &ToolCall, home: &CurrentAgent) {
+    let (common_dir, id) = (home.repo.common_dir(), home.agent.id);
+    let whole = ToolCall {
+        subagent: None,
+        ..call.clone()
+    };
+    let is_own = host_session::is_known(common_dir, id, &name_of(call));
+    let stopped = if is_own { call } else { &whole };
+    note(env, stopped, home, SessionPhase::Resting);
+}
+
+/// Whether a run of ours works for the agent: its lock says more than any hook.
+fn is_in_a_run(env: &Env) -> bool {
+    env.agent.is_some() || env.fenced
+}
+
+/// By what a session, or a subagent in it, is told from others in the same worktree.
+fn name_of(call: &ToolCall) -> String {
+    let part = |part: &Option<String>| part.clone().unwrap_or_default();
+    format!("{}/{}", part(&call.session), part(&call.subagent))
 }
 
 pub(super) fn home_of(env: &Env, call: &ToolCall) -> Result<Option<CurrentAgent>> {

@@ -6,7 +6,7 @@
 
 use super::bundle;
 use super::host_worktree;
-use super::session::home_of;
+use super::session::{home_of, note_stop};
 use crate::agents::ctx::{Ctx, Env, Seams};
 use crate::agents::current::CurrentAgent;
 use crate::agents::untrusted;
@@ -43,21 +43,33 @@ pub fn stop(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
     let HookEvent::Stop { again } = call.event else {
         return Ok(HookAnswer::Allow);
     };
-    let judged = |home: &CurrentAgent| {
-        home.agent.isolation == Some(Isolation::Worktree) || home.policy.bundle_required
-    };
-    let Some(home) = home_of(env, call)?.filter(judged) else {
+    let Some(home) = home_of(env, call)? else {
         return Ok(HookAnswer::Allow);
     };
+    let answer = answer(env, call, &home, again)?;
+    // One that is sent back to work goes on.
+    if matches!(answer, HookAnswer::Allow) {
+        note_stop(env, call, &home);
+    }
+    Ok(answer)
+}
+
+/// Whether the agent may end.
+fn answer(env: &Env, call: &ToolCall, home: &CurrentAgent, again: bool) -> Result<HookAnswer> {
+    let is_judged =
+        home.agent.isolation == Some(Isolation::Worktree) || home.policy.bundle_required;
+    if !is_judged {
+        return Ok(HookAnswer::Allow);
+    }
     if host_worktree::ends_unused(env, call, &home.repo, &home.agent) {
         return Ok(HookAnswer::Allow);
     }
-    let count = counter(env, &home);
+    let count = counter(env, home);
     let round = next_round(&count, again);
     if round > ROUNDS {
         return Ok(HookAnswer::Allow);
     }
-    let problems = problems(env, &home);
+    let problems = problems(env, home);
     if problems.is_empty() {
         return Ok(HookAnswer::Allow);
     }

@@ -19,7 +19,7 @@ use crate::ops::status::{Fact, OverlapCount, OverlapSet, Places, WorkStatus, sur
 use globset::GlobMatcher;
 use serde::Serialize;
 
-const SCHEMA: &str = "git-agent.list/2";
+const SCHEMA: &str = "git-agent.list/3";
 
 /// Which agents are wanted, and in what order.
 #[derive(Clone, Debug, Default)]
@@ -74,13 +74,21 @@ pub struct ListedAgent {
 }
 
 impl ListedAgent {
+    /// Whether it is in the state that is wanted, which only a look at its work can tell of some.
+    fn is_wanted(&self, options: &ListOptions) -> bool {
+        { options.state }.is_none_or(|state| self.agent.state == state.as_str())
+    }
+
     fn new(agent: AgentReport, standing: WorkStatus, options: &ListOptions) -> ListedAgent {
         let branch = agent.branch.as_deref();
         let ci = options.ci.as_ref();
         ListedAgent {
             ci: ci.map_or(Fact::NotApplicable, |ci| ci.of(branch)),
             warnings: Vec::new(),
-            agent,
+            agent: AgentReport {
+                state: standing.state_of(agent.state),
+                ..agent
+            },
             standing,
         }
     }
@@ -136,6 +144,13 @@ pub fn each(
 ) -> Result<()> {
     let agents = select::select(ctx, options)?;
     let reporter = Reporter::new(ctx)?;
+    let mut on = |agent: ListedAgent| {
+        if agent.is_wanted(options) {
+            on(agent)
+        } else {
+            Ok(())
+        }
+    };
     if options.fast {
         return agents.iter().try_for_each(|agent| {
             let report = reporter.agent(agent);

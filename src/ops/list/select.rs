@@ -1,8 +1,9 @@
 //! Which agents are listed, and in what order.
 
+use crate::agents::at_work::shown_state;
 use crate::agents::ctx::Ctx;
 use crate::agents::lookup;
-use crate::domain::agent::Agent;
+use crate::domain::agent::{Agent, State};
 use crate::domain::named::named;
 use crate::error::Result;
 use crate::ops::list::{ListOptions, ListedAgent};
@@ -34,11 +35,12 @@ pub(super) fn select(ctx: &Ctx, options: &ListOptions) -> Result<Vec<Agent>> {
         Some(who) => Some(lookup::agent(ctx, &ledger, who)?.id),
         None => None,
     };
+    let common_dir = ctx.repo.common_dir();
     let mut agents = lookup::agents(ctx)?;
     agents.retain(|agent| {
         let state = match options.state {
-            Some(state) => agent.state == state,
-            None => options.all || agent.state.is_open(),
+            Some(state) => may_be(shown_state(common_dir, agent), state),
+            None => options.all || shown_state(common_dir, agent).is_open(),
         };
         let role = options.role.is_none() || agent.role == options.role;
         let dna = options.dna.as_ref().is_none_or(|dna| {
@@ -64,6 +66,11 @@ pub(super) fn select(ctx: &Ctx, options: &ListOptions) -> Result<Vec<Agent>> {
         Sort::Cost => agents.sort_by(|one, other| cost(other).total_cmp(&cost(one))),
     }
     Ok(agents)
+}
+
+/// Whether an agent that is recorded in one state may turn out to be in another once its work is looked at.
+fn may_be(recorded: State, wanted: State) -> bool {
+    recorded == wanted || (recorded, wanted) == (State::Ready, State::Idle)
 }
 
 /// What an agent's last session cost; less than nothing where that is not known.

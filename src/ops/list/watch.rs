@@ -95,6 +95,7 @@ impl<'c> Watch<'c> {
                 };
                 ListedAgent::new(reporter.agent(agent), standing, &self.options)
             })
+            .filter(|agent| agent.is_wanted(&self.options))
             .collect();
         if self.options.sort == Sort::Activity {
             select::by_activity(&mut agents);

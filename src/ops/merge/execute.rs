@@ -1,10 +1,11 @@
 //! The steps of a landing, in the order that makes every stop harmless.
 
+use crate::agents::at_work;
 use crate::agents::branch_swap::{moved, swap};
 use crate::agents::commands::{in_one_line, run_hook_of};
 use crate::agents::ctx::Ctx;
 use crate::agents::own_checkout::require_own_branch;
-use crate::agents::worktree;
+use crate::agents::{publish, worktree};
 use crate::domain::agent::Move;
 use crate::domain::event::What;
 use crate::domain::oid::Oid;
@@ -20,7 +21,8 @@ use crate::ops::merge::report::{LandingReport, LandingState};
 use crate::ops::merge::target::{follow, move_target};
 use crate::ops::merge::{MergePlan, Method, remote, scratch};
 use crate::store::ledger::{Ledger, RecordedLanding};
-use crate::store::{briefing, keep, layout, lock};
+use crate::store::lock::{self, Guard};
+use crate::store::{keep, layout};
 
 /// The steps of a landing of uncommitted work on a branch that is checked out.
 pub const STEPS: [&str; 11] = [
@@ -89,10 +91,21 @@ fn land_and_record(
 ) -> Result<Vec<LandingReport>> {
     let landings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
     let ledger = Ledger::new(&ctx.repo);
+    // Nothing begins to work in the agents until their rows say that they have landed.
+    let mut guards = Vec::new();
     for (number, plan) in plans.iter().enumerate() {
         *at = Some(number);
+        let guard = match plan.now {
+            true => None,
+            false => at_work::hold_at_rest(ctx, &plan.agent)?,
+        };
         let agent = ledger.agent(plan.agent.spawn_commit)?;
-        agent.as_ref().unwrap_or(&plan.agent).may(Move::Merge)?;
+        let agent = agent.as_ref().unwrap_or(&plan.agent);
+        agent.may(Move::Merge)?;
+        if !plan.now {
+            at_work::require_same_run(&plan.agent, agent)?;
+        }
+        guards.push(guard);
     }
     *at = None;
     // The landing itself, unless an earlier one was killed right after it.
@@ -108,27 +121,28 @@ fn land_and_record(
     let (mut reports, mut brought) = (Vec::new(), Vec::new());
     for (number, plan) in plans.iter().enumerate() {
         let mut report = LandingReport::new(plan, LandingState::Merged);
-        let commit = match &landed {
+        let (tip, commit) = match &landed {
             Some(stack) => {
                 let (tip, commit) = stack[number];
                 report.committed = (tip != plan.tip).then(|| tip.to_hex());
-                commit
+                (tip, commit)
             }
             None => {
                 report.outcome = LandingState::AlreadyMerged;
-                plan.landed.unwrap_or(plan.base)
+                (plan.tip, plan.landed.unwrap_or(plan.base))
             }
         };
         brought.push(RecordedLanding {
             spawn_commit: plan.agent.spawn_commit,
             commit,
             into: plan.target.clone(),
+            tip: Some(tip),
         });
         report.commit = Some(commit.to_hex());
         reports.push(report);
     }
-    record(ctx, &ledger, plans, &brought)?;
-    drop(landings);
+    record(ctx, &ledger, plans, &brought, &guards)?;
+    drop((guards, landings));
     for (plan, report) in plans.iter().zip(&mut reports) {
         report.warnings.extend(behind.clone());
         if plan.hooks {
@@ -145,38 +159,49 @@ fn record(
     ledger: &Ledger<'_>,
     plans: &[MergePlan],
     brought: &[RecordedLanding],
+    guards: &[Option<Guard>],
 ) -> Result<()> {
     // Before the rows say merged, so that a landing that was killed here deletes them when it is run again. The work has
     // landed whether or not this succeeds; `gc` and `doctor` find what is left.
-    for plan in plans {
-        let _ = briefing::forget_at_rest(ctx.repo.common_dir(), plan.agent.id);
+    for (plan, guard) in plans.iter().zip(guards) {
+        let _ = at_work::forget_prompt(ctx, &plan.agent, guard.as_ref());
     }
     ctx.reached("forgotten");
     // No question of what is legal any more: it has landed.
     ledger.append_landings(brought, &ctx.actor()?, ctx.now(), |_| Ok(()))?;
     ctx.reached("merged");
-    for plan in plans {
-        worktree::release(ctx, &plan.agent);
+    for (plan, guard) in plans.iter().zip(guards) {
+        // What goes on in it needs its values, and its worktree.
+        if guard.is_some() || at_work::look(ctx, &plan.agent).is_none() {
+            worktree::release(ctx, &plan.agent);
+        }
     }
     Ok(())
 }
 
 /// Makes the judged uncommitted work the next commit of the agent's branch, and gives the tip
-/// that lands. The index goes first: seen from it, a branch that lags behind has everything staged, which
-/// is judged the same.
-fn commit_the_rest(ctx: &Ctx, plan: &MergePlan, who: &Identities) -> Result<Oid> {
+/// that lands and the commit that the branch is at. The index goes first: seen from it, a branch that lags behind has
+/// everything staged, which is judged the same.
+fn commit_the_rest(ctx: &Ctx, plan: &MergePlan, who: &Identities) -> Result<(Oid, Oid)> {
     let repo = &ctx.repo;
     if repo.tip(&plan.branch)? != Tip::At(plan.tip) {
         return Err(moved(&plan.branch));
     }
     let tip_tree = repo.read_commit(plan.tip)?.tree;
     if plan.tree == tip_tree {
-        return Ok(plan.tip);
+        return Ok((plan.tip, plan.tip));
     }
     require_own_branch(ctx, &plan.agent)?;
     // The commit that committing everything makes, as it was judged.
     let message = plan.work_message();
     let commit = write(repo, plan.tree, &[plan.tip], &message, who)?;
+    if plan.now && publish::run_repo(ctx, &plan.agent).is_some_and(|run_repo| run_repo.exists()) {
+        // A fenced run goes on from the branch as it knows it, in a repository of its own. Were the branch moved, its
+        // next commits could not be published. The row names what has landed, and the next landing goes on from there.
+        let why = format!("landed while at work {}", plan.agent.id);
+        keep::keep(repo, &[commit], &why, ctx.now())?;
+        return Ok((commit, plan.tip));
+    }
     let name = layout::worktree_name(plan.agent.id);
     let worktree = repo.worktree(&name);
     let worktree = worktree.filter(|found| belongs_to(&found.path, &repo.admin_dir(&name)));
@@ -210,7 +235,7 @@ fn commit_the_rest(ctx: &Ctx, plan: &MergePlan, who: &Identities) -> Result<Oid>
     let ledger = Ledger::new(repo);
     ledger.append(plan.agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
     ctx.reached("committed");
-    Ok(commit)
+    Ok((commit, commit))
 }
 
 /// What was staged and then changed again is in no file any more; the index is about to forget it. Gives
@@ -253,17 +278,19 @@ fn land_stack(ctx: &Ctx, plans: &[MergePlan], at: &mut Option<usize>) -> Result<
     };
     // The landing commits, each with its judged tree.
     let mut stack: Vec<(Oid, Oid)> = Vec::new();
+    let mut branches = Vec::new();
     for (number, plan) in plans.iter().enumerate() {
         *at = Some(number);
-        let tip = commit_the_rest(ctx, plan, &who)?;
+        let (tip, branch) = commit_the_rest(ctx, plan, &who)?;
         let below = stack.last().map_or(first.base, |(_, commit)| *commit);
         stack.push((tip, landing_commit(ctx, plan, below, tip, &who)?));
+        branches.push(branch);
     }
     *at = None;
     let top = stack.last().map_or(first.base, |(_, commit)| *commit);
     let are_judged = || {
-        for (plan, (tip, _)) in plans.iter().zip(&stack) {
-            if repo.tip(&plan.branch)? != Tip::At(*tip) {
+        for (plan, branch) in plans.iter().zip(&branches) {
+            if repo.tip(&plan.branch)? != Tip::At(*branch) {
                 return Err(moved(&plan.branch));
             }
         }

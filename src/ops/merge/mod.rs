@@ -67,6 +67,8 @@ pub struct MergeOptions {
     pub is_fetched: bool,
     /// Leaves the check commands to the caller, who runs them on exactly what lands.
     pub leave_checks: bool,
+    /// Takes what is there although something works in the agent.
+    pub now: bool,
     /// Leaves the commands of `[hooks]` out.
     pub no_hooks: bool,
     /// The message of the landing commit, in place of the one made from the agent's summary.

@@ -1,15 +1,17 @@
 //! What landing would do, as data; every refusal that can be known beforehand.
 
+use crate::agents::at_work;
 use crate::agents::authority::require_orchestrator;
 use crate::agents::ctx::Ctx;
 use crate::agents::scratch::Scratch;
 use crate::agents::work::simulated;
 use crate::agents::{lookup, untrusted};
-use crate::domain::agent::{Agent, Move};
+use crate::domain::agent::{Agent, Move, State};
 use crate::domain::event::{Isolation, Verified};
 use crate::domain::evidence::Outcome;
 use crate::domain::oid::Oid;
 use crate::domain::repository_settings::RepositorySettings;
+use crate::domain::verdict::Verdict;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::landing::Checkout;
@@ -47,6 +49,8 @@ pub struct MergePlan {
     pub merged_tree: Oid,
     /// How it lands.
     pub method: Method,
+    /// Whether what is there lands although something works in the agent.
+    pub now: bool,
     /// Whether the commands of `[hooks]` run.
     pub hooks: bool,
     /// The message that the caller gave for the landing commit.
@@ -105,7 +109,10 @@ pub fn judged_plan(
         ));
     }
     // Whether this agent can land at all, and where.
-    require_landable(&agent)?;
+    require_landable(ctx, &agent)?;
+    if !options.now {
+        at_work::require_at_rest(ctx, &agent)?;
+    }
     let target = target(&agent, options)?;
     let remote = remote_target(ctx, options, &target)?;
     match &remote {
@@ -121,6 +128,7 @@ pub fn judged_plan(
             agent: Some(agent.id.to_string()),
             base: Some(base.clone()),
             no_commands: options.leave_checks,
+            twice: options.now,
             // Work that cannot land yet goes on as if nothing had been asked.
             recording: if is_rehearsal {
                 Recording::Never
@@ -130,7 +138,7 @@ pub fn judged_plan(
             ..VerifyOptions::default()
         },
     )
-    .map_err(|error| overtaken(&ledger, &agent, error))?;
+    .map_err(|error| overtaken(ctx, &agent, error))?;
     let is_partial = if options.leave_checks {
         verdict.lacks_bundle()
     } else {
@@ -144,10 +152,16 @@ pub fn judged_plan(
             against,
         })));
     }
-    let agent = ledger.agent(agent.spawn_commit)?.unwrap_or(agent);
-    require_landable(&agent)?;
+    let judged = agent;
+    let agent = ledger.agent(judged.spawn_commit)?;
+    let agent = agent.unwrap_or_else(|| judged.clone());
+    require_landable(ctx, &agent)?;
+    if !options.now {
+        at_work::require_same_run(&judged, &agent)?;
+    }
     // What landing comes to.
     let outcome = verdict.landing.as_ref().map(|landing| &landing.outcome);
+    require_new(ctx, &agent, &verdict)?;
     if matches!(outcome, Some(Outcome::Nothing { .. })) {
         return Err(Error::new(
             Code::NothingToLand,
@@ -174,6 +188,7 @@ pub fn judged_plan(
         merged_tree,
         method,
         trailers: Trailers::gather(ctx, method, (verdict.base, verdict.tip))?,
+        now: options.now,
         hooks: !options.no_hooks,
         wanted_message: options.message.clone(),
         wanted_subject: settings.merge_subject,
@@ -237,15 +252,42 @@ impl MergePlan {
     }
 }
 
-/// Judging decides whether a running one is done.
-fn require_landable(agent: &Agent) -> Result<()> {
+/// Judging decides whether one that is not finished is done. One that was merged may land again, where its branch is still here.
+fn require_landable(ctx: &Ctx, agent: &Agent) -> Result<()> {
+    if agent.state == State::Merged && agent_branch::local(&ctx.repo, agent)? == Tip::Absent {
+        return agent.may(Move::Accept);
+    }
     agent.may(Move::Accept).or_else(|_| agent.may(Move::Merge))
 }
 
+/// Makes sure that an agent that was merged has work that came since.
+fn require_new(ctx: &Ctx, agent: &Agent, verdict: &Verdict) -> Result<()> {
+    if agent.state != State::Merged {
+        return Ok(());
+    }
+    let outcome = verdict.landing.as_ref().map(|landing| &landing.outcome);
+    let is_there = matches!(
+        outcome,
+        Some(Outcome::Landed { .. } | Outcome::Nothing { .. })
+    );
+    // Another branch may lack what landed on the first one; that did not come since.
+    let is_same = || -> Result<bool> {
+        let Some(tip) = agent.landed_tip.filter(|tip| ctx.repo.has_object(*tip)) else {
+            return Ok(false);
+        };
+        Ok(ctx.repo.read_commit(tip)?.tree == verdict.tree)
+    };
+    if is_there || is_same()? {
+        return agent.may(Move::Accept);
+    }
+    Ok(())
+}
+
 /// Why judging failed: a concurrent removal of the agent took away what was to be judged.
-fn overtaken(ledger: &Ledger<'_>, agent: &Agent, error: Error) -> Error {
-    let now = ledger.agent(agent.spawn_commit).ok().flatten();
-    let refused = now.and_then(|now| require_landable(&now).err());
+fn overtaken(ctx: &Ctx, agent: &Agent, error: Error) -> Error {
+    let now = Ledger::new(&ctx.repo).agent(agent.spawn_commit);
+    let refused = now.ok().flatten();
+    let refused = refused.and_then(|now| require_landable(ctx, &now).err());
     refused.unwrap_or(error)
 }
 

@@ -1,4 +1,4 @@
-//! The answer of `overlap`: `git-agent.overlap/2`.
+//! The answer of `overlap`: `git-agent.overlap/3`.
 
 use crate::domain::path::RepoPath;
 use crate::ops::agent_report::AgentRef;
@@ -155,7 +155,7 @@ pub(super) fn report(
         message: message.clone(),
     });
     OverlapReport {
-        schema: "git-agent.overlap/2",
+        schema: "git-agent.overlap/3",
         compared: compared.collect(),
         agents: agents(scene, options.changes),
         pairs: scene

@@ -16,7 +16,7 @@ use crate::agents::ctx::Ctx;
 use crate::agents::gh::Gh;
 use crate::agents::own_checkout::require_own_branch;
 use crate::agents::remote_name::remote_name;
-use crate::agents::{crash_recovery, lookup};
+use crate::agents::{at_work, crash_recovery, lookup};
 use crate::domain::agent::Agent;
 use crate::domain::forge::Forge;
 use crate::domain::verdict::Verdict;
@@ -42,6 +42,8 @@ pub struct PrOptions {
     pub title: Option<String>,
     /// Whether it is marked as a draft when it is opened.
     pub draft: bool,
+    /// Takes what is there although something works in the agent.
+    pub now: bool,
 }
 
 /// A pull request that only needs pushing and opening.
@@ -90,7 +92,7 @@ pub struct PrReport {
 /// Judges the work and looks at the remote; writes nothing but the verdict.
 ///
 /// # Errors
-/// `orchestrator-only`, `agent-unknown`; `agent-state` for an agent without a branch; `not-accepted`; `worktree-dirty`; `usage`
+/// `orchestrator-only`, `agent-unknown`; `agent-state` for an agent without a branch; `agent-busy`; `not-accepted`; `worktree-dirty`; `usage`
 /// where there is no such remote, or where the branch to land on is not there; `not-fast-forward`; those of the network.
 pub fn plan(ctx: &Ctx, who: &str, options: PrOptions) -> Result<PrPlan> {
     require_orchestrator(ctx)?;
@@ -102,6 +104,9 @@ pub fn plan(ctx: &Ctx, who: &str, options: PrOptions) -> Result<PrPlan> {
         let what = format!("agent {short} is shared and has no branch");
         return Err(Error::new(Code::AgentState, what));
     };
+    if !options.now {
+        at_work::require_at_rest(ctx, &agent)?;
+    }
     require_own_branch(ctx, &agent)?;
     let remote = remote_name(ctx, options.remote.as_deref())?;
     // What is offered is what was judged.
@@ -109,6 +114,7 @@ pub fn plan(ctx: &Ctx, who: &str, options: PrOptions) -> Result<PrPlan> {
         ctx,
         &VerifyOptions {
             agent: Some(agent.id.to_string()),
+            twice: options.now,
             ..VerifyOptions::default()
         },
     )?;

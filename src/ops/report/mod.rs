@@ -174,7 +174,7 @@ pub fn report(ctx: &Ctx) -> Result<FleetReport> {
     });
     let root = ctx.repo.root()?;
     Ok(FleetReport {
-        schema: "git-agent.report/2",
+        schema: "git-agent.report/3",
         repository: root
             .file_name()
             .map(|name| name.to_string_lossy().into_owned())
@@ -237,8 +237,12 @@ impl Gather<'_> {
     fn agent(&self, agent: &Agent, index: usize, standing: WorkStatus) -> ReportedAgent {
         let events = self.events(agent);
         let lost = self.lost[index].as_ref();
+        let report = self.reporter.agent(agent);
         ReportedAgent {
-            agent: self.reporter.agent(agent),
+            agent: AgentReport {
+                state: standing.state_of(report.state),
+                ..report
+            },
             standing,
             spans: life::spans(agent, events, lost, self.until),
             verdicts: life::verdicts(events),

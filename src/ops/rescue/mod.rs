@@ -123,7 +123,7 @@ pub fn plan(ctx: &Ctx, who: &str, destination: Destination) -> Result<RescuePlan
 /// ledger.
 pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
     let mut report = RescueReport {
-        schema: "git-agent.rescue/2",
+        schema: "git-agent.rescue/3",
         agent: Reporter::new(ctx)?.agent(&plan.agent),
         rescued_branch: None,
         rescued_directory: None,
@@ -135,7 +135,7 @@ pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
         (Destination::Agent, _) => {
             let (path, warning) = reopen::execute(ctx, plan)?;
             report.warnings.extend(warning);
-            report.agent.state = State::Running.as_str();
+            report.agent.state = State::Idle.as_str();
             report.rescued_branch = plan.agent.branch.as_deref().map(short_name);
             report.rescued_directory = Some(path.to_string_lossy().into_owned());
             return Ok(report);

@@ -1,7 +1,7 @@
 //! The steps of a run.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::{crash_recovery, liveness, publish};
+use crate::agents::{crash_recovery, liveness, publish, worktree};
 use crate::domain::agent::{Agent, Move};
 use crate::domain::event::{HostSession, Isolation, Started, What};
 use crate::domain::outcome::{Ending, Outcome};
@@ -82,10 +82,11 @@ fn work(
     made: Option<SpawnReport>,
 ) -> Result<RunReport> {
     // One run at a time; the end of a crashed one is recorded first.
-    let lock = liveness::lock(ctx, agent)?;
+    let lock = liveness::lock_after_landing(ctx, agent)?;
     let buried = crash_recovery::record_crashed_run_locked(ctx, agent, &lock)?;
     let row = Ledger::new(&ctx.repo).agent(agent.spawn_commit)?;
     let agent = row.as_ref().unwrap_or(agent);
+    worktree::reopen(ctx, agent)?;
     ctx.reached("locked");
     if let Some(output) = &mut plan.inputs.output {
         output.prepare()?;
@@ -130,6 +131,10 @@ fn work(
                 .extend(refused.map(|error| error.to_string()));
         }
         report.judged(judge(ctx, agent));
+    }
+    // What it said of itself, which is recorded by now.
+    if let Some(now) = Ledger::new(&ctx.repo).agent(agent.spawn_commit)? {
+        report.declared(&now);
     }
     let kept = liveness::keep_report(ctx.repo.common_dir(), agent, report.run, &json!(report));
     report

@@ -1,6 +1,6 @@
 //! What a finished run answers: `git-agent.run/2`.
 
-use crate::domain::agent::Agent;
+use crate::domain::agent::{Agent, State};
 use crate::domain::event::HostSession;
 use crate::domain::outcome::{Ending, Outcome};
 use crate::domain::verdict::Verdict;
@@ -57,8 +57,11 @@ pub struct RunReport {
     /// The format's name and version.
     pub schema: &'static str,
     /// `success` for a command that ended with status 0 and whose work was not rejected, `rejected` where it was,
-    /// else `failed`, also where judging failed.
+    /// else `failed`, also where judging failed and where the agent said that it failed.
     pub status: &'static str,
+    /// What the agent said when it declared that it failed; absent where it did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
     /// The agent's id.
     pub agent_id: String,
     /// The first eight hex digits of the id.
@@ -153,6 +156,7 @@ impl RunReport {
             } else {
                 "failed"
             },
+            failure: None,
             agent_id: agent.id.to_string(),
             short_id: agent.id.short(),
             run: stage.number,
@@ -206,6 +210,14 @@ impl RunReport {
             Err(error) => self.warnings.push(format!(
                 "the output file at {path} is not believed: {error}"
             )),
+        }
+    }
+
+    /// Adds what the agent said of itself, which counts more than how its command ended and how its work was judged.
+    pub(super) fn declared(&mut self, agent: &Agent) {
+        if agent.declared && agent.state == State::Failed {
+            self.status = "failed";
+            self.failure = Some(agent.summary.clone().unwrap_or_default());
         }
     }
 

@@ -30,7 +30,7 @@ pub struct EarlierTask {
 /// `agent-unknown`, `agent-ambiguous`; `agent-state` for one that is still at work, and where the task is not in this clone or was changed; those of the ledger.
 pub fn earlier_task(ctx: &Ctx, who: &str) -> Result<EarlierTask> {
     let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), who)?;
-    if matches!(agent.state, State::Spawning | State::Running) {
+    if matches!(agent.state, State::Spawning | State::Ready | State::Running) {
         let id = agent.id.short();
         return Err(Error::new(
             Code::AgentState,

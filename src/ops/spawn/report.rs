@@ -1,6 +1,7 @@
-//! What a finished spawn answers: `git-agent.spawn/1`, flat and stable.
+//! What a finished spawn answers: `git-agent.spawn/2`, flat and stable.
 
 use crate::agents::ctx::Ctx;
+use crate::domain::agent::State;
 use crate::domain::lease::Lease;
 use crate::domain::shell;
 use crate::error::Result;
@@ -108,7 +109,7 @@ impl SpawnReport {
         warnings.extend(built.warnings);
         let text = |path: &std::path::Path| path.to_string_lossy().into_owned();
         Ok(SpawnReport {
-            schema: "git-agent.spawn/1",
+            schema: "git-agent.spawn/2",
             agent_id: plan.id.to_string(),
             short_id: plan.id.short(),
             dna: plan.dna.to_string(),
@@ -146,7 +147,7 @@ impl SpawnReport {
             description: plan.description,
             prompt_path: text(&built.files.prompt),
             task_path: text(&built.files.task),
-            status: "running",
+            status: State::Ready.as_str(),
             claimed: built.claimed,
             leases: built.leases.iter().map(LeaseReport::from).collect(),
             timing_ms: millis(elapsed),

@@ -40,6 +40,7 @@ use crate::ops::agent_report::rfc3339;
 use crate::ops::target_report::TargetReport;
 use crate::store::layout;
 use crate::store::place::RecordedPlaces;
+use crate::store::spawn_commit;
 use chrono::{DateTime, Utc};
 use common::Common;
 use serde::Serialize;
@@ -60,7 +61,7 @@ pub struct WorkStatus {
     /// What it would land on: the target branch as it is now.
     #[serde(skip_serializing_if = "Fact::is_absent")]
     pub target: Fact<TargetReport>,
-    /// Commits of the branch that the target does not hold, the spawn commit among them.
+    /// Commits of the agent that the target does not hold: those of its branch without the spawn commit.
     #[serde(skip_serializing_if = "Fact::is_absent")]
     pub ahead: Fact<usize>,
     /// Commits of the target that the branch does not hold.
@@ -103,6 +104,17 @@ pub struct WorkStatus {
 }
 
 impl WorkStatus {
+    /// The state of an agent of which nothing is recorded but its spawn: idle once something was done in it.
+    pub(super) fn state_of(&self, recorded: &'static str) -> &'static str {
+        let is_some = |count: &Fact<usize>| count.known().is_some_and(|count| *count > 0);
+        if recorded == State::Ready.as_str() && (is_some(&self.ahead) || is_some(&self.uncommitted))
+        {
+            State::Idle.as_str()
+        } else {
+            recorded
+        }
+    }
+
     /// Puts the last verdict of an agent into the words of the answer; `word` is `None` where it cannot be told whether
     /// it still holds.
     fn judged(&mut self, agent: &Agent, word: Option<&'static str>) {
@@ -150,7 +162,13 @@ fn standing(common: &Common<'_>, agent: &Agent, worktree: Option<&Path>) -> Work
                 standing.uncommitted = Fact::of(changes.map(|changes| changes.len()));
             }
         }
-        State::Running | State::Done | State::Failed | State::Rejected => {
+        State::Ready
+        | State::Running
+        | State::Waiting
+        | State::Idle
+        | State::Done
+        | State::Failed
+        | State::Rejected => {
             Look::at(common, agent, worktree).tell(&mut standing);
         }
     }
@@ -249,7 +267,10 @@ impl<'a> Look<'a> {
         let target = |oid| TargetReport::new(refname, Some(oid));
         standing.target = Fact::of(self.target.map(target).ok_or(()));
         let apart = self.apart.as_ref();
-        standing.ahead = Fact::of(apart.map(|apart| apart.own.len()).ok_or(()));
+        let own = |apart: &Apart| {
+            spawn_commit::without(&self.ctx.repo, self.agent.spawn_commit, &apart.own)
+        };
+        standing.ahead = Fact::of(apart.map(own).ok_or(()));
         standing.behind = Fact::of(apart.and_then(|apart| apart.behind).ok_or(()));
         standing.uncommitted = match &self.changes {
             Fact::Known(changes) => Fact::Known(changes.len()),

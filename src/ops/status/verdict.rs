@@ -35,13 +35,20 @@ pub(super) fn now(look: &Look<'_>, artefacts: Option<&[Artefact]>) -> Option<&'s
         None => look.agent.base.as_ref()?.oid,
     };
     let moved = verdict.tip != tip
-        || verdict.base != target
+        || verdict.base != target && is_about_target(verdict)
         || look.agent.binding_policy() != Some(verdict.policy)
         || !(look.is_elsewhere() || is_bundle(&look.ctx.repo, verdict, artefacts?));
     if moved || !is_tree(look, verdict, tip)? {
         return Some(STALE);
     }
     Some(recorded(look.agent))
+}
+
+/// Whether nothing of a verdict is left once the target has moved: it rejects for how the work would land on it, and for
+/// nothing else. What an accepting one says of the work itself stands.
+fn is_about_target(verdict: &Verified) -> bool {
+    let is_of_target = |code: &String| code.starts_with("merge.") || code.starts_with("commands.");
+    !verdict.accepted && verdict.findings.iter().all(is_of_target)
 }
 
 /// Whether committing everything would still make the tree that was judged.

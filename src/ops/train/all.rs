@@ -1,9 +1,10 @@
 //! `merge --all`: a train of every agent that is done, in the order they were spawned or in the one that lets most of
 //! them land; one verdict for every agent, and what remains to be decided.
 
-use crate::agents::crash_recovery;
 use crate::agents::ctx::Ctx;
+use crate::agents::{at_work, crash_recovery};
 use crate::domain::agent::{Agent, State};
+use crate::domain::id::AgentId;
 use crate::error::Result;
 use crate::ops::agent_report::AgentRef;
 use crate::ops::error_report::ErrorReport;
@@ -15,8 +16,9 @@ use crate::ops::train::report::Outcome;
 use crate::ops::train::{Order, TrainOptions, decide_all, rehearsed};
 use crate::wire::path_text::PathText;
 use serde::{Serialize, Serializer};
+use std::collections::HashSet;
 
-/// One verdict per open agent: `git-agent.merge-all/2`.
+/// One verdict per open agent: `git-agent.merge-all/3`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AllReport {
     /// The format's name and version.
@@ -118,7 +120,9 @@ impl AllReport {
     pub fn is_success(&self) -> bool {
         let any = |is: fn(Fate) -> bool| self.items.iter().any(|one| is(one.outcome));
         let landed = any(|fate| matches!(fate, Fate::Landed(_)));
-        let unfinished = any(|fate| matches!(fate, Fate::Left(State::Running | State::Failed)));
+        let unfinished = any(
+            |fate| matches!(fate, Fate::Left(state) if state.is_unfinished() || state == State::Failed),
+        );
         !any(Fate::is_refusal) && (landed || !unfinished)
     }
 }
@@ -130,6 +134,13 @@ impl AllReport {
 pub fn merge_all(ctx: &Ctx, options: &TrainOptions) -> Result<AllReport> {
     rehearsed(ctx, options, |ctx| {
         let mut agents = open_agents(ctx)?;
+        // One in which something is at work is named and left: it is not finished, whatever its row says.
+        let at_work: HashSet<AgentId> = { agents.iter() }
+            .filter(|agent| !options.now && is_ready(agent))
+            .filter(|agent| at_work::at_work(ctx, agent).is_some())
+            .map(|agent| agent.id)
+            .collect();
+        let is_ready = |agent: &Agent| is_ready(agent) && !at_work.contains(&agent.id);
         let ready = agents.iter().filter(|agent| is_ready(agent));
         let mut riders: Vec<Rider> = ready.cloned().map(Rider::of).collect();
         judge_those(ctx, options, &mut riders, |_| true)?;
@@ -149,10 +160,15 @@ pub fn merge_all(ctx: &Ctx, options: &TrainOptions) -> Result<AllReport> {
             if !options.dry_run {
                 crash_recovery::run_at_rest(ctx, agent.clone())?;
             }
-            items.push(left_alone(agent));
+            let state = if at_work.contains(&agent.id) {
+                State::Running
+            } else {
+                at_work::shown_state(ctx.repo.common_dir(), agent)
+            };
+            items.push(left_alone(agent, state));
         }
         Ok(AllReport {
-            schema: "git-agent.merge-all/2",
+            schema: "git-agent.merge-all/3",
             close: CloseReport::of(ctx.repo.common_dir(), &items),
             items,
         })
@@ -188,11 +204,11 @@ fn decision(agent: &Agent, rider: &Rider) -> Decision {
     }
 }
 
-fn left_alone(agent: &Agent) -> Decision {
+fn left_alone(agent: &Agent, state: State) -> Decision {
     let fate = if agent.deferred {
         Fate::Deferred
     } else {
-        Fate::Left(agent.state)
+        Fate::Left(state)
     };
     let findings = rejected_for(agent);
     let reason = Some(findings.unwrap_or_default().join(", ")).filter(|text| !text.is_empty());
@@ -204,10 +220,10 @@ fn left_alone(agent: &Agent) -> Decision {
     }
 }
 
-/// The codes for which a verdict failed an agent, when that was the last that was said of it.
+/// The codes for which a verdict rejected an agent, when that was the last that was said of it.
 fn rejected_for(agent: &Agent) -> Option<&[String]> {
-    let failed = agent.state == State::Failed && !agent.deferred;
+    let is_left = matches!(agent.state, State::Idle | State::Failed) && !agent.deferred;
     let verdict = agent.verdict.as_ref();
-    let verdict = verdict.filter(|verdict| failed && !verdict.accepted)?;
+    let verdict = verdict.filter(|verdict| is_left && !verdict.accepted)?;
     Some(&verdict.findings)
 }

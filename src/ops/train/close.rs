@@ -10,13 +10,13 @@ use std::path::Path;
 /// The close of a round of landings: there when an agent is still at work, or did not land.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CloseReport {
-    /// Who is still at work; the round is not over before they are.
+    /// Who is not finished; the round is not over before they are.
     pub running: Vec<AgentRef>,
     /// Who was turned down.
     pub rejected: Vec<AgentRef>,
     /// About whom the decision was put off.
     pub deferred: Vec<AgentRef>,
-    /// Who failed, or was refused in this round.
+    /// Who failed, was refused in this round, or did work that a verdict rejected before.
     pub not_landed: Vec<AgentRef>,
     /// What has to be decided, once no agent is at work; absent where all who finished have landed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,18 +37,31 @@ pub struct Way {
     pub commands: Vec<String>,
 }
 
+/// Whether an agent did its work and a verdict rejected that: nothing goes on in it, so that there is nothing to wait for.
+fn is_turned_back(one: &Decision) -> bool {
+    one.outcome == Fate::Left(State::Idle) && one.verdict == Some("reject")
+}
+
 impl CloseReport {
     /// `None` when there is nothing to wait for and nothing to decide.
     pub(super) fn of(common_dir: &Path, decisions: &[Decision]) -> Option<CloseReport> {
-        let with = |is: fn(Fate) -> bool| -> Vec<AgentRef> {
-            let those = decisions.iter().filter(|one| is(one.outcome));
+        let with = |is: fn(&Decision) -> bool| -> Vec<AgentRef> {
+            let those = decisions.iter().filter(|one| is(one));
             those.map(|one| one.agent.clone()).collect()
         };
         let mut close = CloseReport {
-            running: with(|fate| fate == Fate::Left(State::Running)),
-            rejected: with(|fate| fate == Fate::Left(State::Rejected)),
-            deferred: with(|fate| fate == Fate::Deferred),
-            not_landed: with(|fate| fate.is_refusal() || fate == Fate::Left(State::Failed)),
+            running: with(|one| {
+                let is_unfinished =
+                    matches!(one.outcome, Fate::Left(state) if state.is_unfinished());
+                is_unfinished && !is_turned_back(one)
+            }),
+            rejected: with(|one| one.outcome == Fate::Left(State::Rejected)),
+            deferred: with(|one| one.outcome == Fate::Deferred),
+            not_landed: with(|one| {
+                one.outcome.is_refusal()
+                    || one.outcome == Fate::Left(State::Failed)
+                    || is_turned_back(one)
+            }),
             question: None,
             ways: Vec::new(),
         };

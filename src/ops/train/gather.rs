@@ -1,8 +1,8 @@
 //! Which agents a train takes, judged but for their check commands, and what becomes of each.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::lookup;
 use crate::agents::parallel::{self, Queue};
+use crate::agents::{at_work, lookup};
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::Isolation;
 use crate::error::{Code, Error, ErrorFacts, Exit, Result};
@@ -48,6 +48,10 @@ pub(super) fn items(ctx: &Ctx, options: &TrainOptions) -> Result<Vec<Rider>> {
         let ledger = Ledger::new(&ctx.repo);
         for who in &options.agents {
             let found = lookup::agent(ctx, &ledger, who);
+            // The caller hears of one in which something is at work before anything lands.
+            if let (Ok(agent), false) = (&found, options.now) {
+                at_work::require_at_rest(ctx, agent)?;
+            }
             let agent = found.as_ref().ok().map(|agent| agent.id);
             let is_named = |item: &Rider| item.agent.as_ref().map(|one| one.id) == agent;
             // One that is named twice is taken once.

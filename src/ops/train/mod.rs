@@ -81,6 +81,8 @@ pub struct TrainOptions {
     pub sandbox: Mode,
     /// Only says what would be stacked and checked.
     pub dry_run: bool,
+    /// Takes what is there although something works in an agent.
+    pub now: bool,
     /// Leaves the commands of `[hooks]` out.
     pub no_hooks: bool,
 }
@@ -94,6 +96,7 @@ impl TrainOptions {
             push: self.push.clone(),
             is_fetched: true,
             leave_checks: true,
+            now: self.now,
             no_hooks: self.no_hooks,
             ..MergeOptions::default()
         }

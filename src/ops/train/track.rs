@@ -4,7 +4,7 @@ mod settlement;
 
 use crate::agents::ctx::Ctx;
 use crate::agents::scope_guard::{ScopeGuard, Scopes};
-use crate::agents::work::simulated;
+use crate::agents::work::{simulated, to_merge};
 use crate::domain::evidence::Conflict;
 use crate::domain::oid::Oid;
 use crate::domain::train::Track;
@@ -87,7 +87,12 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
         let scopes = Scopes::default();
         let (mut works, mut commands, mut guards) = (Vec::new(), Vec::new(), Vec::new());
         for plan in &plans {
-            works.push(commit_of(repo, plan)?);
+            let work = commit_of(repo, plan)?;
+            works.push(match plan.method {
+                // That one lands as it is, or not at all.
+                Method::FfOnly => work,
+                Method::NoFf | Method::Squash => to_merge(repo, &plan.agent, base, work)?,
+            });
             let guard = ScopeGuard::among(repo, plan.agent.clone(), &scopes)?;
             commands.push(guard.policy().checks.clone());
             guards.push(guard);

@@ -64,8 +64,11 @@ pub(super) fn provenance(
         let has_spawn_commit = repo.is_ancestor(subject.agent.spawn_commit, subject.tip)?;
         let mut foreign = Vec::new();
         if has_spawn_commit {
-            // The agent's work has landed with its spawn commit; anyone may have built on it since.
-            foreign.extend(divergence.ahead.iter().map(|lineage| lineage.oid));
+            // The agent's work has landed with its spawn commit; anyone may have built on it since. What begins at the tip
+            // that landed, as the row of that landing names it, is the agent's own.
+            let own = own_since_landing(repo, subject, divergence)?;
+            let others = { divergence.ahead.iter() }.map(|lineage| lineage.oid);
+            foreign.extend(others.filter(|oid| !own.contains(oid)));
         }
         return Ok(History {
             has_spawn_commit,
@@ -89,6 +92,36 @@ pub(super) fn provenance(
             .map(|lineage| lineage.oid)
             .collect(),
     })
+}
+
+/// The commits that the agent's branch got after what landed of it; none where its first parents do not lead there. A run that
+/// went on while its work landed goes on from a commit before the tip that landed.
+fn own_since_landing(
+    repo: &Repo,
+    subject: &Subject,
+    divergence: &Divergence,
+) -> Result<HashSet<Oid>> {
+    let first: HashMap<Oid, Option<Oid>> = { divergence.ahead.iter() }
+        .map(|lineage| (lineage.oid, lineage.parents.first().copied()))
+        .collect();
+    let mut own = HashSet::new();
+    let mut next = subject.tip;
+    while let Some(parent) = first.get(&next) {
+        own.insert(next);
+        let Some(parent) = parent else { break };
+        next = *parent;
+    }
+    let landed = subject.agent.landed_tip;
+    let is_of_line = match landed.filter(|landed| repo.has_object(*landed)) {
+        Some(landed) => {
+            repo.is_ancestor(next, landed)? && repo.is_ancestor(subject.agent.spawn_commit, next)?
+        }
+        None => false,
+    };
+    if !is_of_line {
+        own.clear();
+    }
+    Ok(own)
 }
 
 /// The commits on the agent's branch itself: from the spawn commit `begin` up to the tip, or up to where another agent's

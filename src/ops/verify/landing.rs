@@ -7,6 +7,7 @@ use crate::git::Repo;
 use crate::git::history::ancestry::Divergence;
 use crate::git::merge::{Merge, MergeResult};
 use crate::ops::verify::work::Trees;
+use crate::store::spawn_commit;
 
 /// How many of the base's newest commits are searched for one that makes the same change.
 const SEARCHED: usize = 200;
@@ -15,6 +16,8 @@ const SEARCHED: usize = 200;
 pub(super) struct Lands<'a> {
     /// The commit.
     pub tip: Oid,
+    /// The commit by which the agent was spawned, which holds no work; absent where no agent is judged.
+    pub spawn: Option<Oid>,
     /// The full name of the branch to land on, when there is one.
     pub base_ref: Option<&'a str>,
     /// Where that is; `None` when it is gone.
@@ -34,9 +37,15 @@ pub(super) fn work_out(
     merge: impl Fn(Oid, Oid) -> Result<Merge>,
 ) -> Result<Landing> {
     let uncommitted = usize::from(work.tree != work.tip_tree);
+    let ahead = divergence.ahead.iter().map(|lineage| lineage.oid);
+    let ahead: Vec<Oid> = ahead.collect();
+    let work_commits = match lands.spawn {
+        Some(spawn) => spawn_commit::without(repo, spawn, &ahead),
+        None => ahead.len(),
+    };
     let mut landing = Landing {
         refname: lands.base_ref.map(str::to_owned),
-        ahead: divergence.ahead.len() + uncommitted,
+        ahead: work_commits + uncommitted,
         behind: divergence.behind.len(),
         outcome: Outcome::BaseGone,
         approximate: false,
@@ -53,7 +62,7 @@ pub(super) fn work_out(
         how,
     };
     let tree = work.tree;
-    landing.outcome = if landing.ahead == 0 {
+    landing.outcome = if ahead.len() + uncommitted == 0 {
         landed(Landed::Ancestor)
     } else if landing.behind == 0 {
         if touched {

@@ -36,6 +36,7 @@ use crate::agents::current::CurrentAgent;
 use crate::agents::lookup;
 use crate::agents::scope_guard::ScopeGuard;
 use crate::agents::scratch::Scratch;
+use crate::agents::work::to_merge;
 use crate::domain::change::Change;
 use crate::domain::evidence::{Commands, Contract, Evidence, LedgerFacts, NoWorktree};
 use crate::domain::finding::Finding;
@@ -73,17 +74,21 @@ pub struct VerifyOptions {
     pub limit: Option<Duration>,
     /// Which verdicts are recorded.
     pub recording: Recording,
+    /// Read the worktree twice, and judge nothing that changed meanwhile: something works in it.
+    pub twice: bool,
 }
 
 /// Which verdicts become events, and so move the agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Recording {
-    /// Every one, but for those of an agent on its own work: judging itself early must not fail it.
+    /// Those of finished work, but for those of an agent on its own work: looking changes nothing.
     #[default]
     ByOthers,
+    /// As the one before, of unfinished work too: the caller asked for that.
+    Requested,
     /// Every one.
     Always,
-    /// Of an agent that is neither done nor failed only a verdict by which its work can land.
+    /// Those by which the work can land: that it cannot land now says nothing about the work itself.
     WhereItLands,
     /// None.
     Never,
@@ -137,7 +142,10 @@ fn judges_itself(ctx: &Ctx, options: &VerifyOptions) -> bool {
     };
     let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), who);
     let own = agent.is_ok_and(|agent| CurrentAgent::is_of(&ctx.env, &agent));
-    own && options.recording == Recording::ByOthers
+    own && matches!(
+        options.recording,
+        Recording::ByOthers | Recording::Requested
+    )
 }
 
 fn verify_in(ctx: &Ctx, options: &VerifyOptions) -> Result<Verdict> {
@@ -155,7 +163,7 @@ fn verify_in(ctx: &Ctx, options: &VerifyOptions) -> Result<Verdict> {
 }
 
 fn judged(ctx: &Ctx, options: &VerifyOptions, subject: Subject) -> Result<Verdict> {
-    let case = gather(ctx, subject)?;
+    let case = gather(ctx, subject, options.twice)?;
     ctx.logged("evidence of the work");
     let verdict = decide(ctx, options, &case)?;
     ctx.logged("judged");
@@ -167,7 +175,7 @@ fn judged(ctx: &Ctx, options: &VerifyOptions, subject: Subject) -> Result<Verdic
     Ok(verdict)
 }
 
-fn gather(ctx: &Ctx, subject: Subject) -> Result<Case<'_>> {
+fn gather(ctx: &Ctx, subject: Subject, twice: bool) -> Result<Case<'_>> {
     let agent = &subject.agent;
     if let Some(base) = &agent.base {
         ctx.repo.require_commit(base.oid)?;
@@ -178,7 +186,7 @@ fn gather(ctx: &Ctx, subject: Subject) -> Result<Case<'_>> {
         return Err(Error::bug("a fence has a policy and a base"));
     };
     Ok(Case {
-        work: Trees::gather(ctx, &subject, fence.policy())?,
+        work: Trees::gather(ctx, &subject, fence.policy(), twice)?,
         bundle: bundle::read(ctx, agent, subject.directory(), fence.policy())?,
         ledger: ledger_facts(ctx, &subject)?,
         subject,
@@ -255,6 +263,7 @@ fn decide(ctx: &Ctx, options: &VerifyOptions, case: &Case<'_>) -> Result<Verdict
         let touched = !evidence.touches.is_empty();
         let merge = |ours, theirs| {
             let known = case.facts(ctx);
+            let theirs = to_merge(&ctx.repo, &subject.agent, ours, theirs)?;
             facts::merge(known.as_ref(), &case.fence, &ctx.repo, ours, theirs)
         };
         let lands = subject.lands();

@@ -1,9 +1,9 @@
 //! What is kept of a verdict.
 
-use crate::agents::bundle;
 use crate::agents::ctx::Ctx;
 use crate::agents::current::CurrentAgent;
-use crate::domain::agent::{Move, State};
+use crate::agents::{at_work, bundle};
+use crate::domain::agent::Move;
 use crate::domain::event::What;
 use crate::domain::evidence::Row;
 use crate::domain::verdict::Verdict;
@@ -24,8 +24,13 @@ pub(super) fn record(
     let agent = &subject.agent;
     let is_wanted = match recording {
         Recording::Always => true,
-        Recording::ByOthers => !CurrentAgent::is_of(&ctx.env, agent),
-        Recording::WhereItLands => agent.state != State::Running || verdict.can_land(),
+        Recording::ByOthers => {
+            agent.finished
+                && !CurrentAgent::is_of(&ctx.env, agent)
+                && at_work::at_work(ctx, agent).is_none()
+        }
+        Recording::Requested => !CurrentAgent::is_of(&ctx.env, agent),
+        Recording::WhereItLands => verdict.can_land(),
         Recording::Never => false,
     };
     // A row begins with its spawn, in the clone that spawns.

@@ -133,6 +133,7 @@ impl Subject {
     pub(super) fn lands(&self) -> Lands<'_> {
         Lands {
             tip: self.tip,
+            spawn: Some(self.agent.spawn_commit),
             base_ref: self.base_ref.as_deref(),
             base: self.base,
             base_out_of_reach: self.base_out_of_reach,

@@ -6,10 +6,11 @@ use crate::agents::untrusted;
 use crate::agents::work::simulated;
 use crate::agents::work::uncommitted::{Snapshot, snapshot};
 use crate::agents::worktree::{AgentWorktree, UNFINISHED};
+use crate::domain::agent::Agent;
 use crate::domain::change::Change;
 use crate::domain::evidence::WorktreeFacts;
 use crate::domain::oid::Oid;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::uncommitted::Uncommitted;
@@ -35,7 +36,16 @@ pub(super) struct Trees {
 }
 
 impl Trees {
-    pub(super) fn gather(ctx: &Ctx, subject: &Subject, policy: &Policy) -> Result<Trees> {
+    /// Reads the work; `twice` where something works on it meanwhile.
+    ///
+    /// # Errors
+    /// `lost-race` when a file changed from one reading to the next, or the worktree went away; those of git and the file system.
+    pub(super) fn gather(
+        ctx: &Ctx,
+        subject: &Subject,
+        policy: &Policy,
+        twice: bool,
+    ) -> Result<Trees> {
         let Some(place) = &subject.worktree else {
             return Trees::of_commit(&ctx.repo, subject.tip);
         };
@@ -47,6 +57,12 @@ impl Trees {
                 found,
                 from_setup,
             } = snapshot(ctx, &subject.agent, subject.tip, place, bundle, true)?;
+            if twice {
+                let again = snapshot(ctx, &subject.agent, subject.tip, place, bundle, true)?;
+                if (again.found.tree, &again.staged) != (found.tree, &staged) {
+                    return Err(changed(&subject.agent));
+                }
+            }
             Ok(Trees {
                 tip_tree,
                 staged,
@@ -79,6 +95,14 @@ impl Trees {
             simulated(repo, self.tree, &[tip])
         }
     }
+}
+
+fn changed(agent: &Agent) -> Error {
+    let short = agent.id.short();
+    let what = format!("a file of agent {short} changed while its work was read");
+    Error::new(Code::LostRace, what).hint(format!(
+        "to take what is there once it is at rest, run git agent wait {short}"
+    ))
 }
 
 fn facts(

@@ -84,16 +84,13 @@ fn f14_a_claim_removes_no_agent_that_is_at_work() {
         let report = shown(&agent);
         assert_eq!(
             (&report["state"], &report["claimed_state"]),
-            (&json!("running"), &json!(claim)),
+            (&json!("idle"), &json!(claim)),
             "{when}"
         );
         let listed = agent.repo.agent_json(&["list"]);
         assert_eq!(listed["agents"][0]["claimed_state"], claim, "{when}");
         let text = describe(&agent.repo.agent(&["list"]));
-        assert!(
-            text.contains(&format!("running (claimed {claim})")),
-            "{text}"
-        );
+        assert!(text.contains(&format!("idle (claimed {claim})")), "{text}");
         let text = describe(&agent.repo.agent(&["show", &agent.id]));
         assert!(text.contains("hint: "), "{text}");
 
@@ -261,6 +258,9 @@ fn f14_what_was_committed_after_the_landing_is_kept() {
     assert!(why.contains("refs/heads/main does not hold"), "{why}");
     let output = git_output(&agent.worktree, ["log", "-1", "--format=%s"]);
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "three");
-    let again = agent.repo.agent(&["merge", &agent.id]);
-    refused(&again, "agent-state", 3);
+    // It lands with the next landing.
+    agent.repo.agent_json(&["merge", &agent.id]);
+    let landed = agent.repo.git(["ls-tree", "--name-only", "main", "src/"]);
+    assert!(landed.contains("src/three.rs"), "{landed}");
+    refused(&agent.repo.agent(&["merge", &agent.id]), "agent-state", 3);
 }

@@ -45,6 +45,9 @@ fn f18_an_event_of_the_year_9999_dates_no_other_and_is_not_the_last_word() {
 
     let verdict = agent.verify(&[]);
     assert_eq!(verdict["verdict"], "accept", "{verdict:#}");
+    // What somebody said elsewhere stands until a person says otherwise.
+    assert_eq!(shown(&agent)["state"], "failed");
+    agent.repo.agent_json(&["done", &agent.id]);
     let after = shown(&agent);
     assert_eq!(after["state"], "done", "{after:#}");
     assert!(

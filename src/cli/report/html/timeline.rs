@@ -108,7 +108,7 @@ fn piece(html: &mut Html, span: &Span, axis: &Axis) {
     // A moment, work, and work that waits for a decision.
     let (y, height) = match span.state {
         _ if is_end => ("0", HEIGHT),
-        "spawning" | "running" => ("3", "8"),
+        "spawning" | "ready" | "running" | "waiting" | "idle" => ("3", "8"),
         _ => ("5.5", "3"),
     };
     let class = format!("bar {}", span.state);

@@ -9,7 +9,9 @@ use crate::ops::status::{Fact, WorkStatus};
 use chrono::TimeDelta;
 
 /// States in which there is still something to do.
-const OPEN: &[&str] = &["spawning", "running", "done", "failed", "rejected"];
+const OPEN: &[&str] = &[
+    "spawning", "ready", "running", "waiting", "idle", "done", "failed", "rejected",
+];
 
 fn open(report: &FleetReport) -> impl Iterator<Item = &ReportedAgent> {
     let open = |agent: &&ReportedAgent| OPEN.contains(&agent.agent.state);

@@ -1,0 +1,175 @@
+//! Sessions of agent hosts that no run of ours started: one small file for each, `<common dir>/agents/<id8>/at-work/<name>`,
+//! written by the hooks that the host calls.
+//!
+//! A session is at work from its prompt, or where the host tells of none from its first tool call, until it stops or ends, or
+//! the process that called the hook is gone. Only where no process is known does time count: two minutes after its last hook.
+//! A file is written by rename and says nothing that has to be believed: it delays a landing, no more.
+
+use crate::domain::hex::hex;
+use crate::domain::id::AgentId;
+use crate::error::Result;
+use crate::store::{fsx, layout};
+use crate::system::{Occupant, Process};
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// How long a session counts as working after its last hook, where its process is not known.
+const SILENCE: Duration = Duration::from_secs(120);
+
+/// So many files are read. A host has a few sessions in one worktree; what lies there besides came from elsewhere.
+const MOST: usize = 64;
+
+/// The longest file that is read, in bytes.
+const LONGEST: u64 = 256;
+
+/// What a hook tells of its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionPhase {
+    /// It was given a prompt, or uses a tool.
+    Working,
+    /// It waits for an answer or a permission.
+    Waiting,
+    /// It began, or has stopped and waits for its next prompt.
+    Resting,
+}
+
+impl SessionPhase {
+    const ALL: [(SessionPhase, &'static str); 3] = [
+        (SessionPhase::Working, "working"),
+        (SessionPhase::Waiting, "waiting"),
+        (SessionPhase::Resting, "resting"),
+    ];
+
+    fn as_str(self) -> &'static str {
+        let known = SessionPhase::ALL.iter().find(|(phase, _)| *phase == self);
+        known.map_or("", |(_, word)| word)
+    }
+
+    fn parse(word: &str) -> Option<SessionPhase> {
+        let known = SessionPhase::ALL.iter().find(|(_, known)| *known == word);
+        known.map(|(phase, _)| *phase)
+    }
+}
+
+/// A session as its last hook left it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SessionRecord {
+    phase: SessionPhase,
+    process: Option<Process>,
+    told: SystemTime,
+}
+
+impl SessionRecord {
+    /// Whether it works, or waits in the middle of its work.
+    pub(crate) fn is_at_work(&self) -> bool {
+        if self.phase == SessionPhase::Resting {
+            return false;
+        }
+        match &self.process {
+            Some(process) => process.is_there(),
+            // A clock that was set back makes it young, which only delays.
+            None => self.told.elapsed().unwrap_or_default() < SILENCE,
+        }
+    }
+
+    /// Whether it waits for a person.
+    pub(crate) fn waits(&self) -> bool {
+        self.phase == SessionPhase::Waiting
+    }
+
+    /// Whether a process belongs to this session while it rests: its host, or something that the host started.
+    pub(crate) fn is_of(&self, one: &Occupant) -> bool {
+        let host = self
+            .process
+            .as_ref()
+            .filter(|_| self.phase == SessionPhase::Resting);
+        host.is_some_and(|host| one.is_at_or_below(host))
+    }
+}
+
+/// The sessions of an agent of which something is known; those that ended have no file any more.
+pub(crate) fn all(common_dir: &Path, id: AgentId) -> Vec<SessionRecord> {
+    let entries = fs::read_dir(layout::at_work_dir(common_dir, id));
+    let entries = entries.into_iter().flatten().flatten().take(MOST);
+    entries.filter_map(|entry| read(&entry.path())).collect()
+}
+
+fn read(path: &Path) -> Option<SessionRecord> {
+    let metadata = fs::symlink_metadata(path).ok()?;
+    if !metadata.is_file() || metadata.len() > LONGEST {
+        return None;
+    }
+    let text = String::from_utf8(fsx::load_if_there(path).ok()??).ok()?;
+    let mut lines = text.lines();
+    let phase = SessionPhase::parse(lines.next()?)?;
+    let process = lines.next().and_then(Process::parse);
+    Some(SessionRecord {
+        phase,
+        process,
+        told: metadata.modified().ok()?,
+    })
+}
+
+/// Notes what a hook tells of its session. A session that waits for its next prompt is not said to wait in the middle of
+/// its work: hosts remind of that, too.
+///
+/// # Errors
+/// `io`, `repo-read-only`, `disk-full`.
+pub(crate) fn note(
+    common_dir: &Path,
+    id: AgentId,
+    session: &str,
+    phase: SessionPhase,
+) -> Result<()> {
+    let directory = layout::at_work_dir(common_dir, id);
+    let path = file(&directory, session);
+    let known = read(&path);
+    let is_resting = known
+        .as_ref()
+        .is_none_or(|known| known.phase == SessionPhase::Resting);
+    if phase == SessionPhase::Waiting && is_resting {
+        return Ok(());
+    }
+    let is_told = |known: &SessionRecord| {
+        known.phase == phase && known.process.as_ref().is_some_and(Process::is_there)
+    };
+    if known.as_ref().is_some_and(is_told) {
+        return Ok(());
+    }
+    let process = Process::of_host();
+    let mut text = format!("{}\n", phase.as_str());
+    text.extend(
+        process
+            .as_ref()
+            .map(|process| format!("{}\n", process.to_line())),
+    );
+    fsx::create_dir(&directory)?;
+    fsx::write_private(&path, text.as_bytes())
+}
+
+/// Notes that a session has ended; `false` where nothing was known of it.
+///
+/// # Errors
+/// `io`.
+pub(crate) fn end(common_dir: &Path, id: AgentId, session: &str) -> Result<bool> {
+    let path = file(&layout::at_work_dir(common_dir, id), session);
+    // What is left says that there was a session once.
+    if read(&path).is_none() {
+        return Ok(false);
+    }
+    let text = format!("{}\n", SessionPhase::Resting.as_str());
+    fsx::write_private(&path, text.as_bytes())?;
+    Ok(true)
+}
+
+/// Whether something is known of a session.
+pub(crate) fn is_known(common_dir: &Path, id: AgentId, session: &str) -> bool {
+    file(&layout::at_work_dir(common_dir, id), session).exists()
+}
+
+/// A host names its sessions as it likes; their names are no paths.
+fn file(directory: &Path, session: &str) -> PathBuf {
+    directory.join(hex(&Sha256::digest(session.as_bytes())[..8]))
+}

@@ -1,0 +1,349 @@
+//! No landing takes an agent in which something runs; what comes after a landing lands with the next one.
+
+use super::{answer, run, state};
+use crate::support::agent::{agent_command, describe};
+use crate::support::isolated;
+use crate::verify::{Agent, refused};
+use serde_json::{Value, json};
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+/// Every command that takes an agent's work, as it is called for one.
+const LANDINGS: [&[&str]; 5] = [
+    &["merge"],
+    &["merge", "--squash"],
+    &["train"],
+    &["pr"],
+    &["update"],
+];
+
+fn call(agent: &Agent, words: &[&str]) -> Output {
+    let (verb, options) = words.split_first().expect("a verb");
+    run(agent, verb, options)
+}
+
+/// An agent with finished work in scope, which a target that moved on takes.
+fn finished() -> Agent {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "pub fn half() {}\n");
+    agent.repo.write("NOTES.md", "moved on\n");
+    agent.repo.commit_all("main moves on");
+    agent.repo.agent_json(&["done", &agent.id]);
+    agent
+}
+
+fn beside(agent: &Agent) -> PathBuf {
+    let directory = agent.repo.path().with_file_name("beside");
+    fs::create_dir_all(&directory).expect("a directory");
+    directory
+}
+
+/// Starts a run that goes on until [`go`].
+fn start(agent: &Agent, before: &str, after: &str) {
+    let script = format!("{before}; while [ ! -e \"$BESIDE/go\" ]; do sleep 0.01; done; {after}");
+    let output = agent_command(&agent.repo.path())
+        .args(["run", "--background", "--allow-write"])
+        .arg(beside(agent))
+        .args([&agent.id, "--", "sh", "-c", &script])
+        .env("TMPDIR", agent.repo.path().parent().expect("a parent"))
+        .env("BESIDE", beside(agent))
+        .output()
+        .expect("starts");
+    assert!(output.status.success(), "{}", describe(&output));
+}
+
+fn go(agent: &Agent) -> Output {
+    fs::write(beside(agent).join("go"), "").expect("written");
+    agent.repo.agent(&["wait", &agent.id])
+}
+
+/// Refused by every landing, with nothing moved, and named by a round that goes on without it.
+#[track_caller]
+fn require_busy(agent: &Agent, what: &str) {
+    let main = agent.repo.git(["rev-parse", "main"]);
+    for words in LANDINGS {
+        let output = call(agent, words);
+        let said = describe(&output);
+        refused(&output, "agent-busy", 3);
+        for way in ["git agent stop", "git agent wait", "--now"] {
+            assert!(said.contains(way), "{what}: {words:?}: {said}");
+        }
+    }
+    let round = agent.repo.agent(&["merge", "--all", "--format=json"]);
+    let round: Value = serde_json::from_slice(&round.stdout).expect("JSON");
+    let named = &round["close"]["running"][0]["agent_id"];
+    assert_eq!(named, agent.id.as_str(), "{what}: {round}");
+    assert_eq!(agent.repo.git(["rev-parse", "main"]), main, "{what}");
+    let (_, kept) = gc(agent);
+    assert_eq!(kept, "keep", "{what}");
+}
+
+fn gc(agent: &Agent) -> (String, String) {
+    let report = agent.repo.agent_json(&["gc"]);
+    let item = &report["agents"][0];
+    let text = |key: &str| item[key].as_str().unwrap_or_default().to_owned();
+    (text("why"), text("action"))
+}
+
+fn file(agent: &Agent, name: &str) -> String {
+    agent.repo.git(["show", &format!("main:{name}")])
+}
+
+#[test]
+fn a_run_that_goes_on_is_not_taken() {
+    let agent = finished();
+    start(
+        &agent,
+        "echo 'pub fn half() {}' > src/run.rs",
+        "echo 'pub fn full() {}' >> src/run.rs",
+    );
+    assert_eq!(state(&agent), "running");
+    require_busy(&agent, "a run");
+    let ended = go(&agent);
+    assert!(ended.status.success(), "{}", describe(&ended));
+    answer(&agent, "merge", &[]);
+    assert!(file(&agent, "src/run.rs").contains("full"));
+    assert_eq!(state(&agent), "merged");
+}
+
+#[test]
+fn now_takes_what_is_there_and_the_rest_lands_with_the_next_landing() {
+    for method in ["--no-ff", "--squash"] {
+        let agent = finished();
+        start(
+            &agent,
+            "echo 'pub fn half() {}' > src/run.rs; touch \"$BESIDE/ready\"",
+            "echo 'pub fn whole() {}' > src/run.rs; git add src/run.rs; git commit -q -m rest",
+        );
+        while !beside(&agent).join("ready").exists() {
+            std::thread::yield_now();
+        }
+        let report = answer(&agent, "merge", &[method, "--now"]);
+        assert_eq!(report["outcome"], "merged", "{method}: {report}");
+        assert!(file(&agent, "src/run.rs").contains("half"), "{method}");
+        assert_eq!(state(&agent), "running", "{method}");
+        // What goes on in it keeps its worktree and its prompt.
+        let prompt = format!(".git/agents/{}/prompt.md", &agent.id[..8]);
+        assert!(agent.repo.path().join(prompt).exists(), "{method}");
+        let worktrees = agent.repo.git(["worktree", "list", "--porcelain"]);
+        assert!(worktrees.contains("locked"), "{method}: {worktrees}");
+
+        let ended = go(&agent);
+        assert!(ended.status.success(), "{method}: {}", describe(&ended));
+        assert_eq!(state(&agent), "done", "{method}");
+        let report = answer(&agent, "merge", &[method]);
+        assert_eq!(report["outcome"], "merged", "{method}: {report}");
+        assert_eq!(file(&agent, "src/run.rs"), "pub fn whole() {}", "{method}");
+        assert_eq!(state(&agent), "merged", "{method}");
+        refused(&run(&agent, "merge", &[method]), "agent-state", 3);
+        let fsck = ["fsck", "--strict", "--no-progress", "--no-dangling"];
+        assert_eq!(agent.repo.git(fsck), "");
+    }
+}
+
+/// A program that calls a hook of an agent host, and stays until it is killed.
+struct Host {
+    child: Child,
+    input: std::process::ChildStdin,
+    output: BufReader<std::process::ChildStdout>,
+}
+
+impl Host {
+    fn start(agent: &Agent) -> Host {
+        let script = beside(agent).join("host.sh");
+        let program = env!("CARGO_BIN_EXE_git-agent");
+        let text = format!(
+            "while read -r hook; do read -r call; printf '%s' \"$call\" | {program} hook \"$hook\" >/dev/null 2>&1; echo \"$?\"; done\n"
+        );
+        fs::write(&script, text).expect("written");
+        // Not in the worktree: only its hooks tell of it.
+        let mut child = isolated("sh", &beside(agent))
+            .arg(&script)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("starts");
+        Host {
+            input: child.stdin.take().expect("a pipe"),
+            output: BufReader::new(child.stdout.take().expect("a pipe")),
+            child,
+        }
+    }
+
+    /// Calls a hook and gives its status.
+    fn call(&mut self, agent: &Agent, hook: &str, more: &Value) -> String {
+        let mut call = json!({ "cwd": agent.worktree, "session_id": "s" });
+        let members = call.as_object_mut().expect("an object");
+        members.extend(more.as_object().expect("an object").clone());
+        writeln!(self.input, "{hook}\n{call}").expect("written");
+        let mut status = String::new();
+        self.output.read_line(&mut status).expect("read");
+        status.trim().to_owned()
+    }
+}
+
+#[test]
+fn a_session_of_a_host_is_at_work_from_its_prompt_until_it_stops() {
+    let agent = finished();
+    let mut host = Host::start(&agent);
+    let write = json!({ "tool_name": "Write", "tool_input": { "file_path": "src/three.rs", "content": "x" } });
+    assert_eq!(host.call(&agent, "session-start", &json!({})), "0");
+    assert_eq!(state(&agent), "done", "it waits for its first prompt");
+    assert_eq!(host.call(&agent, "prompt", &json!({})), "0");
+    assert_eq!(state(&agent), "running");
+    require_busy(&agent, "a prompt");
+    assert_eq!(host.call(&agent, "notification", &json!({})), "0");
+    assert_eq!(state(&agent), "waiting");
+    require_busy(&agent, "a permission");
+    assert_eq!(host.call(&agent, "pre-tool", &write), "0");
+    assert_eq!(state(&agent), "running");
+    // It is sent back to work while its work is not acceptable.
+    agent.write("README.md", "out of scope\n");
+    let stop = json!({ "hook_event_name": "Stop" });
+    assert_eq!(host.call(&agent, "stop", &stop), "2");
+    assert_eq!(state(&agent), "running");
+    agent.git(&["checkout", "--quiet", "--", "README.md"]);
+    assert_eq!(host.call(&agent, "stop", &stop), "0");
+    assert_eq!(state(&agent), "done");
+    // A host reminds of a session that waits for its next prompt, too.
+    assert_eq!(host.call(&agent, "notification", &json!({})), "0");
+    assert_eq!(state(&agent), "done");
+    // A tool call alone is work as well, until the process is gone.
+    assert_eq!(host.call(&agent, "pre-tool", &write), "0");
+    require_busy(&agent, "a tool call");
+    host.child.kill().expect("killed");
+    host.child.wait().expect("over");
+    assert_eq!(state(&agent), "done");
+    answer(&agent, "merge", &[]);
+    assert_eq!(state(&agent), "merged");
+}
+
+#[test]
+fn a_session_ends_ready_and_the_end_of_one_is_the_end_of_its_work() {
+    let agent = Agent::new();
+    // The six files are no work.
+    assert_eq!(state(&agent), "ready");
+    let mut host = Host::start(&agent);
+    assert_eq!(host.call(&agent, "prompt", &json!({})), "0");
+    assert_eq!(state(&agent), "running");
+    assert_eq!(host.call(&agent, "session-end", &json!({})), "0");
+    assert_eq!(state(&agent), "idle");
+    drop(host.input);
+    host.child.wait().expect("over");
+}
+
+#[test]
+fn a_process_that_stands_in_the_worktree_is_at_work() {
+    let agent = finished();
+    let mut child = Command::new("sleep")
+        .arg("1000")
+        .current_dir(agent.worktree.join("src"))
+        .spawn()
+        .expect("starts");
+    require_busy(&agent, "a process");
+    let said = describe(&run(&agent, "merge", &[]));
+    assert!(
+        said.contains(&format!("process {} (sleep)", child.id())),
+        "{said}"
+    );
+    child.kill().expect("killed");
+    child.wait().expect("over");
+    // Whoever calls from inside is not in its own way, nor what it pipes the answer through.
+    let mut command = Command::new("sh");
+    let script = format!(
+        "{} pr --dry-run {} | cat",
+        env!("CARGO_BIN_EXE_git-agent"),
+        agent.id
+    );
+    let output = command
+        .args(["-c", &script])
+        .current_dir(&agent.worktree)
+        .output()
+        .expect("starts");
+    assert!(
+        !describe(&output).contains("agent-busy"),
+        "{}",
+        describe(&output)
+    );
+    answer(&agent, "merge", &[]);
+}
+
+#[test]
+fn work_after_a_landing_re_opens_the_agent() {
+    for method in ["--no-ff", "--squash", "--ff-only"] {
+        let agent = Agent::new();
+        agent.write("src/two.rs", "pub fn half() {}\n");
+        agent.commit("half");
+        answer(&agent, "merge", &[method]);
+        assert_eq!(state(&agent), "merged");
+        assert_eq!(gc(&agent).1, "remove", "{method}");
+        if method != "--ff-only" {
+            agent.repo.write("NOTES.md", "moved on\n");
+            agent.repo.commit_all("main moves on");
+        }
+        // In the same lines, so that the work would conflict with itself.
+        agent.write("src/two.rs", "pub fn whole() {}\n");
+        let (why, action) = gc(&agent);
+        assert_eq!(action, "keep", "{method}: {why}");
+        answer(&agent, "commit", &["-m", "whole"]);
+        assert_eq!(state(&agent), "idle", "{method}");
+        assert_eq!(gc(&agent).1, "keep", "{method}");
+        let worktrees = agent.repo.git(["worktree", "list", "--porcelain"]);
+        assert!(
+            worktrees.contains("locked git-agent"),
+            "{method}: {worktrees}"
+        );
+        let judged = agent.verify(&[]);
+        assert_eq!(judged["verdict"], "accept", "{method}: {judged}");
+        let report = answer(&agent, "merge", &[method]);
+        assert_eq!(report["outcome"], "merged", "{method}: {report}");
+        assert_eq!(file(&agent, "src/two.rs"), "pub fn whole() {}", "{method}");
+        assert_eq!(state(&agent), "merged");
+        // And once more, not committed by anyone.
+        agent.write("src/two.rs", "pub fn third() {}\n");
+        let report = answer(&agent, "merge", &[method]);
+        assert_eq!(report["outcome"], "merged", "{method}: {report}");
+        assert_eq!(file(&agent, "src/two.rs"), "pub fn third() {}", "{method}");
+        assert_eq!(agent.repo.git(["status", "--porcelain"]), "");
+        assert_eq!(gc(&agent).1, "remove", "{method}");
+    }
+}
+
+#[test]
+fn every_way_back_to_work_is_open_after_a_landing() {
+    for method in ["--no-ff", "--squash"] {
+        let agent = Agent::new();
+        agent.write("src/two.rs", "pub fn half() {}\n");
+        answer(&agent, "merge", &[method]);
+        agent.repo.write("NOTES.md", "moved on\n");
+        agent.repo.commit_all("main moves on");
+        let updated = answer(&agent, "update", &[]);
+        assert_eq!(updated["outcome"], "updated", "{method}: {updated}");
+        assert_eq!(state(&agent), "idle", "{method}");
+        assert_eq!(agent.git(&["show", "HEAD:NOTES.md"]), "moved on");
+        let words = ["--", "sh", "-c", "echo 'pub fn more() {}' > src/two.rs"];
+        let ran = run(&agent, "run", &words);
+        assert!(ran.status.success(), "{method}: {}", describe(&ran));
+        assert_eq!(state(&agent), "done", "{method}");
+        let train = agent.repo.agent(&["train", "--all"]);
+        assert!(train.status.success(), "{method}: {}", describe(&train));
+        assert_eq!(file(&agent, "src/two.rs"), "pub fn more() {}", "{method}");
+        assert_eq!(state(&agent), "merged", "{method}");
+    }
+}
+
+#[test]
+fn what_is_out_of_scope_after_a_landing_does_not_land() {
+    for method in ["--no-ff", "--squash"] {
+        let agent = Agent::new();
+        agent.write("src/two.rs", "pub fn two() {}\n");
+        answer(&agent, "merge", &[method]);
+        agent.write("README.md", "out of scope\n");
+        agent.commit("out of scope");
+        refused(&run(&agent, "merge", &[method]), "not-accepted", 3);
+        let codes = agent.codes();
+        assert_eq!(codes, ["scope.not-in-whitelist"], "{method}");
+    }
+}
