@@ -542,6 +542,10 @@ const OPENS_FILES: &[(&str, &str)] = &[
         "/proc, and whether a directory is empty",
     ),
     ("agents/clone.rs", "state of ours"),
+    (
+        "agents/own_inodes.rs",
+        "a warm worktree, which no agent has had",
+    ),
     ("agents/persona.rs", "personas of the user"),
     ("agents/pool.rs", "state of ours"),
     (

@@ -45,7 +45,7 @@ fn an_agent_gets_values_of_its_own_wherever_its_commands_run() {
     let write = "echo $PORT $DB $SLOT";
     let repo = with_settings(&format!(
         "{LEASES}[setup]\nrun = [\"{write} > setup.txt\"]\n[hooks]\nafter_spawn = [\"{write} > .git/hook.txt\"]\n\
-         [checks]\ncommands = [\"{write} > $(git rev-parse --git-common-dir)/check.txt\"]\n"
+         [checks]\ncommands = [\"{write} > $(git rev-parse --git-common-dir)/../check/told\"]\n"
     ));
     let task = format!("name = \"fix-login\"\n{TASK}");
     let one = repo.spawn_task(&task, &[]);
@@ -66,8 +66,13 @@ fn an_agent_gets_values_of_its_own_wherever_its_commands_run() {
         describe(&ran)
     );
     std::fs::write(worktree.join("src/lib.rs"), "pub fn two() {}\n").expect("written");
+    // The one place that a check may write besides its own worktree.
+    let open = repo.path().join("check");
+    std::fs::create_dir(&open).expect("made");
+    let open_text = open.display().to_string();
+    repo.git(["config", "agent.run.allowWrite", &open_text]);
     repo.agent_json(&["verify", &id_of(&one), "--record"]);
-    assert_eq!(read(repo.path().join(".git/check.txt")), told);
+    assert_eq!(read(open.join("told")), told);
     // One without a worktree has some too, and everyone can see them.
     let two = repo.spawn_task(SHARED_TASK, &[]);
     assert_eq!(value(&two, "SLOT"), "2");

@@ -23,8 +23,9 @@ struct Scene {
 impl Scene {
     fn new() -> Scene {
         let repo = TestRepo::with_commit();
-        let names = ["temporary", "flag", "pid"];
-        let [temporary, flag, pid] = names.map(|name| repo.path().with_file_name(name));
+        let names = ["temporary", "flag", "open"];
+        let [temporary, flag, open] = names.map(|name| repo.path().with_file_name(name));
+        let pid = open.join("pid");
         let check = format!(
             "test ! -e '{}' || {{ echo $PPID > '{}'; exec sleep 1000; }}",
             flag.display(),
@@ -39,6 +40,10 @@ impl Scene {
         agent.commit("two");
         agent.repo.agent_json(&["done", &agent.id]);
         fs::create_dir(&temporary).expect("made");
+        // The check is behind a fence; the directory of the file that it names itself in is open.
+        fs::create_dir(&open).expect("made");
+        let open = open.display().to_string();
+        agent.repo.git(["config", "agent.run.allowWrite", &open]);
         Scene {
             agent,
             temporary,

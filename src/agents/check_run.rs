@@ -1,120 +1,293 @@
-//! Running check commands, behind a fence where the caller wants one.
+//! Running check commands: in a worktree of their own, after its set-up, behind a fence.
+//!
+//! ```text
+//! CheckRoom::open   worktree of the commit (new, or a warm one) ─> ignored files of [setup] ─> fence
+//! set_up            commands of [setup], behind the fence ─> None, or the one that failed
+//! run               check commands, behind the fence
+//! drop              worktree, temporary files and caches are gone
+//! ```
+//!
+//! **One check, one room.** What a check leaves behind is in its worktree, its `TMPDIR` and its caches, for the fence lets it write nothing
+//! else, and all of that is removed with the room. So no check can decide how a later one ends. A worktree that is cleaned by git's rules
+//! would not do: an ignored file, or a `.gitignore` that hides itself, survives such a cleaning, and with it, for example, bytecode that
+//! Python takes for that of another source file.
 
+use crate::agents::check_setup::CheckSetup;
+use crate::agents::check_worktree::{CheckStage, CheckWorktree};
+use crate::agents::commands;
 use crate::agents::ctx::Ctx;
 use crate::agents::hidden_places;
 use crate::agents::open_places::open_places;
+use crate::agents::scratch::Scratch;
 use crate::domain::evidence::{CommandEnd, CommandRun};
+use crate::domain::oid::Oid;
 use crate::domain::sandbox::{Enforcement, Fence, Level, Mode};
 use crate::error::{IoContext, Result};
 use crate::proc::sandbox::Plan;
 use crate::proc::{self, End, Job};
-use crate::store::{fsx, layout};
+use crate::store::fsx;
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// How check commands run.
-#[derive(Clone, Copy)]
-pub(crate) struct CheckRun<'a> {
-    /// How long each may take.
-    pub limit: Duration,
-    /// Whether those after one that failed run, too.
-    pub keep_going: bool,
-    /// The fence around them, if there is one.
-    pub fence: Option<&'a CheckFence>,
-    /// Variables that they get beside ours.
-    pub variables: &'a [(Cow<'static, str>, OsString)],
+/// Variables that move the cache of a package manager, and where that cache is in the home directory unless they do. Behind the fence the
+/// user's own caches cannot be written, and these programs fail without one that can.
+const CACHES: [(&str, &str); 10] = [
+    ("npm_config_cache", ".npm"),
+    ("npm_config_store_dir", ".local/share/pnpm/store"),
+    ("YARN_CACHE_FOLDER", ".cache/yarn"),
+    ("YARN_GLOBAL_FOLDER", ".yarn/berry"),
+    ("PIP_CACHE_DIR", ".cache/pip"),
+    ("UV_CACHE_DIR", ".cache/uv"),
+    ("POETRY_CACHE_DIR", ".cache/pypoetry"),
+    ("GOCACHE", ".cache/go-build"),
+    ("COMPOSER_CACHE_DIR", ".cache/composer"),
+    ("GRADLE_USER_HOME", ".gradle"),
+];
+
+/// As [`CACHES`], of programs that can read a cache that they cannot write. The user's own serves where there is one: it holds what was
+/// downloaded before.
+const READABLE_CACHES: [(&str, &str, &str); 2] = [
+    ("CARGO_HOME", ".cargo", ".cargo/registry"),
+    ("GOMODCACHE", "go/pkg/mod", "go/pkg/mod"),
+];
+
+type Variable = (Cow<'static, str>, OsString);
+
+/// What a check room is for.
+pub(crate) struct CheckRequest<'a> {
+    /// The commit to check.
+    pub commit: Oid,
+    /// Where its worktree goes; the caller keeps all others away from there. `None` where nothing may be written to the repository: the commit
+    /// is then checked out in a temporary repository.
+    pub place: Option<CheckWorktree>,
+    /// What the worktree is set up with.
+    pub setup: &'a CheckSetup,
+    /// What fence is around the commands, and how much of it there is.
+    pub fence: (Mode, &'a Enforcement),
+    /// Variables that the commands get beside ours.
+    pub variables: &'a [Variable],
+}
+
+/// A worktree of a commit in which no other check has written, and the fence around what runs in it. All of it is gone when this is dropped.
+pub(crate) struct CheckRoom<'a> {
+    ctx: &'a Ctx,
+    path: PathBuf,
+    setup: &'a CheckSetup,
+    /// Whether the set-up commands have run in it already.
+    is_set_up: bool,
+    fence: Option<CheckFence>,
+    variables: Vec<Variable>,
+    // Dropped in this order.
+    _stage: Option<CheckStage<'a>>,
+    _scratch: Scratch,
+}
+
+impl<'a> CheckRoom<'a> {
+    /// Makes one: from a warm worktree that was set up from the same files, else anew.
+    ///
+    /// # Errors
+    /// `path-exists` when something else is where the worktree would go; `usage` for a place in the settings that does not exist; `io`,
+    /// `disk-full`, `git-failed`.
+    pub(crate) fn open(ctx: &'a Ctx, request: CheckRequest<'a>) -> Result<CheckRoom<'a>> {
+        let scratch = Scratch::make(ctx, "checks")?;
+        let CheckRequest { commit, setup, .. } = request;
+        let (stage, path, is_set_up) = match request.place {
+            Some(place) => {
+                let tree = ctx.repo.read_commit(commit)?.tree;
+                let slot = setup.claim(ctx, tree);
+                let warm = slot.and_then(|slot| CheckStage::from_slot(ctx, slot, commit).ok());
+                let is_warm = warm.is_some();
+                let stage = match warm {
+                    Some(stage) => stage,
+                    None => CheckStage::build(ctx, place, commit)?,
+                };
+                let path = stage.path().to_owned();
+                (Some(stage), path, is_warm)
+            }
+            None => {
+                let directory = scratch.path().join("merged");
+                ctx.repo.check_out_apart(&directory, commit)?;
+                (None, directory, false)
+            }
+        };
+        if !is_set_up {
+            setup.copy_files(ctx, &path)?;
+        }
+        // The report of the fence is in the same directory, outside of what the fence opens.
+        let (temporary, caches) = (scratch.path().join("tmp"), scratch.path().join("cache"));
+        for directory in [&temporary, &caches] {
+            fsx::create_dir(directory)?;
+        }
+        let open = open_places(ctx, &[])?;
+        let mut variables = request.variables.to_vec();
+        variables.push(("TMPDIR".into(), temporary.clone().into()));
+        let mut fence = None;
+        if let (mode, Enforcement::Fenced(level)) = request.fence {
+            variables.extend(private_caches(ctx, &open, &caches));
+            let own = [path.as_path(), &temporary, &caches];
+            let report = scratch.path().join("fence");
+            let admin_dir = stage.as_ref().map(CheckStage::admin_dir).transpose()?;
+            let around = CheckFence::around(ctx, open, &own, mode, *level, report, admin_dir);
+            fence = Some(around?);
+        }
+        ctx.reached("check-ready");
+        Ok(CheckRoom {
+            ctx,
+            path,
+            setup,
+            is_set_up,
+            fence,
+            variables,
+            _stage: stage,
+            _scratch: scratch,
+        })
+    }
+
+    /// Runs the commands of `[setup]`, one after the other; gives the one that failed. Their time has a limit of its own.
+    ///
+    /// # Errors
+    /// `io` when one cannot be started; `sandbox-unavailable` when the kernel refused the fence.
+    pub(crate) fn set_up(&mut self) -> Result<Option<CommandRun>> {
+        if self.is_set_up {
+            return Ok(None);
+        }
+        let mut variables = commands::setup_variables(self.ctx, &self.path)?;
+        variables.extend(self.variables.iter().cloned());
+        let limit = commands::LIMIT;
+        for script in &self.setup.run {
+            let run = self.run_one(script, &variables, limit)?;
+            if !run.is_success() {
+                return Ok(Some(CommandRun {
+                    is_setup: true,
+                    ..run
+                }));
+            }
+        }
+        self.is_set_up = true;
+        Ok(None)
+    }
+
+    /// Runs commands one after the other, until one fails, or all of them with `keep_going`. `limit` is how long each may take.
+    ///
+    /// # Errors
+    /// As [`CheckRoom::set_up`].
+    pub(crate) fn run(
+        &self,
+        checks: &[String],
+        limit: Duration,
+        keep_going: bool,
+    ) -> Result<Vec<CommandRun>> {
+        let mut runs = Vec::new();
+        for script in checks {
+            let run = self.run_one(script, &self.variables, limit)?;
+            let goes_on = run.is_success() || keep_going;
+            runs.push(run);
+            if !goes_on {
+                break;
+            }
+        }
+        Ok(runs)
+    }
+
+    /// Runs the set-up and then the checks; where the set-up fails, that is the only answer.
+    ///
+    /// # Errors
+    /// As [`CheckRoom::set_up`].
+    pub(crate) fn check(
+        &mut self,
+        checks: &[String],
+        limit: Duration,
+        keep_going: bool,
+    ) -> Result<Vec<CommandRun>> {
+        match self.set_up()? {
+            Some(failed) => Ok(vec![failed]),
+            None => self.run(checks, limit, keep_going),
+        }
+    }
+
+    fn run_one(&self, script: &str, variables: &[Variable], limit: Duration) -> Result<CommandRun> {
+        let _activity = self.ctx.activity(&format!("running the check `{script}`"));
+        let clock = Instant::now();
+        let finished = proc::run(&Job {
+            program: self.ctx.env.require_program()?,
+            script,
+            directory: &self.path,
+            variables,
+            limit,
+            fence: self.fence.as_ref().map(|own| Plan {
+                fence: &own.fence,
+                level: own.level,
+                report: &own.report,
+            }),
+        })?;
+        let end = match finished.end {
+            End::Status(status) => CommandEnd::Status(status),
+            End::TimedOut => CommandEnd::TimedOut(limit),
+        };
+        Ok(CommandRun {
+            command: script.to_owned(),
+            end,
+            output: finished.output,
+            is_setup: false,
+            took: clock.elapsed(),
+        })
+    }
+}
+
+/// Variables that lead package managers to caches of this room, but for those whose usual cache the settings open.
+fn private_caches(ctx: &Ctx, open: &[PathBuf], place: &Path) -> Vec<Variable> {
+    let home = ctx.env.home.as_deref().unwrap_or(Path::new("/"));
+    let readable = READABLE_CACHES.iter();
+    let absent = readable.filter(|(_, _, holds)| !home.join(holds).exists());
+    let absent = absent.map(|(name, usual, _)| (*name, *usual));
+    let is_closed = |usual: &str| {
+        let usual = home.join(usual);
+        !open.iter().any(|open| usual.starts_with(open))
+    };
+    let closed = CACHES.into_iter().chain(absent);
+    let closed = closed.filter(|(_, usual)| is_closed(usual));
+    let moved = closed.map(|(name, _)| (name.into(), place.join(name).into()));
+    moved.collect()
 }
 
 /// What check commands may write, and where the kernel's answer is kept while one runs.
-pub(crate) struct CheckFence {
+struct CheckFence {
     fence: Fence,
     level: Level,
     report: PathBuf,
 }
 
 impl CheckFence {
-    /// A fence that opens these places, and those that the settings open for every run; `None` where there is none.
-    ///
-    /// # Errors
-    /// `usage` for a place in the settings that does not exist; `io`.
-    pub(crate) fn around(
+    fn around(
         ctx: &Ctx,
-        (mode, enforcement): (Mode, &Enforcement),
+        open: Vec<PathBuf>,
         own: &[&Path],
-    ) -> Result<Option<CheckFence>> {
-        let Enforcement::Fenced(level) = enforcement else {
-            return Ok(None);
-        };
-        let mut writable = open_places(ctx, &[])?;
+        mode: Mode,
+        level: Level,
+        report: PathBuf,
+        admin_dir: Option<PathBuf>,
+    ) -> Result<CheckFence> {
+        let mut writable = open;
         for place in own {
             writable.push(fs::canonicalize(place).at("could not resolve", place)?);
         }
         writable.sort();
         writable.dedup();
-        let temporary = layout::tmp_dir(ctx.repo.common_dir());
-        fsx::create_dir(&temporary)?;
         let mut fence = Fence {
             writable,
             unix_sockets: mode != Mode::Strict,
             ..Fence::default()
         };
         hidden_places::hide(ctx, None, ctx.env.require_program()?, &mut fence)?;
-        Ok(Some(CheckFence {
+        // git in the worktree reads its own admin directory, which lies among those of others.
+        fence.shown.extend(admin_dir);
+        Ok(CheckFence {
             fence,
-            level: *level,
-            report: fsx::unique_name(&temporary.join("fence")),
-        }))
+            level,
+            report,
+        })
     }
-}
-
-impl Drop for CheckFence {
-    fn drop(&mut self) {
-        // What is left there is swept like any other temporary file.
-        let _ = fs::remove_file(&self.report);
-    }
-}
-
-/// Runs commands in a directory, one after the other, until one fails, or all of them with `keep_going`.
-///
-/// # Errors
-/// `io` when one cannot be started; `sandbox-unavailable` when the kernel refused the fence.
-pub(crate) fn run_checks(
-    ctx: &Ctx,
-    checks: &[String],
-    directory: &Path,
-    how: CheckRun<'_>,
-) -> Result<Vec<CommandRun>> {
-    let program = ctx.env.require_program()?;
-    let mut runs = Vec::new();
-    for script in checks {
-        let _activity = ctx.activity(&format!("running the check `{script}`"));
-        let finished = proc::run(&Job {
-            program,
-            script,
-            directory,
-            variables: how.variables,
-            limit: how.limit,
-            fence: how.fence.map(|standing| Plan {
-                fence: &standing.fence,
-                level: standing.level,
-                report: &standing.report,
-            }),
-        })?;
-        let end = match finished.end {
-            End::Status(status) => CommandEnd::Status(status),
-            End::TimedOut => CommandEnd::TimedOut(how.limit),
-        };
-        runs.push(CommandRun {
-            command: script.clone(),
-            end,
-            output: finished.output,
-        });
-        if end != CommandEnd::Status(0) && !how.keep_going {
-            break;
-        }
-    }
-    Ok(runs)
 }

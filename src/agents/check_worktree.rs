@@ -2,11 +2,11 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::pool::{self, Slot};
-use crate::agents::{untrusted, worktree};
+use crate::agents::{own_inodes, untrusted, worktree};
 use crate::domain::oid::Oid;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Repo;
-use crate::git::files::admin_dir::{belongs_to, leads_to};
+use crate::git::files::admin_dir::belongs_to;
 use crate::git::landing::linked_at;
 use crate::git::worktree::NewWorktree;
 use crate::hosts::WORKTREE_DIR;
@@ -219,10 +219,11 @@ impl<'a> CheckStage<'a> {
         Ok(stage)
     }
 
-    /// Takes a warm worktree. What agents wrote runs in it from here on, so no agent gets it any more.
+    /// Takes a warm worktree, which no agent has had. What agents wrote runs in it from here on, so no agent gets it any more, and
+    /// no other check.
     ///
     /// # Errors
-    /// As [`CheckStage::move_to`].
+    /// `git-failed`, `path-exists`, `io`.
     pub(crate) fn from_slot(ctx: &'a Ctx, mut slot: Slot, commit: Oid) -> Result<CheckStage<'a>> {
         slot.write(None)?;
         ctx.reached("slot-taken");
@@ -237,7 +238,17 @@ impl<'a> CheckStage<'a> {
             place,
             slot: Some(slot),
         };
-        stage.move_to(commit)?;
+        // Ignored files stay: they are what the set-up made. All others are as the commit has them.
+        let place = &stage.place;
+        let scratch = ctx.temporary_place();
+        linked_at(&ctx.repo, &place.name, &place.path, &scratch)?.check_out(commit)?;
+        // The set-up may have linked files from a store that all worktrees share. A check could write through such a link, and so
+        // into what the next check reads.
+        own_inodes::separate(&place.path)?;
+        fsx::write_atomic(
+            &place.admin_dir.join("HEAD"),
+            format!("{commit}\n").as_bytes(),
+        )?;
         Ok(stage)
     }
 
@@ -246,23 +257,13 @@ impl<'a> CheckStage<'a> {
         &self.place.path
     }
 
-    /// Checks another commit out in the same place. Ignored files stay, so that a build takes up where the last one ended;
-    /// every other file is as the commit has it.
+    /// Its admin directory, free of symlinks.
     ///
     /// # Errors
-    /// `git-failed`, also where a command left the index locked; `path-exists` where one replaced what makes the directory
-    /// a worktree; `io`.
-    pub(crate) fn move_to(&self, commit: Oid) -> Result<()> {
-        let (ctx, place) = (self.ctx, &self.place);
-        if !leads_to(&place.path, &place.admin_dir) {
-            return Err(place.taken());
-        }
-        let scratch = ctx.temporary_place();
-        linked_at(&ctx.repo, &place.name, &place.path, &scratch)?.check_out(commit)?;
-        fsx::write_atomic(
-            &place.admin_dir.join("HEAD"),
-            format!("{commit}\n").as_bytes(),
-        )
+    /// `io`.
+    pub(crate) fn admin_dir(&self) -> Result<PathBuf> {
+        let place = &self.place.admin_dir;
+        fs::canonicalize(place).at("could not resolve", place)
     }
 
     fn tear_down(&mut self) -> Result<()> {

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long one command may take: dependencies are often fetched from far away.
-const LIMIT: Duration = Duration::from_secs(15 * 60);
+pub(crate) const LIMIT: Duration = Duration::from_secs(15 * 60);
 
 /// What `GIT_AGENT_HOOK` says in a set-up command.
 const SETUP: &str = "setup";
@@ -156,6 +156,22 @@ fn run(
         return Err(failed(script, &how).because(finished.output.trim().to_owned()));
     }
     Ok(())
+}
+
+/// What set-up commands get in a worktree that is no agent's.
+///
+/// # Errors
+/// Those of finding the root of the repository.
+pub(crate) fn setup_variables(
+    ctx: &Ctx,
+    worktree: &Path,
+) -> Result<Vec<(Cow<'static, str>, OsString)>> {
+    let subject = CommandSubject {
+        id: None,
+        branch: None,
+        worktree: Some(worktree),
+    };
+    variables(ctx, SETUP, &subject)
 }
 
 fn variables(

@@ -86,6 +86,7 @@ fn land(ctx: &Ctx, ui: &mut Ui, args: MergeArgs) -> Result<Exit> {
         method: method(&args),
         into: args.into,
         push: args.push.remote(),
+        base_at: None,
         is_fetched: false,
         now: args.now,
         no_hooks: args.no_hooks,

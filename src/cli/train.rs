@@ -9,6 +9,7 @@ use super::ui::{Answer, AsJson, Format, Ui, error_json};
 use crate::agents::ctx::Ctx;
 use crate::domain::sandbox::Mode;
 use crate::domain::task::parse_duration;
+use crate::domain::train::Purpose;
 use crate::error::{Exit, Result};
 use crate::ops::config::uncommitted_settings;
 use crate::ops::merge::Method;
@@ -214,13 +215,28 @@ fn run_line(run: &TrainRun) -> String {
     line
 }
 
-fn why(run: &TrainRun) -> &'static str {
+fn why(run: &TrainRun) -> String {
+    let needed = match run.purpose {
+        Purpose::Whole => "to land all of it at once",
+        Purpose::Search => "to find where the red stack turns red",
+        Purpose::Aside => "to find a second culprit beside the first",
+        Purpose::Again => "to make sure that the red answer was no accident",
+        Purpose::Suspect => "to decide about one that a search aside suspects",
+        Purpose::Target => {
+            "to know whether the target is red without any agent's work, as nothing was green"
+        }
+        Purpose::Pair => "to know whether a culprit fails alone or together with another agent",
+    };
     match run.why {
-        RunReason::NeverRun => "ran: never checked in this environment",
-        RunReason::WasRed => "ran: failed before, and may do better",
-        RunReason::KnownGreen => "not run: known to succeed on this tree in this environment",
-        RunReason::NoCommands => "not run: there are no check commands",
-        RunReason::DryRun => "not run: would be checked",
+        RunReason::WasRed if run.purpose != Purpose::Again => {
+            format!("ran {needed}; it failed before and may do better")
+        }
+        RunReason::NeverRun | RunReason::WasRed => format!("ran {needed}"),
+        RunReason::KnownGreen => {
+            "not run: known to succeed on this tree in this environment".to_owned()
+        }
+        RunReason::NoCommands => "not run: there are no check commands".to_owned(),
+        RunReason::DryRun => format!("not run: would be checked {needed}"),
     }
 }
 
@@ -248,7 +264,7 @@ impl Answer for TrainAnswer {
         let mut text: String = report.items.iter().map(item_text).collect();
         if self.explain {
             for run in &report.runs {
-                text.push_str(&format!("{}\n  {}\n", run_line(run), paint(DIM, why(run))));
+                text.push_str(&format!("{}\n  {}\n", run_line(run), paint(DIM, &why(run))));
             }
         }
         for flaky in &report.flaky {
@@ -339,9 +355,14 @@ fn summary(report: &TrainReport) -> String {
     let landed = count(|one| matches!(one, Outcome::Landed | Outcome::AlreadyMerged));
     let planned = count(|one| one == Outcome::Planned);
     let left = report.items.len() - landed - planned;
-    let (checks, known) = (report.checks_run, report.checks_known);
+    let (checks, again) = (report.checks_run, report.checks_again);
+    let known = report.checks_known;
     if report.dry_run {
         return format!("would land at most {planned}, {left} not\n");
     }
-    format!("{landed} landed, {left} not; {checks} check runs, {known} known before\n")
+    let sure = match again {
+        0 => String::new(),
+        again => format!(" ({again} of them to make sure)"),
+    };
+    format!("{landed} landed, {left} not; {checks} check runs{sure}, {known} known before\n")
 }

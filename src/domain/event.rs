@@ -406,4 +406,6 @@ pub struct Verified {
     pub policy: Oid,
     /// The codes of the findings that rejected it, as many as fit into the line.
     pub findings: Vec<String>,
+    /// The agent together with whose work, and only together, its checks fail.
+    pub fails_with: Option<AgentId>,
 }

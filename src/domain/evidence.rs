@@ -305,6 +305,17 @@ pub struct CommandRun {
     pub end: CommandEnd,
     /// The end of what it wrote, both streams.
     pub output: String,
+    /// Whether it is a command of `[setup]`, without which no check command runs.
+    pub is_setup: bool,
+    /// How long it took; zero for an answer that was known.
+    pub took: Duration,
+}
+
+impl CommandRun {
+    /// Whether it ended well.
+    pub fn is_success(&self) -> bool {
+        self.end == CommandEnd::Status(0)
+    }
 }
 
 /// How a command ended.

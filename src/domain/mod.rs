@@ -19,6 +19,7 @@ pub mod glob;
 pub mod guard;
 pub mod hex;
 pub mod id;
+pub mod install_inputs;
 pub mod judge;
 pub mod landing_order;
 pub mod lease;

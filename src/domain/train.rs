@@ -3,38 +3,46 @@
 //! ```text
 //! queue ─> stack on what is green ─> check its top ─┬ green: all of it lands
 //!                                                   └ red: bisect ─> what is below the culprit lands, the culprit is
-//!                                                     rejected, the others are stacked anew
+//!                                                     accused, the others are stacked anew
+//! accused ─> check the same stack again ─┬ green: an accident; it waits for the next stack
+//!                                        └ red, as often as excludes an accident: rejected
 //! ```
 //!
-//! A candidate is rejected only if the stack below it was green and the stack with it was red. Where no other red answer
-//! is like that one, the stack is checked a second time. A candidate that conflicts with one that is not decided yet waits until
-//! that one is; one that conflicts with what has landed is in conflict for good.
+//! A candidate is rejected only if the stack below it was green and the stack with it was red, at least twice, and as often as excludes an
+//! accident ([`accidents`]). One job makes sure at once; several do so in jobs that would be idle, and at the end. A candidate that
+//! conflicts with one that is not decided yet waits until that one is; one that conflicts with what has landed is in conflict for good.
 //!
 //! With more than one job, once a culprit shows that there may be several, the right half of a search is checked on its
 //! own beside the left one (`side`). What that finds is a hint: the suspect is decided last, by the same rule.
 //!
-//! The number of checks with one job is at most `1 + bad × ceil(log2 n) + bad`, one more for each bad candidate that kept
+//! If the target moves meanwhile, nothing more lands, but what is being looked for is found: a search goes on where it is, those that it
+//! finds are rejected, and all the others are left for another train on the new target. So no culprit is looked for twice.
+//!
+//! The number of checks with one job that find culprits is at most `1 + bad × ceil(log2 n) + bad`, one more for each bad candidate that kept
 //! another waiting by a conflict, and one more where the target itself has to be checked because nothing was green. Two
-//! jobs take at most what one job may take for one bad candidate more.
+//! jobs take at most what one job may take for one bad candidate more. Checks that make sure, and those that tell whether a culprit fails
+//! alone or together with another candidate, come on top of these.
 
+mod accidents;
 mod side;
 #[cfg(test)]
 mod tests;
 mod track;
 
+use accidents::Answers;
 use side::SideSearch;
-pub use track::Track;
+pub use track::{Culprit, Purpose, Question, Track};
 
 /// What became of the candidates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decided {
-    /// Landed, in order.
+    /// Landed, in order, unless the target had moved.
     pub landed: Vec<usize>,
     /// Red on top of what was green.
     pub rejected: Vec<usize>,
     /// In conflict with what landed.
     pub conflicting: Vec<usize>,
-    /// Not decided: no more checks could run, or the target itself is red.
+    /// Not decided: no more checks could run, the target itself is red, or it has moved.
     pub undecided: Vec<usize>,
     /// Whether the target is red without any candidate. None is rejected then.
     pub target_is_red: bool,
@@ -55,13 +63,13 @@ pub fn decide<T: Track>(
         jobs: jobs.max(1),
         count: candidates,
         checks: 0,
-        green: start,
+        green: start.clone(),
+        start,
         queue: (0..candidates).collect(),
         suspects: Vec::new(),
-        side_reds: Vec::new(),
         waiting: Vec::new(),
         accused: Vec::new(),
-        seen_green: false,
+        answers: Answers::new(),
         decided: Decided::default(),
     };
     train.run()
@@ -78,22 +86,22 @@ enum Step {
 struct Train<'t, T: Track> {
     track: &'t mut T,
     jobs: usize,
-    /// How many candidates there are, and how many checks were asked for.
+    /// How many candidates there are, and how many checks were asked for to find culprits.
     count: usize,
     checks: usize,
+    /// The target without any candidate.
+    start: T::Stack,
     /// The largest stack that is green; all of it has landed.
     green: T::Stack,
     /// What is to be decided next.
     queue: Vec<usize>,
     /// What a side search suspects; decided after the queue.
     suspects: Vec<usize>,
-    /// The stacks on which it found them red.
-    side_reds: Vec<(usize, T::Stack)>,
-    /// What conflicts with an undecided one, for later.
+    /// What conflicts with an undecided one, or was red by accident, for the next stack.
     waiting: Vec<usize>,
-    /// What is to be rejected once it is known that the target alone is green.
-    accused: Vec<(usize, T::Stack)>,
-    seen_green: bool,
+    /// What is to be rejected once that is certain.
+    accused: Vec<Accused<T::Stack>>,
+    answers: Answers<T::Stack>,
     decided: Decided,
 }
 
@@ -103,30 +111,46 @@ struct Layer<S> {
     stack: S,
 }
 
+/// A candidate with which a stack turned red.
+struct Accused<S> {
+    candidate: usize,
+    /// The candidates below it, which are green together.
+    below: Vec<usize>,
+    stack: S,
+    /// The candidate alone on the target, and whether that is green; absent where there is nothing below it.
+    alone: Option<S>,
+    alone_is_green: Option<bool>,
+}
+
 impl<T: Track> Train<'_, T> {
     fn run(mut self) -> Result<Decided, T::Error> {
         loop {
-            let layers = self.stack_up()?;
+            // On a target that has moved nothing new is stacked.
+            let layers = if self.track.has_moved() {
+                Vec::new()
+            } else {
+                self.stack_up()?
+            };
             let step = if !layers.is_empty() {
                 self.settle(layers)?
             } else if !self.suspects.is_empty() {
                 self.settle_suspect()?
+            } else if !self.accused.is_empty() {
+                // One that turns out to be green waits for another stack.
+                self.convict()?
             } else {
                 break;
             };
             if matches!(step, Step::Stop) {
-                return Ok(self.stopped());
+                break;
             }
         }
-        // Nothing was green, so it is not known yet whose fault that is.
-        if matches!(self.convict()?, Step::Stop) {
-            return Ok(self.stopped());
-        }
-        Ok(self.decided)
+        Ok(self.ended())
     }
 
-    fn stopped(mut self) -> Decided {
-        let accused = self.accused.into_iter().map(|(candidate, _)| candidate);
+    /// What is not decided stays so.
+    fn ended(mut self) -> Decided {
+        let accused = self.accused.into_iter().map(|one| one.candidate);
         let left = accused.chain(self.queue);
         self.decided.undecided = left.chain(self.suspects).chain(self.waiting).collect();
         self.decided.undecided.sort_unstable();
@@ -157,13 +181,17 @@ impl<T: Track> Train<'_, T> {
             return Ok(Step::On);
         };
         // The first suspect is checked along with what it will stand on.
-        let mut wanted = vec![top.clone()];
         let suspect = match self.suspects.first() {
             Some(suspect) if self.jobs > 1 => self.track.push(&top, *suspect)?,
             _ => None,
         };
-        wanted.extend(suspect.clone());
-        let Some(answers) = self.ask(&wanted)? else {
+        let mut wanted = vec![question(top, Purpose::Whole)];
+        wanted.extend(
+            suspect
+                .clone()
+                .map(|stack| question(stack, Purpose::Suspect)),
+        );
+        let Some(answers) = self.ask(wanted)? else {
             return Ok(Step::Stop);
         };
         if !answers[0] {
@@ -186,7 +214,7 @@ impl<T: Track> Train<'_, T> {
             self.decided.conflicting.push(candidate);
             return Ok(Step::On);
         };
-        let Some(answers) = self.ask(std::slice::from_ref(&stack))? else {
+        let Some(answers) = self.ask(vec![question(stack.clone(), Purpose::Suspect)])? else {
             return Ok(Step::Stop);
         };
         self.suspects.remove(0);
@@ -199,72 +227,67 @@ impl<T: Track> Train<'_, T> {
         stack: T::Stack,
         mut is_green: bool,
     ) -> Result<Step, T::Error> {
-        let is_like =
-            |(one, red): &(_, T::Stack)| *one == candidate && self.track.is_alike(red, &stack);
-        // As in a search, a red answer that no other one supports may be an accident.
-        if !is_green && !self.side_reds.iter().any(is_like) {
-            let Some(again) = self.ask(std::slice::from_ref(&stack))? else {
-                self.suspects.push(candidate);
-                return Ok(Step::Stop);
-            };
-            is_green = again[0];
+        if !is_green && self.makes_sure_at_once() {
+            match self.stays_red(&stack)? {
+                Some(is_red) => is_green = !is_red,
+                None => {
+                    self.suspects.push(candidate);
+                    return Ok(Step::Stop);
+                }
+            }
         }
-        if !is_green {
-            return self.accuse(candidate, stack);
+        if is_green {
+            self.land(&[Layer { candidate, stack }])?;
+        } else {
+            self.accuse(candidate, stack)?;
         }
-        self.land(&[Layer { candidate, stack }])?;
         Ok(Step::On)
     }
 
     /// Bisects layers whose top is red.
     fn search(&mut self, layers: &[Layer<T::Stack>]) -> Result<Step, T::Error> {
-        // The first `low` layers are green together, the first `high` are red.
+        // The first `low` layers are green together, and landed; the first `high` are red.
         let (mut low, mut high) = (0, layers.len());
         let mut side = SideSearch::new(self.may_search_aside(layers.len()));
         let mut reds = vec![high];
         loop {
             let probes = self.probes(low, high);
-            let mut wanted: Vec<T::Stack> = { probes.iter() }
-                .map(|count| layers[count - 1].stack.clone())
+            let mut wanted: Vec<_> = { probes.iter() }
+                .map(|count| question(layers[count - 1].stack.clone(), Purpose::Search))
                 .collect();
-            let base = match low {
-                0 => self.green.clone(),
-                low => layers[low - 1].stack.clone(),
-            };
             let right = probes
                 .last()
                 .map_or(&[][..], |middle| &layers[*middle..high]);
             let right: Vec<usize> = right.iter().map(|layer| layer.candidate).collect();
-            wanted.extend(side.question(self.track, &base, &right)?);
+            let aside = side.question(self.track, &self.green, &right)?;
+            wanted.extend(aside.map(|stack| question(stack, Purpose::Aside)));
             if wanted.is_empty() {
-                // One layer is left. A red answer that no other one supports may be an accident.
-                let red = &layers[low].stack;
-                let mut others = reds.iter().filter(|count| **count != high);
-                if others.any(|count| self.track.is_alike(&layers[count - 1].stack, red)) {
+                // One layer is left.
+                if !self.makes_sure_at_once() {
                     break;
                 }
-                let Some(again) = self.ask(std::slice::from_ref(red))? else {
-                    return Ok(Step::Stop);
-                };
-                if !again[0] {
-                    break;
+                match self.stays_red(&layers[low].stack)? {
+                    None => return Ok(Step::Stop),
+                    Some(true) => break,
+                    Some(false) => {}
                 }
+                // It was red by accident: the search goes on below the next larger stack that was red.
+                self.land(&layers[low..high])?;
+                self.queue.retain(|one| !is_among(*one, &layers[low..high]));
                 reds.retain(|count| *count > high);
                 low = high;
                 let Some(next) = reds.iter().min() else {
-                    self.suspects
-                        .retain(|one| !layers.iter().any(|layer| layer.candidate == *one));
-                    self.queue.clear();
-                    self.land(layers)?;
+                    self.suspects.retain(|one| !is_among(*one, layers));
                     return Ok(Step::On);
                 };
                 high = *next;
                 continue;
             }
-            let Some(answers) = self.ask(&wanted)? else {
+            let Some(answers) = self.ask(wanted)? else {
                 return Ok(Step::Stop);
             };
             // A smaller stack that is red says more than a larger one that is green.
+            let before = low;
             for (count, is_green) in probes.iter().zip(&answers) {
                 if !is_green {
                     high = *count;
@@ -273,23 +296,25 @@ impl<T: Track> Train<'_, T> {
                 }
                 low = *count;
             }
+            // What is green lands at once: the target may move while the search goes on.
+            self.land(&layers[before..low])?;
+            self.queue
+                .retain(|one| !is_among(*one, &layers[before..low]));
             if let Some(is_green) = answers.get(probes.len()) {
                 let found = side.answer(*is_green);
-                if let Some((suspect, red)) = found.filter(|one| !self.suspects.contains(&one.0)) {
+                if let Some(suspect) = found.filter(|one| !self.suspects.contains(one)) {
                     self.suspects.push(suspect);
-                    self.side_reds.push((suspect, red));
                 }
             }
             // Both would search the same layers now.
             side.stop_at(layers[low].candidate);
         }
         let culprit = &layers[low];
-        self.queue.retain(|one| !self.suspects.contains(one));
-        self.land(&layers[..low])?;
-        let decided: Vec<usize> = layers[..=low].iter().map(|layer| layer.candidate).collect();
-        self.queue.retain(|one| !decided.contains(one));
-        self.suspects.retain(|one| !decided.contains(one));
-        self.accuse(culprit.candidate, culprit.stack.clone())
+        self.queue
+            .retain(|one| *one != culprit.candidate && !self.suspects.contains(one));
+        self.suspects.retain(|one| !is_among(*one, &layers[..=low]));
+        self.accuse(culprit.candidate, culprit.stack.clone())?;
+        Ok(Step::On)
     }
 
     /// Where to check between two counts of layers: evenly spread, one for each job but the one that searches
@@ -314,11 +339,113 @@ impl<T: Track> Train<'_, T> {
         self.jobs > 1 && found > 0 && self.checks + 2 * (steps(layers) + 1) <= most
     }
 
-    fn ask(&mut self, stacks: &[T::Stack]) -> Result<Option<Vec<bool>>, T::Error> {
-        let answers = self.track.check(stacks)?;
-        self.checks += stacks.len();
-        self.seen_green |= answers.iter().flatten().any(|is_green| *is_green);
+    /// Whether what is red is checked again before anything else. One job has no idle ones for it, and where checks fail by accident the
+    /// search would go astray.
+    fn makes_sure_at_once(&self) -> bool {
+        self.jobs == 1 || self.answers.has_accidents()
+    }
+
+    /// Checks a red stack again until it is green, or red often enough to go on without what is on its top. That is decided at the end, when more
+    /// is known of accidents.
+    fn stays_red(&mut self, stack: &T::Stack) -> Result<Option<bool>, T::Error> {
+        loop {
+            let needed = if self.answers.has_accidents() {
+                self.answers.needed(self.count)
+            } else {
+                2
+            };
+            let left = needed.saturating_sub(self.answers.reds(stack));
+            if left == 0 {
+                return Ok(Some(true));
+            }
+            let again = vec![question(stack.clone(), Purpose::Again); left.min(self.jobs)];
+            match self.ask_once(&again)? {
+                None => return Ok(None),
+                Some(answers) if answers.contains(&true) => return Ok(Some(false)),
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// How often the stack of one that is accused has to be red again. That it is red alone, too, makes one time less. That it is green alone makes
+    /// an accident more likely than what it says otherwise: two candidates that fail only together are rare.
+    fn left_to_convict(&self, accused: &Accused<T::Stack>) -> usize {
+        let reds = self.answers.reds(&accused.stack);
+        let needed = match accused.alone_is_green {
+            None => self.answers.needed(self.count),
+            Some(false) => self.answers.needed(self.count).max(3) - 1,
+            Some(true) => self.answers.needed_at_worst(self.count),
+        };
+        needed.saturating_sub(reds)
+    }
+
+    /// Asks whether stacks are green. Jobs that would be idle make sure of those that are accused. Where checks are known to fail by accident,
+    /// what is red is asked again before it is believed.
+    fn ask(&mut self, wanted: Vec<Question<T::Stack>>) -> Result<Option<Vec<bool>>, T::Error> {
+        self.checks += wanted.len();
+        let idle = self.idle_questions(self.jobs.saturating_sub(wanted.len()));
+        let all: Vec<_> = wanted.iter().cloned().chain(idle).collect();
+        let Some(mut answers) = self.ask_once(&all)? else {
+            return Ok(None);
+        };
+        answers.truncate(wanted.len());
+        loop {
+            let is_doubtful = |at: &usize| {
+                !answers[*at] && self.answers.reds(&wanted[*at].stack) < self.answers.believable()
+            };
+            let doubtful: Vec<usize> = (0..wanted.len()).filter(is_doubtful).collect();
+            if doubtful.is_empty() {
+                return Ok(Some(answers));
+            }
+            let again = doubtful.iter().map(|at| wanted[*at].stack.clone());
+            let again: Vec<_> = again.map(|stack| question(stack, Purpose::Again)).collect();
+            let Some(more) = self.ask_once(&again)? else {
+                return Ok(None);
+            };
+            for (at, is_green) in doubtful.into_iter().zip(more) {
+                answers[at] = is_green;
+            }
+        }
+    }
+
+    fn ask_once(
+        &mut self,
+        questions: &[Question<T::Stack>],
+    ) -> Result<Option<Vec<bool>>, T::Error> {
+        let answers = self.track.check(questions)?;
+        for (question, is_green) in questions.iter().zip(answers.iter().flatten()) {
+            self.answers.note(&question.stack, *is_green);
+            for one in &mut self.accused {
+                if one.alone.as_ref() == Some(&question.stack) {
+                    one.alone_is_green = Some(*is_green);
+                }
+            }
+            if *is_green {
+                self.acquit(&question.stack);
+            }
+        }
         Ok(answers)
+    }
+
+    /// Up to so many checks of stacks that are accused and not certain yet.
+    fn idle_questions(&self, count: usize) -> Vec<Question<T::Stack>> {
+        let open = self.accused.iter().flat_map(|one| {
+            let alone = one.alone.clone().filter(|_| one.alone_is_green.is_none());
+            let alone = alone.map(|stack| question(stack, Purpose::Pair));
+            let again = question(one.stack.clone(), Purpose::Again);
+            alone
+                .into_iter()
+                .chain(std::iter::repeat_n(again, self.left_to_convict(one)))
+        });
+        open.take(count).collect()
+    }
+
+    /// Takes an accusation back: the stack is green after all.
+    fn acquit(&mut self, green: &T::Stack) {
+        let is_its = |one: &Accused<T::Stack>| one.stack == *green;
+        while let Some(at) = self.accused.iter().position(is_its) {
+            self.waiting.push(self.accused.remove(at).candidate);
+        }
     }
 
     fn land(&mut self, layers: &[Layer<T::Stack>]) -> Result<(), T::Error> {
@@ -332,29 +459,120 @@ impl<T: Track> Train<'_, T> {
         Ok(())
     }
 
-    /// Rejects a candidate; the first one, while nothing has been green, once there is a second one.
-    fn accuse(&mut self, candidate: usize, red: T::Stack) -> Result<Step, T::Error> {
-        self.accused.push((candidate, red));
-        if self.seen_green || self.accused.len() > 1 {
-            self.convict()
+    fn accuse(&mut self, candidate: usize, stack: T::Stack) -> Result<(), T::Error> {
+        let below = self.decided.landed.clone();
+        let alone = if below.is_empty() {
+            None
         } else {
-            Ok(Step::On)
-        }
+            self.track.push(&self.start, candidate)?
+        };
+        self.accused.push(Accused {
+            candidate,
+            below,
+            stack,
+            alone,
+            alone_is_green: None,
+        });
+        Ok(())
     }
 
+    /// Rejects those that are accused, or finds that one of them is green after all.
     fn convict(&mut self) -> Result<Step, T::Error> {
-        if !self.accused.is_empty() && !self.seen_green {
-            let answer = self.track.check_target()?;
-            self.decided.target_is_red = answer == Some(false);
-            if answer != Some(true) {
+        // Nothing was green, so it is not known yet whose fault that is.
+        if !self.answers.has_green() {
+            let target = self.start.clone();
+            let Some(answers) = self.ask(vec![question(target.clone(), Purpose::Target)])? else {
+                return Ok(Step::Stop);
+            };
+            let red = if answers[0] {
+                Some(false)
+            } else {
+                self.stays_red(&target)?
+            };
+            if red != Some(false) {
+                self.decided.target_is_red = red == Some(true);
                 return Ok(Step::Stop);
             }
-            self.seen_green = true;
         }
-        for (candidate, red) in std::mem::take(&mut self.accused) {
-            self.track.reject(candidate, &red)?;
-            self.decided.rejected.push(candidate);
+        loop {
+            let open = self.idle_questions(self.jobs);
+            if open.is_empty() {
+                break;
+            }
+            let Some(answers) = self.ask_once(&open)? else {
+                // Those that are certain are rejected all the same.
+                let accused = std::mem::take(&mut self.accused);
+                let (certain, open) =
+                    { accused.into_iter() }.partition(|one| self.left_to_convict(one) == 0);
+                self.accused = open;
+                self.reject(certain)?;
+                return Ok(Step::Stop);
+            };
+            if answers.contains(&true) {
+                return Ok(Step::On);
+            }
         }
+        let accused = std::mem::take(&mut self.accused);
+        self.reject(accused)?;
         Ok(Step::On)
     }
+
+    fn reject(&mut self, accused: Vec<Accused<T::Stack>>) -> Result<(), T::Error> {
+        for one in accused {
+            let partner = self.partner(&one)?;
+            self.track.reject(&Culprit {
+                candidate: one.candidate,
+                red: one.stack,
+                partner,
+            })?;
+            self.decided.rejected.push(one.candidate);
+        }
+        Ok(())
+    }
+
+    /// The candidate below a culprit without which it is green: the last of the smallest part of them with which it is red. `None` where it is
+    /// red on its own, and where no more checks may run.
+    fn partner(&mut self, accused: &Accused<T::Stack>) -> Result<Option<usize>, T::Error> {
+        if accused.alone_is_green != Some(true) {
+            return Ok(None);
+        }
+        let below = &accused.below;
+        // With the first `low` of them or fewer it is green, with the first `high` it is red.
+        let (mut low, mut high) = (0, below.len());
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            let Some(stack) = self.with_part(&below[..middle], accused.candidate)? else {
+                return Ok(None);
+            };
+            let Some(answers) = self.ask_once(&[question(stack, Purpose::Pair)])? else {
+                return Ok(None);
+            };
+            if answers[0] {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(below.get(low).copied())
+    }
+
+    /// The target, some candidates and another one on top.
+    fn with_part(&mut self, part: &[usize], top: usize) -> Result<Option<T::Stack>, T::Error> {
+        let mut stack = self.start.clone();
+        for candidate in part.iter().chain([&top]) {
+            match self.track.push(&stack, *candidate)? {
+                Some(pushed) => stack = pushed,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(stack))
+    }
+}
+
+fn question<S>(stack: S, purpose: Purpose) -> Question<S> {
+    Question { stack, purpose }
+}
+
+fn is_among<S>(candidate: usize, layers: &[Layer<S>]) -> bool {
+    layers.iter().any(|layer| layer.candidate == candidate)
 }

@@ -92,6 +92,7 @@ impl Verdict {
             bundle: self.bundle,
             policy: self.policy,
             findings: codes,
+            fails_with: None,
         }
     }
 }

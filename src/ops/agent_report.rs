@@ -177,7 +177,7 @@ pub struct AgentRef {
 }
 
 impl AgentRef {
-    pub(super) fn of(agent: &Agent) -> AgentRef {
+    pub(crate) fn of(agent: &Agent) -> AgentRef {
         AgentRef {
             agent_id: agent.id.to_string(),
             short_id: agent.id.short(),

@@ -1,6 +1,7 @@
 //! One event as `show` and `log` answer it.
 
 use crate::domain::event::{Event, What};
+use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::domain::outcome::Ending;
 use crate::git::Repo;
@@ -60,10 +61,13 @@ fn detail(what: &What) -> Option<String> {
             format!("accepted {}", verdict.tip.short())
         }
         What::Verified(verdict) => {
+            let partner = verdict.fails_with.map(AgentId::short);
+            let partner = partner.map(|short| format!(", together with agent {short}"));
             format!(
-                "rejected {}: {}",
+                "rejected {}: {}{}",
                 verdict.tip.short(),
-                verdict.findings.join(", ")
+                verdict.findings.join(", "),
+                partner.unwrap_or_default()
             )
         }
         What::Merged { commit, into, .. } => {

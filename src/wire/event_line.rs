@@ -209,6 +209,7 @@ fn facts(what: &What) -> Value {
             "bundle": verdict.bundle.map(Oid::to_hex),
             "policy": verdict.policy.to_hex(),
             "findings": verdict.findings,
+            "fails_with": verdict.fails_with.map(|id| id.to_string()),
         }),
         What::Done { summary, whole } => {
             json!({ "summary": summary, "whole": whole.map(Oid::to_hex) })
@@ -318,6 +319,7 @@ fn parse_facts(kind: &str, d: &Fact<'_>) -> Option<What> {
             bundle: oid("bundle"),
             policy: oid("policy")?,
             findings: list("findings").into_iter().map(str::to_owned).collect(),
+            fails_with: text("fails_with").and_then(|id| AgentId::parse(&id)),
         }),
         "done" => What::Done {
             summary: text("summary")?,

@@ -365,6 +365,11 @@ fn f4_checks_run_once_for_a_commit_and_again_without_the_key_that_sealed_them() 
     let task = crate::support::agent::TASK;
     let checks = "[checks]\ncommands = [\"echo once >> \\\"$HOME/../ran\\\"\"]\n";
     let agent = Agent::of_task(&format!("{task}{checks}"));
+    // The checks are behind a fence; what they count with is opened.
+    let counter = agent.repo.path().with_file_name("ran");
+    std::fs::write(&counter, "").expect("made");
+    let counter = counter.display().to_string();
+    agent.repo.git(["config", "agent.run.allowWrite", &counter]);
     agent.write("src/two.rs", "");
     agent.commit("two");
     let ran = || {
@@ -386,7 +391,7 @@ fn f4_checks_run_once_for_a_commit_and_again_without_the_key_that_sealed_them() 
         })
         .collect();
     assert!(
-        kinds.iter().all(|name| name.starts_with("checks-")),
+        kinds.iter().all(|name| name.starts_with("checked-")),
         "{kinds:?}"
     );
     std::fs::remove_file(common_dir(&agent).join("agents/facts.key")).expect("removed");
@@ -497,11 +502,11 @@ fn verify_ci(clone: &Path, arguments: &[&str]) -> Value {
 #[test]
 fn j3_ci_leaves_every_byte_as_it_was() {
     let task = crate::support::agent::TASK;
-    // They see the merge, the history and the refs, and may write what they like.
+    // They see the merge, the history and the refs, and in the temporary repository of --ci they may write what they like.
     let checks = r#"[checks]
 commands = ["test -f src/two.rs && test -f NOTES.md && git log --format=%s HEAD | grep -q moves",
   "git rev-parse --verify --quiet refs/remotes/origin/main || git rev-parse --verify main", "git status --porcelain | (! grep .)",
-  "touch made && git add made && git commit --quiet -m made && git branch --force made"]
+  "test -f .git || { touch made && git add made && git commit --quiet -m made && git branch --force made; }"]
 "#;
     let agent = Agent::of_task(&format!("{task}{checks}"));
     agent.write("src/two.rs", "");

@@ -79,9 +79,14 @@ fn the_same_holds_for_check_commands() {
     let checks = format!("{TASK}[checks]\ncommands = ['''{FAMILY} exit 1''']\n");
     let agent = crate::verify::Agent::of_task(&checks);
     agent.write("src/two.rs", "pub fn two() {}\n");
+    let open = beside(&agent.repo, "");
+    let open_text = open.display().to_string();
+    agent
+        .repo
+        .git(["config", "agent.run.allowWrite", &open_text]);
     let output = crate::support::agent::agent_command(&agent.repo.path())
         .args(["verify", &agent.id])
-        .env("BESIDE", beside(&agent.repo, ""))
+        .env("BESIDE", open)
         .output()
         .expect("starts");
     assert!(

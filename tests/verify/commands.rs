@@ -147,3 +147,78 @@ fn what_a_killed_verify_left_makes_way_unless_somebody_works_in_it() {
     super::refused(&agent.run(&[]), "path-exists", 3);
     assert!(place.join("README.md").exists());
 }
+
+/// As [`with_checks`], in a repository whose settings are these by the time the work is judged.
+fn with_settings(commands: &str, settings: &str) -> Agent {
+    let agent = with_checks(commands);
+    agent.repo.write(".gitignore", "*.o\nlocal.env\n");
+    agent.repo.write(".config/git-agent.toml", settings);
+    agent.repo.commit_all("settings");
+    agent.repo.write("local.env", "A=1\n");
+    agent
+}
+
+#[test]
+fn commands_run_where_the_set_up_has_run() {
+    let agent = with_settings(
+        r#"["test -f made.o && test -f src/two.rs && test -f local.env"]"#,
+        "[setup]\ncopy = [\"local.env\"]\nrun = [\"test -f src/two.rs && echo x > made.o\"]\n",
+    );
+    let report = agent.verify(&[]);
+    assert_eq!(codes(&report), [""; 0], "{report}");
+    nothing_is_left(&agent);
+
+    // So do those of --ci, which has no place in the repository.
+    agent.commit("two");
+    let report = agent.verify(&["--ci", "--tip", &agent.branch]);
+    assert_eq!(codes(&report), [""; 0], "{report}");
+}
+
+#[test]
+fn a_set_up_that_fails_is_a_finding_of_its_own() {
+    let agent = with_settings(
+        r#"["touch never"]"#,
+        "[setup]\nrun = [\"echo x > made.o\", \"echo no such package; exit 7\"]\n",
+    );
+    let report = agent.verify(&[]);
+    assert_eq!(codes(&report), ["commands.setup-failed"]);
+    let commands = report["commands"].as_array().expect("commands");
+    assert_eq!(commands.len(), 1, "{report}");
+    assert_eq!(commands[0]["setup"], true);
+    assert_eq!(commands[0]["exit_code"], 7);
+    assert_eq!(commands[0]["output"], "no such package\n");
+    nothing_is_left(&agent);
+}
+
+#[test]
+fn neither_set_up_nor_commands_write_outside_of_the_fence() {
+    // What the set-up runs is the agent's as well: a manifest says what a package manager runs.
+    let escape = "for place in $HOME $(git rev-parse --git-common-dir) $TMPDIR/../..; do (echo x > $place/escaped) 2> /dev/null; done; true";
+    let agent = with_settings(
+        &format!("[\"{escape}\", \"echo x > $TMPDIR/own && echo x > $npm_config_cache-own\"]"),
+        &format!("[setup]\nrun = [\"{escape}\"]\n"),
+    );
+    let report = agent.verify(&[]);
+    assert_eq!(codes(&report), [""; 0], "{report}");
+    let common = agent.repo.path().join(".git/escaped");
+    let home = agent.repo.path().join("escaped");
+    assert_eq!((common.exists(), home.exists()), (false, false));
+}
+
+#[test]
+fn a_warm_worktree_serves_where_no_manifest_differs() {
+    let settings = "[pool]\nsize = 1\n[setup]\nrun = [\"echo x > made.o; date +%N > stamp.o\"]\n";
+    for (path, is_taken) in [("src/two.rs", true), ("src/package.json", false)] {
+        let agent = with_settings(r#"["test -f made.o", "cat stamp.o; exit 1"]"#, settings);
+        let filled = agent.repo.agent_json(&["pool", "fill"]);
+        let name = filled["slots"][0]["name"].as_str().expect("a name");
+        let slot = agent.worktree.with_file_name(name);
+        let stamp = std::fs::read_to_string(slot.join("stamp.o")).expect("set up");
+        agent.write(path, "{}\n");
+        let report = agent.verify(&[]);
+        assert_eq!(codes(&report), ["commands.failed"], "{report}");
+        let told = &report["commands"][1]["output"];
+        assert_eq!(*told == *stamp, is_taken, "{path}: {report}");
+        assert_eq!(slot.exists(), !is_taken, "{path}");
+    }
+}

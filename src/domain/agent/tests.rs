@@ -21,6 +21,7 @@ fn what(word: &str) -> What {
             bundle: None,
             policy: OTHER,
             findings: Vec::new(),
+            fails_with: None,
         })
     };
     match word {

@@ -7,8 +7,8 @@ mod scope;
 mod tests;
 
 use super::evidence::{
-    CommandEnd, Commands, Contract, Evidence, History, Landing, LedgerFacts, NoWorktree, Outcome,
-    Row, WorktreeFacts,
+    CommandEnd, CommandRun, Commands, Contract, Evidence, History, Landing, LedgerFacts,
+    NoWorktree, Outcome, Row, WorktreeFacts,
 };
 use super::finding::{Finding, FindingCode as Code};
 use super::oid::Oid;
@@ -244,33 +244,35 @@ fn commands(commands: &Commands) -> Vec<Finding> {
             "the check commands were not run, so an accepting verdict is not recorded",
             "run verify without --no-commands",
         )],
-        Commands::Ran(runs) => runs
-            .iter()
-            .filter_map(|run| {
-                let fix = "run it in a merge of the two branches and mend what it reports";
-                match run.end {
-                    CommandEnd::Status(0) => None,
-                    CommandEnd::Status(status) => Some(Finding::new(
-                        Code::CommandFailed,
-                        format!(
-                            "`{}` ended with status {status} in the merged tree",
-                            run.command
-                        ),
-                        fix,
-                    )),
-                    CommandEnd::TimedOut(limit) => Some(Finding::new(
-                        Code::CommandTimedOut,
-                        format!(
-                            "`{}` was stopped after {} s in the merged tree",
-                            run.command,
-                            limit.as_secs()
-                        ),
-                        fix,
-                    )),
-                }
-            })
-            .collect(),
+        Commands::Ran(runs) => runs.iter().filter_map(command).collect(),
     }
+}
+
+fn command(run: &CommandRun) -> Option<Finding> {
+    let how = match run.end {
+        CommandEnd::Status(0) => return None,
+        CommandEnd::Status(status) => format!("ended with status {status}"),
+        CommandEnd::TimedOut(limit) => format!("was stopped after {} s", limit.as_secs()),
+    };
+    if run.is_setup {
+        return Some(Finding::new(
+            Code::CommandSetupFailed,
+            format!(
+                "the set-up command `{}` {how} in the merged tree, so no check ran",
+                run.command
+            ),
+            "mend what the command reports, or [setup] in the settings of the target; where the sandbox refused a write, git config --add agent.run.allowWrite <directory> opens a cache",
+        ));
+    }
+    let code = match run.end {
+        CommandEnd::Status(_) => Code::CommandFailed,
+        CommandEnd::TimedOut(_) => Code::CommandTimedOut,
+    };
+    Some(Finding::new(
+        code,
+        format!("`{}` {how} in the merged tree", run.command),
+        "run it in a merge of the two branches and mend what it reports; where the sandbox refused a write, git config --add agent.run.allowWrite <directory> opens a cache",
+    ))
 }
 
 fn row(row: Row) -> Option<Finding> {

@@ -258,13 +258,16 @@ fn landing_rejects_only_what_cannot_land() {
 
 #[test]
 fn commands_must_end_well_and_in_time() {
-    let run = |end| {
+    let ran = |end, is_setup| {
         Commands::Ran(vec![CommandRun {
             command: "make test".to_owned(),
             end,
             output: String::new(),
+            is_setup,
+            took: Duration::ZERO,
         }])
     };
+    let run = |end| ran(end, false);
     check(|e| e.commands = run(CommandEnd::Status(0)), &[]);
     check(
         |e| e.commands = run(CommandEnd::Status(2)),
@@ -272,6 +275,9 @@ fn commands_must_end_well_and_in_time() {
     );
     let late = CommandEnd::TimedOut(Duration::from_secs(1));
     check(|e| e.commands = run(late), &["commands.timed-out"]);
+    for end in [CommandEnd::Status(1), late] {
+        check(|e| e.commands = ran(end, true), &["commands.setup-failed"]);
+    }
     check(|e| e.commands = Commands::Skipped, &["commands.skipped"]);
     assert_eq!(
         finding::FindingCode::CommandsSkipped.severity(),

@@ -55,8 +55,8 @@ impl<S: Clone> SideSearch<S> {
         Ok(layer.map(|(_, stack)| stack.clone()))
     }
 
-    /// Takes the answer to the last question; gives the suspect where it is found, and the stack that is red with it.
-    pub(super) fn answer(&mut self, is_green: bool) -> Option<(usize, S)> {
+    /// Takes the answer to the last question; gives the suspect where it is found.
+    pub(super) fn answer(&mut self, is_green: bool) -> Option<usize> {
         if !self.is_red {
             self.is_red = !is_green;
             (self.low, self.high) = (0, self.layers.len());
@@ -67,7 +67,7 @@ impl<S: Clone> SideSearch<S> {
         }
         if self.is_red && self.high - self.low == 1 {
             self.is_red = false;
-            return Some(self.layers[self.low].clone());
+            return Some(self.layers[self.low].0);
         }
         None
     }

@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, HashMap};
 type Written = BTreeMap<Vec<u8>, (git2::Oid, FileMode)>;
 
 /// Work, by number, merged in order into a target.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stack {
     /// The commit on top.
     pub commit: Oid,

@@ -37,6 +37,7 @@ pub use remote::RemoteTarget;
 pub use report::{LandingReport, LandingState};
 
 use crate::domain::named::named;
+use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
 use crate::store::{fsx, layout};
@@ -63,6 +64,8 @@ pub struct MergeOptions {
     pub into: Option<String>,
     /// The remote whose branch the work lands on, in place of this clone's; the usual one where it is empty.
     pub push: Option<String>,
+    /// The commit that the branch is taken to be at; the one that it is at when absent.
+    pub base_at: Option<Oid>,
     /// Whether the caller has fetched that branch; before a rehearsal it always has.
     pub is_fetched: bool,
     /// Leaves the check commands to the caller, who runs them on exactly what lands.

@@ -127,6 +127,7 @@ pub fn judged_plan(
         &VerifyOptions {
             agent: Some(agent.id.to_string()),
             base: Some(base.clone()),
+            base_at: options.base_at,
             no_commands: options.leave_checks,
             twice: options.now,
             // Work that cannot land yet goes on as if nothing had been asked.
@@ -246,6 +247,12 @@ fn require_unblocked(ctx: &Ctx, plan: &MergePlan, checkout: &Checkout) -> Result
 }
 
 impl MergePlan {
+    /// The ref that the work was judged against: the branch, or what was last seen of the remote's.
+    pub fn base_ref(&self) -> &str {
+        let remote = self.remote.as_ref();
+        remote.map_or(&self.target, |there| &there.copy)
+    }
+
     /// What would come of it.
     pub fn report(&self) -> LandingReport {
         LandingReport::new(self, LandingState::Planned)

@@ -1,12 +1,13 @@
 //! Running checks on trees: a few at the same time, and none whose answer is known.
 
+use crate::agents::check_memory::{CheckMemory, Question};
+use crate::agents::check_setup::CheckSetup;
 use crate::agents::ctx::{Ctx, Seed};
-use crate::agents::pool;
 use crate::domain::evidence::{CommandEnd, CommandRun};
 use crate::domain::oid::Oid;
 use crate::domain::repository_settings::RepositorySettings;
+use crate::domain::train::Purpose;
 use crate::error::{Error, Result};
-use crate::ops::train::memory::{Memory, Question};
 use crate::ops::train::report::{FailedCheck, FlakyReport, RunReason, TrainRun};
 use crate::ops::train::worker::{CheckAnswer, CheckOptions, CheckTask, work};
 use crate::ops::train::{TrainNews, TrainOptions};
@@ -21,7 +22,7 @@ pub(super) struct Checks<'scope, 'env> {
     options: CheckOptions,
     max_runs: Option<usize>,
     is_rehearsal: bool,
-    memory: Memory,
+    memory: CheckMemory,
     seed: Seed,
     scope: &'scope Scope<'scope, 'env>,
     /// One for each job, from its first check on.
@@ -36,6 +37,7 @@ pub(super) struct Done {
     pub runs: Vec<TrainRun>,
     pub flaky: Vec<FlakyReport>,
     pub run: usize,
+    pub again: usize,
     pub known: usize,
     /// What the fence around them was.
     pub sandbox: &'static str,
@@ -48,6 +50,7 @@ pub(super) struct Stacked {
     pub tree: Oid,
     pub agents: Vec<String>,
     pub commands: Vec<String>,
+    pub purpose: Purpose,
 }
 
 /// Checks that are under way.
@@ -66,6 +69,7 @@ impl<'scope, 'env> Checks<'scope, 'env> {
         scope: &'scope Scope<'scope, 'env>,
     ) -> Result<Checks<'scope, 'env>> {
         let enforcement = sandbox::enforcement(options.sandbox, ctx.env.require_program()?)?;
+        let memory = CheckMemory::open(ctx, &enforcement)?;
         Ok(Checks {
             done: Done {
                 sandbox: enforcement.as_str(),
@@ -77,11 +81,11 @@ impl<'scope, 'env> Checks<'scope, 'env> {
                 mode: options.sandbox,
                 enforcement,
                 leases: Vec::new(),
-                setup: None,
+                setup: CheckSetup::default(),
             },
             max_runs: options.max_runs,
             is_rehearsal: options.dry_run,
-            memory: Memory::open(ctx),
+            memory,
             seed: ctx.seed(),
             scope,
             workers: Vec::new(),
@@ -89,10 +93,20 @@ impl<'scope, 'env> Checks<'scope, 'env> {
         })
     }
 
-    /// Says what commands hold values of their own in, and which warm worktrees will do, before the first of them runs.
-    pub(super) fn want(&mut self, settings: &RepositorySettings) {
+    /// Says what commands hold values of their own in, and what their worktrees are set up with, before the first of them runs.
+    ///
+    /// # Errors
+    /// `settings-invalid`.
+    pub(super) fn want(&mut self, settings: &RepositorySettings) -> Result<()> {
+        let setup = CheckSetup::of(settings)?;
+        if self.options.leases != settings.leases || self.options.setup != setup {
+            // Workers have what an earlier target asked for.
+            self.workers.clear();
+        }
         self.options.leases.clone_from(&settings.leases);
-        self.options.setup = pool::wanted_setup(settings);
+        self.memory.set_up_with(&setup);
+        self.options.setup = setup;
+        Ok(())
     }
 
     pub(super) fn finish(self) -> Done {
@@ -135,6 +149,7 @@ impl<'scope, 'env> Checks<'scope, 'env> {
                     lands_on: &stack.lands_on,
                     tree: &stack.tree.to_hex(),
                     stack: &stack.agents,
+                    purpose: stack.purpose,
                     why: reasons[number],
                 });
                 // A worker that is gone sends no answer, which is noticed below.
@@ -211,7 +226,8 @@ impl<'scope, 'env> Checks<'scope, 'env> {
         tell: &mut dyn FnMut(&TrainNews<'_>),
     ) -> bool {
         self.done.run += 1;
-        let failed = { runs.iter() }.find(|run| run.end != CommandEnd::Status(0));
+        self.done.again += usize::from(!stack.purpose.is_bounded());
+        let failed = { runs.iter() }.find(|run| !run.is_success());
         let is_green = failed.is_none();
         let question = self.memory.question(stack.tree, &stack.commands);
         if is_green && why == RunReason::WasRed {
@@ -221,12 +237,17 @@ impl<'scope, 'env> Checks<'scope, 'env> {
                 stack: stack.agents.clone(),
                 command: earlier.map(|check| check.command.clone()),
             };
-            tell(&TrainNews::Flaky(&flaky));
-            self.done.flaky.push(flaky);
+            if !self.done.flaky.contains(&flaky) {
+                tell(&TrainNews::Flaky(&flaky));
+                self.done.flaky.push(flaky);
+            }
         }
         if let Some(failed) = failed {
             let report = report_of(failed, runs, stack.tree);
             self.failures.insert(question.clone(), report);
+        }
+        for run in runs.iter().filter(|run| run.is_success()) {
+            self.memory.keep_time(&run.command, run.took);
         }
         self.memory.keep(question, is_green);
         let command = failed.map(|failed| failed.command.clone());
@@ -249,6 +270,7 @@ impl<'scope, 'env> Checks<'scope, 'env> {
             stack: stack.agents.clone(),
             commands: stack.commands.clone(),
             green,
+            purpose: stack.purpose,
             why,
             failed,
             duration_ms: u64::try_from(taken.as_millis()).unwrap_or(u64::MAX),
@@ -274,7 +296,7 @@ fn report_of(failed: &CommandRun, runs: &[CommandRun], tree: Oid) -> FailedCheck
         CommandEnd::Status(status) => (status, false),
         CommandEnd::TimedOut(_) => (124, true),
     };
-    let all = { runs.iter() }.filter(|run| run.end != CommandEnd::Status(0));
+    let all = { runs.iter() }.filter(|run| !run.is_success());
     let outputs: Vec<&str> = all.map(|run| run.output.as_str()).collect();
     FailedCheck {
         command: failed.command.clone(),
@@ -282,5 +304,6 @@ fn report_of(failed: &CommandRun, runs: &[CommandRun], tree: Oid) -> FailedCheck
         timed_out,
         tree: tree.to_hex(),
         output: outputs.join("\n"),
+        setup: failed.is_setup,
     }
 }

@@ -7,7 +7,8 @@ use crate::domain::agent::{Agent, State};
 use crate::domain::event::Isolation;
 use crate::error::{Code, Error, ErrorFacts, Exit, Result};
 use crate::ops::merge::{
-    LandingState, MergePlan, NotAccepted, before, concerns_all, execute, fetch_targets, judged_plan,
+    LandingState, MergeOptions, MergePlan, NotAccepted, before, concerns_all, execute,
+    fetch_targets, judged_plan,
 };
 use crate::ops::train::TrainOptions;
 use crate::ops::train::order::bring_into_order;
@@ -99,7 +100,7 @@ fn require_done(agent: &Agent) -> Result<()> {
     )))
 }
 
-/// Judges those that are still to land on this target anew.
+/// Judges those that are still to land on this target anew, all of them against the commit that it is at now.
 ///
 /// # Errors
 /// As [`items`].
@@ -109,7 +110,30 @@ pub(super) fn judge_again(
     items: &mut [Rider],
     target: &str,
 ) -> Result<()> {
-    judge_those(ctx, options, items, |item| item.is_bound_for(target))
+    let bound = { items.iter() }.find(|item| item.is_bound_for(target));
+    let watched = bound.and_then(|item| item.plan.as_ref());
+    let watched = watched.map(|plan| plan.base_ref().to_owned());
+    fetch_once(ctx, options, items)?;
+    let base = match watched {
+        Some(watched) => ctx.repo.tip(&watched)?.oid(),
+        None => None,
+    };
+    let merge = MergeOptions {
+        base_at: base,
+        ..options.of_each()
+    };
+    judge_as(ctx, options, &merge, items, |item| {
+        item.is_bound_for(target)
+    })
+}
+
+/// Brings the branch of a remote up to date, once for all agents.
+fn fetch_once(ctx: &Ctx, options: &TrainOptions, items: &[Rider]) -> Result<()> {
+    if options.push.is_some() && !ctx.repo.is_scratch() {
+        let agents = items.iter().filter_map(|item| item.agent.as_ref());
+        fetch_targets(ctx, &options.of_each(), agents)?;
+    }
+    Ok(())
 }
 
 /// Judges the work of agents that are done, but for its check commands, a few at the same time, and plans their landings.
@@ -119,6 +143,17 @@ pub(super) fn judge_again(
 pub(super) fn judge_those(
     ctx: &Ctx,
     options: &TrainOptions,
+    items: &mut [Rider],
+    is_wanted: impl Fn(&Rider) -> bool,
+) -> Result<()> {
+    fetch_once(ctx, options, items)?;
+    judge_as(ctx, options, &options.of_each(), items, is_wanted)
+}
+
+fn judge_as(
+    ctx: &Ctx,
+    options: &TrainOptions,
+    merge: &MergeOptions,
     items: &mut [Rider],
     is_wanted: impl Fn(&Rider) -> bool,
 ) -> Result<()> {
@@ -132,11 +167,6 @@ pub(super) fn judge_those(
             Err(error) => item.refuse(error),
         }
     }
-    let merge = options.of_each();
-    if options.push.is_some() && !ctx.repo.is_scratch() {
-        let agents = items.iter().filter_map(|item| item.agent.as_ref());
-        fetch_targets(ctx, &merge, agents)?;
-    }
     let seed = ctx.seed();
     let threads = parallel::threads(wanted.len());
     let (activity, count) = (ctx.activity("judging agents"), wanted.len());
@@ -147,7 +177,7 @@ pub(super) fn judge_those(
             let number = begun.fetch_add(1, Ordering::Relaxed) + 1;
             activity.now(&format!("judging agent {number} of {count}"));
             let judged = match own.take().map_or_else(|| seed.open(), Ok) {
-                Ok(ctx) => judged_plan(own.insert(ctx), &id, &merge),
+                Ok(ctx) => judged_plan(own.insert(ctx), &id, merge),
                 Err(error) => Err(error),
             };
             if answers.send((at, judged)).is_err() {
@@ -214,6 +244,7 @@ impl Rider {
                 commit: None,
                 tree: None,
                 conflicts: Vec::new(),
+                fails_with: None,
                 check: None,
                 reason: error.as_ref().map(reason),
                 error,
@@ -335,15 +366,27 @@ impl Rider {
                 report.tree = Some(tree.to_hex());
                 report.conflicts.clear();
             }
-            CandidateFate::Red(check) => {
-                let (command, status) = (&check.command, check.exit_code);
-                let why = if check.timed_out {
-                    format!("`{command}` took too long with its work")
+            CandidateFate::Red(check, partner) => {
+                let how = if check.timed_out {
+                    "took too long".to_owned()
                 } else {
-                    format!(
-                        "`{command}` ended with status {status} with its work, and with 0 without it"
-                    )
+                    format!("ended with status {}", check.exit_code)
                 };
+                let command = &check.command;
+                let what = if check.setup {
+                    "the set-up command "
+                } else {
+                    ""
+                };
+                let why = match partner.as_ref().map(|partner| &partner.short_id) {
+                    Some(partner) => format!(
+                        "{what}`{command}` {how} with its work and that of agent {partner} together, and succeeds without either"
+                    ),
+                    None => {
+                        format!("{what}`{command}` {how} with its work, and succeeds without it")
+                    }
+                };
+                report.fails_with = partner;
                 report.outcome = Outcome::Rejected;
                 report.error = Some(rejected(report.short_id.as_deref(), &check, &why));
                 report.reason = Some(why);

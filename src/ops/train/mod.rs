@@ -8,7 +8,7 @@
 //!
 //! A stack is made of commits that no ref names, with the parents that the landing commits will have, so the tree that was
 //! checked is the tree that lands. The target moves over a whole stack at once: a train that is killed leaves it where it
-//! was or at the top of a green stack. What is known of a tree is remembered (`memory`), so a train that is run again does
+//! was or at the top of a green stack. What is known of a tree is remembered (`check_memory`), so a train that is run again does
 //! not repeat what was green.
 //!
 //! Deliberately absent: judging scope, origin and bundle, which `verify` does for each agent before its work is stacked.
@@ -17,7 +17,6 @@ mod all;
 mod checks;
 mod close;
 mod gather;
-mod memory;
 mod order;
 mod report;
 mod track;
@@ -33,8 +32,9 @@ use crate::agents::authority::require_orchestrator;
 use crate::agents::ctx::Ctx;
 use crate::agents::scratch::Scratch;
 use crate::domain::sandbox::Mode;
-use crate::domain::train::decide;
+use crate::domain::train::{Purpose, Track, decide};
 use crate::error::{Code, Error, Result};
+use crate::ops::agent_report::AgentRef;
 use crate::ops::merge::{MergeOptions, MergePlan, Method, concerns_all, fetch_targets};
 use crate::wire::path_text::PathText;
 use checks::{Checks, Done};
@@ -43,8 +43,16 @@ use serde::Serialize;
 use std::time::{Duration, Instant};
 use track::Stacking;
 
-/// How often the agents are judged anew because another process moved the target.
-const ATTEMPTS: usize = 10;
+/// How long a train waits before it tries again to land on a target that another process moved, in milliseconds: at first not at all, and in
+/// the end a minute altogether. Each try takes a check run, so few of them bridge a long time.
+const PAUSES: [u64; 9] = [0, 250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000];
+
+/// How long a train waits at most for the next move of a target that moves again and again. A stack has the most time to be checked if it stands
+/// on a commit that has just come.
+const NEXT_MOVE: Duration = Duration::from_secs(2);
+
+/// How often the target is looked at meanwhile.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// In which order several agents land.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -137,6 +145,8 @@ pub enum TrainNews<'a> {
         tree: &'a str,
         /// Whose work is stacked, in order; none for the target alone.
         stack: &'a [String],
+        /// What the answer is needed for.
+        purpose: Purpose,
         /// Why it runs.
         why: RunReason,
     },
@@ -161,6 +171,9 @@ pub enum TrainNews<'a> {
         lands_on: &'a str,
         /// What failed with its work.
         check: &'a FailedCheck,
+        /// The agent together with whose work, and only together, it fails.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        fails_with: Option<&'a AgentRef>,
     },
 }
 
@@ -185,6 +198,7 @@ pub fn train(
             items: items.into_iter().map(|item| item.report).collect(),
             targets,
             checks_run: done.run,
+            checks_again: done.again,
             checks_known: done.known,
             sandbox: done.sandbox,
             runs: done.runs,
@@ -255,7 +269,8 @@ fn run_target(
 ) -> Result<Option<TrainTarget>> {
     let mut report: Option<TrainTarget> = None;
     let mut last = None;
-    for _ in 0..ATTEMPTS {
+    let mut pauses = PAUSES.into_iter();
+    loop {
         let members: Vec<usize> = { 0..items.len() }
             .filter(|at| items[*at].is_bound_for(target))
             .collect();
@@ -264,19 +279,20 @@ fn run_target(
             .filter_map(|at| items[*at].plan.clone())
             .collect();
         let Some(first) = plans.first() else {
-            break;
+            return Ok(report);
         };
-        // It moved while they were judged one after the other.
+        // It moved while they were judged one after the other. All of them are judged against one commit then.
         if plans.iter().any(|plan| plan.base != first.base) {
             gather::judge_again(ctx, options, items, target)?;
             continue;
         }
+        let watched = first.base_ref().to_owned();
         let mut track = Stacking::new(ctx, options, plans, checks, tell)?;
         let start = track.start();
         let decided = decide(&mut track, start, members.len(), options.jobs);
         let settled = track.settle();
         // What was settled before an error is settled.
-        let blamed = track.blamed();
+        let (blamed, has_moved) = (track.blamed(), track.has_moved());
         let (fates, ground) = track.finish();
         let known = report.get_or_insert_with(|| ground.clone());
         known.oid = ground.oid;
@@ -284,6 +300,7 @@ fn run_target(
             items[*at].settle(fate);
         }
         match decided.and_then(|decided| settled.map(|()| decided)) {
+            Ok(_) if has_moved => {}
             Ok(decided) => {
                 known.red = decided.target_is_red;
                 for candidate in decided.conflicting {
@@ -292,7 +309,7 @@ fn run_target(
                 for candidate in decided.undecided {
                     items[members[candidate]].leave(decided.target_is_red);
                 }
-                break;
+                return Ok(report);
             }
             Err(error) if concerns_all(error.code()) => return Err(error),
             // One of them cannot land as it was judged; the others go on without it, unless another process was quicker.
@@ -303,15 +320,38 @@ fn run_target(
                     Some(candidate) => items[members[candidate]].refuse(error),
                     None => last = Some(error),
                 }
-                gather::judge_again(ctx, options, items, target)?;
             }
         }
+        let Some(pause) = pauses.next() else {
+            break;
+        };
+        if has_moved {
+            wait_for_a_gap(ctx, &watched, Duration::from_millis(pause))?;
+        }
+        gather::judge_again(ctx, options, items, target)?;
     }
     // Those that no attempt decided about.
     for item in items.iter_mut().filter(|item| item.is_bound_for(target)) {
-        let moved = format!("other processes moved {target} {ATTEMPTS} times meanwhile");
+        let attempts = PAUSES.len() + 1;
+        let moved = format!("other processes moved {target} {attempts} times meanwhile");
         let last = last.as_ref().map(ToString::to_string);
         item.refuse(Error::new(Code::LostRace, last.unwrap_or(moved)));
     }
     Ok(report)
+}
+
+/// Waits until a target that moves again and again has just moved, so that the time until it moves next is the longest; not at all at the first
+/// time, for most targets move once.
+fn wait_for_a_gap(ctx: &Ctx, watched: &str, pause: Duration) -> Result<()> {
+    if pause.is_zero() {
+        return Ok(());
+    }
+    let _activity = ctx.activity("waiting: other processes move the target");
+    std::thread::sleep(pause);
+    let before = ctx.repo.tip(watched)?.oid();
+    let clock = Instant::now();
+    while clock.elapsed() < NEXT_MOVE && ctx.repo.tip(watched)?.oid() == before {
+        std::thread::sleep(LOOK);
+    }
+    Ok(())
 }

@@ -1,5 +1,6 @@
 //! In which order agents land: the one that lets most of them land.
 
+use crate::agents::check_memory::known_time;
 use crate::agents::ctx::Ctx;
 use crate::agents::work::Work;
 use crate::error::Result;
@@ -33,7 +34,38 @@ pub(super) fn bring_into_order(ctx: &Ctx, order: Order, items: &mut Vec<Rider>) 
     let mut placed: Vec<_> = places.into_iter().zip(items.drain(..)).collect();
     placed.sort_by_key(|(place, _)| *place);
     items.extend(placed.into_iter().map(|(_, item)| item));
+    let lengths = lengths(ctx, items)?.into_iter();
+    let mut lengthy: Vec<_> = lengths.zip(items.drain(..)).collect();
+    lengthy.sort_by_key(|(length, _)| *length);
+    items.extend(lengthy.into_iter().map(|(_, item)| item));
     Ok(())
+}
+
+/// How long the check commands take that not every agent has, in powers of two of a second, so that agents change places only where it
+/// matters. Those whose checks take longer are stacked later: a search in the lower part of a red stack then does not run them. Uber's
+/// SubmitQueue lets small changes overtake large ones for the same reason.
+fn lengths(ctx: &Ctx, items: &[Rider]) -> Result<Vec<u32>> {
+    let mut commands: Vec<Option<Vec<String>>> = Vec::new();
+    for item in items {
+        commands.push(match &item.plan {
+            Some(plan) => {
+                let policy = policy::if_here(&ctx.repo, &plan.agent)?;
+                Some(policy.map(|policy| policy.checks).unwrap_or_default())
+            }
+            None => None,
+        });
+    }
+    let all: Vec<&Vec<String>> = commands.iter().flatten().collect();
+    let is_own = |command: &&String| !all.iter().all(|others| others.contains(command));
+    let length = |commands: &Option<Vec<String>>| match commands {
+        Some(commands) => {
+            let time = known_time(ctx, commands.iter().filter(is_own));
+            u64::BITS - time.as_secs().leading_zeros()
+        }
+        // One that does not land comes last.
+        None => u32::MAX,
+    };
+    Ok(commands.iter().map(length).collect())
 }
 
 /// An agent's work as it was judged, whatever is in its worktree by now.

@@ -2,7 +2,9 @@
 
 use crate::domain::finding::FindingCode;
 use crate::domain::named::named;
+use crate::domain::train::Purpose;
 use crate::error::Error;
+use crate::ops::agent_report::AgentRef;
 use crate::wire::path_text::PathText;
 use serde::{Serialize, Serializer};
 
@@ -23,6 +25,8 @@ pub struct TrainReport {
     pub flaky: Vec<FlakyReport>,
     /// How many checks ran.
     pub checks_run: usize,
+    /// How many of them made sure that a red answer is no accident, or told with which other agent one fails. The others find culprits.
+    pub checks_again: usize,
     /// How many answers were known.
     pub checks_known: usize,
     /// What the fence around the checks was: `full`, `partial`, `none` or `off`.
@@ -104,6 +108,9 @@ pub struct ItemReport {
     /// The check that failed with its work.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check: Option<FailedCheck>,
+    /// The agent together with whose work, and only together, the check fails.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fails_with: Option<AgentRef>,
     /// Why it did not land, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -128,12 +135,17 @@ pub struct FailedCheck {
     pub tree: String,
     /// The end of what it wrote, both streams.
     pub output: String,
+    /// Whether it is a command of `[setup]`; absent for a check command.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub setup: bool,
 }
 
 impl FailedCheck {
     /// The finding that it amounts to.
     pub(super) fn finding(&self) -> FindingCode {
-        if self.timed_out {
+        if self.setup {
+            FindingCode::CommandSetupFailed
+        } else if self.timed_out {
             FindingCode::CommandTimedOut
         } else {
             FindingCode::CommandFailed
@@ -181,6 +193,12 @@ impl RunReason {
     }
 }
 
+impl Serialize for Purpose {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
 /// One check of a tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TrainRun {
@@ -195,6 +213,8 @@ pub struct TrainRun {
     /// Whether they succeeded; absent in a dry run where that is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub green: Option<bool>,
+    /// What the answer is needed for.
+    pub purpose: Purpose,
     /// Why they ran, or did not.
     pub why: RunReason,
     /// The first command that failed.

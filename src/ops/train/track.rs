@@ -7,10 +7,11 @@ use crate::agents::scope_guard::{ScopeGuard, Scopes};
 use crate::agents::work::{simulated, to_merge};
 use crate::domain::evidence::Conflict;
 use crate::domain::oid::Oid;
-use crate::domain::train::Track;
+use crate::domain::train::{Culprit, Purpose, Question, Track};
 use crate::error::{Error, Result};
 use crate::git::Repo;
 use crate::git::merge::{MergeResult, Stack, StackMerger};
+use crate::ops::agent_report::AgentRef;
 use crate::ops::merge::{LandingReport, MergePlan, Method};
 use crate::ops::train::checks::{Checks, Stacked};
 use crate::ops::train::report::{FailedCheck, TrainTarget};
@@ -28,8 +29,8 @@ pub(super) enum CandidateFate {
     Landed(Box<LandingReport>),
     /// It would land, with this tree.
     Planned(Oid),
-    /// It is red.
-    Red(FailedCheck),
+    /// It is red, on its own or only together with this agent.
+    Red(FailedCheck, Option<AgentRef>),
     /// It conflicts.
     Conflicts(Vec<Conflict>),
 }
@@ -57,6 +58,8 @@ pub(super) struct Stacking<'a, 'scope, 'env> {
     fates: Vec<CandidateFate>,
     /// The plan because of which a stack did not land, as far as it is one of them.
     blamed: Option<usize>,
+    /// Whether another process moved the target, so that nothing lands on it any more.
+    has_moved: bool,
     is_rehearsal: bool,
     checks: &'a mut Checks<'scope, 'env>,
     tell: &'a mut dyn FnMut(&TrainNews<'_>),
@@ -99,7 +102,7 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
         }
         let roles = roles::load(repo, base)?;
         let settings = repository_settings::load(repo, base, &roles)?;
-        checks.want(&settings);
+        checks.want(&settings)?;
         let mut shared = settings.train_checks;
         add(&mut shared, &settings.checks);
         Ok(Stacking {
@@ -118,6 +121,7 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
             pending: Vec::new(),
             ground,
             blamed: None,
+            has_moved: false,
             is_rehearsal: options.dry_run,
             checks,
             tell,
@@ -194,7 +198,7 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
         Ok(Some((simulated(repo, tree, parents)?, tree)))
     }
 
-    fn stacked(&self, stack: &Stack) -> Stacked {
+    fn stacked(&self, stack: &Stack, purpose: Purpose) -> Stacked {
         let mut commands = self.shared.clone();
         for member in &stack.members {
             add(&mut commands, &self.commands[*member]);
@@ -206,6 +210,7 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
             tree: stack.tree,
             agents: stack.members.iter().map(id).collect(),
             commands,
+            purpose,
         }
     }
 
@@ -274,27 +279,14 @@ impl Track for Stacking<'_, '_, '_> {
         }))
     }
 
-    fn check(&mut self, stacks: &[Stack]) -> Result<Option<Vec<bool>>> {
-        let stacked: Vec<Stacked> = stacks.iter().map(|stack| self.stacked(stack)).collect();
-        self.ask(&stacked)
+    fn check(&mut self, questions: &[Question<Stack>]) -> Result<Option<Vec<bool>>> {
+        let stacked = questions.iter();
+        let stacked = stacked.map(|question| self.stacked(&question.stack, question.purpose));
+        self.ask(&stacked.collect::<Vec<Stacked>>())
     }
 
-    fn check_target(&mut self) -> Result<Option<bool>> {
-        let alone = self.start();
-        let stacked = Stacked {
-            commands: self.shared.clone(),
-            ..self.stacked(&alone)
-        };
-        let answers = self.ask(&[stacked])?;
-        Ok(answers.map(|answers| answers[0]))
-    }
-
-    fn is_alike(&self, one: &Stack, other: &Stack) -> bool {
-        let reason = |stack: &Stack| {
-            let failed = self.checks.failure(&self.stacked(stack));
-            failed.map(|check| (check.command, check.exit_code, check.timed_out))
-        };
-        reason(one) == reason(other)
+    fn has_moved(&self) -> bool {
+        self.has_moved
     }
 
     fn land(&mut self, stack: &Stack, candidates: &[usize]) -> Result<()> {
@@ -321,12 +313,16 @@ impl Track for Stacking<'_, '_, '_> {
         Ok(())
     }
 
-    fn reject(&mut self, candidate: usize, red: &Stack) -> Result<()> {
-        let stacked = self.stacked(red);
+    fn reject(&mut self, culprit: &Culprit<Stack>) -> Result<()> {
+        let stacked = self.stacked(&culprit.red, Purpose::Again);
         let check = { self.checks.failure(&stacked) }
             .ok_or_else(|| Error::bug("a red stack has no failed check"))?;
-        let rejected = Settlement::Reject(candidate, red.tree, check);
-        self.pending.push(rejected);
+        self.pending.push(Settlement::Reject(
+            culprit.candidate,
+            culprit.red.tree,
+            check,
+            culprit.partner,
+        ));
         Ok(())
     }
 }

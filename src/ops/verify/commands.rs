@@ -4,16 +4,20 @@
 //! tests. An OS lock per agent keeps every other verify away from its place, so what a verify made and is
 //! still there was left by a killed one and is removed first. Anything else there stays.
 
-use crate::agents::check_run::{CheckRun, run_checks};
-use crate::agents::check_worktree::{CheckStage, CheckWorktree};
+use crate::agents::check_memory::CheckMemory;
+use crate::agents::check_run::{CheckRequest, CheckRoom};
+use crate::agents::check_setup::CheckSetup;
+use crate::agents::check_worktree::CheckWorktree;
 use crate::agents::commands;
 use crate::agents::ctx::Ctx;
-use crate::agents::scratch::Scratch;
 use crate::agents::work::simulated;
 use crate::domain::evidence::{CommandEnd, CommandRun, Commands, Evidence, Outcome};
+use crate::domain::sandbox::Mode;
 use crate::error::Result;
-use crate::ops::verify::{COMMAND_LIMIT, Case, VerifyOptions, facts};
+use crate::ops::verify::{COMMAND_LIMIT, Case, VerifyOptions};
+use crate::proc::sandbox;
 use crate::store::{fsx, layout, lock};
+use std::time::Duration;
 
 /// Runs the commands of the policy one after the other, until one fails.
 pub(super) fn run(
@@ -38,36 +42,40 @@ pub(super) fn run(
     }
     let base = case.subject.base.unwrap_or(case.started);
     let commit = simulated(&ctx.repo, *tree, &[base, case.subject.tip])?;
-    let leases = commands::leased(ctx, case.subject.agent.id)?;
-    let how = CheckRun {
-        limit: options.limit.unwrap_or(COMMAND_LIMIT),
-        keep_going: false,
-        fence: None,
-        variables: &leases,
-    };
-    let known = case.facts(ctx);
-    if facts::succeed(known.as_ref(), commit, checks) {
+    let setup = CheckSetup::at(ctx, base)?;
+    // The merged tree is the agent's work: what runs in it runs behind the fence that a run has by itself.
+    let enforcement = sandbox::enforcement(Mode::Auto, ctx.env.require_program()?)?;
+    let remembers = !ctx.repo.is_scratch() && !case.subject.is_foreign;
+    let mut memory = CheckMemory::open(ctx, &enforcement)?;
+    memory.set_up_with(&setup);
+    let question = memory.question(commit, checks);
+    if remembers && memory.recall(&question) == Some(true) {
         return Ok(Commands::Ran(
             checks.iter().map(|one| success(one)).collect(),
         ));
     }
-    let runs = if ctx.repo.is_scratch() || case.subject.is_foreign {
-        // Nothing is to be left here, or may be written.
-        let scratch = Scratch::make(ctx, "checks")?;
-        let directory = scratch.path().join("merged");
-        ctx.repo.check_out_apart(&directory, commit)?;
-        run_checks(ctx, checks, &directory, how)?
-    } else {
+    // Where nothing may be written, or is to be left, the commit is checked out apart.
+    let mut _alone = None;
+    let mut place = None;
+    if remembers {
         let common = ctx.repo.common_dir();
         let id = case.subject.agent.id;
         let short = id.short();
         fsx::create_dir(&layout::agent_dir(common, id))?;
-        let _alone = lock::hold(common, &layout::verify_lock(&short))?;
-        let stage = CheckStage::build(ctx, CheckWorktree::of(ctx, &short)?, commit)?;
-        run_checks(ctx, checks, stage.path(), how)?
+        _alone = Some(lock::hold(common, &layout::verify_lock(&short))?);
+        place = Some(CheckWorktree::of(ctx, &short)?);
+    }
+    let request = CheckRequest {
+        commit,
+        place,
+        setup: &setup,
+        fence: (Mode::Auto, &enforcement),
+        variables: &commands::leased(ctx, case.subject.agent.id)?,
     };
-    if runs.iter().all(|run| run.end == CommandEnd::Status(0)) {
-        facts::remember_success(known.as_ref(), commit, checks);
+    let limit = options.limit.unwrap_or(COMMAND_LIMIT);
+    let runs = CheckRoom::open(ctx, request)?.check(checks, limit, false)?;
+    if remembers && runs.iter().all(CommandRun::is_success) {
+        memory.keep(question, true);
     }
     Ok(Commands::Ran(runs))
 }
@@ -77,5 +85,7 @@ fn success(command: &str) -> CommandRun {
         command: command.to_owned(),
         end: CommandEnd::Status(0),
         output: String::new(),
+        is_setup: false,
+        took: Duration::ZERO,
     }
 }

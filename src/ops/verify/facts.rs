@@ -16,9 +16,6 @@ use crate::wire::conflict_report::ConflictReport;
 use serde::{Deserialize, Serialize};
 
 const MERGE: &str = "merge";
-const CHECKS: &str = "checks";
-/// The answer to whether the check commands succeed; another one is not kept.
-const SUCCEED: &[u8] = b"succeed\n";
 
 /// What git answered for two commits.
 #[derive(Serialize, Deserialize)]
@@ -48,25 +45,6 @@ pub(super) fn merge(
         facts.store(MERGE, &question, &answer);
     }
     Ok(merge)
-}
-
-/// Whether these commands are known to succeed on that commit, one after the other.
-pub(super) fn succeed(facts: Option<&Facts>, commit: Oid, commands: &[String]) -> bool {
-    let known = facts.and_then(|facts| facts.load(CHECKS, &checks(commit, commands)));
-    known.as_deref() == Some(SUCCEED)
-}
-
-/// Remembers that they do. A command that failed may do better next time.
-pub(super) fn remember_success(facts: Option<&Facts>, commit: Oid, commands: &[String]) {
-    if let Some(facts) = facts {
-        facts.store(CHECKS, &checks(commit, commands), SUCCEED);
-    }
-}
-
-/// The question whether commands succeed: all of them, because a later one may need what an earlier one made.
-fn checks(commit: Oid, commands: &[String]) -> Vec<String> {
-    let commit = [commit.to_hex()];
-    commit.iter().chain(commands).cloned().collect()
 }
 
 fn kept(merge: &Merge) -> Option<Vec<u8>> {

@@ -64,6 +64,8 @@ pub struct VerifyOptions {
     pub worktree: Option<PathBuf>,
     /// The revision to land on instead of the branch it started from.
     pub base: Option<String>,
+    /// The commit that this branch is taken to be at, so that several agents are judged against the same one while others move it.
+    pub base_at: Option<Oid>,
     /// The revision to judge instead of the branch and its worktree.
     pub tip: Option<String>,
     /// Find the agent by the spawn commit on the branch of `tip`, or of HEAD, and write nothing.

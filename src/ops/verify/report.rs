@@ -150,6 +150,9 @@ struct CommandReport {
     /// The end of its output, when it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     output: Option<String>,
+    /// Whether it is a command of `[setup]`; absent for a check command.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    setup: bool,
 }
 
 /// One finding.
@@ -224,7 +227,8 @@ fn commands(commands: &Commands) -> Vec<CommandReport> {
                 CommandEnd::TimedOut(_) => None,
             },
             // The output of one that succeeds differs from run to run and tells nothing.
-            output: (run.end != CommandEnd::Status(0)).then(|| run.output.clone()),
+            output: (!run.is_success()).then(|| run.output.clone()),
+            setup: run.is_setup,
         })
         .collect()
 }

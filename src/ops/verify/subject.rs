@@ -78,6 +78,7 @@ impl Subject {
             return Err(without_branch(&agent));
         }
         let (base_ref, base) = base_of(ctx, &agent, options.base.as_deref())?;
+        let base = options.base_at.or(base);
         let worktree = match given {
             Some(_) => None,
             None => AgentWorktree::at(ctx, &agent, options.worktree.as_deref())?,

@@ -151,6 +151,7 @@ fn any_what() -> impl Strategy<Value = What> {
                 bundle,
                 policy: tip,
                 findings,
+                fails_with: (!accepted).then(|| AgentId::from_spawn_commit(tip)),
             })
         ),
     ]

@@ -5,8 +5,10 @@ use super::Stacking;
 use crate::agents::moves;
 use crate::domain::agent::Move;
 use crate::domain::event::{Verified, What};
+use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Result};
+use crate::ops::agent_report::AgentRef;
 use crate::ops::merge::{MergePlan, execute_stack};
 use crate::ops::train::TrainNews;
 use crate::ops::train::report::FailedCheck;
@@ -15,25 +17,31 @@ use crate::ops::train::report::FailedCheck;
 pub(super) enum Settlement {
     /// Candidates land, each with the tree that its landing makes.
     Land(Vec<(usize, Oid)>),
-    /// A candidate is rejected: the check fails on this tree.
-    Reject(usize, Oid, FailedCheck),
+    /// A candidate is rejected: the check fails on this tree, and without that other candidate it does not.
+    Reject(usize, Oid, FailedCheck, Option<usize>),
 }
 
 impl Stacking<'_, '_, '_> {
-    /// Carries out what was decided.
+    /// Carries out what was decided. Once the target was moved by another process nothing lands any more; what was found out about culprits
+    /// holds all the same, so that they are not looked for again.
     ///
     /// # Errors
-    /// What keeps a stack from landing; what comes after it is not carried out then.
+    /// What keeps a stack from landing; nothing that comes after it lands then.
     pub(in crate::ops::train) fn settle(&mut self) -> Result<()> {
+        let mut failure = None;
         for settlement in std::mem::take(&mut self.pending) {
             match settlement {
-                Settlement::Land(layers) => self.land_now(&layers)?,
-                Settlement::Reject(candidate, tree, check) => {
-                    self.reject_now(candidate, tree, check)?;
+                Settlement::Land(_) if self.has_moved || failure.is_some() => {}
+                Settlement::Land(layers) => match self.land_now(&layers) {
+                    Err(error) if error.code() == Code::LostRace => self.has_moved = true,
+                    landed => failure = landed.err(),
+                },
+                Settlement::Reject(candidate, tree, check, partner) => {
+                    self.reject_now(candidate, tree, check, partner)?;
                 }
             }
         }
-        Ok(())
+        failure.map_or(Ok(()), Err)
     }
 
     fn land_now(&mut self, layers: &[(usize, Oid)]) -> Result<()> {
@@ -62,29 +70,45 @@ impl Stacking<'_, '_, '_> {
         Ok(())
     }
 
-    fn reject_now(&mut self, candidate: usize, tree: Oid, check: FailedCheck) -> Result<()> {
+    fn reject_now(
+        &mut self,
+        candidate: usize,
+        tree: Oid,
+        check: FailedCheck,
+        partner: Option<usize>,
+    ) -> Result<()> {
+        let partner = partner.map(|partner| &self.plans[partner].agent);
         if !self.is_rehearsal {
-            self.record_red(candidate, tree, &check)?;
+            self.record_red(candidate, tree, &check, partner.map(|agent| agent.id))?;
         }
+        let partner = partner.map(AgentRef::of);
         let plan = &self.plans[candidate];
         (self.tell)(&TrainNews::Culprit {
             agent_id: &plan.agent.id.to_string(),
             lands_on: &plan.target,
             check: &check,
+            fails_with: partner.as_ref(),
         });
-        self.fates[candidate] = CandidateFate::Red(check);
+        self.fates[candidate] = CandidateFate::Red(check, partner);
         self.ctx.reached("rejected");
         Ok(())
     }
 
     /// The verdict by which the row says that the checks failed with this agent's work.
-    fn record_red(&self, candidate: usize, tree: Oid, check: &FailedCheck) -> Result<()> {
+    fn record_red(
+        &self,
+        candidate: usize,
+        tree: Oid,
+        check: &FailedCheck,
+        fails_with: Option<AgentId>,
+    ) -> Result<()> {
         let plan = &self.plans[candidate];
         let verdict = Verified {
             accepted: false,
             base: self.tip,
             merged_tree: Some(tree),
             findings: vec![check.finding().name().to_owned()],
+            fails_with,
             ..plan.verdict.clone()
         };
         let by = self.ctx.actor()?;

@@ -1,0 +1,112 @@
+//! What is remembered of check runs: whether commands succeed on an object, under which circumstances.
+//!
+//! Facts of this clone, with its seal. A green answer is used again; a red one is not, as a failure may do better next time, but it is
+//! kept, so that a tree that is green later is known to be flaky.
+//!
+//! The question names everything that the answer depends on: the object, the commands, the set-up, the environment, the fence and the
+//! places that are open in it. Only answers of fenced checks outlive the process: without a fence an earlier check may have written
+//! what this one read, a cache in the home directory for example.
+
+use crate::agents::check_setup::CheckSetup;
+use crate::agents::ctx::Ctx;
+use crate::agents::open_places::open_places;
+use crate::domain::oid::Oid;
+use crate::domain::sandbox::Enforcement;
+use crate::error::Result;
+use crate::store::facts::Facts;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Earlier versions kept their answers under `checks` and `train`. Those came from worktrees that several checks shared, and are never
+/// read again.
+const KIND: &str = "checked";
+/// How long a command took when it last succeeded, in milliseconds.
+const TIME: &str = "check-time";
+const GREEN: &[u8] = b"green\n";
+const RED: &[u8] = b"red\n";
+
+/// An object, commands, and the circumstances.
+pub(crate) type Question = Vec<String>;
+
+/// How long commands took when each last succeeded; those of which that is not known count nothing.
+pub(crate) fn known_time<'c>(ctx: &Ctx, commands: impl Iterator<Item = &'c String>) -> Duration {
+    let facts = Facts::open(ctx.repo.common_dir()).filter(|_| !ctx.repo.is_scratch());
+    let known = commands.filter_map(|command| {
+        let answer = facts.as_ref()?.load(TIME, &[command.clone()])?;
+        String::from_utf8(answer).ok()?.parse().ok()
+    });
+    known.map(Duration::from_millis).sum()
+}
+
+/// The answers of this process and of earlier ones.
+pub(crate) struct CheckMemory {
+    facts: Option<Facts>,
+    circumstances: Vec<String>,
+    setup: String,
+    /// Of this process, where facts cannot be kept as well.
+    answers: BTreeMap<Question, bool>,
+}
+
+impl CheckMemory {
+    /// Opens the memory for checks behind this fence.
+    ///
+    /// # Errors
+    /// `usage` for a place in the settings that does not exist.
+    pub(crate) fn open(ctx: &Ctx, enforcement: &Enforcement) -> Result<CheckMemory> {
+        let is_fenced = matches!(enforcement, Enforcement::Fenced(_));
+        let facts = is_fenced && !ctx.repo.is_scratch();
+        let mut circumstances = vec![ctx.env.digest.clone(), enforcement.as_str().to_owned()];
+        let open = open_places(ctx, &[])?;
+        circumstances.extend(open.iter().map(|place| place.display().to_string()));
+        Ok(CheckMemory {
+            facts: facts.then(|| Facts::open(ctx.repo.common_dir())).flatten(),
+            circumstances,
+            setup: String::new(),
+            answers: BTreeMap::new(),
+        })
+    }
+
+    /// Says which set-up the checks run after.
+    pub(crate) fn set_up_with(&mut self, setup: &CheckSetup) {
+        self.setup = setup.hash();
+    }
+
+    /// The question whether commands succeed on a tree, or on a commit where they may read its history: all of them, because a later one may
+    /// need what an earlier one made.
+    pub(crate) fn question(&self, object: Oid, commands: &[String]) -> Question {
+        let mut question = vec![object.to_hex(), self.setup.clone()];
+        // The number keeps the circumstances apart from the commands.
+        question.push(self.circumstances.len().to_string());
+        question.extend(self.circumstances.iter().cloned());
+        question.extend(commands.iter().cloned());
+        question
+    }
+
+    /// Whether the commands succeeded when they last ran; `None` where that is not known.
+    pub(crate) fn recall(&self, question: &Question) -> Option<bool> {
+        let kept = || {
+            let answer = self.facts.as_ref()?.load(KIND, question)?;
+            Some(answer == GREEN)
+        };
+        self.answers.get(question).copied().or_else(kept)
+    }
+
+    /// Remembers how long a command took that succeeded.
+    pub(crate) fn keep_time(&self, command: &str, took: Duration) {
+        if let Some(facts) = &self.facts {
+            let text = took.as_millis().to_string();
+            facts.store(TIME, &[command.to_owned()], text.as_bytes());
+        }
+    }
+
+    /// Remembers how the commands ended. What was green once stays so, even if the same check fails at the same time elsewhere.
+    pub(crate) fn keep(&mut self, question: Question, is_green: bool) {
+        if !is_green && self.recall(&question) == Some(true) {
+            return;
+        }
+        if let Some(facts) = &self.facts {
+            facts.store(KIND, &question, if is_green { GREEN } else { RED });
+        }
+        self.answers.insert(question, is_green);
+    }
+}

@@ -1,0 +1,76 @@
+//! A target that other processes move while a train checks.
+
+use super::Fleet;
+use super::kill::options;
+use crate::support::death;
+use crate::support::git_in;
+use git_agent::ops::train;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Eight agents, the sixth of which is bad.
+fn fleet() -> Fleet {
+    Fleet::with_parts(&["0", "1", "2", "3", "4", "bad", "6", "7"])
+}
+
+/// A train while another process commits to the target after each of the first so many rounds of checks: between the answer and the landing.
+fn train_with(fleet: &Fleet, moves: usize) -> train::TrainReport {
+    let path = fleet.repo.path();
+    let count = AtomicUsize::new(0);
+    let moved = path.clone();
+    let reached = Arc::new(move |step: &str| {
+        if step == "checked" {
+            let number = count.fetch_add(1, Ordering::SeqCst);
+            if number < moves {
+                let tree = git_in(&moved, ["rev-parse", "main^{tree}"]);
+                let blob = git_in(&moved, ["hash-object", "-w", "check.sh"]);
+                let entries = git_in(&moved, ["ls-tree", &tree]);
+                let entries = format!("{entries}\n100644 blob {blob}\tmoved-{number}\n");
+                let list = moved.with_file_name("entries");
+                std::fs::write(&list, entries).expect("written");
+                let script = format!(
+                    "git update-ref refs/heads/main $(git commit-tree -p main -m moves $(git mktree < '{}'))",
+                    list.display()
+                );
+                let mut shell = std::process::Command::new("sh");
+                let ended = shell.args(["-c", &script]).current_dir(&moved).status();
+                assert!(ended.expect("starts").success());
+                git_in(&moved, ["reset", "--hard", "--quiet"]);
+            }
+        }
+    });
+    let ctx = death::ctx(&path, reached);
+    train::train(&ctx, &options(None), &mut |_| {}).expect("a train")
+}
+
+#[test]
+fn a_target_that_moves_keeps_no_agent_from_landing_and_no_culprit_is_looked_for_again() {
+    let quiet = train_with(&fleet(), 0);
+    let fleet = fleet();
+    let moved = train_with(&fleet, 8);
+    for report in [&quiet, &moved] {
+        let outcomes: Vec<&str> = { report.items.iter() }
+            .map(|item| item.outcome.as_str())
+            .collect();
+        let mut expected = ["landed"; 8];
+        expected[5] = "rejected";
+        assert_eq!(outcomes, expected, "{report:#?}");
+    }
+    assert!(
+        moved.checks_run <= 2 * quiet.checks_run,
+        "{} checks, {} on a quiet target",
+        moved.checks_run,
+        quiet.checks_run
+    );
+    // What others brought is still there.
+    let names = fleet.repo.git(["ls-tree", "--name-only", "main"]);
+    assert!(names.contains("moved-0"), "{names}");
+    let checked = fleet.checked();
+    assert!(checked.contains(&fleet.tree()), "what landed was checked");
+    let log = fleet
+        .repo
+        .agent_json(&["log", &fleet.agents[5]])
+        .to_string();
+    assert_eq!(log.matches("commands.failed").count(), 1, "{log}");
+    fleet.require_sound();
+}
