@@ -141,6 +141,8 @@ fn life(judged: &mut Judged) {
     }
     judged.answer("list", &["list", "--all"]);
     judged.answer("guard", &["guard", "--base=main", "--deny=src/**"]);
+    let ci = ["verify", "--ci", "--base=main", "--tip=main"];
+    judged.answer("verify-parts", &ci);
     judged.answer("ledger-verify", &["ledger", "verify"]);
     judged.answer("ledger-verify", &["ledger", "verify", "--signed"]);
     let beside = |name: &str| judged.repo.path().with_file_name(name);

@@ -2,8 +2,8 @@
 
 use super::format::{CopyArgs, with_findings};
 use super::markdown::Summary;
-use super::render::findings::{counted, finding_text, sarif_of};
-use super::style::{BAD, DIM, GOOD, paint};
+use super::render::findings::{counted, finding_text, sarif_of, verdict_word};
+use super::style::{DIM, paint};
 use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 /// Judge a branch that git agent did not make, by the [[guard]] rules of the commit to land on
 ///
 /// A rule is a table [[guard]] in .config/git-agent.toml with the keys branch (a glob), and scope, deny or both (lists of
-/// globs). The first rule that names the branch counts; a branch that no rule names is accepted. Every commit is judged by
+/// globs). The first rule that names the branch counts; a branch that no rule names is not judged, and may land. Every commit is judged by
 /// itself. Nothing is written and nothing of the branch is run.
 #[derive(Debug, clap::Args)]
 #[command(arg = with_findings())]
@@ -48,17 +48,14 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: GuardArgs) -> Result<Exit> {
     let report = verify::guard(ctx, &options)?;
     ui.answer_also(&report, ctx, &args.copies.also)?;
     Ok(match report.verdict {
-        "accept" => Exit::Yes,
-        _ => Exit::No,
+        Some("reject") => Exit::No,
+        _ => Exit::Yes,
     })
 }
 
 impl Answer for GuardReport {
     fn text(&self) -> String {
-        let word = match self.verdict {
-            "accept" => paint(GOOD, "accepted"),
-            _ => paint(BAD, "rejected"),
-        };
+        let word = verdict_word(self.verdict);
         let tip = &self.tip[..7];
         let what = match &self.branch {
             Some(branch) => format!("{branch} at {tip}"),
@@ -82,7 +79,7 @@ impl Answer for GuardReport {
 
     fn markdown(&self) -> Option<String> {
         let summary = Summary {
-            is_accepted: self.verdict == "accept",
+            verdict: self.verdict,
             what: format!("branch {}", self.branch.as_deref().unwrap_or_default()),
             tip: &self.tip,
             target: self.target.short(),

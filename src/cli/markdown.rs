@@ -4,12 +4,16 @@
 //! heading, a link, an image or HTML.
 
 use super::render::findings::counted;
-use crate::ops::verify::{FindingReport, MergeReport};
+use crate::ops::verify::{CommitPartReport, FindingReport, MergeReport};
+
+/// How long the table of findings becomes, in bytes. A forge takes 1 MiB for a step of a build, in which two verdicts stand
+/// with the output of commands.
+const LIMIT: usize = 200 * 1024;
 
 /// A verdict, as far as the summary has it.
 pub(super) struct Summary<'a> {
-    /// Whether the work may land.
-    pub is_accepted: bool,
+    /// `accept`, `reject`, or nothing where it was not judged.
+    pub verdict: Option<&'a str>,
     /// What was judged, such as `agent 6a48ca7b`.
     pub what: String,
     /// The commit.
@@ -27,10 +31,10 @@ pub(super) struct Summary<'a> {
 impl Summary<'_> {
     /// The summary as a text.
     pub(super) fn text(&self) -> String {
-        let word = if self.is_accepted {
-            "accepted"
-        } else {
-            "rejected"
+        let word = match self.verdict {
+            Some("accept") => "accepted",
+            Some(_) => "rejected",
+            None => "not judged:",
         };
         let mut text = format!("## git agent {word} {}\n\n", inline(&self.what));
         let mut facts = vec![format!("commit {}", &self.tip[..7.min(self.tip.len())])];
@@ -47,7 +51,18 @@ impl Summary<'_> {
         if !self.findings.is_empty() {
             text.push_str("\n| | finding | what is wrong | what to do |\n|---|---|---|---|\n");
         }
-        for finding in self.findings {
+        // What rejects comes first, so that it is not what is left out.
+        let (errors, notes): (Vec<_>, Vec<_>) =
+            { self.findings.iter() }.partition(|finding| finding.severity == "error");
+        let count = self.findings.len();
+        for (number, finding) in errors.into_iter().chain(notes).enumerate() {
+            if text.len() > LIMIT {
+                let more = counted(count - number, "more finding", "");
+                text.push_str(&format!(
+                    "\n{more} left out here; `--format json` has them all.\n"
+                ));
+                break;
+            }
             let (code, weight) = (finding.code, finding.severity);
             let weight = match weight {
                 "error" => "**error**",
@@ -57,6 +72,10 @@ impl Summary<'_> {
             text.push_str(&format!("| {weight} | `{code}` | {message} | {fix} |\n"));
         }
         for (command, output) in &self.failed {
+            if text.len() > 2 * LIMIT {
+                text.push_str("\nThe output of more commands is left out.\n");
+                break;
+            }
             text.push_str(&format!(
                 "\n<details><summary>Output of {}</summary>\n\n{}\n</details>\n",
                 inline(command),
@@ -66,6 +85,17 @@ impl Summary<'_> {
         text.push('\n');
         text
     }
+}
+
+/// A part of what would land, as an item of a list.
+pub(super) fn part_line(part: &CommitPartReport) -> String {
+    let word = match part.verdict {
+        Some("accept") => "accepted",
+        Some(_) => "**rejected**",
+        None => "not judged",
+    };
+    let (commit, subject) = (&part.commit[..7], inline(&part.subject));
+    format!("- {word} {commit} {subject}{}\n", inline(&part.origin()))
 }
 
 /// A text as one line of plain words.
@@ -123,6 +153,34 @@ mod tests {
         assert_eq!(inline("<img> @ada"), "&lt;img&gt; &#64;ada");
         assert_eq!(inline("src/two.rs, 1-2."), "src/two.rs, 1-2.");
         assert_eq!(inline("![x](http://y)"), "\\!\\[x\\](http&#58;//y)");
+    }
+
+    #[test]
+    fn a_summary_stays_within_what_a_forge_takes_and_keeps_what_rejects() {
+        let finding = |severity: &'static str| FindingReport {
+            code: "scope.denylist",
+            severity,
+            path: None,
+            kinds: Vec::new(),
+            commit: None,
+            message: "m".repeat(200),
+            fix: "f".repeat(100),
+        };
+        let mut findings: Vec<_> = (0..30_000).map(|_| finding("note")).collect();
+        findings.push(finding("error"));
+        let output = "o".repeat(100_000);
+        let summary = Summary {
+            verdict: Some("reject"),
+            what: String::new(),
+            tip: "",
+            target: "",
+            merge: None,
+            findings: &findings,
+            failed: vec![("make", &output); 20],
+        };
+        let text = summary.text();
+        assert!(text.len() < 512 * 1024, "{}", text.len());
+        assert!(text.contains("**error**") && text.contains("more findings left out"));
     }
 
     #[test]

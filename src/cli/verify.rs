@@ -2,8 +2,8 @@
 
 use super::args::or_current;
 use super::format::{CopyArgs, with_findings};
-use super::markdown::Summary;
-use super::render::findings::{counted, finding_text, sarif_of};
+use super::markdown::{Summary, part_line};
+use super::render::findings::{counted, finding_text, sarif_of, verdict_word};
 use super::style::{BAD, BOLD, DIM, GOOD, HINT, paint};
 use super::ui::{Answer, Format, Ui};
 use crate::agents::ctx::Ctx;
@@ -15,7 +15,8 @@ use crate::domain::task::parse_duration;
 use crate::domain::verdict::Verdict;
 use crate::error::{Exit, Result};
 use crate::ops::verify::{
-    self, AttestedOptions, FindingReport, Recording, VerifyOptions, VerifyReport,
+    self, AttestedOptions, CiAnswer, FindingReport, PartsReport, Recording, VerifyOptions,
+    VerifyReport,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -46,6 +47,9 @@ pub(super) struct VerifyArgs {
     /// Find the agent by the spawn commit on the branch of --tip, or of HEAD
     #[arg(long, conflicts_with = "worktree")]
     ci: bool,
+    /// Name of the branch that is offered, where --tip is no branch; one that is an agent's by its name has to be one
+    #[arg(long, value_name = "BRANCH", requires = "ci")]
+    branch: Option<String>,
     /// Leave the check commands out; an accepting verdict is then not recorded
     #[arg(long)]
     no_commands: bool,
@@ -102,7 +106,22 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: VerifyArgs) -> Result<Exit> {
         },
         ..VerifyOptions::default()
     };
-    let verdict = verify::verify(ctx, &options)?;
+    let verdict = if options.ci {
+        match verify::verify_ci(ctx, &options, args.branch.as_deref())? {
+            CiAnswer::Agent(verdict) => *verdict,
+            CiAnswer::Parts(report) => {
+                ui.answer_also(&report, ctx, &args.copies.also)?;
+                return Ok(match report.verdict {
+                    Some("accept") => Exit::Yes,
+                    Some(_) => Exit::No,
+                    // Neither yes nor no: no agent is known whose policy could tell.
+                    None => Exit::Usage,
+                });
+            }
+        }
+    } else {
+        verify::verify(ctx, &options)?
+    };
     if let Some(file) = &args.attest {
         verify::attest(ctx, &verdict, file)?;
     }
@@ -172,7 +191,7 @@ impl Answer for VerifyReport {
         let base = verdict.base_ref.as_deref().unwrap_or_default();
         let failed = failed(&verdict.commands);
         let summary = Summary {
-            is_accepted: verdict.is_accepted(),
+            verdict: Some(self.word()),
             what: format!("agent {}", verdict.agent.short()),
             tip: &verdict.tip.to_hex(),
             target: base.trim_start_matches("refs/heads/"),
@@ -183,6 +202,54 @@ impl Answer for VerifyReport {
                 .collect(),
         };
         Some(summary.text())
+    }
+}
+
+impl Answer for PartsReport {
+    fn text(&self) -> String {
+        let what = match &self.branch {
+            Some(branch) => format!("{branch} at {}", &self.tip[..7]),
+            None => self.tip[..7].to_owned(),
+        };
+        let mut text = format!("{}: {what}\n", verdict_word(self.verdict));
+        for part in &self.parts {
+            let subject = Quoted(part.subject.as_bytes());
+            text.push_str(&format!(
+                "  {} {} {subject}{}\n",
+                verdict_word(part.verdict),
+                &part.commit[..7],
+                paint(DIM, &part.origin())
+            ));
+        }
+        { self.findings.iter() }.for_each(|finding| text.push_str(&finding_text(finding)));
+        text
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        let findings = self.findings.iter().map(|finding| json!(finding));
+        findings.chain([json!(self)]).collect()
+    }
+
+    fn sarif(&self) -> Option<Value> {
+        Some(sarif_of("verify", &self.findings))
+    }
+
+    fn markdown(&self) -> Option<String> {
+        let branch = self.branch.as_deref();
+        let mut summary = Summary {
+            verdict: self.verdict,
+            what: branch.map_or_else(String::new, |branch| format!("branch {branch}")),
+            tip: &self.tip,
+            target: self.target.short(),
+            merge: None,
+            findings: &self.findings,
+            failed: Vec::new(),
+        }
+        .text();
+        for part in &self.parts {
+            summary.push_str(&part_line(part));
+        }
+        Some(summary)
     }
 }
 

@@ -45,6 +45,8 @@ codes! {
     ProvenanceBaseRewritten, "provenance.base-rewritten", Error, "The commit the agent started from is not in the base branch.";
     ProvenanceForeign, "provenance.foreign-commit", Error, "The branch contains a commit that is neither the agent's nor the base branch's.";
     ProvenanceMergeCommit, "provenance.merge-commit", Note, "The commit merges the agent's branch into the base branch, so the agent's branch was judged.";
+    ProvenanceMergeChanges, "provenance.merge-changes", Error, "A merge of an agent's work changes it.";
+    ProvenanceNotJudged, "provenance.not-judged", Note, "Commits are no agent's, so they were not judged.";
     WorktreeInProgress, "worktree.in-progress", Error, "A merge, rebase or similar operation is unfinished.";
     WorktreeUnmerged, "worktree.unmerged", Error, "The index has unmerged paths.";
     WorktreeHead, "worktree.head", Error, "HEAD is not on the agent's branch.";

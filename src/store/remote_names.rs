@@ -53,6 +53,12 @@ impl RemoteNames {
         self.prefix.is_none()
     }
 
+    /// Whether a ref is below a configured prefix.
+    pub fn has_prefix_of(&self, refname: &str) -> bool {
+        let prefix = self.prefix.as_deref();
+        prefix.is_some_and(|prefix| refname.starts_with(prefix))
+    }
+
     /// The ref that all clones share.
     pub fn shared(&self, chain: Chain) -> String {
         match &self.prefix {

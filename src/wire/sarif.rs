@@ -35,8 +35,13 @@ pub fn log<'a>(verb: &str, results: impl IntoIterator<Item = SarifResult<'a>>) -
             })
         })
         .collect();
-    let results: Vec<Value> = results.into_iter().map(|found| result(&found)).collect();
-    json!({
+    // What rejects comes first, so that it is not what is left out.
+    let (errors, notes): (Vec<_>, Vec<_>) =
+        { results.into_iter() }.partition(|found| found.level == "error");
+    let count = errors.len() + notes.len();
+    let some = errors.iter().chain(&notes).take(LIMIT);
+    let results: Vec<Value> = some.map(result).collect();
+    let mut log = json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
         "runs": [{
@@ -48,8 +53,19 @@ pub fn log<'a>(verb: &str, results: impl IntoIterator<Item = SarifResult<'a>>) -
             "automationDetails": { "id": format!("git-agent/{verb}/") },
             "results": results,
         }],
-    })
+    });
+    if count > LIMIT {
+        let text = format!("{} more results are left out", count - LIMIT);
+        log["runs"][0]["invocations"] = json!([{
+            "executionSuccessful": true,
+            "toolExecutionNotifications": [{ "level": "warning", "message": { "text": text } }],
+        }]);
+    }
+    log
 }
+
+/// How many results code hosts take of one run.
+const LIMIT: usize = 25_000;
 
 fn result(found: &SarifResult<'_>) -> Value {
     let (uri, about) = match found.path {
@@ -101,6 +117,24 @@ fn uri(path: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_log_holds_what_code_hosts_take_and_says_what_is_left_out() {
+        let found = |level| SarifResult {
+            rule: "scope.denylist",
+            level,
+            message: String::new(),
+            path: None,
+            subject: "",
+        };
+        let notes = std::iter::repeat_n(found("note"), 30_000);
+        let log = log("verify", notes.chain([found("error")]));
+        let results = log["runs"][0]["results"].as_array().expect("results");
+        assert_eq!(results.len(), LIMIT);
+        assert_eq!(results[0]["level"], "error");
+        let said = log["runs"][0]["invocations"].to_string();
+        assert!(said.contains("5001 more"), "{said}");
+    }
 
     #[test]
     fn any_path_becomes_a_uri() {

@@ -386,6 +386,7 @@ fn the_action_judges_a_request_and_says_why() {
             ("BRANCH", branch),
             ("LEDGER", "true"),
             ("REQUIRE_AGENT", "false"),
+            ("SIGNERS", ".config/allowed-signers"),
             ("COMMANDS", "true"),
             ("RUNNER_TEMP", &temporary),
             ("GITHUB_ENV", &environment),
@@ -423,7 +424,7 @@ fn the_action_judges_a_request_and_says_why() {
         let id = format!("git-agent/{verb}/");
         assert_eq!(log["runs"][0]["automationDetails"]["id"], id);
     }
-    let no_task = "did not make this branch";
+    let no_task = "provenance.not-judged";
     let outputs = check(
         "bot/wide",
         &[],
@@ -431,13 +432,36 @@ fn the_action_judges_a_request_and_says_why() {
         &["rejected branch bot/wide", "notes.txt", no_task],
     );
     assert!(outputs.ends_with("verdict=reject\n"), "{outputs}");
-    check("ada/fix", &[], 0, &["accepted branch ada/fix", no_task]);
-    let strict = [("REQUIRE_AGENT", "true")];
+    // Nothing is called accepted that was not judged.
+    let outputs = check("ada/fix", &[], 0, &["not judged: branch ada/fix", no_task]);
+    assert!(outputs.ends_with("verdict=\n"), "{outputs}");
+    assert!(!forge.read("summary").contains("accepted"));
+    for strict in ["true", "signed"] {
+        let strict = [("REQUIRE_AGENT", strict)];
+        check("ada/fix", &strict, 1, &["no agent's work"]);
+    }
+    let unsigned = [("REQUIRE_AGENT", "signed")];
+    check(&branch, &unsigned, 1, &["The ledger is not signed"]);
+    // What names an agent without being its branch, and a queue of both.
+    let repo = &forge.agent.repo;
+    let squash = [
+        "commit-tree",
+        &format!("{branch}^{{tree}}"),
+        "-p",
+        "main",
+        "-m",
+        "squash",
+    ];
+    let squash = repo.git(squash);
+    repo.git(["update-ref", "refs/heads/queue", &squash]);
+    let outputs = check("queue", &[], 0, &["squash of agent", "accepted"]);
+    assert!(outputs.ends_with("verdict=accept\n"), "{outputs}");
+    repo.git(["update-ref", "refs/heads/agent/forged", "ada/fix"]);
     check(
-        "ada/fix",
-        &strict,
-        2,
-        &["verify could not judge", "agent-unknown"],
+        "agent/forged",
+        &[],
+        1,
+        &["rejected", "holds no spawn commit"],
     );
     // A check command is the branch's own program.
     forge.agent.write("src/broken", "");
@@ -477,5 +501,5 @@ fn the_template_for_gitlab_judges_a_request() {
     };
     check(&forge.agent.branch, 0, "accepted: ");
     check("bot/wide", 1, "scope.not-in-whitelist");
-    check("ada/fix", 0, "agent-unknown");
+    check("ada/fix", 0, "provenance.not-judged");
 }

@@ -1,6 +1,6 @@
 //! Findings as text and as SARIF.
 
-use crate::cli::style::{BAD, HINT, WARN, paint};
+use crate::cli::style::{BAD, GOOD, HINT, WARN, paint};
 use crate::ops::verify::FindingReport;
 use crate::wire::sarif::{self, SarifResult};
 use serde_json::Value;
@@ -11,6 +11,15 @@ pub(in crate::cli) fn counted(count: usize, thing: &str, rest: &str) -> String {
         0 => String::new(),
         1 => format!("1 {thing}{rest}"),
         _ => format!("{count} {thing}s{rest}"),
+    }
+}
+
+/// The word for a verdict, of which there are three: what was not judged is neither accepted nor rejected.
+pub(in crate::cli) fn verdict_word(verdict: Option<&str>) -> String {
+    match verdict {
+        Some("accept") => paint(GOOD, "accepted"),
+        Some(_) => paint(BAD, "rejected"),
+        None => paint(WARN, "not judged"),
     }
 }
 

@@ -44,7 +44,7 @@ pub struct GuardOptions {
     pub deny: Vec<String>,
 }
 
-/// The answer of `guard`: `git-agent.guard/1`.
+/// The answer of `guard`: `git-agent.guard/2`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GuardReport {
     /// The format's name and version.
@@ -52,11 +52,11 @@ pub struct GuardReport {
     /// The short name of the branch; absent where it is not known and was not needed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// The rule that holds; absent where none is for the branch, which is then accepted.
+    /// The rule that holds; absent where none is for the branch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<RuleReport>,
-    /// `accept` or `reject`.
-    pub verdict: &'static str,
+    /// `accept` or `reject`; null where no rule is for the branch, which was therefore not judged.
+    pub verdict: Option<&'static str>,
     /// The commit that was judged.
     pub tip: String,
     /// What it would land on.
@@ -100,9 +100,9 @@ pub fn guard(ctx: &Ctx, options: &GuardOptions) -> Result<GuardReport> {
     let settings = repository_settings::load(&apart.repo, base.commit, &roles)?;
     let branch = options.branch.clone().or_else(|| short_name(&tip));
     let mut report = GuardReport {
-        schema: "git-agent.guard/1",
+        schema: "git-agent.guard/2",
         rule: None,
-        verdict: "accept",
+        verdict: None,
         tip: tip.commit.to_hex(),
         target: TargetReport::new(base.refname.as_deref(), Some(base.commit)),
         merged_tree: None,
@@ -137,9 +137,10 @@ pub fn guard(ctx: &Ctx, options: &GuardOptions) -> Result<GuardReport> {
     };
     let evidence = gather(&apart, &contract, &base, tip.commit)?;
     let found = judge(&contract, &evidence);
-    if found.iter().any(Finding::rejects) {
-        report.verdict = "reject";
-    }
+    report.verdict = Some(match found.iter().any(Finding::rejects) {
+        true => "reject",
+        false => "accept",
+    });
     report.findings = findings(evidence.landing.as_ref(), &found);
     if let Some(landing) = &evidence.landing {
         report.merged_tree = landing.outcome.tree().map(Oid::to_hex);

@@ -20,6 +20,7 @@ mod guard;
 mod history;
 mod landing;
 mod origin;
+mod parts;
 mod record;
 mod report;
 mod subject;
@@ -28,6 +29,7 @@ mod work;
 
 pub use attest::{AttestedOptions, AttestedReport, StatementReport, attest, attested};
 pub use guard::{GuardOptions, GuardReport, RuleReport, guard};
+pub use parts::{CiAnswer, CommitPartReport, PartsReport, verify_ci};
 pub use report::{FindingReport, MergeReport, VerifyReport, save};
 
 use crate::agents::bundle::{self, Bundle};

@@ -22,6 +22,7 @@ use crate::domain::agent::Agent;
 use crate::domain::evidence::Row;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Remedy, Result};
+use crate::git::Repo;
 use crate::git::history::ancestry::Divergence;
 use crate::ops::verify::VerifyOptions;
 use crate::store::ledger::Ledger;
@@ -142,7 +143,7 @@ impl<'c> Question<'c> {
             && self.ctx.repo.is_ancestor(first, base)?
             && let Nearest::Agent(candidate) = self.nearest(second)?
             && candidate.agent.id == origin.agent.id
-            && self.is_automatic(tip, first, second)?
+            && is_automatic(&self.ctx.repo, tip, first, second)?
         {
             origin.tip = second;
             origin.merge_commit = Some(tip);
@@ -255,7 +256,7 @@ impl<'c> Question<'c> {
         if !repo.is_ancestor(first, base)? {
             return Ok(None);
         }
-        if !self.is_automatic(merge, first, second)? {
+        if !is_automatic(repo, merge, first, second)? {
             let short = candidate.agent.id.short();
             return Err(Error::new(
                 Code::AgentUnknown,
@@ -276,13 +277,13 @@ impl<'c> Question<'c> {
             _ => Ok(None),
         }
     }
+}
 
-    /// Whether a merge holds what git makes of its parents, and no more.
-    fn is_automatic(&self, merge: Oid, first: Oid, second: Oid) -> Result<bool> {
-        let tree = self.ctx.repo.read_commit(merge)?.tree;
-        let merged = self.ctx.repo.merge(first, second)?;
-        Ok(merged.result.clean() == Some(tree))
-    }
+/// Whether a merge holds what git makes of its parents, and no more.
+pub(super) fn is_automatic(repo: &Repo, merge: Oid, first: Oid, second: Oid) -> Result<bool> {
+    let tree = repo.read_commit(merge)?.tree;
+    let merged = repo.merge(first, second)?;
+    Ok(merged.result.clean() == Some(tree))
 }
 
 impl Candidate {
