@@ -133,6 +133,7 @@ codes! {
     MainWorktreeGone, "main-worktree-gone", Environment, "The main worktree is not where core.worktree says.";
     MainWorktreeUnknown, "main-worktree-unknown", Environment, "The git directory is apart from the main worktree, and core.worktree does not name that.";
     RepoCorrupt, "repo-corrupt", Environment, "An object or ref that must be there is missing or broken.";
+    ObjectTooLarge, "object-too-large", Environment, "What an agent wrote as objects would take more memory or time than is allowed; it is kept where it is.";
     FileTooLong, "file-too-long", Environment, "A file in a worktree is longer than those that are turned into objects, or a tree stands for more paths than can be listed.";
     HistoryIncomplete, "history-incomplete", Environment, "The clone lacks objects that the answer depends on: it is shallow, did not fetch the keep chain, or lost them.";
     RepoReadOnly, "repo-read-only", Environment, "The repository cannot be written.";

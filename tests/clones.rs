@@ -1,5 +1,8 @@
 //! Agents whose worktree is a repository of its own: a whole life, and what an agent can do to its clone.
 
+/// Objects that stand for more than a machine has.
+mod bombs;
+
 use crate::sandbox::level;
 use crate::support::agent::{TASK, agent_command, describe, json_of};
 use crate::support::death;

@@ -10,10 +10,12 @@ use crate::error::{IoContext, Result};
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::refs::Tip;
 use crate::git::worktree::set_lock;
+use crate::hosts::WORKTREE_DIR;
 use crate::store::journal::Journal;
 use crate::store::ledger::Ledger;
-use crate::store::{briefing, layout, leases, lock, trash};
+use crate::store::{briefing, fsx, layout, leases, lock, trash};
 use crate::wire::journal::SpawnJournal;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -47,6 +49,32 @@ pub fn sweep(ctx: &Ctx) -> Result<usize> {
         journal.end()?;
     }
     Ok(count)
+}
+
+/// What killed processes left beside worktrees in a directory: worktrees that were filled under a name of their own and never got
+/// their place. No agent has had them.
+pub fn left_over(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let is_worktrees = |name: &str| {
+        let agent = name.get(..layout::WORKTREE_PREFIX.len() + 8);
+        agent.and_then(layout::agent_of_worktree).is_some()
+    };
+    let is_left = |name: &OsStr| name.to_str().is_some_and(is_worktrees) && fsx::is_left_over(name);
+    entries
+        .filter(|entry| is_left(&entry.file_name()))
+        .map(|entry| entry.path())
+        .collect()
+}
+
+/// Removes what [`left_over`] finds where worktrees are by default.
+///
+/// # Errors
+/// `io`.
+pub fn sweep_left_over(ctx: &Ctx) -> Result<()> {
+    let common = ctx.repo.common_dir();
+    let left = left_over(&ctx.repo.root()?.join(WORKTREE_DIR));
+    left.iter()
+        .try_for_each(|path| trash::remove(common, path).map(drop))
 }
 
 /// Takes apart what `record` names, newest first. Every step may find its work done already.

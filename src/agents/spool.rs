@@ -15,6 +15,7 @@ use crate::store::{layout, lock};
 use crate::wire::message::payload;
 use crate::wire::message::spooled::{self, Content, Declared, Received, Spooled};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// What a note about a message that could not be posted comes from.
 const POSTER: &str = "git-agent";
@@ -52,7 +53,10 @@ pub(crate) fn leave_declaration(ctx: &Ctx, what: &What) -> Result<bool> {
 /// What [`post_spool`] goes through for one message.
 pub const SPOOL_STEPS: &[&str] = &["spool-taken", "spooled-posted", "spool-cleared"];
 
-/// Posts everything that is in an agent's spool, each message once even if we are killed in between, and
+/// How long one call posts. What is left then is left in its place.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Posts what is in an agent's spool, as much as can be posted in a moment, each message once even if we are killed in between, and
 /// gives how many there were. The agent is the sender, whatever a message claims, and receipts are for
 /// its own messages. What is neither comes back to the agent as a note that names it. Nothing is done
 /// while another process posts.
@@ -67,8 +71,12 @@ pub fn post_spool(ctx: &Ctx, agent: &Agent) -> Result<usize> {
     };
     let taken = mailbox_spool::take(common, agent.id, &directory, &guard)?;
     ctx.reached("spool-taken");
+    let end = Instant::now() + PATIENCE;
     let mut posted = 0;
     for taken in taken {
+        if posted > 0 && Instant::now() > end {
+            break;
+        }
         let nonce = taken.nonce(agent.id);
         posted += usize::from(post(ctx, agent, &taken, nonce)?);
         ctx.reached("spooled-posted");

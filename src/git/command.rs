@@ -2,6 +2,7 @@
 
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
+use crate::system::{self, ResourceLimits};
 use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -108,6 +109,33 @@ pub fn successful(mut command: Command) -> Result<Vec<u8>> {
         return Ok(output.stdout);
     }
     Err(refused(&command, &output))
+}
+
+/// As [`successful`], for a git that unpacks what a program of the agent's wrote.
+///
+/// # Errors
+/// As [`run`]; `object-too-large` where git ended because of a limit.
+pub(in crate::git) fn successful_within(
+    mut command: Command,
+    limits: &ResourceLimits,
+) -> Result<Vec<u8>> {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = launch(&mut command)?;
+    system::limit(child.id(), limits);
+    let output = child.wait_with_output();
+    let output = output.map_err(|error| not_started(&command, error))?;
+    if output.status.success() {
+        return Ok(output.stdout);
+    }
+    let refused = refused(&command, &output);
+    let said = String::from_utf8_lossy(&output.stderr);
+    let is_limit = output.status.code().is_none() || said.contains("ut of memory");
+    Err(if is_limit {
+        let what = "git took more memory or time than what an agent wrote is worth";
+        Error::new(Code::ObjectTooLarge, what).because(refused.to_string())
+    } else {
+        refused
+    })
 }
 
 /// A `git` that is running.

@@ -1,6 +1,7 @@
 //! Reading and writing objects, raw: bytes in, names out.
 
 pub(in crate::git) mod disk_use;
+mod limits;
 pub(in crate::git) mod promised;
 pub mod quarantine;
 pub mod raw_commit;

@@ -302,6 +302,7 @@ pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
     let mut report = plan.outline();
     report.dry_run = false;
     half_made::sweep(ctx)?;
+    half_made::sweep_left_over(ctx)?;
     (report.slots, report.kept) = pool::sweep(ctx)?;
     report.temporary = temporary::sweep(&ctx.temporary_place());
     let cleared = plan

@@ -2,6 +2,8 @@
 
 use crate::domain::shell;
 use crate::error::{Code, Error, IoContext, Result};
+use crate::system;
+use rustix::process::Pid;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Read, Write};
@@ -140,17 +142,23 @@ pub fn unique_name(path: &Path) -> PathBuf {
 
 /// Whether a file name is one that [`unique_name`] gave.
 pub fn is_unique_name(name: &OsStr) -> bool {
-    let name = name.to_string_lossy();
-    let Some((_, suffix)) = name
-        .strip_suffix(".tmp")
-        .and_then(|rest| rest.rsplit_once('.'))
-    else {
-        return false;
-    };
+    maker_of(name).is_some()
+}
+
+/// Whether a file name is one that [`unique_name`] gave in a process that is gone, so that nothing will become of the file.
+pub fn is_left_over(name: &OsStr) -> bool {
+    let maker = maker_of(name).and_then(|number| number.parse().ok());
+    maker
+        .and_then(Pid::from_raw)
+        .is_some_and(|maker| !system::is_alive(maker))
+}
+
+/// The number of the process that gave a file its name by [`unique_name`].
+fn maker_of(name: &OsStr) -> Option<String> {
+    let name = name.to_str()?.strip_suffix(".tmp")?;
+    let (process, serial) = name.rsplit_once('.')?.1.split_once('-')?;
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    suffix
-        .split_once('-')
-        .is_some_and(|(process, serial)| is_number(process) && is_number(serial))
+    (is_number(process) && is_number(serial)).then(|| process.to_owned())
 }
 
 fn write_beside(

@@ -10,8 +10,12 @@
 
 use super::chain::Chain;
 use super::clone_id::is_long_name;
+use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
+use crate::git::refs::remote::RemoteRefs;
+use std::collections::HashSet;
+use std::time::Instant;
 
 /// The names on remotes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +91,45 @@ impl RemoteNames {
     /// The claim on the task that goes by this key.
     pub fn claim(&self, key: &str) -> String {
         format!("{}claim/{key}", self.own())
+    }
+
+    /// Refuses a remote on which one of these names is a symbolic ref to a ref of the user's: what is pushed to the one moves the
+    /// other. It is asked about only where both are at the same commit, for a listing of all refs does not tell.
+    ///
+    /// # Errors
+    /// `remote-refused`, naming both; those of the network.
+    pub fn require_distinct(
+        &self,
+        repo: &Repo,
+        remote: &str,
+        listed: &RemoteRefs,
+        end: Instant,
+    ) -> Result<()> {
+        let reserved: &[&str] = match &self.prefix {
+            Some(prefix) => &[prefix],
+            None => &["refs/agents/", "refs/notes/agents"],
+        };
+        let is_ours = |name: &str| reserved.iter().any(|prefix| name.starts_with(prefix));
+        let users = listed.iter().filter(|(name, _)| !is_ours(name));
+        let users: HashSet<Oid> = users.map(|(_, oid)| *oid).collect();
+        let twins = listed
+            .iter()
+            .filter(|(name, oid)| is_ours(name) && users.contains(oid));
+        for (name, _) in twins {
+            let Some(target) = repo.remote_symref(remote, name, end)? else {
+                continue;
+            };
+            if is_ours(&target) {
+                continue;
+            }
+            let what = format!(
+                "{name} of the remote `{remote}` is a symbolic ref to {target}, which a push would move; nothing was pushed"
+            );
+            return Err(Error::new(Code::RemoteRefused, what).hint(format!(
+                "to see what the remote has, run git ls-remote --symref {remote}"
+            )));
+        }
+        Ok(())
     }
 
     fn own(&self) -> &str {

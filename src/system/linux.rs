@@ -1,19 +1,21 @@
 //! Linux: proc(5), pidfd_open(2), prctl(2), inotify(7), openat2(2).
 
-use super::{DIRECTORY, Occupant, Process, open_directory_by_steps};
+use super::{DIRECTORY, Holders, Occupant, Process, ResourceLimits, open_directory_by_steps};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
 use rustix::fs::{FileType, MemfdFlags, Mode, RawDir, ResolveFlags, memfd_create};
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open, pidfd_send_signal,
-    set_child_subreaper, set_parent_process_death_signal,
+    Pid, PidfdFlags, Resource, Rlimit, Signal, getpid, kill_process, pidfd_open, pidfd_send_signal,
+    prlimit, set_child_subreaper, set_parent_process_death_signal,
 };
+use std::collections::HashMap;
 use std::ffi::CStr;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -333,6 +335,100 @@ pub(crate) fn each_name(
         on(entry.file_name(), entry.file_type())?;
     }
     Some(())
+}
+
+/// The longest command line and environment that are looked at, in bytes.
+const LONGEST_WORDS: u64 = 1 << 20;
+
+impl Holders {
+    /// Looks at every process; a git counts as at work that stands in one of the places, was told of one, or cannot be looked at.
+    /// `None` where the kernel lists no processes.
+    pub(crate) fn look(places: &[PathBuf]) -> Option<Holders> {
+        let mut holders = Holders {
+            open: HashMap::new(),
+            at_work: None,
+        };
+        let own = getpid();
+        for process in Process::all().ok()? {
+            if process.pid == own {
+                continue;
+            }
+            let pid = process.pid.as_raw_nonzero().get();
+            let open = fs::read_dir(process.file("fd"));
+            let is_seen = open.is_ok();
+            for file in open.into_iter().flatten().flatten() {
+                if let Ok(file) = fs::metadata(file.path()) {
+                    holders.open.insert((file.dev(), file.ino()), pid);
+                }
+            }
+            if process.is_git() && (!is_seen || process.is_about(places)) {
+                holders.at_work = Some(pid);
+            }
+        }
+        Some(holders)
+    }
+}
+
+impl Process {
+    /// Whether it is a git, and not one that only waits for a program of ours: our locks tell themselves whose they are.
+    fn is_git(&self) -> bool {
+        let name = fs::read(self.file("comm")).unwrap_or_default();
+        let name = name.trim_ascii_end();
+        let line = self.words("cmdline");
+        let mut words = line.split(|&byte| byte == 0).skip(1);
+        let verb = loop {
+            match words.next() {
+                // Options of git's own that take a word.
+                Some(b"-C" | b"-c" | b"--git-dir" | b"--work-tree" | b"--namespace") => {
+                    words.next();
+                }
+                Some(word) if word.starts_with(b"-") => {}
+                word => break word,
+            }
+        };
+        let waits = verb == Some(b"agent".as_slice());
+        name.starts_with(b"git") && name != b"git-agent" && !waits
+    }
+
+    fn is_about(&self, places: &[PathBuf]) -> bool {
+        let Ok(stands) = fs::read_link(self.file("cwd")) else {
+            return true;
+        };
+        let told = [self.words("cmdline"), self.words("environ")].concat();
+        let names = |place: &PathBuf| {
+            let place = place.as_os_str().as_bytes();
+            told.windows(place.len().max(1)).any(|part| part == place)
+        };
+        places
+            .iter()
+            .any(|place| stands.starts_with(place) || names(place))
+    }
+
+    fn words(&self, name: &str) -> Vec<u8> {
+        let mut words = Vec::new();
+        let file = File::open(self.file(name));
+        let _ = file.map(|file| file.take(LONGEST_WORDS).read_to_end(&mut words));
+        words
+    }
+}
+
+/// Bounds what a child may take from now on. One that has ended already takes nothing.
+pub(crate) fn limit(child: u32, limits: &ResourceLimits) {
+    let Some(pid) = i32::try_from(child).ok().and_then(Pid::from_raw) else {
+        return;
+    };
+    for (resource, bound) in [
+        (Resource::Data, limits.memory),
+        (Resource::Cpu, limits.seconds),
+    ] {
+        let bound = Some(bound);
+        let limit = Rlimit {
+            current: bound,
+            maximum: bound,
+        };
+        // A lower limit that the user has set stays.
+        let _ = prlimit(Some(pid), resource, limit);
+    }
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ pub(crate) use linux::*;
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::process::Pid;
+use std::collections::HashMap;
 
 /// A directory that is no link.
 const DIRECTORY: OFlags = OFlags::RDONLY
@@ -37,6 +38,29 @@ fn open_directory_by_steps(root: BorrowedFd<'_>, path: &[u8]) -> rustix::io::Res
     names.try_fold(first?, |directory, name| {
         openat(&directory, name, DIRECTORY, Mode::empty())
     })
+}
+
+/// The processes that may hold lock files of a repository.
+pub(crate) struct Holders {
+    /// Which process has a file open, by the file's device and number.
+    open: HashMap<(u64, u64), i32>,
+    /// A git that is at work in the repository, which may hold a lock that it has closed.
+    at_work: Option<i32>,
+}
+
+impl Holders {
+    /// The process that may hold the file with that device and number.
+    pub(crate) fn of(&self, device: u64, number: u64) -> Option<i32> {
+        self.open.get(&(device, number)).copied().or(self.at_work)
+    }
+}
+
+/// What a child may take.
+pub(crate) struct ResourceLimits {
+    /// Bytes of memory that is its own.
+    pub(crate) memory: u64,
+    /// Seconds of processor time.
+    pub(crate) seconds: u64,
 }
 
 /// A process that cannot be mistaken for a later one with the same number.

@@ -120,15 +120,36 @@ fn a_ref_lock_that_came_after_a_killed_landing_is_left_to_its_owner() {
     std::fs::write(&other, "").expect("write");
     std::fs::rename(&other, lock_file(&agent)).expect("renamed");
     let (status, report) = examine(&agent.repo, &["--fix"]);
-    assert_eq!((status, problems(&report)), (0, vec![]), "{report:#}");
-    assert!(lock_file(&agent).exists());
-
-    super::repository::make_old(&lock_file(&agent));
-    let (status, report) = examine(&agent.repo, &["--fix"]);
     let stale = vec!["locks.stale".to_owned()];
     assert_eq!((status, problems(&report)), (1, stale), "{report:#}");
     assert!(
         lock_file(&agent).exists(),
-        "git may hold it for a long time"
+        "its owner may be about to use it"
     );
+}
+
+#[test]
+fn a_worktree_that_a_killed_rescue_had_begun_is_named_at_once_and_removed() {
+    let repo = TestRepo::with_commit();
+    let agent = repo.spawn();
+    let short = &agent["agent_id"].as_str().expect("an id")[..8];
+    // A process that has ended.
+    let mut gone = std::process::Command::new("true").spawn().expect("starts");
+    let pid = gone.id();
+    gone.wait().expect("ended");
+    let places = repo.path().join(".claude/worktrees");
+    let left = places.join(format!("agent-{short}.{pid}-0.tmp"));
+    let alive = places.join(format!("agent-{short}.{}-0.tmp", std::process::id()));
+    let other = places.join(format!("mine.{pid}-0.tmp"));
+    for directory in [&left, &alive, &other] {
+        std::fs::create_dir(directory).expect("made");
+        std::fs::write(directory.join("file"), "x").expect("written");
+    }
+    let (status, report) = examine(&repo, &[]);
+    let debris = vec!["debris.old".to_owned()];
+    assert_eq!((status, problems(&report)), (1, debris), "{report:#}");
+    repo.agent_json(&["gc", "--yes"]);
+    assert!(!left.exists() && alive.exists() && other.exists());
+    let (status, report) = examine(&repo, &[]);
+    assert_eq!((status, problems(&report)), (0, vec![]), "{report:#}");
 }

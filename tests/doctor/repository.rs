@@ -2,7 +2,7 @@ use super::{Patient, examine, heals, is_left_alone, problems, strings};
 use crate::support::agent::{TASK, agent_command};
 use crate::support::{TestRepo, git_in, git_output};
 use crate::verify::{Agent, refused};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub fn make_old(path: &Path) {
     let file = std::fs::File::options()
@@ -141,33 +141,105 @@ fn a_bare_repository_with_worktrees_is_healthy() {
     assert!(output.status.success(), "{text}");
 }
 
+/// Lock files that only git makes, wherever a kill may leave one.
+fn locks(patient: &Patient) -> Vec<PathBuf> {
+    let git_dir = patient.git_dir();
+    let names = [
+        "index.lock",
+        "HEAD.lock",
+        "AUTO_MERGE.lock",
+        "packed-refs.lock",
+        "config.lock",
+        "shallow.lock",
+        "refs/notes/agents.lock",
+        "refs/agents/keep.lock",
+        "refs/remotes/origin/main.lock",
+        "refs/heads/deep/er.lock",
+    ];
+    let linked = ["index.lock", "HEAD.lock", "AUTO_MERGE.lock"];
+    let locks = names.map(|name| git_dir.join(name)).into_iter();
+    let locks = locks.chain(linked.map(|name| patient.admin().join(name)));
+    locks
+        .inspect(|path| {
+            std::fs::create_dir_all(path.parent().expect("a parent")).expect("made");
+            std::fs::write(path, "").expect("written");
+        })
+        .collect()
+}
+
+#[cfg(target_os = "linux")]
 #[test]
-fn lock_files_of_other_programs_are_left_alone() {
-    is_left_alone(&["locks.stale", "locks.stale"], |patient| {
-        for name in ["refs/notes/agents.lock", "refs/agents/keep.lock"] {
-            let path = patient.git_dir().join(name);
-            std::fs::write(&path, "").expect("write");
-            make_old(&path);
-        }
-    });
-    is_left_alone(&["locks.stale"], |patient| {
-        let lock = format!("refs/heads/{}.lock", patient.branch);
-        let path = patient.git_dir().join(lock);
-        std::fs::write(&path, "").expect("write");
-        make_old(&path);
-    });
-    is_left_alone(&["locks.stale", "locks.stale"], |patient| {
-        for name in ["index.lock", "HEAD.lock"] {
-            let path = patient.admin().join(name);
-            std::fs::write(&path, "").expect("write");
-            make_old(&path);
-        }
-    });
+fn lock_files_that_no_process_has_open_are_named_and_cleared_once_they_are_old() {
     let patient = Patient::new();
-    let young = patient.git_dir().join("refs/notes/agents.lock");
-    std::fs::write(&young, "").expect("write");
-    assert_eq!(patient.doctor(&["--fix"]).0, 0);
-    assert!(young.exists(), "a lock in use stays");
+    let locks = locks(&patient);
+    // A young one is named with its age, and stays: its owner may be about to give it its name.
+    let expected = vec!["locks.stale".to_owned(); locks.len()];
+    for arguments in [&[][..], &["--fix"]] {
+        let (status, report) = patient.doctor(arguments);
+        assert_eq!(
+            (status, problems(&report)),
+            (1, expected.clone()),
+            "{report:#}"
+        );
+    }
+    assert!(locks.iter().all(|lock| lock.exists()));
+    locks.iter().for_each(|lock| make_old(lock));
+    let (status, report) = patient.doctor(&[]);
+    assert_eq!((status, problems(&report)), (1, expected), "{report:#}");
+    let said = report.to_string();
+    assert!(
+        said.contains("no process has it open") && said.contains(" s old"),
+        "{said}"
+    );
+    let (status, report) = patient.doctor(&["--fix"]);
+    assert_eq!((status, problems(&report)), (0, vec![]), "{report:#}");
+    assert!(!locks.iter().any(|lock| lock.exists()));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_lock_file_that_a_process_may_hold_stays_however_old_it_is() {
+    // Open in a process that has nothing else to do with the repository.
+    let patient = Patient::new();
+    let lock = patient.git_dir().join("refs/remotes/origin/main.lock");
+    std::fs::create_dir_all(lock.parent().expect("a parent")).expect("made");
+    let open = std::fs::File::create(&lock).expect("made");
+    make_old(&lock);
+    let mut holder = std::process::Command::new("cat");
+    let stdin = std::process::Stdio::piped();
+    let mut holder = { holder.current_dir("/").stdin(stdin).stdout(open) }
+        .spawn()
+        .expect("cat starts");
+    for arguments in [&[][..], &["--fix"]] {
+        let (status, report) = patient.doctor(arguments);
+        let stale = vec!["locks.stale".to_owned()];
+        assert_eq!((status, problems(&report)), (1, stale), "{report:#}");
+        assert!(
+            report
+                .to_string()
+                .contains(&format!("process {}", holder.id())),
+            "{report:#}"
+        );
+    }
+    assert!(lock.exists());
+    holder.kill().expect("killed");
+    holder.wait().expect("ended");
+    // Closed, while a git is at work there, as `git commit` is while the user writes the message.
+    let mut git = crate::support::isolated("git", &patient.repo.path());
+    let stdin = std::process::Stdio::piped();
+    git.args(["cat-file", "--batch"]).stdin(stdin);
+    let mut git = git
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("git starts");
+    let (status, report) = patient.doctor(&["--fix"]);
+    assert_eq!(status, 1, "{report:#}");
+    assert!(lock.exists());
+    git.kill().expect("killed");
+    git.wait().expect("ended");
+    let (status, report) = patient.doctor(&["--fix"]);
+    assert_eq!((status, problems(&report)), (0, vec![]), "{report:#}");
+    assert!(!lock.exists());
 }
 
 #[test]

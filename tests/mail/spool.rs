@@ -157,3 +157,22 @@ fn doctor_names_a_spool_that_nobody_collects() {
     test.agent(&["doctor", "--fix"]);
     assert_eq!(inbox(&test, "b"), [(id, "hello".to_owned())]);
 }
+
+#[test]
+fn a_spool_of_any_number_of_files_is_posted_a_part_at_a_time() {
+    let (test, id, spool) = fenced();
+    for number in 0..600 {
+        std::fs::write(spool.join(format!("{number:04}.json")), "rubbish").expect("written");
+    }
+    let agent = Ledger::new(&open(&test)).find(&id).expect("the agent");
+    let count = || std::fs::read_dir(&spool).expect("listed").count();
+    let posted = post_spool(&ctx_at(&test, 0), &agent).expect("posted");
+    assert!((1..=256).contains(&posted), "{posted}");
+    assert!(count() >= 600 - 256, "the rest is where it was");
+    while count() > 0 {
+        let before = count();
+        post_spool(&ctx_at(&test, 0), &agent).expect("posted");
+        post_spool(&ctx_at(&test, 0), &agent).expect("posted");
+        assert!(count() < before, "nothing was taken");
+    }
+}

@@ -119,3 +119,56 @@ fn what_happened_stays_in_order_where_the_clocks_of_clones_differ_by_an_hour() {
         assert_eq!(ledger, hub.remote_tip("refs/notes/agents"));
     }
 }
+
+#[test]
+fn a_name_of_ours_that_leads_to_a_branch_of_the_remote_is_not_pushed_to() {
+    for name in ["refs/notes/agents", "refs/agents/claim/task-1"] {
+        let hub = Hub::new(1);
+        let clone = &hub.clones[0];
+        super::spawn(clone, &[]);
+        git_in(&hub.bare, ["symbolic-ref", name, "refs/heads/main"]);
+        let main = hub.remote_tip("refs/heads/main");
+        let arguments: &[&str] = &["sync", "origin"];
+        let output = crate::support::agent::agent_command(clone)
+            .args(arguments)
+            .output();
+        let output = output.expect("git-agent starts");
+        let said = crate::support::agent::describe(&output);
+        assert_eq!(output.status.code(), Some(4), "{said}");
+        assert!(said.contains("symbolic ref to refs/heads/main"), "{said}");
+        let refused = claim::acquire(&ctx(clone), None, "task-1", None).err();
+        if name.contains("claim") {
+            assert_eq!(refused.expect("refused").code(), Code::RemoteRefused);
+        }
+        assert_eq!(hub.remote_tip("refs/heads/main"), main);
+    }
+}
+
+#[test]
+fn a_tree_of_the_remote_that_is_nested_too_deep_is_called_that() {
+    let hub = Hub::new(1);
+    let clone = &hub.clones[0];
+    super::spawn(clone, &[]);
+    let path = "d/".repeat(2100);
+    let commit = "commit refs/notes/agents\ncommitter x <x@x> 0 +0000\ndata 1\nx\n";
+    let stream = format!("{commit}M 100644 inline {path}f\ndata 1\nx\n");
+    let file = hub.bare.join("stream");
+    std::fs::write(&file, stream).expect("written");
+    let mut import = crate::support::isolated("git", &hub.bare);
+    import.args(["-c", "core.maxTreeDepth=5000", "fast-import", "--quiet"]);
+    import.stdin(std::fs::File::open(&file).expect("open"));
+    let output = import.output().expect("git starts");
+    assert!(
+        output.status.success(),
+        "{}",
+        crate::support::agent::describe(&output)
+    );
+    let output = crate::support::agent::agent_command(clone)
+        .args(["sync", "origin"])
+        .output();
+    let said = crate::support::agent::describe(&output.expect("git-agent starts"));
+    assert!(
+        !said.contains("remote-unreachable") && said.contains("deep"),
+        "{said}"
+    );
+}

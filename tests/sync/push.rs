@@ -463,3 +463,24 @@ fn an_agent_that_lost_its_claim_leaves_the_train_and_the_others_land() {
     assert!(there.contains("src/a.rs") && there.contains("src/b.rs"));
     assert!(!there.contains("src/two.rs"), "{there}");
 }
+
+#[test]
+fn the_lock_of_a_killed_fetch_is_named_and_not_taken_for_a_missing_branch() {
+    let hub = Hub::new(2);
+    let one = &hub.clones[0];
+    let id = ready(one);
+    // Something new, which has to be fetched.
+    advance(&hub.clones[1], "new.txt");
+    let lock = one.join(".git/refs/remotes/origin/main.lock");
+    std::fs::create_dir_all(lock.parent().expect("a parent")).expect("made");
+    std::fs::write(&lock, "").expect("written");
+    let output = agent(one, &["merge", &id, "--push"]);
+    let said = describe(&output);
+    assert_eq!(output.status.code(), Some(5), "{said}");
+    assert!(
+        said.contains("main.lock") && said.contains("doctor --fix"),
+        "{said}"
+    );
+    std::fs::remove_file(&lock).expect("removed");
+    assert_eq!(json(one, &["merge", &id, "--push"])["outcome"], "merged");
+}

@@ -9,11 +9,15 @@
 //! agents/locks/<name>.body    the same file as the lock file
 //! ```
 //!
+//! A git that we start to talk to a remote takes locks by itself, and may be killed with us. Its note lists the lock files that it may
+//! leave, begins with `child` and has no body; what is left is then a file that is younger than the note and that no process has open.
+//!
 //! Once the kernel grants the OS lock to another process, the owner and its git are both dead. If the lock file still is
 //! the same file as the body, it is what they left. Any other lock file belongs to another program and stays.
 
 use super::pruned::retry_if_pruned;
 use crate::error::{IoContext, Result};
+use crate::system::Holders;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
@@ -30,8 +34,11 @@ const BODY: &str = "body";
 /// What the names of other files end with that go when a note does: a file that is being made, and a git's lock of it.
 const BESIDE: [&str; 2] = ["new", "new.lock"];
 
-/// The longest note, in bytes.
-const LONGEST_NOTE: u64 = 1 << 14;
+/// What a note about the locks of a child begins with; no path does.
+const CHILD: &str = "child\n";
+
+/// The longest note, in bytes: a fetch of ten thousand branches.
+const LONGEST_NOTE: u64 = 1 << 20;
 
 /// A lock file, removed when this is dropped.
 #[must_use = "the lock file is removed when this is dropped"]
@@ -57,7 +64,12 @@ impl Note {
     }
 
     /// Writes a new note about a lock file and takes its OS lock.
-    fn write(common_dir: &Path, lock: &Path) -> Result<Note> {
+    fn about(common_dir: &Path, lock: &Path) -> Result<Note> {
+        let text = lock.strip_prefix(common_dir).unwrap_or(lock);
+        Note::write(common_dir, text.as_os_str().as_encoded_bytes())
+    }
+
+    fn write(common_dir: &Path, text: &[u8]) -> Result<Note> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let directory = common_dir.join(NOTES);
         let fail = "could not write";
@@ -78,9 +90,7 @@ impl Note {
             if file.try_lock().is_err() || !is_same_file(&file, &path) {
                 continue;
             }
-            let text = lock.strip_prefix(common_dir).unwrap_or(lock);
-            file.write_all(text.as_os_str().as_encoded_bytes())
-                .at(fail, &path)?;
+            file.write_all(text).at(fail, &path)?;
             return Ok(Note { path, file });
         }
     }
@@ -92,15 +102,62 @@ impl Note {
         is_same_file(&file, &path).then_some(Note { path, file })
     }
 
-    /// The lock file that its owner left, if it did.
-    fn left(&mut self, common_dir: &Path) -> Option<PathBuf> {
+    /// The lock files that its owner left.
+    fn left(&mut self, common_dir: &Path) -> Vec<PathBuf> {
         let mut text = String::new();
         let limited = Read::by_ref(&mut self.file).take(LONGEST_NOTE);
-        { limited }.read_to_string(&mut text).ok()?;
-        let body = fs::symlink_metadata(self.body()).ok()?;
+        if { limited }.read_to_string(&mut text).is_err() {
+            return Vec::new();
+        }
+        if let Some(locks) = text.strip_prefix(CHILD) {
+            let locks = locks.lines().map(|lock| common_dir.join(lock)).collect();
+            return self.left_by_child(locks);
+        }
         let lock = common_dir.join(text);
-        let found = fs::symlink_metadata(&lock).ok()?;
-        ((found.dev(), found.ino()) == (body.dev(), body.ino())).then_some(lock)
+        let is_body = || {
+            let body = fs::symlink_metadata(self.body()).ok()?;
+            let found = fs::symlink_metadata(&lock).ok()?;
+            Some((found.dev(), found.ino()) == (body.dev(), body.ino()))
+        };
+        is_body()
+            .unwrap_or(false)
+            .then_some(lock)
+            .into_iter()
+            .collect()
+    }
+
+    /// Of the lock files that a child may have left, those that it did leave.
+    fn left_by_child(&self, mut locks: Vec<PathBuf>) -> Vec<PathBuf> {
+        let noted = self.file.metadata().and_then(|note| note.modified());
+        let is_younger = |lock: &PathBuf| {
+            let found = fs::symlink_metadata(lock)
+                .ok()
+                .filter(|found| found.is_file());
+            let made = found.and_then(|found| found.modified().ok());
+            made.zip(noted.as_ref().ok())
+                .is_some_and(|(made, noted)| made >= *noted)
+        };
+        locks.retain(is_younger);
+        if locks.is_empty() {
+            return locks;
+        }
+        // Another program may have the same lock by now.
+        let Some(holders) = Holders::look(&[]) else {
+            return Vec::new();
+        };
+        locks.retain(|lock| {
+            let found = fs::symlink_metadata(lock);
+            found.is_ok_and(|found| holders.of(found.dev(), found.ino()).is_none())
+        });
+        locks
+    }
+
+    /// The file for a child, which has the OS lock with it, and reads nothing.
+    fn shared(&self) -> Result<Stdio> {
+        let mut file = self.file.try_clone().at("could not share", &self.path)?;
+        file.seek(std::io::SeekFrom::End(0))
+            .at("could not share", &self.path)?;
+        Ok(file.into())
     }
 
     fn remove(&self) {
@@ -119,7 +176,7 @@ impl LockFile {
     /// # Errors
     /// `io`, `disk-full`, `repo-read-only`.
     pub(in crate::git) fn take(common_dir: &Path, path: &Path) -> Result<Option<LockFile>> {
-        let note = Note::write(common_dir, path)?;
+        let note = Note::about(common_dir, path)?;
         let taken = Self::take_noted(common_dir, path, &note);
         if !matches!(&taken, Ok(Some(_))) {
             note.remove();
@@ -181,13 +238,7 @@ impl LockFile {
     /// # Errors
     /// `io`.
     pub(in crate::git) fn shared(&self) -> Result<Stdio> {
-        let Some(note) = &self.note else {
-            return Ok(Stdio::null());
-        };
-        let mut file = note.file.try_clone().at("could not share", &note.path)?;
-        file.seek(std::io::SeekFrom::End(0))
-            .at("could not share", &note.path)?;
-        Ok(file.into())
+        self.note.as_ref().map_or(Ok(Stdio::null()), Note::shared)
     }
 
     /// An unused name for a file that is being made, which goes when the lock file does.
@@ -259,13 +310,58 @@ impl Drop for LockFile {
     }
 }
 
+/// The note about lock files that a git which is about to be started may leave if it is killed. What it has left when this is dropped
+/// is removed.
+#[must_use = "the note goes when this is dropped"]
+pub(in crate::git) struct ChildLocks {
+    note: Note,
+    locks: Vec<PathBuf>,
+}
+
+impl ChildLocks {
+    /// Notes that a child may leave the locks of these refs and of the list of shallow commits.
+    ///
+    /// # Errors
+    /// `io`, `disk-full`, `repo-read-only`.
+    pub(in crate::git) fn of_refs<'n>(
+        common_dir: &Path,
+        refs: impl IntoIterator<Item = &'n str>,
+    ) -> Result<ChildLocks> {
+        let names: Vec<String> = { refs.into_iter().chain(["shallow"]) }
+            .map(|name| format!("{name}.lock"))
+            .collect();
+        let text = format!("{CHILD}{}\n", names.join("\n"));
+        Ok(ChildLocks {
+            note: Note::write(common_dir, text.as_bytes())?,
+            locks: names.iter().map(|name| common_dir.join(name)).collect(),
+        })
+    }
+
+    /// What the child gets as its standard input, so that its locks count as left only when it is dead.
+    ///
+    /// # Errors
+    /// `io`.
+    pub(in crate::git) fn shared(&self) -> Result<Stdio> {
+        self.note.shared()
+    }
+}
+
+impl Drop for ChildLocks {
+    fn drop(&mut self) {
+        for lock in self.note.left_by_child(std::mem::take(&mut self.locks)) {
+            let _ = fs::remove_file(lock);
+        }
+        self.note.remove();
+    }
+}
+
 /// The lock files that dead processes of ours left. Changes nothing.
 ///
 /// # Errors
 /// `io`.
 pub fn left(common_dir: &Path) -> Result<Vec<PathBuf>> {
     let notes = notes_of_the_dead(common_dir)?.into_iter();
-    Ok(notes.filter_map(|mut note| note.left(common_dir)).collect())
+    Ok(notes.flat_map(|mut note| note.left(common_dir)).collect())
 }
 
 /// Removes the lock files that dead processes of ours left, and gives their paths.
@@ -275,7 +371,7 @@ pub fn left(common_dir: &Path) -> Result<Vec<PathBuf>> {
 pub fn clear_left(common_dir: &Path) -> Result<Vec<PathBuf>> {
     let mut cleared = Vec::new();
     for mut note in notes_of_the_dead(common_dir)? {
-        if let Some(lock) = note.left(common_dir) {
+        for lock in note.left(common_dir) {
             fs::remove_file(&lock).at("could not remove", &lock)?;
             cleared.push(lock);
         }

@@ -12,11 +12,13 @@
 //!
 //! Where one object is damaged, the whole set is refused, and only what the wanted commits reach is taken.
 
+use super::limits::Load;
 use crate::domain::hex::is_lower_hex;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::untrusted;
 use crate::git::{Repo, command};
+use crate::system::{self, ResourceLimits};
 use rustix::fs::{AtFlags, CWD, linkat};
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -24,6 +26,16 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+/// What one git may take that unpacks what a program of the agent's wrote. [`limits`](super::limits) has looked at all of it before, so
+/// an honest git is far from these; but the program may write on while its files are read.
+const LIMITS: ResourceLimits = ResourceLimits {
+    memory: 2 << 30,
+    seconds: 600,
+};
+
+/// Each thread of git's holds a delta's base and its result.
+const ONE_THREAD: &str = "pack.threads=1";
 
 /// How much of a quarantine was taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +55,7 @@ impl Repo {
     /// `git-failed` when `tips` are not complete or not well formed; `io`, `disk-full`, `git-missing`. What was taken
     /// in until then stays, unreachable, until git removes it.
     pub fn take_in(&self, quarantine: &Path, staging: &Path, tips: &[Oid]) -> Result<Taken> {
-        let stage = Stage::new(self, quarantine, staging, &|_| true)?;
+        let mut stage = Stage::new(self, quarantine, staging, &|_| true)?;
         let all = stage.take_all();
         self.settle(&stage, all, tips)
     }
@@ -73,6 +85,8 @@ impl Repo {
     fn settle(&self, stage: &Stage<'_>, all: Result<()>, tips: &[Oid]) -> Result<Taken> {
         let taken = match all {
             Ok(()) => Taken::All,
+            // What the commits reach may be the very thing that is too large.
+            Err(error) if error.code() == Code::ObjectTooLarge => return Err(error),
             Err(_) => {
                 stage.take_reachable(tips)?;
                 Taken::Reachable
@@ -124,6 +138,9 @@ struct Stage<'r> {
     loose: Vec<String>,
     /// Links to its packs, without their index files.
     packs: Vec<PathBuf>,
+    /// Of these, the ones whose deltas may form chains of any length.
+    tangled: Vec<PathBuf>,
+    load: Load,
 }
 
 impl Drop for Stage<'_> {
@@ -146,6 +163,8 @@ impl<'r> Stage<'r> {
             directory: staging.to_owned(),
             loose: Vec::new(),
             packs: Vec::new(),
+            tangled: Vec::new(),
+            load: Load::default(),
         };
         for name in directories_in(quarantine)? {
             if name.len() == 2 && is_lower_hex(&name) {
@@ -175,7 +194,9 @@ impl<'r> Stage<'r> {
             if !is_lower_hex(&name) || Oid::from_hex(&name).is_none() || !is_wanted(&name) {
                 continue;
             }
-            if self.link(&from.join(&rest), &to.join(&rest))?.is_some() {
+            if let Some(linked) = self.link(&from.join(&rest), &to.join(&rest))? {
+                let file = File::open(&linked).at("could not read", &linked)?;
+                self.load.add_loose(&name, file)?;
                 self.loose.push(name);
             }
         }
@@ -194,8 +215,15 @@ impl<'r> Stage<'r> {
             let wanted =
                 { path.file_name() }.is_some_and(|name| is_wanted(&name.to_string_lossy()));
             if wanted && path.extension().is_some_and(|ending| ending == "pack") {
-                let linked = self.link(&path, &self.directory.join(name))?;
-                self.packs.extend(linked);
+                let Some(linked) = self.link(&path, &self.directory.join(name))? else {
+                    continue;
+                };
+                let file = File::open(&linked).at("could not read", &linked)?;
+                if self.load.add_pack(file)? {
+                    self.packs.push(linked);
+                } else {
+                    self.tangled.push(linked);
+                }
             }
         }
         Ok(())
@@ -215,10 +243,18 @@ impl<'r> Stage<'r> {
 
     /// Takes the loose objects, and of the packs what the repository has not.
     fn take_new(&mut self) -> Result<()> {
-        for pack in &self.packs {
+        let packs = std::mem::take(&mut self.packs);
+        self.tangled.extend(packs);
+        self.take_all()
+    }
+
+    /// Adds what the repository lacks of packs that are not taken as they are to what is to be packed, which makes chains of at
+    /// most 50 deltas.
+    fn list_tangled(&mut self) -> Result<()> {
+        for pack in std::mem::take(&mut self.tangled) {
             let mut git = self.repo.git_here();
-            git.arg("index-pack").arg(pack);
-            command::successful(git)?;
+            git.args(["-c", ONE_THREAD, "index-pack"]).arg(&pack);
+            command::successful_within(git, &LIMITS)?;
             let index = pack.with_extension("idx");
             let mut git = self.repo.git_here();
             git.arg("show-index");
@@ -230,17 +266,15 @@ impl<'r> Stage<'r> {
                 |name: &&str| Oid::from_hex(name).is_some_and(|oid| !self.repo.is_at_hand(oid));
             self.loose.extend(named.filter(is_new).map(str::to_owned));
         }
-        if self.loose.is_empty() {
-            return Ok(());
-        }
-        self.pack(&["--window=0"], self.loose.join("\n") + "\n")
+        Ok(())
     }
 
-    fn take_all(&self) -> Result<()> {
+    fn take_all(&mut self) -> Result<()> {
         for pack in &self.packs {
             let pack = File::open(pack).at("could not read", pack)?;
-            command::successful(self.index_pack(pack.into()))?;
+            command::successful_within(self.index_pack(pack.into()), &LIMITS)?;
         }
+        self.list_tangled()?;
         if self.loose.is_empty() {
             return Ok(());
         }
@@ -251,11 +285,14 @@ impl<'r> Stage<'r> {
 
     /// Takes what the commits reach and the repository has not.
     fn take_reachable(&self, tips: &[Oid]) -> Result<()> {
-        for pack in &self.packs {
+        for pack in self.packs.iter().chain(&self.tangled) {
             // Of a pack that git cannot read at all, nothing is missed that can be had.
             let mut git = self.repo.git_here();
-            git.args(["index-pack"]).arg(pack);
-            let _ = command::finish(&mut git)?;
+            git.args(["-c", ONE_THREAD, "index-pack"]).arg(pack);
+            match command::successful_within(git, &LIMITS) {
+                Err(error) if error.code() == Code::ObjectTooLarge => return Err(error),
+                _ => {}
+            }
         }
         let mut revisions: String = tips.iter().map(|tip| format!("{tip}\n")).collect();
         revisions.push_str("--not\n--all\n");
@@ -282,13 +319,14 @@ impl<'r> Stage<'r> {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut packing = command::launch(&mut packer)?;
+        system::limit(packing.id(), &LIMITS);
         let (Some(mut names), Some(packed)) = (packing.stdin.take(), packing.stdout.take()) else {
             return Err(Error::bug("a child has the pipes that it was started with"));
         };
         // The packer reads all names before it writes.
         let written = names.write_all(input.as_bytes());
         drop(names);
-        let indexed = command::successful(self.index_pack(packed.into()));
+        let indexed = command::successful_within(self.index_pack(packed.into()), &LIMITS);
         let packed = packing.wait_with_output();
         let packed = packed.map_err(|error| Error::io("could not wait for git", error))?;
         if !packed.status.success() || written.is_err() {
@@ -300,6 +338,7 @@ impl<'r> Stage<'r> {
     /// Names and checks the objects of the pack on its standard input and puts them into the repository.
     fn index_pack(&self, pack: Stdio) -> Command {
         let mut git = self.repo.git_here();
+        git.args(["-c", ONE_THREAD]);
         git.args(["index-pack", "--stdin", "--fix-thin", "--fsck-objects"]);
         git.stdin(pack);
         git

@@ -6,6 +6,7 @@
 
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
+use crate::git::files::lock_file::{self, ChildLocks};
 use crate::git::{Repo, command};
 use std::collections::BTreeMap;
 use std::process::{Command, Output};
@@ -127,6 +128,27 @@ impl Repo {
         Ok(refs.collect())
     }
 
+    /// The ref of a remote to which a symbolic ref there leads; `None` for one that is not symbolic, and where the remote speaks only
+    /// the older protocol, which does not tell.
+    ///
+    /// # Errors
+    /// As [`Repo::list_remote`].
+    pub fn remote_symref(&self, remote: &str, name: &str, end: Instant) -> Result<Option<String>> {
+        let mut command = self.networked();
+        command.args(["-c", "protocol.version=2"]);
+        command.args(["ls-remote", "--symref", "--quiet", "--", remote, name]);
+        let output = finished(command::finish_by(command, end)?, remote)?;
+        if !output.status.success() {
+            return Err(not_reached(remote, &output));
+        }
+        let text = String::from_utf8_lossy(&output.stdout);
+        let mut symbolic = text.lines().filter_map(|line| line.strip_prefix("ref: "));
+        Ok(symbolic.find_map(|line| {
+            let (target, found) = line.split_once('\t')?;
+            (found == name).then(|| target.to_owned())
+        }))
+    }
+
     /// Fetches by refspecs.
     ///
     /// # Errors
@@ -146,6 +168,21 @@ impl Repo {
         end: Instant,
     ) -> Result<Fetched> {
         self.fetch(remote, &["--refetch"], refspecs, end)
+    }
+
+    /// Clears what killed processes of ours left, and notes which locks a git may leave that is about to be started. Where that
+    /// cannot be written down the git is started all the same.
+    fn note_locks(
+        &self,
+        command: &mut Command,
+        refs: impl Iterator<Item = String>,
+    ) -> Option<ChildLocks> {
+        let _ = lock_file::clear_left(self.common_dir());
+        let refs: Vec<String> = refs.filter(|name| Repo::is_valid_ref(name)).collect();
+        let refs = refs.iter().map(String::as_str);
+        let locks = ChildLocks::of_refs(self.common_dir(), refs).ok()?;
+        command.stdin(locks.shared().ok()?);
+        Some(locks)
     }
 
     fn fetch(
@@ -171,14 +208,25 @@ impl Repo {
             "--refmap=",
         ]);
         command.args(options).args(["--", remote]).args(refspecs);
+        let copies = refspecs.iter().filter_map(|one| one.split_once(':'));
+        let _locks = self.note_locks(&mut command, copies.map(|(_, copy)| copy.to_owned()));
         let output = finished(command::finish_by(command, end)?, remote)?;
         if output.status.success() {
             return Ok(Fetched::All);
         }
+        // Advice about the settings that we give it is of no use to the user.
         let said = String::from_utf8_lossy(&output.stderr);
+        let lines = said.lines().filter(|line| !line.starts_with("hint:"));
+        let said = lines.collect::<Vec<_>>().join("\n");
         let has = |words: &[&str]| words.iter().any(|words| said.contains(words));
         if has(&["cannot lock ref", "unable to update local ref"]) {
             return Ok(Fetched::Locked(said.trim().to_owned()));
+        }
+        // It was reached, and sent what git reads no deeper: git ends such a fetch before a ref moves.
+        if has(&["exceeded maximum allowed tree depth", "tree is too deep"]) {
+            let what =
+                format!("the remote `{remote}` has a tree that is nested deeper than git reads");
+            return Err(Error::new(Code::RepoCorrupt, what).because(said.trim().to_owned()));
         }
         // What another clone deletes, or git prunes there, while this one fetches, looks like what was never there.
         if has(&[
@@ -239,6 +287,11 @@ impl Repo {
             }
         }
         command.args(["--", remote]).args(refspecs);
+        // Git brings its copies of the remote's branches up to date.
+        let branches =
+            { pushes.iter() }.filter_map(|push| push.refname.strip_prefix("refs/heads/"));
+        let copies = branches.map(|short| format!("refs/remotes/{remote}/{short}"));
+        let _locks = self.note_locks(&mut command, copies);
         let output = finished(command::finish_by(command, end)?, remote)?;
         outcome(remote, pushes, &output)
     }

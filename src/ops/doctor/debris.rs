@@ -3,10 +3,12 @@
 //! been handed to an agent, and what replaces a file is not that file yet.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::half_made;
 use crate::domain::diagnosis::Sign;
 use crate::domain::size::size_text;
 use crate::error::{IoContext, Result};
 use crate::git::files::temporary;
+use crate::hosts::WORKTREE_DIR;
 use crate::ops::doctor::Finding;
 use crate::ops::doctor::survey::Survey;
 use crate::store::{briefing, fsx, layout, lock, trash};
@@ -90,16 +92,23 @@ fn shared_directories(ctx: &Ctx, survey: &Survey) -> BTreeSet<PathBuf> {
     let parents = places.filter_map(|path| path.parent().map(Path::to_owned));
     let mut all: BTreeSet<_> = own.chain(parents).collect();
     all.extend([agents, common.join("info")]);
+    // Also where no live agent is left.
+    all.extend(ctx.repo.root().ok().map(|root| root.join(WORKTREE_DIR)));
     for whole in [layout::trash_dir(common), layout::tmp_dir(common)] {
         all.remove(&whole);
     }
     all
 }
 
-/// What bears a name that only [`fsx::unique_name`] gives, and is old.
+/// What bears a name that only [`fsx::unique_name`] gives, and is old or of a process that is gone.
 fn half_written(ctx: &Ctx, directory: &Path) -> Vec<PathBuf> {
     let is_ours = |path: &PathBuf| path.file_name().is_some_and(fsx::is_unique_name);
-    old_entries(ctx, directory).filter(is_ours).collect()
+    let old: BTreeSet<_> = old_entries(ctx, directory).filter(is_ours).collect();
+    old.into_iter()
+        .chain(half_made::left_over(directory))
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect()
 }
 
 fn remove(ctx: &Ctx, entries: &[PathBuf]) -> Result<String> {

@@ -1,37 +1,28 @@
 //! Lock files that killed processes left on refs and indexes.
 //!
 //! What a note of ours proves to be left ([`crate::git::files::lock_file`]) is cleared. Any other lock may belong to a git whose
-//! hooks take their time, and is for a person to clear, however old it is.
+//! hooks take their time: it is cleared only where no process has it open and no git is at work in the repository.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::worktree;
+use crate::agents::{untrusted, worktree};
 use crate::domain::agent::Agent;
 use crate::domain::diagnosis::Sign;
-use crate::error::Result;
+use crate::error::{IoContext, Result};
 use crate::git::files::lock_file;
 use crate::ops::doctor::Finding;
 use crate::ops::doctor::survey::Survey;
-use crate::store::chain::Chain;
+use crate::system::Holders;
 use chrono::{DateTime, TimeDelta, Utc};
-use std::collections::BTreeSet;
+use std::fmt;
 use std::fs;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
-/// A write holds a ref's lock for less than a millisecond.
+/// How old a lock has to be before it is cleared that no process has open: a program may write a file, close it and give it its name
+/// a moment later. Git holds a ref's lock for less than a millisecond.
 const STALE: TimeDelta = TimeDelta::seconds(10);
 
-/// The locks that git takes in the admin directory of a worktree.
-const OF_WORKTREES: [&str; 2] = ["index.lock", "HEAD.lock"];
-
 pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
-    let age_of = |path: &Path| {
-        let modified = fs::symlink_metadata(path)
-            .and_then(|metadata| metadata.modified())
-            .ok()?;
-        let age = ctx.now() - DateTime::<Utc>::from(modified);
-        (age >= STALE).then_some(STALE.num_seconds())
-    };
-    let age = |refname: &str| age_of(&ctx.repo.ref_lock_path(refname));
     let mut found = Vec::new();
     // Those of which our own notes prove that a dead process of ours left them.
     let left = lock_file::left(ctx.repo.common_dir())?;
@@ -45,43 +36,115 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
             Ok("removed the lock file".to_owned())
         })
     }));
-    // A git that was killed in an agent's worktree, ours or another, leaves its locks there.
-    for agent in survey.rows() {
-        let admin_dir = worktree::admin_dir(&ctx.repo, agent.id);
-        let paths = OF_WORKTREES.map(|name| (name, admin_dir.join(name)));
-        for (name, path) in { paths }.iter().filter(|(_, path)| !left.contains(path)) {
-            found.extend(age_of(path).map(|seconds| {
-                Finding::report(
-                    Sign::RefLocked,
-                    format!(
-                        "{name} in the worktree of agent {} is older than {seconds} s; if no git process is at work, it is left over",
-                        agent.id.short()
-                    ),
-                    format!("rm '{}'", path.display()),
-                )
-            }));
+    // Any other may be a living git's, which closes the lock of an index while the user writes the message.
+    let mut others = lock_files(ctx.repo.common_dir());
+    others.retain(|lock| !left.contains(lock));
+    if others.is_empty() {
+        return Ok(found);
+    }
+    let holders = holders(ctx);
+    for lock in others {
+        let Some((age, holder)) = examined(ctx, &lock, holders.as_ref()) else {
+            continue;
+        };
+        let is_old = age >= STALE;
+        let name = locked(ctx, survey, &lock);
+        let seconds = age.num_seconds();
+        let what = format!("the lock file of {name} is {seconds} s old, and {holder}");
+        match holder {
+            Holder::None if is_old => {
+                found.push(Finding::curable(Sign::RefLocked, what, move |ctx| {
+                    Ok(clear(ctx, &lock)?.to_owned())
+                }));
+            }
+            // It comes and goes while git is at work.
+            Holder::Process(_) if !is_old => {}
+            Holder::Unknown if !is_old => {}
+            Holder::Process(pid) => {
+                let command = format!("ps -p {pid}");
+                found.push(Finding::report(Sign::RefLocked, what, command));
+            }
+            Holder::None => found.push(Finding::report(Sign::RefLocked, what, super::DOCTOR)),
+            Holder::Unknown => {
+                let command = format!("rm '{}'", lock.display());
+                found.push(Finding::report(Sign::RefLocked, what, command));
+            }
         }
     }
-    let own = survey.rows().iter().filter_map(|row| row.branch.as_ref());
-    let bases = survey.rows().iter().filter_map(|row| row.base.as_ref());
-    let targets = bases.filter_map(|base| base.refname.as_ref());
-    let chains = Chain::ALL.map(Chain::refname);
-    let branches = own.chain(targets).map(String::as_str);
-    let refs: BTreeSet<_> = branches.chain(chains).collect();
-    for name in refs
-        .into_iter()
-        .filter(|name| !left.contains(&ctx.repo.ref_lock_path(name)))
-    {
-        found.extend(age(name).map(|seconds| {
-            let path = ctx.repo.ref_lock_path(name);
-            Finding::report(
-                Sign::RefLocked,
-                format!("the lock file of {name} is older than {seconds} s; if no git process is at work, it is left over"),
-                format!("rm '{}'", path.display()),
-            )
-        }));
-    }
     Ok(found)
+}
+
+/// Who may hold a lock file.
+#[derive(Clone, Copy)]
+enum Holder {
+    /// No process has it open, and no git is at work in the repository.
+    None,
+    /// This process has it open, or is a git that is at work in the repository.
+    Process(i32),
+    /// The system does not tell.
+    Unknown,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Holder::None => f.write_str("no process has it open"),
+            Holder::Process(pid) => write!(f, "process {pid} may hold it"),
+            Holder::Unknown => f.write_str("is left over if no git process is at work"),
+        }
+    }
+}
+
+/// How old a lock file is and who may hold it; `None` for one that is gone.
+fn examined(ctx: &Ctx, lock: &Path, holders: Option<&Holders>) -> Option<(TimeDelta, Holder)> {
+    let metadata = fs::symlink_metadata(lock).ok()?;
+    let age = ctx.now() - DateTime::<Utc>::from(metadata.modified().ok()?);
+    let holder = match holders {
+        None => Holder::Unknown,
+        Some(holders) => {
+            { holders.of(metadata.dev(), metadata.ino()) }.map_or(Holder::None, Holder::Process)
+        }
+    };
+    Some((age, holder))
+}
+
+/// Removes a lock file after another look.
+fn clear(ctx: &Ctx, lock: &Path) -> Result<&'static str> {
+    let examined = examined(ctx, lock, holders(ctx).as_ref());
+    if !matches!(examined, Some((age, Holder::None)) if age >= STALE) {
+        return Ok("left it, which is in use by now");
+    }
+    fs::remove_file(lock).at("could not remove", lock)?;
+    Ok("removed the lock file")
+}
+
+fn holders(ctx: &Ctx) -> Option<Holders> {
+    let linked = ctx.repo.worktrees().unwrap_or_default().into_iter();
+    let places = linked.map(|worktree| worktree.path);
+    let main = ctx.repo.root().ok();
+    let common = ctx.repo.common_dir().to_owned();
+    Holders::look(&places.chain(main).chain([common]).collect::<Vec<_>>())
+}
+
+/// Every lock file of git's protocol: beside what it locks, in the common directory, in `info`, below `refs`, and in the admin
+/// directories of worktrees.
+fn lock_files(common: &Path) -> Vec<PathBuf> {
+    let admin_dirs = untrusted::names(&common.join("worktrees")).into_iter();
+    let admin_dirs = admin_dirs.map(|name| common.join("worktrees").join(name));
+    let directories = ["", "info", "objects/info"].map(|name| common.join(name));
+    let directories = directories.into_iter().chain(admin_dirs);
+    let files = directories.flat_map(|directory| {
+        let names = untrusted::names(&directory).into_iter();
+        names.map(move |name| directory.join(name))
+    });
+    let refs = walkdir::WalkDir::new(common.join("refs")).into_iter();
+    let refs = refs.filter_map(std::result::Result::ok);
+    let all = files.chain(refs.map(walkdir::DirEntry::into_path));
+    let is_lock = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "lock");
+    let is_file = |path: &PathBuf| fs::symlink_metadata(path).is_ok_and(|it| it.is_file());
+    let mut locks: Vec<PathBuf> = all.filter(is_lock).filter(is_file).collect();
+    locks.sort();
+    locks
 }
 
 /// What a lock file locks, as a reader names it.

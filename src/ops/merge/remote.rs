@@ -69,10 +69,26 @@ impl RemoteTarget {
             return Ok(());
         }
         let refspec = format!("+{}:{}", self.branch, self.copy);
-        if is.is_some() && repo.fetch_refs(&self.remote, &[refspec], end)? == Fetched::All {
-            return Ok(());
+        if is.is_none() {
+            return Err(self.missing());
         }
-        Err(self.missing())
+        match repo.fetch_refs(&self.remote, &[refspec], end)? {
+            Fetched::All => Ok(()),
+            Fetched::Missing => Err(self.missing()),
+            Fetched::Locked(said) => Err(self.locked(ctx, said)),
+        }
+    }
+
+    fn locked(&self, ctx: &Ctx, said: String) -> Error {
+        let lock = ctx.repo.ref_lock_path(&self.copy);
+        let what = format!(
+            "{} could not be moved; its lock file is {}",
+            self.copy,
+            lock.display()
+        );
+        Error::new(Code::LockTimeout, what).because(said).hint(
+            "to see whose it is, and to clear it where it is left over, run git agent doctor --fix",
+        )
     }
 
     /// Checks that the branch was fetched.

@@ -7,7 +7,7 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::own_checkout::require_own_branch;
 use crate::agents::real_path::real_path;
-use crate::agents::{hooks, worktree};
+use crate::agents::{half_made, hooks, worktree};
 use crate::domain::agent::{Agent, Move};
 use crate::domain::event::{Isolation, WORKTREE, What};
 use crate::domain::oid::Oid;
@@ -62,6 +62,7 @@ pub(super) fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<(PathBuf, Option<S
     let common = ctx.repo.common_dir();
     fsx::create_dir(&layout::agent_dir(common, agent.id))?;
     let _alone = lock::hold_for(common, &layout::live_lock(agent.id), Duration::ZERO)?;
+    half_made::sweep_left_over(ctx)?;
     let (branch, path) = places(ctx, agent)?;
     let tip = plan.tip(ctx)?.ok_or_else(|| plan.only_bundle())?;
 

@@ -207,8 +207,11 @@ fn watch(
     });
     // What the command made becomes the agent's work.
     // From here on nothing else publishes.
-    postman.finish(ctx, agent);
-    let sandbox = stage.enclosure.take_down(ctx, agent, plan);
+    let unsent = postman.finish(ctx, agent);
+    let mut sandbox = stage.enclosure.take_down(ctx, agent, plan);
+    if let Ok(sandbox) = &mut sandbox {
+        sandbox.notes.extend(unsent);
+    }
     ctx.reached("ended");
     let (out, err) = (out.finish(), err.finish());
     let mut over = *outcome.as_ref().unwrap_or(&Outcome::LOST);

@@ -63,11 +63,16 @@ impl Postman {
         })
     }
 
-    /// Ends, and posts what is left. The agent has ended too, so nothing is added.
-    pub(super) fn finish(self, ctx: &Ctx, agent: &Agent) {
+    /// Ends, and posts what is left, with a sentence where that is too much. The agent has ended too, so nothing is added.
+    pub(super) fn finish(self, ctx: &Ctx, agent: &Agent) -> Option<String> {
         drop(self);
-        if spool::is_waiting(ctx.repo.common_dir(), agent.id) {
+        let is_waiting = || spool::is_waiting(ctx.repo.common_dir(), agent.id);
+        if is_waiting() {
             drop(post_spool(ctx, agent));
         }
+        is_waiting().then(|| {
+            let what = "the command left more messages than could be sent, and the rest is kept";
+            format!("{what}; to send more of them, run git agent doctor --fix")
+        })
     }
 }

@@ -146,7 +146,10 @@ impl Exchange<'_> {
     }
 
     pub(super) fn list(&self) -> Result<RemoteRefs> {
-        self.ctx.repo.list_remote(&self.remote, self.end)
+        let listed = self.ctx.repo.list_remote(&self.remote, self.end)?;
+        let names = &self.names;
+        names.require_distinct(&self.ctx.repo, &self.remote, &listed, self.end)?;
+        Ok(listed)
     }
 
     /// The ref that holds what the remote was last seen to have under that name.

@@ -27,6 +27,10 @@ use std::path::{Path, PathBuf};
 /// The longest file that is read, in bytes: a payload and what stands around it.
 const LONGEST: u64 = 2 * PAYLOAD_LIMIT as u64;
 
+/// The most files that are taken out of a spool at once. Each is a commit, and an agent can leave any number; what is left waits for the
+/// next round, and where no run goes on `doctor` names it.
+pub const AT_ONCE: usize = 256;
+
 /// A file that was taken out of a spool.
 #[derive(Debug)]
 pub struct Taken {
@@ -76,7 +80,7 @@ pub fn leave(spool: &Path, name: &str, content: &[u8]) -> Result<()> {
 
 /// Whether there is something in an agent's spool.
 pub fn is_waiting(common_dir: &Path, id: AgentId) -> bool {
-    !files(&layout::spool_dir(common_dir, id)).is_empty()
+    has_files(&layout::spool_dir(common_dir, id))
 }
 
 /// The agents, by the first eight digits of their ids, that have something in their spools or half
@@ -88,7 +92,7 @@ pub fn waiting(common_dir: &Path) -> Vec<String> {
     let is_waiting = |name: &String| {
         let posting = layout::agents_dir(common_dir).join(name).join("posting");
         let spool = layout::spools_dir(common_dir).join(name);
-        name.len() == 8 && !(files(&spool).is_empty() && files(&posting).is_empty())
+        name.len() == 8 && (has_files(&spool) || has_files(&posting))
     };
     names.filter(is_waiting).collect()
 }
@@ -101,18 +105,17 @@ pub fn begin(common_dir: &Path, id: AgentId) -> Result<Option<Guard>> {
     lock::try_hold(common_dir, &layout::posting_lock(id))
 }
 
-/// Takes everything out of an agent's spool, oldest name first; what was taken out before and is still
+/// Takes at most [`AT_ONCE`] files out of an agent's spool, oldest name first; what was taken out before and is still
 /// there comes first. The caller holds what [`begin`] gives.
 ///
 /// # Errors
 /// `disk-full`, `repo-read-only`, `io`.
 pub fn take(common_dir: &Path, id: AgentId, spool: &Path, _guard: &Guard) -> Result<Vec<Taken>> {
     let posting = layout::posting_dir(common_dir, id);
-    let mut taken: Vec<_> = files(&posting)
-        .into_iter()
+    let mut taken: Vec<_> = { files(&posting).into_iter().take(AT_ONCE) }
         .map(|path| open(path, true))
         .collect();
-    for path in files(spool) {
+    for path in files(spool).into_iter().take(AT_ONCE - taken.len()) {
         fsx::create_dir(&posting)?;
         let target = posting.join(path.file_name().unwrap_or_default());
         let moved = fs::rename(&path, &target).at_if_there("could not take", &path)?;
@@ -124,15 +127,22 @@ pub fn take(common_dir: &Path, id: AgentId, spool: &Path, _guard: &Guard) -> Res
 /// What is in a directory but for half-written files, in the order of the names. No message has a hidden name; the sandbox of
 /// a host makes such directories in every place that it leaves writable, and starts no command if one goes meanwhile.
 fn files(directory: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let is_hidden = |name: &OsStr| name.as_encoded_bytes().starts_with(b".");
-    let mut paths: Vec<_> = entries
-        .filter(|entry| !is_hidden(&entry.file_name()))
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_none_or(|ending| ending != "tmp"))
-        .collect();
+    let mut paths: Vec<_> = entries(directory).collect();
     paths.sort();
     paths
+}
+
+fn has_files(directory: &Path) -> bool {
+    entries(directory).next().is_some()
+}
+
+fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let is_hidden = |name: &OsStr| name.as_encoded_bytes().starts_with(b".");
+    entries
+        .filter(move |entry| !is_hidden(&entry.file_name()))
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_none_or(|ending| ending != "tmp"))
 }
 
 fn open(path: PathBuf, is_doubtful: bool) -> Taken {

@@ -40,6 +40,7 @@ pub(crate) fn of_agents(
     blamed: &mut Option<AgentId>,
 ) -> Result<Vec<LandingClaim>> {
     let names = RemoteNames::configured(&ctx.repo)?;
+    names.require_distinct(&ctx.repo, remote, listed, end)?;
     let prefix = names.claim("");
     let claims: Vec<(&str, Oid)> = { listed.iter() }
         .filter_map(|(refname, oid)| Some((refname.strip_prefix(&prefix)?, *oid)))

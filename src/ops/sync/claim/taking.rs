@@ -132,6 +132,8 @@ impl TaskClaim {
         let Some(oid) = listed.get(&self.refname).copied() else {
             return Ok(None);
         };
+        let names = RemoteNames::configured(&ctx.repo)?;
+        names.require_distinct(&ctx.repo, &self.remote, listed, end)?;
         let Some((oid, commit)) = self.fetch(ctx, oid, end)? else {
             return Ok(None);
         };
