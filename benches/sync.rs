@@ -137,7 +137,7 @@ fn wrong_answers(what: &str, count: usize, rounds: usize, commands: &[&[&str]]) 
         });
         took += time;
         for output in ended.iter().filter(|output| !output.status.success()) {
-            eprintln!("{}", String::from_utf8_lossy(&output.stderr));
+            println!("{}", String::from_utf8_lossy(&output.stderr));
             wrong += 1;
         }
     }

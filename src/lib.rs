@@ -66,7 +66,9 @@
 //! | `config` | `extensions.worktreeConfig`, switched on once as git does it |
 //! | `config.worktree` | `core.bare` and `core.worktree` where `config` had them, moved as git does it |
 //! | `agents/clone-id` | four hex digits that tell clones apart in time stamps; sixteen once `sync` has given the clone a name on remotes |
-//! | `agents/added/<file>` | what `info/exclude` and `config` got, for `uninstall` |
+//! | `agents/added/<file>` | what `info/exclude`, `config` and hosts' settings got, and what they were before, for `uninstall` |
+//! | `agents/<id8>/discarding` | there while everything of a discarded agent is kept and its places are being removed |
+//! | `agents/<id8>/large/`, `.agent-<id8>.large/` beside a worktree | the files above 64 MiB of a discarded agent, and their list |
 //! | `agents/closed` | the agents that this clone has merged, rejected, discarded or amended itself, one a line |
 //! | `agents/branches` | the branches that this clone made under other names than its own (`spawn --branch`), each with its spawn commit |
 //! | `agents/ledger.lock` | an OS lock, never removed |

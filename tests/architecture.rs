@@ -316,7 +316,7 @@ const VERBS_OF_VERBS: &[(&str, &[&str])] = &[
     // What is offered was judged, and is pushed as `sync` pushes.
     ("pr", &["verify", "sync"]),
     // What those wrote is looked at and repaired.
-    ("doctor", &["hooks", "install_shell", "pool"]),
+    ("doctor", &["discard", "hooks", "install_shell", "pool"]),
 ];
 
 /// Rooms of `ops` that are no verbs: parts of answers that several verbs give.
@@ -542,9 +542,10 @@ const OPENS_FILES: &[(&str, &str)] = &[
         "/proc, and whether a directory is empty",
     ),
     ("agents/clone.rs", "state of ours"),
+    ("ops/uninstall/left.rs", "the names in our own directories"),
     (
-        "agents/own_inodes.rs",
-        "a warm worktree, which no agent has had",
+        "ops/discard/large.rs",
+        "the names below a directory that no commit has, through no link",
     ),
     ("agents/persona.rs", "personas of the user"),
     ("agents/pool.rs", "state of ours"),

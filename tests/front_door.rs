@@ -459,7 +459,8 @@ fn one_line_makes_an_agent_without_any_setting() {
         let mut command = agent_command(&repo.path().join(directory));
         command.args(words).arg("--format=json");
         let output = command.output().expect("starts");
-        let report: Value = serde_json::from_slice(&output.stdout).expect(&describe(&output));
+        let report: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|_| panic!("{}", describe(&output)));
         let shown = repo.agent_json(&["show", report["agent_id"].as_str().expect("an id")]);
         serde_json::from_value(shown["whitelist"].clone()).expect("globs")
     };
@@ -531,7 +532,8 @@ fn one_line_runs_a_command_on_a_typed_task() {
         "-c",
         "echo hello >>README.md",
     ]);
-    let report: Value = serde_json::from_slice(&ran.stdout).expect(&describe(&ran));
+    let report: Value =
+        serde_json::from_slice(&ran.stdout).unwrap_or_else(|_| panic!("{}", describe(&ran)));
     assert_eq!(report["verdict"], "accept", "{report}");
     let id = report["agent_id"].as_str().expect("an id");
     assert_eq!(
@@ -542,6 +544,24 @@ fn one_line_runs_a_command_on_a_typed_task() {
     assert_eq!(report["timeout_ms"], 300_000);
     let plan = repo.agent_json(&["run", id, "--dry-run", "--host=claude"]);
     assert_eq!(plan.get("timeout_ms"), None, "{plan}");
+}
+
+#[test]
+fn an_agent_of_a_typed_task_goes_all_the_way() {
+    let repo = TestRepo::with_commit();
+    let spawned = repo.agent(&["spawn", "add a file", "--name=first"]);
+    assert!(spawned.status.success(), "{}", describe(&spawned));
+    repo.agent_json(&["show", "first", "--invocation"]);
+    for (number, name) in ["one", "two"].iter().enumerate() {
+        let script = format!("echo {name} > src/{name}.rs");
+        let ran = repo.agent(&["run", "first", "--", "sh", "-c", &script]);
+        assert!(ran.status.success(), "{}", describe(&ran));
+        let merged = repo.agent_json(&["merge", "first"]);
+        assert_eq!(merged["items"][0]["error"], Value::Null, "{merged}");
+        let landed = repo.git(["show", &format!("main:src/{name}.rs")]);
+        assert_eq!(landed, *name, "landing {number}");
+    }
+    repo.agent_json(&["retry", "first"]);
 }
 
 fn in_worktree(agent: &Value, arguments: &[&str]) -> Output {
@@ -775,4 +795,49 @@ fn u5_one_documented_line_hides_what_is_ours_from_gits_log() {
     let mut shown = vec!["log", "--format=%H"];
     shown.extend(words.iter().map(String::as_str));
     assert_eq!(repo.git(&shown), before);
+}
+
+#[test]
+fn init_proposes_what_the_repository_asks_for_and_writes_it_on_a_yes() {
+    let repo = TestRepo::with_commit();
+    repo.write(
+        "package.json",
+        r#"{"scripts": {"test": "vitest run"}, "devDependencies": {"vitest": "3"}}"#,
+    );
+    repo.write("package-lock.json", "{}\n");
+    repo.commit_all("a package");
+    let shown = repo.agent_json(&["init"]);
+    let values = |shown: &Value| -> Vec<String> {
+        let parts = shown["proposal"]["parts"].as_array().expect("parts");
+        { parts.iter() }
+            .map(|part| part["value"].as_str().expect("a value").to_owned())
+            .collect()
+    };
+    assert_eq!(
+        values(&shown),
+        ["npm ci", "npm test", "../{repo}.agents/{id}"]
+    );
+    assert_eq!(shown["proposal"]["is_written"], false);
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+    let written = repo.agent_json(&["init", "--yes"]);
+    assert_eq!(written["proposal"]["is_written"], true);
+    assert_eq!(
+        repo.git(["config", "agent.worktreeDir"]),
+        "../{repo}.agents/{id}"
+    );
+    repo.commit_all("settings");
+    // The next command takes the settings as they are, and the next init has nothing to propose.
+    let planned = repo.agent_json(&["spawn", "do it", "--dry-run"]);
+    let place = planned["worktree_abspath"].as_str().expect("a place");
+    assert!(
+        !std::path::Path::new(place).starts_with(repo.path()),
+        "{place}"
+    );
+    let listed = repo.agent_json(&["config"]).to_string();
+    assert!(
+        listed.contains("npm ci") && listed.contains("npm test"),
+        "{listed}"
+    );
+    let text = refused(&repo.agent(&["init"]), 2);
+    assert!(text.contains("no agent host is set up"), "{text}");
 }

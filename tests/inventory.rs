@@ -22,6 +22,8 @@ const NOT_ALWAYS: &[&str] = &[
     "agents/clones/<file>",
     "agents/<id8>/run-repo.state",
     "agents/<id8>/clone.lock",
+    "agents/<id8>/discarding",
+    "agents/<id8>/large/",
     "agents/<id8>/clone.git.<file>",
     "agents/landing.lock",
     "agents/landing-turn.lock",

@@ -47,7 +47,7 @@ fn spawning(name: &str) -> What {
         },
         dna: "sha256:00".into(),
         branch: Some(format!("refs/heads/agent/{name}-20261120T214929Z")),
-        worktree: Some(format!("/repo/.claude/worktrees/{name}")),
+        worktree: Some(format!(".claude/worktrees/{name}")),
         pid: 4711,
     })
 }

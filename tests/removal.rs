@@ -9,6 +9,7 @@ mod expire;
 mod gc;
 /// Death at every step.
 mod kill;
+mod large;
 /// Others at work.
 mod races;
 /// What is refused.

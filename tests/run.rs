@@ -138,7 +138,7 @@ fn rejected_work_is_told_of_and_is_no_success() {
         ["rejected", "reject"]
     );
     assert_eq!(report["exit_code"], 0, "the command's own");
-    assert_eq!(repo.agent_json(&["show", &id])["state"], "failed");
+    assert_eq!(repo.agent_json(&["show", &id])["state"], "idle");
 }
 
 #[test]

@@ -138,7 +138,7 @@ fn what_takes_one_of_a_few_words_offers_them() {
     for (words, expected) in [
         (
             &["list", "--state"][..],
-            "discarded done failed merged rejected running spawning",
+            "discarded done failed idle merged ready rejected running spawning waiting",
         ),
         (&["list", "--sort"], "activity age cost name state"),
         (

@@ -20,6 +20,22 @@ struct Scene {
     check: String,
 }
 
+/// The one process that this one has started and that is not over. A check cannot tell it: behind a fence it may have a numbering
+/// of processes of its own.
+fn child_of(parent: i32) -> i32 {
+    let is_its = |pid: &i32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let (_, fields) = stat.rsplit_once(") ").unwrap_or_default();
+        let mut fields = fields.split(' ');
+        fields.next() != Some("Z") && fields.next() == Some(&parent.to_string())
+    };
+    let entries = fs::read_dir("/proc").expect("there").flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let children: Vec<i32> = numbers.filter(is_its).collect();
+    assert_eq!(children.len(), 1, "the supervisor");
+    children[0]
+}
+
 impl Scene {
     fn new() -> Scene {
         let repo = TestRepo::with_commit();
@@ -27,7 +43,7 @@ impl Scene {
         let [temporary, flag, open] = names.map(|name| repo.path().with_file_name(name));
         let pid = open.join("pid");
         let check = format!(
-            "test ! -e '{}' || {{ echo $PPID > '{}'; exec sleep 1000; }}",
+            "test ! -e '{}' || {{ echo runs > '{}'; exec sleep 1000; }}",
             flag.display(),
             pid.display()
         );
@@ -72,14 +88,12 @@ impl Scene {
         let command = command.args(words).env("TMPDIR", &self.temporary);
         let command = command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn().expect("starts");
-        let supervisor = loop {
-            match fs::read_to_string(&self.pid) {
-                Ok(text) if text.ends_with('\n') => break text.trim().parse().expect("a number"),
-                _ => assert_eq!(child.try_wait().expect("a child"), None, "no check"),
-            }
+        while !fs::read_to_string(&self.pid).is_ok_and(|text| text.ends_with('\n')) {
+            assert_eq!(child.try_wait().expect("a child"), None, "no check");
             std::thread::yield_now();
-        };
+        }
         let child_pid = i32::try_from(child.id()).expect("a number");
+        let supervisor = child_of(child_pid);
         for (pid, signal) in [
             (child_pid, Signal::STOP),
             (supervisor, Signal::KILL),

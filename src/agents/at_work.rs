@@ -7,7 +7,7 @@
 //! 3. a process that stands in the agent's worktree, as a person's build or a host without hooks does.
 //!
 //! A landing asks twice: before the work is judged, and under the landing lock with the `live.lock` in its hand, so that no
-//! run begins while the work lands. What a run did in between is told by its number ([`require_same_run`]).
+//! run begins while the work lands. What a run did in between is told by its number (`require_same_run`).
 
 use crate::agents::ctx::Ctx;
 use crate::agents::host_session::{self, SessionRecord};
@@ -97,8 +97,9 @@ fn occupant(ctx: &Ctx, agent: &Agent, sessions: &[SessionRecord]) -> Option<AtWo
     let is_caller_inside = ctx.env.directory.starts_with(&top);
     let found = Occupant::all_inside(&top).into_iter();
     let mut found = found.filter(|one| {
-        !(one.is_ancestor || one.leads_terminal || one.is_of_git_agent || at_rest(one))
-            && !(is_caller_inside && one.shares_group)
+        let is_callers = is_caller_inside && one.shares_group;
+        let is_host = one.is_ancestor || one.leads_terminal || one.is_of_git_agent;
+        !(is_host || is_callers || at_rest(one))
     });
     found.next().map(|one| AtWork::Process {
         pid: one.pid,

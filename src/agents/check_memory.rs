@@ -32,7 +32,7 @@ pub(crate) type Question = Vec<String>;
 pub(crate) fn known_time<'c>(ctx: &Ctx, commands: impl Iterator<Item = &'c String>) -> Duration {
     let facts = Facts::open(ctx.repo.common_dir()).filter(|_| !ctx.repo.is_scratch());
     let known = commands.filter_map(|command| {
-        let answer = facts.as_ref()?.load(TIME, &[command.clone()])?;
+        let answer = facts.as_ref()?.load(TIME, std::slice::from_ref(command))?;
         String::from_utf8(answer).ok()?.parse().ok()
     });
     known.map(Duration::from_millis).sum()

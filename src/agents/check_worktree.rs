@@ -2,11 +2,12 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::pool::{self, Slot};
-use crate::agents::{own_inodes, untrusted, worktree};
+use crate::agents::{untrusted, worktree};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Repo;
 use crate::git::files::admin_dir::belongs_to;
+use crate::git::files::separate::separate;
 use crate::git::landing::linked_at;
 use crate::git::worktree::NewWorktree;
 use crate::hosts::WORKTREE_DIR;
@@ -242,9 +243,9 @@ impl<'a> CheckStage<'a> {
         let place = &stage.place;
         let scratch = ctx.temporary_place();
         linked_at(&ctx.repo, &place.name, &place.path, &scratch)?.check_out(commit)?;
-        // The set-up may have linked files from a store that all worktrees share. A check could write through such a link, and so
-        // into what the next check reads.
-        own_inodes::separate(&place.path)?;
+        // A person may have linked files from a store there since the set-up. A check could write through such a link, and so into what
+        // the next check reads.
+        separate(&place.path)?;
         fsx::write_atomic(
             &place.admin_dir.join("HEAD"),
             format!("{commit}\n").as_bytes(),

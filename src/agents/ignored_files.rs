@@ -217,20 +217,6 @@ fn copy(root: &Path, worktree: &Path, place: &Path) -> Result<bool> {
     Ok(true)
 }
 
-/// Makes a new file with the content, the permissions and the times of another one.
-///
-/// # Errors
-/// `io`, `disk-full`; nothing is left then.
-pub(crate) fn copy_file(from: &Path, to: &Path) -> Result<()> {
-    let metadata = fs::symlink_metadata(from).at("could not look at", from)?;
-    let file = OpenOptions::new().write(true).create_new(true).open(to);
-    let filled = fill(&file.at("could not make", to)?, from, &metadata);
-    if filled.is_err() {
-        let _ = fs::remove_file(to);
-    }
-    filled.at("could not copy", from)
-}
-
 /// Gives a new file the content, the permissions and the times of another one.
 fn fill(mut to: &File, from: &Path, metadata: &fs::Metadata) -> std::io::Result<()> {
     let mut source = File::open(from)?;

@@ -32,7 +32,6 @@ pub mod moves;
 pub mod names;
 pub mod open_places;
 pub mod own_checkout;
-mod own_inodes;
 pub mod parallel;
 pub mod persona;
 pub mod pool;

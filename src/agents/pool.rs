@@ -12,8 +12,8 @@
 //! which a train ran checks.
 //!
 //! A person may have worked in one all the same: it is an ordinary worktree at a path that tools list. So a slot is looked at
-//! before it is handed out ([`claim`] passes over one that was edited) and before it is removed
-//! ([`Slot::remove_keeping`] hangs what was edited on the keep chain first).
+//! before it is handed out (`claim` passes over one that was edited) and before it is removed
+//! (`Slot::remove_keeping` hangs what was edited on the keep chain first).
 
 use crate::agents::ctx::Ctx;
 use crate::agents::kept_worktree::{self, KeptWorktree};

@@ -101,6 +101,13 @@ impl Answer for GcReport {
         for (what, count) in debris.iter().filter(|(_, count)| *count > 0) {
             text.push_str(&format!("{what}: {count}\n"));
         }
+        for large in &self.large {
+            let size = size_text(large.file.size_bytes);
+            text.push_str(&format!(
+                "set aside of {}: {size} in {}\n",
+                large.short_id, large.file.place
+            ));
+        }
         for kept in &self.kept {
             text.push_str(&format!("{}\n", kept.sentence()));
         }

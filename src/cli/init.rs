@@ -2,15 +2,21 @@
 
 use super::one_of::one_of;
 use super::style::{BOLD, DIM, paint};
-use super::ui::{Answer, AsJson, Ui};
+use super::ui::{Answer, AsJson, Format, Ui};
 use crate::agents::ctx::Ctx;
+use crate::domain::repository_settings::PATH;
 use crate::error::{Exit, Result};
 use crate::hosts;
 use crate::hosts::settings::Registration;
-use crate::ops::init::{self, InitOptions, InitReport};
+use crate::ops::init::{self, InitOptions, InitReport, Proposal};
+use crate::ops::run::has_terminal;
 use serde_json::Value;
 
-/// Register the scope fence with agent hosts, in their settings files in this worktree
+/// Set git-agent up in this repository: propose settings, register the scope fence with agent hosts
+///
+/// Without options the repository is looked at: lock files, test scripts, tools that look through the whole root. What is
+/// proposed is shown with its reasons and written once a person says yes. The hosts that have a directory here are registered
+/// in their settings files in this worktree.
 #[derive(Debug, clap::Args)]
 pub(super) struct InitArgs {
     /// Agent hosts; without it those that have a directory here
@@ -28,13 +34,16 @@ pub(super) struct InitArgs {
     /// Take it out again; git agent uninstall takes out everything
     #[arg(long)]
     remove: bool,
+    /// Write the proposed settings without asking
+    #[arg(long, short)]
+    yes: bool,
     /// Show what would be done and stop
     #[arg(long, short = 'n')]
     dry_run: bool,
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: InitArgs) -> Result<Exit> {
-    let plan = init::plan(
+    let mut plan = init::plan(
         ctx,
         &InitOptions {
             hosts: args.hosts,
@@ -42,14 +51,54 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: InitArgs) -> Result<Exit> {
             notes: args.notes,
             log_alias: args.log_alias,
             remove: args.remove,
+            only_ours: false,
         },
     )?;
     if args.dry_run {
         ui.answer(&Rehearsed(plan.report()))?;
-    } else {
-        ui.answer(&init::execute(ctx, &plan)?)?;
+        return Ok(Exit::Yes);
     }
+    let is_asked = !args.yes && ui.format() == Format::Text && has_terminal();
+    let is_agreed = match plan.proposal() {
+        Some(proposal) if is_asked => {
+            ui.print(&proposed(proposal))?;
+            ui.print("Write this? [y/N] ")?;
+            let mut answer = String::new();
+            let _ = std::io::stdin().read_line(&mut answer);
+            matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")
+        }
+        Some(_) => args.yes,
+        None => false,
+    };
+    if is_agreed {
+        init::accept_proposal(ctx, &mut plan)?;
+    }
+    let mut report = init::execute(ctx, &plan)?;
+    // A person who said no has read it.
+    report.proposal = { report.proposal }.filter(|proposal| proposal.is_written || !is_asked);
+    ui.answer(&report)?;
     Ok(Exit::Yes)
+}
+
+/// The settings that are proposed, each with its reason, and the file that they make.
+fn proposed(proposal: &Proposal) -> String {
+    let mut text = String::new();
+    for part in &proposal.parts {
+        text.push_str(&format!(
+            "{} {}\n  {}\n",
+            paint(BOLD, &part.setting),
+            part.value,
+            paint(DIM, &format!("because {}", part.because))
+        ));
+    }
+    if !proposal.file.is_empty() {
+        text.push_str(&format!("\n{PATH}:\n"));
+        for line in proposal.file.lines() {
+            text.push_str(&format!("  {line}\n"));
+        }
+        text.push('\n');
+    }
+    text
 }
 
 fn parse_host(name: &str) -> std::result::Result<Registration, String> {
@@ -71,7 +120,8 @@ impl AsJson for Rehearsed {
 
 impl Answer for Rehearsed {
     fn text(&self) -> String {
-        let lines = self.0.text();
+        let proposal = self.0.proposal.as_ref().map(proposed);
+        let lines = registered(&self.0);
         let lines = lines.lines().map(|line| {
             if line.starts_with(' ') {
                 format!("{line}\n")
@@ -79,7 +129,7 @@ impl Answer for Rehearsed {
                 format!("would be {line}\n")
             }
         });
-        lines.collect()
+        { proposal.into_iter() }.chain(lines).collect()
     }
 
     fn rows(&self) -> Vec<Value> {
@@ -89,27 +139,54 @@ impl Answer for Rehearsed {
 
 impl Answer for InitReport {
     fn text(&self) -> String {
-        let mut text = String::new();
-        for host in &self.hosts {
-            text.push_str(&format!(
-                "{:9} {} {}\n",
-                host.action.as_str(),
-                paint(BOLD, host.path),
-                paint(DIM, &format!("({})", host.host))
-            ));
-            if let Some(note) = host.note {
-                text.push_str(&format!("          {note}\n"));
+        let mut text = match &self.proposal {
+            Some(proposal) if proposal.is_written => {
+                let mut text = String::new();
+                if !proposal.file.is_empty() {
+                    text.push_str(&format!(
+                        "created   {}\n          to make it count, run git add {PATH} && git commit -m \"set git-agent up\" -- {PATH}\n",
+                        paint(BOLD, PATH)
+                    ));
+                }
+                if let Some(place) = &proposal.worktree_dir {
+                    let key = paint(BOLD, "agent.worktreeDir");
+                    text.push_str(&format!("created   {key} = {place}\n"));
+                }
+                text
             }
-        }
-        let settings = [
-            ("notes.displayRef", self.notes),
-            ("alias for git log", self.log_alias),
-        ];
-        for (what, action) in settings {
-            if let Some(action) = action {
-                text.push_str(&format!("{:9} {}\n", action.as_str(), paint(BOLD, what)));
-            }
-        }
+            Some(proposal) => format!(
+                "{}to write it, run git agent init --yes\n",
+                proposed(proposal)
+            ),
+            None => String::new(),
+        };
+        text.push_str(&registered(self));
         text
     }
+}
+
+/// What becomes of the settings of hosts and of git.
+fn registered(report: &InitReport) -> String {
+    let mut text = String::new();
+    for host in &report.hosts {
+        text.push_str(&format!(
+            "{:9} {} {}\n",
+            host.action.as_str(),
+            paint(BOLD, host.path),
+            paint(DIM, &format!("({})", host.host))
+        ));
+        if let Some(note) = host.note {
+            text.push_str(&format!("          {note}\n"));
+        }
+    }
+    let settings = [
+        ("notes.displayRef", report.notes),
+        ("alias for git log", report.log_alias),
+    ];
+    for (what, action) in settings {
+        if let Some(action) = action {
+            text.push_str(&format!("{:9} {}\n", action.as_str(), paint(BOLD, what)));
+        }
+    }
+    text
 }

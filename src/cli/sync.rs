@@ -58,10 +58,11 @@ pub(super) fn run_limited(ui: &mut Ui, args: &SyncArgs) -> Result<Exit> {
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SyncArgs) -> Result<Exit> {
     let options = SyncOptions {
         remote: args.remote,
-        limit: args.timeout.unwrap_or(match args.best_effort {
-            // What ends this process otherwise does so a little later.
-            true => MOMENT,
-            false => sync::LIMIT,
+        // What ends this process otherwise does so a little later.
+        limit: args.timeout.unwrap_or(if args.best_effort {
+            MOMENT
+        } else {
+            sync::LIMIT
         }),
         waits: !args.best_effort,
     };

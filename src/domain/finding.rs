@@ -66,7 +66,7 @@ codes! {
     MergeApproximate, "merge.approximate", Note, "This git is too old to merge without a worktree, so libgit2 answered.";
     CommandFailed, "commands.failed", Error, "A check command failed in the merged tree.";
     CommandTimedOut, "commands.timed-out", Error, "A check command took too long.";
-    CommandSetupFailed, "commands.setup-failed", Error, "A command of [setup] failed in the merged tree, so no check command ran.";
+    CommandSetupFailed, "commands.setup-failed", Error, "A set-up command failed in the merged tree, so no check command ran.";
     CommandsSkipped, "commands.skipped", Note, "The check commands were not run.";
     GuardNoRule, "guard.no-rule", Note, "No rule of the base is for the branch, so it was not judged.";
     AttestationSignature, "attestation.signature", Error, "No allowed signer signed the attestation.";

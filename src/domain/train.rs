@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A candidate is rejected only if the stack below it was green and the stack with it was red, at least twice, and as often as excludes an
-//! accident ([`accidents`]). One job makes sure at once; several do so in jobs that would be idle, and at the end. A candidate that
+//! accident (`accidents`). One job makes sure at once; several do so in jobs that would be idle, and at the end. A candidate that
 //! conflicts with one that is not decided yet waits until that one is; one that conflicts with what has landed is in conflict for good.
 //!
 //! With more than one job, once a culprit shows that there may be several, the right half of a search is checked on its
@@ -309,6 +309,10 @@ impl<T: Track> Train<'_, T> {
             // Both would search the same layers now.
             side.stop_at(layers[low].candidate);
         }
+        // A second culprit, and nothing was green yet: rather than to search on, see whether it is the target.
+        if !self.accused.is_empty() && !self.answers.has_green() && !self.target_is_cleared()? {
+            return Ok(Step::Stop);
+        }
         let culprit = &layers[low];
         self.queue
             .retain(|one| *one != culprit.candidate && !self.suspects.contains(one));
@@ -476,23 +480,26 @@ impl<T: Track> Train<'_, T> {
         Ok(())
     }
 
+    /// Whether the target is green without any candidate; not, too, where no more checks may run.
+    fn target_is_cleared(&mut self) -> Result<bool, T::Error> {
+        let target = self.start.clone();
+        let Some(answers) = self.ask(vec![question(target.clone(), Purpose::Target)])? else {
+            return Ok(false);
+        };
+        let red = if answers[0] {
+            Some(false)
+        } else {
+            self.stays_red(&target)?
+        };
+        self.decided.target_is_red = red == Some(true);
+        Ok(red == Some(false))
+    }
+
     /// Rejects those that are accused, or finds that one of them is green after all.
     fn convict(&mut self) -> Result<Step, T::Error> {
         // Nothing was green, so it is not known yet whose fault that is.
-        if !self.answers.has_green() {
-            let target = self.start.clone();
-            let Some(answers) = self.ask(vec![question(target.clone(), Purpose::Target)])? else {
-                return Ok(Step::Stop);
-            };
-            let red = if answers[0] {
-                Some(false)
-            } else {
-                self.stays_red(&target)?
-            };
-            if red != Some(false) {
-                self.decided.target_is_red = red == Some(true);
-                return Ok(Step::Stop);
-            }
+        if !self.answers.has_green() && !self.target_is_cleared()? {
+            return Ok(Step::Stop);
         }
         loop {
             let open = self.idle_questions(self.jobs);

@@ -123,9 +123,8 @@ impl Repo {
     /// # Errors
     /// `lost-race` while another process holds the file's lock, `git-failed`.
     pub fn add_setting(&self, key: &str, value: &str) -> Result<()> {
-        // No value of the key is empty, so nothing is replaced.
-        self.edit_config(&self.common_dir().join("config"), |config| {
-            config.set_multivar(key, "^$", value)
+        self.replace_config(&self.common_dir().join("config"), |copy| {
+            file::change(copy, &["--add", key, value])
         })
     }
 }

@@ -35,6 +35,7 @@ use crate::ops::gc::expire::ExpiryPlan;
 use crate::ops::gc::expire::SalvageItem;
 use crate::ops::target_report::TargetReport;
 use crate::store::agent_branch::OwnBranch;
+use crate::store::large_files::{self, LargeFile};
 use crate::store::ledger::Ledger;
 use crate::store::place::RecordedPlaces;
 use crate::store::{agent_branch, briefing, journal::Journal, layout, leases, trash};
@@ -61,6 +62,7 @@ pub struct GcOptions {
 /// What would be swept and what not.
 pub struct GcPlan {
     items: Vec<(GcItem, Option<DiscardPlan>)>,
+    large: Vec<GcLargeFile>,
     around: WorktreeSnapshot,
     expiry: Option<ExpiryPlan>,
     options: GcOptions,
@@ -91,6 +93,9 @@ pub struct GcReport {
     /// What was kept so long ago, oldest agent first; absent unless it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub salvage: Option<Vec<SalvageItem>>,
+    /// The files above 64 MiB that discards have set aside, which `rescue` gives back.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub large: Vec<GcLargeFile>,
     /// How many old directories lie in the trash, or lay there.
     pub trash: usize,
     /// How many bytes of the disk they take, as far as 100,000 files tell.
@@ -139,6 +144,18 @@ pub struct GcItem {
     pub not_kept: NotKept,
 }
 
+/// A file that a discard has set aside.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct GcLargeFile {
+    /// The agent's id.
+    pub agent_id: String,
+    /// The first eight hex digits of the id.
+    pub short_id: String,
+    /// The file.
+    #[serde(flatten)]
+    pub file: LargeFile,
+}
+
 /// A commit that brought an agent's work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GcLanding {
@@ -179,6 +196,15 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
     let told = over.filter(|agent| briefing::is_here(ctx.repo.common_dir(), agent.id));
     let told = told.map(|agent| agent.id).collect();
     let in_question = agents.iter().filter(|agent| is_in_question(agent));
+    let mut large = Vec::new();
+    for agent in &agents {
+        let files = large_files::of_agent(ctx.repo.common_dir(), agent.id)?.into_iter();
+        large.extend(files.map(|file| GcLargeFile {
+            agent_id: agent.id.to_string(),
+            short_id: agent.id.short(),
+            file,
+        }));
+    }
     let closed = Ledger::new(&ctx.repo).closed_here()?;
     let mut landed = agent_branch::have_landed(&ctx.repo, in_question);
     let places = RecordedPlaces::new(&ctx.repo)?;
@@ -236,6 +262,7 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
     let old: Vec<PathBuf> = old.collect();
     Ok(GcPlan {
         items,
+        large,
         around,
         expiry,
         options,
@@ -283,6 +310,7 @@ impl GcPlan {
             prompts: self.told.len(),
             slots: self.slots,
             kept: Vec::new(),
+            large: self.large.clone(),
             check_worktrees: self.checks.len(),
             temporary: self.temporary,
             leases: self.holders.len(),

@@ -136,9 +136,10 @@ pub fn execute(ctx: &Ctx, plan: &UpdatePlan) -> Result<UpdateReport> {
         return Ok(report);
     };
     // No run of ours begins meanwhile.
-    let _lock = match plan.now {
-        true => Some(liveness::lock(ctx, &plan.agent)?),
-        false => at_work::hold_at_rest(ctx, &plan.agent)?,
+    let _lock = if plan.now {
+        Some(liveness::lock(ctx, &plan.agent)?)
+    } else {
+        at_work::hold_at_rest(ctx, &plan.agent)?
     };
     worktree::reopen(ctx, &plan.agent)?;
     let place = plan.place(ctx)?;

@@ -1,17 +1,25 @@
 //! What was added to the repository's own files, so that it can be taken out again and nothing else is.
 
 use super::{fsx, layout};
+use crate::domain::hex::hex;
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
 use crate::git::files::descent;
+use crate::wire::kept_file::FileCopy;
+use sha2::{Digest, Sha256};
 use std::fs::{self, File};
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// The bytes that `info/exclude` got.
 pub const EXCLUDES: &str = "exclude";
 /// The keys of `config` that changed, one a line.
 const SETTINGS: &str = "config";
+/// The settings that `init` added on request, `key value`, one a line.
+pub const BY_INIT: &str = "init";
+/// What the name of a file begins with that says how another one was before and after we changed it.
+const COPY: &str = "copy-";
 
 /// Remembers an addition, before it is made. The caller holds `spawn.lock`.
 ///
@@ -34,14 +42,78 @@ pub fn load(common_dir: &Path, file: &str) -> Result<Vec<u8>> {
     Ok(fsx::load_if_there(&place(common_dir, file))?.unwrap_or_default())
 }
 
+/// Changes a file of git's or a person's, and remembers its bytes before and after, so that [`put_back`] can undo that to the
+/// byte. Where it was changed by others since we changed it last, what it was at first is not known any more.
+///
+/// # Errors
+/// Those of `change`; `io`, `disk-full`, `repo-read-only`.
+pub fn changing(common_dir: &Path, file: &Path, change: impl FnOnce() -> Result<()>) -> Result<()> {
+    let before = fsx::load_if_there(file)?;
+    change()?;
+    let after = fsx::load_if_there(file)?;
+    if after == before {
+        return Ok(());
+    }
+    let known = load_copy(common_dir, file)?;
+    let first = match known {
+        None => before,
+        Some(known) if known.after == before => known.before,
+        Some(_) => after.clone(),
+    };
+    let copy = FileCopy {
+        before: first,
+        after,
+    };
+    let place = copy_place(common_dir, file);
+    fsx::create_dir(place.parent().unwrap_or(&place))?;
+    fsx::write_private(&place, &copy.to_bytes())
+}
+
+/// Puts a file back to what it was before [`changing`] first changed it; `false` where others have changed it since.
+///
+/// # Errors
+/// `io`, `disk-full`.
+pub fn put_back(common_dir: &Path, file: &Path) -> Result<bool> {
+    let Some(copy) = load_copy(common_dir, file)? else {
+        return Ok(false);
+    };
+    let now = fsx::load_if_there(file)?;
+    if now != copy.after || now == copy.before {
+        return Ok(now == copy.before);
+    }
+    match &copy.before {
+        Some(before) => {
+            let mode = fs::metadata(file).at("could not read", file)?.permissions();
+            fsx::write_atomic(file, before)?;
+            fs::set_permissions(file, mode).at("could not set the mode of", file)?;
+        }
+        None => fs::remove_file(file).at("could not remove", file)?,
+    }
+    Ok(true)
+}
+
+/// Where the copy of a file is kept.
+fn copy_place(common_dir: &Path, file: &Path) -> PathBuf {
+    let name = hex(&Sha256::digest(file.as_os_str().as_bytes())[..8]);
+    place(common_dir, &format!("{COPY}{name}"))
+}
+
+fn load_copy(common_dir: &Path, file: &Path) -> Result<Option<FileCopy>> {
+    let bytes = fsx::load_if_there(&copy_place(common_dir, file))?;
+    Ok(bytes.and_then(|bytes| FileCopy::from_bytes(&bytes)))
+}
+
 /// Makes git read the `config.worktree` of worktrees. The caller holds `spawn.lock`.
 ///
 /// # Errors
 /// Those of [`Repo::enable_worktree_config`] and [`note`].
 pub fn enable_worktree_config(repo: &Repo) -> Result<()> {
-    repo.enable_worktree_config(|keys| {
-        let lines: String = keys.iter().map(|key| format!("{key}\n")).collect();
-        note(repo.common_dir(), SETTINGS, lines.as_bytes())
+    let common_dir = repo.common_dir();
+    changing(common_dir, &common_dir.join("config"), || {
+        repo.enable_worktree_config(|keys| {
+            let lines: String = keys.iter().map(|key| format!("{key}\n")).collect();
+            note(common_dir, SETTINGS, lines.as_bytes())
+        })
     })
 }
 
@@ -59,7 +131,21 @@ pub fn disable_worktree_config(repo: &Repo, is_dry: bool) -> Result<Option<bool>
     if keys.is_empty() || !repo.reads_worktree_config()? {
         return Ok(None);
     }
-    repo.disable_worktree_config(&keys, is_dry).map(Some)
+    let is_done = repo.disable_worktree_config(&keys, is_dry)?;
+    Ok(Some(is_done))
+}
+
+/// Removes the settings that [`enable_worktree_config`] moved to the main worktree's own file, once the shared file has them
+/// again. The caller holds `spawn.lock`.
+///
+/// # Errors
+/// `io`.
+pub fn forget_moved_settings(repo: &Repo) -> Result<()> {
+    let moved = repo.common_dir().join("config.worktree");
+    if !load(repo.common_dir(), SETTINGS)?.is_empty() {
+        fs::remove_file(&moved).at_if_there("could not remove", &moved)?;
+    }
+    Ok(())
 }
 
 /// Removes the directory that holds all our files, with the locks that the caller holds in it, and directories that are

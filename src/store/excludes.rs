@@ -35,7 +35,7 @@ pub fn add(repo: &Repo, directories: &[&str]) -> Result<()> {
     text.extend(addition);
     let directory = repo.common_dir().join("info");
     fs::create_dir_all(&directory).at("could not make", &directory)?;
-    fsx::write_atomic(&path, &text)
+    added::changing(repo.common_dir(), &path, || fsx::write_atomic(&path, &text))
 }
 
 /// Takes out of `info/exclude` what [`add`] put into it; gives the lines. The caller holds `spawn.lock`.
@@ -56,6 +56,9 @@ pub fn remove(repo: &Repo, is_dry: bool) -> Result<Vec<String>> {
         return Ok(lines);
     }
     // As it was before, where it was not changed meanwhile.
+    if added::put_back(repo.common_dir(), &path)? {
+        return Ok(lines);
+    }
     let rest = match text.strip_suffix(&noted[..]) {
         Some(before) => before.to_vec(),
         None => {

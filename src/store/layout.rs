@@ -216,6 +216,21 @@ pub fn verify_lock(short_id: &str) -> String {
     format!("{short_id}/verify.lock")
 }
 
+/// The files of an agent that were set aside because they are too long to be read.
+pub fn large_dir(common_dir: &Path, id: AgentId) -> PathBuf {
+    agent_dir(common_dir, id).join("large")
+}
+
+/// The same on the file system of a worktree, where that is another one.
+pub fn large_beside(worktree: &Path, id: AgentId) -> PathBuf {
+    worktree.with_file_name(format!(".{}.large", worktree_name(id)))
+}
+
+/// There while everything of a discarded agent is kept and its places are being removed.
+pub fn discarding(common_dir: &Path, id: AgentId) -> PathBuf {
+    agent_dir(common_dir, id).join("discarding")
+}
+
 /// The file, below [`agents_dir`], locked while a process of ours works for an agent or removes it.
 pub fn live_lock(id: AgentId) -> String {
     format!("{}/live.lock", id.short())

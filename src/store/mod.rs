@@ -24,6 +24,7 @@ pub mod journal;
 pub mod keep;
 pub mod landed;
 pub mod landing_commit;
+pub mod large_files;
 pub mod layout;
 pub mod leases;
 pub mod ledger;

@@ -172,10 +172,10 @@ pub(super) fn is_held_by(repo: &Repo, tip: Oid, agent: &Agent) -> bool {
         let Ok(commit) = repo.read_commit(oid) else {
             return false;
         };
-        if let Some(found) = commit.trailer(NONCE) {
-            if own == Some(found) {
-                return true;
-            }
+        if let Some(found) = commit.trailer(NONCE)
+            && own == Some(found)
+        {
+            return true;
         }
         next = commit.parents.first().copied();
     }

@@ -8,6 +8,7 @@ pub mod baseline;
 pub mod conflict_report;
 pub mod event_line;
 pub mod journal;
+pub mod kept_file;
 pub mod message;
 pub mod otlp;
 pub mod path_list;

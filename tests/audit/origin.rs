@@ -83,7 +83,11 @@ fn j1_the_spawn_commit_carries_the_policy_in_a_header() {
         spawn_commit,
     ]);
     use sha2::Digest;
-    let hash = sha2::Sha256::digest(format!("{header}\n"));
+    // Version 0.2.0 has to come to the same, and does not know the hash of the task.
+    let task = format!(r#","task_sha":{}"#, carried["task_sha"]);
+    let known = header.replace(&task, "");
+    assert_ne!(known, header);
+    let hash = sha2::Sha256::digest(format!("{known}\n"));
     let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(digest.trim_end(), format!("sha256:{hash}"));
 }
@@ -228,9 +232,13 @@ fn j1_what_follows_a_landing_on_an_agent_s_branch_is_foreign() {
     error_of(&verify(&repo.path(), &["--ci", "--tip", &agent.branch]));
     for tip in [&[][..], &["--tip", &agent.branch]] {
         let answer = report(&verify(&repo.path(), &[&[agent.id.as_str()], tip].concat()));
-        let foreign = &answer["findings"][0];
-        assert_eq!(foreign["code"], "provenance.foreign-commit", "{answer}");
-        assert_eq!(foreign["commit"], later.as_str());
+        let errors = answer["findings"].as_array().expect("a list").iter();
+        let errors: Vec<_> = errors
+            .filter(|finding| finding["severity"] == "error")
+            .collect();
+        assert_eq!(errors.len(), 1, "{answer}");
+        assert_eq!(errors[0]["code"], "provenance.foreign-commit", "{answer}");
+        assert_eq!(errors[0]["commit"], later.as_str());
     }
 }
 

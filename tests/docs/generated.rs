@@ -1,5 +1,6 @@
 //! Documentation that is made from the code. `UPDATE_DOCS=1` rewrites what is out of date.
 
+use crate::support::agent::agent_command;
 use git_agent::domain::finding::FindingCode;
 use git_agent::ops::config::{GIT, KnownSetting, REPOSITORY};
 use git_agent::wire::settings_file;
@@ -34,6 +35,47 @@ pub fn table_up_to_date(name: &str, head: &str, rows: &str) {
         .map(str::len)
         .sum();
     up_to_date(name, &format!("{before}{head}{rows}{}", &rest[old..]));
+}
+
+/// The reference of all commands, relative to the repository.
+pub const COMMANDS: &str = "docs/commands.md";
+
+/// What stands above the reference.
+const COMMANDS_HEAD: &str = "\
+# Commands
+
+Every command with what it takes, as `git agent help <command>` prints it. This page is made from the program; what commands are for, and how they work
+together, is on the pages that [README.md](../README.md#commands) names.
+";
+
+#[test]
+fn every_command_is_in_the_reference() {
+    let help = |words: &[&str]| -> String {
+        let nowhere = tempfile::tempdir().expect("temporary directory");
+        let mut command = agent_command(nowhere.path());
+        let output = command.arg("help").args(words).output().expect("starts");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let mut page = COMMANDS_HEAD.to_owned();
+    for line in help(&["--all"]).lines() {
+        let title = line
+            .strip_suffix(':')
+            .filter(|title| !title.starts_with(' '));
+        if let Some(title) = title {
+            page.push_str(&format!("\n## To {title}\n"));
+        }
+        let verb = line
+            .strip_prefix("  ")
+            .and_then(|row| row.split(' ').next());
+        if let Some(verb) = verb.filter(|verb| !verb.is_empty()) {
+            let text = help(&[verb]);
+            page.push_str(&format!(
+                "\n### {verb}\n\n```text\n{}\n```\n",
+                text.trim_end()
+            ));
+        }
+    }
+    up_to_date(COMMANDS, &page);
 }
 
 const FINDINGS: &str = "docs/findings.md";

@@ -205,11 +205,12 @@ fn a_lock_file_that_a_process_may_hold_stays_however_old_it_is() {
     std::fs::create_dir_all(lock.parent().expect("a parent")).expect("made");
     let open = std::fs::File::create(&lock).expect("made");
     make_old(&lock);
-    let mut holder = std::process::Command::new("cat");
+    let mut command = std::process::Command::new("cat");
     let stdin = std::process::Stdio::piped();
-    let mut holder = { holder.current_dir("/").stdin(stdin).stdout(open) }
-        .spawn()
-        .expect("cat starts");
+    command.current_dir("/").stdin(stdin).stdout(open);
+    let mut holder = command.spawn().expect("cat starts");
+    // It has the file open here as well.
+    drop(command);
     for arguments in [&[][..], &["--fix"]] {
         let (status, report) = patient.doctor(arguments);
         let stale = vec!["locks.stale".to_owned()];

@@ -453,7 +453,7 @@ fn a_round_closes_with_the_question_or_without_a_word() {
       1. open the pull request with what has landed
          git push
       2. begin the rejected ones anew and mend the others, then land them
-         git agent spawn '<task>'
+         git agent retry <agent>
          git agent merge --all
       3. close now and come back; all of it stays, and deferred agents land by their names
          git agent list

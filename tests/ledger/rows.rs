@@ -201,8 +201,8 @@ fn an_agent_is_found_by_every_name_it_has() {
         "fix".into(),
         "agent/fix-20261120T214929Z".into(),
         "refs/heads/agent/fix-20261120T214929Z".into(),
-        "/repo/.claude/worktrees/fix".into(),
-        "/repo/.claude/worktrees/fix/".into(),
+        format!("{}/.claude/worktrees/fix", test.path().display()),
+        format!("{}/.claude/worktrees/fix/", test.path().display()),
     ];
     for name in names {
         assert_eq!(ledger.find(&name).expect("found").id, id, "{name}");
@@ -328,7 +328,8 @@ fn the_index_of_rows_says_what_the_rows_say() {
         let branch = "refs/heads/agent/n7-20261120T214929Z";
         let held = ledger.last_with_branch(branch).expect("read");
         assert_eq!(held.expect("a row").id, id);
-        let place = ledger.find("/repo/.claude/worktrees/n7");
+        let place = test.path().join(".claude/worktrees/n7");
+        let place = ledger.find(place.to_str().expect("UTF-8"));
         assert_eq!(place.expect("a row").id, id);
         let alias = git_agent::domain::id::AgentName::parse("n5").expect("a name");
         assert_eq!(ledger.live_with_alias(&alias).expect("read").len(), 1);

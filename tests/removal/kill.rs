@@ -221,3 +221,41 @@ fn doctor_gives_a_worktree_its_name_back_after_a_kill() {
         assert_back(&agent);
     }
 }
+
+#[test]
+fn doctor_completes_a_discard_that_has_kept_everything() {
+    for step in git_agent::ops::discard::STEPS {
+        let agent = busy();
+        die_at(&agent, step);
+        let mut doctor = agent_command(&agent.repo.path());
+        doctor.args(["doctor", "--fix", "--format=json"]);
+        doctor.env("TMPDIR", agent.repo.path().with_file_name("temporary"));
+        let report = json_of(doctor);
+        let is_kept = !["aside", "kept", "salvaged", "proven"].contains(&step);
+        // Nothing that was kept is called gone.
+        let said = report.to_string();
+        assert!(
+            !said.contains("worktrees.removed") && !said.contains("directory-gone"),
+            "{step}: {report:#}"
+        );
+        let row = agent.repo.agent_json(&["show", &agent.id]);
+        if is_kept {
+            assert_eq!(row["state"], "discarded", "{step}: {report:#}");
+            assert!(
+                !aside(&agent).exists() && !agent.worktree.exists(),
+                "{step}"
+            );
+        } else {
+            assert_ne!(row["state"], "discarded", "{step}: {report:#}");
+            discarded(&agent, &[]);
+        }
+        assert_gone(&agent, step);
+        assert_kept(&agent.repo, &WRITTEN, step);
+        let mut again = agent_command(&agent.repo.path());
+        again.args(["doctor", "--format=json"]);
+        again.env("TMPDIR", agent.repo.path().with_file_name("temporary"));
+        let output = again.output().expect("starts");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(!said.contains("\"worktrees."), "{step}: {said}");
+    }
+}

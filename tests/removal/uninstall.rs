@@ -278,3 +278,74 @@ fn an_alias_of_the_user_is_neither_replaced_nor_removed() {
             .success()
     );
 }
+
+#[test]
+fn what_the_user_had_set_before_stays_to_the_byte() {
+    // Unusual, but git reads it: no line end at the end, a comment, a key in capitals, line ends of another system.
+    let repo = prepared();
+    let config = repo.path().join(".git/config");
+    let mut text = fs::read_to_string(&config).expect("a file");
+    text.push_str("; mine\r\n[Notes]\n\tDisplayRef = refs/notes/agents\n[alias]\n\tlog2 = log\n[core] ; twice\n\tabbrev=9");
+    fs::write(&config, &text).expect("written");
+    let host = "{\n  // mine\n  \"hooks\": {\n    \"Stop\": [\n      {\"hooks\": [{\"type\": \"command\", \"command\": \"git-agent hook stop && ./mine\"}]},\n    ]\n  },\n  \"model\": \"x\"}";
+    repo.write(".claude/settings.json", host);
+    repo.write(".git/info/exclude", "");
+    let before = listing(&repo);
+    used(&repo);
+    assert_ne!(before, listing(&repo));
+    let done = repo.agent_json(&["uninstall", "--ledger", "--yes"]);
+    assert!(!done.to_string().contains("displayRef"), "{done}");
+    let after = listing(&repo);
+    for (path, content) in &before {
+        let now = after.get(path).map(|now| String::from_utf8_lossy(now));
+        assert_eq!(
+            now.as_deref(),
+            Some(&*String::from_utf8_lossy(content)),
+            "{}",
+            path.display()
+        );
+    }
+    assert_eq!(
+        before.keys().collect::<Vec<_>>(),
+        after.keys().collect::<Vec<_>>()
+    );
+    // Where the user has changed the file since, what we put in goes and all else stays.
+    used(&repo);
+    let mine = fs::read_to_string(&config).expect("a file") + "[user]\n\tmine = 1\n";
+    fs::write(&config, &mine).expect("written");
+    repo.agent_json(&["uninstall", "--ledger", "--yes"]);
+    let left = fs::read_to_string(&config).expect("a file");
+    assert!(
+        left.starts_with(&text) && left.ends_with("mine = 1\n"),
+        "{left}"
+    );
+    assert!(!left.to_lowercase().contains("worktreeconfig"), "{left}");
+}
+
+#[test]
+fn the_only_copy_of_some_work_is_never_removed() {
+    let repo = prepared();
+    used(&repo);
+    let agents = repo.path().join(".git/agents");
+    let id = repo.agent_json(&["list", "--all"])["agents"][0]["short_id"].clone();
+    let unread = agents
+        .join(id.as_str().expect("an id"))
+        .join("clone.git.123.tmp");
+    fs::create_dir_all(&unread).expect("made");
+    fs::write(unread.join("HEAD"), "garbled").expect("written");
+    for words in [
+        &["uninstall", "--yes"][..],
+        &["uninstall", "--yes", "--ledger"],
+        &["uninstall"],
+    ] {
+        refused(&repo.agent(words), "uninstall-refused", 3);
+        let said = describe(&repo.agent(words));
+        assert!(said.contains("clone.git.123.tmp"), "{said}");
+    }
+    assert!(unread.join("HEAD").exists());
+    fs::remove_dir_all(&unread).expect("removed");
+    let planned = repo.agent_json(&["uninstall"]);
+    let task = format!("{}/task.toml", id.as_str().expect("an id"));
+    assert!(planned["items"].to_string().contains(&task), "{planned}");
+    repo.agent_json(&["uninstall", "--yes"]);
+}

@@ -1,4 +1,4 @@
-use super::processes::{FAMILY, family, is_over};
+use super::processes::{FAMILY, assert_over, family};
 use super::{beside, events, spawned};
 use crate::support::TestRepo;
 use crate::support::agent::{TASK, agent_command, describe};
@@ -75,9 +75,9 @@ fn as_many_work_at_once_as_were_allowed() {
     let targets = tasks(&repo, &["a", "b", "c", "d", "e"]);
     // Everybody waits to see a second one, except the last, who is alone; nobody may see a third.
     let script = "
-        mkdir \"$BESIDE/at.$$\"; echo >> \"$BESIDE/seen\"
+        mkdir \"$BESIDE/at.$GIT_AGENT_ID\"; echo >> \"$BESIDE/seen\"
         while [ $(ls -d \"$BESIDE\"/at.* | wc -l) -lt 2 ] && [ $(wc -l < \"$BESIDE/seen\") -lt 5 ]; do sleep 0.01; done
-        count=$(ls -d \"$BESIDE\"/at.* | wc -l); rmdir \"$BESIDE/at.$$\"; [ $count -le 2 ]";
+        count=$(ls -d \"$BESIDE\"/at.* | wc -l); rmdir \"$BESIDE/at.$GIT_AGENT_ID\"; [ $count -le 2 ]";
     let output = batch(&repo, &targets, &["--jobs=2", "--format=json"], script)
         .output()
         .expect("starts");
@@ -100,7 +100,7 @@ fn a_request_to_end_ends_those_at_work_and_begins_no_more() {
         .stdout(Stdio::piped())
         .spawn()
         .expect("starts");
-    let family = family(&repo);
+    family(&repo);
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     kill_process(pid.expect("a process"), Signal::TERM).expect("signalled");
     let output = child.wait_with_output().expect("ends");
@@ -110,7 +110,7 @@ fn a_request_to_end_ends_those_at_work_and_begins_no_more() {
         (&summary["failed"], &summary["left"]),
         (&1.into(), &1.into())
     );
-    assert!(family.into_iter().all(is_over));
+    assert_over(&repo);
     let last = events(&repo, &id).pop().expect("an event");
     assert_eq!(last, "exited status 143 (stopped)");
     let all = repo.agent_json(&["list", "--all"]);

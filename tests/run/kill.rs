@@ -1,6 +1,6 @@
 //! A supervisor that dies at any step: see [`death`].
 
-use super::processes::{FAMILY, family, is_over};
+use super::processes::{FAMILY, assert_over, family};
 use super::{beside, events, run_json, spawned};
 use crate::support::TestRepo;
 use crate::support::agent::TASK;
@@ -171,14 +171,12 @@ fn what_a_command_started_dies_with_whoever_ran_it() {
         .stderr(std::process::Stdio::null())
         .spawn()
         .expect("starts");
-    let family = family(&repo);
+    family(&repo);
     child.kill().expect("killed");
     child.wait().expect("ends");
     assert_eq!(last_run(&repo, &id)["state"], "dead");
     // The lock was held until nothing was left.
-    for pid in family {
-        assert!(is_over(pid), "{pid}");
-    }
+    assert_over(&repo);
     assert!(problems(&repo, &["--fix"]).is_empty());
     let last = events(&repo, &id).pop().expect("an event");
     assert_eq!(last, "exited status 143 (lost)");

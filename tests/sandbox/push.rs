@@ -279,7 +279,7 @@ fn git_does_the_rest_and_the_model_hears_why_not() {
         git fetch -q $URL main && git rev-parse FETCH_HEAD; git fetch -q origin && git rev-parse origin/main
         git clone -q $URL $TMPDIR/clone && git -C $TMPDIR/clone rev-parse HEAD; git ls-remote $URL refs/heads/main | cut -f1
         git --no-pager -c core.abbrev=7 log -1 --format=%s; $(git --exec-path)/git-rev-parse --is-inside-work-tree
-        git stash list; git upload-pack --advertise-refs $SERVED | tr -d '\\0' | grep -c refs/heads/main";
+        git stash list; git upload-pack --advertise-refs $SERVED | tr -d '\\0' | grep -c ' refs/heads/main$'";
     let report = run(&agent, &server, &[], script);
     let main = agent.repo.git(["rev-parse", "main"]);
     let spawned = agent.git(&["log", "-1", "--format=%s"]);

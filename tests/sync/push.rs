@@ -281,7 +281,7 @@ fn work_under_a_claim_that_is_held_does_not_land() {
     let out = hub.bare.with_file_name("out");
     let script = format!(
         "{}; unset $(env | sed -n 's/^\\(GIT_AGENT_[A-Z_]*\\)=.*/\\1/p'); cd {}; {program} merge \
-         $(git for-each-ref --format='%(refname)' 'refs/heads/agent/*') --push > {} 2>&1; true",
+         $(git for-each-ref --format='%(refname)' 'refs/heads/agent/*') --now --push > {} 2>&1; true",
         claims::WORK,
         clone.display(),
         out.display()

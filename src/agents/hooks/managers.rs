@@ -155,7 +155,7 @@ impl Manager {
         let named = hook.split(|c: char| c.is_whitespace() || "=\"';".contains(c));
         let mut named = named.map(Path::new).filter(|path| path.is_absolute());
         // Python of pre-commit's own environment is such a path, the shell of the first line is none.
-        if named.any(|path| chain::is_executable(path)) {
+        if named.any(chain::is_executable) {
             return true;
         }
         let packages = worktree.join("node_modules/.bin");
@@ -170,7 +170,7 @@ impl Manager {
 /// The texts of the hooks in a directory, read as data.
 fn texts(directory: &Path) -> Vec<String> {
     let read = |name: &&str| untrusted::read(directory, Path::new(name), LONGEST);
-    let texts = chain::KNOWN.iter().filter_map(|name| read(&name));
+    let texts = chain::KNOWN.iter().filter_map(read);
     texts
         .map(|text| String::from_utf8_lossy(&text).into_owned())
         .collect()
@@ -191,7 +191,7 @@ pub(crate) fn private_homes(
     let is_there = |name: &&str| fs::symlink_metadata(worktree.join(name)).is_ok();
     let is_used = { MANAGERS.iter() }
         .filter(|manager| manager.name == "pre-commit")
-        .any(|manager| manager.configurations.iter().any(|name| is_there(&name)));
+        .any(|manager| manager.configurations.iter().any(&is_there));
     if !is_used {
         return Ok(Vec::new());
     }

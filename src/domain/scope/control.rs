@@ -41,7 +41,8 @@ const CONTROL_FILES: &[&str] = &[
 /// the directory of the repository's hooks.
 ///
 /// Only a whitelist that reaches everything is narrowed, as any other one names what it means. What it has besides
-/// `**` names a control file by matching a path of it.
+/// `**` names a control file by matching a path of it or, where the control file may lie in any directory, by matching nothing else: `.github/**`
+/// does not mean the `.gitattributes` that could be there.
 pub fn unnamed_control_files(
     whitelist: &[Glob],
     others: impl IntoIterator<Item = String>,
@@ -49,15 +50,19 @@ pub fn unnamed_control_files(
     if !whitelist.iter().any(Glob::is_bare) {
         return Vec::new();
     }
-    let named = whitelist.iter().filter(|glob| !glob.is_bare()).cloned();
-    let named = ScopeLanguage::new(&named.collect::<Vec<_>>(), &[]);
+    let named: Vec<&Glob> = whitelist.iter().filter(|glob| !glob.is_bare()).collect();
     let texts = { CONTROL_FILES.iter() }.map(|text| (*text).to_owned());
     let texts = texts.chain(others);
     let globs = texts.filter_map(|text| Glob::parse(&text).ok());
-    let is_unnamed = |glob: &Glob| {
-        let control = ScopeLanguage::new(std::slice::from_ref(glob), &[]);
-        control.intersection(&named) == Intersection::Empty
+    let is_named_by = |control: &Glob, named: &Glob| {
+        let [control_glob, named] = [control, named].map(std::slice::from_ref);
+        let beyond = ScopeLanguage::new(named, control_glob);
+        let [all, named] = [control_glob, named].map(|globs| ScopeLanguage::new(globs, &[]));
+        let is_anywhere = control.as_str().starts_with("**/");
+        named.intersection(&all) != Intersection::Empty
+            && (!is_anywhere || named.intersection(&beyond) == Intersection::Empty)
     };
+    let is_unnamed = |control: &Glob| !named.iter().any(|named| is_named_by(control, named));
     globs.filter(is_unnamed).collect()
 }
 
@@ -93,6 +98,12 @@ mod tests {
             "{left:?}"
         );
         assert!(left.iter().any(|glob| glob == "**/.husky/**"), "{left:?}");
+        let left = unnamed(&["**", ".husky/**", "lib/.gitattributes"]);
+        let is_left = |control: &str| left.iter().any(|glob| glob == control);
+        assert!(
+            !is_left("**/.husky/**") && !is_left("**/.gitattributes"),
+            "{left:?}"
+        );
     }
 
     #[test]

@@ -45,7 +45,7 @@ impl Repo {
     /// `lost-race` while another process holds the file's lock, `git-failed`.
     pub fn unset_in(&self, file: ConfigFile, key: &str) -> Result<()> {
         let path = self.config_path(file);
-        self.edit_config(&path, |config| config.remove_multivar(key, ".*"))
+        self.replace_config(&path, |copy| change(copy, &["--unset-all", key]))
     }
 
     /// Removes a section of the repository's own configuration. Git does it, in a copy, so that its lock is one that is
@@ -68,7 +68,7 @@ impl Repo {
     /// As [`Repo::unset_in`], also when the key has no such value.
     pub fn remove_setting(&self, key: &str, value: &str) -> Result<()> {
         self.replace_config(&self.config_path(ConfigFile::Shared), |copy| {
-            unset(self, copy, &["--fixed-value", "--unset-all", key, value])
+            change(copy, &["--fixed-value", "--unset-all", key, value])
         })
     }
 
@@ -88,7 +88,7 @@ impl Repo {
             });
             written
                 .map_err(|error| failed(&format!("could not write {}", path.display()), error))?;
-            unset(self, copy, &["--unset-all", key])
+            change(copy, &["--unset-all", key])
         })
     }
 
@@ -108,7 +108,11 @@ impl Repo {
     }
 
     /// As [`Repo::edit_config`], for a change to a file.
-    fn replace_config(&self, path: &Path, change: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    pub(super) fn replace_config(
+        &self,
+        path: &Path,
+        edit: impl FnOnce(&Path) -> Result<()>,
+    ) -> Result<()> {
         let what = format!("could not write {}", path.display());
         // A link is followed, as git does, but not where an agent may have made it.
         let is_shared = path.parent() == Some(self.common_dir());
@@ -132,7 +136,7 @@ impl Repo {
                     .permissions(),
             );
         }
-        change(&copy)?;
+        edit(&copy)?;
         let content = untrusted::read_at(&copy, LONGEST_CONFIG).unwrap_or_default();
         lock.publish_by(|mut body| {
             mode.map_or(Ok(()), |mode| body.set_permissions(mode))?;
@@ -145,11 +149,13 @@ impl Repo {
     }
 }
 
-/// Removes a key from a copy. Git does it, because libgit2 leaves the heading of an empty section.
-fn unset(repo: &Repo, copy: &Path, words: &[&str]) -> Result<()> {
+/// Changes a copy of a file that the user writes, too. Git does it, because libgit2 repeats the comment of a section's heading when it adds a key,
+/// and leaves the heading of an empty section.
+pub(super) fn change(copy: &Path, words: &[&str]) -> Result<()> {
     let file = ["config".as_ref(), "--file".as_ref(), copy.as_os_str()];
     let words = file.into_iter().chain(words.iter().map(OsStr::new));
-    command::run(repo.common_dir(), words).map(drop)
+    // Outside of the repository, whose worktree may lead nowhere.
+    command::run(Path::new("/"), words).map(drop)
 }
 
 fn unusable(path: &Path) -> Error {

@@ -1,5 +1,6 @@
 //! The configuration of one worktree: its `config.worktree`, and the extension that makes git read it.
 
+use super::file::change;
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
 use crate::git::repo::{failed, string};
@@ -49,9 +50,9 @@ impl Repo {
         before(&changed)?;
         let main = self.common_dir().join("config.worktree");
         self.set_all(&main, &moving)?;
-        self.edit_config(&path, |shared| {
-            shared.set_bool(EXTENSION, true)?;
-            moving.iter().try_for_each(|(key, _)| shared.remove(key))
+        self.replace_config(&path, |shared| {
+            change(shared, &[EXTENSION, "true"])?;
+            { moving.iter() }.try_for_each(|(key, _)| change(shared, &["--unset-all", key]))
         })
     }
 

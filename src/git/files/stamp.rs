@@ -79,6 +79,10 @@ pub(in crate::git) fn is_past(now: (i64, i64), seconds: i128, nanoseconds: i128)
 }
 
 /// What the clock of the kernel says, which is that of its file systems.
+#[expect(
+    clippy::useless_conversion,
+    reason = "the types of these fields differ between systems"
+)]
 fn now() -> (i64, i64) {
     let now = clock_gettime(ClockId::Realtime);
     (now.tv_sec.into(), now.tv_nsec.into())

@@ -28,6 +28,9 @@ use std::process::Command;
 /// The longest file that is compared with what git makes of a blob, in bytes.
 pub(super) const LONGEST: u64 = 1 << 30;
 
+/// What an index holds, by path.
+type Staged = BTreeMap<Vec<u8>, Content>;
+
 /// A way from one tree to another, each named by itself or by its commit.
 pub(super) struct Way<'r> {
     repo: &'r Repo,
@@ -215,10 +218,7 @@ impl Checkout {
     }
 
     /// What an index holds, unmerged paths aside, and which files differ from it, in a copy that then knows the others.
-    pub(super) fn look_into(
-        &self,
-        copy: &Path,
-    ) -> Result<(BTreeMap<Vec<u8>, Content>, BTreeSet<Vec<u8>>)> {
+    pub(super) fn look_into(&self, copy: &Path) -> Result<(Staged, BTreeSet<Vec<u8>>)> {
         refresh_by(self.git_on(copy, [""; 0]))?;
         let words = ["diff-files", "--name-only", "-z", "--ignore-submodules=all"];
         let listed = command::successful(self.git_on(copy, words))?;
@@ -227,7 +227,7 @@ impl Checkout {
     }
 
     /// What an index holds, unmerged paths aside.
-    fn staged(&self, index: &Path) -> Result<BTreeMap<Vec<u8>, Content>> {
+    fn staged(&self, index: &Path) -> Result<Staged> {
         let listed = command::successful(self.git_on(index, ["ls-files", "--stage", "-z"]))?;
         let entry = |line: &[u8]| {
             let tab = line.iter().position(|&byte| byte == b'\t')?;

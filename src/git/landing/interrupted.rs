@@ -8,7 +8,7 @@
 //! agents/locks/<git dir>.landing    the trees before and after; its owner has an OS lock on it
 //! ```
 //!
-//! Whoever comes next and gets the OS lock, and then the lock of the index, knows that the owner and its git are dead. What holds
+//! The next process that gets the OS lock, and then the lock of the index, knows that the owner and its git are dead. What holds
 //! the beginning of the new content, or all of it, and is unknown to the index, is the landing's. The index says what it said
 //! before, because it is written last; so where it does not, the landing was completed by other means, and nothing is touched.
 

@@ -84,7 +84,8 @@ fn handlers(entry: &CstNode) -> Vec<CstNode> {
     }
 }
 
-/// Whether a handler runs `git-agent hook …`, under whatever path and in whatever form.
+/// Whether a handler runs `git-agent hook <event>` and nothing else, under whatever path and in whatever form. One that a person
+/// wrote around it, as `git-agent hook stop && ./mine`, is theirs.
 fn is_ours(handler: &CstNode) -> bool {
     let Some(handler) = handler.to_serde_value() else {
         return false;
@@ -105,9 +106,13 @@ fn is_ours(handler: &CstNode) -> bool {
         let name = word.rsplit(['/', '\\']).next().unwrap_or_default();
         name.strip_suffix(".exe").unwrap_or(name).to_owned()
     };
+    let is_plain = |words: &[&str]| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,/:".contains(c);
+        !words.is_empty() && words.iter().all(|word| word.chars().all(plain))
+    };
     match words.as_slice() {
-        [program, "hook", ..] => name(program) == "git-agent",
-        [program, "agent", "hook", ..] => name(program) == "git",
+        [program, "hook", rest @ ..] => name(program) == "git-agent" && is_plain(rest),
+        [program, "agent", "hook", rest @ ..] => name(program) == "git" && is_plain(rest),
         _ => false,
     }
 }
@@ -137,6 +142,11 @@ mod tests {
         for handler in [
             r#"{"command":"git-agent list"}"#,
             r#"{"command":"echo git-agent hook pre-tool"}"#,
+            r#"{"command":"git-agent hook pre-tool && ./mine"}"#,
+            r#"{"command":"git-agent hook pre-tool; ./mine"}"#,
+            r#"{"command":"git-agent hook pre-tool | tee log"}"#,
+            r#"{"command":"git-agent hook pre-tool 2>log"}"#,
+            r#"{"command":"git-agent hook"}"#,
             r#"{"command":"my-git-agent hook pre-tool"}"#,
             r#"{"command":"git hook run pre-commit"}"#,
             r#"{"command":7}"#,

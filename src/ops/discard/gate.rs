@@ -90,11 +90,11 @@ impl Site {
         }
         let branch = OwnBranch::of(&ctx.repo, agent)?;
         let named = { agent.branch.iter() }.filter(|_| branch.is_none());
-        let named = named.filter(|name| ctx.repo.tip(name).is_ok_and(|tip| tip != Tip::Absent));
+        let mut named = named.filter(|name| ctx.repo.tip(name).is_ok_and(|tip| tip != Tip::Absent));
         let mut site = Site {
             place: None,
             tip: tip_of(ctx, branch.as_ref())?,
-            foreign_branch: named.cloned().next(),
+            foreign_branch: named.next().cloned(),
             branch,
         };
         site.require_branch_free(agent, around)?;

@@ -3,11 +3,13 @@
 //! [`plan`] looks and refuses, [`execute`] looks again and removes. The steps, each named for the tests
 //! that stop the process there:
 //!
-//! 1. `aside`: the worktree bears a hidden name beside its own. Only now it is looked at.
+//! 1. `aside`: the worktree bears a hidden name beside its own. Only now it is looked at. Files that are too long to be read are
+//!    moved out of it ([`crate::store::large_files`]).
 //! 2. `kept`: tip, salvage, bundle and what only reflogs still name hang on the keep chain, by one append.
 //! 3. `salvaged`: the row names them.
 //! 4. `proven`: what was kept still has the very bytes, and no directory has got or lost a name; where several agents go, every
 //!    file is as it was seen. Where that is not so, the salvage was made again, and kept too.
+//!    From here on the file `discarding` in the agent's directory says that the rest only needs doing.
 //! 5. `trashed`: the worktree is in the trash, where another process deletes it.
 //! 6. `unlinked`: the admin directory is, too.
 //! 7. `discarded`: the row says so and names the tip; before the branch goes, so that no moment
@@ -24,8 +26,8 @@
 //!
 //! A kill between two steps leaves a worktree under one of its two names, or an admin directory without
 //! a worktree, or a branch without either. Running `discard` again finds each and goes on; `gc` does
-//! it for everybody. `doctor --fix` goes the other way and gives a worktree its name back, and so does
-//! a discard that finds in the worktree what it must refuse to remove (`back`).
+//! it for everybody. `doctor --fix` gives a worktree that is not proven yet its name back, and completes every discard that has
+//! come further. A discard that finds in the worktree what it must refuse to remove gives the name back, too (`back`).
 //!
 //! Several agents are removed together: the steps 2, 3, 7 and 8 are done for all of them at once, the steps 4 to 6 for one
 //! after the other.
@@ -37,6 +39,7 @@ mod batch;
 mod broken;
 mod files;
 mod gate;
+mod large;
 mod protection;
 mod reading;
 mod remove;

@@ -8,7 +8,7 @@ use crate::domain::event::What;
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::domain::repository_settings::HookMoment;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, IoContext, Result};
 use crate::ops::agent_report::Reporter;
 use crate::ops::discard::DiscardOptions;
 use crate::ops::discard::DiscardPlan;
@@ -17,6 +17,7 @@ use crate::ops::discard::WorktreeSnapshot;
 use crate::ops::discard::batch::{RemovalBatch, RemovalEnd};
 use crate::ops::discard::files::{put_aside, put_back, remove_hooks, remove_place};
 use crate::ops::discard::gate::Site;
+use crate::ops::discard::large;
 use crate::ops::discard::plan_for;
 use crate::ops::discard::protection::refused;
 use crate::ops::discard::salvage::Salvage;
@@ -24,8 +25,9 @@ use crate::ops::discard::tip_of;
 use crate::store::agent_branch::OwnBranch;
 use crate::store::ledger::Ledger;
 use crate::store::lock::Guard;
-use crate::store::{briefing, fsx, keep, layout, leases, lock};
+use crate::store::{briefing, fsx, keep, large_files, layout, leases, lock};
 use std::convert::Infallible;
+use std::fs;
 use std::time::Duration;
 
 /// Carries out a plan. What the report names as `trash` is still to be deleted, by
@@ -83,7 +85,7 @@ pub(super) fn execute_together(
     if batch.is_over() {
         return batch.results();
     }
-    let back = |removal: &Leaving, refusal| put_back(ctx, &removal.site, refusal);
+    let back = |removal: &Leaving, refusal| give_back(ctx, &removal.agent, &removal.site, refusal);
     let links = |removals: &[&Leaving]| {
         let links = removals.iter();
         let links = links.filter_map(|one| one.salvage.keeping(&one.agent, &one.site));
@@ -158,6 +160,8 @@ fn look_again(
     } = plan;
     let report = DiscardReport::new(reporter, &agent, &site);
     if agent.state == State::Discarded && site.is_empty() {
+        let mark = layout::discarding(ctx.repo.common_dir(), agent.id);
+        fs::remove_file(&mark).at_if_there("could not remove", &mark)?;
         return Err(RemovalEnd::Over(Box::new(report)));
     }
     let mut removal = Leaving {
@@ -172,12 +176,29 @@ fn look_again(
     if let Some(place) = &mut removal.site.place {
         put_aside(place)?;
         ctx.reached("aside");
+        // Before anything reads the files.
+        match large::set_aside(ctx, &removal.agent, place, options) {
+            Ok(moved) => removal.report.set_aside = moved,
+            Err(refusal) => {
+                return Err(give_back(ctx, &removal.agent, &removal.site, refusal).into());
+            }
+        }
     }
     match Salvage::take(ctx, &removal.agent, &removal.site, options, None) {
         Ok(salvage) => removal.salvage = salvage,
-        Err(refusal) => return Err(put_back(ctx, &removal.site, refusal).into()),
+        Err(refusal) => return Err(give_back(ctx, &removal.agent, &removal.site, refusal).into()),
     }
     Ok(removal)
+}
+
+/// Gives a worktree that cannot go its large files and its name back, and gives the reason.
+fn give_back(ctx: &Ctx, agent: &Agent, site: &Site, refusal: Error) -> Error {
+    let files = site.place.as_ref().and_then(|place| place.files.as_deref());
+    if let Some(files) = files {
+        // What cannot go back is listed by `gc`, and `rescue` finds it.
+        let _ = large_files::give_back(ctx.repo.common_dir(), agent.id, files);
+    }
+    put_back(ctx, site, refusal)
 }
 
 /// Names what was found in the rows of agents.
@@ -209,10 +230,14 @@ fn remove_worktree(ctx: &Ctx, mut removal: Leaving, all: bool) -> Result<Leaving
             removal.salvage = proven.unwrap_or(removal.salvage);
             removal.report.warnings.extend(unread);
         }
-        Err(refusal) => return Err(put_back(ctx, &removal.site, refusal)),
+        Err(refusal) => return Err(give_back(ctx, &removal.agent, &removal.site, refusal)),
     }
     if removal.site.place.is_some() {
         ctx.reached("proven");
+    }
+    // All of it is kept. A kill from here on leaves what only has to be removed, and the next `doctor --fix` does that.
+    fsx::write_private(&layout::discarding(common, id), b"")?;
+    if removal.site.place.is_some() {
         let trash = remove_place(ctx, &removal.site)?;
         removal.report.trash.extend(trash);
     }
@@ -251,6 +276,8 @@ fn finish(ctx: &Ctx, removal: Leaving, reporter: &Reporter) -> Result<Infallible
         mut report,
         ..
     } = removal;
+    let mark = layout::discarding(ctx.repo.common_dir(), agent.id);
+    fs::remove_file(&mark).at_if_there("could not remove", &mark)?;
     report.found(&salvage);
     if let Some(agent) = Ledger::new(&ctx.repo).agent(agent.spawn_commit)? {
         report.agent = reporter.agent(&agent);

@@ -8,6 +8,7 @@ use crate::ops::agent_report::Reporter;
 use crate::ops::discard::DiscardPlan;
 use crate::ops::discard::gate::Site;
 use crate::ops::discard::salvage::Salvage;
+use crate::store::large_files::LargeFile;
 use crate::wire::path_text::PathText;
 use serde::Serialize;
 
@@ -37,6 +38,9 @@ pub struct DiscardReport {
     /// The files that are not kept.
     #[serde(flatten)]
     pub not_kept: NotKept,
+    /// Files that are too long to be read, which were moved away as they are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub set_aside: Vec<LargeFile>,
     /// What the caller should know though it is discarded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
@@ -98,6 +102,7 @@ impl DiscardReport {
             salvage_commit: None,
             bundle_commit: None,
             not_kept: NotKept::default(),
+            set_aside: Vec::new(),
             warnings: { site.foreign_branch.iter() }
                 .map(|name| {
                     format!(

@@ -52,20 +52,20 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         let seconds = age.num_seconds();
         let what = format!("the lock file of {name} is {seconds} s old, and {holder}");
         match holder {
-            Holder::None if is_old => {
+            LockHolder::None if is_old => {
                 found.push(Finding::curable(Sign::RefLocked, what, move |ctx| {
                     Ok(clear(ctx, &lock)?.to_owned())
                 }));
             }
             // It comes and goes while git is at work.
-            Holder::Process(_) if !is_old => {}
-            Holder::Unknown if !is_old => {}
-            Holder::Process(pid) => {
+            LockHolder::Process(_) if !is_old => {}
+            LockHolder::Unknown if !is_old => {}
+            LockHolder::Process(pid) => {
                 let command = format!("ps -p {pid}");
                 found.push(Finding::report(Sign::RefLocked, what, command));
             }
-            Holder::None => found.push(Finding::report(Sign::RefLocked, what, super::DOCTOR)),
-            Holder::Unknown => {
+            LockHolder::None => found.push(Finding::report(Sign::RefLocked, what, super::DOCTOR)),
+            LockHolder::Unknown => {
                 let command = format!("rm '{}'", lock.display());
                 found.push(Finding::report(Sign::RefLocked, what, command));
             }
@@ -76,7 +76,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
 
 /// Who may hold a lock file.
 #[derive(Clone, Copy)]
-enum Holder {
+enum LockHolder {
     /// No process has it open, and no git is at work in the repository.
     None,
     /// This process has it open, or is a git that is at work in the repository.
@@ -85,25 +85,24 @@ enum Holder {
     Unknown,
 }
 
-impl fmt::Display for Holder {
+impl fmt::Display for LockHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Holder::None => f.write_str("no process has it open"),
-            Holder::Process(pid) => write!(f, "process {pid} may hold it"),
-            Holder::Unknown => f.write_str("is left over if no git process is at work"),
+            LockHolder::None => f.write_str("no process has it open"),
+            LockHolder::Process(pid) => write!(f, "process {pid} may hold it"),
+            LockHolder::Unknown => f.write_str("is left over if no git process is at work"),
         }
     }
 }
 
 /// How old a lock file is and who may hold it; `None` for one that is gone.
-fn examined(ctx: &Ctx, lock: &Path, holders: Option<&Holders>) -> Option<(TimeDelta, Holder)> {
+fn examined(ctx: &Ctx, lock: &Path, holders: Option<&Holders>) -> Option<(TimeDelta, LockHolder)> {
     let metadata = fs::symlink_metadata(lock).ok()?;
     let age = ctx.now() - DateTime::<Utc>::from(metadata.modified().ok()?);
     let holder = match holders {
-        None => Holder::Unknown,
-        Some(holders) => {
-            { holders.of(metadata.dev(), metadata.ino()) }.map_or(Holder::None, Holder::Process)
-        }
+        None => LockHolder::Unknown,
+        Some(holders) => { holders.of(metadata.dev(), metadata.ino()) }
+            .map_or(LockHolder::None, LockHolder::Process),
     };
     Some((age, holder))
 }
@@ -111,7 +110,7 @@ fn examined(ctx: &Ctx, lock: &Path, holders: Option<&Holders>) -> Option<(TimeDe
 /// Removes a lock file after another look.
 fn clear(ctx: &Ctx, lock: &Path) -> Result<&'static str> {
     let examined = examined(ctx, lock, holders(ctx).as_ref());
-    if !matches!(examined, Some((age, Holder::None)) if age >= STALE) {
+    if !matches!(examined, Some((age, LockHolder::None)) if age >= STALE) {
         return Ok("left it, which is in use by now");
     }
     fs::remove_file(lock).at("could not remove", lock)?;

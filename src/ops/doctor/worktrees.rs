@@ -4,7 +4,7 @@
 //! would do: what was staged comes back, and nothing is taken away. Pruning the admin directory
 //! instead would lose the index. The directory is filled beside its place and renamed there, so that no
 //! kill leaves one in which every file seems to be deleted. One that an interrupted discard has put aside gets
-//! its name back. Both give up where a process works for the agent, such as a discard.
+//! its name back, unless all of it was kept already: then the discard is completed. All give up where a process works for the agent, such as a discard.
 
 use crate::agents::ctx::Ctx;
 use crate::agents::untrusted::WorktreeView;
@@ -17,9 +17,10 @@ use crate::error::{Code, Error, IoContext, Result};
 use crate::git::command;
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::refs::Tip;
+use crate::ops::discard::{self, DiscardOptions};
 use crate::ops::doctor::survey::Survey;
 use crate::ops::doctor::{Finding, unlinked};
-use crate::store::{agent_branch, fsx, layout, lock, trash};
+use crate::store::{agent_branch, fsx, large_files, layout, lock, trash};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -29,7 +30,18 @@ pub(super) const TAKEN_CARE_OF: &str = "another process has removed it";
 pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
     let mut found = Vec::new();
     let root = ctx.repo.root()?;
-    for agent in survey.live() {
+    let unfinished = |agent: &&Agent| {
+        layout::discarding(ctx.repo.common_dir(), agent.id)
+            .symlink_metadata()
+            .is_ok()
+    };
+    // A discard that is under way holds the agent's lock; one that was killed does not.
+    let killed = { survey.rows().iter() }.filter(unfinished);
+    let killed: Vec<&Agent> = killed
+        .filter(|agent| alone(ctx, agent.id).is_ok())
+        .collect();
+    found.extend({ killed.iter() }.map(|agent| discard_unfinished(agent)));
+    for agent in survey.live().filter(|agent| !unfinished(agent)) {
         let Some(worktree) = survey.worktree(agent) else {
             found.extend(removed(ctx, survey, agent)?);
             continue;
@@ -133,6 +145,25 @@ pub(super) fn alone(ctx: &Ctx, id: AgentId) -> Result<lock::Guard> {
     lock::hold_for(common, &layout::live_lock(id), Duration::ZERO)
 }
 
+/// A discard that was killed after all of the agent was kept.
+fn discard_unfinished(agent: &Agent) -> Finding {
+    let id = agent.id.to_string();
+    let what = format!(
+        "a discard of agent {} was interrupted, and all of it is kept",
+        agent.id.short()
+    );
+    Finding::curable(Sign::DiscardUnfinished, what, move |ctx| {
+        let options = DiscardOptions {
+            no_hooks: true,
+            ..DiscardOptions::default()
+        };
+        let plan = discard::plan(ctx, &id, options)?;
+        let report = discard::execute(ctx, plan)?;
+        discard::sweep(ctx, &report.trash);
+        Ok("completed it".to_owned())
+    })
+}
+
 fn put_aside(agent: &Agent, path: PathBuf, aside: PathBuf) -> Finding {
     let what = format!(
         "the worktree of agent {} was put aside: {}",
@@ -148,8 +179,15 @@ fn put_aside(agent: &Agent, path: PathBuf, aside: PathBuf) -> Finding {
         if path.symlink_metadata().is_ok() || !belongs_to(&aside, &admin) {
             return Ok(TAKEN_CARE_OF.to_owned());
         }
+        // The discard may have moved large files out of it before it was killed.
+        let stay = large_files::give_back(common, id, &aside)?;
         fs::rename(&aside, &path).at("could not put back", &aside)?;
-        Ok(format!("it is {} again", path.display()))
+        let told = format!("it is {} again", path.display());
+        Ok([told]
+            .into_iter()
+            .chain(stay)
+            .collect::<Vec<_>>()
+            .join("; "))
     })
 }
 

@@ -3,9 +3,11 @@
 //! Every file is read and edited in memory first, so a file that cannot be edited stops all of them
 //! before anything is written. A second run changes nothing.
 
+mod proposal;
 mod report;
 mod settings;
 
+pub use proposal::{Proposal, ProposedPart};
 pub use report::{Action, HostReport, InitReport};
 
 use crate::agents::ctx::Ctx;
@@ -13,7 +15,7 @@ use crate::agents::real_path::real_path;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::hosts;
 use crate::hosts::settings::{self as host_settings, HostWorktrees, Registration, Removal};
-use crate::store::fsx;
+use crate::store::{added, fsx};
 use settings::SettingChange;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,6 +33,8 @@ pub struct InitOptions {
     pub log_alias: Option<String>,
     /// Takes out instead of putting in.
     pub remove: bool,
+    /// Takes out only what `init` put in: a setting that the user had before stays.
+    pub only_ours: bool,
 }
 
 /// What will be done.
@@ -40,6 +44,8 @@ pub struct InitPlan {
     notes: Option<SettingChange>,
     log_alias: Option<SettingChange>,
     remove: bool,
+    top: PathBuf,
+    proposal: Option<Proposal>,
 }
 
 #[derive(Clone, Debug)]
@@ -66,11 +72,18 @@ pub fn plan(ctx: &Ctx, options: &InitOptions) -> Result<InitPlan> {
     })?;
     let top = fs::canonicalize(top).at("could not resolve", top)?;
     let mut asked = options.hosts.clone();
-    if asked.is_empty() && !options.notes && options.log_alias.is_none() {
+    let is_whole = asked.is_empty() && !options.notes && options.log_alias.is_none();
+    // Who names nothing in particular is new here: the repository is looked at as a whole.
+    let proposal = if is_whole && !options.remove {
+        Proposal::of(ctx, &top)?
+    } else {
+        None
+    };
+    if is_whole {
         asked = hosts::registrations()
             .filter(|known| is_used(&top, known))
             .collect();
-        if asked.is_empty() {
+        if asked.is_empty() && proposal.is_none() {
             let names: Vec<_> = hosts::registrations().map(|known| known.host).collect();
             return Err(Error::new(
                 Code::Usage,
@@ -82,28 +95,49 @@ pub fn plan(ctx: &Ctx, options: &InitOptions) -> Result<InitPlan> {
             )));
         }
     }
+    let ours = |change: SettingChange| {
+        if options.only_ours {
+            change.unless_of_the_user(ctx)
+        } else {
+            Ok(change)
+        }
+    };
     let wanted = hosts::registrations().filter(|known| asked.contains(known));
     let changes = wanted.map(|registration| change(&top, registration, options));
     Ok(InitPlan {
         changes: changes.collect::<Result<_>>()?,
         notes: if options.notes {
-            Some(settings::notes(ctx, options.remove)?)
+            Some(ours(settings::notes(ctx, options.remove)?)?)
         } else {
             None
         },
         log_alias: match &options.log_alias {
-            Some(name) => Some(settings::log_alias(ctx, name, options.remove)?),
+            Some(name) => Some(ours(settings::log_alias(ctx, name, options.remove)?)?),
             None => None,
         },
         remove: options.remove,
+        proposal,
+        top,
     })
 }
 
-/// Carries out a plan.
+/// Writes what the plan proposes for the repository, once a person has agreed to it.
+///
+/// # Errors
+/// `io` also where a settings file has been written meanwhile; `git-failed`.
+pub fn accept_proposal(ctx: &Ctx, plan: &mut InitPlan) -> Result<()> {
+    match &mut plan.proposal {
+        Some(proposal) => proposal.write(ctx, &plan.top),
+        None => Ok(()),
+    }
+}
+
+/// Carries out a plan, except for what it proposes.
 ///
 /// # Errors
 /// `io`, `disk-full`, `repo-read-only`, `git-failed`.
 pub fn execute(ctx: &Ctx, plan: &InitPlan) -> Result<InitReport> {
+    let common_dir = ctx.repo.common_dir();
     for change in &plan.changes {
         let (path, text) = (&change.path, change.text.as_bytes());
         match change.action {
@@ -118,14 +152,23 @@ pub fn execute(ctx: &Ctx, plan: &InitPlan) -> Result<InitReport> {
                     }
                 }
             }
+            // The user's own file, to the byte, where nothing was changed in it since.
+            Action::Updated if plan.remove && added::put_back(common_dir, path)? => {}
             Action::Created => {
                 fsx::create_dir(path.parent().unwrap_or(path))?;
-                fsx::write_atomic(path, text)?;
+                added::changing(common_dir, path, || fsx::write_atomic(path, text))?;
             }
             Action::Updated => {
                 let mode = fs::metadata(path).at("could not read", path)?.permissions();
-                fsx::write_atomic(path, text)?;
-                fs::set_permissions(path, mode).at("could not set the mode of", path)?;
+                let write = || {
+                    fsx::write_atomic(path, text)?;
+                    fs::set_permissions(path, mode).at("could not set the mode of", path)
+                };
+                if plan.remove {
+                    write()?
+                } else {
+                    added::changing(common_dir, path, write)?
+                }
             }
         }
     }
@@ -136,11 +179,22 @@ pub fn execute(ctx: &Ctx, plan: &InitPlan) -> Result<InitReport> {
 }
 
 impl InitPlan {
+    /// What is proposed for the repository as a whole.
+    pub fn proposal(&self) -> Option<&Proposal> {
+        self.proposal.as_ref()
+    }
+
     /// Whether everything is as it should be already.
     pub fn is_empty(&self) -> bool {
         let actions = self.changes.iter().map(|change| change.action);
         let settings = self.settings().map(|setting| setting.action);
         { actions.chain(settings) }.all(|action| action == Action::Unchanged)
+    }
+
+    /// The same without what becomes of settings of git.
+    pub fn without_settings(mut self) -> InitPlan {
+        (self.notes, self.log_alias) = (None, None);
+        self
     }
 
     fn settings(&self) -> impl Iterator<Item = &SettingChange> {
@@ -165,6 +219,7 @@ impl InitPlan {
             hosts: hosts.collect(),
             notes: self.notes.as_ref().map(|setting| setting.action),
             log_alias: self.log_alias.as_ref().map(|setting| setting.action),
+            proposal: self.proposal.clone(),
         }
     }
 }

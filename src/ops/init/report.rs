@@ -1,5 +1,6 @@
 //! What `init` answers.
 
+use super::Proposal;
 use crate::domain::named::named;
 use serde::Serialize;
 
@@ -16,6 +17,9 @@ pub struct InitReport {
     /// What becomes of the alias for a log without our refs; absent when it was not asked about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_alias: Option<Action>,
+    /// What is proposed for a repository without settings; absent where it has some, or something in particular was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proposal: Option<Proposal>,
 }
 
 /// One host in JSON.

@@ -3,7 +3,7 @@
 use super::Action;
 use crate::agents::ctx::Ctx;
 use crate::error::{Code, Error, Result};
-use crate::store::layout;
+use crate::store::{added, layout, lock};
 
 /// What the alias stands for. The excludes hold for what follows them; `--single-worktree` leaves out where agents'
 /// worktrees are.
@@ -36,11 +36,37 @@ impl SettingChange {
     /// # Errors
     /// `lost-race`, `git-failed`.
     pub(super) fn execute(&self, ctx: &Ctx) -> Result<()> {
+        let common_dir = ctx.repo.common_dir();
         match self.action {
-            Action::Created => ctx.repo.add_setting(&self.key, self.value),
+            Action::Created => {
+                let _spawns = lock::hold(common_dir, layout::SPAWN_LOCK)?;
+                // First, so that no kill leaves a setting of ours that looks like the user's.
+                added::note(common_dir, added::BY_INIT, self.line().as_bytes())?;
+                let config = common_dir.join("config");
+                added::changing(common_dir, &config, || {
+                    ctx.repo.add_setting(&self.key, self.value)
+                })
+            }
             Action::Deleted => ctx.repo.remove_setting(&self.key, self.value),
             Action::Updated | Action::Unchanged => Ok(()),
         }
+    }
+
+    /// Leaves a value alone that `init` did not add.
+    pub(super) fn unless_of_the_user(mut self, ctx: &Ctx) -> Result<SettingChange> {
+        let noted = added::load(ctx.repo.common_dir(), added::BY_INIT)?;
+        let line = self.line();
+        let is_ours = noted
+            .split_inclusive(|&byte| byte == b'\n')
+            .any(|noted| noted == line.as_bytes());
+        if self.action == Action::Deleted && !is_ours {
+            self.action = Action::Unchanged;
+        }
+        Ok(self)
+    }
+
+    fn line(&self) -> String {
+        format!("{} {}\n", self.key.to_ascii_lowercase(), self.value)
     }
 }
 

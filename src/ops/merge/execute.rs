@@ -95,9 +95,10 @@ fn land_and_record(
     let mut guards = Vec::new();
     for (number, plan) in plans.iter().enumerate() {
         *at = Some(number);
-        let guard = match plan.now {
-            true => None,
-            false => at_work::hold_at_rest(ctx, &plan.agent)?,
+        let guard = if plan.now {
+            None
+        } else {
+            at_work::hold_at_rest(ctx, &plan.agent)?
         };
         let agent = ledger.agent(plan.agent.spawn_commit)?;
         let agent = agent.as_ref().unwrap_or(&plan.agent);

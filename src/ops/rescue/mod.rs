@@ -22,8 +22,8 @@ use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::refs::branch::full_name;
 use crate::ops::agent_report::{AgentReport, Reporter};
-use crate::store::keep;
 use crate::store::ledger::Ledger;
+use crate::store::{keep, large_files};
 use kept::Kept;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -135,6 +135,10 @@ pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
         (Destination::Agent, _) => {
             let (path, warning) = reopen::execute(ctx, plan)?;
             report.warnings.extend(warning);
+            let common = ctx.repo.common_dir();
+            report
+                .warnings
+                .extend(large_files::give_back(common, plan.agent.id, &path)?);
             report.agent.state = State::Idle.as_str();
             report.rescued_branch = plan.agent.branch.as_deref().map(short_name);
             report.rescued_directory = Some(path.to_string_lossy().into_owned());
@@ -146,6 +150,10 @@ pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
             report
                 .warnings
                 .extend(files::write(ctx, &plan.agent, kept, &path)?);
+            let common = ctx.repo.common_dir();
+            report
+                .warnings
+                .extend(large_files::give_back(common, plan.agent.id, &path)?);
             let made = real_path(&path).unwrap_or(path);
             let text = made.to_string_lossy().into_owned();
             let told = ctx.public_text(&text, None)?;
@@ -154,6 +162,14 @@ pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
         }
         (_, Some(commit)) => {
             let name = plan.make_branch(ctx, commit)?;
+            let large = large_files::of_agent(ctx.repo.common_dir(), plan.agent.id)?;
+            if !large.is_empty() {
+                let id = plan.agent.id.short();
+                report.warnings.push(format!(
+                    "{} files above 64 MiB are kept as they are, and no branch holds them; to have them, run git agent rescue {id} --to <directory>",
+                    large.len()
+                ));
+            }
             report.rescued_branch = Some(short_name(&name));
             name
         }

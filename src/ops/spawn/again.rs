@@ -30,6 +30,7 @@ pub struct EarlierTask {
 /// `agent-unknown`, `agent-ambiguous`; `agent-state` for one that is still at work, and where the task is not in this clone or was changed; those of the ledger.
 pub fn earlier_task(ctx: &Ctx, who: &str) -> Result<EarlierTask> {
     let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), who)?;
+    agent.require_understood()?;
     if matches!(agent.state, State::Spawning | State::Ready | State::Running) {
         let id = agent.id.short();
         return Err(Error::new(
@@ -40,7 +41,6 @@ pub fn earlier_task(ctx: &Ctx, who: &str) -> Result<EarlierTask> {
             "to end it first, run git agent fail {id} -m <reason>"
         )));
     }
-    agent.require_understood()?;
     let is_forgotten = matches!(agent.state, State::Merged | State::Discarded);
     let draft = task_copy::load(ctx, &agent).map_err(|error| match error.code() {
         Code::AgentState => unknown_task(&agent, error.message()),

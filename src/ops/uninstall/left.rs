@@ -10,12 +10,14 @@ use crate::store::agent_branch::OwnBranch;
 use crate::store::journal::Journal;
 use crate::store::mailbox::{Mailbox, spool};
 use crate::store::{briefing, keep, layout};
+use std::fs;
+use std::path::{Path, PathBuf};
 
 /// Refuses while an agent has a worktree, a branch or a run here, or something that is still to be recorded.
 ///
 /// # Errors
 /// `uninstall-refused`; those of the ledger.
-pub(super) fn require_nothing(ctx: &Ctx) -> Result<()> {
+pub(super) fn require_nothing(ctx: &Ctx, options: UninstallOptions) -> Result<()> {
     let common_dir = ctx.repo.common_dir();
     let mut lines = Vec::new();
     for agent in lookup::agents(ctx)? {
@@ -35,6 +37,13 @@ pub(super) fn require_nothing(ctx: &Ctx) -> Result<()> {
             .detail(lines.join("\n"))
             .hint("to remove what is provably finished, run git agent gc --yes"));
     }
+    if let Some(kept) = only_copies(common_dir, options)?.first() {
+        let shown = kept.display();
+        return Err(
+            refused(&format!("{shown} is the only copy of an agent's work"))
+                .hint(format!("to keep it, run mv {shown} <elsewhere>")),
+        );
+    }
     if Journal::any(common_dir) {
         return Err(refused("a spawn is under way or was interrupted")
             .hint("to take spawns apart that were interrupted, run git agent doctor --fix"));
@@ -46,6 +55,41 @@ pub(super) fn require_nothing(ctx: &Ctx) -> Result<()> {
         .hint("to record them, run git agent doctor --fix"));
     }
     Ok(())
+}
+
+/// What lies among our files and nowhere else: repositories of clones that could not be read, and, unless kept work is to go
+/// as well, files that were too long to be read.
+fn only_copies(common_dir: &Path, options: UninstallOptions) -> Result<Vec<PathBuf>> {
+    let directories = fs::read_dir(layout::agents_dir(common_dir))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let mut found = Vec::new();
+    for directory in directories {
+        let entries = fs::read_dir(directory.path())
+            .into_iter()
+            .flatten()
+            .flatten();
+        let is_copy =
+            |name: &str| name.starts_with("clone.git") || name == "large" && !options.ledger;
+        let copies = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_copy));
+        found.extend(copies.map(|entry| entry.path()));
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// The tasks and the output of runs that go, one line for each agent that has any.
+pub(super) fn files(ctx: &Ctx) -> Result<Vec<String>> {
+    let common_dir = ctx.repo.common_dir();
+    let mut found = Vec::new();
+    for agent in lookup::agents(ctx)? {
+        let directory = layout::agent_dir(common_dir, agent.id);
+        let names = [briefing::TASK, "run", "sessions"].map(|name| directory.join(name));
+        let names = names.iter().filter(|name| name.exists());
+        found.extend(names.map(|name| name.to_string_lossy().into_owned()));
+    }
+    Ok(found)
 }
 
 /// What an agent has left in this clone; `None` where that is nothing.

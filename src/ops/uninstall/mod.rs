@@ -4,9 +4,10 @@
 //! agents are refs and stay, unless they are asked for too. The steps, each named for the tests that stop the process there;
 //! running it again after a kill does the rest, because what was added to files of git is forgotten last:
 //!
-//! 1. `hosts`: our hooks are out of the settings of agent hosts, and the ledger out of `notes.displayRef`.
+//! 1. `hosts`: our hooks are out of the settings of agent hosts.
 //! 2. `pool`: the warm worktrees are removed.
-//! 3. `settings`: `config` and `info/exclude` are as they were.
+//! 3. `settings`: `config` and `info/exclude` are as they were: to the byte where nothing else has changed them since, which
+//!    [`added::changing`] remembers, and else without what we put in. What the user had set before stays.
 //! 4. `refs`: the ledger, the mailbox and the keep chain are gone, if asked for.
 //! 5. `files`: `<common dir>/agents` is gone, and so are directories of git that are empty without ours.
 
@@ -49,7 +50,7 @@ pub struct UninstallOptions {
 /// `uninstall-refused` where agents have something left, `orchestrator-only`, `host-settings-invalid`, `io`.
 pub fn plan(ctx: &Ctx, options: UninstallOptions) -> Result<UninstallReport> {
     require_orchestrator(ctx)?;
-    left::require_nothing(ctx)?;
+    left::require_nothing(ctx, options)?;
     look(ctx, options)
 }
 
@@ -66,7 +67,7 @@ pub fn execute(ctx: &Ctx, options: UninstallOptions) -> Result<UninstallReport> 
     report.dry_run = false;
 
     if let Some(plan) = registrations(ctx)? {
-        init::execute(ctx, &plan)?;
+        init::execute(ctx, &plan.without_settings())?;
     }
     ctx.reached(STEPS[0]);
     for slot in pool::slots(ctx)? {
@@ -78,8 +79,18 @@ pub fn execute(ctx: &Ctx, options: UninstallOptions) -> Result<UninstallReport> 
     let locks = LOCKS.iter().map(|name| lock::hold(common_dir, name));
     let _locks = locks.collect::<Result<Vec<_>>>()?;
     // A spawn may have been faster.
-    left::require_nothing(ctx)?;
-    added::disable_worktree_config(&ctx.repo, false)?;
+    left::require_nothing(ctx, options)?;
+    // To the byte, where nothing but this program has changed it; else the one setting goes.
+    let has_own = added::disable_worktree_config(&ctx.repo, true)? == Some(false);
+    let is_put_back = !has_own && added::put_back(common_dir, &common_dir.join("config"))?;
+    if is_put_back {
+        added::forget_moved_settings(&ctx.repo)?;
+    } else {
+        added::disable_worktree_config(&ctx.repo, false)?;
+        if let Some(plan) = registrations(ctx)? {
+            init::execute(ctx, &plan)?;
+        }
+    }
     excludes::remove(&ctx.repo, false)?;
     ctx.reached(STEPS[2]);
     if options.ledger {
@@ -133,6 +144,9 @@ fn look(ctx: &Ctx, options: UninstallOptions) -> Result<UninstallReport> {
         items.remove("exclude", &line);
     }
     if layout::agents_dir(common_dir).exists() {
+        for what in left::files(ctx)? {
+            items.remove("files", &what);
+        }
         items.remove("files", &layout::agents_dir(common_dir).to_string_lossy());
     }
     for (name, _) in refs(ctx)? {
@@ -164,6 +178,7 @@ fn registrations(ctx: &Ctx) -> Result<Option<InitPlan>> {
             notes: true,
             log_alias: Some("lg".to_owned()),
             remove: true,
+            only_ours: true,
         },
     )?;
     Ok(Some(plan).filter(|plan| !plan.is_empty()))

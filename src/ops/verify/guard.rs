@@ -137,9 +137,10 @@ pub fn guard(ctx: &Ctx, options: &GuardOptions) -> Result<GuardReport> {
     };
     let evidence = gather(&apart, &contract, &base, tip.commit)?;
     let found = judge(&contract, &evidence);
-    report.verdict = Some(match found.iter().any(Finding::rejects) {
-        true => "reject",
-        false => "accept",
+    report.verdict = Some(if found.iter().any(Finding::rejects) {
+        "reject"
+    } else {
+        "accept"
     });
     report.findings = findings(evidence.landing.as_ref(), &found);
     if let Some(landing) = &evidence.landing {

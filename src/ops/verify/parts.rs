@@ -304,9 +304,10 @@ impl<'c> CommitLine<'c> {
     }
 
     fn accept_as(&mut self, commit: Oid, how: &'static str, verdict: &Verdict) -> Result<()> {
-        let word = match verdict.is_accepted() {
-            true => "accept",
-            false => "reject",
+        let word = if verdict.is_accepted() {
+            "accept"
+        } else {
+            "reject"
         };
         let found = findings(verdict.landing.as_ref(), &verdict.findings);
         self.findings.extend(found);

@@ -1,0 +1,330 @@
+//! What `init` proposes for a repository: the settings that its lock files, scripts and tools ask for.
+//!
+//! The files at the top of the worktree are read and nothing is run. Each part of the proposal says why it is there, so that
+//! a person can take it out again. Where the repository has settings already, nothing is proposed.
+
+use crate::agents::ctx::Ctx;
+use crate::domain::repository_settings::PATH;
+use crate::error::Result;
+use crate::git::files::untrusted;
+use crate::store::fsx;
+use serde::Serialize;
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+
+/// Files longer than this are no manifests that a person wrote.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// Beside the root, where tools that look through the whole root do not find it.
+const BESIDE: &str = "../{repo}.agents/{id}";
+
+/// Lock files, in the order in which they are looked for: what their tool installs with, and what it runs a script with.
+/// The first of each language counts.
+const NODE: [(&str, &str, &str); 5] = [
+    (
+        "pnpm-lock.yaml",
+        "pnpm install --frozen-lockfile",
+        "pnpm test",
+    ),
+    ("bun.lock", "bun install --frozen-lockfile", "bun run test"),
+    ("bun.lockb", "bun install --frozen-lockfile", "bun run test"),
+    ("yarn.lock", "yarn install --immutable", "yarn test"),
+    ("package-lock.json", "npm ci", "npm test"),
+];
+const PYTHON: [(&str, &str, &str); 3] = [
+    ("uv.lock", "uv sync --frozen", "uv run pytest"),
+    (
+        "poetry.lock",
+        "poetry install --no-interaction",
+        "poetry run pytest",
+    ),
+    (
+        "requirements.txt",
+        "python3 -m venv .venv && .venv/bin/pip install --quiet -r requirements.txt",
+        ".venv/bin/python -m pytest",
+    ),
+];
+
+/// Tools that look through the whole root, the worktrees of agents in it included. What names one in a manifest is
+/// its package.
+const CRAWLERS: [&str; 5] = ["vitest", "jest", "eslint", "prettier", "pytest"];
+
+/// A part of the proposal, and its reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ProposedPart {
+    /// The setting, as its file or `git config` names it.
+    pub setting: String,
+    /// Its value.
+    pub value: String,
+    /// What in the repository asks for it.
+    pub because: String,
+}
+
+/// What is proposed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Proposal {
+    /// The parts, each with its reason.
+    pub parts: Vec<ProposedPart>,
+    /// The settings file that they make; empty where they need none.
+    pub file: String,
+    /// What `git config agent.worktreeDir` would be; absent where the default will do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worktree_dir: Option<String>,
+    /// Whether it was carried out.
+    pub is_written: bool,
+}
+
+impl Proposal {
+    /// Looks at the files at the top of the worktree; `None` where there is nothing to propose.
+    ///
+    /// # Errors
+    /// `git-failed` when the configuration cannot be read.
+    pub(super) fn of(ctx: &Ctx, top: &Path) -> Result<Option<Proposal>> {
+        if fs::symlink_metadata(top.join(PATH)).is_ok() {
+            return Ok(None);
+        }
+        let has_place = ctx.repo.config_string("agent.worktreeDir")?.is_some();
+        let proposal = propose(&|name| text_of(top, name), has_place);
+        Ok(Some(proposal).filter(|proposal| !proposal.parts.is_empty()))
+    }
+
+    /// Writes the settings file and the place of worktrees.
+    ///
+    /// # Errors
+    /// `io`, `git-failed`.
+    pub(super) fn write(&mut self, ctx: &Ctx, top: &Path) -> Result<()> {
+        if !self.file.is_empty() {
+            let path = top.join(PATH);
+            fsx::create_dir(path.parent().unwrap_or(top))?;
+            // What a person wrote there meanwhile is not replaced.
+            if !fsx::create_atomic(&path, self.file.as_bytes())? {
+                return Ok(());
+            }
+        }
+        if let Some(place) = &self.worktree_dir {
+            ctx.repo.add_setting("agent.worktreeDir", place)?;
+        }
+        self.is_written = true;
+        Ok(())
+    }
+}
+
+/// A regular file of a reasonable size as text.
+fn text_of(top: &Path, name: &str) -> Option<String> {
+    String::from_utf8(untrusted::read(top, Path::new(name), MOST_BYTES)?).ok()
+}
+
+/// The rules, over whatever gives the text of a file by its name.
+fn propose(read: &dyn Fn(&str) -> Option<String>, has_place: bool) -> Proposal {
+    let (mut setup, mut checks, mut parts) = (Vec::new(), Vec::new(), Vec::new());
+    let mut add = |list: &mut Vec<String>, setting: &str, value: &str, because: String| {
+        list.push(value.to_owned());
+        parts.push(ProposedPart {
+            setting: setting.to_owned(),
+            value: value.to_owned(),
+            because,
+        });
+    };
+    let package = read("package.json").and_then(|text| serde_json::from_str::<Value>(&text).ok());
+    let python = [
+        "pyproject.toml",
+        "setup.cfg",
+        "pytest.ini",
+        "tox.ini",
+        "requirements.txt",
+        "requirements-dev.txt",
+    ];
+    let python = python.map(|name| read(name).unwrap_or_default()).join("\n");
+    let node_lock = NODE.iter().find(|(lock, ..)| read(lock).is_some());
+    if let (Some((lock, install, _)), Some(_)) = (node_lock, &package) {
+        // The first line of a lock file of yarn 1 says so; that version does not know the option of its successors.
+        let is_old = *lock == "yarn.lock" && { read(lock) }
+            .is_some_and(|text| text.contains("yarn lockfile v1"));
+        let install = if is_old {
+            "yarn install --frozen-lockfile"
+        } else {
+            install
+        };
+        add(
+            &mut setup,
+            "setup.run",
+            install,
+            format!("{lock} is here, and a new worktree has no node_modules"),
+        );
+    }
+    let python_lock = PYTHON.iter().find(|(lock, ..)| read(lock).is_some());
+    if let Some((lock, install, _)) = python_lock {
+        add(
+            &mut setup,
+            "setup.run",
+            install,
+            format!("{lock} is here, and a new worktree has no virtual environment"),
+        );
+    }
+    let test = package
+        .as_ref()
+        .and_then(|package| package["scripts"]["test"].as_str());
+    if test.is_some_and(|script| !script.contains("no test specified")) {
+        let run = node_lock.map_or("npm test", |(_, _, run)| run);
+        add(
+            &mut checks,
+            "checks.commands",
+            run,
+            "package.json has a test script".to_owned(),
+        );
+    }
+    if python.contains("pytest") {
+        let run = python_lock.map_or("python3 -m pytest", |(_, _, run)| run);
+        add(
+            &mut checks,
+            "checks.commands",
+            run,
+            "the project names pytest".to_owned(),
+        );
+    }
+    if read("Cargo.toml").is_some() {
+        add(
+            &mut checks,
+            "checks.commands",
+            "cargo test",
+            "Cargo.toml is here".to_owned(),
+        );
+    }
+    if read("go.mod").is_some() {
+        add(
+            &mut checks,
+            "checks.commands",
+            "go test ./...",
+            "go.mod is here".to_owned(),
+        );
+    }
+    let depends = |tool: &str| {
+        let package = package.as_ref();
+        let in_package = package.is_some_and(|package| {
+            ["dependencies", "devDependencies"]
+                .iter()
+                .any(|kind| package[*kind].get(tool).is_some())
+        });
+        in_package || tool == "pytest" && python.contains(tool)
+    };
+    let crawler = CRAWLERS
+        .into_iter()
+        .find(|tool| depends(tool))
+        .filter(|_| !has_place);
+    if let Some(tool) = crawler {
+        parts.push(ProposedPart {
+            setting: "git config agent.worktreeDir".to_owned(),
+            value: BESIDE.to_owned(),
+            because: format!(
+                "{tool} looks through the whole root, agents' worktrees in it included"
+            ),
+        });
+    }
+    Proposal {
+        file: file_of(&setup, &checks),
+        parts,
+        worktree_dir: crawler.map(|_| BESIDE.to_owned()),
+        is_written: false,
+    }
+}
+
+/// The settings file with these lists.
+fn file_of(setup: &[String], checks: &[String]) -> String {
+    let list = |commands: &[String]| toml::Value::from(commands.to_vec());
+    let mut sections = Vec::new();
+    if !setup.is_empty() {
+        sections.push(format!(
+            "# What a new worktree needs before an agent can work in it.\n[setup]\nrun = {}\n",
+            list(setup)
+        ));
+    }
+    if !checks.is_empty() {
+        sections.push(format!("# What has to succeed in the merged tree before work lands.\n[checks]\ncommands = {}\n", list(checks)));
+    }
+    sections.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::role::RoleSet;
+    use crate::wire::settings_file;
+    use std::collections::BTreeMap;
+
+    fn of(files: &[(&str, &str)]) -> Proposal {
+        let files: BTreeMap<_, _> = files.iter().copied().collect();
+        let proposal = propose(
+            &|name| files.get(name).map(|text| (*text).to_owned()),
+            false,
+        );
+        // What is proposed has to be a file that the next command takes.
+        let read = settings_file::parse(PATH, proposal.file.as_bytes());
+        assert!(
+            read.check(&RoleSet::built_in()).is_ok(),
+            "{}",
+            proposal.file
+        );
+        proposal
+    }
+
+    fn values(proposal: &Proposal) -> Vec<&str> {
+        proposal
+            .parts
+            .iter()
+            .map(|part| part.value.as_str())
+            .collect()
+    }
+
+    #[test]
+    fn each_lock_file_gets_its_installation() {
+        let package = (
+            "package.json",
+            r#"{"scripts": {"test": "vitest run"}, "devDependencies": {"vitest": "3"}}"#,
+        );
+        let check = |lock: (&str, &str), expected: [&str; 2]| {
+            let found = of(&[package, lock]);
+            assert_eq!(
+                values(&found),
+                [expected[0], expected[1], BESIDE],
+                "{lock:?}"
+            );
+        };
+        check(
+            ("pnpm-lock.yaml", ""),
+            ["pnpm install --frozen-lockfile", "pnpm test"],
+        );
+        check(("package-lock.json", ""), ["npm ci", "npm test"]);
+        check(
+            ("yarn.lock", "# yarn lockfile v1\n"),
+            ["yarn install --frozen-lockfile", "yarn test"],
+        );
+        check(
+            ("yarn.lock", "__metadata:\n"),
+            ["yarn install --immutable", "yarn test"],
+        );
+    }
+
+    #[test]
+    fn projects_in_other_languages_get_theirs() {
+        assert_eq!(
+            values(&of(&[("Cargo.toml", "[workspace]"), ("Cargo.lock", "")])),
+            ["cargo test"]
+        );
+        assert_eq!(values(&of(&[("go.mod", "module x")])), ["go test ./..."]);
+        let uv = of(&[
+            ("uv.lock", ""),
+            ("pyproject.toml", "[dependency-groups]\ndev = [\"pytest\"]"),
+        ]);
+        assert_eq!(values(&uv), ["uv sync --frozen", "uv run pytest", BESIDE]);
+        assert_eq!(uv.worktree_dir.as_deref(), Some(BESIDE));
+    }
+
+    #[test]
+    fn nothing_is_proposed_without_a_reason() {
+        let npm = r#"{"scripts": {"test": "echo \"Error: no test specified\" && exit 1"}}"#;
+        assert_eq!(of(&[("package.json", npm)]), Proposal::default());
+        assert_eq!(of(&[("package.json", "{")]), Proposal::default());
+        assert_eq!(of(&[("README.md", "pytest")]), Proposal::default());
+    }
+}

@@ -1,0 +1,218 @@
+//! Files that are too long to be read when their worktree goes: set aside by a rename, and given back by another.
+//!
+//! A discard keeps work as git objects, which takes reading and compressing every byte. A file above [`LARGE`] is moved instead,
+//! to `agents/<id8>/large/<n>` or, where the worktree is on another file system, to a directory beside the worktree. The list of
+//! them, `agents/<id8>/large/list`, has a line for each with its path, size and mode. A line is written before its file is moved:
+//! one whose file is not there says nothing, so no kill leaves a file that no line names. None of it travels to other clones.
+
+use super::{fsx, layout};
+use crate::domain::id::AgentId;
+use crate::domain::path::Quoted;
+use crate::error::{Error, IoContext, Result};
+use crate::system;
+use crate::wire::kept_file::MovedFile;
+use crate::wire::path_text::PathText;
+use rustix::fd::AsFd;
+use rustix::fs::{AtFlags, CWD, FileType, renameat, statat};
+use serde::Serialize;
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// The longest file that is kept as a git object, in bytes.
+pub const LARGE: u64 = 64 << 20;
+
+/// A file that was set aside.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LargeFile {
+    /// Its path in the worktree.
+    pub path: PathText,
+    /// How long it is, in bytes.
+    pub size_bytes: u64,
+    /// Its permissions, in octal.
+    pub mode: String,
+    /// Where it is, absolute.
+    pub place: String,
+}
+
+/// Whether what is at a path below a directory is a regular file that is too long to be read. No link is followed.
+pub fn is_large(top: &Path, path: &[u8]) -> bool {
+    look(top, path).is_some_and(|(size, _)| size > LARGE)
+}
+
+/// The size and the mode of a regular file.
+fn look(top: &Path, path: &[u8]) -> Option<(u64, u32)> {
+    let (parent, name) = parent_of(top, path).ok()?;
+    let found = statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
+    is_file.then_some((u64::try_from(found.st_size).ok()?, found.st_mode & 0o7777))
+}
+
+/// Moves a file out of a worktree. `beside` is a directory on the worktree's own file system, used where the agent's own is on
+/// another; it is made if need be.
+///
+/// # Errors
+/// `io`, `disk-full`. The file is where it was then.
+pub fn set_aside(
+    common_dir: &Path,
+    id: AgentId,
+    top: &Path,
+    path: &[u8],
+    beside: &Path,
+) -> Result<LargeFile> {
+    let shown = top.join(OsStr::from_bytes(path));
+    let gone = || {
+        Error::io(
+            format!("could not move {}", shown.display()),
+            ErrorKind::NotFound.into(),
+        )
+    };
+    let (size, mode) = look(top, path).ok_or_else(gone)?;
+    let own = layout::large_dir(common_dir, id);
+    fsx::create_dir(&own)?;
+    let mut moved = Ok(());
+    for directory in [own.as_path(), beside] {
+        fsx::create_dir(directory)?;
+        let place = free_place(directory);
+        let line = MovedFile {
+            path: path.to_owned(),
+            size,
+            mode,
+            place,
+        };
+        note(&own, &line)?;
+        let (parent, name) = parent_of(top, path).at("could not open the directory of", &shown)?;
+        moved = renameat(&parent, name, CWD, &line.place).map_err(std::io::Error::from);
+        match &moved {
+            Ok(()) => return Ok(told(&line)),
+            Err(error) if error.kind() == ErrorKind::CrossesDevices => {}
+            Err(_) => break,
+        }
+    }
+    moved.at("could not move", &shown)?;
+    Err(gone())
+}
+
+/// What is set aside of an agent.
+///
+/// # Errors
+/// `io`.
+pub fn of_agent(common_dir: &Path, id: AgentId) -> Result<Vec<LargeFile>> {
+    Ok(lines(common_dir, id)?.iter().map(told).collect())
+}
+
+/// Moves everything back below a directory, where nothing is in the way; gives the paths that stay where they are, each with
+/// the reason.
+///
+/// # Errors
+/// `io`.
+pub fn give_back(common_dir: &Path, id: AgentId, top: &Path) -> Result<Vec<String>> {
+    let mut stay = Vec::new();
+    for line in lines(common_dir, id)? {
+        let shown = Quoted(&line.path);
+        let to = top.join(OsStr::from_bytes(&line.path));
+        if let Err(error) = go_back(&line, top, &to) {
+            let place = line.place.display();
+            stay.push(format!(
+                "{shown} ({} bytes) stays in {place}: {error}",
+                line.size
+            ));
+        }
+    }
+    if stay.is_empty() {
+        forget(common_dir, id)?;
+    }
+    Ok(stay)
+}
+
+/// Removes the list and the directories, where no file is in them any more.
+fn forget(common_dir: &Path, id: AgentId) -> Result<()> {
+    let own = layout::large_dir(common_dir, id);
+    fs::remove_file(own.join(LIST)).at_if_there("could not remove", &own)?;
+    let _ = fs::remove_dir(&own);
+    Ok(())
+}
+
+/// Deletes everything that is set aside of an agent.
+///
+/// # Errors
+/// `io`.
+pub fn delete(common_dir: &Path, id: AgentId) -> Result<()> {
+    for line in lines(common_dir, id)? {
+        fs::remove_file(&line.place).at_if_there("could not remove", &line.place)?;
+        let _ = line.place.parent().map(fs::remove_dir);
+    }
+    forget(common_dir, id)
+}
+
+const LIST: &str = "list";
+
+fn told(line: &MovedFile) -> LargeFile {
+    LargeFile {
+        path: PathText::from(line.path.as_slice()),
+        size_bytes: line.size,
+        mode: format!("{:04o}", line.mode),
+        place: line.place.to_string_lossy().into_owned(),
+    }
+}
+
+fn go_back(line: &MovedFile, top: &Path, to: &Path) -> std::io::Result<()> {
+    if let Some(directory) = to.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    let (parent, name) = parent_of(top, &line.path)?;
+    if statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+        return Err(std::io::Error::other("something is at its place"));
+    }
+    match renameat(CWD, &line.place, &parent, name).map_err(std::io::Error::from) {
+        Err(error) if error.kind() == ErrorKind::CrossesDevices => {
+            fs::copy(&line.place, to)?;
+            fs::remove_file(&line.place)?;
+        }
+        moved => moved?,
+    }
+    let _ = line.place.parent().map(fs::remove_dir);
+    Ok(())
+}
+
+/// The lines whose files are there; of several for one path that has been moved more than once, each has its own file.
+fn lines(common_dir: &Path, id: AgentId) -> Result<Vec<MovedFile>> {
+    let list = layout::large_dir(common_dir, id).join(LIST);
+    let text = fsx::load_if_there(&list)?.unwrap_or_default();
+    let lines = MovedFile::read_list(&text);
+    let is_there = |line: &MovedFile| {
+        fs::symlink_metadata(&line.place)
+            .is_ok_and(|found| found.is_file() && found.size() == line.size)
+    };
+    Ok(lines.filter(is_there).collect())
+}
+
+fn note(own: &Path, line: &MovedFile) -> Result<()> {
+    let list = own.join(LIST);
+    let opened = OpenOptions::new().create(true).append(true).open(&list);
+    opened
+        .and_then(|mut file| file.write_all(line.to_line().as_bytes()))
+        .map_err(|error| fsx::not_writable(&list, error))
+}
+
+fn free_place(directory: &Path) -> PathBuf {
+    let places = (1..).map(|number: u64| directory.join(number.to_string()));
+    { places }
+        .into_iter()
+        .find(|place| fs::symlink_metadata(place).is_err())
+        .unwrap_or_else(|| directory.join("0"))
+}
+
+/// The directory of a path below `top`, opened through no link, and the last name.
+fn parent_of<'p>(top: &Path, path: &'p [u8]) -> std::io::Result<(rustix::fd::OwnedFd, &'p OsStr)> {
+    let top = File::open(top)?;
+    let (parent, name) = match path.iter().rposition(|&byte| byte == b'/') {
+        Some(at) => (&path[..at], &path[at + 1..]),
+        None => (&b"."[..], path),
+    };
+    let parent = system::open_directory(top.as_fd(), parent)?;
+    Ok((parent, OsStr::from_bytes(name)))
+}
