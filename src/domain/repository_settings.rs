@@ -41,7 +41,7 @@ named! {
 pub const MERGE_METHODS: [&str; 3] = ["no-ff", "squash", "ff-only"];
 
 /// What a landing's subject may name, in braces.
-pub const SUBJECT_FIELDS: [&str; 5] = ["summary", "id", "name", "role", "branch"];
+pub const SUBJECT_FIELDS: [&str; 7] = ["summary", "type", "id", "id8", "name", "role", "branch"];
 
 /// Stands for the role and the task that a settings file does not have while its values are checked.
 const STAND_IN: TaskStandIn = TaskStandIn {

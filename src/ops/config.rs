@@ -101,7 +101,7 @@ pub const REPOSITORY: &[KnownSetting] = &[
     ),
     setting(
         "merge.subject",
-        "`merge({id}): {summary}`; `feat({id}): {summary} (squashed)` for `squash`",
+        "`merge({id}): {summary}`; `{summary}` for `squash`",
         "Subject of a landing commit; the fields are `{summary}`, `{id}`, `{name}`, `{role}`, `{branch}`",
     ),
     setting(

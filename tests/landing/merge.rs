@@ -75,11 +75,14 @@ fn a_squash_keeps_where_it_comes_from() {
     let main = agent.repo.git(["rev-parse", "main"]);
     answer(&agent, "merge", &["--squash"]);
     let log = agent.repo.git(["log", "-1", "--format=%P %s", "main"]);
-    let short = &agent.id[..8];
-    assert_eq!(
-        log,
-        format!("{main} feat({short}): Two and three (squashed)")
-    );
+    assert_eq!(log, format!("{main} Two and three"));
+    let message = agent.repo.git(["log", "-1", "--format=%B", "main"]);
+    let paragraphs: Vec<_> = message.trim_end().split("\n\n").collect();
+    let trailer = format!("Agent-Id: {}", agent.id);
+    // What was said of it, the task, the agent's own messages, and who did it.
+    assert_eq!(paragraphs[1], "at once");
+    assert!(paragraphs[2].starts_with("Add a second"), "{message}");
+    assert_eq!(paragraphs[3..], ["two", trailer.as_str()], "{message}");
     let notes = agent.repo.git(["log", "-1", "--notes=agents", "main"]);
     assert!(
         notes.contains(&agent.id) && notes.contains("\"merged\""),

@@ -56,6 +56,19 @@ pub fn appended(message: &str, trailer: &str) -> String {
     format!("{message}{separator}{trailer}\n")
 }
 
+/// A commit message without the trailers that it ends with.
+pub fn without(message: &str) -> &str {
+    let message = message.trim();
+    let (before, last) = message.rsplit_once("\n\n").unwrap_or((message, ""));
+    let count = git2::message_trailers_strs(message).map_or(0, |found| found.iter().count());
+    // A last paragraph that is trailers and nothing else; any other one is text.
+    if count > 0 && count >= last.lines().count() && !last.is_empty() {
+        before.trim_end()
+    } else {
+        message
+    }
+}
+
 /// Gives a message as `git commit` keeps one that is not edited, without needless space.
 ///
 /// # Errors

@@ -5,6 +5,7 @@
 //! because the commits that carried them do not land.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::task_copy;
 use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
 use crate::domain::repository_settings::filled_subject;
@@ -12,6 +13,7 @@ use crate::error::{Code, Error, Result};
 use crate::git::program::trailer;
 use crate::ops::merge::Method;
 use crate::ops::merge::plan::MergePlan;
+use crate::store::spawn_commit::NONCE;
 use std::collections::BTreeSet;
 
 /// The setting for more trailers.
@@ -93,21 +95,27 @@ impl MergePlan {
         let (short, summary) = (self.agent.id.short(), &self.summary);
         let subject = match (&self.wanted_subject, self.method) {
             (Some(template), _) => filled_subject(template, |field| self.field(field)),
-            (None, Method::Squash) => format!("feat({short}): {summary} (squashed)"),
+            (None, Method::Squash) => summary.clone(),
             (None, Method::NoFf | Method::FfOnly) => format!("merge({short}): {summary}"),
         };
-        let body = if self.body.is_empty() {
-            String::new()
-        } else {
-            format!("{}\n\n", self.body)
+        let squashed: &[String] = match self.method {
+            Method::Squash => &self.squashed,
+            Method::NoFf | Method::FfOnly => &[],
         };
+        let mut body = String::new();
+        for text in std::iter::once(&self.body).chain(squashed) {
+            // What the agent said once need not stand twice.
+            if !text.is_empty() && *text != subject && !body.contains(text.as_str()) {
+                body.push_str(text);
+                body.push_str("\n\n");
+            }
+        }
         format!("{subject}\n\n{body}{}\n", named(&self.agent))
     }
 
     /// The message of the commit that holds the uncommitted work.
     pub(super) fn work_message(&self) -> String {
-        let (short, summary) = (self.agent.id.short(), &self.summary);
-        let message = format!("work({short}): {summary}\n\n{}\n", named(&self.agent));
+        let message = format!("{}\n\n{}\n", self.summary, named(&self.agent));
         let trailers = self.wanted_trailers();
         trailers.fold(message, |message, line| trailer::appended(&message, &line))
     }
@@ -124,11 +132,48 @@ impl MergePlan {
             "summary" => Some(self.summary.clone()),
             "name" => agent.name.as_ref().map(ToString::to_string),
             "role" => agent.role.clone(),
+            "type" => Some(conventional_type(&self.summary).to_owned()),
             "branch" => Some(self.branch.trim_start_matches("refs/heads/").to_owned()),
             _ => None,
         };
         named.unwrap_or_else(|| agent.id.short())
     }
+}
+
+/// The type of a conventional commit (<https://www.conventionalcommits.org>) for work with this summary: the one that it begins
+/// with, else what its first word does, else `feat`.
+fn conventional_type(summary: &str) -> &str {
+    const TYPES: [&str; 10] = [
+        "feat", "fix", "docs", "style", "refactor", "perf", "test", "build", "ci", "chore",
+    ];
+    let words = |c: char| !c.is_alphanumeric();
+    let first = summary.split(words).next().unwrap_or_default();
+    let first = first.to_ascii_lowercase();
+    let known = TYPES.into_iter().find(|known| *known == first);
+    known.unwrap_or(match first.as_str() {
+        "correct" | "mend" | "repair" | "fixes" | "fixed" | "resolve" => "fix",
+        "document" | "explain" | "describe" => "docs",
+        "rename" | "move" | "simplify" | "split" | "clean" | "remove" => "refactor",
+        "speed" | "accelerate" | "optimise" | "optimize" => "perf",
+        "tests" | "cover" => "test",
+        "bump" | "upgrade" | "update" => "chore",
+        _ => "feat",
+    })
+}
+
+/// What a squash says besides its subject: the task, where it is in this clone and says more than the summary, and the messages of the
+/// agent's own commits, which do not land.
+pub(super) fn squashed(ctx: &Ctx, agent: &Agent, (base, tip): (Oid, Oid)) -> Result<Vec<String>> {
+    let task = task_copy::load(ctx, agent).ok();
+    let task = task.and_then(|task| Some(task.text.given()?.value.trim().to_owned()));
+    let mut texts: Vec<String> = task.into_iter().collect();
+    for oid in ctx.repo.commits_between(&[base], tip)? {
+        let commit = ctx.repo.read_commit(oid)?;
+        if commit.trailer(NONCE).is_none() && commit.parents.len() == 1 {
+            texts.push(trailer::without(&commit.message).to_owned());
+        }
+    }
+    Ok(texts)
 }
 
 /// The trailer that names the agent.

@@ -16,7 +16,7 @@ use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::landing::Checkout;
 use crate::git::refs::Tip;
-use crate::ops::merge::message::Trailers;
+use crate::ops::merge::message::{self, Trailers};
 use crate::ops::merge::report::{LandingReport, LandingState};
 use crate::ops::merge::{MergeOptions, Method, NotAccepted, RemoteTarget, scratch, summary};
 use crate::ops::verify;
@@ -61,6 +61,8 @@ pub struct MergePlan {
     pub summary: String,
     /// What was said about it beyond that line.
     pub body: String,
+    /// What a squash says besides: the task and the messages of the commits that do not land.
+    pub squashed: Vec<String>,
     /// The trailers of the landing besides the one that names the agent.
     pub trailers: Trailers,
     /// The worktrees that move along.
@@ -193,6 +195,10 @@ pub fn judged_plan(
         hooks: !options.no_hooks,
         wanted_message: options.message.clone(),
         wanted_subject: settings.merge_subject,
+        squashed: match method {
+            Method::Squash => message::squashed(ctx, &agent, (verdict.base, verdict.tip))?,
+            Method::NoFf | Method::FfOnly => Vec::new(),
+        },
         summary,
         body,
         checkouts: Vec::new(),

@@ -276,8 +276,7 @@ fn commit_work(ctx: &Ctx, agent: &Agent) -> Result<()> {
         return Ok(());
     }
     let summary = agent.description.as_deref().unwrap_or("what it changed");
-    let message = format!("work({}): {summary}", agent.id.short());
-    match commit::commit(ctx, &agent.id.to_string(), &message, false) {
+    match commit::commit(ctx, &agent.id.to_string(), summary, false) {
         Err(error) if !matches!(error.code(), Code::NothingToLand | Code::OutOfScope) => Err(error),
         _ => Ok(()),
     }

@@ -261,7 +261,18 @@ fn require_never_given(ledger: &Ledger<'_>, branch: &str) -> Result<()> {
 fn describe(task: &Task) -> String {
     let first_line = task.text.lines().next().unwrap_or_default();
     let text = task.description.as_deref().unwrap_or(first_line);
-    text.trim().chars().take(DESCRIPTION_CHARS).collect()
+    cut_at_a_word(text.trim(), DESCRIPTION_CHARS)
+}
+
+/// The beginning of a line that is longer than so many characters, up to the last word that fits; it becomes the subject of a commit.
+fn cut_at_a_word(text: &str, most: usize) -> String {
+    let Some((end, _)) = text.char_indices().nth(most) else {
+        return text.to_owned();
+    };
+    let fitting = &text[..end];
+    let is_between = text[end..].starts_with(char::is_whitespace);
+    let last = fitting.rfind(char::is_whitespace).filter(|_| !is_between);
+    fitting[..last.unwrap_or(end)].trim_end().to_owned()
 }
 
 /// The id is made from the commit, so what a trailer names is bound to it for good. A rebase by git drops the
