@@ -71,7 +71,8 @@ case $tool in
 pytest) yes pytest --quiet src ;;
 ruff) yes ruff check --quiet src ;;
 mypy) yes mypy src/two.py ;;
-virtualenv) yes virtualenv --quiet --no-download src/.venv ;;
+# Its update of what it carries goes on in the background, at work in the worktree.
+virtualenv) yes virtualenv --quiet --no-download --no-periodic-update src/.venv ;;
 esac
 [ -e "$left" ] || fail "left no $left"
 

@@ -199,18 +199,23 @@ fn lock_files_that_no_process_has_open_are_named_and_cleared_once_they_are_old()
 #[cfg(target_os = "linux")]
 #[test]
 fn a_lock_file_that_a_process_may_hold_stays_however_old_it_is() {
-    // Open in a process that has nothing else to do with the repository.
+    // Open in a process that has nothing else to do with the repository. That process opens it by itself: what this one
+    // has open, a child that another test starts at the same moment has open too until it becomes another program.
     let patient = Patient::new();
     let lock = patient.git_dir().join("refs/remotes/origin/main.lock");
     std::fs::create_dir_all(lock.parent().expect("a parent")).expect("made");
-    let open = std::fs::File::create(&lock).expect("made");
+    let mut command = std::process::Command::new("sh");
+    let piped = std::process::Stdio::piped;
+    command.args(["-c", "exec 3>\"$0\" && echo && exec cat"]);
+    command.arg(&lock).current_dir("/");
+    let mut holder = command
+        .stdin(piped())
+        .stdout(piped())
+        .spawn()
+        .expect("sh starts");
+    let said = holder.stdout.as_mut().expect("a pipe");
+    std::io::Read::read_exact(said, &mut [0]).expect("it has opened the file");
     make_old(&lock);
-    let mut command = std::process::Command::new("cat");
-    let stdin = std::process::Stdio::piped();
-    command.current_dir("/").stdin(stdin).stdout(open);
-    let mut holder = command.spawn().expect("cat starts");
-    // It has the file open here as well.
-    drop(command);
     for arguments in [&[][..], &["--fix"]] {
         let (status, report) = patient.doctor(arguments);
         let stale = vec!["locks.stale".to_owned()];
