@@ -12,6 +12,8 @@ mod commit;
 mod commit_kill;
 /// Plans write nothing.
 mod dry_run;
+/// Git hooks that have a say in a landing.
+mod git_hooks;
 /// `merge` of one agent and of all.
 mod merge;
 /// Where the target moved what the agent changed.

@@ -3,7 +3,7 @@
 //! ```text
 //! CheckRoom::open   worktree of the commit (new, or a warm one) ─> ignored files of [setup] ─> fence
 //! set_up            commands of [setup], behind the fence ─> None, or the one that failed
-//! run               check commands, behind the fence
+//! run, run_hook     check commands or git hooks, behind the fence
 //! drop              worktree, temporary files and caches are gone
 //! ```
 //!
@@ -19,10 +19,13 @@ use crate::agents::ctx::Ctx;
 use crate::agents::hidden_places;
 use crate::agents::open_places::open_places;
 use crate::agents::scratch::Scratch;
+use crate::agents::work::uncommitted::whole_tree;
+use crate::agents::worktree::AgentWorktree;
 use crate::domain::evidence::{CommandEnd, CommandRun};
 use crate::domain::oid::Oid;
 use crate::domain::sandbox::{Enforcement, Fence, Level, Mode};
-use crate::error::{IoContext, Result};
+use crate::domain::shell;
+use crate::error::{Error, IoContext, Result};
 use crate::proc::sandbox::Plan;
 use crate::proc::{self, End, Job};
 use crate::store::fsx;
@@ -80,9 +83,10 @@ pub(crate) struct CheckRoom<'a> {
     is_set_up: bool,
     fence: Option<CheckFence>,
     variables: Vec<Variable>,
+    commit: Oid,
     // Dropped in this order.
-    _stage: Option<CheckStage<'a>>,
-    _scratch: Scratch,
+    stage: Option<CheckStage<'a>>,
+    scratch: Scratch,
 }
 
 impl<'a> CheckRoom<'a> {
@@ -141,8 +145,9 @@ impl<'a> CheckRoom<'a> {
             is_set_up,
             fence,
             variables,
-            _stage: stage,
-            _scratch: scratch,
+            commit,
+            stage,
+            scratch,
         })
     }
 
@@ -206,6 +211,41 @@ impl<'a> CheckRoom<'a> {
             Some(failed) => Ok(vec![failed]),
             None => self.run(checks, limit, keep_going),
         }
+    }
+
+    /// Runs a git hook of the repository on what is staged: all in which the commit differs from `onto`. Gives how it ended, and whether it
+    /// changed a file that git does not ignore.
+    ///
+    /// The hook gets a repository of its own, because hooks write: lint-staged makes stashes, pre-commit writes trees. That is made after the
+    /// set-up and opened to the hook alone, so nothing of the agent's has had a hand in it.
+    ///
+    /// # Errors
+    /// As [`CheckRoom::set_up`]; `git-failed`, `disk-full`.
+    pub(crate) fn run_hook(&mut self, name: &str, onto: Oid) -> Result<(CommandRun, bool)> {
+        let Some(stage) = &self.stage else {
+            return Err(Error::bug("a hook runs in a worktree of the repository"));
+        };
+        let place = AgentWorktree {
+            path: self.path.clone(),
+            admin_dir: stage.admin_dir()?,
+        };
+        let directory = self.scratch.path().join(name);
+        let index = place.admin_dir.join("index");
+        let git_dir = self
+            .ctx
+            .repo
+            .stage_apart(&directory, &self.path, &index, onto)?;
+        if let Some(own) = &mut self.fence {
+            let directory = fs::canonicalize(&directory).at("could not resolve", &directory)?;
+            own.fence.writable.push(directory);
+        }
+        // What the set-up changed is not the hook's.
+        let content = || whole_tree(self.ctx, self.commit, &place, None);
+        let before = content()?;
+        let git_dir = shell::quoted(&git_dir.to_string_lossy());
+        let script = format!("GIT_DIR={git_dir}; export GIT_DIR; exec git hook run {name}");
+        let run = self.run_one(&script, &self.variables, commands::LIMIT)?;
+        Ok((run, content()? != before))
     }
 
     fn run_one(&self, script: &str, variables: &[Variable], limit: Duration) -> Result<CommandRun> {

@@ -49,7 +49,7 @@ pub(super) struct MergeArgs {
     /// Take what is there in an agent in which something is at work, which goes on from it
     #[arg(long)]
     now: bool,
-    /// Leave the commands of the repository's [hooks] out: before_merge and after_merge
+    /// Leave the commands of the repository's [hooks], before_merge and after_merge, and the git hooks of [merge] out
     #[arg(long)]
     no_hooks: bool,
     /// Judge and show what would land, and stop

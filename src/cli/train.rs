@@ -73,7 +73,7 @@ pub(super) struct TrainArgs {
     /// Take what is there in an agent in which something is at work, which goes on from it
     #[arg(long)]
     now: bool,
-    /// Leave the commands of [hooks] out
+    /// Leave the commands of [hooks] and the git hooks of [merge] out
     #[arg(long)]
     no_hooks: bool,
     /// Show the order and what would be checked, and stop

@@ -40,6 +40,9 @@ named! {
 /// The ways to land that a repository can choose, as `merge` names them.
 pub const MERGE_METHODS: [&str; 3] = ["no-ff", "squash", "ff-only"];
 
+/// The git hooks that a landing can run: those that git starts without arguments, on what is staged.
+pub const MERGE_HOOKS: [&str; 2] = ["pre-commit", "pre-merge-commit"];
+
 /// What a landing's subject may name, in braces.
 pub const SUBJECT_FIELDS: [&str; 7] = ["summary", "type", "id", "id8", "name", "role", "branch"];
 
@@ -65,6 +68,8 @@ pub struct SettingsDraft {
     pub merge_method: Field<String>,
     /// The subject of a landing commit, with fields in braces.
     pub merge_subject: Field<String>,
+    /// The repository's own git hooks that run before work lands.
+    pub merge_hooks: Field<Vec<Located<String>>>,
     /// Commands that a train runs besides those of its agents.
     pub train_checks: Field<Vec<Located<String>>>,
     /// Commands by moment.
@@ -112,6 +117,8 @@ pub struct RepositorySettings {
     pub merge_method: Option<String>,
     /// The subject of a landing commit, with [`SUBJECT_FIELDS`] in braces.
     pub merge_subject: Option<String>,
+    /// The repository's own git hooks that run before work lands: some of [`MERGE_HOOKS`].
+    pub merge_hooks: Vec<String>,
     /// Rules for branches that `git agent` did not make, in order; the first that names a branch counts.
     pub guards: Vec<GuardRule>,
 }
@@ -125,6 +132,7 @@ impl SettingsDraft {
         let mut problems = Vec::new();
         let method = one_of(&self.merge_method, &mut problems);
         let subject = subject(&self.merge_subject, &mut problems);
+        let merge_hooks = merge_hooks(&self.merge_hooks, &mut problems);
         let leases = leases(&self.leases, &mut problems);
         let pool_size = pool_size(&self.pool_size, &mut problems);
         let guards = self.guards.iter();
@@ -175,6 +183,7 @@ impl SettingsDraft {
             pool_size,
             merge_method: method,
             merge_subject: subject,
+            merge_hooks,
             guards,
         })
     }
@@ -252,6 +261,16 @@ fn one_of(field: &Field<String>, problems: &mut Vec<Problem>) -> Option<String> 
         problems.push(problem.help("write \"no-ff\", \"squash\" or \"ff-only\""));
     }
     Some(value.clone())
+}
+
+fn merge_hooks(field: &Field<Vec<Located<String>>>, problems: &mut Vec<Problem>) -> Vec<String> {
+    let wanted = values_of(field);
+    let unknown = { wanted.iter() }.filter(|hook| !MERGE_HOOKS.contains(&hook.value.as_str()));
+    problems.extend(unknown.map(|Located { value, span }| {
+        let message = format!("a landing runs no git hook `{value}`");
+        Problem::at(span.clone(), message).help("write \"pre-commit\" or \"pre-merge-commit\"")
+    }));
+    wanted.into_iter().map(|hook| hook.value).collect()
 }
 
 /// The most warm worktrees that a repository can ask for.

@@ -105,6 +105,11 @@ pub const REPOSITORY: &[KnownSetting] = &[
         "Subject of a landing commit; the fields are `{summary}`, `{id}`, `{name}`, `{role}`, `{branch}`",
     ),
     setting(
+        "merge.hooks",
+        "none",
+        "Git hooks of the repository, `pre-commit` or `pre-merge-commit`, that are run in the sandbox on what lands; read from the target's tip",
+    ),
+    setting(
         "train.checks",
         "none",
         "Commands that `train` runs on what lands, before those of the agents; read from the target's tip",
@@ -319,6 +324,7 @@ fn value_of(found: &RepositorySettings, key: &str) -> Option<SettingValue> {
         "pool.size" => Some(SettingValue::Text(found.pool_size.to_string())),
         "merge.method" => text(&found.merge_method),
         "merge.subject" => text(&found.merge_subject),
+        "merge.hooks" => list(Some(&found.merge_hooks)),
         "train.checks" => list(Some(&found.train_checks)),
         _ if key.starts_with("lease.") => {
             let mut leases = found.leases.iter();

@@ -9,7 +9,7 @@
 //! | `[pool]` | `size` |
 //! | `[lease]` | any variable |
 //! | `[hooks]` | `after_spawn`, `before_merge`, `after_merge`, `before_discard` |
-//! | `[merge]` | `method`, `subject` |
+//! | `[merge]` | `method`, `subject`, `hooks` |
 //! | `[train]` | `checks` |
 //! | `[[guard]]` | `branch`, `scope`, `deny` |
 //!
@@ -42,6 +42,7 @@ const KEYS: &[Key] = &[
     ("hooks", "before_discard"),
     ("merge", "method"),
     ("merge", "subject"),
+    ("merge", "hooks"),
     ("train", "checks"),
     ("", GUARD),
 ];
@@ -97,6 +98,7 @@ pub fn parse(name: &str, bytes: &[u8]) -> SettingsDraft {
         },
         merge_method: reader.string(("merge", "method")),
         merge_subject: reader.string(("merge", "subject")),
+        merge_hooks: reader.strings(("merge", "hooks")),
         pool_size: reader.integer(("pool", "size")),
         train_checks: reader.strings(("train", "checks")),
         leases: reader.texts_of("lease"),

@@ -9,15 +9,16 @@ use super::failed;
 use super::open;
 use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
+use crate::git::files::untrusted;
 use crate::git::{Repo, command};
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What keeps a repository of ours, made for check commands, from doing what the settings it borrows ask for.
-const PLAIN: [(&str, &str); 6] = [
+const PLAIN: [(&str, &str); 5] = [
     ("core.bare", "false"),
-    ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
     ("core.sparseCheckout", "false"),
     ("core.splitIndex", "false"),
@@ -95,6 +96,39 @@ impl Repo {
     /// # Errors
     /// `git-missing`, `git-failed`, `io`, `disk-full`.
     pub fn check_out_apart(&self, directory: &Path, commit: Oid) -> Result<()> {
+        self.make_apart(directory, directory, commit, "/dev/null")?;
+        let mut fill = self.git_among_files(directory)?;
+        fill.args(["read-tree", "--reset", "-u", "HEAD"]);
+        command::successful(fill).map(drop)
+    }
+
+    /// Makes such a repository for the worktree at `top`, whose `index` it gets, with HEAD at a commit and this repository's own hooks. Gives
+    /// its git dir: what lies in the worktree and differs from the commit is staged there, as it is for `pre-commit`.
+    ///
+    /// # Errors
+    /// As [`Repo::check_out_apart`].
+    pub fn stage_apart(
+        &self,
+        directory: &Path,
+        top: &Path,
+        index: &Path,
+        head: Oid,
+    ) -> Result<PathBuf> {
+        let hooks = match self.repository_hooks_path()? {
+            // Relative to the worktree, as git takes it.
+            Some(hooks) => hooks,
+            None => self
+                .common_dir()
+                .join("hooks")
+                .to_string_lossy()
+                .into_owned(),
+        };
+        let git_dir = self.make_apart(directory, top, head, &hooks)?;
+        untrusted::copy_as_old(index, &git_dir.join("index"), untrusted::LONGEST_INDEX)?;
+        Ok(git_dir)
+    }
+
+    fn make_apart(&self, directory: &Path, top: &Path, head: Oid, hooks: &str) -> Result<PathBuf> {
         fs::create_dir(directory).at("could not make", directory)?;
         command::run(directory, ["init", "--quiet", "--template="])?;
         let git_dir = directory.join(".git");
@@ -111,7 +145,7 @@ impl Repo {
         write(&git_dir.join("packed-refs"), &command::successful(list)?)?;
         let settings = self.common_dir().join("config");
         let settings = settings.as_os_str().to_owned();
-        let set = |key: &str, value: &std::ffi::OsStr| {
+        let set = |key: &str, value: &OsStr| {
             let mut command = command::git(directory);
             command.args(["config", "--local", key]).arg(value);
             command::successful(command)
@@ -121,15 +155,13 @@ impl Repo {
         for (key, value) in PLAIN {
             set(key, value.as_ref())?;
         }
-        set("core.worktree", directory.as_os_str())?;
-        write(&git_dir.join("HEAD"), format!("{commit}\n").as_bytes())?;
-        let mut fill = self.git_among_files(directory)?;
-        fill.args(["read-tree", "--reset", "-u", "HEAD"]);
-        command::successful(fill).map(drop)
+        set("core.hooksPath", hooks.as_ref())?;
+        set("core.worktree", top.as_os_str())?;
+        write(&git_dir.join("HEAD"), format!("{head}\n").as_bytes())?;
+        Ok(git_dir)
     }
 }
 
-/// Lets an object directory read what others hold.
 /// Opens a git dir whose new objects go to the `objects` directory of another repository.
 fn writing_to(git_dir: &Path, objects: PathBuf) -> Result<Repo> {
     let fail = |error| failed("could not open an object directory", error);
@@ -145,6 +177,7 @@ fn writing_to(git_dir: &Path, objects: PathBuf) -> Result<Repo> {
     Ok(repo)
 }
 
+/// Lets an object directory read what others hold.
 fn borrow(objects: &Path, lenders: &[PathBuf]) -> Result<()> {
     let info = objects.join("info");
     fs::create_dir_all(&info).at("could not make", &info)?;

@@ -17,6 +17,7 @@ use crate::git::files::admin_dir::belongs_to;
 use crate::git::landing::{self, Checkout};
 use crate::git::objects::NewCommit;
 use crate::git::refs::Tip;
+use crate::ops::merge::git_hooks::ask_git_hooks;
 use crate::ops::merge::report::{LandingReport, LandingState};
 use crate::ops::merge::target::{follow, move_target};
 use crate::ops::merge::{MergePlan, Method, remote, scratch};
@@ -81,7 +82,9 @@ pub(crate) fn execute_stack(
     plans: &[MergePlan],
 ) -> Result<Vec<LandingReport>, (Option<usize>, Error)> {
     let mut at = None;
-    land_and_record(ctx, plans, &mut at).map_err(|error| (at, error))
+    ask_git_hooks(ctx, plans, &mut at)
+        .and_then(|()| land_and_record(ctx, plans, &mut at))
+        .map_err(|error| (at, error))
 }
 
 fn land_and_record(

@@ -13,10 +13,12 @@
 //! says whose it is, and files that are missing or new, which the next landing takes for what they are.
 //!
 //! Deliberately absent: removing worktree and branch, which is `discard`'s, and every git hook of the
-//! repository: no merge takes place in a worktree, and a hook could change what was judged. The commands of `[hooks]` run
-//! before and after it, in the main worktree, and change nothing of what lands.
+//! repository that `[merge] hooks` does not name: no merge takes place in a worktree, and a hook could change what was judged. Those that it
+//! names may object ([`git_hooks`]). The commands of `[hooks]` run before and after it, in the main worktree, and change nothing of what
+//! lands.
 
 mod execute;
+mod git_hooks;
 mod land;
 mod message;
 mod not_accepted;
@@ -72,7 +74,7 @@ pub struct MergeOptions {
     pub leave_checks: bool,
     /// Takes what is there although something works in the agent.
     pub now: bool,
-    /// Leaves the commands of `[hooks]` out.
+    /// Leaves the commands of `[hooks]` and the git hooks of `[merge]` out.
     pub no_hooks: bool,
     /// The message of the landing commit, in place of the one made from the agent's summary.
     pub message: Option<String>,

@@ -57,6 +57,8 @@ pub struct MergePlan {
     pub wanted_message: Option<String>,
     /// The subject that the repository's settings give a landing commit, with fields in braces.
     pub wanted_subject: Option<String>,
+    /// The repository's own git hooks that have a say in it.
+    pub git_hooks: Vec<String>,
     /// The work in one line.
     pub summary: String,
     /// What was said about it beyond that line.
@@ -195,6 +197,7 @@ pub fn judged_plan(
         hooks: !options.no_hooks,
         wanted_message: options.message.clone(),
         wanted_subject: settings.merge_subject,
+        git_hooks: git_hooks(ctx, options, verdict.base)?,
         squashed: match method {
             Method::Squash => message::squashed(ctx, &agent, (verdict.base, verdict.tip))?,
             Method::NoFf | Method::FfOnly => Vec::new(),
@@ -370,6 +373,15 @@ fn repository_settings(ctx: &Ctx, agent: &Agent) -> Result<RepositorySettings> {
         Err(error) if error.is_absence() => Ok(RepositorySettings::default()),
         other => other,
     }
+}
+
+/// The hooks that the target asks for, as it is now: no agent changes them by what it was started from.
+fn git_hooks(ctx: &Ctx, options: &MergeOptions, target: Oid) -> Result<Vec<String>> {
+    if options.no_hooks || repository_settings::read(&ctx.repo, target)?.is_none() {
+        return Ok(Vec::new());
+    }
+    let roles = roles::load(&ctx.repo, target)?;
+    Ok(repository_settings::load(&ctx.repo, target, &roles)?.merge_hooks)
 }
 
 /// What the caller says, else the clone's configuration, else the repository's settings.
