@@ -62,7 +62,7 @@ fn what_is_not_for_people_is_not_what_they_meant() {
     insta::assert_snapshot!(describe(&repo.agent(&["comit"])), @r"
     ------- stderr -------
     error[usage]: unrecognized subcommand 'comit'
-    hint: some similar subcommands exist: 'commit', 'config'
+    hint: a similar subcommand exists: 'commit'
     hint: usage: git agent [OPTIONS] <COMMAND>
     hint: to see what it takes, run git agent -h
     [exit status: 2]

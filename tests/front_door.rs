@@ -430,6 +430,84 @@ fn words_of_other_tools_that_mean_a_verb_are_that_verb() {
     }
 }
 
+/// Verbs that are options of another one keep their old names, and both spellings give the same answer.
+#[test]
+fn a_verb_that_was_folded_into_another_answers_under_both_names() {
+    let repo = TestRepo::with_commit();
+    repo.agent_json(&["spawn", "do it", "--name=worker"]);
+    let run = repo.agent(&["run", "worker", "--no-verify", "--", "echo", "output"]);
+    assert!(run.status.success(), "{}", describe(&run));
+    for (old, new) in [
+        (&["ps"][..], &["list", "--runs"][..]),
+        (&["log", "worker"], &["show", "worker", "--log"]),
+        (&["logs", "worker"], &["show", "worker", "--output"]),
+        (
+            &["logs", "worker", "--run=1"],
+            &["show", "worker", "--run=1"],
+        ),
+        (&["ledger", "verify"], &["doctor", "ledger", "verify"]),
+        (&["hooks", "status"], &["doctor", "hooks", "status"]),
+        (&["config"], &["setup", "config"]),
+        (&["pool"], &["setup", "pool"]),
+        (
+            &["install-shell", "--dry-run"],
+            &["setup", "shell", "--dry-run"],
+        ),
+        (
+            &["log", "worker", "--format=otlp"],
+            &["show", "worker", "--log", "--format=otlp"],
+        ),
+    ] {
+        for format in ["text", "json"] {
+            // Before the verb, where its value is a word of its own.
+            let call = |words: &[&str]| repo.agent(&[&["--format", format], words].concat());
+            let (old, new) = (call(old), call(new));
+            assert_eq!(describe(&old), describe(&new), "{new:?}");
+            assert!(new.status.success() && !new.stdout.is_empty() || format == "text");
+        }
+    }
+    for (word, text) in [
+        ("fail", "failed"),
+        ("done", "done"),
+        ("defer", "deferred"),
+        ("reject", "rejected"),
+    ] {
+        let report = repo.agent_json(&["mark", word, "worker", "-m", "because"]);
+        let shown = repo.agent(&["show", "worker"]);
+        let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+        let state = shown.lines().find(|line| line.starts_with("State:"));
+        assert!(
+            state.is_some_and(|state| state.contains(text)),
+            "{word}: {shown}"
+        );
+        assert_eq!(report["schema"], "git-agent.move/3", "{word}");
+    }
+    let all = crate::support::agent::verbs();
+    for word in [
+        "ps",
+        "log",
+        "logs",
+        "done",
+        "fail",
+        "reject",
+        "defer",
+        "ledger",
+        "hooks",
+        "config",
+        "pool",
+        "install-shell",
+    ] {
+        assert!(!all.iter().any(|verb| verb == word), "{all:?}");
+    }
+    // Help and usage errors of another tool's word are those of the verb.
+    let help = |word: &str| describe(&repo.agent(&["help", word]));
+    assert_eq!(help("rm"), help("discard"));
+    let text = refused(&repo.agent(&["--format", "text", "rm", "--bogus"]), 2);
+    assert!(text.contains("git agent discard -h"), "{text}");
+    let text = refused(&repo.agent(&["--format", "text", "create"]), 2);
+    assert!(text.contains("git agent spawn"), "{text}");
+}
+
 #[test]
 fn one_line_makes_an_agent_without_any_setting() {
     let repo = TestRepo::with_commit();

@@ -204,7 +204,7 @@ fn the_answer_names_the_places_and_what_is_left_to_do() {
     insta::assert_snapshot!(describe(&output), @r#"
     ------- stderr -------
     error[usage]: neither XDG_DATA_HOME nor HOME says where your files belong
-    hint: to say it here, run git agent install-shell --dir /usr/local
+    hint: to say it here, run git agent setup shell --dir /usr/local
     [exit status: 2]
     "#);
 }
@@ -367,7 +367,7 @@ fn other_shells_can_read_their_completions() {
 }
 
 /// Every command that help lists, with those below it: `hooks status`.
-fn commands() -> Vec<Vec<String>> {
+pub fn commands() -> Vec<Vec<String>> {
     let mut found: Vec<_> = verbs().into_iter().map(|verb| vec![verb]).collect();
     let mut open = found.clone();
     while let Some(above) = open.pop() {
@@ -452,7 +452,7 @@ fn doctor_misses_the_completion_of_the_user_s_shell() {
         let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         let findings = report["findings"].as_array().expect("a list").iter();
         let of_shell =
-            findings.filter(|finding| finding["command"] == "git agent install-shell --zsh");
+            findings.filter(|finding| finding["command"] == "git agent setup shell --zsh");
         of_shell
             .map(|finding| finding["code"].to_string())
             .collect::<Vec<_>>()
@@ -480,7 +480,7 @@ fn doctor_finds_a_page_of_another_version() {
             .expect("git-agent starts");
         let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         let findings = report["findings"].as_array().expect("a list").iter();
-        let of_man = findings.filter(|finding| finding["command"] == "git agent install-shell");
+        let of_man = findings.filter(|finding| finding["command"] == "git agent setup shell");
         of_man
             .map(|finding| finding["code"].to_string())
             .collect::<Vec<_>>()

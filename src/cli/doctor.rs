@@ -1,23 +1,40 @@
 //! `git agent doctor`
 
-use super::shell;
 use super::style::{BAD, DIM, GOOD, HINT, WARN, paint};
 use super::ui::{Answer, Ui};
+use super::verbs::open;
+use super::{hooks, ledger, shell};
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::ops::doctor::{self, DoctorReport};
+use clap::Subcommand;
 use serde_json::{Value, json};
 
 /// Find what is not as it should be, and put it right; status 1 when something is left
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(super) struct DoctorArgs {
+    #[command(subcommand)]
+    part: Option<Part>,
     /// Put right what safely can be; nothing that an agent may have written is deleted
     #[arg(long)]
     fix: bool,
 }
 
-pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &DoctorArgs) -> Result<Exit> {
-    let report = doctor::doctor(ctx, args.fix, &shell::compared()?)?;
+/// What else can be examined, each by itself.
+#[derive(Debug, Subcommand)]
+enum Part {
+    Ledger(ledger::LedgerArgs),
+    Hooks(hooks::HooksArgs),
+}
+
+pub(super) fn run(ui: &mut Ui, args: &DoctorArgs) -> Result<Exit> {
+    match &args.part {
+        Some(Part::Ledger(args)) => return ledger::run(&open(ui)?, ui, args),
+        Some(Part::Hooks(args)) => return hooks::run(&open(ui)?, ui, args),
+        None => {}
+    }
+    let report = doctor::doctor(&Ctx::to_examine()?, args.fix, &shell::compared()?)?;
     ui.answer(&report)?;
     Ok(if report.healthy { Exit::Yes } else { Exit::No })
 }

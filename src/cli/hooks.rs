@@ -59,7 +59,7 @@ impl Answer for HooksReport {
             }
         }
         if !self.is_ok() {
-            text.push_str("to write them anew, run git agent hooks repair\n");
+            text.push_str("to write them anew, run git agent doctor hooks repair\n");
         }
         text
     }

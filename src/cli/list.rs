@@ -7,7 +7,7 @@ use super::render::table::{Cell, Table, age};
 use super::style::{BAD, BOLD, DIM, GOOD, WARN};
 use super::terminal::width;
 use super::ui::{Answer, Format, Ui};
-use super::watch;
+use super::{ps, watch};
 use crate::agents::ctx::Ctx;
 use crate::domain::agent::State;
 use crate::error::{Exit, Result};
@@ -48,6 +48,9 @@ pub(super) struct ListArgs {
     /// Show what the checks of GitHub say about each agent's branch; asks gh
     #[arg(long, conflicts_with = "watch")]
     ci: bool,
+    /// List the runs that go on instead
+    #[arg(long, conflicts_with_all = ["all", "state", "role", "dna", "parent", "name", "sort", "fast", "ci", "watch"])]
+    runs: bool,
     /// Keep the list on the screen and redraw it when something changes; Ctrl-C or q ends it
     #[arg(long, short)]
     watch: bool,
@@ -57,6 +60,9 @@ pub(super) struct ListArgs {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: ListArgs) -> Result<Exit> {
+    if args.runs {
+        return ps::run(ctx, ui, &ps::PsArgs {});
+    }
     let ci = args.ci.then(|| {
         let _activity = ui.activity("waiting for the forge");
         CiStates::ask(ctx, args.all || args.state.is_some())
@@ -104,7 +110,7 @@ fn warm_worktrees(count: usize) -> String {
         1 => "1 warm worktree waits".to_owned(),
         count => format!("{count} warm worktrees wait"),
     };
-    format!("{counted} for agents; to see the pool, run git agent pool\n")
+    format!("{counted} for agents; to see the pool, run git agent setup pool\n")
 }
 
 fn parse_sort(word: &str) -> std::result::Result<Sort, String> {

@@ -12,6 +12,13 @@ use std::io::ErrorKind;
 pub(super) struct LogsArgs {
     #[command(flatten)]
     agent: OwnAgentArg,
+    #[command(flatten)]
+    which: OutputArgs,
+}
+
+/// Which output of which run.
+#[derive(Debug, clap::Args)]
+pub(super) struct OutputArgs {
     /// Go on until the run is over
     #[arg(long, short)]
     follow: bool,
@@ -23,12 +30,24 @@ pub(super) struct LogsArgs {
     run: Option<u32>,
 }
 
-pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: LogsArgs) -> Result<Exit> {
+impl OutputArgs {
+    /// Whether any of it is asked for: `show` prints output then.
+    pub(super) fn is_given(&self) -> bool {
+        self.follow || self.stderr || self.run.is_some()
+    }
+}
+
+pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &LogsArgs) -> Result<Exit> {
+    print(ctx, ui, args.agent.or_current(ctx)?, &args.which)
+}
+
+/// Prints the output of an agent's run.
+pub(super) fn print(ctx: &Ctx, ui: &mut Ui, agent: String, which: &OutputArgs) -> Result<Exit> {
     let options = LogOptions {
-        agent: args.agent.or_current(ctx)?,
-        run: args.run,
-        stderr: args.stderr,
-        follow: args.follow,
+        agent,
+        run: which.run,
+        stderr: which.stderr,
+        follow: which.follow,
     };
     if ui.format() != Format::Text {
         // The log may be anything, so by machine it is read where the answer says it is.

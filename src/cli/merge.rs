@@ -176,7 +176,8 @@ impl Answer for LandingReport {
     }
 
     fn to_see_it(&self) -> Option<String> {
-        (self.outcome != LandingState::Planned).then(|| format!("git agent log {}", self.agent_id))
+        (self.outcome != LandingState::Planned)
+            .then(|| format!("git agent show --log {}", self.agent_id))
     }
 }
 

@@ -10,7 +10,6 @@ mod check;
 mod claimed;
 mod commit;
 mod config;
-mod decide;
 mod diff;
 mod discard;
 mod doctor;
@@ -47,6 +46,7 @@ mod schema;
 mod screen;
 mod send;
 mod settle;
+mod setup;
 mod several;
 mod shell;
 mod show;
@@ -104,20 +104,7 @@ fn command_line() -> clap::Command {
 /// What the arguments say. The verb that they name is built alone, as building all takes longer than many a verb runs;
 /// what is wrong is told by the whole, which knows what else could have been meant.
 fn parse(arguments: &[OsString]) -> std::result::Result<(Cli, Command), clap::Error> {
-    let place = arguments
-        .iter()
-        .skip(1)
-        .position(|word| !word.as_encoded_bytes().starts_with(b"-"));
-    let word = place.and_then(|place| arguments[place + 1].to_str());
-    // A word that other tools have for a verb of ours is as good as ours.
-    let mut translated;
-    let mut arguments = arguments;
-    if let (Some(place), Some(verb)) = (place, word.and_then(synonyms::verb)) {
-        translated = arguments.to_vec();
-        translated[place + 1] = verb.into();
-        arguments = &translated;
-    }
-    let named = place.and_then(|place| arguments[place + 1].to_str());
+    let named = synonyms::place(arguments).and_then(|place| arguments[place].to_str());
     let narrow = match named.and_then(verbs::verb) {
         Some(verb) => Cli::command().subcommand(verb),
         None => Cli::command(),
@@ -134,16 +121,20 @@ fn parse(arguments: &[OsString]) -> std::result::Result<(Cli, Command), clap::Er
     ))
 }
 
-/// The names of all verbs, hidden ones too, each with that of its subcommand.
+/// The names of all verbs, hidden ones too, each with that of its subcommand unless this is a verb by itself as well.
 pub fn verbs() -> Vec<String> {
+    let command = command_line();
     let named = |command: &clap::Command| command.get_name().to_owned();
     let mut verbs = Vec::new();
-    for verb in command_line().get_subcommands() {
+    for verb in command.get_subcommands() {
         let before = verbs.len();
-        let below = verb
-            .get_subcommands()
-            .map(|below| format!("{} {}", named(verb), named(below)));
-        verbs.extend(below);
+        let below = verb.get_subcommands();
+        let is_only_here = |below: &&clap::Command| {
+            let verb = command.find_subcommand(below.get_name());
+            verb.is_none_or(|verb| verb.get_about() != below.get_about())
+        };
+        let below = below.filter(is_only_here);
+        verbs.extend(below.map(|below| format!("{} {}", named(verb), named(below))));
         if verbs.len() == before {
             verbs.push(named(verb));
         }
@@ -159,6 +150,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         return ExitCode::from(Ui::of_process(Format::Text).fail(&error).code());
     }
     log::start();
+    let arguments = synonyms::translated(arguments);
     let exit = match parse(&arguments) {
         Ok((cli, command)) => {
             let mut ui = Ui::of_process(cli.format);
@@ -177,7 +169,10 @@ fn run(command: Command, ui: &mut Ui) -> Result<Exit> {
         (
             Command::Verify(_) | Command::Guard(_),
             Format::Sarif | Format::Markdown
-        ) | (Command::Log(_), Format::AgentTrace | Format::Otlp)
+        ) | (
+            Command::Log(_) | Command::Show(_),
+            Format::AgentTrace | Format::Otlp
+        )
     );
     if !has_own {
         ui.require_common_format()?;

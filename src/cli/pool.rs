@@ -130,7 +130,7 @@ impl PoolReport {
         let ready = self.slots.iter().filter(|slot| slot.state == "ready");
         if ready.count() + self.busy < self.size {
             format!(
-                "{hint} to fill it now, run git agent pool fill{}\n",
+                "{hint} to fill it now, run git agent setup pool fill{}\n",
                 self.cost()
             )
         } else {

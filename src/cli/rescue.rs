@@ -66,6 +66,6 @@ impl Answer for RescueReport {
     }
 
     fn to_see_it(&self) -> Option<String> {
-        Some(format!("git agent log {}", self.agent.agent_id))
+        Some(format!("git agent show --log {}", self.agent.agent_id))
     }
 }

@@ -1,13 +1,30 @@
-//! `git agent done` and `git agent fail`
+//! `git agent mark`: `done`, `fail`, `reject` and `defer`, which are also verbs of their own.
 
 use super::args::OwnAgentArg;
 use super::one_of::some_words;
 use super::render::agents::{handle, state, state_style};
+use super::several::AgentsArg;
 use super::style::paint;
 use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::ops::close::{self, MoveReport};
+use clap::Subcommand;
+
+/// Say what became of an agent's work: done, fail, reject or defer
+#[derive(Debug, clap::Args)]
+pub(super) struct MarkArgs {
+    #[command(subcommand)]
+    state: Mark,
+}
+
+#[derive(Debug, Subcommand)]
+enum Mark {
+    Done(DoneArgs),
+    Fail(FailArgs),
+    Reject(RejectArgs),
+    Defer(DeferArgs),
+}
 
 /// Declare an agent's work finished
 #[derive(Debug, clap::Args)]
@@ -29,6 +46,35 @@ pub(super) struct FailArgs {
     reason: String,
 }
 
+/// Turn finished work down; its branch and worktree stay
+#[derive(Debug, clap::Args)]
+pub(super) struct RejectArgs {
+    #[command(flatten)]
+    agents: AgentsArg,
+    /// Why it is turned down
+    #[arg(long, short = 'm', value_name = "TEXT", value_parser = some_words)]
+    reason: Option<String>,
+}
+
+/// Put the decision about finished work off
+#[derive(Debug, clap::Args)]
+pub(super) struct DeferArgs {
+    #[command(flatten)]
+    agents: AgentsArg,
+    /// Why it is put off
+    #[arg(long, short = 'm', value_name = "TEXT", value_parser = some_words)]
+    reason: Option<String>,
+}
+
+pub(super) fn run_mark(ctx: &Ctx, ui: &mut Ui, args: &MarkArgs) -> Result<Exit> {
+    match &args.state {
+        Mark::Done(args) => run_done(ctx, ui, args),
+        Mark::Fail(args) => run_fail(ctx, ui, args),
+        Mark::Reject(args) => run_reject(ctx, ui, args),
+        Mark::Defer(args) => run_defer(ctx, ui, args),
+    }
+}
+
 pub(super) fn run_done(ctx: &Ctx, ui: &mut Ui, args: &DoneArgs) -> Result<Exit> {
     let who = args.agent.or_current(ctx)?;
     ui.answer(&close::done(ctx, &who, &args.summary)?)?;
@@ -39,6 +85,18 @@ pub(super) fn run_fail(ctx: &Ctx, ui: &mut Ui, args: &FailArgs) -> Result<Exit> 
     let who = args.agent.or_current(ctx)?;
     ui.answer(&close::fail(ctx, &who, &args.reason)?)?;
     Ok(Exit::Yes)
+}
+
+pub(super) fn run_reject(ctx: &Ctx, ui: &mut Ui, args: &RejectArgs) -> Result<Exit> {
+    let reason = args.reason.as_deref().unwrap_or_default();
+    let reject = |agent: &str| close::reject(ctx, agent, reason);
+    args.agents.each(ctx, ui, reject)
+}
+
+pub(super) fn run_defer(ctx: &Ctx, ui: &mut Ui, args: &DeferArgs) -> Result<Exit> {
+    let reason = args.reason.as_deref().unwrap_or_default();
+    let defer = |agent: &str| close::defer(ctx, agent, reason);
+    args.agents.each(ctx, ui, defer)
 }
 
 impl Answer for MoveReport {

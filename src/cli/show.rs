@@ -2,6 +2,7 @@
 
 use super::args::{OwnAgentArg, or_current};
 use super::format::with_traces;
+use super::logs;
 use super::render::agents::{state_of_work, state_style, task};
 use super::render::mail::{block, seconds, title};
 use super::render::table::{Cell, Table};
@@ -22,6 +23,7 @@ use serde_json::{Value, json};
 
 /// Show one agent: its state, its scope and what happened to it; or a message and its conversation
 #[derive(Debug, clap::Args)]
+#[command(arg = with_traces())]
 pub(super) struct ShowArgs {
     /// Agent: its id or a prefix of 4 digits or more, its name, its branch, its worktree, or the commit that its work
     /// landed as; or MSG-…; without one, the agent whose worktree this is
@@ -30,6 +32,14 @@ pub(super) struct ShowArgs {
     /// Print the call for a host's agent tool: type, description, prompt
     #[arg(long)]
     invocation: bool,
+    /// Show what happened to the agent, oldest first
+    #[arg(long, conflicts_with = "invocation")]
+    log: bool,
+    /// Print what the agent's last run wrote to its standard output
+    #[arg(long, conflicts_with_all = ["invocation", "log"])]
+    output: bool,
+    #[command(flatten)]
+    which: logs::OutputArgs,
 }
 
 /// Show what happened to an agent, oldest first
@@ -49,6 +59,12 @@ pub(super) struct PathArgs {
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &ShowArgs) -> Result<Exit> {
     let who = or_current(ctx, args.who.as_deref())?;
+    if args.log || matches!(ui.format(), Format::AgentTrace | Format::Otlp) {
+        return log_of(ctx, ui, &who);
+    }
+    if args.output || args.which.is_given() {
+        return logs::print(ctx, ui, who, &args.which);
+    }
     if args.invocation {
         ui.answer(&show::invocation(ctx, &who)?)?;
     } else if conversation::is_id(&who) {
@@ -60,11 +76,14 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &ShowArgs) -> Result<Exit> {
 }
 
 pub(super) fn run_log(ctx: &Ctx, ui: &mut Ui, args: &LogArgs) -> Result<Exit> {
-    let who = args.agent.or_current(ctx)?;
+    log_of(ctx, ui, &args.agent.or_current(ctx)?)
+}
+
+fn log_of(ctx: &Ctx, ui: &mut Ui, who: &str) -> Result<Exit> {
     match ui.format() {
-        Format::AgentTrace => ui.row(&traces::agent_trace(ctx, &who)?)?,
-        Format::Otlp => ui.row(&traces::otlp(ctx, &who)?)?,
-        _ => ui.answer(&show::log(ctx, &who)?)?,
+        Format::AgentTrace => ui.row(&traces::agent_trace(ctx, who)?)?,
+        Format::Otlp => ui.row(&traces::otlp(ctx, who)?)?,
+        _ => ui.answer(&show::log(ctx, who)?)?,
     }
     Ok(Exit::Yes)
 }
@@ -155,7 +174,7 @@ impl Answer for ShowReport {
         if let Some(claimed) = agent.claimed_state {
             let short = &agent.short_id;
             let how = if claimed == "merged" {
-                "if it landed elsewhere, git fetch brings the proof; to see who wrote the row, run git agent log"
+                "if it landed elsewhere, git fetch brings the proof; to see who wrote the row, run git agent show --log"
             } else {
                 "to remove it here as well, run git agent discard"
             };

@@ -42,12 +42,15 @@ const NEAR: &[(&[&str], &str)] = &[
     ),
     (&["kill"], "to end a run, run git agent stop <agent>"),
     (&["version"], "to see the version, run git agent --version"),
-    (&["settings"], "to list the settings, run git agent config"),
+    (
+        &["settings"],
+        "to list the settings, run git agent setup config",
+    ),
 ];
 
 /// The verb that a word stands for. `status` asks for the agent around it, as `git status` asks for the worktree around it,
 /// and outside of agents for all of them.
-pub(super) fn verb(word: &str) -> Option<&'static str> {
+fn verb(word: &str) -> Option<&'static str> {
     if matches!(word, "status" | "st") {
         return Some(if is_in_worktree() { "show" } else { "list" });
     }
@@ -63,8 +66,30 @@ fn is_in_worktree() -> bool {
 
 /// A verb that is not ours, and the hint for it where one of ours is meant.
 pub(super) fn meant(arguments: &[OsString]) -> Option<(&str, &'static str)> {
-    let words = arguments.iter().skip(1).filter_map(|word| word.to_str());
-    let verb = words.into_iter().find(|word| !word.starts_with('-'))?;
+    let verb = arguments[place(arguments)?].to_str()?;
     let entry = NEAR.iter().find(|(words, _)| words.contains(&verb));
     entry.map(|(_, hint)| (verb, *hint))
+}
+
+/// Which of the arguments is the verb. `--format` is the one option before it whose value is a word of its own.
+pub(super) fn place(arguments: &[OsString]) -> Option<usize> {
+    (1..arguments.len()).find(|place| {
+        let is_option = arguments[*place].as_encoded_bytes().starts_with(b"-");
+        !is_option && arguments[place - 1] != "--format"
+    })
+}
+
+/// The arguments with our verb where another tool's word for it stands, also after `help`.
+pub(super) fn translated(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let mut place = place(&arguments);
+    if place.is_some_and(|place| arguments[place] == "help") {
+        place = place.map(|place| place + 1);
+    }
+    let word = place.and_then(|place| arguments.get_mut(place));
+    if let Some(word) = word
+        && let Some(verb) = word.to_str().and_then(verb)
+    {
+        *word = verb.into();
+    }
+    arguments
 }

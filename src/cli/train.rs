@@ -258,7 +258,7 @@ impl Answer for TrainAnswer {
     fn text(&self) -> String {
         let report = &self.report;
         if report.items.is_empty() {
-            return "(no agent is done; to end the work of one, run git agent done <agent>)\n"
+            return "(no agent is done; to end the work of one, run git agent mark done <agent>)\n"
                 .to_owned();
         }
         let mut text: String = report.items.iter().map(item_text).collect();

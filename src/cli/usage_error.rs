@@ -58,7 +58,7 @@ fn joined(paragraph: &str) -> String {
     lines.join(" ")
 }
 
-/// The command that was called, as far as there is one: `git agent hooks repair`.
+/// The command that was called, as far as there is one: `git agent doctor hooks repair`.
 fn command_of(arguments: &[OsString]) -> String {
     let mut command = &command_line();
     let mut path = String::from("git agent");

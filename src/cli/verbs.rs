@@ -3,9 +3,9 @@
 use super::run::{background, fenced, supervisor};
 use super::ui::{Format, Ui};
 use super::{
-    amend, archive, bundle, check, commit, config, decide, diff, discard, doctor, enter, gc, guard,
-    help, hook, hooks, init, ledger, list, logs, merge, overlap, pool, pr, ps, receive, report,
-    rescue, retry, roles, run, schema, send, settle, shell, show, spawn, stop, sync, train, tree,
+    amend, archive, bundle, check, commit, config, diff, discard, doctor, enter, gc, guard, help,
+    hook, hooks, init, ledger, list, logs, merge, overlap, pool, pr, ps, receive, report, rescue,
+    retry, roles, run, schema, send, settle, setup, shell, show, spawn, stop, sync, train, tree,
     uninstall, unite, update, verify, wait,
 };
 use crate::agents::ctx::Ctx;
@@ -66,15 +66,18 @@ verbs! { ui;
         [*] Run(args: run::RunArgs) => run::run(&open(ui)?, ui, args);
         Enter(args: enter::EnterArgs) => enter::run(&open(ui)?, ui, args);
         Retry(args: retry::RetryArgs) => retry::run(&open(ui)?, ui, &args);
+        #[command(hide = true)]
         Ps(args: ps::PsArgs) => ps::run(&open(ui)?, ui, &args);
         Wait(args: wait::WaitArgs) => wait::run(&open(ui)?, ui, args);
         Stop(args: stop::StopArgs) => stop::run(&open(ui)?, ui, &args);
-        Logs(args: logs::LogsArgs) => logs::run(&open(ui)?, ui, args);
+        #[command(hide = true)]
+        Logs(args: logs::LogsArgs) => logs::run(&open(ui)?, ui, &args);
     }
     "look" {
         [*] List(args: list::ListArgs) => look(ui, |ctx, ui| list::run(ctx, ui, args));
         [*] Show(args: show::ShowArgs) => look(ui, |ctx, ui| show::run(ctx, ui, &args));
         [*] Diff(args: diff::DiffArgs) => look(ui, |ctx, ui| diff::run(ctx, ui, &args));
+        #[command(hide = true)]
         Log(args: show::LogArgs) => show::run_log(&open(ui)?, ui, &args);
         Tree(args: tree::TreeArgs) => tree::run(&open(ui)?, ui, &args);
         Report(args: report::ReportArgs) => look(ui, |ctx, ui| report::run(ctx, ui, &args));
@@ -87,7 +90,10 @@ verbs! { ui;
         Commit(args: commit::CommitArgs) => commit::run(&open(ui)?, ui, &args);
         Amend(args: amend::AmendArgs) => amend::run(&open(ui)?, ui, args);
         Update(args: update::UpdateArgs) => update::run(&open(ui)?, ui, &args);
+        Mark(args: settle::MarkArgs) => settle::run_mark(&open(ui)?, ui, &args);
+        #[command(hide = true)]
         Done(args: settle::DoneArgs) => settle::run_done(&open(ui)?, ui, &args);
+        #[command(hide = true)]
         Fail(args: settle::FailArgs) => settle::run_fail(&open(ui)?, ui, &args);
     }
     "land" {
@@ -96,8 +102,10 @@ verbs! { ui;
         [*] Merge(args: merge::MergeArgs) => merge::run(&open(ui)?, ui, args);
         Train(args: train::TrainArgs) => train::run(&open(ui)?, ui, args);
         Pr(args: pr::PrArgs) => pr::run(&open(ui)?, ui, args);
-        Reject(args: decide::RejectArgs) => decide::run_reject(&open(ui)?, ui, &args);
-        Defer(args: decide::DeferArgs) => decide::run_defer(&open(ui)?, ui, &args);
+        #[command(hide = true)]
+        Reject(args: settle::RejectArgs) => settle::run_reject(&open(ui)?, ui, &args);
+        #[command(hide = true)]
+        Defer(args: settle::DeferArgs) => settle::run_defer(&open(ui)?, ui, &args);
     }
     "talk" {
         [*] Send(args: send::SendArgs) => send::run(&open(ui)?, ui, args);
@@ -115,15 +123,21 @@ verbs! { ui;
         [*] Discard(args: discard::DiscardArgs) => discard::run(&open(ui)?, ui, &args);
         [*] Rescue(args: rescue::RescueArgs) => rescue::run(&open(ui)?, ui, args);
         Gc(args: gc::GcArgs) => gc::run(&open(ui)?, ui, &args);
+        #[command(hide = true)]
         Ledger(args: ledger::LedgerArgs) => ledger::run(&open(ui)?, ui, &args);
-        Doctor(args: doctor::DoctorArgs) => doctor::run(&Ctx::to_examine()?, ui, &args);
+        Doctor(args: doctor::DoctorArgs) => doctor::run(ui, &args);
     }
     "set up" {
         [*] Init(args: init::InitArgs) => init::run(&open(ui)?, ui, args);
+        Setup(args: setup::SetupArgs) => setup::run(ui, args);
+        #[command(hide = true)]
         Config(args: config::ConfigArgs) => config::run(&open(ui)?, ui, &args);
+        #[command(hide = true)]
         Pool(args: pool::PoolArgs) => pool::run(&open(ui)?, ui, &args);
         Roles(args: roles::RolesArgs) => roles::run(&open(ui)?, ui, &args);
+        #[command(hide = true)]
         Hooks(args: hooks::HooksArgs) => hooks::run(&open(ui)?, ui, &args);
+        #[command(hide = true)]
         InstallShell(args: shell::install::InstallShellArgs) => shell::install::run(ui, args);
         Uninstall(args: uninstall::UninstallArgs) => uninstall::run(&open(ui)?, ui, &args);
         Schema(args: schema::SchemaArgs) => schema::run(ui, &args);
@@ -150,7 +164,7 @@ verbs! { ui;
 
 /// The surroundings, for the verbs that need them: a hook is called in places that have no repository. A ledger that
 /// was overwritten is reported at the first command after that.
-fn open(ui: &mut Ui) -> Result<Ctx> {
+pub(super) fn open(ui: &mut Ui) -> Result<Ctx> {
     let mut ctx = Ctx::of_process()?;
     if let Some(observer) = ui.observer() {
         ctx = ctx.narrated_by(observer);

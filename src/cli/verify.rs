@@ -26,7 +26,7 @@ use std::time::Duration;
 /// Judge an agent's work: bundle, scope, provenance, merge, check commands, ledger
 ///
 /// The verdict on finished work is recorded: one that accepts it makes the agent done, one that rejects it makes it idle.
-/// Work is finished once a run has ended or git agent done was said; of other work the verdict is shown and nothing
+/// Work is finished once a run has ended or git agent mark done was said; of other work the verdict is shown and nothing
 /// changes. An agent that verifies its own work gets the answer, and nothing is recorded.
 #[derive(Debug, clap::Args)]
 #[command(arg = with_findings())]

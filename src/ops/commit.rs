@@ -86,7 +86,7 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
             ),
         )
         .hint(format!(
-            "to see its history, run git agent log {}",
+            "to see its history, run git agent show --log {}",
             agent.id.short()
         )));
     }

@@ -245,8 +245,9 @@ fn not_there(ctx: &Ctx, agent: &Agent, worktree: Option<&Path>) -> Error {
         .hint(format!(
             "to see where its work stands, run git agent show {id}"
         )),
-        State::Merged => error(format!("agent {id} is merged and its worktree was removed"))
-            .hint(format!("to see where it landed, run git agent log {id}")),
+        State::Merged => error(format!("agent {id} is merged and its worktree was removed")).hint(
+            format!("to see where it landed, run git agent show --log {id}"),
+        ),
         _ => error(match worktree {
             Some(worktree) => format!(
                 "the worktree of agent {id} is gone from {}",

@@ -280,7 +280,7 @@ fn merged(ctx: &Ctx, agent: &Agent, tip: Oid, target: Oid) -> Result<Option<Oid>
             Code::UpdateConflicts,
             format!("the branch of agent {short} has no history in common with what it lands on"),
         )
-        .hint(format!("to see its history, run git agent log {short}"))),
+        .hint(format!("to see its history, run git agent show --log {short}"))),
     }
 }
 

@@ -46,6 +46,10 @@ const COMMANDS_HEAD: &str = "\
 
 Every command with what it takes, as `git agent help <command>` prints it. This page is made from the program; what commands are for, and how they work
 together, is on the pages that [README.md](../README.md#commands) names.
+
+Earlier names of what is now part of another command keep working, with the same answers: `ps` is `list --runs`, `log` and `logs` are `show --log` and
+`show --output`, `done`, `fail`, `reject` and `defer` stand below `mark`, `ledger` and `hooks` below `doctor`, `config` and `pool` below `setup`, and
+`install-shell` is `setup shell`.
 ";
 
 #[test]
@@ -56,6 +60,8 @@ fn every_command_is_in_the_reference() {
         let output = command.arg("help").args(words).output().expect("starts");
         String::from_utf8(output.stdout).expect("UTF-8")
     };
+    let mut commands = crate::shell::commands();
+    commands.sort();
     let mut page = COMMANDS_HEAD.to_owned();
     for line in help(&["--all"]).lines() {
         let title = line
@@ -68,11 +74,16 @@ fn every_command_is_in_the_reference() {
             .strip_prefix("  ")
             .and_then(|row| row.split(' ').next());
         if let Some(verb) = verb.filter(|verb| !verb.is_empty()) {
-            let text = help(&[verb]);
-            page.push_str(&format!(
-                "\n### {verb}\n\n```text\n{}\n```\n",
-                text.trim_end()
-            ));
+            // What stands below a verb, such as `mark done`, follows it.
+            let paths = commands.iter().filter(|path| path[0] == verb);
+            for path in paths {
+                let words: Vec<_> = path.iter().map(String::as_str).collect();
+                let (title, text) = (words.join(" "), help(&words));
+                page.push_str(&format!(
+                    "\n### {title}\n\n```text\n{}\n```\n",
+                    text.trim_end()
+                ));
+            }
         }
     }
     up_to_date(COMMANDS, &page);

@@ -205,7 +205,7 @@ fn require_not_alive_elsewhere(ctx: &Ctx, agent: &Agent) -> Result<()> {
         clone_id(agent),
         rfc3339(agent.updated)
     ))
-    .hint(format!("to see its history, run git agent log {id}"))
+    .hint(format!("to see its history, run git agent show --log {id}"))
     .hint(format!(
         "to end it in the ledger all the same, run git agent discard {id} --force"
     )))

@@ -137,7 +137,10 @@ fn require_at_rest(ctx: &Ctx, id: AgentId) -> Result<Guard> {
     });
     held.map_err(|error| match error.code() {
         Code::LockTimeout => refused(format!("a process is at work for agent {}", id.short()))
-            .hint(format!("to see it, run git agent log {}", id.short())),
+            .hint(format!(
+                "to see it, run git agent show --log {}",
+                id.short()
+            )),
         _ => error,
     })
 }

@@ -60,7 +60,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         Finding::report(
             Sign::ClockAhead,
             format!("the last event of agent {short} is dated {date}, ahead of the clock"),
-            format!("git agent log {short}"),
+            format!("git agent show --log {short}"),
         )
     }));
     found.extend(unproven(ctx, survey.rows())?);
@@ -157,6 +157,6 @@ fn unproven(ctx: &Ctx, agents: &[Agent]) -> Result<Option<Finding>> {
         "rows claim landings that no branch in this clone shows: {}{more}",
         named.join(", ")
     );
-    let command = format!("git agent log {}", first.id.short());
+    let command = format!("git agent show --log {}", first.id.short());
     Ok(Some(Finding::report(Sign::LandingUnproven, what, command)))
 }

@@ -11,7 +11,7 @@ use crate::ops::pool;
 use crate::store::layout;
 
 /// The command that makes slots as the settings want them and removes those that are not.
-const FILL: &str = "git agent pool fill";
+const FILL: &str = "git agent setup pool fill";
 
 pub(super) fn look(ctx: &Ctx, _: &Survey) -> Result<Vec<Finding>> {
     // Where there was never a slot, HEAD may have no commit to read settings from.

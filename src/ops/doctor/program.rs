@@ -23,7 +23,7 @@ const ATTRIBUTE_SOURCE: Version = Version {
 };
 
 /// The command that brings pages and completions up to date.
-const INSTALL: &str = "git agent install-shell";
+const INSTALL: &str = "git agent setup shell";
 
 pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
     let mut found = Vec::new();

@@ -93,7 +93,7 @@ pub fn plan(env: &Env, files: Vec<ShellFile>, options: &ShellOptions) -> Result<
         None => env.data_home().ok_or_else(|| {
             let what = "neither XDG_DATA_HOME nor HOME says where your files belong";
             Error::new(Code::Usage, what)
-                .hint("to say it here, run git agent install-shell --dir /usr/local")
+                .hint("to say it here, run git agent setup shell --dir /usr/local")
         })?,
     };
     let wanted = |file: &ShellFile| options.parts.is_empty() || options.parts.contains(&file.part);

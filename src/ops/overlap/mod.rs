@@ -182,5 +182,7 @@ fn require_live(agent: &Agent) -> Result<()> {
             agent.state
         ),
     )
-    .hint(format!("to see its history, run git agent log {short}")))
+    .hint(format!(
+        "to see its history, run git agent show --log {short}"
+    )))
 }

@@ -205,7 +205,7 @@ impl RescuePlan {
                     time.format("%Y-%m-%d at %H:%M:%S UTC")
                 ),
             )
-            .hint(format!("to see what it was, run git agent log {id}"))),
+            .hint(format!("to see what it was, run git agent show --log {id}"))),
             (None, None, _) => Err(Error::new(
                 Code::AgentState,
                 format!(

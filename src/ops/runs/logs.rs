@@ -102,7 +102,7 @@ fn open(path: &Path, agent: &Agent, number: u32) -> Result<File> {
                 Code::AgentState,
                 format!("agent {id} has no run {number} here"),
             )
-            .hint(format!("to see its runs, run git agent log {id}")))
+            .hint(format!("to see its runs, run git agent show --log {id}")))
         }
         other => other.at("could not open", path),
     }

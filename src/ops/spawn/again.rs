@@ -38,7 +38,7 @@ pub fn earlier_task(ctx: &Ctx, who: &str) -> Result<EarlierTask> {
             format!("agent {id} is {} and cannot be tried again", agent.state),
         )
         .hint(format!(
-            "to end it first, run git agent fail {id} -m <reason>"
+            "to end it first, run git agent mark fail {id} -m <reason>"
         )));
     }
     let is_forgotten = matches!(agent.state, State::Merged | State::Discarded);

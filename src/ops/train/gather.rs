@@ -96,7 +96,7 @@ fn require_done(agent: &Agent) -> Result<()> {
     )
     .hint(format!("to judge its work, run git agent verify {short}"))
     .hint(format!(
-        "to say that it is done, run git agent done {short}"
+        "to say that it is done, run git agent mark done {short}"
     )))
 }
 

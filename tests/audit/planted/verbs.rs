@@ -98,6 +98,7 @@ pub const VERBS: &[Verb] = &[
     looks("complete", &["complete -- git-agent show "]),
     looks("unite", &["unite origin"]),
     looks("pool", &["pool status"]),
+    looks("setup shell", &["setup shell --dry-run --dir {out}"]),
     looks("uninstall", &["uninstall", "uninstall --ledger"]),
     changes("update", &["update {id}"]),
     changes("amend", &["amend {id} --timeout 1h"]),
@@ -143,6 +144,7 @@ pub const VERBS: &[Verb] = &[
     changes("pr", &["pr {id} --dry-run", "pr {id}"]),
     changes("enter", &["enter {id} -- true"]),
     changes("done", &["done {id}"]),
+    changes("mark", &["mark done {id}"]),
     changes("fail", &["fail {id} -m broken"]),
     changes(
         "commit",
