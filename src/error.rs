@@ -107,6 +107,7 @@ codes! {
     CommitRefused, "commit-refused", Refused, "A hook of the repository, or git itself, refused the commit.";
     NothingToLand, "nothing-to-land", No, "The agent changed nothing that could be committed or merged.";
     NotAccepted, "not-accepted", Refused, "The work has no accepting verdict, so it does not land.";
+    BaseUnpushed, "base-unpushed", Refused, "The work stands on commits that the remote's branch lacks, so it cannot land there yet.";
     NotFastForward, "not-fast-forward", Refused, "The branch to land on has moved on, so it cannot just be moved.";
     TargetDirty, "target-dirty", Refused, "Landing would touch files with uncommitted changes; nothing was moved.";
     WorktreeBusy, "worktree-busy", Refused, "The worktree is in the middle of something, or not on its branch.";

@@ -199,3 +199,36 @@ fn a_united_keep_chain_holds_what_both_clones_kept() {
     let ids: Vec<_> = expired.map(|item| item["agent_id"].clone()).collect();
     assert_eq!(ids, [json!(pair.discarded)], "{gone:#}");
 }
+
+/// Whether the branch travelled or not, and whatever the verb looks for first.
+#[test]
+fn what_needs_the_worktree_of_another_clone_is_refused_as_that() {
+    let pair = Pair::new();
+    let id = pair.lives.id.as_str();
+    for branch in ["here", "gone"] {
+        if branch == "gone" {
+            let copy = format!("refs/remotes/{}", pair.remote_branch());
+            git_in(&pair.here, ["update-ref", "-d", &copy]);
+        }
+        let verbs: [&[&str]; 7] = [
+            &["path", id],
+            &["commit", id, "-m", "work"],
+            &["update", id],
+            &["run", id, "--", "true"],
+            &["hooks", "repair", id],
+            &["amend", id, "--timeout=1h"],
+            &["stop", id],
+        ];
+        for words in verbs {
+            let output = pair.run(words);
+            refused(&output, "agent-state", 3);
+        }
+        refused(&pair.run(&["discard", id]), "discard-refused", 3);
+    }
+    refused(&pair.run(&["pr", id]), "branch-foreign", 3);
+    for words in [["merge", id], ["verify", id]] {
+        let output = pair.run(&words);
+        refused(&output, "agent-state", 3);
+        assert!(describe(&output).contains("git fetch origin"), "{words:?}");
+    }
+}

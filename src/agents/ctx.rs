@@ -15,6 +15,7 @@ use crate::git::Repo;
 use crate::git::changes::ignore::Rules;
 use crate::git::config::identity::Identities;
 use crate::git::files::admin_dir::admin_dir_of_clone;
+use crate::git::files::temporary::TemporaryDirectory;
 use crate::proc;
 use chrono::{DateTime, Utc};
 use std::path::{Path, PathBuf};
@@ -119,6 +120,22 @@ impl Ctx {
             None => Repo::from_env(),
         };
         Ctx::shared(env, repo)
+    }
+
+    /// The surroundings of this process, for what concerns no repository. Where there is none that can be opened, an empty
+    /// one takes its place, in a directory that is removed with what is given beside the surroundings.
+    ///
+    /// # Errors
+    /// Those of [`Env::of_process`] and [`TemporaryDirectory::make`].
+    pub fn anywhere() -> Result<(Ctx, Option<TemporaryDirectory>)> {
+        if let Ok(ctx) = Ctx::of_process() {
+            return Ok((ctx, None));
+        }
+        let env = Env::of_process()?;
+        let place = env.directory.join(env.temporary_place());
+        let directory = TemporaryDirectory::make(&place, "anywhere")?;
+        let repo = Repo::empty_below(directory.path())?;
+        Ok((Ctx::new(repo, env, Seams::real()), Some(directory)))
     }
 
     /// The surroundings of this process; a repository whose main worktree is not where it should be is

@@ -1,7 +1,7 @@
 //! Agents as they stand: all of them, or the one that is meant, and where it works.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::liveness;
+use crate::agents::{liveness, worktree};
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::Isolation;
 use crate::error::{Code, Error, IoContext, Remedy, Result};
@@ -83,14 +83,21 @@ pub(crate) fn branch_gone(ctx: &Ctx, agent: &Agent) -> Error {
         "does not exist"
     };
     let what = format!("the branch {branch} of agent {id} {what}");
-    let error = Error::new(Code::BranchGone, what);
+    // Work that goes on in another clone is refused as such; a branch that this clone lost is damage.
+    let is_elsewhere = !ctx.env.fenced && agent.state.is_open() && !is_local(ctx, agent);
+    let code = if is_elsewhere {
+        Code::AgentState
+    } else {
+        Code::BranchGone
+    };
+    let error = Error::new(code, what);
     match agent.state {
         _ if ctx.env.fenced => error.remedy("to see what is known of it", Remedy::History(id)),
         // Only a discard puts work away.
         State::Discarded => error.remedy("to get its work back", Remedy::Rescue(id)),
         State::Merged => error.remedy("to see where its work landed", Remedy::History(id)),
         State::Spawning => error.remedy("to see how far it came", Remedy::History(id)),
-        _ if !is_local(ctx, agent) => match ctx.repo.remotes().unwrap_or_default().first() {
+        _ if is_elsewhere => match ctx.repo.remotes().unwrap_or_default().first() {
             Some(remote) => {
                 let short = branch.trim_start_matches("refs/heads/");
                 error.hint(format!(
@@ -123,6 +130,23 @@ pub(crate) fn branch_broken(name: &str) -> Error {
 pub(crate) fn is_local(ctx: &Ctx, agent: &Agent) -> bool {
     let clone = Ledger::new(&ctx.repo).clone_number().ok().flatten();
     is_of_this_clone(ctx.repo.common_dir(), clone, agent)
+}
+
+/// Refuses an agent whose worktree is in another clone, before anything is looked for that only that clone has.
+///
+/// # Errors
+/// `agent-state`.
+pub(crate) fn require_worktree_here(ctx: &Ctx, agent: &Agent) -> Result<()> {
+    let is_shared = agent.isolation == Some(Isolation::Shared);
+    // One that was reopened here works here, wherever it was spawned.
+    if is_shared || is_local(ctx, agent) || worktree::admin_dir(&ctx.repo, agent.id).exists() {
+        return Ok(());
+    }
+    let id = agent.id.short();
+    let clone = clone_id(agent);
+    let what = format!("the worktree of agent {id} is in another clone, {clone}");
+    Err(Error::new(Code::AgentState, what)
+        .remedy("to see where its work stands", Remedy::Agent(id)))
 }
 
 /// The four hex digits of the clone that an agent was spawned in.

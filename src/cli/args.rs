@@ -1,12 +1,13 @@
 //! Arguments that several verbs take.
 
 use super::one_of::{OneOf, choices, one_of};
-use super::ui::Ui;
+use super::ui::{Format, Ui};
 use crate::agents::ctx::Ctx;
 use crate::agents::current::require_current;
 use crate::agents::remote_name::remote_name;
 use crate::domain::agent::State;
 use crate::error::{Code, Error, Exit, Result};
+use crate::ops::remedy::command;
 use crate::ops::sync::{self, SyncOptions};
 use std::num::ParseIntError;
 use std::path::Path;
@@ -68,19 +69,12 @@ impl SyncArg {
         self.sync.as_deref()
     }
 
-    /// Synchronises after a command that ended like that, whatever its answer was. The status is that of the command,
-    /// unless it was successful and this is not.
-    pub(super) fn after(&self, ctx: &Ctx, ui: &mut Ui, exit: Exit) -> Exit {
-        let Some(remote) = &self.sync else {
-            return exit;
-        };
-        let report = {
-            let _activity = ui.activity("waiting for the remote");
-            sync::sync(ctx, &SyncOptions::with(Some(remote.clone())))
-        };
-        match report {
-            Ok(report) => {
-                report.warnings.iter().for_each(|text| ui.warn(text));
+    /// Synchronises after a run that ended like that, whatever its answer was. The status is that of the run, unless it was
+    /// successful and this is not: what a machine did that is switched off next is on the remote or nowhere.
+    pub(super) fn after_run(&self, ctx: &Ctx, ui: &mut Ui, exit: Exit) -> Exit {
+        match self.exchange(ctx, ui) {
+            Ok(warnings) => {
+                warnings.iter().for_each(|text| ui.warn(text));
                 exit
             }
             Err(error) => {
@@ -89,6 +83,45 @@ impl SyncArg {
             }
         }
     }
+
+    /// Synchronises after a command that has given its answer. What it made or landed stands whatever the remote says, so
+    /// its status stands, too, and the next exchange sends what this one could not.
+    pub(super) fn after(&self, ctx: &Ctx, ui: &mut Ui) {
+        match self.exchange(ctx, ui) {
+            Ok(warnings) => warnings.iter().for_each(|text| ui.warn(text)),
+            Err(error) if ui.format() == Format::Text => ui.warn(&not_exchanged(&error)),
+            Err(error) => drop(ui.fail(&error)),
+        }
+    }
+
+    /// As [`SyncArg::after`], before the answer is given: the warnings are part of it.
+    pub(super) fn warnings(&self, ctx: &Ctx, ui: &mut Ui) -> Vec<String> {
+        self.exchange(ctx, ui)
+            .unwrap_or_else(|error| vec![not_exchanged(&error)])
+    }
+
+    /// Gives the warnings of the exchange, which is none where no remote was named.
+    fn exchange(&self, ctx: &Ctx, ui: &mut Ui) -> Result<Vec<String>> {
+        let Some(remote) = &self.sync else {
+            return Ok(Vec::new());
+        };
+        let _activity = ui.activity("waiting for the remote");
+        let report = sync::sync(ctx, &SyncOptions::with(Some(remote.clone())))?;
+        Ok(report.warnings)
+    }
+}
+
+/// The warning of an exchange that failed after something was done: what, why, and what helps.
+fn not_exchanged(error: &Error) -> String {
+    let mut text = format!("the ledger was not exchanged: {error}");
+    for cause in error.causes() {
+        text.push_str(&format!("\n  {}", cause.replace('\n', "\n  ")));
+    }
+    for hint in error.hints(command) {
+        text.push_str(&format!("\n  {hint}"));
+    }
+    text.push_str("\n  what is new goes with the next git agent sync");
+    text
 }
 
 /// `--push` of a verb that lands work.

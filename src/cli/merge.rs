@@ -74,14 +74,10 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: MergeArgs) -> Result<Exit> {
     if let Some(warning) = uncommitted_settings(ctx)? {
         ui.warn(&warning);
     }
-    let pushed = args.push.after_landing(ctx, args.dry_run)?;
-    let sync = args.sync.clone();
-    let exit = land(ctx, ui, args)?;
-    let exit = pushed.after(ctx, ui, exit);
-    Ok(sync.after(ctx, ui, exit))
-}
-
-fn land(ctx: &Ctx, ui: &mut Ui, args: MergeArgs) -> Result<Exit> {
+    let exchanges = [
+        args.push.after_landing(ctx, args.dry_run)?,
+        args.sync.clone(),
+    ];
     let options = MergeOptions {
         method: method(&args),
         into: args.into,
@@ -107,14 +103,19 @@ fn land(ctx: &Ctx, ui: &mut Ui, args: MergeArgs) -> Result<Exit> {
             no_hooks: args.no_hooks,
             ..super::train::usual()
         };
-        return run_all(ctx, ui, &train);
+        let exit = run_all(ctx, ui, &train)?;
+        exchanges.iter().for_each(|sync| sync.after(ctx, ui));
+        return Ok(exit);
     }
     let agent = args.agent.or_current(ctx)?;
-    let report = if args.dry_run {
+    let mut report = if args.dry_run {
         merge::plan(ctx, &agent, &options)?.report()
     } else {
         merge::land(ctx, &agent, &options)?
     };
+    for sync in &exchanges {
+        report.warnings.extend(sync.warnings(ctx, ui));
+    }
     ui.answer(&report)?;
     for warning in &report.warnings {
         ui.warn(warning);

@@ -89,7 +89,8 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs) -> Result<Exit> {
         Some(key) => claimed::spawn(ctx, ui, args, &key)?,
         None => spawn(ctx, ui, args)?,
     };
-    Ok(sync.after(ctx, ui, exit))
+    sync.after(ctx, ui);
+    Ok(exit)
 }
 
 /// How a new agent is told of in text.

@@ -127,7 +127,8 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: TrainArgs) -> Result<Exit> {
         report,
         explain: args.explain,
     })?;
-    Ok(pushed.after(ctx, ui, exit))
+    pushed.after(ctx, ui);
+    Ok(exit)
 }
 
 /// A train of all agents, as it is unless the caller says otherwise.

@@ -97,7 +97,10 @@ verbs! { ui;
         Fail(args: settle::FailArgs) => settle::run_fail(&open(ui)?, ui, &args);
     }
     "land" {
-        [*] Verify(args: verify::VerifyArgs) => verify::run(&open(ui)?, ui, args);
+        [*] Verify(args: verify::VerifyArgs) => match args.attested() {
+            Some(options) => verify::run_attested(ui, &options),
+            None => verify::run(&open(ui)?, ui, args),
+        };
         Guard(args: guard::GuardArgs) => guard::run(&open(ui)?, ui, args);
         [*] Merge(args: merge::MergeArgs) => merge::run(&open(ui)?, ui, args);
         Train(args: train::TrainArgs) => train::run(&open(ui)?, ui, args);

@@ -72,20 +72,29 @@ pub(super) struct VerifyArgs {
     signers: Option<PathBuf>,
 }
 
-pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: VerifyArgs) -> Result<Exit> {
-    if let Some(file) = args.attested {
-        let options = AttestedOptions {
-            file,
-            tip: args.tip,
-            signers: args.signers,
-        };
-        let report = verify::attested(ctx, &options)?;
-        ui.answer(&report)?;
-        return Ok(match report.verdict {
-            "accept" => Exit::Yes,
-            _ => Exit::No,
-        });
+impl VerifyArgs {
+    /// Which attestation is checked, where that is what was asked for.
+    pub(super) fn attested(&self) -> Option<AttestedOptions> {
+        Some(AttestedOptions {
+            file: self.attested.clone()?,
+            tip: self.tip.clone(),
+            signers: self.signers.clone(),
+        })
     }
+}
+
+/// `--attested`: a file is checked where it is needed, be there a repository or not.
+pub(super) fn run_attested(ui: &mut Ui, options: &AttestedOptions) -> Result<Exit> {
+    let (ctx, _directory) = Ctx::anywhere()?;
+    let report = verify::attested(&ctx, options)?;
+    ui.answer(&report)?;
+    Ok(match report.verdict {
+        "accept" => Exit::Yes,
+        _ => Exit::No,
+    })
+}
+
+pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: VerifyArgs) -> Result<Exit> {
     let agent = if args.ci {
         args.agent
     } else {

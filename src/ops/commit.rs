@@ -91,6 +91,7 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
         )));
     }
     agent.may(Move::Reopen)?;
+    lookup::require_worktree_here(ctx, &agent)?;
     let fence = ScopeGuard::around(&ctx.repo, agent)?;
     let agent = fence.agent();
     let place = own_checkout(ctx, agent)?;

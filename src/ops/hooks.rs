@@ -112,6 +112,7 @@ fn chosen(ctx: &Ctx, who: Option<&str>) -> Result<Vec<Agent>> {
     };
     let agent = lookup::agent(ctx, &ledger, who)?;
     if linked_worktree(ctx, &agent).is_none() {
+        lookup::require_worktree_here(ctx, &agent)?;
         return Err(Error::new(
             Code::AgentState,
             format!("agent {} has no worktree here", agent.id.short()),

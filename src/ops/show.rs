@@ -2,7 +2,6 @@
 
 use crate::agents::assignment::{Assignment, PromptWish};
 use crate::agents::ctx::Ctx;
-use crate::agents::lookup::clone_id;
 use crate::agents::{lookup, worktree};
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::{Isolation, What};
@@ -238,24 +237,22 @@ fn not_there(ctx: &Ctx, agent: &Agent, worktree: Option<&Path>) -> Error {
             "the worktree of agent {id} is not seen from inside the sandbox"
         ))
         .hint("to see where its own is, an agent runs git agent path"),
-        _ if !lookup::is_local(ctx, agent) => error(format!(
-            "the worktree of agent {id} is in another clone, {}",
-            clone_id(agent)
-        ))
-        .hint(format!(
-            "to see where its work stands, run git agent show {id}"
-        )),
-        State::Merged => error(format!("agent {id} is merged and its worktree was removed")).hint(
-            format!("to see where it landed, run git agent show --log {id}"),
-        ),
-        _ => error(match worktree {
-            Some(worktree) => format!(
-                "the worktree of agent {id} is gone from {}",
-                worktree.display()
-            ),
-            None => format!("the worktree of agent {id} is gone"),
-        })
-        .hint("to see what can be done about it, run git agent doctor"),
+        state => match lookup::require_worktree_here(ctx, agent) {
+            Err(elsewhere) => elsewhere,
+            Ok(()) if state == State::Merged => {
+                error(format!("agent {id} is merged and its worktree was removed")).hint(format!(
+                    "to see where it landed, run git agent show --log {id}"
+                ))
+            }
+            Ok(()) => error(match worktree {
+                Some(worktree) => format!(
+                    "the worktree of agent {id} is gone from {}",
+                    worktree.display()
+                ),
+                None => format!("the worktree of agent {id} is gone"),
+            })
+            .hint("to see what can be done about it, run git agent doctor"),
+        },
     }
 }
 

@@ -85,6 +85,7 @@ pub fn plan(ctx: &Ctx, who: &str, now: bool) -> Result<UpdatePlan> {
     let ledger = Ledger::new(&ctx.repo);
     let agent = crash_recovery::at_rest(ctx, lookup::agent(ctx, &ledger, who)?)?;
     agent.may(Move::Reopen)?;
+    lookup::require_worktree_here(ctx, &agent)?;
     let Some(branch) = agent.branch.clone() else {
         return Err(Error::new(
             Code::AgentState,

@@ -106,7 +106,7 @@ fn j5_a_branch_of_two_rows_is_the_agents_whose_spawn_commit_it_holds() {
     // The other clone's agent has no branch here, so no command takes this one's for its own.
     let other = text(&there, "agent_id");
     let judged = clones.here.agent(&["verify", &other]);
-    refused(&judged, "branch-gone", 4);
+    refused(&judged, "agent-state", 3);
     let list = clones.here.agent_json(&["list"]);
     let tip = |id: &Value| {
         let rows = list["agents"].as_array().expect("rows");

@@ -166,14 +166,98 @@ fn a_server_that_refuses_is_named_with_its_words_and_nothing_lands() {
     git_in(&hub.bare, ["config", "receive.denyNonFastForwards", "true"]);
     git_in(&hub.bare, ["config", "receive.advertiseAtomic", "false"]);
     git_in(&hub.bare, ["config", "receive.hideRefs", "refs/notes"]);
-    let output = agent(clone, &["merge", &id, "--push"]);
-    let said = describe(&output);
-    assert_eq!(output.status.code(), Some(4), "{said}");
-    assert!(
-        said.contains("agent.refPrefix") && said.contains("merged"),
-        "{said}"
-    );
+    // What has landed has landed: that the rows were refused is a warning, in the answer too.
+    let report = json(clone, &["merge", &id, "--push"]);
+    assert_eq!(report["outcome"], "merged", "{report:#}");
+    let warnings = report["warnings"].to_string();
+    for word in ["refs/notes/agents", "agent.refPrefix"] {
+        assert!(warnings.contains(word), "{warnings}");
+    }
     assert!(files(&hub).contains("src/two.rs"));
+    // The rows go with the first exchange that the server takes.
+    git_in(&hub.bare, ["config", "--unset", "receive.hideRefs"]);
+    json(clone, &["sync"]);
+    let notes = "refs/notes/agents";
+    assert_eq!(tip(clone, notes), hub.remote_tip(notes));
+}
+
+#[test]
+fn every_landing_and_spawn_that_succeeded_ends_with_0_though_the_rows_were_refused() {
+    let hub = Hub::new(1);
+    let clone = &hub.clones[0];
+    hub.hook("update", "case $1 in refs/notes/*) exit 1;; esac");
+    let task = claims::task(&hub);
+    let words = ["spawn", &task, "--claim=task-1", "--sync=origin"];
+    let output = agent(clone, &words);
+    let said = describe(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let warned = "warning: the ledger was not exchanged";
+    assert!(said.contains(warned), "{said}");
+    let made = agent(clone, &["spawn", &task, "--sync=origin", "--format=json"]);
+    let said = String::from_utf8_lossy(&made.stderr).into_owned();
+    assert_eq!(made.status.code(), Some(0), "{said}");
+    assert!(said.contains(r#""code":"remote-refused""#), "{said}");
+    let verbs: [&[&str]; 3] = [
+        &["merge", "--push"],
+        &["train", "--push"],
+        &["merge", "--sync=origin"],
+    ];
+    for words in verbs {
+        let id = ready(clone);
+        // A train takes agents that are done.
+        json(clone, &["done", &id]);
+        let before = [hub.remote_tip(MAIN), tip(clone, MAIN)];
+        let output = agent(clone, &[words, &[&id]].concat());
+        let said = describe(&output);
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {said}");
+        assert!(said.contains(warned), "{words:?}: {said}");
+        let after = [hub.remote_tip(MAIN), tip(clone, MAIN)];
+        assert_ne!(after, before, "{words:?}: {said}");
+        git_in(clone, ["rm", "--quiet", "src/two.rs"]);
+        git_in(clone, ["commit", "--quiet", "-m", "again"]);
+        git_in(clone, ["push", "--quiet", "origin", "main"]);
+    }
+}
+
+#[test]
+fn work_above_commits_that_were_not_pushed_says_which_branch_to_push_first() {
+    let hub = Hub::new(2);
+    let [one, two] = [0, 1].map(|n| hub.clones[n].clone());
+    let commit = |clone: &Path, file: &str| {
+        std::fs::write(clone.join(file), "new\n").expect("written");
+        git_in(clone, ["add", "--all"]);
+        git_in(clone, ["commit", "--quiet", "-m", file]);
+    };
+    commit(&one, "mine.txt");
+    let id = ready(&one);
+    let refused = |words: &[&str]| {
+        let output = agent(&one, words);
+        let said = describe(&output);
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        assert!(said.contains("error[base-unpushed]"), "{said}");
+        let (_, command) = said.split_once(" run git ").expect("a command");
+        let line = command.lines().next().expect("a line");
+        format!("git {line}")
+    };
+    assert_eq!(
+        refused(&["merge", &id, "--push", "--dry-run"]),
+        "git push origin main"
+    );
+    // Where the remote has moved on, a push alone would be refused.
+    advance(&two, "theirs.txt");
+    let advised = refused(&["merge", &id, "--push"]);
+    let ran = crate::support::isolated("sh", &one)
+        .env("GIT_MERGE_AUTOEDIT", "no")
+        .args(["-c", &advised])
+        .output()
+        .expect("starts");
+    assert!(ran.status.success(), "{advised}: {}", describe(&ran));
+    let report = json(&one, &["merge", &id, "--push"]);
+    assert_eq!(report["outcome"], "merged", "{report:#}");
+    let there = files(&hub);
+    for file in ["src/two.rs", "mine.txt", "theirs.txt"] {
+        assert!(there.contains(file), "{there}");
+    }
 }
 
 #[test]

@@ -163,3 +163,38 @@ fn only_a_whole_accepting_verdict_is_attested() {
     assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
     assert!(!fs::exists(&file).expect("readable"));
 }
+
+#[test]
+fn an_attestation_is_checked_where_there_is_no_repository() {
+    let scene = Scene::new();
+    let envelope = scene.attest("attestation");
+    let tip = scene.agent.repo.git(["rev-parse", &scene.agent.branch]);
+    let empty = tempfile::tempdir().expect("a directory");
+    let check = |arguments: &[&str]| {
+        let output = agent_command(empty.path())
+            .args(["verify", "--attested", &scene.file("attestation")])
+            .args(["--signers", &scene.file("allowed"), "--format=json"])
+            .args(arguments)
+            .output();
+        output.expect("git-agent starts")
+    };
+    let answer = report(&check(&[]));
+    assert_eq!(answer["verdict"], "accept", "{answer}");
+    assert_eq!(answer["signer"], "ada@example.com");
+    let answer = report(&check(&["--tip", &tip]));
+    assert_eq!(answer["verdict"], "accept", "{answer}");
+    // Another commit has a tree that only a repository could tell.
+    let other = scene.agent.repo.git(["rev-parse", "main"]);
+    super::refused_json(&check(&["--tip", &other]), "base-not-commit", 2);
+    // A repository that cannot be opened says nothing about the file.
+    fs::write(empty.path().join(".git"), "gitdir: /nowhere\n").expect("write");
+    assert_eq!(report(&check(&[]))["verdict"], "accept");
+    let mut altered = envelope;
+    altered["payload"] = encoded(b"{}");
+    fs::write(scene.file("attestation"), altered.to_string()).expect("write");
+    let answer = report(&check(&[]));
+    let expected = ["attestation.signature", "attestation.statement"];
+    assert_eq!(codes(&answer), expected, "{answer}");
+    let temporary = empty.path().join("tmpdir");
+    assert_eq!(fs::read_dir(temporary).expect("readable").count(), 0);
+}

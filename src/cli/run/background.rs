@@ -47,7 +47,7 @@ pub(in crate::cli) fn run(args: SuperviseArgs) -> Result<Exit> {
     let sync = args.sync.clone();
     let told = supervised(&ctx, args, &mut |report| begun(&mut ui, report));
     let exit = told.map_or_else(|error| ui.fail(&error), Exit::Child);
-    Ok(sync.after(&ctx, &mut ui, exit))
+    Ok(sync.after_run(&ctx, &mut ui, exit))
 }
 
 /// Gives the status to end with.

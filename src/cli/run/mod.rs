@@ -128,7 +128,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs) -> Result<Exit> {
             let sync = args.sync.clone();
             let best_of = args.mode.best_of();
             let exit = batch::run(ctx, ui, args.read(ctx)?, (jobs, best_of), quiet)?;
-            return Ok(sync.after(ctx, ui, exit));
+            return Ok(sync.after_run(ctx, ui, exit));
         }
         Way::Background => return background::start(ctx, ui, quiet),
         Way::Plain => {}
@@ -140,7 +140,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs) -> Result<Exit> {
     let sync = args.sync.clone();
     let report = one(ctx, args, echo)?;
     show(ui, &report, quiet)?;
-    Ok(sync.after(ctx, ui, Exit::Child(report.exit_status())))
+    Ok(sync.after_run(ctx, ui, Exit::Child(report.exit_status())))
 }
 
 /// Where the command's output goes: standard output belongs to the command, or to the machine that reads the report.

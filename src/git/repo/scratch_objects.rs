@@ -38,14 +38,21 @@ impl Repo {
     /// # Errors
     /// `io`, `disk-full`, `git-failed`; as [`Repo::from_env`].
     pub fn with_scratch_objects(&self, directory: &Path) -> Result<Repo> {
-        let fail = |error| failed("could not open an object directory", error);
         // libgit2 opens an object directory for writing only as that of a repository.
-        let mut options = git2::RepositoryInitOptions::new();
-        options.bare(true).external_template(false);
-        let lent = git2::Repository::init_opts(directory.join("objects.git"), &options);
-        let path = lent.map_err(fail)?.path().join("objects");
+        let lent = make_empty(&directory.join("objects.git"))?;
+        let path = lent.path().join("objects");
         borrow(&path, &[self.common_dir().join("objects")])?;
         writing_to(self.git_dir(), path)
+    }
+
+    /// Makes an empty repository below `directory`, for a question that concerns none: git's programs and the user's settings
+    /// are reached through a repository.
+    ///
+    /// # Errors
+    /// `git-failed`; as [`Repo::open_git_dir`].
+    pub fn empty_below(directory: &Path) -> Result<Repo> {
+        let made = make_empty(&directory.join("empty.git"))?;
+        Repo::open_git_dir(made.path())
     }
 
     /// The same repository seen from an admin directory; objects are written where this one writes them.
@@ -160,6 +167,14 @@ impl Repo {
         write(&git_dir.join("HEAD"), format!("{head}\n").as_bytes())?;
         Ok(git_dir)
     }
+}
+
+/// An empty bare repository. It has no template: a hook or setting of one would count here.
+fn make_empty(path: &Path) -> Result<git2::Repository> {
+    let mut options = git2::RepositoryInitOptions::new();
+    options.bare(true).external_template(false);
+    let made = git2::Repository::init_opts(path, &options);
+    made.map_err(|error| failed("could not make an empty repository", error))
 }
 
 /// Opens a git dir whose new objects go to the `objects` directory of another repository.

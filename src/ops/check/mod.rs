@@ -115,14 +115,17 @@ fn open_elsewhere(ctx: &Ctx, agent: &Agent, subject: &Subject) -> Result<Option<
     }
     match subject {
         Subject::Range(_) => Ok(None),
-        _ => Err(Error::new(
-            Code::AgentState,
-            format!("the worktree of agent {} is not here", agent.id),
-        )
-        .hint(format!(
-            "to judge its commits, run git agent check {} --range <base>..<branch>",
-            agent.id.short()
-        ))),
+        _ => {
+            let id = agent.id.short();
+            let gone = || {
+                let what = format!("the worktree of agent {id} is not here");
+                Error::new(Code::AgentState, what)
+            };
+            let error = lookup::require_worktree_here(ctx, agent).err();
+            Err(error.unwrap_or_else(gone).hint(format!(
+                "to judge its commits, run git agent check {id} --range <base>..<branch>"
+            )))
+        }
     }
 }
 

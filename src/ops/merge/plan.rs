@@ -150,6 +150,9 @@ pub fn judged_plan(
         verdict.is_partial()
     };
     if !verdict.is_accepted() || is_partial {
+        if let Some(there) = &remote {
+            there.require_start(ctx, &agent, (&target, verdict.base), verdict.tip)?;
+        }
         let against = remote;
         return Ok(Err(Box::new(NotAccepted {
             agent,

@@ -61,7 +61,7 @@ use crate::domain::id::AgentId;
 use crate::domain::run::DEFAULT_LIMIT;
 use crate::domain::sandbox::{Enforcement, Mode};
 use crate::domain::task::TaskDraft;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Remedy, Result};
 use crate::hosts::Host;
 use crate::ops::spawn;
 use crate::ops::spawn::{SpawnOptions, SpawnPlan};
@@ -303,14 +303,13 @@ fn directory_of(ctx: &Ctx, agent: &Agent) -> Result<PathBuf> {
     let own = ctx.repo.worktree(&name);
     own.map(|worktree| worktree.path)
         .filter(|path| path.is_dir())
-        .ok_or_else(|| {
-            let id = agent.id.short();
-            Error::new(
-                Code::AgentState,
-                format!("the worktree of agent {id} is not in this clone"),
-            )
-            .hint(format!(
-                "to see what there is of it, run git agent show {id}"
-            ))
+        .ok_or_else(|| match lookup::require_worktree_here(ctx, agent) {
+            Err(elsewhere) => elsewhere,
+            Ok(()) => {
+                let id = agent.id.short();
+                let what = format!("the worktree of agent {id} is not in this clone");
+                Error::new(Code::AgentState, what)
+                    .remedy("to see what there is of it", Remedy::Agent(id))
+            }
         })
 }

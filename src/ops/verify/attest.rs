@@ -164,8 +164,7 @@ pub fn attested(ctx: &Ctx, options: &AttestedOptions) -> Result<AttestedReport> 
             "use a file that git agent verify --attest wrote",
         )),
         (Some(statement), Some(revision)) => {
-            let commit = ctx.repo.resolve_commit(revision)?.commit;
-            findings.extend(mismatch(ctx, statement, commit)?);
+            findings.extend(mismatch(ctx, statement, revision)?);
         }
         (Some(_), None) => {}
     }
@@ -183,10 +182,22 @@ pub fn attested(ctx: &Ctx, options: &AttestedOptions) -> Result<AttestedReport> 
 }
 
 /// What is wrong where a statement is not about a commit.
-fn mismatch(ctx: &Ctx, statement: &Statement, commit: Oid) -> Result<Option<Finding>> {
-    let tree = ctx.repo.read_commit(commit)?.tree;
-    let is_about = statement.subject("gitCommit") == Some(commit)
-        || statement.subject("gitTree") == Some(tree);
+fn mismatch(ctx: &Ctx, statement: &Statement, revision: &str) -> Result<Option<Finding>> {
+    let subject = statement.subject("gitCommit");
+    let (commit, is_about) = match ctx.repo.resolve_commit(revision) {
+        Ok(resolved) => {
+            let tree = ctx.repo.read_commit(resolved.commit)?.tree;
+            let has_tree = statement.subject("gitTree") == Some(tree);
+            let is_about = subject == Some(resolved.commit) || has_tree;
+            (resolved.commit, is_about)
+        }
+        // The name of the judged commit says as much where the commit itself is not at hand. What a squash made of it is
+        // known by its tree alone.
+        Err(error) => match Oid::from_hex(revision).filter(|oid| subject == Some(*oid)) {
+            Some(commit) => (commit, true),
+            None => return Err(error),
+        },
+    };
     let finding = || {
         Finding::new(
             FindingCode::AttestationSubject,
