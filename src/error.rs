@@ -144,6 +144,7 @@ codes! {
     RemoteUnreachable, "remote-unreachable", Environment, "The remote could not be reached, or is no git repository.";
     RemoteRefused, "remote-refused", Environment, "The remote does not take what was pushed: a hook, a rule, hidden refs or missing rights.";
     Io, "io", Environment, "A file-system operation failed.";
+    LockHeld, "lock-held", TryAgain, "A command in the sandbox holds a lock that this command waits for.";
     LockTimeout, "lock-timeout", TryAgain, "Another process held a lock for too long.";
     LostRace, "lost-race", TryAgain, "Another process changed the same thing at the same moment.";
     RemoteBusy, "remote-busy", TryAgain, "The remote did not answer in time, or other clones kept moving its refs.";

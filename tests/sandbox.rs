@@ -10,6 +10,8 @@ mod hard_links;
 mod kernel;
 /// What the fence lets through, and what notices it afterwards.
 mod limits;
+/// Locks that others wait for.
+mod locks;
 /// What the command has of its own, and what is open where it can have nothing.
 mod namespaces;
 /// The places of a fence, and what `strict` leaves of a worktree.

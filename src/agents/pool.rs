@@ -106,7 +106,11 @@ impl Slot {
             .create_new(true)
             .open(&place);
         let file = options.at("could not make", &place)?;
-        file.lock().at("could not lock", &place)?;
+        if file.try_lock().is_err() {
+            // No process of ours locks a slot that it does not know; one that can read it may, and is not waited for.
+            let what = format!("another process holds {}", place.display());
+            return Err(Error::new(Code::LostRace, what));
+        }
         let mut slot = Slot::at(ctx, name, place, file)?;
         slot.record = None;
         Ok(slot)

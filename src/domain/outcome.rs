@@ -33,6 +33,12 @@ impl Outcome {
         ending: Ending::Timeout,
         code: 124,
     };
+    /// What is said of a command that was ended because it held a lock that other commands wait for. No signal stops a command with that
+    /// status.
+    pub const LOCK_HELD: Outcome = Outcome {
+        ending: Ending::Stopped,
+        code: 125,
+    };
     /// What is said of a command of whose end nothing is known but that it was killed.
     pub const LOST: Outcome = Outcome {
         ending: Ending::Lost,

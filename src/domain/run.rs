@@ -1,7 +1,7 @@
 //! A run: one command that worked for an agent, from its start to its end.
 
 use super::event::{Event, Exited, Started, What};
-use super::outcome::Ending;
+use super::outcome::{Ending, Outcome};
 use super::shell;
 use chrono::{DateTime, Utc};
 use std::time::Duration;
@@ -69,6 +69,11 @@ impl Run {
                 format!("run {number} exceeded its time limit of {limit} s")
             }
             (Ending::Timeout, None) => format!("run {number} exceeded its time limit"),
+            (Ending::Stopped, _) if exited.code == Outcome::LOCK_HELD.code => {
+                format!(
+                    "run {number} was ended: it held a lock that other commands wait for (lock-held)"
+                )
+            }
             (Ending::Stopped, _) => format!("run {number} was stopped"),
             (Ending::Lost, _) => format!("run {number} ended when its supervisor was killed"),
         }

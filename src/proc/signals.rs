@@ -157,7 +157,7 @@ fn hand_out() -> io::Result<()> {
 
 /// Requests to end, ends of children and two signals more, as they come, for a process that does nothing
 /// else.
-pub(super) fn listen(more: [Signal; 2]) -> io::Result<Receiver<Signal>> {
+pub(super) fn listen(more: [Signal; 3]) -> io::Result<Receiver<Signal>> {
     let wanted = REQUESTS.into_iter().chain([Signal::CHILD]);
     listen_to(wanted.chain(more))
 }

@@ -4,15 +4,19 @@
 //! inodes if the file were unlinked meanwhile. `uninstall` alone does that, while it holds the lock, so a lock on a file without
 //! a name counts for nothing and is taken again. Waiting is left to the kernel, which queues waiters; polling starves the
 //! unlucky (measured with 64 writers).
+//!
+//! Who can read a file can lock it. A command in the sandbox of `run` does not see our locks where it has a mount namespace; elsewhere it
+//! could keep others waiting, so a process behind a fence that holds one is found, and its run is ended ([`FenceWatch`]).
 
 use super::fsx;
 use crate::error::{Code, Error, IoContext, Result};
+use crate::system::FencedHolder;
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a lock is waited for. An append takes milliseconds; a process that waits this long waits for a
 /// stopped process.
@@ -57,17 +61,13 @@ impl Guard {
 /// Whether a process holds the lock `name`; nothing is made for asking.
 ///
 /// # Errors
-/// `io`.
+/// `io`, `lock-held`.
 pub fn is_held(common_dir: &Path, name: &str) -> Result<bool> {
     let path = super::layout::agents_dir(common_dir).join(name);
     let Some(file) = fsx::open(&path).at_if_there("could not open", &path)? else {
         return Ok(false);
     };
-    match file.try_lock_shared() {
-        Ok(()) => Ok(false),
-        Err(TryLockError::WouldBlock) => Ok(true),
-        Err(TryLockError::Error(error)) => Err(error).at("could not lock", &path),
-    }
+    Ok(!try_lock(&file, &path, false)?)
 }
 
 /// Calls `then` on a thread of its own as soon as the lock `name` is free; at once where there is no
@@ -82,10 +82,11 @@ pub fn when_free(
 ) -> Result<()> {
     let path = super::layout::agents_dir(common_dir).join(name);
     let file = fsx::open(&path).at_if_there("could not open", &path)?;
+    let place = path.clone();
     let start = std::thread::Builder::new().name("lock".into());
     let started = start.spawn(move || {
         // A lock that cannot be waited for is as good as free: the caller looks again.
-        drop(file.map(|file| file.lock_shared().map(|()| file)));
+        drop(file.map(|file| wait(file, &place, Duration::MAX, File::lock_shared)));
         then();
     });
     started.map(drop).at("could not wait for", &path)
@@ -96,13 +97,12 @@ pub fn when_free(
 /// # Errors
 /// `io`.
 pub fn wait_until_free(common_dir: &Path, name: &str) -> Result<()> {
-    let (sender, receiver) = mpsc::sync_channel(1);
-    when_free(common_dir, name, move || {
-        // Failing to send means that the waiter gave up.
-        let _ = sender.send(());
-    })?;
-    let _ = receiver.recv_timeout(PATIENCE);
-    Ok(())
+    let path = super::layout::agents_dir(common_dir).join(name);
+    let file = fsx::open(&path).at_if_there("could not open", &path)?;
+    match file.map(|file| wait(file, &path, PATIENCE, File::lock_shared)) {
+        Some(Err(error)) if error.code() != Code::LockTimeout => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Takes the lock `name` (a constant of [`super::layout`]) of a repository.
@@ -138,11 +138,18 @@ fn hold_file(common_dir: &Path, name: &str, patience: Duration) -> Result<Guard>
         }
         _ => Err(fsx::not_writable(&path, error)),
     })?;
-    match file.try_lock() {
-        Ok(()) => Ok(Guard::of(file, path)),
-        Err(TryLockError::WouldBlock) => wait(file, path, patience),
-        Err(TryLockError::Error(error)) => Err(error).at("could not lock", &path),
+    // Who is ready to wait long enough finds a holder behind a fence by waiting, and costs nothing while many wait for each other.
+    let is_taken = match file.try_lock() {
+        Err(TryLockError::WouldBlock) if patience < SUSPICION => try_lock(&file, &path, true)?,
+        Err(TryLockError::WouldBlock) => false,
+        Err(TryLockError::Error(error)) => return Err(error).at("could not lock", &path),
+        Ok(()) => true,
+    };
+    if is_taken {
+        return Ok(Guard::of(file, path));
     }
+    let file = wait(file, &path, patience, File::lock)?;
+    Ok(Guard::of(file, path))
 }
 
 /// Takes a lock unless it is held; `None` then.
@@ -155,11 +162,8 @@ pub fn try_hold(common_dir: &Path, name: &str) -> Result<Option<Guard>> {
         fsx::create_dir(directory)?;
     }
     let file = open(&path).map_err(|error| fsx::not_writable(&path, error))?;
-    match file.try_lock() {
-        Ok(()) => Ok(Some(Guard::of(file, path))),
-        Err(TryLockError::WouldBlock) => Ok(None),
-        Err(TryLockError::Error(error)) => Err(error).at("could not lock", &path),
-    }
+    let is_taken = try_lock(&file, &path, true)?;
+    Ok(is_taken.then(|| Guard::of(file, path)))
 }
 
 fn open(path: &Path) -> std::io::Result<File> {
@@ -171,31 +175,115 @@ fn open(path: &Path) -> std::io::Result<File> {
         .open(path)
 }
 
+/// Takes a lock if it is free, or looks whether it is; `false` where a process holds it that may. One behind a fence may not, so it is
+/// ended.
+fn try_lock(file: &File, path: &Path, is_to_hold: bool) -> Result<bool> {
+    let mut watch = FenceWatch::default();
+    loop {
+        let taken = if is_to_hold {
+            file.try_lock()
+        } else {
+            file.try_lock_shared()
+        };
+        match taken {
+            Ok(()) => return Ok(true),
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(error)) => return Err(error).at("could not lock", path),
+        }
+        // Many locks of runs are looked at in a row, and few are taken.
+        if !watch.look(file, path, is_to_hold)? {
+            return Ok(false);
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
 /// Waits in the kernel's queue. A blocking lock cannot be given a time limit, so a thread blocks: when
 /// the receiver is gone, the file that it sends is dropped, and the lock with it.
-fn wait(file: File, path: PathBuf, patience: Duration) -> Result<Guard> {
+fn wait(
+    file: File,
+    path: &Path,
+    patience: Duration,
+    take: fn(&File) -> std::io::Result<()>,
+) -> Result<File> {
     let (sender, receiver) = mpsc::sync_channel(1);
+    let seen = file.try_clone().at("could not wait for", path)?;
     std::thread::Builder::new()
         .name("lock".into())
         .spawn(move || {
-            let locked = file.lock().map(|()| file);
+            let locked = take(&file).map(|()| file);
             // Failing to send means that the waiter gave up.
             let _ = sender.send(locked);
         })
-        .at("could not wait for", &path)?;
-    match receiver.recv_timeout(patience) {
-        Ok(locked) => Ok(Guard::of(locked.at("could not lock", &path)?, path)),
-        Err(_) => Err(Error::new(
-            Code::LockTimeout,
-            format!(
-                "waited {} s for the lock {}",
-                patience.as_secs(),
-                path.display()
-            ),
-        )
-        .hint(format!(
-            "to see who holds it, run fuser -v {}",
+        .at("could not wait for", path)?;
+    let (began, mut watch, mut pause) = (Instant::now(), FenceWatch::default(), SUSPICION);
+    loop {
+        let left = patience.saturating_sub(began.elapsed());
+        match receiver.recv_timeout(left.min(pause)) {
+            Ok(locked) => return locked.at("could not lock", path),
+            Err(_) if left <= pause => break,
+            Err(_) => {
+                pause = if watch.look(&seen, path, true)? {
+                    LOOK
+                } else {
+                    SUSPICION
+                }
+            }
+        }
+    }
+    Err(Error::new(
+        Code::LockTimeout,
+        format!(
+            "waited {} s for the lock {}",
+            patience.as_secs(),
             path.display()
-        ))),
+        ),
+    )
+    .hint(format!(
+        "to see who holds it, run fuser -v {}",
+        path.display()
+    )))
+}
+
+/// How long a lock is waited for before it is asked who holds it.
+const SUSPICION: Duration = Duration::from_millis(1000);
+
+/// How often that is asked from then on. A command behind a fence that only looks whether a lock is free holds it for microseconds, so
+/// one that is found twice holds it on purpose.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How often the end of a run is asked for before the waiting ends. With [`SUSPICION`] that is less than two seconds.
+const ENDINGS: usize = 12;
+
+/// What is known of a process behind a fence that holds a lock.
+#[derive(Default)]
+struct FenceWatch {
+    last: Option<FencedHolder>,
+    asked: usize,
+}
+
+impl FenceWatch {
+    /// Looks who holds the lock; `false` where that is no process behind a fence. Ends the run of one that holds on to it.
+    fn look(&mut self, file: &File, path: &Path, is_thorough: bool) -> Result<bool> {
+        let found = FencedHolder::of(file, is_thorough);
+        let is_same = found.is_some() && found == self.last;
+        self.last = found;
+        let Some(holder) = &self.last else {
+            return Ok(false);
+        };
+        // Where the nearest supervisor does not end it, those above may.
+        let is_asked = is_same && self.asked < ENDINGS && holder.end_run(self.asked / 4);
+        if is_same && !is_asked {
+            let what = format!(
+                "{} (process {}), which runs in a sandbox, holds the lock {}",
+                holder.name,
+                holder.pid,
+                path.display()
+            );
+            return Err(Error::new(Code::LockHeld, what)
+                .hint(format!("to end it, run kill -9 {}", holder.pid)));
+        }
+        self.asked += usize::from(is_asked);
+        Ok(true)
     }
 }

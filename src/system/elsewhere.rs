@@ -4,7 +4,9 @@
 //! process that leaves its parent below a supervisor goes to process 1, so that only its group or its environment
 //! still tells whose it was.
 
-use super::{Holders, Occupant, Process, ResourceLimits, open_directory_by_steps, ps};
+use super::{
+    FencedHolder, Holders, Occupant, Process, ResourceLimits, open_directory_by_steps, ps,
+};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{Dir, FileType};
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process, test_kill_process};
@@ -239,6 +241,13 @@ pub(crate) fn each_name(
 impl Holders {
     /// No interface tells of the files of all processes.
     pub(crate) fn look(_places: &[PathBuf]) -> Option<Holders> {
+        None
+    }
+}
+
+impl FencedHolder {
+    /// There is no fence here.
+    pub(crate) fn of(_file: &File, _is_thorough: bool) -> Option<FencedHolder> {
         None
     }
 }

@@ -17,7 +17,7 @@ pub(crate) use linux::*;
 
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, openat};
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal};
 use std::collections::HashMap;
 
 /// A directory that is no link.
@@ -54,6 +54,30 @@ impl Holders {
         self.open.get(&(device, number)).copied().or(self.at_work)
     }
 }
+
+/// A process behind a fence that holds an OS lock on a file. It can only read the file, and that is enough for a lock (flock(2)).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FencedHolder {
+    /// Its number.
+    pub(crate) pid: i32,
+    /// Its program's name, as far as the system keeps it.
+    pub(crate) name: String,
+    /// The supervisors of ours that it is below, the nearest first.
+    supervisors: Vec<Process>,
+}
+
+impl FencedHolder {
+    /// Has the supervisor with that number end its command, the nearest where there are fewer; `false` where there is none.
+    pub(crate) fn end_run(&self, number: usize) -> bool {
+        let supervisor = self.supervisors.get(number).or(self.supervisors.first());
+        supervisor.inspect(|one| one.signal(LOCK_HELD));
+        supervisor.is_some()
+    }
+}
+
+/// What tells a supervisor that its command holds a lock that others wait for. What is no supervisor, or one of an earlier version,
+/// ignores it.
+pub(crate) const LOCK_HELD: Signal = Signal::URG;
 
 /// What a child may take.
 pub(crate) struct ResourceLimits {

@@ -22,7 +22,7 @@ fn both(mode: Mode) -> Option<[Setting; 2]> {
     Some([Setting::around(with)?, Setting::around(without)?])
 }
 
-fn text(path: &Path) -> &str {
+pub(super) fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
@@ -263,6 +263,27 @@ fn only_its_own_processes_exist() {
 }
 
 fn run(agent: &Agent, before: &[&str], options: &[&str], script: &str) -> Output {
+    run_in(agent, before, options, script)
+        .output()
+        .expect("starts")
+}
+
+/// The words before a command for which no namespaces are left, in a user namespace in which limits can be set; `None` where that cannot be
+/// had, or this kernel has no fence.
+pub(super) fn without_mounts() -> Option<Vec<String>> {
+    let inside = ["unshare", "--user", "--map-root-user"];
+    let able = Command::new(inside[0])
+        .args(&inside[1..])
+        .arg("true")
+        .output();
+    super::level().filter(|_| able.is_ok_and(|output| output.status.success()))?;
+    let none = "echo 0 > /proc/sys/user/max_mnt_namespaces; exec \"$@\"";
+    let words = { inside.into_iter() }.chain(["sh", "-ec", none, "sh"]);
+    Some(words.map(str::to_owned).collect())
+}
+
+/// A run of the agent, with these words before the command.
+pub(super) fn run_in(agent: &Agent, before: &[&str], options: &[&str], script: &str) -> Command {
     let ours = agent_command(&agent.repo.path());
     let words = { before.iter().copied() }.chain([text(Path::new(ours.get_program()))]);
     let words: Vec<&str> = words.collect();
@@ -280,9 +301,8 @@ fn run(agent: &Agent, before: &[&str], options: &[&str], script: &str) -> Output
         .args(options)
         .args([&agent.id, "--", "sh", "-ec", script])
         .env("PATH", std::env::var_os("PATH").expect("a path"))
-        .env("TMPDIR", beside(agent, "temporary"))
-        .output()
-        .expect("starts")
+        .env("TMPDIR", beside(agent, "temporary"));
+    command
 }
 
 fn told(output: &Output) -> Value {
@@ -319,22 +339,16 @@ fn a_run_changes_no_mode_and_says_what_is_open() {
 /// In a user namespace in which ids are ours, limits can be set and all that a container can have is there.
 #[test]
 fn without_namespaces_a_run_says_so_and_strict_closes_what_it_can() {
-    let inside = ["unshare", "--user", "--map-root-user"];
-    let able = Command::new(inside[0])
-        .args(&inside[1..])
-        .arg("true")
-        .output();
-    if !able.is_ok_and(|output| output.status.success()) || super::level().is_none() {
+    let Some(used_up) = without_mounts() else {
         return;
-    }
+    };
+    let used_up: Vec<&str> = used_up.iter().map(String::as_str).collect();
     let agent = Agent::of_task(TASK);
     let script = "test \"$(id -u)\" = 0; ! touch ../../../new";
-    let report = told(&run(&agent, &inside, &["--sandbox=require"], script));
+    let report = told(&run(&agent, &used_up[..3], &["--sandbox=require"], script));
     assert_eq!(report["exit_code"], 0, "{report}");
     assert_eq!(report["sandbox"]["enforced"], "full", "{report}");
 
-    let none = "echo 0 > /proc/sys/user/max_mnt_namespaces; exec \"$@\"";
-    let used_up = [&inside[..], &["sh", "-ec", none, "sh"]].concat();
     let report = told(&run(&agent, &used_up, &["--sandbox=require"], script));
     assert_eq!(report["exit_code"], 0, "{report}");
     let sandbox = &report["sandbox"];

@@ -1,7 +1,8 @@
-use super::{beside, level, shared_agent};
+use super::{Fenced, beside, level, shared_agent};
 use crate::support::agent::{TASK, agent_command, describe};
+use crate::support::isolated;
 use crate::verify::Agent;
-use git_agent::domain::sandbox::Enforcement;
+use git_agent::domain::sandbox::{Enforcement, Mode, Namespaces};
 use serde_json::{Value, json};
 use std::fs;
 use std::process::{Output, Stdio};
@@ -54,6 +55,53 @@ fn a_command_is_fenced_unless_somebody_says_otherwise() {
     assert_eq!(recorded.len(), 3, "{row}");
     assert!(recorded[0].starts_with(Enforcement::Fenced(level).as_str()));
     assert!(recorded[2].starts_with("off\""), "{row}");
+}
+
+#[test]
+fn a_command_gets_nothing_that_its_caller_left_open() {
+    let Some(level) = level() else {
+        return;
+    };
+    let agent = Agent::of_task(TASK);
+    let outside = agent.repo.path().join("outside");
+    let script =
+        "for fd in 3 9 250; do ! test -e /proc/self/fd/$fd; ! (echo x >&9) 2>/dev/null; done";
+    // Two programs of ours are started before the command, and neither closes what it does not know.
+    for (mode, status) in [("require", 0), ("off", 1)] {
+        let ours = agent_command(&agent.repo.path());
+        let mut shell = isolated("bash", &agent.repo.path());
+        let opened = "exec 3<README.md 9>>outside 250<.git; exec \"$@\"";
+        shell.args(["-c", opened, "bash"]).arg(ours.get_program());
+        shell.args(["run", "--no-verify", "--sandbox", mode, &agent.id, "--"]);
+        let output = shell
+            .args(["bash", "-ec", script])
+            .output()
+            .expect("starts");
+        assert_eq!(
+            output.status.code(),
+            Some(status),
+            "{mode}: {}",
+            describe(&output)
+        );
+    }
+    fs::write(&outside, "").expect("written");
+    // The same where the command takes the place of the helper.
+    let fenced = Fenced::new(Mode::Require).expect("a fence");
+    let without = git_agent::domain::sandbox::Level {
+        namespaces: Namespaces::None,
+        ..level
+    };
+    let command = fenced.command_at(without, &["bash", "-ec", script]);
+    let mut shell = isolated("bash", &fenced.agent.worktree);
+    let opened = "exec 3<README.md 9>>\"$OUT/outside\" 250<.; exec \"$@\"";
+    shell
+        .args(["-c", opened, "bash"])
+        .arg(command.get_program());
+    shell
+        .args(command.get_args())
+        .env("OUT", fenced.beside("out"));
+    let output = shell.output().expect("starts");
+    assert!(output.status.success(), "{}", describe(&output));
 }
 
 #[test]

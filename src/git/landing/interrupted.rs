@@ -12,11 +12,11 @@
 //! the beginning of the new content, or all of it, and is unknown to the index, is the landing's. The index says what it said
 //! before, because it is written last; so where it does not, the landing was completed by other means, and nothing is touched.
 
-use super::Checkout;
 use super::by_git::Way;
+use super::{Checkout, PAUSE};
 use crate::domain::baseline::Difference;
 use crate::domain::oid::Oid;
-use crate::error::{IoContext, Result};
+use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Repo;
 use crate::git::files::lock_file::{NOTES, is_same_file};
 use crate::git::files::pruned::retry_if_pruned;
@@ -26,6 +26,9 @@ use std::path::PathBuf;
 
 /// The longest note, in bytes: two names of trees.
 const LONGEST_NOTE: u64 = 128;
+
+/// How often a note that another process holds is tried: for half a second.
+const TRIES: usize = 20;
 
 /// The note of a landing that is under way, removed when this is dropped.
 pub(super) struct LandingNote {
@@ -60,7 +63,17 @@ impl Checkout {
             options.read(true).write(true).create(true).open(&path)
         });
         let mut file = made.at("could not write", &path)?;
-        file.lock().at("could not lock", &path)?;
+        // One that clears up looks at a note for a moment. Who can read it can hold it for longer, and is not waited for.
+        let mut tries = 0..TRIES;
+        while file.try_lock().is_err() {
+            if tries.next().is_some() {
+                std::thread::sleep(PAUSE);
+                continue;
+            }
+            let what = format!("another process holds {}", path.display());
+            return Err(Error::new(Code::LockTimeout, what)
+                .hint(format!("to see which one, run fuser -v {}", path.display())));
+        }
         let written = file
             .set_len(0)
             .and_then(|()| file.rewind())

@@ -52,6 +52,9 @@ pub(super) use namespaces::probe;
 
 /// As [`super::enter`].
 pub(super) fn enter(plan: &Plan<'_>, is_first: bool, command: &[OsString]) -> Result<u8> {
+    // What a caller left open, a fence does not see: a file that is open for writing can be written, whatever the fence says of its
+    // path. The command gets its three streams and nothing else. `make -j` outside of the run thereby lends it no jobs.
+    close_fds::set_fds_cloexec(3, &[]);
     if is_first {
         return lead(plan, command);
     }

@@ -87,6 +87,9 @@ const IPC: [c_long; 12] = [
 /// for the lease to be given back (45 s), and reading the file is enough to get one.
 const SET_LEASE: u64 = libc::F_SETLEASE as u64;
 
+/// `F_SETDELEG`, the same for whole directories (Linux 6.19).
+const SET_DELEGATION: u64 = 1024 + 16;
+
 /// What setpriority(2) and ioprio_set(2) call all processes of a user.
 const PRIO_USER: u64 = 2;
 const IOPRIO_WHO_USER: u64 = 3;
@@ -130,6 +133,7 @@ fn filter(
         add(&mut rules, libc::SYS_ioctl, 1, Eq, command)?;
     }
     add(&mut rules, libc::SYS_fcntl, 1, Eq, SET_LEASE)?;
+    add(&mut rules, libc::SYS_fcntl, 1, Eq, SET_DELEGATION)?;
     // "All processes of a user" means it, whatever the user's number is.
     add(&mut rules, libc::SYS_setpriority, 0, Eq, PRIO_USER)?;
     add(&mut rules, libc::SYS_ioprio_set, 0, Eq, IOPRIO_WHO_USER)?;

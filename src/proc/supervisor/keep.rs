@@ -115,7 +115,7 @@ enum Phase {
 impl Watch {
     fn begin(order: &Order) -> std::io::Result<(Watch, Receiver<Signal>)> {
         system::adopt_orphans()?;
-        let signals = signals::listen([ORPHANED, AT_ONCE])?;
+        let signals = signals::listen([ORPHANED, AT_ONCE, system::LOCK_HELD])?;
         system::announce_orphaning(ORPHANED)?;
         let stdin = match &order.input {
             Some(path) => File::open(path)?.into(),
@@ -181,6 +181,11 @@ impl Watch {
     /// The end was requested: the command is told in the same words. It is told once, because one interrupt
     /// comes twice to a process that was started as `git agent`: from the terminal, and from git.
     fn asked(&mut self, signal: Signal) {
+        if signal == system::LOCK_HELD && self.phase == Phase::Working {
+            // Others wait: there is no time to end in.
+            self.reason = Some(Outcome::LOCK_HELD);
+            return self.kill(0);
+        }
         if signal == AT_ONCE && matches!(self.phase, Phase::Working | Phase::Ending) {
             if self.phase == Phase::Working {
                 self.reason = Some(Outcome {
