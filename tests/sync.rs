@@ -24,6 +24,7 @@ mod repair;
 use crate::support::agent::{agent_command, describe};
 use crate::support::git_in;
 pub(crate) use crate::support::hub::*;
+use serde_json::Value;
 use std::path::Path;
 
 #[test]
@@ -355,7 +356,8 @@ fn spawn_run_and_merge_synchronise_on_request() {
         hub.remote_tip("refs/heads/main"),
         tip(&one, "refs/heads/main")
     );
-    // The command was successful, and the exchange was not.
+    // What could not be sent anywhere is not made.
+    let before = names(&two);
     let output = agent(
         &two,
         &[
@@ -368,4 +370,55 @@ fn spawn_run_and_merge_synchronise_on_request() {
         ],
     );
     assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
+    assert_eq!(names(&two), before);
+}
+
+#[test]
+fn doctor_has_no_problem_in_a_clone_that_has_synchronised() {
+    let hub = Hub::new(3);
+    let [one, two, three] = [0, 1, 2].map(|n| hub.clones[n].clone());
+    let work = |name: &str| {
+        let spawned = spawn(&one, &["--no-bundle", &format!("--name={name}")]);
+        let worktree = spawned["worktree_abspath"].as_str().expect("a path");
+        let file = Path::new(worktree).join(format!("src/{name}.rs"));
+        std::fs::write(file, "pub fn new() {}\n").expect("written");
+        json(&one, &["commit", name, "-m", name]);
+    };
+    spawn(&one, &["--name=ready"]);
+    for name in ["idle", "merged", "squashed", "discarded", "rejected"] {
+        work(name);
+    }
+    // The branches travel first, so that the other clones have what is kept later.
+    for clone in [&one, &two] {
+        json(clone, &["sync"]);
+    }
+    json(&one, &["merge", "merged"]);
+    json(&one, &["merge", "squashed", "--squash"]);
+    json(&one, &["discard", "discarded"]);
+    json(&one, &["reject", "rejected", "--reason=no"]);
+    let own = row(&two, "own");
+    for clone in [&one, &two, &three, &one] {
+        json(clone, &["sync"]);
+    }
+    let problems = |clone: &Path| {
+        let report = json(clone, &["doctor"]);
+        let found = report["findings"].as_array().expect("findings").clone();
+        let is_problem = |one: &Value| one["severity"] == "problem";
+        found.into_iter().filter(is_problem).collect::<Vec<_>>()
+    };
+    for clone in [&one, &two, &three] {
+        assert_eq!(problems(clone), Vec::<Value>::new());
+    }
+    // What this clone has to keep is looked for as ever.
+    git_in(&two, ["update-ref", "-d", "refs/agents/keep"]);
+    let output = agent(&two, &["doctor"]);
+    let said = describe(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let missing: Vec<_> = { said.lines() }
+        .filter(|line| line.starts_with("problem[keep.missing]"))
+        .collect();
+    assert!(
+        missing.len() == 1 && missing[0].ends_with(&own[..8]),
+        "{said}"
+    );
 }

@@ -69,6 +69,17 @@ impl SyncArg {
         self.sync.as_deref()
     }
 
+    /// Checks that there is such a remote, before anything is made that could not be sent to it.
+    ///
+    /// # Errors
+    /// `usage`.
+    pub(super) fn require_remote(&self, ctx: &Ctx) -> Result<()> {
+        let Some(remote) = self.remote() else {
+            return Ok(());
+        };
+        remote_name(ctx, Some(remote)).map(drop)
+    }
+
     /// Synchronises after a run that ended like that, whatever its answer was. The status is that of the run, unless it was
     /// successful and this is not: what a machine did that is switched off next is on the remote or nowhere.
     pub(super) fn after_run(&self, ctx: &Ctx, ui: &mut Ui, exit: Exit) -> Exit {

@@ -78,6 +78,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: MergeArgs) -> Result<Exit> {
         args.push.after_landing(ctx, args.dry_run)?,
         args.sync.clone(),
     ];
+    args.sync.require_remote(ctx)?;
     let options = MergeOptions {
         method: method(&args),
         into: args.into,

@@ -85,6 +85,7 @@ enum IsolationArg {
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs) -> Result<Exit> {
     let sync = args.sync.clone();
+    sync.require_remote(ctx)?;
     let exit = match args.claim.clone() {
         Some(key) => claimed::spawn(ctx, ui, args, &key)?,
         None => spawn(ctx, ui, args)?,

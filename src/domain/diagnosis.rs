@@ -60,6 +60,7 @@ codes! {
     KeepDamaged, "keep.damaged", Problem, "The keep chain's ref leads to nothing readable; git gc may delete what it held.";
     NotKept, "keep.missing", Problem, "Without the keep chain, squash, gc and git notes prune together delete the row.";
     WorkNotKept, "keep.work-missing", Problem, "Without the keep chain git gc deletes the work, and rescue cannot give it back.";
+    KeptElsewhere, "keep.elsewhere", Information, "What agents of other clones need is kept there; it is in this clone too once every clone synchronises all.";
     KeptGone, "keep.work-gone", Problem, "What was kept is not in the repository any more; another clone may have it.";
     MailDamaged, "mail.damaged", Problem, "The ref leads to nothing whole; messages and receipts are read from its reflog, which expires.";
     MailLost, "mail.lost", Problem, "Neither the ref nor its reflog leads to anything readable: messages, or who has read them, are lost here.";

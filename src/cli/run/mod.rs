@@ -115,6 +115,7 @@ prompt is on standard input unless one of the first two names it.";
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs) -> Result<Exit> {
     let quiet = args.mode.quiet;
+    args.sync.require_remote(ctx)?;
     if args.dry_run {
         return args.read(ctx)?.outline(ctx, ui);
     }

@@ -3,13 +3,19 @@
 use crate::agents::ctx::Ctx;
 use crate::domain::agent::Agent;
 use crate::domain::diagnosis::Sign;
+use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
-use crate::error::Result;
+use crate::error::{Remedy, Result};
 use crate::ops::doctor::survey::Survey;
 use crate::ops::doctor::{Finding, kept};
+use crate::ops::remedy::command;
 use crate::store::chain::Chain;
 use crate::store::chain::repair::{self, Condition};
 use crate::store::keep;
+use std::collections::BTreeSet;
+
+/// How many agents a finding names.
+const NAMED: usize = 4;
 
 pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
     match repair::condition(&ctx.repo, Chain::Keep)? {
@@ -41,12 +47,13 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         None => Vec::new(),
     };
     let held = keep::kept(&ctx.repo)?;
-    let missing = survey
-        .rows()
-        .iter()
+    // What another clone keeps, this one need not: without `agent.sync all` the branches of its agents come alone.
+    let (here, elsewhere): (Vec<_>, Vec<_>) = { survey.rows().iter() }
         .filter(|agent| !held.contains(&agent.spawn_commit))
-        .filter(|agent| ctx.repo.has_object(agent.spawn_commit));
-    let findings = missing.map(|agent| {
+        .filter(|agent| ctx.repo.has_object(agent.spawn_commit))
+        .partition(|agent| survey.is_local(agent) || survey.worktree(agent).is_some());
+    let mut elsewhere: BTreeSet<_> = elsewhere.into_iter().map(|agent| agent.id).collect();
+    let findings = here.into_iter().map(|agent| {
         let agent = agent.clone();
         let what = format!(
             "nothing keeps the spawn commit of agent {}",
@@ -60,8 +67,28 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         })
     });
     let mut findings: Vec<_> = findings.collect();
-    findings.extend(kept::look(ctx, rows, &held)?);
+    findings.extend(kept::look(ctx, rows, &held, &mut elsewhere)?);
+    findings.extend(kept_elsewhere(&elsewhere));
     Ok(findings)
+}
+
+/// One line for all agents: a clone of a busy remote has rows of thousands.
+fn kept_elsewhere(agents: &BTreeSet<AgentId>) -> Option<Finding> {
+    let named: Vec<_> = agents
+        .iter()
+        .take(NAMED)
+        .map(|agent| agent.short())
+        .collect();
+    let more = match agents.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let what = format!(
+        "what is kept of agents of other clones is not kept here: {}{more}",
+        named.join(", ")
+    );
+    let command = command(&Remedy::SynchroniseAll);
+    (!agents.is_empty()).then(|| Finding::report(Sign::KeptElsewhere, what, command))
 }
 
 /// What bound the agent, as far as it is still there.

@@ -16,7 +16,7 @@ use crate::ops::doctor::Finding;
 use crate::ops::remedy::command;
 use crate::store::keep;
 use crate::store::ledger::Ledger;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 /// What one row says is kept.
 pub(super) struct Row {
@@ -90,8 +90,13 @@ fn claims(events: &[Event], own: Option<u16>) -> Result<Vec<Claim>> {
     Ok(claims)
 }
 
-/// Compares what the rows say with what the chain holds.
-pub(super) fn look(ctx: &Ctx, rows: Vec<Row>, kept: &HashSet<Oid>) -> Result<Vec<Finding>> {
+/// Compares what the rows say with what the chain holds. `elsewhere` gets the agents of which other clones kept something.
+pub(super) fn look(
+    ctx: &Ctx,
+    rows: Vec<Row>,
+    kept: &HashSet<Oid>,
+    elsewhere: &mut BTreeSet<AgentId>,
+) -> Result<Vec<Finding>> {
     let mut found = Vec::new();
     for Row { agent, mut claims } in rows {
         claims.retain(|claim| {
@@ -103,7 +108,11 @@ pub(super) fn look(ctx: &Ctx, rows: Vec<Row>, kept: &HashSet<Oid>) -> Result<Vec
             if !claim.is_here(&ctx.repo) {
                 found.extend(claim.gone(agent));
             } else if claim.was_kept(&ctx.repo, agent)? {
-                loose.push(claim);
+                if claim.own {
+                    loose.push(claim);
+                } else {
+                    elsewhere.insert(agent);
+                }
             }
         }
         if !loose.is_empty() {
