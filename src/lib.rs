@@ -90,6 +90,7 @@
 //! | `agents/facts.key` | 32 random bytes that seal the facts in the cache, readable by their owner alone |
 //! | `agents/<id8>/prompt.md` | the prompt, readable by its owner alone; deleted when the agent is merged or discarded |
 //! | `agents/<id8>/run-prompt.md` | while a run lasts that is told something else, as one that goes on with a session: its prompt, readable by its owner alone |
+//! | `agents/<id8>/answer` | the agent's final answer in its last run, of which `verify` reads fields; readable by its owner alone |
 //! | `agents/<id8>/task.toml` | the task as it was given, readable by its owner alone; without briefing and system prompt once the agent is merged or discarded |
 //! | `agents/<id8>/called` | the session of a host that called its agent tool for the agent; until the host asks for a worktree |
 //! | `agents/<id8>/handed-out` | what a host called itself when it was given the agent's worktree |

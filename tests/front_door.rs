@@ -742,27 +742,6 @@ fn the_prompt_ends_with_the_whole_text_of_the_tool() {
 }
 
 #[test]
-fn a_kit_task_that_forbids_new_dependencies_is_told_how_to_say_it() {
-    let repo = TestRepo::with_commit();
-    let kit = |wanted: bool| {
-        repo.task_file(&format!(
-            "[task]\nrole = \"edit-local\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n[body]\n\
-             text = \"Add a second function to the library and test it.\"\n[verification]\nno-dep-bump = {wanted}\n"
-        ))
-    };
-    let task = kit(true);
-    let text = refused(&repo.agent(&["spawn", &task]), 2);
-    assert!(text.contains("files-denylist"), "{text}");
-    assert!(
-        text.contains("fix the task, give it a smaller scope, or abort"),
-        "{text}"
-    );
-    let task = kit(false);
-    let output = repo.agent(&["spawn", &task]);
-    assert!(output.status.success(), "{}", describe(&output));
-}
-
-#[test]
 fn a_retry_is_the_same_task_on_the_current_base() {
     let repo = TestRepo::with_commit();
     let first = repo.agent_json(&[

@@ -6,6 +6,8 @@ mod attest;
 mod bundle;
 /// The check commands.
 mod commands;
+/// What a task asks for beyond commands that succeed.
+mod demands;
 /// Branches that `git agent` did not make, and conflict markers.
 mod guard;
 /// How work lands, held to git's own answers.

@@ -10,6 +10,7 @@
 use crate::agents::check_setup::CheckSetup;
 use crate::agents::ctx::Ctx;
 use crate::agents::open_places::open_places;
+use crate::domain::evidence::RequiredChecks;
 use crate::domain::oid::Oid;
 use crate::domain::sandbox::Enforcement;
 use crate::error::Result;
@@ -73,12 +74,15 @@ impl CheckMemory {
 
     /// The question whether commands succeed on a tree, or on a commit where they may read its history: all of them, because a later one may
     /// need what an earlier one made.
-    pub(crate) fn question(&self, object: Oid, commands: &[String]) -> Question {
+    pub(crate) fn question(&self, object: Oid, checks: &RequiredChecks) -> Question {
         let mut question = vec![object.to_hex(), self.setup.clone()];
         // The number keeps the circumstances apart from the commands.
         question.push(self.circumstances.len().to_string());
         question.extend(self.circumstances.iter().cloned());
-        question.extend(commands.iter().cloned());
+        question.extend(checks.commands.iter().cloned());
+        if checks.min_tests > 0 {
+            question.push(format!("{} tests", checks.min_tests));
+        }
         question
     }
 

@@ -19,12 +19,14 @@ use crate::agents::ctx::Ctx;
 use crate::agents::hidden_places;
 use crate::agents::open_places::open_places;
 use crate::agents::scratch::Scratch;
+use crate::agents::untrusted;
 use crate::agents::work::uncommitted::whole_tree;
 use crate::agents::worktree::AgentWorktree;
-use crate::domain::evidence::{CommandEnd, CommandRun};
+use crate::domain::evidence::{CommandEnd, CommandRun, RequiredChecks};
 use crate::domain::oid::Oid;
 use crate::domain::sandbox::{Enforcement, Fence, Level, Mode};
 use crate::domain::shell;
+use crate::domain::test_count::TestCount;
 use crate::error::{Error, IoContext, Result};
 use crate::proc::sandbox::Plan;
 use crate::proc::{self, End, Job};
@@ -33,7 +35,7 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Variables that move the cache of a package manager, and where that cache is in the home directory unless they do. Behind the fence the
 /// user's own caches cannot be written, and these programs fail without one that can.
@@ -181,18 +183,31 @@ impl<'a> CheckRoom<'a> {
     /// As [`CheckRoom::set_up`].
     pub(crate) fn run(
         &self,
-        checks: &[String],
+        checks: &RequiredChecks,
         limit: Duration,
         keep_going: bool,
     ) -> Result<Vec<CommandRun>> {
         let mut runs = Vec::new();
-        for script in checks {
+        let began = SystemTime::from(self.ctx.now());
+        for script in &checks.commands {
             let run = self.run_one(script, &self.variables, limit)?;
             let goes_on = run.is_success() || keep_going;
             runs.push(run);
             if !goes_on {
                 break;
             }
+        }
+        let is_green = runs.iter().all(CommandRun::is_success);
+        let wanted = checks.min_tests;
+        let mut found = { runs.iter().filter_map(|run| run.tests) }.reduce(u64::saturating_add);
+        if is_green && wanted > 0 && found.is_none() {
+            found = tests_in_reports(&self.path, began);
+        }
+        if let Some(last) = runs.last_mut()
+            && is_green
+            && found.unwrap_or(0) < u64::from(wanted)
+        {
+            last.end = CommandEnd::TooFewTests { found, wanted };
         }
         Ok(runs)
     }
@@ -203,7 +218,7 @@ impl<'a> CheckRoom<'a> {
     /// As [`CheckRoom::set_up`].
     pub(crate) fn check(
         &mut self,
-        checks: &[String],
+        checks: &RequiredChecks,
         limit: Duration,
         keep_going: bool,
     ) -> Result<Vec<CommandRun>> {
@@ -273,8 +288,28 @@ impl<'a> CheckRoom<'a> {
             output: finished.output,
             is_setup: false,
             took: clock.elapsed(),
+            tests: finished.tests,
         })
     }
+}
+
+/// The largest report of tests that is read, in bytes.
+const LARGEST_REPORT: u64 = 16 << 20;
+
+/// How many tests passed by reports in JUnit's format that were written since then; `None` where there is none.
+fn tests_in_reports(top: &Path, since: SystemTime) -> Option<u64> {
+    let files = untrusted::files(top).into_iter();
+    let reports = files.filter(|file| file.extension().is_some_and(|ending| ending == "xml"));
+    let counts = reports.filter_map(|file| {
+        let written = untrusted::open(top, &file)?
+            .metadata()
+            .ok()?
+            .modified()
+            .ok()?;
+        let bytes = untrusted::read(top, &file, LARGEST_REPORT).filter(|_| written >= since)?;
+        TestCount::of_junit(&String::from_utf8_lossy(&bytes))
+    });
+    counts.reduce(u64::saturating_add)
 }
 
 /// Variables that lead package managers to caches of this room, but for those whose usual cache the settings open.

@@ -76,6 +76,11 @@ fn bind(draft: &mut TaskDraft, policy: &Policy) {
     draft.denylist = list(&policy.denylist);
     draft.checks = list(&policy.checks);
     draft.bundle_required = given(policy.bundle_required);
+    draft.no_dep_bump = given(policy.no_dep_bump);
+    draft.report_fields = list(&policy.report_fields);
+    if let Some(wanted) = policy.min_tests {
+        draft.min_tests = given(wanted.into());
+    }
     if let Some(limit) = policy.timeout_ms {
         draft.timeout = given(format!("{}s", limit.div_ceil(1000)));
     }

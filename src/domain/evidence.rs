@@ -6,6 +6,7 @@ use super::oid::Oid;
 use super::scope::CaseIndex;
 use super::violation::Boundary;
 use crate::domain::named::named;
+use std::fmt;
 use std::time::Duration;
 
 /// What binds the agent: its policy, ready to be applied.
@@ -17,6 +18,8 @@ pub struct Contract {
     pub bundle_required: bool,
     /// SHA-256 of the `spec.md` that spawn wrote, in hex.
     pub spec_sha: String,
+    /// How many tests have to pass although there is no check command that could run them; none where it is 0.
+    pub uncounted_tests: u32,
 }
 
 /// Everything that is known about the work.
@@ -44,8 +47,33 @@ pub struct Evidence {
     pub landing: Option<Landing>,
     /// Files that landing would give conflict markers, each with the line of the first.
     pub marked: Vec<(Vec<u8>, usize)>,
+    /// Dependencies that landing would change; looked for only where the policy forbids it.
+    pub dependencies: Vec<DependencyChange>,
     /// The check commands.
     pub commands: Commands,
+    /// What the agent's final answer says; looked for only where the policy asks for fields of it.
+    pub answer: Answer,
+}
+
+/// What the agent's final answer says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Answer {
+    /// Nothing was asked of it.
+    #[default]
+    Free,
+    /// It is where this clone cannot see it.
+    OutOfReach,
+    /// It lacks these fields of those that were asked for.
+    Lacks(Vec<String>),
+}
+
+/// A dependency that is not what it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DependencyChange {
+    /// The manifest or lock file.
+    pub path: Vec<u8>,
+    /// What is different, as the end of a sentence that begins with the path.
+    pub what: String,
 }
 
 /// Why no worktree was looked at.
@@ -296,6 +324,27 @@ pub enum Commands {
     Ran(Vec<CommandRun>),
 }
 
+/// What has to hold in a merged tree before it lands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequiredChecks {
+    /// The commands, in order.
+    pub commands: Vec<String>,
+    /// How many tests have to pass in them together; none where it is 0.
+    pub min_tests: u32,
+}
+
+impl RequiredChecks {
+    /// Adds what is not there yet.
+    pub fn add(&mut self, more: &RequiredChecks) {
+        for command in &more.commands {
+            if !self.commands.contains(command) {
+                self.commands.push(command.clone());
+            }
+        }
+        self.min_tests = self.min_tests.max(more.min_tests);
+    }
+}
+
 /// One check command that ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandRun {
@@ -309,6 +358,8 @@ pub struct CommandRun {
     pub is_setup: bool,
     /// How long it took; zero for an answer that was known.
     pub took: Duration,
+    /// How many tests passed, where it said so.
+    pub tests: Option<u64>,
 }
 
 impl CommandRun {
@@ -325,4 +376,39 @@ pub enum CommandEnd {
     Status(u8),
     /// It was stopped after this time.
     TimedOut(Duration),
+    /// It succeeded, and in all commands together too few tests passed, or none of them said how many.
+    TooFewTests {
+        /// How many passed.
+        found: Option<u64>,
+        /// How many have to.
+        wanted: u32,
+    },
+}
+
+impl CommandEnd {
+    /// The status as a shell gives it; `None` for what was stopped.
+    pub fn status(self) -> Option<u8> {
+        match self {
+            CommandEnd::Status(status) => Some(status),
+            CommandEnd::TooFewTests { .. } => Some(0),
+            CommandEnd::TimedOut(_) => None,
+        }
+    }
+}
+
+/// The end of a sentence about the command.
+impl fmt::Display for CommandEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CommandEnd::Status(status) => write!(f, "ended with status {status}"),
+            CommandEnd::TimedOut(limit) => write!(f, "was stopped after {} s", limit.as_secs()),
+            CommandEnd::TooFewTests {
+                found: Some(found),
+                wanted,
+            } => write!(f, "passed {found} of at least {wanted} tests"),
+            CommandEnd::TooFewTests { found: None, .. } => {
+                f.write_str("does not say how many tests passed")
+            }
+        }
+    }
 }

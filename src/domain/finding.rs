@@ -41,6 +41,7 @@ codes! {
     ScopeSymlinkTarget, "scope.symlink-target", Error, "A symlink leads out of the worktree, or could through another one.";
     ScopeOutsideWorktree, "scope.outside-worktree", Error, "The work changes a path outside the worktree.";
     ScopeLanding, "scope.landing", Error, "Landing would change a path that is out of scope, because files were moved on the target.";
+    ScopeDependency, "scope.dependency-changed", Error, "The work adds, removes or changes a dependency, which its task or the repository forbids.";
     ProvenanceSpawnCommit, "provenance.spawn-commit", Error, "The branch contains neither the spawn commit nor a rebased copy of it.";
     ProvenanceBaseRewritten, "provenance.base-rewritten", Error, "The commit the agent started from is not in the base branch.";
     ProvenanceForeign, "provenance.foreign-commit", Error, "The branch contains a commit that is neither the agent's nor the base branch's.";
@@ -67,7 +68,10 @@ codes! {
     CommandFailed, "commands.failed", Error, "A check command failed in the merged tree.";
     CommandTimedOut, "commands.timed-out", Error, "A check command took too long.";
     CommandSetupFailed, "commands.setup-failed", Error, "A set-up command failed in the merged tree, so no check command ran.";
+    CommandTestCount, "commands.test-count", Error, "Fewer tests passed than the task or the repository asks for, or no check command said how many.";
     CommandsSkipped, "commands.skipped", Note, "The check commands were not run.";
+    ReportFieldMissing, "report.field-missing", Error, "The agent's final answer lacks a field that its task asks for.";
+    ReportNotJudged, "report.not-judged", Note, "The agent's final answer is not in this clone, so its fields were not judged here.";
     GuardNoRule, "guard.no-rule", Note, "No rule of the base is for the branch, so it was not judged.";
     AttestationSignature, "attestation.signature", Error, "No allowed signer signed the attestation.";
     AttestationStatement, "attestation.statement", Error, "What was signed is no accepting verdict of this program.";

@@ -44,6 +44,7 @@ pub mod shell;
 pub mod size;
 pub mod stamp;
 pub mod task;
+pub mod test_count;
 pub mod tool_call;
 pub mod tournament;
 pub mod train;

@@ -99,6 +99,10 @@ pub struct RepositorySettings {
     pub bundle_required: Option<bool>,
     /// Commands that `verify` runs for every task.
     pub checks: Vec<String>,
+    /// How many tests have to pass in the checks of every task, where any have to.
+    pub min_tests: Option<u32>,
+    /// Whether the dependencies have to stay as they are, unless a task says otherwise.
+    pub no_dep_bump: bool,
     /// Ignored files that a new worktree gets.
     pub setup_copy: Option<Vec<String>>,
     /// Commands that are run in a new worktree.
@@ -174,6 +178,8 @@ impl SettingsDraft {
             timeout: value(&self.task.timeout),
             bundle_required: task.bundle_required,
             checks: task.checks,
+            min_tests: task.min_tests,
+            no_dep_bump: task.no_dep_bump,
             setup_copy: values(&self.task.setup_copy),
             setup_run: values(&self.task.setup_run),
             include: None,
@@ -209,6 +215,19 @@ impl TaskDraft {
             located(settings.setup_copy.as_deref()),
         );
         give(&mut self.setup_run, located(settings.setup_run.as_deref()));
+        give(&mut self.no_dep_bump, settings.no_dep_bump.then_some(true));
+        // A number of tests is a bound from below: the higher one holds.
+        let own = self.min_tests.given().map_or(0, |own| own.value);
+        if let Some(wanted) = settings
+            .min_tests
+            .map(i64::from)
+            .filter(|wanted| own < *wanted && own >= 0)
+        {
+            self.min_tests = Field::Given(Located {
+                value: wanted,
+                span: 0..0,
+            });
+        }
         let own = self.checks.given().map(|own| own.value.clone());
         let own = own.unwrap_or_default();
         let mut checks = located(Some(&settings.checks)).unwrap_or_default();

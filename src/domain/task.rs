@@ -68,12 +68,18 @@ pub struct Task {
     pub max_iterations: Option<u32>,
     /// Commands that `verify` runs in the merged tree.
     pub checks: Vec<String>,
+    /// How many tests have to pass in them, where any have to.
+    pub min_tests: Option<u32>,
+    /// Whether dependencies have to stay as they are.
+    pub no_dep_bump: bool,
     /// Whether the bundle is required; `None` follows the isolation.
     pub bundle_required: Option<bool>,
     /// The file an output-only agent writes, relative to where it works.
     pub output_file: Option<String>,
     /// Whether that file may exist already.
     pub output_overwrite: bool,
+    /// Fields that the agent's final answer has to have.
+    pub report_fields: Vec<String>,
     /// Ignored files to bring into the worktree; at most 20 globs.
     pub setup_copy: Vec<Glob>,
     /// Commands to run in the new worktree.

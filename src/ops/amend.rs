@@ -213,7 +213,8 @@ fn amended(ctx: &Ctx, agent: &Agent, old: &Policy, options: &AmendOptions) -> Re
         let target = base.refname.as_deref().unwrap_or("HEAD");
         let tip = ctx.repo.resolve_commit(target)?.commit;
         let roles = roles::load(&ctx.repo, tip)?;
-        new.checks = repository_settings::load(&ctx.repo, tip, &roles)?.checks;
+        let settings = repository_settings::load(&ctx.repo, tip, &roles)?;
+        (new.checks, new.min_tests) = (settings.checks, settings.min_tests);
     } else if !options.checks.is_empty() {
         new.checks = task.checks;
     }

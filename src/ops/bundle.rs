@@ -65,6 +65,7 @@ pub fn bundle(ctx: &Ctx, who: &str) -> Result<BundleReport> {
         boundary: guard.boundary().clone(),
         bundle_required: true,
         spec_sha: policy.spec_sha.clone(),
+        uncounted_tests: 0,
     };
     // Without history, landing and commands there is nothing else to find fault with.
     let evidence = Evidence {

@@ -45,6 +45,11 @@ pub const REPOSITORY: &[KnownSetting] = &[
     ),
     setting("defaults.timeout", "`5m`", "How long a run may take"),
     setting(
+        "defaults.no_dep_bump",
+        "`false`",
+        "Whether work may neither add nor remove nor change dependencies",
+    ),
+    setting(
         "bundle.required",
         "`true` for a role with a worktree",
         "Whether work lands only with a complete bundle",
@@ -53,6 +58,11 @@ pub const REPOSITORY: &[KnownSetting] = &[
         "checks.commands",
         "none",
         "Commands that `verify` runs for every task, before the task's own",
+    ),
+    setting(
+        "checks.min_tests",
+        "none",
+        "How many tests have to pass in the checks of every task; a task may ask for more",
     ),
     setting(
         "setup.copy",
@@ -319,6 +329,10 @@ fn value_of(found: &RepositorySettings, key: &str) -> Option<SettingValue> {
         "defaults.timeout" => text(&found.timeout),
         "bundle.required" => found.bundle_required.map(SettingValue::Flag),
         "checks.commands" => list(Some(&found.checks)),
+        "checks.min_tests" => found
+            .min_tests
+            .map(|wanted| SettingValue::Text(wanted.to_string())),
+        "defaults.no_dep_bump" => Some(SettingValue::Flag(found.no_dep_bump)),
         "setup.copy" => list(found.setup_copy.as_ref()),
         "setup.run" => list(found.setup_run.as_ref()),
         "pool.size" => Some(SettingValue::Text(found.pool_size.to_string())),

@@ -5,6 +5,7 @@ use super::supervisor::{self, SupervisedCommand};
 use super::tail::Tail;
 use super::{capture, sandbox};
 use crate::domain::outcome::{Ending, Outcome};
+use crate::domain::test_count::TestCount;
 use crate::error::{Code, Error, Result};
 use crate::system;
 use std::borrow::Cow;
@@ -53,6 +54,8 @@ pub struct Finished {
     pub end: End,
     /// The end of what it wrote to both streams.
     pub output: String,
+    /// How many tests passed, where it said so.
+    pub tests: Option<u64>,
 }
 
 /// How a job ended.
@@ -102,11 +105,13 @@ pub fn run(job: &Job<'_>) -> Result<Finished> {
         stderr: writer.into(),
     };
     let supervisor = supervisor::start(supervised, None)?;
-    let tail = Arc::new(Mutex::new(Tail::new(KEPT)));
-    let shared = Arc::clone(&tail);
+    // What is counted may stand before the end that is kept.
+    let kept = Arc::new(Mutex::new((Tail::new(KEPT), TestCount::default())));
+    let shared = Arc::clone(&kept);
     let drained = capture::drain(reader, move |bytes| {
-        let mut tail = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let (tail, tests) = &mut *shared.lock().unwrap_or_else(PoisonError::into_inner);
         tail.push(bytes);
+        tests.push(bytes);
     })
     .map_err(fail)?;
     let outcome = supervisor.wait()?;
@@ -116,9 +121,10 @@ pub fn run(job: &Job<'_>) -> Result<Finished> {
     {
         return Err(Error::new(Code::SandboxUnavailable, why));
     }
-    let output = tail.lock().unwrap_or_else(PoisonError::into_inner).text();
+    let (tail, tests) = &mut *kept.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(Finished {
         end: outcome.into(),
-        output,
+        output: tail.text(),
+        tests: tests.passed(),
     })
 }

@@ -266,6 +266,11 @@ pub fn at_work_dir(common_dir: &Path, id: AgentId) -> PathBuf {
     agent_dir(common_dir, id).join("at-work")
 }
 
+/// The agent's final answer in its last run, as far as it is kept.
+pub fn answer(common_dir: &Path, id: AgentId) -> PathBuf {
+    agent_dir(common_dir, id).join("answer")
+}
+
 /// Where the streams of an agent's runs are kept.
 pub fn runs_dir(common_dir: &Path, id: AgentId) -> PathBuf {
     agent_dir(common_dir, id).join("run")

@@ -3,9 +3,11 @@
 //! change of one cannot silently change the other.
 
 pub mod agent_trace;
+pub mod answer;
 pub mod attestation;
 pub mod baseline;
 pub mod conflict_report;
+pub mod dependencies;
 pub mod event_line;
 pub mod journal;
 pub mod kept_file;

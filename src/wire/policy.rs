@@ -9,6 +9,7 @@
 //! is enough to judge it. Spawn commits of earlier versions have no header; they name the digest of the policy
 //! in a trailer, or nothing.
 
+use crate::domain::evidence::RequiredChecks;
 use crate::domain::glob::Glob;
 use crate::domain::hex::hex;
 use crate::domain::scope::Scope;
@@ -63,6 +64,19 @@ pub struct Policy {
     /// How long a run may take, in milliseconds, where an amendment says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
+    /// How many tests have to pass in the checks, where any have to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_tests: Option<u32>,
+    /// Whether dependencies have to stay as they are.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub no_dep_bump: bool,
+    /// Fields that the agent's final answer has to have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub report_fields: Vec<String>,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 impl Policy {
@@ -80,6 +94,9 @@ impl Policy {
         let known = Policy {
             task_sha: None,
             timeout_ms: None,
+            min_tests: None,
+            no_dep_bump: false,
+            report_fields: Vec::new(),
             ..self.terms()
         };
         format!("sha256:{}", hex(&Sha256::digest(known.to_bytes())))
@@ -92,6 +109,7 @@ impl Policy {
             whitelist: amended.whitelist,
             denylist: amended.denylist,
             checks: amended.checks,
+            min_tests: amended.min_tests,
             bundle_required: amended.bundle_required,
             timeout_ms: amended.timeout_ms,
             task_sha: amended.task_sha,
@@ -138,6 +156,14 @@ impl Policy {
     pub fn scope(&self) -> Result<Scope, String> {
         let [whitelist, denylist] = self.globs()?;
         Scope::new(&whitelist, &denylist)
+    }
+
+    /// What has to hold in the merged tree.
+    pub fn required_checks(&self) -> RequiredChecks {
+        RequiredChecks {
+            commands: self.checks.clone(),
+            min_tests: self.min_tests.unwrap_or(0),
+        }
     }
 
     /// Reads the blob; `None` when it holds no policy of a version we know.

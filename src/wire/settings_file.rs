@@ -2,9 +2,9 @@
 //!
 //! | section | keys |
 //! |---|---|
-//! | `[defaults]` | `role`, `scope`, `deny`, `base`, `timeout` |
+//! | `[defaults]` | `role`, `scope`, `deny`, `base`, `timeout`, `no_dep_bump` |
 //! | `[bundle]` | `required` |
-//! | `[checks]` | `commands` |
+//! | `[checks]` | `commands`, `min_tests` |
 //! | `[setup]` | `copy`, `run` |
 //! | `[pool]` | `size` |
 //! | `[lease]` | any variable |
@@ -30,8 +30,10 @@ const KEYS: &[Key] = &[
     ("defaults", "deny"),
     ("defaults", "base"),
     ("defaults", "timeout"),
+    ("defaults", "no_dep_bump"),
     ("bundle", "required"),
     ("checks", "commands"),
+    ("checks", "min_tests"),
     ("setup", "copy"),
     ("setup", "run"),
     ("pool", "size"),
@@ -92,6 +94,8 @@ pub fn parse(name: &str, bytes: &[u8]) -> SettingsDraft {
             timeout: reader.string(("defaults", "timeout")),
             bundle_required: reader.boolean(("bundle", "required")),
             checks: reader.strings(("checks", "commands")),
+            min_tests: reader.integer(("checks", "min_tests")),
+            no_dep_bump: reader.boolean(("defaults", "no_dep_bump")),
             setup_copy: reader.strings(("setup", "copy")),
             setup_run: reader.strings(("setup", "run")),
             ..TaskDraft::default()

@@ -9,7 +9,8 @@
 //! | `name`, `parent` | `[task] agent-id`, `parent-agent` |
 //! | `[scope] whitelist`, `denylist` | `[scope] files-whitelist`, `files-denylist` |
 //! | `[checks] commands` | `[verification] cargo-check-crates`, `cargo-test-crates`: one `cargo check -p` or `cargo test -p` each |
-//! | | `[verification] test-count-min`, `[output] report-fields-required`: type-checked, and a warning says that nothing enforces them |
+//! | `[checks] min_tests`, `[scope] no_dep_bump` | `[verification] test-count-min`, `no-dep-bump` |
+//! | `[output] fields` | `[output] report-fields-required` |
 //! | `base`, `description`, `model`, `briefing`, `system_prompt`, `profile`, `max_iterations` | |
 //! | `[bundle] required`, `[output] file`, `allow_overwrite`, `[setup] copy`, `run`, `[run] timeout`, `[limits] cost` | |
 //!

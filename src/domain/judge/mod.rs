@@ -7,8 +7,8 @@ mod scope;
 mod tests;
 
 use super::evidence::{
-    CommandEnd, CommandRun, Commands, Contract, Evidence, History, Landing, LedgerFacts,
-    NoWorktree, Outcome, Row, WorktreeFacts,
+    Answer, CommandEnd, CommandRun, Commands, Contract, DependencyChange, Evidence, History,
+    Landing, LedgerFacts, NoWorktree, Outcome, Row, WorktreeFacts,
 };
 use super::finding::{Finding, FindingCode as Code};
 use super::oid::Oid;
@@ -29,7 +29,19 @@ pub fn judge(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
     }
     findings.extend(evidence.landing.iter().flat_map(landing));
     findings.extend(evidence.marked.iter().map(marked));
+    findings.extend(evidence.dependencies.iter().map(dependency));
     findings.extend(commands(&evidence.commands));
+    let has_tree = evidence
+        .landing
+        .as_ref()
+        .is_some_and(|landing| landing.outcome.tree().is_some());
+    if contract.uncounted_tests > 0 && has_tree {
+        findings.push(test_count(format!(
+            "{} tests have to pass, and there is no check command that runs any",
+            contract.uncounted_tests
+        )));
+    }
+    findings.extend(answer(&evidence.answer));
     findings.extend(ledger(&evidence.ledger));
     findings
 }
@@ -249,30 +261,67 @@ fn commands(commands: &Commands) -> Vec<Finding> {
 }
 
 fn command(run: &CommandRun) -> Option<Finding> {
-    let how = match run.end {
+    let CommandRun { command, end, .. } = run;
+    let code = match end {
         CommandEnd::Status(0) => return None,
-        CommandEnd::Status(status) => format!("ended with status {status}"),
-        CommandEnd::TimedOut(limit) => format!("was stopped after {} s", limit.as_secs()),
+        CommandEnd::TooFewTests { .. } => {
+            return Some(test_count(format!("`{command}` {end} in the merged tree")));
+        }
+        CommandEnd::Status(_) => Code::CommandFailed,
+        CommandEnd::TimedOut(_) => Code::CommandTimedOut,
     };
     if run.is_setup {
         return Some(Finding::new(
             Code::CommandSetupFailed,
-            format!(
-                "the set-up command `{}` {how} in the merged tree, so no check ran",
-                run.command
-            ),
+            format!("the set-up command `{command}` {end} in the merged tree, so no check ran"),
             "mend what the command reports, or [setup] in the settings of the target; where the sandbox refused a write, git config --add agent.run.allowWrite <directory> opens a cache",
         ));
     }
-    let code = match run.end {
-        CommandEnd::Status(_) => Code::CommandFailed,
-        CommandEnd::TimedOut(_) => Code::CommandTimedOut,
-    };
     Some(Finding::new(
         code,
-        format!("`{}` {how} in the merged tree", run.command),
+        format!("`{command}` {end} in the merged tree"),
         "run it in a merge of the two branches and mend what it reports; where the sandbox refused a write, git config --add agent.run.allowWrite <directory> opens a cache",
     ))
+}
+
+fn test_count(message: String) -> Finding {
+    Finding::new(
+        Code::CommandTestCount,
+        message,
+        "put the tests back, or make a check command print its runner's summary or write a report in JUnit's format",
+    )
+}
+
+fn answer(answer: &Answer) -> Vec<Finding> {
+    match answer {
+        Answer::Free => Vec::new(),
+        Answer::OutOfReach => vec![Finding::new(
+            Code::ReportNotJudged,
+            "the agent's final answer is not in this clone, so its fields were not judged here",
+            "to judge them, run verify in the clone that the agent was spawned in",
+        )],
+        Answer::Lacks(fields) => {
+            let lacks = |name: &String| {
+                Finding::new(
+                    Code::ReportFieldMissing,
+                    format!("the agent's final answer has no field `{name}`"),
+                    format!(
+                        "let it answer with a line `{name}: …`, or write one into review.md of its bundle"
+                    ),
+                )
+            };
+            fields.iter().map(lacks).collect()
+        }
+    }
+}
+
+fn dependency(change: &DependencyChange) -> Finding {
+    Finding::new(
+        Code::ScopeDependency,
+        format!("{} {}", Quoted(&change.path), change.what),
+        "put the dependency back as the base has it",
+    )
+    .on(&change.path)
 }
 
 fn row(row: Row) -> Option<Finding> {

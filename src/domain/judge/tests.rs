@@ -27,6 +27,7 @@ fn contract() -> Contract {
         },
         bundle_required: true,
         spec_sha: "5bec".to_owned(),
+        uncounted_tests: 0,
     }
 }
 
@@ -265,6 +266,7 @@ fn commands_must_end_well_and_in_time() {
             output: String::new(),
             is_setup,
             took: Duration::ZERO,
+            tests: None,
         }])
     };
     let run = |end| ran(end, false);

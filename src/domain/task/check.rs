@@ -63,14 +63,17 @@ impl TaskDraft {
             briefing: rules.paragraph("the briefing", &self.briefing),
             system_prompt: rules.paragraph("the system prompt", &self.system_prompt),
             profile: rules.line("the profile", &self.profile),
-            max_iterations: rules.max_iterations(&self.max_iterations),
+            max_iterations: rules.number("max_iterations", 1000, &self.max_iterations),
             checks: rules.commands("a check", &self.checks),
+            min_tests: rules.number("the number of tests", 1_000_000, &self.min_tests),
+            no_dep_bump: self.no_dep_bump.given().is_some_and(|field| field.value),
             bundle_required: self.bundle_required.given().map(|field| field.value),
             output_file: rules.output_file(&self.output_file),
             output_overwrite: self
                 .output_overwrite
                 .given()
                 .is_some_and(|field| field.value),
+            report_fields: rules.report_fields(&self.report_fields),
             // What is copied is ignored by git and lies in the repository already: any glob will do.
             setup_copy: rules
                 .globs("list of files to copy", &self.setup_copy, in_git_dir)

@@ -52,12 +52,18 @@ pub struct TaskDraft {
     pub max_iterations: Field<i64>,
     /// Commands that `verify` runs.
     pub checks: Field<Vec<Located<String>>>,
+    /// How many tests have to pass in them.
+    pub min_tests: Field<i64>,
+    /// Whether dependencies have to stay as they are.
+    pub no_dep_bump: Field<bool>,
     /// Whether the bundle is required.
     pub bundle_required: Field<bool>,
     /// The file an output-only agent writes.
     pub output_file: Field<String>,
     /// Whether that file may exist already.
     pub output_overwrite: Field<bool>,
+    /// Fields that the agent's final answer has to have.
+    pub report_fields: Field<Vec<Located<String>>>,
     /// Globs of ignored files to bring into the worktree.
     pub setup_copy: Field<Vec<Located<String>>>,
     /// Commands to run in the new worktree.
@@ -139,6 +145,7 @@ impl TaskDraft {
             ("a glob of the whitelist", &self.whitelist),
             ("a glob of the denylist", &self.denylist),
             ("a check", &self.checks),
+            ("a field of the report", &self.report_fields),
             ("a glob to copy", &self.setup_copy),
             ("a setup command", &self.setup_run),
         ];

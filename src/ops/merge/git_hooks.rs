@@ -9,7 +9,7 @@ use crate::agents::check_worktree::CheckWorktree;
 use crate::agents::commands;
 use crate::agents::ctx::Ctx;
 use crate::agents::work::simulated;
-use crate::domain::evidence::{CommandEnd, CommandRun};
+use crate::domain::evidence::CommandRun;
 use crate::domain::oid::Oid;
 use crate::domain::sandbox::Mode;
 use crate::error::{Code, Error, Result};
@@ -79,10 +79,7 @@ fn ask(ctx: &Ctx, plan: &MergePlan, below: Oid, commit: Oid) -> Result<()> {
 }
 
 fn refused(plan: &MergePlan, what: &str, run: &CommandRun) -> Error {
-    let how = match run.end {
-        CommandEnd::Status(status) => format!("{what} ended with status {status}"),
-        CommandEnd::TimedOut(limit) => format!("{what} took longer than {} s", limit.as_secs()),
-    };
+    let how = format!("{what} {}", run.end);
     refusal(plan, &how, run.output.clone())
 }
 

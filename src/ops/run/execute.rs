@@ -123,6 +123,12 @@ fn work(
         report.answered(output);
         output.release();
     }
+    let file = report
+        .output_file
+        .clone()
+        .flatten()
+        .map(std::path::PathBuf::from);
+    report::keep_answer(ctx, agent, &ended.told, &stage, file.as_deref())?;
     if ended.is_success() && is_judged(ctx, plan, agent)? {
         if plan.options.commit {
             let refused = commit_work(ctx, agent).err();
@@ -267,7 +273,7 @@ fn is_judged(ctx: &Ctx, plan: &RunPlan, agent: &Agent) -> Result<bool> {
         return Ok(!plan.options.no_verify);
     }
     let policy = policy::of_agent(&ctx.repo, agent)?;
-    Ok(policy.is_some_and(|policy| policy.bundle_required))
+    Ok(policy.is_some_and(|policy| policy.bundle_required || !policy.report_fields.is_empty()))
 }
 
 /// Commits the agent's work. What is out of scope stops it, and the verdict names that.

@@ -1,5 +1,6 @@
 //! What a finished run answers: `git-agent.run/2`.
 
+use crate::agents::ctx::Ctx;
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::HostSession;
 use crate::domain::outcome::{Ending, Outcome};
@@ -16,6 +17,7 @@ use crate::ops::run_row::SUCCESS;
 use crate::ops::spawn::SpawnReport;
 use crate::ops::verify::VerifyReport;
 use crate::proc::capture::Logged;
+use crate::store::{fsx, layout};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use std::fs::File;
@@ -273,6 +275,36 @@ fn summary(words: Option<String>, host: Option<&dyn Host>, stage: &Stage) -> Str
         text = last_words(&end_of(&stage.stderr, SUMMARY_BYTES));
     }
     text
+}
+
+/// How much of an answer is kept, in bytes.
+const ANSWER_BYTES: u64 = 1 << 20;
+
+/// Keeps the agent's final answer, of which `verify` reads fields: what the host says that it was, else the end of standard output; and the file
+/// that it was to write its answer to.
+///
+/// # Errors
+/// `disk-full`, `io`.
+pub(super) fn keep_answer(
+    ctx: &Ctx,
+    agent: &Agent,
+    told: &Told,
+    stage: &Stage,
+    file: Option<&Path>,
+) -> Result<()> {
+    let words = told
+        .words
+        .clone()
+        .unwrap_or_else(|| end_of(&stage.stdout, ANSWER_BYTES));
+    let written = file
+        .map(|file| end_of(file, ANSWER_BYTES))
+        .unwrap_or_default();
+    // Where a file was asked for, that is the answer, and what is said besides is a summary of it.
+    let answer = if written.is_empty() { words } else { written };
+    fsx::write_private(
+        &layout::answer(ctx.repo.common_dir(), agent.id),
+        answer.as_bytes(),
+    )
 }
 
 /// The end of a log as text; nothing where it cannot be read, which a warning tells.

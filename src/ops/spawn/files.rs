@@ -74,6 +74,9 @@ pub(super) fn terms(
         spec_sha: String::new(),
         task_sha: Some(task_file::digest(task_source.as_bytes())),
         timeout_ms: None,
+        min_tests: task.min_tests,
+        no_dep_bump: task.no_dep_bump,
+        report_fields: task.report_fields.clone(),
     }
 }
 

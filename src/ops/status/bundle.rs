@@ -47,6 +47,7 @@ pub(super) fn count(look: &Look<'_>, artefacts: Option<&[Artefact]>) -> Fact<Bun
         boundary: fence.boundary().clone(),
         bundle_required: true,
         spec_sha: policy.spec_sha.clone(),
+        uncounted_tests: 0,
     };
     // Without history, landing and commands there is nothing else to find fault with, and of each file
     // there is at most one.

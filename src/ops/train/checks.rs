@@ -3,7 +3,7 @@
 use crate::agents::check_memory::{CheckMemory, Question};
 use crate::agents::check_setup::CheckSetup;
 use crate::agents::ctx::{Ctx, Seed};
-use crate::domain::evidence::{CommandEnd, CommandRun};
+use crate::domain::evidence::{CommandEnd, CommandRun, RequiredChecks};
 use crate::domain::oid::Oid;
 use crate::domain::repository_settings::RepositorySettings;
 use crate::domain::train::Purpose;
@@ -49,7 +49,7 @@ pub(super) struct Stacked {
     pub commit: Oid,
     pub tree: Oid,
     pub agents: Vec<String>,
-    pub commands: Vec<String>,
+    pub checks: RequiredChecks,
     pub purpose: Purpose,
 }
 
@@ -115,7 +115,7 @@ impl<'scope, 'env> Checks<'scope, 'env> {
 
     /// The command that failed on a stack when it was last checked.
     pub(super) fn failure(&self, stack: &Stacked) -> Option<FailedCheck> {
-        let question = self.memory.question(stack.tree, &stack.commands);
+        let question = self.memory.question(stack.tree, &stack.checks);
         self.failures.get(&question).cloned()
     }
 
@@ -142,7 +142,7 @@ impl<'scope, 'env> Checks<'scope, 'env> {
                 let task = CheckTask {
                     number,
                     commit: stack.commit,
-                    commands: stack.commands.clone(),
+                    checks: stack.checks.clone(),
                     answer: sender.clone(),
                 };
                 tell(&TrainNews::CheckStarted {
@@ -194,10 +194,10 @@ impl<'scope, 'env> Checks<'scope, 'env> {
     }
 
     fn reason(&self, stack: &Stacked) -> RunReason {
-        let question = self.memory.question(stack.tree, &stack.commands);
+        let question = self.memory.question(stack.tree, &stack.checks);
         let known = self.memory.recall(&question);
         match known {
-            _ if stack.commands.is_empty() => RunReason::NoCommands,
+            _ if stack.checks.commands.is_empty() => RunReason::NoCommands,
             Some(true) => RunReason::KnownGreen,
             _ if self.is_rehearsal => RunReason::DryRun,
             Some(false) => RunReason::WasRed,
@@ -229,7 +229,7 @@ impl<'scope, 'env> Checks<'scope, 'env> {
         self.done.again += usize::from(!stack.purpose.is_bounded());
         let failed = { runs.iter() }.find(|run| !run.is_success());
         let is_green = failed.is_none();
-        let question = self.memory.question(stack.tree, &stack.commands);
+        let question = self.memory.question(stack.tree, &stack.checks);
         if is_green && why == RunReason::WasRed {
             let earlier = self.failures.get(&question);
             let flaky = FlakyReport {
@@ -268,7 +268,7 @@ impl<'scope, 'env> Checks<'scope, 'env> {
             lands_on: stack.lands_on.clone(),
             tree: stack.tree.to_hex(),
             stack: stack.agents.clone(),
-            commands: stack.commands.clone(),
+            commands: stack.checks.commands.clone(),
             green,
             purpose: stack.purpose,
             why,
@@ -292,16 +292,13 @@ impl<'scope, 'env> Checks<'scope, 'env> {
 
 /// What the answer says of a failure: with the output of every command that failed, where several did.
 fn report_of(failed: &CommandRun, runs: &[CommandRun], tree: Oid) -> FailedCheck {
-    let (exit_code, timed_out) = match failed.end {
-        CommandEnd::Status(status) => (status, false),
-        CommandEnd::TimedOut(_) => (124, true),
-    };
     let all = { runs.iter() }.filter(|run| !run.is_success());
     let outputs: Vec<&str> = all.map(|run| run.output.as_str()).collect();
     FailedCheck {
         command: failed.command.clone(),
-        exit_code,
-        timed_out,
+        exit_code: failed.end.status().unwrap_or(124),
+        timed_out: matches!(failed.end, CommandEnd::TimedOut(_)),
+        how: failed.end.to_string(),
         tree: tree.to_hex(),
         output: outputs.join("\n"),
         setup: failed.is_setup,

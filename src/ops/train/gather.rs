@@ -367,11 +367,7 @@ impl Rider {
                 report.conflicts.clear();
             }
             CandidateFate::Red(check, partner) => {
-                let how = if check.timed_out {
-                    "took too long".to_owned()
-                } else {
-                    format!("ended with status {}", check.exit_code)
-                };
+                let how = &check.how;
                 let command = &check.command;
                 let what = if check.setup {
                     "the set-up command "

@@ -131,6 +131,9 @@ pub struct FailedCheck {
     pub exit_code: u8,
     /// Whether its time was up.
     pub timed_out: bool,
+    /// How it failed, as the end of a sentence.
+    #[serde(skip)]
+    pub how: String,
     /// The tree it ran on.
     pub tree: String,
     /// The end of what it wrote, both streams.

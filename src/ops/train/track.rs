@@ -5,7 +5,7 @@ mod settlement;
 use crate::agents::ctx::Ctx;
 use crate::agents::scope_guard::{ScopeGuard, Scopes};
 use crate::agents::work::{simulated, to_merge};
-use crate::domain::evidence::Conflict;
+use crate::domain::evidence::{Conflict, RequiredChecks};
 use crate::domain::oid::Oid;
 use crate::domain::train::{Culprit, Purpose, Question, Track};
 use crate::error::{Error, Result};
@@ -41,11 +41,11 @@ pub(super) struct Stacking<'a, 'scope, 'env> {
     plans: Vec<MergePlan>,
     /// The commit that holds all of the work, by plan.
     works: Vec<Oid>,
-    /// The check commands of each agent, by plan, and those of the repository.
-    commands: Vec<Vec<String>>,
+    /// The checks of each agent, by plan, and those of the repository.
+    checked: Vec<RequiredChecks>,
     /// What each agent may touch, by plan.
     guards: Vec<ScopeGuard<'a>>,
-    shared: Vec<String>,
+    shared: RequiredChecks,
     merger: StackMerger<'a>,
     /// What came out of each merge.
     merged: HashMap<(Oid, usize), Option<(Oid, Oid)>>,
@@ -88,7 +88,7 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
             members: Vec::new(),
         };
         let scopes = Scopes::default();
-        let (mut works, mut commands, mut guards) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut works, mut checked, mut guards) = (Vec::new(), Vec::new(), Vec::new());
         for plan in &plans {
             let work = commit_of(repo, plan)?;
             works.push(match plan.method {
@@ -97,21 +97,27 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
                 Method::NoFf | Method::Squash => to_merge(repo, &plan.agent, base, work)?,
             });
             let guard = ScopeGuard::among(repo, plan.agent.clone(), &scopes)?;
-            commands.push(guard.policy().checks.clone());
+            checked.push(guard.policy().required_checks());
             guards.push(guard);
         }
         let roles = roles::load(repo, base)?;
         let settings = repository_settings::load(repo, base, &roles)?;
         checks.want(&settings)?;
-        let mut shared = settings.train_checks;
-        add(&mut shared, &settings.checks);
+        let mut shared = RequiredChecks {
+            commands: settings.train_checks,
+            min_tests: 0,
+        };
+        shared.add(&RequiredChecks {
+            commands: settings.checks,
+            min_tests: settings.min_tests.unwrap_or(0),
+        });
         Ok(Stacking {
             ctx,
             fates: plans.iter().map(|_| CandidateFate::Open).collect(),
             plans,
             merger: StackMerger::new(repo, base, &works)?,
             works,
-            commands,
+            checked,
             guards,
             shared,
             merged: HashMap::new(),
@@ -199,9 +205,9 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
     }
 
     fn stacked(&self, stack: &Stack, purpose: Purpose) -> Stacked {
-        let mut commands = self.shared.clone();
+        let mut checks = self.shared.clone();
         for member in &stack.members {
-            add(&mut commands, &self.commands[*member]);
+            checks.add(&self.checked[*member]);
         }
         let id = |member: &usize| self.plans[*member].agent.id.to_string();
         Stacked {
@@ -209,7 +215,7 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
             commit: stack.commit,
             tree: stack.tree,
             agents: stack.members.iter().map(id).collect(),
-            commands,
+            checks,
             purpose,
         }
     }
@@ -233,15 +239,6 @@ pub(super) fn commit_of(repo: &Repo, plan: &MergePlan) -> Result<Oid> {
         Ok(plan.tip)
     } else {
         simulated(repo, plan.tree, &[plan.tip])
-    }
-}
-
-/// Adds what is not there yet.
-fn add(commands: &mut Vec<String>, more: &[String]) {
-    for command in more {
-        if !commands.contains(command) {
-            commands.push(command.clone());
-        }
     }
 }
 

@@ -5,7 +5,7 @@ use crate::agents::check_setup::CheckSetup;
 use crate::agents::check_worktree::CheckWorktree;
 use crate::agents::commands;
 use crate::agents::ctx::{Ctx, Seed};
-use crate::domain::evidence::CommandRun;
+use crate::domain::evidence::{CommandRun, RequiredChecks};
 use crate::domain::id::Slug;
 use crate::domain::lease::WantedLease;
 use crate::domain::oid::Oid;
@@ -41,7 +41,7 @@ pub(super) type CheckAnswer = (usize, Duration, Result<Vec<CommandRun>>);
 pub(super) struct CheckTask {
     pub number: usize,
     pub commit: Oid,
-    pub commands: Vec<String>,
+    pub checks: RequiredChecks,
     pub answer: Sender<CheckAnswer>,
 }
 
@@ -114,7 +114,7 @@ pub(super) fn work(seed: &Seed, options: &CheckOptions, tasks: &Receiver<CheckTa
         });
         let (room, ran) = match opened {
             Ok(mut room) => {
-                let ran = room.check(&task.commands, options.limit, options.keep_going);
+                let ran = room.check(&task.checks, options.limit, options.keep_going);
                 (Some(room), ran)
             }
             Err(error) => (None, Err(error)),

@@ -26,14 +26,14 @@ pub(super) fn run(
     case: &Case<'_>,
     evidence: &Evidence,
 ) -> Result<Commands> {
-    let checks = &case.fence.policy().checks;
+    let checks = case.fence.policy().required_checks();
     let outcome = evidence.landing.as_ref().map(|landing| &landing.outcome);
     let (
         false,
         Some(
             Outcome::Clean { tree } | Outcome::FastForward { tree } | Outcome::OutOfReach { tree },
         ),
-    ) = (checks.is_empty(), outcome)
+    ) = (checks.commands.is_empty(), outcome)
     else {
         return Ok(Commands::None);
     };
@@ -48,10 +48,10 @@ pub(super) fn run(
     let remembers = !ctx.repo.is_scratch() && !case.subject.is_foreign;
     let mut memory = CheckMemory::open(ctx, &enforcement)?;
     memory.set_up_with(&setup);
-    let question = memory.question(commit, checks);
+    let question = memory.question(commit, &checks);
     if remembers && memory.recall(&question) == Some(true) {
         return Ok(Commands::Ran(
-            checks.iter().map(|one| success(one)).collect(),
+            checks.commands.iter().map(|one| success(one)).collect(),
         ));
     }
     // Where nothing may be written, or is to be left, the commit is checked out apart.
@@ -73,7 +73,7 @@ pub(super) fn run(
         variables: &commands::leased(ctx, case.subject.agent.id)?,
     };
     let limit = options.limit.unwrap_or(COMMAND_LIMIT);
-    let runs = CheckRoom::open(ctx, request)?.check(checks, limit, false)?;
+    let runs = CheckRoom::open(ctx, request)?.check(&checks, limit, false)?;
     if remembers && runs.iter().all(CommandRun::is_success) {
         memory.keep(question, true);
     }
@@ -87,5 +87,6 @@ fn success(command: &str) -> CommandRun {
         output: String::new(),
         is_setup: false,
         took: Duration::ZERO,
+        tests: None,
     }
 }

@@ -134,6 +134,7 @@ pub fn guard(ctx: &Ctx, options: &GuardOptions) -> Result<GuardReport> {
         boundary,
         bundle_required: false,
         spec_sha: String::new(),
+        uncounted_tests: 0,
     };
     let evidence = gather(&apart, &contract, &base, tip.commit)?;
     let found = judge(&contract, &evidence);

@@ -1,6 +1,6 @@
 //! How the work would land on the base branch as it is now.
 
-use crate::domain::evidence::{Conflict, Landed, Landing, Outcome, Place, Touch};
+use crate::domain::evidence::{Conflict, DependencyChange, Landed, Landing, Outcome, Place, Touch};
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
@@ -8,6 +8,7 @@ use crate::git::history::ancestry::Divergence;
 use crate::git::merge::{Merge, MergeResult};
 use crate::ops::verify::work::Trees;
 use crate::store::spawn_commit;
+use crate::wire::dependencies;
 
 /// How many of the base's newest commits are searched for one that makes the same change.
 const SEARCHED: usize = 200;
@@ -105,6 +106,54 @@ pub(super) fn touches(repo: &Repo, landing: &Landing, base: Oid) -> Result<Vec<T
     let place = Place::Landing;
     let touches = changes.into_iter().map(|change| Touch { change, place });
     Ok(touches.collect())
+}
+
+/// The dependencies that landing on `base` would change, by what `touches` says of it. A file that only moved names the same ones.
+pub(super) fn dependencies(
+    repo: &Repo,
+    landing: &Landing,
+    base: Oid,
+    touches: &[Touch],
+) -> Result<Vec<DependencyChange>> {
+    let Some(merged) = landing.outcome.tree() else {
+        return Ok(Vec::new());
+    };
+    let before = repo.read_commit(base)?.tree;
+    let manifests = { touches.iter() }
+        .filter(|touch| touch.place == Place::Landing)
+        .map(|touch| &touch.change.path)
+        .filter(|path| dependencies::is_manifest(path));
+    let mut changed = Vec::new();
+    for path in manifests {
+        let name = String::from_utf8_lossy(path);
+        let entry = |tree| repo.entry_at(tree, &name);
+        changed.push((
+            path,
+            [entry(before)?, entry(merged)?].map(|entry| entry.map(|entry| entry.oid)),
+        ));
+    }
+    let mut found = Vec::new();
+    for (path, [was, is]) in &changed {
+        let has_moved = changed.iter().any(|(_, [gone, new])| match (was, is) {
+            (None, Some(is)) => (gone.as_ref(), new) == (Some(is), &None),
+            (Some(was), None) => (gone, new.as_ref()) == (&None, Some(was)),
+            _ => false,
+        });
+        if has_moved {
+            continue;
+        }
+        // What stands there and is no file, such as a submodule, has no content that could be read.
+        let read =
+            |oid: Option<Oid>| oid.map(|oid| repo.read_blob(oid).unwrap_or_else(|_| vec![0xff]));
+        let (before, after) = (read(*was), read(*is));
+        let what = dependencies::changes(path, before.as_deref(), after.as_deref());
+        let changes = what.into_iter().map(|what| DependencyChange {
+            path: (*path).clone(),
+            what,
+        });
+        found.extend(changes);
+    }
+    Ok(found)
 }
 
 /// The files that landing on `base` would give conflict markers, each with the line of the first.

@@ -40,7 +40,7 @@ use crate::agents::scope_guard::ScopeGuard;
 use crate::agents::scratch::Scratch;
 use crate::agents::work::to_merge;
 use crate::domain::change::Change;
-use crate::domain::evidence::{Commands, Contract, Evidence, LedgerFacts, NoWorktree};
+use crate::domain::evidence::{Answer, Commands, Contract, Evidence, LedgerFacts, NoWorktree};
 use crate::domain::finding::Finding;
 use crate::domain::judge::judge;
 use crate::domain::oid::Oid;
@@ -49,6 +49,9 @@ use crate::error::{Error, Result};
 use crate::git::history::shallow::absent;
 use crate::store::facts::Facts;
 use crate::store::ledger::Ledger;
+use crate::store::{fsx, layout};
+use crate::wire::answer::{self, Fields};
+use std::io::Read;
 use std::path::PathBuf;
 use std::time::Duration;
 use subject::Subject;
@@ -238,9 +241,57 @@ impl Case<'_> {
             boundary: self.fence.boundary().clone(),
             bundle_required: policy.bundle_required,
             spec_sha: policy.spec_sha.clone(),
+            uncounted_tests: policy
+                .min_tests
+                .filter(|_| policy.checks.is_empty())
+                .unwrap_or(0),
         }
     }
 }
+
+/// Which fields the agent's final answer lacks. A run keeps the answer; an agent that was started in another way writes its report into the
+/// bundle.
+fn final_answer(ctx: &Ctx, case: &Case<'_>) -> Answer {
+    let wanted = &case.fence.policy().report_fields;
+    if wanted.is_empty() {
+        return Answer::Free;
+    }
+    let kept = fsx::open(&layout::answer(
+        ctx.repo.common_dir(),
+        case.subject.agent.id,
+    ))
+    .ok()
+    .and_then(|file| {
+        let mut bytes = Vec::new();
+        file.take(ANSWER_BYTES).read_to_end(&mut bytes).ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    });
+    let written = case
+        .bundle
+        .artefacts
+        .iter()
+        .filter(|file| ["progress.json", "review.md"].contains(&file.name));
+    let written = written.filter_map(|file| file.text.clone().ok());
+    let texts: Vec<String> = kept.into_iter().chain(written).collect();
+    if texts.is_empty() && (case.subject.is_foreign || case.bundle.is_out_of_reach) {
+        return Answer::OutOfReach;
+    }
+    let said: Vec<Fields> = texts.iter().map(|text| answer::fields(text)).collect();
+    let is_said = |name: &&String| {
+        said.iter()
+            .any(|fields| fields.contains_key(&answer::key(name)))
+    };
+    Answer::Lacks(
+        wanted
+            .iter()
+            .filter(|name| !is_said(name))
+            .cloned()
+            .collect(),
+    )
+}
+
+/// How much of an answer is read, in bytes.
+const ANSWER_BYTES: u64 = 1 << 20;
 
 fn decide(ctx: &Ctx, options: &VerifyOptions, case: &Case<'_>) -> Result<Verdict> {
     let (subject, work) = (&case.subject, &case.work);
@@ -254,6 +305,7 @@ fn decide(ctx: &Ctx, options: &VerifyOptions, case: &Case<'_>) -> Result<Verdict
         merge_commit: subject.merge_commit,
         ..Evidence::default()
     };
+    evidence.answer = final_answer(ctx, case);
     // History, every touched path, and how git would merge the work.
     if subject.has_branch() {
         let divergence = subject.divergence(&ctx.repo, case.started)?;
@@ -284,6 +336,10 @@ fn decide(ctx: &Ctx, options: &VerifyOptions, case: &Case<'_>) -> Result<Verdict
         let base_tree = ctx.repo.read_commit(base)?.tree;
         evidence.tracked = case.fence.tracked_near(&changes, Some(base_tree))?;
         evidence.marked = landing::added_markers(&ctx.repo, &landing, base)?;
+        if case.fence.policy().no_dep_bump {
+            evidence.dependencies =
+                landing::dependencies(&ctx.repo, &landing, base, &evidence.touches)?;
+        }
         evidence.landing = Some(landing);
         ctx.logged("history and landing");
     }

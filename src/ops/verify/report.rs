@@ -1,7 +1,7 @@
 //! The answer of `verify`: `git-agent.verify/2`.
 
 use crate::agents::ctx::Ctx;
-use crate::domain::evidence::{CommandEnd, Commands, Conflict, Landing, Outcome};
+use crate::domain::evidence::{Commands, Conflict, Landing, Outcome};
 use crate::domain::finding::{Finding, FindingCode};
 use crate::domain::oid::Oid;
 use crate::domain::verdict::Verdict;
@@ -147,6 +147,9 @@ struct CommandReport {
     /// Its status as the shell gives it; absent when it was stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     exit_code: Option<u8>,
+    /// How many tests passed, where it said so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tests: Option<u64>,
     /// The end of its output, when it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     output: Option<String>,
@@ -222,10 +225,8 @@ fn commands(commands: &Commands) -> Vec<CommandReport> {
     runs.iter()
         .map(|run| CommandReport {
             command: run.command.clone(),
-            exit_code: match run.end {
-                CommandEnd::Status(status) => Some(status),
-                CommandEnd::TimedOut(_) => None,
-            },
+            exit_code: run.end.status(),
+            tests: run.tests,
             // The output of one that succeeds differs from run to run and tells nothing.
             output: (!run.is_success()).then(|| run.output.clone()),
             setup: run.is_setup,

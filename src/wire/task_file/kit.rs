@@ -26,32 +26,14 @@ pub(super) fn read(document: &Document<'_>, source: Source) -> TaskDraft {
     let mut problems = Vec::new();
     let checked = reader.strings(("verification", "cargo-check-crates"));
     let tested = reader.strings(("verification", "cargo-test-crates"));
-    let minimum = reader.integer(("verification", "test-count-min"));
-    let fields = reader.strings(("output", "report-fields-required"));
     let mut checks = commands("cargo check -p", &checked, &mut problems);
     checks.extend(commands("cargo test -p", &tested, &mut problems));
-    let not_enforced = [
-        span_of(&minimum).map(|span| ("test-count-min", span)),
-        span_of(&fields).map(|span| ("report-fields-required", span)),
-    ];
-    let not_enforced = not_enforced.into_iter().flatten().map(|(key, span)| {
-        Problem::at(
-            span,
-            format!("`{key}` is accepted, but nothing enforces it"),
-        )
-    });
-    if let Some(wanted) = reader.boolean(("verification", "no-dep-bump")).given()
-        && wanted.value
-    {
-        let problem = Problem::at(wanted.span.clone(), "`no-dep-bump` is not enforced here");
-        problems.push(problem.help(
-            "name the manifests and lock files in `files-denylist`, such as \"**/Cargo.toml\" and \"**/Cargo.lock\"",
-        ));
-    }
     let span = span_of(&checked).or(span_of(&tested)).unwrap_or_default();
     let mut draft = TaskDraft {
         source,
-        warnings: not_enforced.collect(),
+        report_fields: reader.strings(("output", "report-fields-required")),
+        min_tests: reader.integer(("verification", "test-count-min")),
+        no_dep_bump: reader.boolean(("verification", "no-dep-bump")),
         role: reader.string(("task", "role")),
         name: reader.string(("task", "agent-id")),
         parent: reader.string(("task", "parent-agent")),

@@ -76,12 +76,31 @@ impl Rules<'_> {
             .collect()
     }
 
-    /// 1 to 1000 turns.
-    pub(super) fn max_iterations(&mut self, field: &Field<i64>) -> Option<u32> {
+    /// Names of fields, as an answer could have them.
+    pub(super) fn report_fields(&mut self, field: &Field<Vec<Located<String>>>) -> Vec<String> {
+        let mut names = Vec::new();
+        for Located { value, span } in field.given().into_iter().flat_map(|list| &list.value) {
+            let is_part = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | ' ');
+            let name = value.trim();
+            if name.is_empty() || name.len() > 64 || !name.chars().all(is_part) {
+                let help = "write up to 64 letters, digits, blanks, `-` and `_`";
+                self.refuse(
+                    span,
+                    format!("the field `{value}` has no name that an answer could have"),
+                    help,
+                );
+            }
+            names.push(name.to_owned());
+        }
+        names
+    }
+
+    /// 1 to so many.
+    pub(super) fn number(&mut self, word: &str, most: u32, field: &Field<i64>) -> Option<u32> {
         let Located { value, span } = field.given()?;
-        if !(1..=1000).contains(value) {
-            let message = format!("max_iterations is {value}");
-            self.refuse(span, message, "write a number from 1 to 1000");
+        if !(1..=i64::from(most)).contains(value) {
+            let message = format!("{word} is {value}");
+            self.refuse(span, message, &format!("write a number from 1 to {most}"));
         }
         u32::try_from(*value).ok()
     }
