@@ -10,8 +10,6 @@ mod history;
 mod hosts;
 /// Files that git ignores are neither judged nor landed.
 mod ignored;
-/// Kills at random moments.
-mod kills;
 /// Symlinks that lead out.
 mod links;
 /// Locks that killed processes leave.

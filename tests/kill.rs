@@ -1,6 +1,11 @@
 //! A process that dies at any step of a spawn leaves nothing that blocks the next one, and the next one
 //! cleans up after it.
 
+/// At random moments, in a mixture of verbs.
+mod random;
+/// At random moments of one verb.
+mod verbs;
+
 use crate::support::agent::{SHARED_TASK, TASK, agent_command, describe, json_of};
 use crate::support::death::{self, Order, ctx, ctx_with, steps_of};
 use crate::support::{TestRepo, git_in};

@@ -58,6 +58,9 @@ pub fn changing(common_dir: &Path, file: &Path, change: impl FnOnce() -> Result<
     let first = match known {
         None => before,
         Some(known) if known.after == before => known.before,
+        // It was put back by an uninstall that was killed before it forgot this.
+        Some(known) if known.before == before => before,
+        // From here on both are the same, which says that it is not known.
         Some(_) => after.clone(),
     };
     let copy = FileCopy {
@@ -78,8 +81,8 @@ pub fn put_back(common_dir: &Path, file: &Path) -> Result<bool> {
         return Ok(false);
     };
     let now = fsx::load_if_there(file)?;
-    if now != copy.after || now == copy.before {
-        return Ok(now == copy.before);
+    if copy.before == copy.after || now != copy.after {
+        return Ok(copy.before != copy.after && now == copy.before);
     }
     match &copy.before {
         Some(before) => {

@@ -189,7 +189,7 @@ const HOSTILE: [&str; 8] = [
     "audit/links.rs",
     "audit/locks.rs",
     "audit/field.rs",
-    "audit/kills.rs",
+    "kill/random.rs",
     "sandbox/escapes.rs",
 ];
 
