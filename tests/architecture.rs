@@ -614,7 +614,6 @@ const OPENS_FILES: &[(&str, &str)] = &[
     ("ops/pool/", "a warm worktree, which no agent has had"),
     ("ops/rescue/files.rs", "a directory of the user"),
     ("ops/run/fence.rs", "names of directories of ours"),
-    ("ops/run/report.rs", "logs of ours"),
     ("ops/runs/logs.rs", "logs of ours"),
     ("ops/send/payload_parts.rs", "what the user names"),
     ("ops/show.rs", "a prompt of ours"),

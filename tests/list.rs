@@ -284,6 +284,106 @@ fn a_worktree_that_was_taken_away_is_told() {
     assert_eq!(row()["tip"], tip.as_str());
 }
 
+/// What a command prints on a terminal of 80 columns, without its styles.
+fn on_80_columns(agent: &Agent, arguments: &[&str]) -> String {
+    let (mut outside, inside) = terminal(24, 80);
+    let mut command = agent_command(&agent.repo.path());
+    command
+        .args(arguments)
+        .stdout(inside)
+        .stderr(Stdio::null())
+        .env("NO_COLOR", "1");
+    let mut child = command.spawn().expect("starts");
+    drop(command);
+    let seen = read(&mut outside, None);
+    assert!(child.wait().expect("ended").success(), "{seen}");
+    seen.replace('\r', "")
+}
+
+#[test]
+fn a_list_fits_the_terminal_and_cuts_no_word() {
+    let agent = Agent::new();
+    let task = "Make the words of this task long enough to be cut, elsewhere";
+    agent
+        .repo
+        .agent_json(&["spawn", task, "--name=a-longer-name"]);
+    let seen = on_80_columns(&agent, &["list"]);
+    assert!(
+        seen.lines().all(|line| line.chars().count() <= 80),
+        "{seen}"
+    );
+    let row = seen.lines().find(|line| line.contains("a-longer-name"));
+    let shown = row
+        .and_then(|row| row.split_once("Make"))
+        .expect("the task")
+        .1;
+    let shown = format!("Make{}", shown.trim_end().trim_end_matches('…'));
+    assert!(
+        shown.len() < task.len() && task.starts_with(&format!("{shown} ")),
+        "{seen}"
+    );
+    let whole = agent.repo.agent(&["list"]);
+    assert!(String::from_utf8_lossy(&whole.stdout).contains(task));
+}
+
+#[test]
+fn show_has_the_whole_task_what_was_changed_and_the_last_output() {
+    let agent = Agent::new();
+    let task = format!(
+        "{}\nlast words of it",
+        "a task of many words ".repeat(12).trim_end()
+    );
+    agent.repo.agent_json(&["spawn", &task, "--name=long"]);
+    let command = "printf 'new\\n%.0s' 1 2 3 >> README.md; seq 1 9; printf '\\033[2Jend\\n'";
+    let run = agent
+        .repo
+        .agent(&["run", "long", "--no-verify", "--", "sh", "-c", command]);
+    assert!(run.status.success(), "{run:?}");
+    let objects = || agent.repo.git(["count-objects", "-v"]);
+    let before = objects();
+    let shown = agent.repo.agent_json(&["show", "long"]);
+    assert_eq!(shown["task"], task.as_str());
+    assert_eq!(
+        shown["diff"],
+        serde_json::json!({"files": 1, "insertions": 3, "deletions": 0})
+    );
+    let piped = agent.repo.agent(&["show", "long"]);
+    let piped = String::from_utf8_lossy(&piped.stdout).into_owned();
+    for text in [on_80_columns(&agent, &["show", "long"]), piped] {
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
+        let words: Vec<_> = text.split_whitespace().collect();
+        assert!(words.join(" ").contains(&task.replace('\n', " ")), "{text}");
+        assert!(text.contains("Changed:   1 file, +3 -0\n"), "{text}");
+        assert!(
+            text.contains("\nLast output:\n  6\n  7\n  8\n  9\n"),
+            "{text}"
+        );
+        assert!(
+            !text.contains('\u{1b}') && text.contains("  \\u{1b}[2Jend\n"),
+            "{text:?}"
+        );
+    }
+    // What was compared is not left in the repository.
+    assert_eq!(objects(), before);
+    // A log in whose place a reader would wait is passed over.
+    let log = agent.repo.path().join(".git/agents");
+    let log = log
+        .join(shown["short_id"].as_str().expect("an id"))
+        .join("run/1.out");
+    std::fs::remove_file(&log).expect("removed");
+    assert!(
+        std::process::Command::new("mkfifo")
+            .arg(&log)
+            .status()
+            .expect("starts")
+            .success()
+    );
+    agent.repo.agent_json(&["show", "long"]);
+}
+
 #[test]
 fn a_terminal_that_does_not_say_how_wide_it_is_gets_every_word() {
     let agent = Agent::new();

@@ -68,7 +68,7 @@ fn a_spawn_claims_a_warm_worktree_that_is_as_a_new_one() {
     let listed = String::from_utf8(repo.agent(&["list"]).stdout).expect("UTF-8");
     assert_eq!(
         listed,
-        "(no agents)\n1 warm worktree waits for agents; to see the pool, run git agent pool\n"
+        "(no agents)\n1 warm worktree waits for agents; to see the pool, run git agent setup pool\n"
     );
     // One that is being made waits for nobody yet.
     let half_made = repo.path().join(".git/agents/pool/warm-00000000");
@@ -128,7 +128,7 @@ fn the_doctor_names_slots_that_no_spawn_gets_and_a_pool_that_stays_empty() {
             .filter(|(code, _)| code.starts_with("pool."))
             .collect()
     };
-    let fill_it = "git agent pool fill".to_owned();
+    let fill_it = "git agent setup pool fill".to_owned();
     // Before there is a slot, its cost is told by what it would hold.
     let repo = with_pool(0, "");
     let asked = repo.agent_json(&["pool"]);

@@ -197,7 +197,7 @@ fn standard_output_is_the_commands_own() {
     insta::assert_snapshot!(told, @r"
     err
     run 1 of <id8> ended with status 9 (<time>)
-      logs <root>/.git/agents/<id8>/run/1.out, .err
+      output: git agent show --output <id8>
     ");
     let output = run(&repo, &id, &["--quiet"], "echo out; echo err >&2; exit 9");
     assert_eq!(

@@ -27,6 +27,8 @@ mod doctor;
 mod errors;
 /// The example scripts in Python and in bash.
 mod examples;
+/// What a newcomer meets: four kinds of repositories, names, widths.
+mod first_hour;
 /// The first minute: tasks without a file, settings of a repository, help.
 mod front_door;
 /// What the fuzz targets promise, without libFuzzer.

@@ -3,6 +3,7 @@
 use super::style::{BAD, BOLD, HINT, paint};
 use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
+use crate::domain::folded_paths::{MOST, folded};
 use crate::domain::path::Quoted;
 use crate::error::{Code, Error, Exit, Result};
 use crate::ops::check::{self, CheckReport, Subject};
@@ -82,7 +83,12 @@ impl Answer for CheckReport {
         }
         let count = format!("{} of {} changes", self.violations.len(), self.checked);
         let mut text = format!("{} {count}\n", paint(BAD, "out of scope:"));
-        for violation in &self.violations {
+        let named = if self.violations.len() > MOST {
+            1
+        } else {
+            MOST
+        };
+        for violation in self.violations.iter().take(named) {
             let path = Quoted(&violation.path.to_bytes()).to_string();
             let place = match &violation.commit {
                 Some(commit) => format!("{} in {}", violation.change, &commit[..7]),
@@ -91,6 +97,13 @@ impl Answer for CheckReport {
             text.push_str(&format!("  {} ({place})\n", paint(BOLD, &path)));
             text.push_str(&format!("    {}\n", violation.detail));
             text.push_str(&format!("    {} {}\n", paint(HINT, "run:"), violation.fix));
+        }
+        if let Some(more @ [_, ..]) = self.violations.get(named..) {
+            let paths: Vec<_> = more.iter().map(|one| one.path.to_bytes()).collect();
+            text.push_str(&format!("and {} more:\n", paths.len()));
+            for line in folded(&paths) {
+                text.push_str(&format!("  {line}\n"));
+            }
         }
         if let (Some(agent), Some(whitelist)) = (&self.agent_id, &self.whitelist) {
             let globs = whitelist.join(" ");

@@ -5,7 +5,7 @@ use super::style::{BOLD, WARN, paint};
 use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
 use crate::domain::path::Quoted;
-use crate::error::{Exit, Result};
+use crate::error::{Code, Exit, Result};
 use crate::ops::commit::{self, CommitReport};
 
 /// Commit an agent's work: what is staged, else all that is modified or untracked
@@ -22,12 +22,13 @@ pub(super) struct CommitArgs {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &CommitArgs) -> Result<Exit> {
-    let report = commit::commit(
-        ctx,
-        &args.agent.or_current(ctx)?,
-        &args.message,
-        args.in_scope_only,
-    )?;
+    let who = args.agent.or_current(ctx)?;
+    let report = commit::commit(ctx, &who, &args.message, args.in_scope_only);
+    let report = report.map_err(|error| match error.code() {
+        // The one decision that git makes as well: the hooks of the worktree look at the scope.
+        Code::OrchestratorOnly => error.hint("to commit in this worktree, run git commit"),
+        _ => error,
+    })?;
     ui.answer(&report)?;
     Ok(Exit::Yes)
 }

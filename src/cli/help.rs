@@ -3,6 +3,7 @@
 //! The verbs stand in groups, each for a moment of the work. `-h` shows those that a newcomer needs, `help --all` every one.
 
 use super::command_line as without_help;
+use super::render::table::wrapped;
 use super::style::{BOLD, paint};
 use super::terminal::width;
 use super::ui::Ui;
@@ -43,7 +44,8 @@ pub(super) fn command_line() -> Command {
     let groups = groups(&command, false);
     command.help_template(format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}\nOptions:\n{{options}}\n\n\
-         To list every command, run git agent help --all; to see what one takes, run git agent help <command>\n"
+         To list every command, run git agent help --all;\n\
+         to see what one takes, run git agent help <command>\n"
     ))
 }
 
@@ -83,28 +85,9 @@ fn groups(command: &Command, all: bool) -> String {
         text.push_str(&format!("{}\n", paint(BOLD, &format!("{title}:"))));
         for (name, about) in verbs {
             let padding = " ".repeat(indent - 2 - name.len());
-            let about = wrapped(&about, indent);
+            let about = wrapped(&about, indent, width().min(WIDEST));
             text.push_str(&format!("  {}{padding}{about}\n", paint(BOLD, &name)));
         }
-    }
-    text
-}
-
-/// A sentence over as many lines as it takes, each but the first that far to the right.
-fn wrapped(sentence: &str, indent: usize) -> String {
-    let room = width().min(WIDEST).saturating_sub(indent).max(20);
-    let mut text = String::new();
-    let mut used = 0;
-    for word in sentence.split(' ') {
-        if used > 0 && used + 1 + word.chars().count() > room {
-            text.push_str(&format!("\n{}", " ".repeat(indent)));
-            used = 0;
-        } else if used > 0 {
-            text.push(' ');
-            used += 1;
-        }
-        text.push_str(word);
-        used += word.chars().count();
     }
     text
 }

@@ -6,10 +6,12 @@ use super::style::{BAD, BOLD, DIM, GOOD, WARN, paint};
 use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
 use crate::domain::agent::State;
+use crate::domain::folded_paths::folded;
 use crate::error::{Exit, Result};
 use crate::ops::config::uncommitted_settings;
 use crate::ops::merge::{self, LandingReport, LandingState, MergeOptions, Method};
 use crate::ops::train::{self, AllReport, CloseReport, Decision, Fate, Order, TrainOptions};
+use crate::wire::path_text::PathText;
 use serde_json::{Value, json};
 
 /// Land an agent's work, exactly as it was judged
@@ -124,6 +126,12 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: MergeArgs) -> Result<Exit> {
     Ok(Exit::Yes)
 }
 
+/// Paths, folded where they are many.
+fn listed(paths: &[PathText]) -> String {
+    let paths: Vec<_> = paths.iter().map(PathText::to_bytes).collect();
+    folded(&paths).join(", ")
+}
+
 fn run_all(ctx: &Ctx, ui: &mut Ui, options: &TrainOptions) -> Result<Exit> {
     let report = train::merge_all(ctx, options)?;
     ui.answer(&report)?;
@@ -161,9 +169,13 @@ impl Answer for LandingReport {
         }
         text.push_str(&format!(" {}\n", paint(DIM, &format!("({})", self.method))));
         text.push_str(&format!("  {}\n", self.subject));
-        if self.uncommitted > 0 {
-            let count = self.uncommitted;
-            text.push_str(&format!("  uncommitted paths, committed first: {count}\n"));
+        for (what, paths) in [
+            ("commits first:", &self.uncommitted_paths),
+            ("leaves out, as an editor made it:", &self.editor_files),
+        ] {
+            if !paths.is_empty() {
+                text.push_str(&format!("  {what} {}\n", listed(paths)));
+            }
         }
         for worktree in &self.worktrees {
             text.push_str(&format!("  moves along: {worktree}\n"));

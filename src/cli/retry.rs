@@ -24,6 +24,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &RetryArgs) -> Result<Exit> {
     let options = SpawnOptions {
         base: args.base.clone(),
         name: earlier.name,
+        succeeds: Some(earlier.id),
         parent: earlier.parent,
         ..SpawnOptions::default()
     };

@@ -5,7 +5,7 @@ use super::format::with_traces;
 use super::logs;
 use super::render::agents::{state_of_work, state_style, task};
 use super::render::mail::{block, seconds, title};
-use super::render::table::{Cell, Table};
+use super::render::table::{Cell, Table, cut, wrapped};
 use super::spawn::sparse;
 use super::style::{BOLD, DIM, HINT, WARN, paint};
 use super::terminal::width;
@@ -16,10 +16,22 @@ use crate::error::{Exit, Result};
 use crate::ops::agent_report::LeaseReport;
 use crate::ops::event_report::EventReport;
 use crate::ops::mail::conversation::{self, ConversationReport};
-use crate::ops::show::{self, Invocation, LogReport, PathReport, ShowReport};
+use crate::ops::show::{self, DiffCountsReport, Invocation, LogReport, PathReport, ShowReport};
 use crate::ops::status::{Fact, WorkStatus};
 use crate::ops::traces;
 use serde_json::{Value, json};
+
+/// What stands in the place of a policy that is not here.
+const NOT_KNOWN: &str = "not known in this clone";
+
+/// Where a line ends on wide terminals and where there is none.
+const WIDEST: usize = 80;
+
+/// `sha256:` and as many digits as tell it from others; `list --dna` takes a beginning.
+const DNA_CHARS: usize = 7 + 13;
+
+/// So many of the usual globs are listed; more hide what this agent has of its own.
+const FEW: usize = 3;
 
 /// Show one agent: its state, its scope and what happened to it; or a message and its conversation
 #[derive(Debug, clap::Args)]
@@ -124,7 +136,7 @@ impl Answer for ShowReport {
         let agent = &self.agent;
         let list = |globs: &Option<Option<Vec<String>>>| match globs.as_ref()? {
             Some(globs) => Some(globs.join(" ")),
-            None => Some("not known in this clone".to_owned()),
+            None => Some(NOT_KNOWN.to_owned()),
         };
         let base = agent.base.as_ref().map(|base| match &base.refname {
             Some(name) => format!("{name} {}", &base.oid[..7]),
@@ -142,16 +154,20 @@ impl Answer for ShowReport {
                 )),
             ),
             ("Summary", agent.summary.clone()),
-            ("Task", task(agent)),
+            (
+                "Task",
+                self.task.as_deref().map(lines_of).or_else(|| task(agent)),
+            ),
             ("Role", agent.role.clone()),
             ("Parent", agent.parent_id.clone()),
+            ("Changed", self.diff.and_then(changed)),
             ("Clone", clone),
             ("Branch", agent.branch.clone()),
             ("Worktree", agent.worktree_path.clone()),
             ("Sparse", self.sparse.as_ref().map(sparse)),
             ("Base", base),
             ("May touch", list(&self.whitelist)),
-            ("Never", list(&self.denylist)),
+            ("Never", self.denylist.as_ref().map(never)),
             ("Checks", list(&self.checks)),
             ("Ahead", ahead(&self.standing)),
             ("Dirty", dirty(&self.standing)),
@@ -159,12 +175,13 @@ impl Answer for ShowReport {
             ("Bundle", bundle(&self.standing)),
             ("Verdict", verdict(&self.standing)),
             ("Holds", Some(leases(&agent.leases))),
-            ("DNA", agent.dna.clone()),
+            ("DNA", agent.dna.as_deref().map(|dna| cut(dna, DNA_CHARS))),
         ];
         let mut text = String::new();
         for (key, value) in lines {
             if let Some(value) = value.filter(|value| !value.is_empty()) {
                 let key = format!("{:10}", format!("{key}:"));
+                let value = wrapped(&value, 11, width().min(WIDEST));
                 text.push_str(&format!("{} {value}\n", paint(BOLD, &key)));
             }
         }
@@ -184,15 +201,24 @@ impl Answer for ShowReport {
             let how = "what was committed is in its branch; to make the worktree again, run git agent doctor --fix";
             text.push_str(&format!("{} {how}\n", paint(HINT, "hint:")));
         }
+        if !self.last_output.is_empty() {
+            text.push_str(&format!("\n{}\n", paint(BOLD, "Last output:")));
+            for line in &self.last_output {
+                text.push_str(&format!(
+                    "  {}\n",
+                    cut(&plain(line), width().min(WIDEST) - 2)
+                ));
+            }
+        }
         text.push('\n');
-        text.push_str(&history(&self.events));
+        text.push_str(&history(&self.events, width().min(WIDEST)));
         text
     }
 }
 
 impl Answer for LogReport {
     fn text(&self) -> String {
-        history(&self.events)
+        history(&self.events, width())
     }
 
     fn rows(&self) -> Vec<Value> {
@@ -210,6 +236,45 @@ impl Answer for PathReport {
     fn text(&self) -> String {
         format!("{}\n", self.worktree_abspath)
     }
+}
+
+/// A text of several lines, without what could move the cursor.
+fn lines_of(text: &str) -> String {
+    let lines: Vec<_> = text.lines().map(plain).collect();
+    lines.join("\n")
+}
+
+/// `2 files, +10 -3`; nothing where nothing differs.
+fn changed(counts: DiffCountsReport) -> Option<String> {
+    let DiffCountsReport {
+        files,
+        insertions,
+        deletions,
+    } = counts;
+    let noun = if files == 1 { "file" } else { "files" };
+    (files > 0).then(|| format!("{files} {noun}, +{insertions} -{deletions}"))
+}
+
+/// The globs that an agent must not touch. The defaults, which every agent has, are named as such.
+fn never(denylist: &Option<Vec<String>>) -> String {
+    let Some(globs) = denylist else {
+        return NOT_KNOWN.to_owned();
+    };
+    let defaults = show::default_denylist();
+    let (usual, own): (Vec<_>, Vec<_>) = globs.iter().partition(|glob| defaults.contains(*glob));
+    let mut parts: Vec<String> = own.into_iter().cloned().collect();
+    parts.extend(match usual.len() {
+        0 => None,
+        1..=FEW => Some(
+            usual
+                .into_iter()
+                .map(String::as_str)
+                .collect::<Vec<_>>()
+                .join(" "),
+        ),
+        count => Some(format!("{count} usual globs (--format json lists them)")),
+    });
+    parts.join(" ")
 }
 
 fn ahead(standing: &WorkStatus) -> Option<String> {
@@ -252,8 +317,8 @@ fn verdict(standing: &WorkStatus) -> Option<String> {
     })
 }
 
-fn history(events: &[EventReport]) -> String {
-    let mut table = Table::new(vec!["TIME", "EVENT", "BY", "DETAIL"], width());
+fn history(events: &[EventReport], width: usize) -> String {
+    let mut table = Table::new(vec!["TIME", "EVENT", "BY", "DETAIL"], width);
     for event in events {
         // Fractions of a second are for machines.
         let time = event.recorded_at.split('.').next().unwrap_or_default();

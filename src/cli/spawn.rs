@@ -138,6 +138,7 @@ fn plan(ctx: &Ctx, args: SpawnArgs) -> Result<Vec<SpawnPlan>> {
     let options = SpawnOptions {
         base: args.base,
         name: args.name,
+        succeeds: None,
         parent: args.parent,
         branch: args.branch,
         path: args.path,
@@ -302,12 +303,12 @@ fn short(report: &SpawnReport) -> String {
         None => paint(BOLD, id),
     };
     let place = match (&report.worktree_path, &report.branch) {
-        (Some(path), Some(branch)) => format!("is ready in {path}, on {branch}"),
+        (Some(path), Some(_)) => format!("is ready in {path}"),
         _ => "is ready; it reads this directory and has no worktree".to_owned(),
     };
     let host = hosts::startable().next().map_or("<host>", Host::name);
     let own = match report.worktree_path {
-        Some(_) => format!(", or work in it yourself: git agent enter {handle}"),
+        Some(_) => format!(", or git agent enter {handle}"),
         None => String::new(),
     };
     format!(

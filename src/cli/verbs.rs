@@ -63,7 +63,7 @@ pub(super) struct Group {
 verbs! { ui;
     "start" {
         [*] Spawn(args: spawn::SpawnArgs) => spawn::run(&open(ui)?, ui, args);
-        [*] Run(args: run::RunArgs) => run::run(&open(ui)?, ui, args);
+        [*] Run(args: Box<run::RunArgs>) => run::run(&open(ui)?, ui, *args);
         Enter(args: enter::EnterArgs) => enter::run(&open(ui)?, ui, args);
         Retry(args: retry::RetryArgs) => retry::run(&open(ui)?, ui, &args);
         #[command(hide = true)]

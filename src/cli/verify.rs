@@ -10,6 +10,7 @@ use crate::agents::ctx::Ctx;
 use crate::domain::bundle;
 use crate::domain::evidence::{CommandEnd, CommandRun, Commands, Landing, Outcome};
 use crate::domain::finding::Finding;
+use crate::domain::folded_paths::by_code;
 use crate::domain::path::Quoted;
 use crate::domain::task::parse_duration;
 use crate::domain::verdict::Verdict;
@@ -360,27 +361,25 @@ fn bundle_text(verdict: &Verdict) -> String {
     text
 }
 
-/// Findings for a person: of each code the first ones, and how many more there are.
+/// Findings for a person. Where one code has many, the first one is told, and where the others are.
 fn findings_text(findings: &[Finding]) -> String {
-    /// So many of one code are named.
-    const NAMED: usize = 20;
-    let mut counts = BTreeMap::new();
-    let mut text = String::new();
     // What rejects a file of the bundle stands above.
     let others = { findings.iter() }.filter(|one| !is_of_file(one));
-    for finding in others {
-        let count = counts.entry(finding.code.name()).or_insert(0);
-        *count += 1;
-        if *count <= NAMED {
+    let mut text = String::new();
+    for folded in by_code(others) {
+        for finding in folded.named {
             text.push_str(&finding_text(&FindingReport::from(finding)));
         }
-    }
-    for (code, count) in counts.into_iter().filter(|(_, count)| *count > NAMED) {
-        let more = count - NAMED;
-        let advice = paint(HINT, "to see them all:");
-        text.push_str(&format!(
-            "  {more} more {code}; {advice} the same command with --format json\n"
-        ));
+        if folded.more > 0 {
+            let advice = paint(HINT, "to see them all:");
+            let (more, code) = (folded.more, folded.code);
+            text.push_str(&format!(
+                "  {more} more {code}; {advice} the same command with --format json\n"
+            ));
+        }
+        for place in folded.places {
+            text.push_str(&format!("    {place}\n"));
+        }
     }
     text
 }

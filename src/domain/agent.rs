@@ -272,6 +272,7 @@ impl Agent {
                 self.amended = Some(*policy);
                 self.verdict = None;
             }
+            What::Renamed { name } => self.name = name.clone(),
             What::Unknown {
                 needs: Some(needs), ..
             } => {
@@ -380,6 +381,7 @@ impl Agent {
             | What::Competed(_)
             | What::Rescued { .. }
             | What::Expired { .. }
+            | What::Renamed { .. }
             | What::Noted { .. }
             | What::Unknown { .. } => return None,
         })

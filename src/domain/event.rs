@@ -118,6 +118,11 @@ pub enum What {
         /// As many as fit into a line.
         commits: Vec<Oid>,
     },
+    /// It goes by another name from now on.
+    Renamed {
+        /// The name; absent where another agent took over the one that it had.
+        name: Option<AgentName>,
+    },
     /// A remark; changes nothing.
     Noted {
         /// The remark.
@@ -173,6 +178,7 @@ impl What {
             What::Salvaged { .. } => "salvaged",
             What::Rescued { .. } => "rescued",
             What::Expired { .. } => "expired",
+            What::Renamed { .. } => "renamed",
             What::Noted { .. } => "noted",
             What::Unknown { kind, .. } => kind,
         }

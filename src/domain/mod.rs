@@ -14,6 +14,7 @@ pub mod dna;
 pub mod event;
 pub mod evidence;
 pub mod finding;
+pub mod folded_paths;
 pub mod forge;
 pub mod glob;
 pub mod guard;

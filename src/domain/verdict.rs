@@ -31,6 +31,8 @@ pub struct Verdict {
     pub ignored: Option<usize>,
     /// How many paths are as `[setup]` left them; absent where setup left none.
     pub from_setup: Option<usize>,
+    /// New files that editors and file managers left: they are no work and do not land.
+    pub droppings: Vec<Vec<u8>>,
     /// How the work would land; absent for an agent without a branch.
     pub landing: Option<Landing>,
     /// The check commands that ran.

@@ -61,6 +61,12 @@ pub struct Checkout {
 }
 
 impl Repo {
+    /// The short name of the branch that is being rebased in the worktree that this was opened in.
+    pub fn branch_being_rebased(&self) -> Option<String> {
+        let name = rebased(self.git_dir())?;
+        Some(name.trim_start_matches("refs/heads/").to_owned())
+    }
+
     fn every_checkout(&self) -> Result<Vec<Checkout>> {
         let main = self.main_worktree()?.map(|top| Checkout {
             top,
@@ -138,10 +144,7 @@ impl Checkout {
     }
 
     fn rebases(&self, branch: &str) -> bool {
-        ["rebase-merge/head-name", "rebase-apply/head-name"]
-            .iter()
-            .filter_map(|name| untrusted::text(&self.git_dir, name))
-            .any(|name| name.trim_end() == branch)
+        rebased(&self.git_dir).is_some_and(|name| name == branch)
     }
 
     /// Refuses if going from one commit to the other would touch a changed file, or one
@@ -271,6 +274,13 @@ impl Checkout {
 }
 
 /// Lets git compare the content of files whose stat data differ from an index, and note what it finds.
+/// The full name of the branch that is being rebased in the worktree with this git directory.
+fn rebased(git_dir: &Path) -> Option<String> {
+    let names = ["rebase-merge/head-name", "rebase-apply/head-name"];
+    let name = { names.iter() }.find_map(|name| untrusted::text(git_dir, name))?;
+    Some(name.trim_end().to_owned())
+}
+
 fn refresh_by(mut git: Command) -> Result<()> {
     git.args(["update-index", "-q", "--refresh"]);
     // It fails where files differ, too.

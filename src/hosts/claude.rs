@@ -6,7 +6,7 @@
 use super::Host;
 use super::command::{Line, Needs};
 use super::home::{Ground, Preparation, hooks};
-use super::output::{Tokens, Told, text};
+use super::output::{Shown, Tokens, Told, json_lines, text};
 use super::payload::{EventNames, Moment, ToolKind, ToolNames};
 use super::settings::Registration;
 use serde_json::{Value, json};
@@ -38,8 +38,8 @@ const CONFIGURATION: [&str; 13] = [
 ];
 
 /// Our commands that an agent may run without being asked; others could start programs.
-const OWN_COMMANDS: [&str; 8] = [
-    "send", "receive", "inbox", "archive", "check", "verify", "done", "fail",
+const OWN_COMMANDS: [&str; 9] = [
+    "send", "receive", "inbox", "archive", "check", "verify", "mark", "done", "fail",
 ];
 
 pub(super) struct Claude;
@@ -62,7 +62,9 @@ impl Host for Claude {
     }
 
     fn arguments(&self, needs: &Needs<'_>, line: &mut Line) -> Result<(), String> {
-        line.add(["-p", "--output-format", "json", "--permission-mode"]);
+        // A line an event, from which a person sees what it does and a killed run knows its session.
+        line.add(["-p", "--output-format", "stream-json", "--verbose"]);
+        line.add(["--permission-mode"]);
         line.add([if needs.edits {
             "acceptEdits"
         } else {
@@ -87,7 +89,16 @@ impl Host for Claude {
     }
 
     fn told(&self, out: &str, _err: &str) -> Told {
-        let result: Value = serde_json::from_str(out.trim()).unwrap_or_default();
+        let is_result = |event: &Value| event.get("type").is_some_and(|kind| kind == "result");
+        // The caller may have asked for one object.
+        let result = json_lines(out).rev().find(is_result);
+        let result = result.or_else(|| serde_json::from_str(out.trim()).ok());
+        let result = result.unwrap_or_default();
+        let session = || {
+            json_lines(out)
+                .rev()
+                .find_map(|event| text(&event, "/session_id"))
+        };
         // A session that ended otherwise has a list of errors and no result.
         let errors = result.get("errors").and_then(Value::as_array);
         let errors: Vec<_> = errors
@@ -108,10 +119,29 @@ impl Host for Claude {
         }
         Told {
             words: text(&result, "/result").or(failed),
-            session: text(&result, "/session_id"),
+            session: text(&result, "/session_id").or_else(session),
             cost_usd: result.get("total_cost_usd").and_then(Value::as_f64),
             tokens: tokens.some(),
         }
+    }
+
+    fn shown(&self, line: &str) -> Vec<Shown> {
+        let Ok(event) = serde_json::from_str::<Value>(line) else {
+            return vec![Shown::Said(line.to_owned())];
+        };
+        if event.get("errors").is_some() {
+            return Shown::said(self.told(line, "").words).into_iter().collect();
+        }
+        // What the tools answered stands in events of the user, and the result is what was said last.
+        let is_agent = event.get("type").is_some_and(|kind| kind == "assistant");
+        let parts = event.pointer("/message/content").and_then(Value::as_array);
+        let parts = parts.into_iter().flatten().filter(|_| is_agent);
+        let shown = parts.filter_map(|part| match text(part, "/type")?.as_str() {
+            "text" => Shown::said(text(part, "/text")),
+            "tool_use" => Some(Shown::call(&text(part, "/name")?, part.get("input")?)),
+            _ => None,
+        });
+        shown.collect()
     }
 
     fn registration(&self) -> Option<Registration> {
@@ -238,17 +268,17 @@ mod tests {
         check(
             &Claude,
             &PLAIN,
-            "claude -p --output-format json --permission-mode acceptEdits",
+            "claude -p --output-format stream-json --verbose --permission-mode acceptEdits",
         );
         check(
             &Claude,
             &full(&["--verbose".into()]),
-            "claude -p --output-format json --permission-mode acceptEdits --no-session-persistence --model m --max-turns 7 --verbose",
+            "claude -p --output-format stream-json --verbose --permission-mode acceptEdits --no-session-persistence --model m --max-turns 7 --verbose",
         );
         check(
             &Claude,
             &READING,
-            "claude -p --output-format json --permission-mode default",
+            "claude -p --output-format stream-json --verbose --permission-mode default",
         );
     }
 
@@ -285,5 +315,33 @@ mod tests {
             words.as_deref(),
             Some("Reached maximum number of turns (2)")
         );
+        // A session that was killed has no result, and every line of it names it.
+        let cut = "{\"type\":\"system\",\"session_id\":\"s\"}\n{\"type\":\"assis";
+        assert_eq!(Claude.told(cut, "").session.as_deref(), Some("s"));
+    }
+
+    #[test]
+    fn what_it_says_and_does_is_shown_and_its_bookkeeping_is_not() {
+        let said = r#"{"type":"assistant","message":{"content":[{"type":"text","text":"I look."},
+            {"type":"tool_use","name":"Bash","input":{"command":"ls\nwc","description":"List"}},{"type":"thinking"}]}}"#;
+        let expected = [Shown::Said("I look.".into()), Shown::Did("Bash ls".into())];
+        assert_eq!(Claude.shown(&said.replace("},\n", "},")), expected);
+        let path = format!("/home/me{}/src/greeting.rs", "/long".repeat(9));
+        let call = Shown::call("Write", &json!({ "file_path": path, "content": "x" }));
+        let line = format!("{call:?}");
+        assert!(
+            line.starts_with("Did(\"Write …/long/") && line.ends_with("/src/greeting.rs\")"),
+            "{line}"
+        );
+        for line in [
+            r#"{"type":"system","subtype":"init","session_id":"s"}"#,
+            r#"{"type":"user","message":{"content":[{"type":"text","text":"file"}]}}"#,
+            r#"{"type":"result","result":"I look."}"#,
+        ] {
+            assert_eq!(Claude.shown(line), []);
+        }
+        assert_eq!(Claude.shown("no JSON"), [Shown::Said("no JSON".into())]);
+        let failed = Claude.shown(r#"{"type":"result","errors":["too many turns"]}"#);
+        assert_eq!(failed, [Shown::Said("too many turns".into())]);
     }
 }

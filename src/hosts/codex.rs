@@ -5,7 +5,7 @@
 
 use super::command::{Line, Needs};
 use super::home::{Ground, Preparation, hooks};
-use super::output::{Tokens, Told, json_lines, text};
+use super::output::{Shown, Tokens, Told, json_lines, text};
 use super::payload::{Json, ToolKind, ToolNames};
 use super::settings::Registration;
 use super::{Host, context};
@@ -78,6 +78,28 @@ impl Host for Codex {
             cost_usd: None,
             tokens: tokens.some(),
         }
+    }
+
+    fn shown(&self, line: &str) -> Vec<Shown> {
+        let Ok(event) = serde_json::from_str::<Value>(line) else {
+            return vec![Shown::Said(line.to_owned())];
+        };
+        let is = |kind: &str| event.get("type").is_some_and(|is| is == kind);
+        let item = event.get("item").unwrap_or(&Value::Null);
+        let shown = match text(item, "/type").as_deref() {
+            Some("command_execution") if is("item.started") => Some(Shown::call("run", item)),
+            Some("agent_message") if is("item.completed") => Shown::said(text(item, "/text")),
+            Some("file_change") if is("item.completed") => {
+                let change = item.pointer("/changes/0").unwrap_or(&Value::Null);
+                Some(Shown::call("change", change))
+            }
+            Some("mcp_tool_call") if is("item.started") => {
+                Some(Shown::call(&text(item, "/tool").unwrap_or_default(), item))
+            }
+            _ if is("turn.failed") => Shown::said(text(&event, "/error/message")),
+            _ => None,
+        };
+        shown.into_iter().collect()
     }
 
     fn registration(&self) -> Option<Registration> {

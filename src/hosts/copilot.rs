@@ -7,7 +7,7 @@
 use super::Host;
 use super::command::{Line, Needs};
 use super::home::{Ground, Preparation, hooks};
-use super::output::{Told, json_lines, text};
+use super::output::{Shown, Told, json_lines, text};
 use super::payload::{EventNames, Json, Moment, ToolKind, ToolNames};
 use super::settings::Registration;
 use crate::domain::tool_call::HookEvent;
@@ -111,6 +111,25 @@ impl Host for Copilot {
             session: json_lines(out).rev().find_map(session),
             ..Told::default()
         }
+    }
+
+    fn shown(&self, line: &str) -> Vec<Shown> {
+        let Ok(event) = serde_json::from_str::<Value>(line) else {
+            return vec![Shown::Said(line.to_owned())];
+        };
+        let shown = match text(&event, "/type").as_deref() {
+            Some("assistant.message") => Shown::said(text(&event, "/data/content")),
+            Some("tool.execution_start") => {
+                let arguments = event.pointer("/data/arguments").unwrap_or(&Value::Null);
+                Some(Shown::call(
+                    &text(&event, "/data/toolName").unwrap_or_default(),
+                    arguments,
+                ))
+            }
+            Some("session.error") => Shown::said(text(&event, "/data/message")),
+            _ => None,
+        };
+        shown.into_iter().collect()
     }
 
     fn registration(&self) -> Option<Registration> {

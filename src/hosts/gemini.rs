@@ -94,6 +94,10 @@ impl Host for Gemini {
         }
     }
 
+    fn tells_at_its_end(&self) -> bool {
+        true
+    }
+
     fn registration(&self) -> Option<Registration> {
         Some(Registration {
             note: Some("Gemini runs a project's hooks in trusted folders only"),

@@ -53,7 +53,7 @@ pub use claude::WORKTREE_DIR;
 use crate::domain::tool_call::HookEvent;
 use command::{Line, Needs};
 use home::{Ground, Preparation};
-use output::Told;
+use output::{Shown, Told};
 use payload::{EventNames, Json, ToolNames};
 use serde_json::json;
 use settings::Registration;
@@ -96,6 +96,20 @@ pub trait Host: Sync {
     /// What it told on standard output and standard error when it was started by our recipe.
     fn told(&self, _out: &str, _err: &str) -> Told {
         Told::default()
+    }
+
+    /// What a person is shown of a line of its standard output. A host that writes text has it shown as it is.
+    fn shown(&self, line: &str) -> Vec<Shown> {
+        if self.tells_at_its_end() {
+            Vec::new()
+        } else {
+            vec![Shown::Said(line.to_owned())]
+        }
+    }
+
+    /// Whether it writes nothing until it ends, and then what only a program reads.
+    fn tells_at_its_end(&self) -> bool {
+        false
     }
 
     /// The file in which it learns about our hooks; `None` where `init` cannot register with it.
@@ -167,6 +181,12 @@ impl fmt::Debug for dyn Host {
 /// The hosts that `run --host` can start.
 pub fn startable() -> impl Iterator<Item = &'static dyn Host> {
     HOSTS.into_iter().filter(|host| host.program().is_some())
+}
+
+/// The host that this command line, as a row of the ledger has it, started.
+pub fn of_command(command: &str) -> Option<&'static dyn Host> {
+    let program = command.split_whitespace().next()?;
+    startable().find(|host| host.program() == Some(program))
 }
 
 /// Where `init` registers, for every host that it can register with.

@@ -5,7 +5,7 @@
 use super::Host;
 use super::command::{Line, Needs};
 use super::home::{Ground, Preparation};
-use super::output::{Tokens, Told, json_lines, text};
+use super::output::{Shown, Tokens, Told, json_lines, text};
 use super::payload::{EventNames, Moment, ToolKind, ToolNames};
 use super::settings::Registration;
 use serde_json::{Value, json};
@@ -101,6 +101,25 @@ impl Host for Opencode {
         }
         told.tokens = tokens.some();
         told
+    }
+
+    fn shown(&self, line: &str) -> Vec<Shown> {
+        let Ok(event) = serde_json::from_str::<Value>(line) else {
+            return vec![Shown::Said(line.to_owned())];
+        };
+        let shown = match text(&event, "/type").as_deref() {
+            Some("text") => Shown::said(text(&event, "/part/text")),
+            Some("tool_use") => {
+                let arguments = event.pointer("/part/state/input").unwrap_or(&Value::Null);
+                Some(Shown::call(
+                    &text(&event, "/part/tool").unwrap_or_default(),
+                    arguments,
+                ))
+            }
+            Some("error") => Shown::said(text(&event, "/error/data/message")),
+            _ => None,
+        };
+        shown.into_iter().collect()
     }
 
     fn registration(&self) -> Option<Registration> {

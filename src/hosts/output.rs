@@ -41,6 +41,55 @@ impl Tokens {
     }
 }
 
+/// A part of a session as a person is shown it while it goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// What the agent said.
+    Said(String),
+    /// What it did, in one line.
+    Did(String),
+}
+
+/// The keys of a tool call's arguments that say what it is about, the most telling first.
+const TELLING: [&str; 9] = [
+    "command",
+    "file_path",
+    "filePath",
+    "path",
+    "notebook_path",
+    "pattern",
+    "url",
+    "query",
+    "description",
+];
+
+/// A longer path is shown by its end.
+const LONGEST_PATH: usize = 48;
+
+impl Shown {
+    /// Words, unless there are none.
+    pub(super) fn said(words: Option<String>) -> Option<Shown> {
+        words.filter(|words| !words.is_empty()).map(Shown::Said)
+    }
+
+    /// A call of a tool: its name, and the argument that says what it is about.
+    pub(super) fn call(name: &str, arguments: &Value) -> Shown {
+        let about = |key: &&str| text(arguments, &format!("/{key}"));
+        let about = TELLING.iter().find_map(about).unwrap_or_default();
+        let about = about.lines().next().unwrap_or_default();
+        // Hosts name files from the root on, and what tells them apart is at their end.
+        let is_path = about.starts_with('/') && !about.contains(' ');
+        let from = about.len().saturating_sub(LONGEST_PATH);
+        let end = about.get(from..).filter(|_| is_path && from > 0);
+        let end = end.and_then(|end| Some(&end[end.find('/')?..]));
+        let line = match end {
+            Some(end) => format!("{name} …{end}"),
+            None => format!("{name} {about}"),
+        };
+        Shown::Did(line.trim_end().to_owned())
+    }
+}
+
 /// The text at a JSON pointer, trimmed.
 pub(super) fn text(value: &Value, pointer: &str) -> Option<String> {
     Some(value.pointer(pointer)?.as_str()?.trim().to_owned())

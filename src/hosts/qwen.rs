@@ -87,6 +87,10 @@ impl Host for Qwen {
         }
     }
 
+    fn tells_at_its_end(&self) -> bool {
+        true
+    }
+
     fn registration(&self) -> Option<Registration> {
         Some(Registration::json(
             self.name(),

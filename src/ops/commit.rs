@@ -22,6 +22,7 @@ use crate::agents::worktree::{self, AgentWorktree};
 use crate::domain::agent::{Agent, Move, State};
 use crate::domain::change::Change;
 use crate::domain::event::What;
+use crate::domain::folded_paths::folded;
 use crate::domain::oid::Oid;
 use crate::domain::path::Quoted;
 use crate::domain::violation::{BundleRule, Reason};
@@ -248,16 +249,11 @@ fn divide(fence: &ScopeGuard<'_>, changes: Vec<Change>) -> Result<(Paths, Paths)
 
 fn out_of_scope(fence: &ScopeGuard<'_>, paths: &[Vec<u8>]) -> Error {
     let short = fence.agent().id.short();
-    let lines: Vec<_> = paths
-        .iter()
-        .map(|path| {
-            if path.ends_with(b"/") {
-                format!("  {}: {}", Quoted(path), Reason::Unseen)
-            } else {
-                format!("  {}", Quoted(path))
-            }
-        })
-        .collect();
+    let (unseen, seen): (Vec<_>, Vec<_>) =
+        { paths.iter().cloned() }.partition(|path| path.ends_with(b"/"));
+    let unseen = { unseen.iter() }.map(|path| format!("{}: {}", Quoted(path), Reason::Unseen));
+    let lines = folded(&seen).into_iter().chain(unseen);
+    let lines: Vec<_> = lines.map(|line| format!("  {line}")).collect();
     Error::new(
         Code::OutOfScope,
         format!("agent {short} may not commit {} of its paths", paths.len()),

@@ -78,6 +78,8 @@ fn detail(what: &What) -> Option<String> {
         | What::Rejected { reason: text, .. }
         | What::Deferred { reason: text, .. }
         | What::Noted { text } => text.clone(),
+        What::Renamed { name: Some(name) } => format!("is called {name}"),
+        What::Renamed { name: None } => "another agent has its name".to_owned(),
         What::Amended { policy, reason, .. } => match reason.as_str() {
             "" => format!("policy {}", policy.short()),
             reason => format!("policy {}: {reason}", policy.short()),

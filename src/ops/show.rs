@@ -2,24 +2,34 @@
 
 use crate::agents::assignment::{Assignment, PromptWish};
 use crate::agents::ctx::Ctx;
-use crate::agents::{lookup, worktree};
+use crate::agents::scratch::Scratch;
+use crate::agents::work::Work;
+use crate::agents::{liveness, lookup, task_copy, worktree};
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::{Isolation, What};
+use crate::domain::glob::Glob;
 use crate::domain::oid::Oid;
+use crate::domain::role::DEFAULT_DENYLIST;
+use crate::domain::scope::unnamed_control_files;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::populate;
 use crate::hosts;
+use crate::hosts::output::Shown;
 use crate::ops::agent_report::{AgentReport, Reporter};
 use crate::ops::event_report::EventReport;
 use crate::ops::status::WorkStatus;
 use crate::ops::{event_report, status};
 use crate::store::ledger::Ledger;
-use crate::store::{briefing, layout, long_text, policy};
+use crate::store::{briefing, fsx, layout, long_text, policy};
 use crate::wire::policy::Policy;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+
+/// How many lines of the last run are shown, and how much of its log is read for them.
+const LAST_LINES: usize = 5;
+const LAST_BYTES: u64 = 16 << 10;
 
 /// The answer of `show`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -29,6 +39,15 @@ pub struct ShowReport {
     /// The agent.
     #[serde(flatten)]
     pub agent: AgentReport,
+    /// The task as it was given, all of it; absent where its text is not in this clone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    /// How much it changed, committed or not; absent where there is nothing to compare.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub diff: Option<DiffCountsReport>,
+    /// The last lines that its last run wrote, for people; machines read the log that `logs` names.
+    #[serde(skip)]
+    pub last_output: Vec<String>,
     /// Where its work stands.
     #[serde(flatten)]
     pub standing: WorkStatus,
@@ -49,6 +68,17 @@ pub struct ShowReport {
     pub amended_policy: Option<String>,
     /// What happened, oldest first.
     pub events: Vec<EventReport>,
+}
+
+/// How much an agent changed, in JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct DiffCountsReport {
+    /// Files that differ from the base.
+    pub files: usize,
+    /// Lines that are new.
+    pub insertions: usize,
+    /// Lines that are gone.
+    pub deletions: usize,
 }
 
 /// The answer of `log`.
@@ -110,8 +140,13 @@ pub fn show(ctx: &Ctx, who: &str) -> Result<ShowReport> {
     report.summary = summary(&ledger, &agent)?;
     let standing = status::of(ctx, &agent);
     report.state = standing.state_of(report.state);
+    let task = task_copy::load(ctx, &agent).ok();
     Ok(ShowReport {
         schema: "git-agent.show/3",
+        task: task.and_then(|task| Some(task.text.given()?.value.trim().to_owned())),
+        // Looking does not fail because of what cannot be compared.
+        diff: diff_counts(ctx, &agent, &standing).ok().flatten(),
+        last_output: last_output(ctx, &agent),
         standing,
         agent: report,
         sparse: place
@@ -122,6 +157,67 @@ pub fn show(ctx: &Ctx, who: &str) -> Result<ShowReport> {
         amended_policy: agent.amended.map(Oid::to_hex),
         events: events(&ledger, &agent)?,
     })
+}
+
+/// How much differs from the base. What is not committed is made a tree in a directory of its own, because looking adds
+/// nothing to the repository.
+fn diff_counts(
+    ctx: &Ctx,
+    agent: &Agent,
+    standing: &WorkStatus,
+) -> Result<Option<DiffCountsReport>> {
+    let work = Work::look_up(ctx, agent.clone())?;
+    let Some(tip) = work.tip else {
+        return Ok(None);
+    };
+    let before = ctx.repo.read_commit(work.fork(&ctx.repo)?)?.tree;
+    let counts = match standing.uncommitted.known() {
+        None | Some(0) => {
+            let tree = ctx.repo.read_commit(tip)?.tree;
+            ctx.repo.diff_counts(before, tree)?
+        }
+        Some(_) => {
+            let scratch = Scratch::make(ctx, "show")?;
+            let ctx = ctx.with_scratch_objects(scratch.path())?;
+            ctx.repo.diff_counts(before, work.tree(&ctx)?)?
+        }
+    };
+    Ok(Some(DiffCountsReport {
+        files: counts.files,
+        insertions: counts.insertions,
+        deletions: counts.deletions,
+    }))
+}
+
+/// The last lines of the last run's standard output, or of its standard error where it wrote nothing else; none where the
+/// run was not in this clone.
+fn last_output(ctx: &Ctx, agent: &Agent) -> Vec<String> {
+    let Some(run) = &agent.run else {
+        return Vec::new();
+    };
+    let host = hosts::of_command(&run.started.command);
+    let log = |stream| liveness::log(ctx.repo.common_dir(), agent, run.number(), stream);
+    let mut streams = ["out", "err"].into_iter().map(|stream| {
+        // The first line of what is read may be the end of a longer one, which is as good as any.
+        let text = fsx::end_of(&log(stream), LAST_BYTES).unwrap_or_default();
+        let shown = text.lines().flat_map(|line| match host {
+            Some(host) => host
+                .shown(line)
+                .into_iter()
+                .map(|shown| match shown {
+                    Shown::Said(words) => words,
+                    Shown::Did(what) => format!("> {what}"),
+                })
+                .collect(),
+            None => vec![line.to_owned()],
+        });
+        let lines = shown.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
+        let lines: Vec<String> = lines.filter(|line| !line.trim().is_empty()).collect();
+        lines[lines.len().saturating_sub(LAST_LINES)..].to_vec()
+    });
+    streams
+        .find(|lines: &Vec<String>| !lines.is_empty())
+        .unwrap_or_default()
 }
 
 /// One agent's events.
@@ -254,6 +350,16 @@ fn not_there(ctx: &Ctx, agent: &Agent, worktree: Option<&Path>) -> Error {
             .hint("to see what can be done about it, run git agent doctor"),
         },
     }
+}
+
+/// The globs that agents are usually kept from: the defaults, and for typed tasks files that decide what others run.
+pub fn default_denylist() -> BTreeSet<String> {
+    let everything = Glob::parse("**").into_iter().collect::<Vec<_>>();
+    let others = hosts::control_files().map(str::to_owned);
+    let control = unnamed_control_files(&everything, others);
+    let control = control.iter().map(|glob| glob.as_str().to_owned());
+    let usual = DEFAULT_DENYLIST.iter().map(|glob| (*glob).to_owned());
+    usual.chain(control).collect()
 }
 
 /// The last summary or reason, all of it.

@@ -6,7 +6,7 @@ use crate::system;
 use rustix::process::Pid;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
-use std::io::{BufWriter, Read, Write};
+use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -94,6 +94,19 @@ pub fn open(path: &Path) -> std::io::Result<File> {
             "it is no regular file",
         ))
     }
+}
+
+/// The end of a regular file as text: this many bytes at the most.
+///
+/// # Errors
+/// As [`open`].
+pub fn end_of(path: &Path, most: u64) -> std::io::Result<String> {
+    let mut file = open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Replaces `path` by a file that only its owner may read, from the first moment on.

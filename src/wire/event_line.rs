@@ -245,6 +245,7 @@ fn facts(what: &What) -> Value {
         What::Expired { commits } => {
             json!({ "commits": commits.iter().map(|oid| oid.to_hex()).collect::<Vec<_>>() })
         }
+        What::Renamed { name } => json!({ "name": name.as_ref().map(AgentName::as_str) }),
         What::Noted { text } => json!({ "text": text }),
         What::Unknown { .. } => json!({}),
     };
@@ -364,6 +365,13 @@ fn parse_facts(kind: &str, d: &Fact<'_>) -> Option<What> {
                 .into_iter()
                 .filter_map(Oid::from_hex)
                 .collect(),
+        },
+        "renamed" => What::Renamed {
+            // A name that breaks the rules leaves the line unknown, and the agent as it was called.
+            name: match text("name") {
+                Some(name) => Some(AgentName::parse(&name).ok()?),
+                None => None,
+            },
         },
         "noted" => What::Noted {
             text: text("text")?,

@@ -29,6 +29,11 @@ impl From<&[u8]> for PathText {
 }
 
 impl PathText {
+    /// Each of these paths.
+    pub fn all(paths: &[Vec<u8>]) -> Vec<PathText> {
+        paths.iter().map(|path| path.as_slice().into()).collect()
+    }
+
     /// The path's bytes again.
     pub fn to_bytes(&self) -> Vec<u8> {
         match self {

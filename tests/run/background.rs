@@ -107,7 +107,7 @@ fn its_answer_is_for_people_too() {
         .replace(&id[..8], "<id8>");
     insta::assert_snapshot!(told, @r"
     run 1 of <id8> began
-      logs <root>/.git/agents/<id8>/run/1.out, .err
+      output: git agent show --follow <id8>
       to wait for it, run git agent wait <id8>
     ------- stderr -------
     [exit status: 0]

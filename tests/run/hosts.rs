@@ -2,6 +2,7 @@
 
 use crate::support::TestRepo;
 use crate::support::agent::{TASK, agent_command, describe};
+use crate::support::terminal::{read, terminal};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -73,7 +74,8 @@ fn claude_gets_its_flags_and_the_prompt_and_is_quoted() {
     <REPO/.git/agents/ID8/run/1.hooks/settings.json>
     <-p>
     <--output-format>
-    <json>
+    <stream-json>
+    <--verbose>
     <--permission-mode>
     <acceptEdits>
     <--model>
@@ -83,6 +85,81 @@ fn claude_gets_its_flags_and_the_prompt_and_is_quoted() {
     # Agent ID
     ");
     assert_eq!(report["summary"], "All done.");
+}
+
+/// Two steps of a session as claude writes them, and its end.
+const SESSION: &str = r#"{"type":"system","subtype":"init","session_id":"5e55"}
+{"type":"assistant","message":{"content":[{"type":"text","text":"I look around."},{"type":"tool_use","name":"Bash","input":{"command":"ls -l"}}]}}
+{"type":"user","message":{"content":[{"type":"tool_result","content":"total 0"}]}}
+{"type":"assistant","message":{"content":[{"type":"text","text":"Done."}]}}
+{"type":"result","result":"Done.","session_id":"5e55","total_cost_usd":0.25,"modelUsage":{"m":{"inputTokens":10,"outputTokens":5}}}"#;
+
+#[test]
+fn on_a_terminal_a_person_sees_what_a_host_does_and_what_it_cost() {
+    let stage = Stage::with("claude", SESSION);
+    let (mut outside, inside) = terminal(24, 80);
+    let mut command = stage.command(&["--host=claude"]);
+    let errors = inside.try_clone().expect("a terminal");
+    command.stdout(inside).stderr(errors).env("NO_COLOR", "1");
+    let mut child = command.spawn().expect("starts");
+    drop(command);
+    let seen = read(&mut outside, None).replace('\r', "");
+    assert!(child.wait().expect("ended").success(), "{seen}");
+    assert!(
+        seen.contains("I look around.\n  > Bash ls -l\nDone.\n"),
+        "{seen}"
+    );
+    assert!(
+        seen.contains("  cost $0.25, 10 tokens in, 5 out\n"),
+        "{seen}"
+    );
+    assert!(
+        !seen.contains("\"type\"") && !seen.contains("total 0"),
+        "{seen}"
+    );
+    // A program that reads gets every line as the host wrote it, and so does the log.
+    let piped = Stage::with("claude", SESSION)
+        .command(&["--host=claude"])
+        .output();
+    let piped = piped.expect("starts");
+    assert!(
+        String::from_utf8_lossy(&piped.stdout).starts_with(SESSION),
+        "{piped:?}"
+    );
+    let agents = stage.repo.agent_json(&["list", "--all"]);
+    let id = agents["agents"][0]["agent_id"]
+        .as_str()
+        .expect("an id")
+        .to_owned();
+    let log = stage.repo.agent(&["show", "--output", &id]);
+    assert!(
+        String::from_utf8_lossy(&log.stdout).starts_with(SESSION),
+        "{log:?}"
+    );
+    let shown = stage.repo.agent(&["show", &id]);
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(
+        shown.contains("Last output:\n  I look around.\n  > Bash ls -l\n  Done.\n"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_host_that_tells_at_its_end_has_its_words_shown_there() {
+    let stage = Stage::with(
+        "gemini",
+        r#"{"session_id":"s","response":"All is done.","stats":{}}"#,
+    );
+    let (mut outside, inside) = terminal(24, 80);
+    let mut command = stage.command(&["--host=gemini"]);
+    let errors = inside.try_clone().expect("a terminal");
+    command.stdout(inside).stderr(errors).env("NO_COLOR", "1");
+    let mut child = command.spawn().expect("starts");
+    drop(command);
+    let seen = read(&mut outside, None).replace('\r', "");
+    assert!(child.wait().expect("ended").success(), "{seen}");
+    assert!(seen.contains("All is done.\nrun 1 of "), "{seen}");
+    assert!(!seen.contains("session_id"), "{seen}");
 }
 
 #[test]

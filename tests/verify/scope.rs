@@ -273,9 +273,10 @@ fn of_many_findings_a_person_reads_the_first_and_a_program_all() {
         agent.write(&format!("outside/{number}"), "");
     }
     let text = String::from_utf8(agent.run(&[]).stdout).expect("UTF-8");
-    assert_eq!(text.matches("    fix: ").count(), 20, "{text}");
+    assert_eq!(text.matches("    fix: ").count(), 1, "{text}");
     let rest =
-        format!("  5 more {OUTSIDE}; to see them all: the same command with --format json\n");
-    assert!(text.ends_with(&rest), "{text}");
+        format!("  24 more {OUTSIDE}; to see them all: the same command with --format json\n");
+    assert!(text.contains(&rest), "{text}");
+    assert!(text.lines().count() < 16, "{text}");
     assert_eq!(agent.codes(), [OUTSIDE; 25]);
 }

@@ -34,6 +34,8 @@ pub(crate) struct Snapshot {
     pub found: Uncommitted,
     /// The paths that are as setup left them; `None` where setup left none.
     pub from_setup: Option<Vec<Vec<u8>>>,
+    /// New files that editors and file managers left, which are no work.
+    pub droppings: Vec<Vec<u8>>,
 }
 
 /// The tree that committing everything in an agent's worktree on top of `tip` would make, as `verify` judges it; `None`
@@ -72,6 +74,10 @@ pub(crate) fn without_baseline(
     bundle_dir: Option<&str>,
     mut changes: Vec<Change>,
 ) -> Result<Vec<Change>> {
+    let is_dropping = |change: &Change| {
+        change.kind == ChangeKind::Untracked && baseline::is_dropping(&change.path)
+    };
+    changes.retain(|change| !is_dropping(change));
     let Some(known) = store::baseline::of_agent(&ctx.repo, agent)? else {
         return Ok(changes);
     };
@@ -153,20 +159,20 @@ pub(crate) fn snapshot(
     names_ignored: bool,
 ) -> Result<Snapshot> {
     let (staged, mut found) = look(ctx, tip, place, bundle_dir, names_ignored)?;
-    let mut from_setup = None;
-    if agent.baseline.is_some() {
+    let (mut from_setup, mut droppings) = (None, Vec::new());
+    if agent.baseline.is_some() || found.tree.is_some() {
         let before = ctx.repo.read_commit(tip)?.tree;
         let tree = found.tree.unwrap_or(before);
-        if let Some(rest) = baseline::without(&ctx.repo, agent, before, tree, &staged)? {
-            let is_work = |tree: &Oid| *tree != before || !staged.is_empty();
-            found.tree = Some(rest.tree).filter(is_work);
-            from_setup = Some(rest.left_out);
-        }
+        let rest = baseline::without(&ctx.repo, agent, before, tree, &staged, false)?;
+        let is_work = |tree: &Oid| *tree != before || !staged.is_empty();
+        found.tree = Some(rest.tree).filter(is_work);
+        (from_setup, droppings) = (rest.from_setup, rest.droppings);
     }
     Ok(Snapshot {
         staged,
         found,
         from_setup,
+        droppings,
     })
 }
 

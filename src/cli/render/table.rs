@@ -143,7 +143,7 @@ impl Table {
                 continue;
             };
             if Some(column) == last {
-                let text = cut(&cell.text, self.width.saturating_sub(used).max(12));
+                let text = cut_at_a_word(&cell.text, self.width.saturating_sub(used).max(12));
                 line.push_str(&paint(cell.style, &text));
                 continue;
             }
@@ -183,6 +183,46 @@ pub(in crate::cli) fn cut(text: &str, width: usize) -> String {
     }
     short.push('…');
     short
+}
+
+/// As [`cut`], after a whole word where that leaves half of the width at the least.
+fn cut_at_a_word(text: &str, width: usize) -> String {
+    let short = cut(text, width);
+    let Some(kept) = short.strip_suffix('…').filter(|_| short != text) else {
+        return short;
+    };
+    let is_between = text[kept.len()..].starts_with(' ');
+    let end = kept.rfind(' ').filter(|_| !is_between);
+    match end.map_or(kept, |end| &kept[..end]).trim_end() {
+        words if words.width() * 2 >= width => format!("{words}…"),
+        _ => short,
+    }
+}
+
+/// A text over as many lines as it takes, each but the first that far to the right. A word that is too long has a line of
+/// its own.
+pub(in crate::cli) fn wrapped(text: &str, indent: usize, width: usize) -> String {
+    let room = width.saturating_sub(indent).max(20);
+    let mut wrapped = String::new();
+    for (index, line) in text.lines().enumerate() {
+        if index > 0 {
+            wrapped.push_str(&format!("\n{}", " ".repeat(indent)));
+        }
+        let mut used = 0;
+        // The spaces at the beginning of a line stay: they say what belongs together.
+        for (nth, word) in line.split(' ').enumerate() {
+            if used > 0 && used + 1 + word.width() > room {
+                wrapped.push_str(&format!("\n{}", " ".repeat(indent)));
+                used = 0;
+            } else if nth > 0 {
+                wrapped.push(' ');
+                used += 1;
+            }
+            wrapped.push_str(word);
+            used += word.width();
+        }
+    }
+    wrapped
 }
 
 /// How long ago, in one unit: `5s`, `12m`, `3h`, `9d`.
@@ -228,7 +268,7 @@ mod tests {
         ");
         insta::assert_snapshot!(plain(&table(30)), @r"
         ID        TASK
-        6a48ca7b  Add a flag to the l…
+        6a48ca7b  Add a flag to the…
         ");
     }
 
@@ -245,19 +285,31 @@ mod tests {
         };
         insta::assert_snapshot!(long(50), @r"
         ID                    ROLE        TASK
-        6a48ca7b              edit-local  Add a flag to t…
+        6a48ca7b              edit-local  Add a flag to…
         a-name-of-20-letters  auditor     Look
         ");
         insta::assert_snapshot!(long(40), @r"
         ID          ROLE        TASK
-        6a48ca7b    edit-local  Add a flag to t…
+        6a48ca7b    edit-local  Add a flag to…
         a-name-of…  auditor     Look
         ");
         insta::assert_snapshot!(long(30), @r"
         ID            TASK
-        6a48ca7b      Add a flag to t…
+        6a48ca7b      Add a flag to…
         a-name-of-2…  Look
         ");
+    }
+
+    #[test]
+    fn a_text_is_folded_between_words_and_keeps_its_indentation() {
+        assert_eq!(wrapped("one two three", 2, 22), "one two three");
+        let text = wrapped("  a line that is folded\n\nlast", 2, 22);
+        assert_eq!(text, "  a line that is\n  folded\n  \n  last");
+        let long = "a-word-that-is-longer-than-the-line";
+        assert_eq!(wrapped(long, 0, 20), long);
+        assert_eq!(cut_at_a_word("one two three", 9), "one two…");
+        assert_eq!(cut_at_a_word("one two", 4), "one…");
+        assert_eq!(cut_at_a_word("a-long-word", 6), "a-lon…");
     }
 
     #[test]

@@ -1,22 +1,30 @@
 //! What a run answers, for people and for machines.
 
-use crate::cli::style::{BAD, BOLD, DIM, GOOD, paint};
+use crate::cli::render::table::wrapped;
+use crate::cli::style::{BAD, BOLD, DIM, GOOD, HINT, paint};
+use crate::cli::terminal::width;
 use crate::cli::ui::Answer;
 use crate::domain::message::plain;
+use crate::ops::agent_report::SessionReport;
 use crate::ops::run::{RunOutline, RunReport, SandboxReport, StartReport};
 use std::time::Duration;
+
+/// Where a line ends on wide terminals and where there is none.
+const WIDEST: usize = 80;
 
 impl Answer for StartReport {
     fn text(&self) -> String {
         let row = &self.row;
         let id = &row.agent_id[..8];
         let mut text = format!("run {} of {} began\n", row.run, paint(BOLD, id));
-        if let Some(spawn) = &self.spawn
-            && let (Some(branch), Some(path)) = (&spawn.branch, &spawn.worktree_path)
+        if let Some(path) = self
+            .spawn
+            .as_ref()
+            .and_then(|spawn| spawn.worktree_path.as_ref())
         {
-            text.push_str(&format!("  branch {branch} in {path}\n"));
+            text.push_str(&format!("  worktree {path}\n"));
         }
-        text.push_str(&format!("  logs {}, .err\n", row.stdout_path));
+        text.push_str(&format!("  output: git agent show --follow {id}\n"));
         text.push_str(&format!("  to wait for it, run git agent wait {id}\n"));
         text
     }
@@ -40,15 +48,27 @@ impl Answer for RunReport {
             text.push_str(&format!(" {}", paint(DIM, &took)));
         }
         text.push('\n');
-        if let Some(spawn) = &self.spawn
-            && let (Some(branch), Some(path)) = (&spawn.branch, &spawn.worktree_path)
-        {
-            text.push_str(&format!("  branch {branch} in {path}\n"));
+        if self.is_untold && !self.summary.is_empty() {
+            text = format!(
+                "{}\n{text}",
+                wrapped(&plain(&self.summary), 0, width().min(WIDEST))
+            );
         }
+        if let Some(path) = self
+            .spawn
+            .as_ref()
+            .and_then(|spawn| spawn.worktree_path.as_ref())
+        {
+            text.push_str(&format!("  worktree {path}\n"));
+        }
+        text.push_str(&cost(&self.session));
         if let Some(Some(file)) = &self.output_file {
             text.push_str(&format!("  output {file}\n"));
         }
-        text.push_str(&format!("  logs {}, .err\n", self.stdout_path));
+        text.push_str(&format!(
+            "  output: git agent show --output {}\n",
+            &self.agent_id[..8]
+        ));
         text.push_str(&sandbox(&self.sandbox));
         if self.cut_bytes > 0 {
             text.push_str(&format!(
@@ -65,6 +85,14 @@ impl Answer for RunReport {
         match &self.verdict {
             Some(Some(verdict)) if is_accepted => {
                 text.push_str(&format!("  verdict {}\n", paint(GOOD, verdict)));
+                if verified.is_some_and(|report| report.verdict.can_land()) {
+                    let name = self.spawn.as_ref().and_then(|spawn| spawn.name.as_deref());
+                    let who = name.unwrap_or(&self.agent_id[..8]);
+                    let next = paint(HINT, "next:");
+                    text.push_str(&format!(
+                        "{next} git agent diff {who}, then git agent merge {who}\n"
+                    ));
+                }
             }
             Some(Some(verdict)) => {
                 let id = &self.agent_id[..8];
@@ -81,6 +109,18 @@ impl Answer for RunReport {
     }
 }
 
+/// What a session cost, as far as its host said: `cost $0.25, 27 tokens in, 36 out`.
+fn cost(session: &SessionReport) -> String {
+    let cost = session.cost_usd.map(|cost| format!("${cost:.2}"));
+    let tokens = session.input_tokens.zip(session.output_tokens);
+    let tokens = tokens.map(|(input, output)| format!("{input} tokens in, {output} out"));
+    let parts: Vec<_> = cost.into_iter().chain(tokens).collect();
+    if parts.is_empty() {
+        return String::new();
+    }
+    format!("  cost {}\n", parts.join(", "))
+}
+
 /// What the sandbox enforced; nothing where none was requested.
 fn sandbox(report: &SandboxReport) -> String {
     match (report.enforced, &report.why) {
@@ -92,7 +132,8 @@ fn sandbox(report: &SandboxReport) -> String {
             let open = open
                 .map(|open| format!("; open: {open}"))
                 .unwrap_or_default();
-            format!("  sandbox {word}{why}{open}\n")
+            let line = format!("  sandbox {word}{why}{open}");
+            format!("{}\n", wrapped(&line, 4, width().min(WIDEST)))
         }
         (None, _) => "  sandbox unknown: the command did not start\n".to_owned(),
     }

@@ -45,7 +45,7 @@ pub(in crate::cli) fn run(args: SuperviseArgs) -> Result<Exit> {
     let mut ui = Ui::of_process(cli.format);
     let ctx = Ctx::of_process()?;
     let sync = args.sync.clone();
-    let told = supervised(&ctx, args, &mut |report| begun(&mut ui, report));
+    let told = supervised(&ctx, *args, &mut |report| begun(&mut ui, report));
     let exit = told.map_or_else(|error| ui.fail(&error), Exit::Child);
     Ok(sync.after_run(&ctx, &mut ui, exit))
 }

@@ -64,6 +64,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs, key: &str) -> Result<Ex
         }
     };
     let heartbeat = Heartbeat::start(ctx, claim)?;
+    let echo = super::on_terminal(echo, plan.host());
     let ended = run::execute(ctx, plan, echo);
     let claim = heartbeat.stop()?;
     if let Err(lost) = claim.require_held() {

@@ -10,22 +10,27 @@ mod claimed;
 mod execution_mode;
 pub(super) mod fenced;
 pub(super) mod inputs;
+mod session_view;
 pub(super) mod supervisor;
 mod target;
 
 use super::args::{SyncArg, require_one_input};
 use super::one_of::one_of;
+use super::terminal::{is_terminal, width};
 use super::typed_task::TypedTaskArgs;
 use super::ui::{Format, Ui};
 use crate::agents::ctx::Ctx;
 use crate::agents::half_made;
 use crate::domain::sandbox::Mode;
 use crate::error::{Code, Error, Exit, Result};
+use crate::hosts::Host;
 use crate::ops::run;
 use crate::ops::run::{Echo, RunOptions, RunReport};
 use execution_mode::{ExecutionMode, Way};
 use inputs::CommissionArgs;
+use session_view::SessionView;
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 use target::{Asked, some_time};
@@ -41,6 +46,9 @@ pub(super) struct RunArgs {
         value_name = "TASK|AGENT"
     )]
     targets: Vec<String>,
+    /// Name that the agent gets, shown beside its id
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
     #[command(flatten)]
     mode: ExecutionMode,
     /// How long the command may take; without it the task's own limit, else 5m for a command and none for a host
@@ -99,8 +107,14 @@ impl RunArgs {
         require_one_input(self.targets.iter().map(AsRef::as_ref))?;
         let mut targets = self.targets;
         targets.extend(self.typed.message());
+        if targets.len() > 1 && self.name.is_some() {
+            let what = "--name names one agent, but several tasks are given";
+            return Err(Error::new(Code::Usage, what)
+                .hint("to name each agent, set `name` in its task file"));
+        }
         Ok(Asked {
             targets,
+            name: self.name,
             typed: self.typed,
             options: self.inputs.add_to(ctx, options)?,
             hosts,
@@ -153,6 +167,16 @@ fn echo(ui: &Ui, quiet: bool) -> Result<Echo<'static>> {
     }
 }
 
+/// On a terminal a person is shown what a host does; where a program reads, it gets what the host writes.
+fn on_terminal<'a>(mut echo: Echo<'a>, host: Option<&'static dyn Host>) -> Echo<'a> {
+    if let Some(host) = host.filter(|_| is_terminal()) {
+        let view =
+            |out| -> Box<dyn Write + Send> { Box::new(SessionView::new(host, out, width())) };
+        echo.out = echo.out.take().map(view);
+    }
+    echo
+}
+
 /// Tells people how a run ended, or answers a machine.
 pub(super) fn show(ui: &mut Ui, report: &RunReport, quiet: bool) -> Result<()> {
     let spoken = ui.format() == Format::Text;
@@ -169,5 +193,6 @@ fn one(ctx: &Ctx, args: RunArgs, echo: Echo<'_>) -> Result<RunReport> {
     let asked = args.read(ctx)?;
     let plan = asked.plan(ctx, &asked.targets[0])?;
     half_made::sweep(ctx)?;
+    let echo = on_terminal(echo, plan.host());
     run::execute(ctx, plan, echo)
 }

@@ -4,7 +4,7 @@ use crate::agents::ctx::Ctx;
 use crate::cli::spawn::read_task;
 use crate::cli::typed_task::{TypedTaskArgs, is_task_text};
 use crate::cli::ui::Ui;
-use crate::domain::diagnostic::Field;
+use crate::domain::diagnostic::{Field, Located};
 use crate::domain::task::parse_duration;
 use crate::error::{Code, Error, Exit, Result};
 use crate::hosts::Host;
@@ -18,6 +18,8 @@ use std::time::Duration;
 /// The same command for one target or more.
 pub(super) struct Asked {
     pub targets: Vec<String>,
+    /// The name of the agent that is made.
+    pub name: Option<String>,
     /// What was said of a task that is typed.
     pub typed: TypedTaskArgs,
     pub command: Vec<OsString>,
@@ -94,6 +96,19 @@ impl Asked {
 
     /// A task file is a file, or is called like one; what holds white space and is no file is the text of a task.
     fn target(&self, ctx: &Ctx, text: &str) -> Result<Target> {
+        let mut target = self.unnamed(ctx, text)?;
+        if let Some(name) = &self.name {
+            let Target::Task(draft) = &mut target else {
+                let what = format!("--name is for an agent that is made, and {text} is one");
+                return Err(Error::new(Code::Usage, what));
+            };
+            let value = name.clone();
+            draft.name = Field::Given(Located { value, span: 0..0 });
+        }
+        Ok(target)
+    }
+
+    fn unnamed(&self, ctx: &Ctx, text: &str) -> Result<Target> {
         if self.typed.message().is_some() || is_task_text(ctx, text) {
             return Ok(Target::Task(Box::new(self.typed.draft(ctx, text)?)));
         }

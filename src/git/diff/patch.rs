@@ -10,6 +10,20 @@ use sha1::{Digest, Sha1};
 /// The lines of a file that a change adds, counted from 1, both ends included.
 pub type AddedLines = (Vec<u8>, Vec<(u32, u32)>);
 
+/// How much differs between two trees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiffCounts {
+    /// Files that differ.
+    pub files: usize,
+    /// Lines that are new.
+    pub insertions: usize,
+    /// Lines that are gone.
+    pub deletions: usize,
+}
+
+/// Larger files, as data and generated ones are, would take longer to compare than a person waits.
+const MOST: i64 = 16 << 20;
+
 impl Repo {
     /// The lines that the change between two trees adds, by path; files without any, and those that are not text, are left
     /// out.
@@ -85,14 +99,20 @@ impl Repo {
         Oid::from_slice(&hash.finalize()).ok_or_else(|| Error::bug("a digest has 20 bytes"))
     }
 
-    /// How many lines differ between two trees: those that are new and those that are gone.
+    /// How much differs between two trees. Of a file above [`MOST`] bytes no lines are counted.
     ///
     /// # Errors
     /// `git-failed` when the trees cannot be compared.
-    pub fn changed_lines(&self, old: Oid, new: Oid) -> Result<usize> {
-        let diff = self.diff(old, new, None)?;
+    pub fn diff_counts(&self, old: Oid, new: Oid) -> Result<DiffCounts> {
+        let mut options = DiffOptions::new();
+        options.max_size(MOST);
+        let diff = self.diff(old, new, Some(&mut options))?;
         let stats = diff.stats().map_err(not_compared)?;
-        Ok(stats.insertions() + stats.deletions())
+        Ok(DiffCounts {
+            files: stats.files_changed(),
+            insertions: stats.insertions(),
+            deletions: stats.deletions(),
+        })
     }
 
     fn diff(&self, old: Oid, new: Oid, options: Option<&mut DiffOptions>) -> Result<Diff<'_>> {

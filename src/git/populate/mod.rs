@@ -169,10 +169,9 @@ fn populate_ourselves(request: &Request<'_>, threads: usize) -> Result<Option<Ou
         outcome.source = source.map(Source::into_path);
     }
     if forms.contains(&Form::Submodule) {
-        outcome.warnings.push(
-            "submodules are empty directories; to fill them, run git submodule update --init in the worktree"
-                .to_owned(),
-        );
+        outcome
+            .warnings
+            .push("submodules are empty; to fill them, run git submodule update --init".to_owned());
     }
     Ok(Some(outcome))
 }

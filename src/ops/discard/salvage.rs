@@ -283,14 +283,16 @@ fn leave_out_setup(
     }
     let staged = found.staged.unwrap_or(tip.tree);
     let staged = ctx.repo.tree_changes(&[tip.tree], staged);
-    let rest = staged
-        .and_then(|staged| baseline::without(&ctx.repo, agent, tip.tree, found.tree, &staged));
+    // What an editor left is no work, and is kept all the same: it may hold what a person wrote last.
+    let rest = staged.and_then(|staged| {
+        baseline::without(&ctx.repo, agent, tip.tree, found.tree, &staged, true)
+    });
     match rest {
-        Ok(Some(rest)) => {
+        Ok(rest) => {
             found.tree = rest.tree;
-            rest.left_out
+            rest.from_setup.unwrap_or_default()
         }
-        _ => Vec::new(),
+        Err(_) => Vec::new(),
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::domain::agent::Agent;
 use crate::domain::evidence::Outcome;
 use crate::domain::finding::Finding;
+use crate::domain::folded_paths::by_code;
 use crate::domain::verdict::Verdict;
 use crate::error::{Code, Error, ErrorFacts};
 use crate::ops::merge::RemoteTarget;
@@ -44,9 +45,16 @@ impl NotAccepted {
         let short = self.agent.id.short();
         // One that accepts only half was judged: its notes say what was left out.
         let telling = |finding: &&Finding| finding.rejects() || self.verdict.is_accepted();
-        let lines: Vec<_> = { self.verdict.findings.iter().filter(telling) }
-            .map(|finding| format!("  {} {}", finding.code.name(), finding.message))
-            .collect();
+        let mut lines = Vec::new();
+        for folded in by_code(self.verdict.findings.iter().filter(telling)) {
+            let named = { folded.named.iter() }
+                .map(|finding| format!("  {} {}", folded.code, finding.message));
+            lines.extend(named);
+            if folded.more > 0 {
+                lines.push(format!("  {} more {}", folded.more, folded.code));
+            }
+            lines.extend(folded.places.iter().map(|place| format!("    {place}")));
+        }
         Error::new(
             Code::NotAccepted,
             format!("agent {short} has no accepting verdict, so its work does not land"),

@@ -44,7 +44,9 @@ pub struct MergePlan {
     /// The judged tree: the tip's, or the one that committing the rest makes.
     pub tree: Oid,
     /// How many paths are committed first.
-    pub uncommitted: usize,
+    pub uncommitted: Vec<Vec<u8>>,
+    /// New files that editors left, which do not land.
+    pub droppings: Vec<Vec<u8>>,
     /// The tree that the target gets.
     pub merged_tree: Oid,
     /// How it lands.
@@ -184,6 +186,13 @@ pub fn judged_plan(
     };
     let (summary, body) = summary::of(&ledger, &agent)?;
     let settings = repository_settings(ctx, &agent)?;
+    // What is committed on the way, by name.
+    let tip_tree = ctx.repo.read_commit(verdict.tip)?.tree;
+    let uncommitted = ctx
+        .repo
+        .tree_changes(&[tip_tree], verdict.tree)?
+        .into_iter();
+    let uncommitted = uncommitted.map(|change| change.path).collect();
     // Everything that lands is taken from the verdict.
     let branch = agent_branch::local_or_fetched(&ctx.repo, &agent)?;
     let method = method(ctx, options, &settings)?;
@@ -192,7 +201,8 @@ pub fn judged_plan(
         base: verdict.base,
         tip: verdict.tip,
         tree: verdict.tree,
-        uncommitted: verdict.uncommitted,
+        uncommitted,
+        droppings: verdict.droppings.clone(),
         merged_tree,
         method,
         trailers: Trailers::gather(ctx, method, (verdict.base, verdict.tip))?,

@@ -3,6 +3,7 @@
 use crate::domain::named::named;
 use crate::ops::merge::MergePlan;
 use crate::ops::target_report::TargetReport;
+use crate::wire::path_text::PathText;
 use serde::Serialize;
 
 named! {
@@ -41,6 +42,12 @@ pub struct LandingReport {
     pub tip: String,
     /// How many paths were not committed.
     pub uncommitted: usize,
+    /// These paths.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub uncommitted_paths: Vec<PathText>,
+    /// New files that editors and file managers left, which do not land.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub editor_files: Vec<PathText>,
     /// The tree that was judged and that the branch gets.
     pub merged_tree: String,
     /// The first line of the landing commit's message.
@@ -70,7 +77,9 @@ impl LandingReport {
             target: TargetReport::new(Some(&plan.target), Some(plan.base)),
             remote: plan.remote.as_ref().map(|there| there.remote.clone()),
             tip: plan.tip.to_hex(),
-            uncommitted: plan.uncommitted,
+            uncommitted: plan.uncommitted.len(),
+            uncommitted_paths: PathText::all(&plan.uncommitted),
+            editor_files: PathText::all(&plan.droppings),
             merged_tree: plan.merged_tree.to_hex(),
             subject: plan.message().lines().next().unwrap_or_default().to_owned(),
             committed: None,

@@ -149,6 +149,13 @@ pub struct RunPlan {
     options: RunOptions,
 }
 
+impl RunPlan {
+    /// The agent host that it starts by its recipe.
+    pub fn host(&self) -> Option<&'static dyn Host> {
+        self.inputs.host
+    }
+}
+
 enum Worker {
     New(Box<SpawnPlan>),
     Known(Box<Agent>),

@@ -20,8 +20,6 @@ use crate::proc::capture::Logged;
 use crate::store::{fsx, layout};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::time::Duration;
 
@@ -106,6 +104,9 @@ pub struct RunReport {
     /// The last message of a host that we know, else the end of the standard output, of a host's standard error where
     /// that is empty; at most 500 words.
     pub summary: String,
+    /// Whether the host showed nothing of that while it ran, for people.
+    #[serde(skip)]
+    pub is_untold: bool,
     /// What the host told of the session.
     #[serde(flatten)]
     pub session: SessionReport,
@@ -160,6 +161,7 @@ impl RunReport {
             },
             failure: None,
             agent_id: agent.id.to_string(),
+            is_untold: { plan.inputs.host }.is_some_and(Host::tells_at_its_end),
             short_id: agent.id.short(),
             run: stage.number,
             command: stage.description.clone(),
@@ -309,15 +311,7 @@ pub(super) fn keep_answer(
 
 /// The end of a log as text; nothing where it cannot be read, which a warning tells.
 fn end_of(path: &Path, most: u64) -> String {
-    let read = || -> std::io::Result<Vec<u8>> {
-        let mut file = File::open(path)?;
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
-        let mut bytes = Vec::new();
-        file.take(most).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
+    fsx::end_of(path, most).unwrap_or_default()
 }
 
 fn last_words(text: &str) -> String {

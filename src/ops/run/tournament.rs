@@ -129,5 +129,6 @@ fn changed_lines(ctx: &Ctx, agent_id: &str) -> Result<usize> {
     let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), agent_id)?;
     let work = Work::look_up(ctx, agent)?;
     let fork = ctx.repo.read_commit(work.fork(&ctx.repo)?)?.tree;
-    ctx.repo.changed_lines(fork, work.tree(ctx)?)
+    let counts = ctx.repo.diff_counts(fork, work.tree(ctx)?)?;
+    Ok(counts.insertions + counts.deletions)
 }

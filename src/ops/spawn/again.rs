@@ -3,6 +3,7 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::{lookup, task_copy};
 use crate::domain::agent::{Agent, State};
+use crate::domain::id::AgentId;
 use crate::domain::task::TaskDraft;
 use crate::error::{Code, Error, Result};
 use crate::store::ledger::Ledger;
@@ -16,7 +17,9 @@ const FORGOTTEN: &str = "a briefing or a system prompt of the first try was dele
 pub struct EarlierTask {
     /// The task as it was given.
     pub draft: TaskDraft,
-    /// The agent's name, which the next one gets too.
+    /// The agent.
+    pub id: AgentId,
+    /// The agent's name, which the next one gets in its place.
     pub name: Option<String>,
     /// The agent that asked for it.
     pub parent: Option<String>,
@@ -48,6 +51,7 @@ pub fn earlier_task(ctx: &Ctx, who: &str) -> Result<EarlierTask> {
     })?;
     Ok(EarlierTask {
         draft,
+        id: agent.id,
         name: agent.name.as_ref().map(ToString::to_string),
         parent: agent.parent.map(|parent| parent.to_string()),
         warning: is_forgotten.then(|| FORGOTTEN.to_owned()),

@@ -29,6 +29,8 @@ pub struct SpawnOptions {
     pub base: Option<String>,
     /// The alias; replaces the task's own.
     pub name: Option<String>,
+    /// The agent that gives up its name to this one.
+    pub succeeds: Option<AgentId>,
     /// The parent agent; replaces the task's own.
     pub parent: Option<String>,
     /// The branch's name instead of one made from the task.
@@ -76,6 +78,8 @@ pub struct SpawnPlan {
     pub description: String,
     /// The alias.
     pub name: Option<AgentName>,
+    /// The agent that gives up its name to this one.
+    pub succeeds: Option<AgentId>,
     /// The parent.
     pub parent: Option<AgentId>,
     /// The full name of the branch that is wanted; absent when shared.

@@ -230,6 +230,11 @@ fn build(ctx: &Ctx, plan: &SpawnPlan, claimed: Option<Claimed>) -> Result<Built>
     });
     ledger.append(spawn_commit, &plan.actor, spawned, ctx.now())?;
     ctx.reached("spawned");
+    // Last, so that the name means an agent that is there at every moment.
+    if let Some(before) = plan.succeeds {
+        let before = ledger.find(&before.to_string())?.spawn_commit;
+        ledger.append(before, &plan.actor, What::Renamed { name: None }, ctx.now())?;
+    }
     clone::give_row(ctx, plan.id, spawn_commit)?;
     built
         .warnings

@@ -124,7 +124,9 @@ pub(super) fn alias(
     };
     if let Some(name) = &name {
         require_no_id(ledger, name)?;
-        if let Some(other) = ledger.live_with_alias(name)?.last() {
+        let mut others = ledger.live_with_alias(name)?;
+        others.retain(|other| Some(other.id) != options.succeeds);
+        if let Some(other) = others.last() {
             warnings.push(format!(
                 "agent {} is {} and has the name `{name}` too, so the name is ambiguous; to name one of them, use \
                  its id",

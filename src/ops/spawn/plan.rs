@@ -3,7 +3,7 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::{authority, instructions, real_path};
 use crate::domain::dna::Dna;
-use crate::domain::event::Isolation;
+use crate::domain::event::{Base, Isolation};
 use crate::domain::hex::hex;
 use crate::domain::id::{AgentId, Slug};
 use crate::domain::repository_settings::HookMoment;
@@ -102,6 +102,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         ctx.repo.require_cloneable()?;
     }
     if isolated {
+        warnings.extend(without_branch(ctx, &base, options));
         place::require_free_for_bundle(ctx, tree, &bundle_dir)?;
     } else {
         require_no_place(&role, options)?;
@@ -170,6 +171,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         bundle_dir,
         terms,
         actor: ctx.actor()?,
+        succeeds: options.succeeds.filter(|_| name.is_some()),
         parent: parent.or(asker),
         hooks: !options.no_hooks,
         include: settings.include.filter(|_| isolated && !own_copy),
@@ -202,6 +204,22 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         identities,
         warnings,
     })
+}
+
+/// What to know where no branch is checked out at the base, as nothing but a person can tell where the work is to land.
+fn without_branch(ctx: &Ctx, base: &Base, options: &SpawnOptions) -> Option<String> {
+    if base.refname.is_some() {
+        return None;
+    }
+    let why = match ctx.repo.branch_being_rebased() {
+        Some(branch) if options.base.is_none() => format!("a rebase of {branch} is under way"),
+        _ if options.base.is_none() => "HEAD is detached".to_owned(),
+        _ => "the base is no branch".to_owned(),
+    };
+    Some(format!(
+        "{why}, so the work has no branch to land on; to land it, run git agent merge --into <branch>, or spawn with \
+         --base <branch>"
+    ))
 }
 
 /// A shared agent works where its starter does and has no branch.

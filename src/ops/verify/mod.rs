@@ -366,6 +366,7 @@ fn decide(ctx: &Ctx, options: &VerifyOptions, case: &Case<'_>) -> Result<Verdict
         uncommitted: ctx.repo.tree_changes(&[work.tip_tree], work.tree)?.len(),
         ignored: work.ignored,
         from_setup: work.from_setup,
+        droppings: work.droppings.clone(),
         landing: evidence.landing,
         commands: evidence.commands,
         findings,

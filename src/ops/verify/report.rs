@@ -66,6 +66,7 @@ impl Serialize for VerifyReport {
             uncommitted: verdict.uncommitted,
             ignored_paths: verdict.ignored,
             setup_paths: verdict.from_setup,
+            editor_files: PathText::all(&verdict.droppings),
             merge: self.merge(),
             commands: commands(&verdict.commands),
             findings: findings(verdict.landing.as_ref(), &verdict.findings),
@@ -111,6 +112,9 @@ struct View {
     /// where setup left none.
     #[serde(skip_serializing_if = "Option::is_none")]
     setup_paths: Option<usize>,
+    /// New files that editors and file managers left, such as `.DS_Store`: they neither land nor are they judged.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    editor_files: Vec<PathText>,
     /// How it would land; absent for an agent without a branch.
     #[serde(skip_serializing_if = "Option::is_none")]
     merge: Option<MergeReport>,

@@ -80,6 +80,7 @@ fn of_agent(ctx: &Ctx, options: &VerifyOptions, error: &Error) -> Option<Verdict
         uncommitted: 0,
         ignored: None,
         from_setup: None,
+        droppings: Vec::new(),
         landing: None,
         commands: Commands::None,
         findings: vec![finding],

@@ -31,6 +31,8 @@ pub(super) struct Trees {
     pub ignored: Option<usize>,
     /// How many are left out because they are as setup left them; `None` where setup left none.
     pub from_setup: Option<usize>,
+    /// New files that editors left, which are left out too.
+    pub droppings: Vec<Vec<u8>>,
     /// The state of the worktree.
     pub worktree: Option<WorktreeFacts>,
 }
@@ -56,6 +58,7 @@ impl Trees {
                 staged,
                 found,
                 from_setup,
+                droppings,
             } = snapshot(ctx, &subject.agent, subject.tip, place, bundle, true)?;
             if twice {
                 let again = snapshot(ctx, &subject.agent, subject.tip, place, bundle, true)?;
@@ -69,6 +72,7 @@ impl Trees {
                 tree: found.tree.unwrap_or(tip_tree),
                 ignored: Some(found.ignored.len()),
                 from_setup: from_setup.map(|paths| paths.len()),
+                droppings,
                 worktree: Some(facts(ctx, subject, place, found)?),
             })
         })
@@ -83,6 +87,7 @@ impl Trees {
             tree: tip_tree,
             ignored: None,
             from_setup: None,
+            droppings: Vec::new(),
             worktree: None,
         })
     }

@@ -1,0 +1,376 @@
+//! What a newcomer meets in the first hour: names that go on, work without a branch, files that were not meant to land.
+
+use crate::support::TestRepo;
+use crate::support::agent::{agent_command, describe};
+use crate::support::terminal::{read, terminal};
+use serde_json::Value;
+use std::process::{Output, Stdio};
+
+fn refused(output: &Output, code: i32) -> String {
+    assert_eq!(output.status.code(), Some(code), "{}", describe(output));
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn in_worktree(agent: &Value, arguments: &[&str]) -> Output {
+    let worktree = agent["worktree_abspath"].as_str().expect("a path");
+    let mut command = crate::support::agent::agent_command(std::path::Path::new(worktree));
+    command.args(arguments).output().expect("git-agent starts")
+}
+
+#[test]
+fn a_retry_takes_the_name_over() {
+    let repo = TestRepo::with_commit();
+    let first = repo.agent_json(&["spawn", "try it", "--name=worker"]);
+    repo.agent_json(&["mark", "fail", "worker", "-m", "no"]);
+    let planned = repo.agent(&["retry", "worker", "--dry-run"]);
+    assert!(planned.status.success(), "{}", describe(&planned));
+    assert_eq!(
+        repo.agent_json(&["show", "worker"])["agent_id"],
+        first["agent_id"]
+    );
+    let second = repo.agent_json(&["retry", "worker"]);
+    assert_eq!(second["name"], "worker");
+    assert_eq!(second["warnings"], serde_json::json!([]), "{second}");
+    assert_eq!(
+        repo.agent_json(&["show", "worker"])["agent_id"],
+        second["agent_id"]
+    );
+    let old = repo.agent_json(&["show", first["agent_id"].as_str().expect("an id")]);
+    assert_eq!(old.get("name"), None, "{old}");
+    // The new one can be tried again in its turn.
+    repo.agent_json(&["mark", "fail", "worker", "-m", "no"]);
+    let third = repo.agent_json(&["retry", "worker"]);
+    assert_eq!(
+        repo.agent_json(&["path", "worker"])["agent_id"],
+        third["agent_id"]
+    );
+    let list = repo.agent(&["list"]);
+    let list = String::from_utf8_lossy(&list.stdout).into_owned();
+    assert_eq!(list.matches(" worker ").count(), 1, "{list}");
+}
+
+#[test]
+fn a_spawn_without_a_branch_says_where_the_work_can_land() {
+    let repo = TestRepo::with_commit();
+    let warnings = |words: &[&str]| {
+        let output = repo.agent(&[&["spawn", "do it"], words].concat());
+        assert!(output.status.success(), "{}", describe(&output));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert_eq!(warnings(&[]), "");
+    let head = repo.git(["rev-parse", "HEAD"]);
+    assert!(warnings(&["--base", &head]).contains("the base is no branch"));
+    repo.git(["checkout", "--quiet", "--detach"]);
+    let text = warnings(&[]);
+    assert!(
+        text.contains("HEAD is detached") && text.contains("merge --into <branch>"),
+        "{text}"
+    );
+    assert_eq!(warnings(&["--base", "main"]), "");
+    // A rebase that stops leaves HEAD detached as well.
+    repo.git(["checkout", "--quiet", "-b", "topic", "main"]);
+    repo.write("src/lib.rs", "topic\n");
+    repo.commit_all("topic");
+    repo.git(["checkout", "--quiet", "main"]);
+    repo.write("src/lib.rs", "main\n");
+    repo.commit_all("main");
+    repo.git(["checkout", "--quiet", "topic"]);
+    let rebase = crate::support::isolated("git", &repo.path())
+        .args(["rebase", "main"])
+        .output();
+    assert!(!rebase.expect("starts").status.success());
+    let text = warnings(&[]);
+    assert!(text.contains("a rebase of topic is under way"), "{text}");
+}
+
+#[test]
+fn what_is_committed_on_the_way_is_named_and_what_editors_leave_is_not_work() {
+    let repo = TestRepo::with_commit();
+    let agent = repo.agent_json(&["spawn", "do it", "--name=worker"]);
+    let worktree = std::path::PathBuf::from(agent["worktree_abspath"].as_str().expect("a path"));
+    let left = [".DS_Store", "src/lib.rs~", "src/.lib.rs.swp"];
+    for name in left {
+        std::fs::write(worktree.join(name), "left\n").expect("write");
+    }
+    // Alone they are no work, nothing to ask about, and nothing to land.
+    assert_eq!(repo.agent_json(&["show", "worker"])["uncommitted"], 0);
+    assert!(
+        in_worktree(&agent, &["check", "--worktree"])
+            .status
+            .success()
+    );
+    let text = refused(&repo.agent(&["merge", "worker"]), 1);
+    assert!(text.contains("changed nothing"), "{text}");
+    std::fs::write(worktree.join("README.md"), "# Text\n").expect("write");
+    std::fs::write(worktree.join("src/new.rs"), "").expect("write");
+    let dry = repo.agent_json(&["merge", "worker", "--dry-run"]);
+    assert_eq!(
+        dry["uncommitted_paths"],
+        serde_json::json!(["README.md", "src/new.rs"])
+    );
+    assert_eq!(
+        dry["editor_files"],
+        serde_json::json!([".DS_Store", "src/.lib.rs.swp", "src/lib.rs~"])
+    );
+    let landed = repo.agent(&["merge", "worker"]);
+    let text = String::from_utf8_lossy(&landed.stdout).into_owned();
+    assert!(
+        text.contains("commits first: README.md, src/new.rs\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains(".DS_Store, src/.lib.rs.swp, src/lib.rs~\n"),
+        "{text}"
+    );
+    assert_eq!(
+        repo.git([
+            "ls-tree",
+            "-r",
+            "--name-only",
+            "HEAD",
+            "README.md",
+            "src/new.rs"
+        ])
+        .lines()
+        .count(),
+        2
+    );
+    assert!(
+        !repo
+            .git(["ls-tree", "-r", "--name-only", "HEAD"])
+            .contains("DS_Store")
+    );
+    // A file that someone adds on purpose is work, and a discard loses none of them.
+    std::fs::write(worktree.join("kept~"), "kept\n").expect("write");
+    crate::support::git_in(&worktree, &["add", "kept~"]);
+    assert_eq!(
+        repo.agent_json(&["merge", "worker", "--dry-run"])["uncommitted_paths"],
+        serde_json::json!(["kept~"])
+    );
+    repo.agent_json(&["discard", "worker"]);
+    let rescued = repo.path().join("../rescued");
+    repo.agent_json(&["rescue", "worker", "--to", rescued.to_str().expect("UTF-8")]);
+    for name in left {
+        assert_eq!(
+            std::fs::read_to_string(rescued.join(name)).expect(name),
+            "left\n"
+        );
+    }
+}
+
+#[test]
+fn a_directory_that_no_rule_ignores_is_a_line() {
+    let repo = TestRepo::with_commit();
+    let agent = repo.agent_json(&["spawn", "do it", "--name=worker", "--scope=src"]);
+    let worktree = std::path::PathBuf::from(agent["worktree_abspath"].as_str().expect("a path"));
+    std::fs::create_dir_all(worktree.join(".venv/lib")).expect("made");
+    for number in 0..300 {
+        std::fs::write(worktree.join(format!(".venv/lib/{number}")), "").expect("write");
+    }
+    std::fs::write(worktree.join("other"), "").expect("write");
+    let told = |output: Output| {
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    };
+    for text in [
+        told(repo.agent(&["verify", "worker"])),
+        told(in_worktree(&agent, &["check", "--worktree"])),
+        told(repo.agent(&["commit", "worker", "-m", "all"])),
+        told(repo.agent(&["merge", "worker"])),
+    ] {
+        assert!(
+            text.contains(".venv/") && text.contains(" paths)"),
+            "{text}"
+        );
+        assert!(text.lines().count() < 20, "{text}");
+    }
+    let report = repo.agent(&["verify", "worker", "--format=json"]);
+    let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
+    assert_eq!(report["findings"].as_array().map(Vec::len), Some(301));
+}
+
+/// What a repository of each kind holds before its first agent, and the file that the agent changes.
+const KINDS: [(&str, &[(&str, &str)], &str); 4] = [
+    (
+        "TypeScript",
+        &[
+            (
+                "package.json",
+                "{\"name\": \"app\", \"scripts\": {\"test\": \"vitest run\"}}\n",
+            ),
+            ("tsconfig.json", "{\"include\": [\"src\"]}\n"),
+            ("src/index.ts", "export const one = 1;\n"),
+            (".gitignore", "node_modules/\ndist/\n"),
+        ],
+        "src/index.ts",
+    ),
+    (
+        "Python",
+        &[
+            (
+                "pyproject.toml",
+                "[project]\nname = \"app\"\nversion = \"0.1\"\n",
+            ),
+            ("app/__init__.py", "ONE = 1\n"),
+            ("tests/test_app.py", "from app import ONE\n"),
+            (".gitignore", ".venv/\n__pycache__/\n"),
+        ],
+        "app/__init__.py",
+    ),
+    (
+        "Rust",
+        &[
+            (
+                "Cargo.toml",
+                "[package]\nname = \"app\"\nversion = \"0.1.0\"\n",
+            ),
+            ("src/lib.rs", "pub const ONE: u32 = 1;\n"),
+            (".gitignore", "/target\n"),
+        ],
+        "src/lib.rs",
+    ),
+    (
+        "submodules",
+        &[
+            ("README.md", "# App\n"),
+            ("main.c", "int main(void) { return 0; }\n"),
+        ],
+        "main.c",
+    ),
+];
+
+/// How a newcomer reads what a command prints.
+#[derive(Clone, Copy, PartialEq)]
+enum Reader {
+    Terminal,
+    Pipe,
+}
+
+/// All that a command prints, on either stream; it must succeed.
+fn printed(repo: &TestRepo, arguments: &[&str], reader: Reader) -> String {
+    let mut command = agent_command(&repo.path());
+    command
+        .args(arguments)
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::null());
+    if reader == Reader::Pipe {
+        let output = command.output().expect("starts");
+        assert!(output.status.success(), "{}", describe(&output));
+        return String::from_utf8([output.stdout, output.stderr].concat()).expect("UTF-8");
+    }
+    let (mut outside, inside) = terminal(24, 80);
+    let errors = inside.try_clone().expect("a terminal");
+    command.stdout(inside).stderr(errors);
+    let mut child = command.spawn().expect("starts");
+    drop(command);
+    let seen = read(&mut outside, None).replace('\r', "");
+    assert!(child.wait().expect("ended").success(), "{seen}");
+    seen
+}
+
+/// From `git init` to landed work, as a newcomer would type it; the shell stands in for the agent.
+fn first_hour((kind, files, changed): (&str, &[(&str, &str)], &str), reader: Reader) {
+    let repo = TestRepo::empty();
+    for (name, content) in files {
+        repo.write(name, content);
+    }
+    if kind == "submodules" {
+        let other = TestRepo::with_commit();
+        let url = other.path();
+        let url = url.to_str().expect("UTF-8");
+        repo.git([
+            "-c",
+            "protocol.file.allow=always",
+            "submodule",
+            "--quiet",
+            "add",
+            url,
+            "vendor/lib",
+        ]);
+    }
+    repo.commit_all("begin");
+    let work = format!("echo '// more' >> {changed}; echo done");
+    let commands: [&[&str]; 4] = [
+        &[
+            "run",
+            "add a --verbose flag",
+            "--name=verbose",
+            "--",
+            "sh",
+            "-c",
+            &work,
+        ],
+        &["list"],
+        &["show", "verbose"],
+        &["merge", "verbose"],
+    ];
+    let mut transcript = String::new();
+    for arguments in commands {
+        let said = printed(&repo, arguments, reader);
+        // A program that reads the table gets all of its columns.
+        let is_table = reader == Reader::Pipe && arguments[0] == "list";
+        let wide = said
+            .lines()
+            .find(|line| line.chars().count() > 80 && !is_table);
+        assert_eq!(wide, None, "{kind} {arguments:?}:\n{said}");
+        transcript.push_str(&format!("$ git agent {}\n{said}", arguments.join(" ")));
+    }
+    let landed = repo.git(["show", &format!("HEAD:{changed}")]);
+    assert!(landed.ends_with("// more"), "{kind}\n{transcript}");
+    assert_eq!(
+        repo.git(["status", "--porcelain"]),
+        "",
+        "{kind}\n{transcript}"
+    );
+    // Nothing has to be looked up: each answer names what comes next.
+    for next in [
+        "next: git agent diff verbose, then git agent merge verbose",
+        "git agent discard",
+    ] {
+        assert!(transcript.contains(next), "{kind}: {next}\n{transcript}");
+    }
+    let warnings = usize::from(kind == "submodules");
+    assert_eq!(
+        transcript.matches("warning:").count(),
+        warnings,
+        "{kind}\n{transcript}"
+    );
+}
+
+#[test]
+fn four_commands_lead_from_git_init_to_landed_work_on_a_terminal() {
+    KINDS
+        .into_iter()
+        .for_each(|kind| first_hour(kind, Reader::Terminal));
+}
+
+#[test]
+fn four_commands_lead_from_git_init_to_landed_work_in_a_pipe() {
+    KINDS
+        .into_iter()
+        .for_each(|kind| first_hour(kind, Reader::Pipe));
+}
+
+#[test]
+fn what_a_newcomer_reads_first_fits_80_columns() {
+    let repo = TestRepo::with_commit();
+    for arguments in [
+        &["-h"][..],
+        &["help"],
+        &["help", "--all"],
+        &["spawn", "fix the typo"],
+        &["list"],
+    ] {
+        let said = printed(&repo, arguments, Reader::Terminal);
+        let wide = said.lines().find(|line| line.chars().count() > 80);
+        assert_eq!(wide, None, "{arguments:?}");
+    }
+    let long = "a task of many words that goes on for longer than a line of a terminal is wide";
+    for reader in [Reader::Terminal, Reader::Pipe] {
+        let said = printed(&repo, &["spawn", long], reader);
+        assert_eq!(said.lines().count(), 2, "{said}");
+        assert!(
+            said.lines().all(|line| line.chars().count() <= 80),
+            "{said}"
+        );
+    }
+}
