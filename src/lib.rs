@@ -99,6 +99,7 @@
 //! | `agents/<id8>/at-work/<file>` | what a session of an agent host last told of itself: whether it works, and its process |
 //! | `agents/<id8>/worktree` | the absolute path of a worktree outside the root, which no row holds |
 //! | `agents/<id8>/hooks/<file>` | the git hooks of the agent's worktree |
+//! | `agents/questions/<file>` | an empty file for each question (`clarify`) that no message answers yet |
 //! | `agents/spool/<id8>/<file>` | what an agent leaves that may not write refs, messages and receipts, until it is posted |
 //! | `agents/<id8>/posting/<file>` | the same while they are being posted |
 //! | `agents/<id8>/posting.lock` | an OS lock, held meanwhile |

@@ -130,6 +130,15 @@ fn a_real_run_writes_what_the_crate_page_lists() {
         "--payload=message=hello",
     ]);
     repo.agent_json(&["receive", "--agent=bob"]);
+    repo.agent_json(&[
+        "send",
+        "--type=clarify",
+        "--from",
+        id,
+        "--to=bob",
+        "--payload=question=which one?",
+        "--payload=context=two files",
+    ]);
     let written: Vec<_> = everything(&repo).difference(&before).cloned().collect();
     let listed = listed();
     for path in &written {

@@ -15,6 +15,7 @@ use crate::agents::{liveness, worktree};
 use crate::domain::agent::{Agent, State};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::store::lock::{self, Guard};
+use crate::store::mailbox::questions;
 use crate::store::{briefing, layout};
 use crate::system::Occupant;
 use std::path::Path;
@@ -48,7 +49,14 @@ pub(crate) fn shown_state(common_dir: &Path, agent: &Agent) -> State {
     let sessions = host_session::all(common_dir, agent.id);
     match seen(common_dir, agent, &sessions) {
         Some(AtWork::Session { waits: true }) => State::Waiting,
+        Some(_) if questions::is_open(common_dir, agent) => State::Waiting,
         Some(_) => State::Running,
+        // It asked, and nothing of it goes on before there is an answer. What it declared stands.
+        None if matches!(agent.state, State::Ready | State::Idle)
+            && questions::is_open(common_dir, agent) =>
+        {
+            State::Waiting
+        }
         // The first session ends `ready`, whatever became of it.
         None if agent.state == State::Ready && !sessions.is_empty() => State::Idle,
         None => agent.state,

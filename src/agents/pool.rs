@@ -208,7 +208,7 @@ impl Slot {
             view: None,
         };
         let scratch = fsx::unique_name(&directory.join("index"));
-        checkout.carry(&ctx.repo, (old, commit), &scratch, &|_| ())?;
+        drop(checkout.carry(&ctx.repo, (old, commit), &scratch, &|_| ())?);
         ctx.reached("slot-moved");
         let mut record = SlotRecord {
             commit: commit.to_hex(),

@@ -28,6 +28,7 @@ use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use by_git::Way;
 pub(in crate::git) use by_git::index_line;
+pub use interrupted::LandingNote;
 pub(in crate::git) use precheck::copy_with_time;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -177,8 +178,9 @@ impl Checkout {
     }
 
     /// Moves index and files from one commit to another, as [`Checkout::require_unblocked`] allows; where
-    /// it refuses, nothing has moved. The caller keeps other landings away, names a `scratch` as there, and is told
-    /// of each step that it has `reached`.
+    /// it refuses, nothing has moved. The caller keeps other landings away, names a `scratch` as there, is told
+    /// of each step that it has `reached`, and drops the note once the branch has moved too: if it is killed before that, the next
+    /// landing moves index and files back.
     ///
     /// # Errors
     /// `target-dirty`, naming the paths; `lock-timeout`; `git-failed`, `io`, `disk-full`, which says where files could not be
@@ -189,15 +191,15 @@ impl Checkout {
         (old, new): (Oid, Oid),
         scratch: &Path,
         reached: &dyn Fn(&str),
-    ) -> Result<()> {
+    ) -> Result<LandingNote> {
         let new_tree = repo.read_commit(new)?.tree;
         let trees = (repo.read_commit(old)?.tree, new_tree);
         self.undo_interrupted(repo)?;
-        let _note = self.note_landing(trees)?;
-        if self.fast_checkout(repo, trees, scratch, reached)? {
-            return Ok(());
+        let note = self.note_landing(trees)?;
+        if !self.fast_checkout(repo, trees, scratch, reached)? {
+            self.carry_by_git(Way::between(repo, old, new, new_tree)?)?;
         }
-        self.carry_by_git(Way::between(repo, old, new, new_tree)?)
+        Ok(note)
     }
 
     /// Lets the index hold a tree, without touching a file.

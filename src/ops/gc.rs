@@ -13,7 +13,7 @@ pub mod expire;
 mod finished;
 mod landing;
 
-use crate::agents::at_work::shown_state;
+use crate::agents::at_work::{forget_prompt, shown_state};
 use crate::agents::authority::{require_orchestrator, require_whole_view};
 use crate::agents::check_worktree;
 use crate::agents::ctx::Ctx;
@@ -23,7 +23,6 @@ use crate::agents::lookup;
 use crate::agents::pool;
 use crate::agents::worktree;
 use crate::domain::agent::{Agent, State};
-use crate::domain::id::AgentId;
 use crate::error::{Error, Result};
 use crate::git::files::temporary;
 use crate::ops::discard;
@@ -76,7 +75,7 @@ pub struct GcPlan {
     /// Temporary directories that no process uses.
     temporary: usize,
     /// The agents that are over and whose prompts are still here.
-    told: Vec<AgentId>,
+    told: Vec<Agent>,
     /// The first eight digits of the ids of agents that are over and still hold values.
     holders: Vec<String>,
 }
@@ -194,7 +193,7 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
     held.retain(|short, _| !open.contains(short));
     let over = agents.iter().filter(is_over);
     let told = over.filter(|agent| briefing::is_here(ctx.repo.common_dir(), agent.id));
-    let told = told.map(|agent| agent.id).collect();
+    let told = told.cloned().collect();
     let in_question = agents.iter().filter(|agent| is_in_question(agent));
     let mut large = Vec::new();
     for agent in &agents {
@@ -382,8 +381,8 @@ pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
     for short in &plan.holders {
         leases::free(ctx.repo.common_dir(), short)?;
     }
-    for id in plan.told {
-        briefing::forget_at_rest(ctx.repo.common_dir(), id)?;
+    for agent in plan.told {
+        forget_prompt(ctx, &agent, None)?;
     }
     if let Some(expiry) = plan.expiry {
         report.salvage = Some(expire::execute(ctx, expiry)?);

@@ -158,11 +158,15 @@ pub fn execute(ctx: &Ctx, plan: &UpdatePlan) -> Result<UpdateReport> {
     let own = Repo::open_git_dir(&place.git_dir)?;
     let way = (plan.tip, commit);
     let reason = format!("agent: update {}", plan.agent.id.short());
+    let mut note = None;
     swap(&own, &plan.branch, way, &who, &reason, &mut || {
-        place.carry(&ctx.repo, way, &unused_name(ctx)?, &|step| {
+        let carried = place.carry(&ctx.repo, way, &unused_name(ctx)?, &|step| {
             ctx.reached(step)
-        })
+        });
+        note = Some(carried?);
+        Ok(())
     })?;
+    drop(note);
     ctx.reached(STEPS[5]);
     // The row: what was judged before is not what there is any more.
     let ledger = Ledger::new(&ctx.repo);

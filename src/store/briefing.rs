@@ -8,7 +8,7 @@
 //!
 //! Absent on purpose: what the agent itself wrote into its worktree or its bundle. That is work, and work is kept.
 
-use super::{fsx, layout, lock};
+use super::{fsx, layout};
 use crate::domain::id::AgentId;
 use crate::domain::redaction;
 use crate::error::{IoContext, Result};
@@ -66,18 +66,6 @@ pub fn forget(common_dir: &Path, id: AgentId) -> Result<()> {
         remove_file(&name)?;
     }
     remove_file(&prompt)
-}
-
-/// As [`forget`], unless a process of ours is at work for the agent: it reads the prompt and writes the logs. What is
-/// then left is found by `gc` and by `doctor`.
-///
-/// # Errors
-/// As [`forget`].
-pub fn forget_at_rest(common_dir: &Path, id: AgentId) -> Result<()> {
-    if lock::is_held(common_dir, &layout::live_lock(id))? {
-        return Ok(());
-    }
-    forget(common_dir, id)
 }
 
 /// Deletes the prompt and the task of an agent that was never completed, before its directory is taken apart: what is

@@ -138,6 +138,11 @@ pub fn posting_dir(common_dir: &Path, id: AgentId) -> PathBuf {
     agent_dir(common_dir, id).join("posting")
 }
 
+/// The questions of agents that no message answers yet.
+pub fn questions_dir(common_dir: &Path) -> PathBuf {
+    agents_dir(common_dir).join("questions")
+}
+
 /// The file, below [`agents_dir`], locked while the messages of an agent's spool are posted.
 pub fn posting_lock(id: AgentId) -> String {
     format!("{}/posting.lock", id.short())

@@ -5,7 +5,7 @@
 //! does it first. One history that goes on from the other needs no commit of its own.
 
 use super::chain::{self, Chain};
-use super::mailbox::Mailbox;
+use super::mailbox::{Mailbox, questions};
 use super::{keep, layout, lock};
 use crate::domain::oid::Oid;
 use crate::error::Result;
@@ -72,5 +72,9 @@ pub fn unite_with(
             tip.map_or(Ok(theirs), |tip| join(tip.oid))
         })?
     };
+    drop(guard);
+    if chain == Chain::Mail {
+        questions::settle(repo)?;
+    }
     Ok(United { refname, from, to })
 }

@@ -357,18 +357,24 @@ impl Holders {
             }
             let pid = process.pid.as_raw_nonzero().get();
             let open = fs::read_dir(process.file("fd"));
-            let is_seen = open.is_ok();
+            // One that ends while it is looked at cannot be looked at either, and has let go of everything.
+            let is_hidden = open.as_ref().is_err_and(is_refused);
             for file in open.into_iter().flatten().flatten() {
                 if let Ok(file) = fs::metadata(file.path()) {
                     holders.open.insert((file.dev(), file.ino()), pid);
                 }
             }
-            if process.is_git() && (!is_seen || process.is_about(places)) {
+            if process.is_git() && (is_hidden || process.is_about(places)) {
                 holders.at_work = Some(pid);
             }
         }
         Some(holders)
     }
+}
+
+/// Whether the kernel keeps another user's process to itself.
+fn is_refused(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied
 }
 
 impl Process {
@@ -393,8 +399,9 @@ impl Process {
     }
 
     fn is_about(&self, places: &[PathBuf]) -> bool {
-        let Ok(stands) = fs::read_link(self.file("cwd")) else {
-            return true;
+        let stands = match fs::read_link(self.file("cwd")) {
+            Ok(stands) => stands,
+            Err(error) => return is_refused(&error),
         };
         let told = [self.words("cmdline"), self.words("environ")].concat();
         let names = |place: &PathBuf| {

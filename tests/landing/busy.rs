@@ -1,5 +1,6 @@
 //! No landing takes an agent in which something runs; what comes after a landing lands with the next one.
 
+use super::stops::die_at;
 use super::{answer, run, state};
 use crate::support::agent::{agent_command, describe};
 use crate::support::isolated;
@@ -141,6 +142,133 @@ fn now_takes_what_is_there_and_the_rest_lands_with_the_next_landing() {
         let fsck = ["fsck", "--strict", "--no-progress", "--no-dangling"];
         assert_eq!(agent.repo.git(fsck), "");
     }
+}
+
+/// The steps of a landing of work in which a run goes on, until the target moves: the work is committed, but on no branch.
+const NOW_STEPS: [&str; 5] = ["locked", "emptied", "written", "indexed", "moved"];
+
+/// The problems that `doctor` finds, by code.
+fn doctor(agent: &Agent) -> Vec<String> {
+    let output = agent.repo.agent(&["doctor", "--format=json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let findings = report["findings"].as_array().expect("findings").iter();
+    let findings = findings.filter(|one| one["severity"] == "problem");
+    let codes = findings.map(|one| one["code"].as_str().expect("a code").to_owned());
+    codes.collect()
+}
+
+#[test]
+fn a_landing_beside_a_run_that_is_killed_costs_neither_of_them_anything() {
+    for step in NOW_STEPS {
+        let agent = finished();
+        start(
+            &agent,
+            "echo 'pub fn half() {}' > src/run.rs; touch \"$BESIDE/ready\"",
+            "echo 'pub fn whole() {}' > src/run.rs; git add src/run.rs; git commit -q -m rest",
+        );
+        while !beside(&agent).join("ready").exists() {
+            std::thread::yield_now();
+        }
+        die_at(&agent, step, "--now");
+        let prompt = format!(".git/agents/{}/prompt.md", &agent.id[..8]);
+        assert!(agent.repo.path().join(&prompt).exists(), "after {step}");
+        let found = doctor(&agent);
+        assert!(
+            !found.contains(&"debris.briefing".to_owned()),
+            "after {step}: {found:?}"
+        );
+        let ended = go(&agent);
+        assert!(ended.status.success(), "{step}: {}", describe(&ended));
+        let report = answer(&agent, "merge", &[]);
+        assert_eq!(report["outcome"], "merged", "after {step}: {report}");
+        assert_eq!(
+            file(&agent, "src/run.rs"),
+            "pub fn whole() {}",
+            "after {step}"
+        );
+        assert_eq!(
+            file(&agent, "src/two.rs"),
+            "pub fn half() {}",
+            "after {step}"
+        );
+        assert_eq!(
+            agent.repo.git(["status", "--porcelain"]),
+            "",
+            "after {step}"
+        );
+        assert!(!agent.repo.path().join(prompt).exists(), "after {step}");
+        let fsck = ["fsck", "--strict", "--no-progress", "--no-dangling"];
+        assert_eq!(agent.repo.git(fsck), "", "after {step}");
+        assert_eq!(doctor(&agent), [""; 0], "after {step}");
+    }
+}
+
+#[test]
+fn the_prompt_of_a_run_that_goes_on_after_a_landing_is_nothing_for_the_doctor() {
+    let agent = finished();
+    start(
+        &agent,
+        "touch \"$BESIDE/ready\"",
+        "echo 'pub fn more() {}' > src/run.rs",
+    );
+    while !beside(&agent).join("ready").exists() {
+        std::thread::yield_now();
+    }
+    answer(&agent, "merge", &["--now"]);
+    assert_eq!(doctor(&agent), [""; 0]);
+    let fixed = agent.repo.agent(&["doctor", "--fix"]);
+    assert!(fixed.status.success(), "{}", describe(&fixed));
+    let prompt = format!(".git/agents/{}/prompt.md", &agent.id[..8]);
+    assert!(agent.repo.path().join(&prompt).exists());
+    let ended = go(&agent);
+    assert!(ended.status.success(), "{}", describe(&ended));
+    answer(&agent, "merge", &[]);
+    assert!(!agent.repo.path().join(prompt).exists());
+}
+
+#[test]
+fn a_question_without_an_answer_makes_an_agent_waiting() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "pub fn two() {}\n");
+    let short = &agent.id[..8];
+    let send = |words: &[&str]| {
+        let sent = agent.repo.agent_json(&[&["send"], words].concat());
+        sent["message_id"].as_str().expect("an id").to_owned()
+    };
+    let ask = || {
+        let question = ["--type=clarify", "--from", short, "--to=user"];
+        send(
+            &[
+                &question[..],
+                &["--payload", "question=which?", "--payload", "context=two"],
+            ]
+            .concat(),
+        )
+    };
+    let before = state(&agent);
+    let notify = ["--type=notify", "--payload=message=this one"];
+    // By a reply, and by any message of those who were asked.
+    let first = ask();
+    assert_eq!(state(&agent), "waiting");
+    send(&[&notify[..], &["--from=another", "--to", short]].concat());
+    assert_eq!(state(&agent), "waiting", "that one was not asked");
+    send(
+        &[
+            &notify[..],
+            &["--from=another", "--to", short, "--reply-to", &first],
+        ]
+        .concat(),
+    );
+    assert_eq!(state(&agent), before);
+    ask();
+    ask();
+    assert_eq!(state(&agent), "waiting");
+    send(&[&notify[..], &["--from=user", "--to", short]].concat());
+    assert_eq!(state(&agent), before);
+    // Nothing waits in the way of a landing, and what is decided is decided.
+    ask();
+    answer(&agent, "merge", &[]);
+    assert_eq!(state(&agent), "merged");
 }
 
 /// A program that calls a hook of an agent host, and stays until it is killed.

@@ -317,7 +317,7 @@ fn a_change_in_the_second_in_which_the_index_was_written_is_still_seen() {
     let opened = Repo::open(&top).expect("a repository");
     let way = (oid(&before), oid(&after));
     let carried = checkout(&top).carry(&opened, way, &top.join(".git/scratch"), &|_| {});
-    carried.expect("carried");
+    drop(carried.expect("carried"));
     let status = repo.git(["status", "--porcelain"]);
     assert!(status.contains(" M README"), "{status}");
 }
@@ -352,7 +352,7 @@ fn a_file_as_old_as_the_index_is_overwritten_if_it_holds_what_the_index_says() {
     fs::write(&file, text).expect("changed back");
     same_moment();
     steps.lock().expect("unpoisoned").clear();
-    carry().expect("it holds none");
+    drop(carry().expect("it holds none"));
     let steps = steps.lock().expect("unpoisoned");
     assert!(steps.iter().any(|step| step == "indexed"), "{steps:?}");
     repo.git(["symbolic-ref", "HEAD", "refs/heads/elsewhere"]);

@@ -24,6 +24,7 @@ fn child() {
     let ctx = death::ctx(&order.directory, order.dying());
     let options = MergeOptions {
         method,
+        now: order.words[1] == "--now",
         ..MergeOptions::default()
     };
     let plan = merge::judged_plan(&ctx, &order.words[0], &options)

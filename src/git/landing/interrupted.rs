@@ -10,7 +10,8 @@
 //!
 //! The next process that gets the OS lock, and then the lock of the index, knows that the owner and its git are dead. What holds
 //! the beginning of the new content, or all of it, and is unknown to the index, is the landing's. The index says what it said
-//! before, because it is written last; so where it does not, the landing was completed by other means, and nothing is touched.
+//! before, because it is written last. Where it says what comes after, and the branch has not moved, index and files go back; where it
+//! says anything else, the landing was completed by other means, and nothing is touched.
 
 use super::by_git::Way;
 use super::{Checkout, PAUSE};
@@ -31,7 +32,9 @@ const LONGEST_NOTE: u64 = 128;
 const TRIES: usize = 20;
 
 /// The note of a landing that is under way, removed when this is dropped.
-pub(super) struct LandingNote {
+#[must_use = "the landing counts as undone while the note is there"]
+#[derive(Debug)]
+pub struct LandingNote {
     path: PathBuf,
     /// Holds the OS lock.
     _file: File,
@@ -103,10 +106,26 @@ impl Checkout {
         let trees = text.trim_end().split_once(' ');
         let trees = trees.and_then(|(old, new)| Some((Oid::from_hex(old)?, Oid::from_hex(new)?)));
         // One without them was begun, and the landing was not.
-        if let Some(trees) = trees {
-            self.undo_landing(&Way::of(repo, trees, trees)?)?;
+        if let Some((old, new)) = trees {
+            if self.is_staged_only(repo, old, new) {
+                // The branch does not have what index and files do, and may never get it: the next landing may be of other work. Where they
+                // were changed since, they stay, and are in the way of what touches them.
+                let back = (new, old);
+                let _ = self.carry_by_git(Way::of(repo, back, back)?);
+            } else {
+                self.undo_landing(&Way::of(repo, (old, new), (old, new))?)?;
+            }
         }
         fs::remove_file(&path).at("could not remove", &path)
+    }
+
+    /// Whether the index is at the tree `new`, and the branch that is checked out is still at `old`.
+    fn is_staged_only(&self, repo: &Repo, old: Oid, new: Oid) -> bool {
+        let head = self.head();
+        let tip = head.strip_prefix("ref: ").map(|branch| repo.tip(branch));
+        let tip = tip.and_then(|tip| tip.ok()?.oid());
+        let is_old = tip.is_some_and(|tip| repo.read_commit(tip).is_ok_and(|it| it.tree == old));
+        is_old && old != new && self.staged_tree(repo).is_ok_and(|tree| tree == new)
     }
 
     fn undo_landing(&self, way: &Way<'_>) -> Result<()> {

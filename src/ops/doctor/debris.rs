@@ -3,7 +3,8 @@
 //! been handed to an agent, and what replaces a file is not that file yet.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::half_made;
+use crate::agents::{at_work, half_made};
+use crate::domain::agent::Agent;
 use crate::domain::diagnosis::Sign;
 use crate::domain::size::size_text;
 use crate::error::{IoContext, Result};
@@ -55,15 +56,18 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         }));
     }
     let over = { survey.rows().iter() }.filter(|agent| !agent.state.is_open());
-    for agent in over.filter(|agent| briefing::is_here(common, agent.id)) {
+    // What goes on after a landing with `--now` reads it still.
+    let is_left =
+        |agent: &&Agent| briefing::is_here(common, agent.id) && at_work::look(ctx, agent).is_none();
+    for agent in over.filter(is_left) {
         let what = format!(
             "the prompt of agent {}, which is {}, is still here",
             agent.id.short(),
             agent.state
         );
-        let id = agent.id;
+        let agent = agent.clone();
         found.push(Finding::curable(Sign::BriefingLeft, what, move |ctx| {
-            briefing::forget_at_rest(ctx.repo.common_dir(), id)?;
+            at_work::forget_prompt(ctx, &agent, None)?;
             Ok("deleted it, and what was confidential in task and logs".to_owned())
         }));
     }

@@ -8,8 +8,8 @@
 //! The landing commit has the tree that the verdict names; nothing is merged again. The order of the
 //! steps makes every stop harmless: until the ref moves, beginning again does the same once more; after
 //! that, beginning again finds the work landed and writes down what is missing (`landed`). A kill
-//! between worktree and ref leaves the landing staged in that worktree, and the ref's `.lock` file,
-//! which the next landing clears ([`crate::git::files::lock_file`]). A kill while files move leaves an `index.lock` that
+//! between worktree and ref leaves the landing staged in that worktree, which the next landing takes back, and the ref's `.lock` file,
+//! which it clears ([`crate::git::files::lock_file`]). A kill while files move leaves an `index.lock` that
 //! says whose it is, and files that are missing or new, which the next landing takes for what they are.
 //!
 //! Deliberately absent: removing worktree and branch, which is `discard`'s, and every git hook of the

@@ -55,12 +55,12 @@ pub(super) fn move_target(
         return Ok(());
     };
     // Who checked the target out since the plan was made is asked again, under the ref's lock.
-    let mut carried: Vec<Checkout> = Vec::new();
+    let (mut carried, mut notes): (Vec<Checkout>, Vec<_>) = (Vec::new(), Vec::new());
     let mut carry = || {
         require()?;
         let reached = |step: &str| ctx.reached(step);
         for checkout in untrusted::checkouts(repo, &first.target, &ctx.temporary_place())? {
-            checkout.carry(repo, (from, to), &scratch(repo)?, &reached)?;
+            notes.push(checkout.carry(repo, (from, to), &scratch(repo)?, &reached)?);
             carried.push(checkout);
         }
         ctx.reached("moved");
@@ -78,6 +78,7 @@ pub(super) fn move_target(
     };
     let who = ctx.identities()?;
     let swapped = swap(&own, &first.target, (from, to), &who, &reason, &mut carry);
+    drop(notes);
     // It did not move: the worktrees go back.
     if let Err(mut error) = swapped {
         for checkout in carried.iter().rev() {

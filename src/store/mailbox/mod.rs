@@ -16,6 +16,7 @@
 
 mod cursor;
 pub mod expire;
+pub mod questions;
 mod reader;
 mod receipts;
 pub mod spool;
@@ -140,7 +141,9 @@ impl<'r> Mailbox<'r> {
         (self.reached)("message-sent");
         drop(guard);
         maintenance::after_append(repo, commit);
-        posted.ok_or_else(|| Error::bug("a post must write a message"))
+        let posted = posted.ok_or_else(|| Error::bug("a post must write a message"))?;
+        questions::note(self, &posted);
+        Ok(posted)
     }
 
     /// Whether there is no message at all.
