@@ -97,7 +97,13 @@ const DOORS: &[(&str, &[&str])] = &[
     ),
     (
         "RefPush {",
-        &["git/", "ops/sync/", "ops/pr/", "ops/merge/remote.rs"],
+        &[
+            "git/",
+            "ops/gc/remote.rs",
+            "ops/merge/remote.rs",
+            "ops/pr/",
+            "ops/sync/",
+        ],
     ),
 ];
 

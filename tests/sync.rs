@@ -4,6 +4,8 @@
 mod claims;
 /// The end of a task.
 mod deliveries;
+/// What a forge merges.
+mod forge;
 /// Hooks of the user's that synchronise.
 mod hooks;
 /// Clones that do to claims what no git-agent does, and clocks that are wrong.

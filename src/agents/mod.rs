@@ -26,6 +26,7 @@ pub mod host_session;
 pub mod ignored_files;
 pub mod instructions;
 pub mod kept_worktree;
+pub(crate) mod landed_there;
 pub mod liveness;
 pub mod lookup;
 pub mod moves;

@@ -24,6 +24,12 @@ pub(super) struct GcArgs {
     /// Also delete salvages, tips and bundles that were kept this long ago, such as 90d
     #[arg(long, value_name = "AGE", value_parser = parse_duration)]
     expire_salvage: Option<Duration>,
+    /// Also delete the branches of agents on this remote whose work its target branch has; without a name agent.remote, origin,
+    /// or the only one
+    ///
+    /// Each is deleted only if it is still where it was seen. What was deleted is not pushed again by sync.
+    #[arg(long, value_name = "REMOTE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    remote: Option<String>,
     /// Keep ignored files too
     #[arg(long)]
     with_ignored: bool,
@@ -40,6 +46,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &GcArgs) -> Result<Exit> {
         older_than: args.older_than,
         expire_salvage: args.expire_salvage,
         with_ignored: args.with_ignored,
+        remote: args.remote.clone(),
     };
     if !args.yes {
         let report = scratch::looking(ctx, |ctx| Ok(gc::plan(ctx, options)?.report(ctx)))?;
@@ -115,14 +122,24 @@ impl Answer for GcReport {
             let size = size_text(self.trash_bytes);
             text.push_str(&format!("disk use of the trash: {size}\n"));
         }
+        for branch in self.remote.iter().flat_map(|sweep| &sweep.branches) {
+            text.push_str(&format!(
+                "{} {}: {}\n",
+                paint(BOLD, branch.refname.trim_start_matches("refs/heads/")),
+                branch.action,
+                branch.why
+            ));
+        }
+        let mut there = self.remote.iter().flat_map(|sweep| &sweep.branches);
+        let deletable = there.any(|branch| branch.action == "remove");
         let removable = self.agents.iter().any(|agent| agent.action == "remove");
         let expirable = salvage.iter().any(|item| item.action == "expire");
         let left = debris.iter().any(|(_, count)| *count > 0) || self.spawning;
-        if self.dry_run && (removable || expirable || left) {
+        if self.dry_run && (removable || expirable || deletable || left) {
             let hint = paint(HINT, "to do it:");
             text.push_str(&format!(
                 "{hint} git agent gc{} --yes\n",
-                given(self.options)
+                given(&self.options)
             ));
         }
         text
@@ -136,7 +153,7 @@ impl Answer for GcReport {
 }
 
 /// The options once more, so that what is done is what was shown.
-fn given(options: GcOptions) -> String {
+fn given(options: &GcOptions) -> String {
     let spans = [
         ("--older-than", options.older_than),
         ("--expire-salvage", options.expire_salvage),
@@ -145,6 +162,11 @@ fn given(options: GcOptions) -> String {
     let mut words: String = spans.into_iter().filter_map(with).collect();
     if options.with_ignored {
         words.push_str(" --with-ignored");
+    }
+    match options.remote.as_deref() {
+        None => {}
+        Some("") => words.push_str(" --remote"),
+        Some(name) => words.push_str(&format!(" --remote={name}")),
     }
     words
 }

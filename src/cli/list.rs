@@ -231,7 +231,7 @@ fn cells(row: &ListedAgent) -> Vec<Cell> {
         }),
         look.fact(&standing.verdict_word, |verdict| match *verdict {
             "none" => Cell::plain(""),
-            "accepted" => Cell::painted(GOOD, "accepted"),
+            "accepted" | "landed" => Cell::painted(GOOD, *verdict),
             "rejected" => Cell::painted(BAD, "rejected"),
             other => Cell::painted(WARN, other),
         }),

@@ -1,17 +1,16 @@
 //! `gc`: discards the agents that are provably finished, and sweeps what killed processes left.
 //!
 //! Finished is an agent that was discarded in this clone and left something behind; one that was merged, where the branch
-//! that it was merged into holds what its branch holds; one that is done or
-//! failed, whose committed work the base branch has already (`landed`), and whose worktree is clean;
+//! that it was merged into holds what its branch holds; one that is ready, idle, done or
+//! failed, whose committed work the base branch, or the copy of it that was fetched, has already (`landed`), and whose
+//! worktree is clean;
 //! and, with `--older-than`, one that was rejected so long ago. Everything else is kept and the reason
 //! said. Each removal is a whole [`discard`] with its own second look, so nothing that it removes is lost.
-//!
-//! Deliberately absent: an agent whose commits landed one by one on a base that was then changed in the
-//! same places.
 
 pub mod expire;
 mod finished;
 mod landing;
+pub mod remote;
 
 use crate::agents::at_work::{forget_prompt, shown_state};
 use crate::agents::authority::{require_orchestrator, require_whole_view};
@@ -32,6 +31,7 @@ use crate::ops::discard::NotKept;
 use crate::ops::discard::WorktreeSnapshot;
 use crate::ops::gc::expire::ExpiryPlan;
 use crate::ops::gc::expire::SalvageItem;
+use crate::ops::gc::remote::RemoteSweep;
 use crate::ops::target_report::TargetReport;
 use crate::store::agent_branch::OwnBranch;
 use crate::store::large_files::{self, LargeFile};
@@ -48,7 +48,7 @@ use std::time::Duration;
 const TRASH_AGE: i64 = 86_400;
 
 /// What the caller asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GcOptions {
     /// Also agents that were rejected this long ago.
     pub older_than: Option<Duration>,
@@ -56,6 +56,8 @@ pub struct GcOptions {
     pub expire_salvage: Option<Duration>,
     /// Salvages ignored files too.
     pub with_ignored: bool,
+    /// Also the branches of agents on this remote, whose work has landed there; empty for the usual one.
+    pub remote: Option<String>,
 }
 
 /// What would be swept and what not.
@@ -64,6 +66,7 @@ pub struct GcPlan {
     large: Vec<GcLargeFile>,
     around: WorktreeSnapshot,
     expiry: Option<ExpiryPlan>,
+    remote: Option<RemoteSweep>,
     options: GcOptions,
     trash: Vec<String>,
     trash_bytes: u64,
@@ -92,6 +95,9 @@ pub struct GcReport {
     /// What was kept so long ago, oldest agent first; absent unless it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub salvage: Option<Vec<SalvageItem>>,
+    /// The branches of agents on a remote; absent unless they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remote: Option<RemoteSweep>,
     /// The files above 64 MiB that discards have set aside, which `rescue` gives back.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub large: Vec<GcLargeFile>,
@@ -184,6 +190,8 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
         Some(age) => Some(expire::plan(ctx, &agents, age)?),
         None => None,
     };
+    let remote = { options.remote.as_deref() }.map(|name| remote::plan(ctx, &agents, name));
+    let remote = remote.transpose()?;
     let common = ctx.repo.common_dir();
     // Of a row with an event that is not understood here, nothing is known to be over. What works in an agent that was merged may
     // still read its prompt.
@@ -217,10 +225,10 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
             continue;
         }
         // An agent that cannot be judged is one more that is kept.
-        let landed = landed.remove(&agent.id).unwrap_or(Ok(false));
-        let has_landed = *landed.as_ref().unwrap_or(&false);
+        let landed = landed.remove(&agent.id).unwrap_or(Ok(None));
+        let landed_on = landed.as_ref().ok().cloned().flatten();
         let judged = landed
-            .and_then(|landed| finished::why(ctx, &agent, landed, &closed, options))
+            .and_then(|landed| finished::why(ctx, &agent, landed.as_deref(), &closed, &options))
             .unwrap_or_else(|error| Err(format!("it cannot be judged: {error}")));
         let mut item = GcItem {
             agent_id: agent.id.to_string(),
@@ -239,9 +247,10 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
             Ok(reason) => match discard::plan_for(ctx, agent, removal, &around) {
                 Ok(plan) => {
                     (item.action, item.why) = ("remove", reason);
-                    if has_landed {
+                    if let Some(target) = landed_on {
                         // Where it cannot be found, the agent is removed without one.
-                        item.tell_landing(targets.landing(ctx, plan.agent()).unwrap_or(None));
+                        let landing = targets.landing(ctx, plan.agent(), &target);
+                        item.tell_landing(landing.unwrap_or(None));
                     }
                     Some(plan)
                 }
@@ -264,6 +273,7 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
         large,
         around,
         expiry,
+        remote,
         options,
         trash_bytes: trash::disk_use(&old),
         trash,
@@ -304,6 +314,7 @@ impl GcPlan {
             dry_run: true,
             agents: self.items.iter().map(|(item, _)| item.clone()).collect(),
             salvage: self.expiry.as_ref().map(ExpiryPlan::report),
+            remote: self.remote.clone(),
             trash: self.trash.len(),
             trash_bytes: self.trash_bytes,
             prompts: self.told.len(),
@@ -315,7 +326,7 @@ impl GcPlan {
             leases: self.holders.len(),
             spawning: self.interrupted,
             doomed: Vec::new(),
-            options: self.options,
+            options: self.options.clone(),
         }
     }
 }
@@ -384,6 +395,9 @@ pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
     for agent in plan.told {
         forget_prompt(ctx, &agent, None)?;
     }
+    if let Some(sweep) = &mut report.remote {
+        remote::execute(ctx, sweep)?;
+    }
     if let Some(expiry) = plan.expiry {
         report.salvage = Some(expire::execute(ctx, expiry)?);
     }
@@ -411,5 +425,7 @@ fn has_something(ctx: &Ctx, places: &RecordedPlaces, agent: &Agent) -> Result<bo
 
 /// Whether the base branch has to be asked about an agent.
 fn is_in_question(agent: &Agent) -> bool {
-    matches!(agent.state, State::Done | State::Failed) && !agent.deferred
+    // The row of an agent whose commits were made by hand says ready to the end.
+    use State::{Done, Failed, Idle, Ready};
+    matches!(agent.state, Ready | Idle | Done | Failed) && !agent.deferred
 }

@@ -13,11 +13,13 @@
 use super::ledger::Ledger;
 use super::{fsx, landed, layout, spawn_commit};
 use crate::domain::agent::Agent;
+use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
 use crate::git::objects::Identity;
 use crate::git::refs::{Swap, Tip};
+use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io::Write;
 
@@ -211,19 +213,21 @@ pub fn local_or_fetched(repo: &Repo, agent: &Agent) -> Result<Option<(String, Oi
     Ok(None)
 }
 
-/// Whether the branch that an agent started from has its work, for each of them.
-pub fn have_landed<'a>(repo: &Repo, agents: impl Iterator<Item = &'a Agent>) -> landed::Answers {
-    let mut answers = landed::Answers::new();
-    let mut questions = Vec::new();
+/// Which branch has an agent's work, of those that [`landed::found`] asks, for each of them.
+pub fn have_landed<'a>(
+    repo: &Repo,
+    agents: impl Iterator<Item = &'a Agent>,
+) -> HashMap<AgentId, Result<Option<String>>> {
+    let mut answers = HashMap::new();
+    let mut works = Vec::new();
     for agent in agents {
-        let target = agent.base.as_ref().and_then(|base| base.refname.clone());
-        match (local(repo, agent), target) {
-            (Ok(Tip::At(tip)), Some(target)) => questions.push((agent, tip, target)),
-            (Ok(_), _) => drop(answers.insert(agent.id, Ok(false))),
-            (Err(error), _) => drop(answers.insert(agent.id, Err(error))),
+        match local_or_fetched(repo, agent) {
+            Ok(Some((_, tip))) => works.push((agent, tip)),
+            Ok(None) => drop(answers.insert(agent.id, Ok(None))),
+            Err(error) => drop(answers.insert(agent.id, Err(error))),
         }
     }
-    answers.extend(landed::landed(repo, questions));
+    answers.extend(landed::found(repo, &works));
     answers
 }
 

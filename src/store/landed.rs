@@ -2,10 +2,10 @@
 //!
 //! Work has landed when its tip is an ancestor of the branch; when every path that it changed is there as it left it; when
 //! merging it would change nothing; when the commit that its row names is on the branch, and merging the work into that
-//! commit's parent makes just that commit's tree; or when merging it conflicts and one commit on the branch itself, since
-//! the agent started, makes exactly the same change: squashed and then built upon. The last is looked for among the
-//! newest commits only, and white space counts. What is not known counts as not landed, and so does an agent that has
-//! committed nothing.
+//! commit's parent makes just that commit's tree; or when merging it conflicts and the branch itself, since the agent
+//! started, has one commit that makes exactly the same change, or one for each of the work's commits: squashed or rebased, and
+//! then built upon. The last is looked for among the newest commits only, and white space counts. What is not known counts as
+//! not landed, and so does an agent that has committed nothing.
 
 use crate::domain::agent::Agent;
 use crate::domain::change::{Change, ChangeKind};
@@ -27,26 +27,34 @@ pub type Answers = HashMap<AgentId, Result<bool>>;
 struct Work {
     agent: AgentId,
     tip: Oid,
-    /// Where it began, and the tree there.
-    started: (Oid, Oid),
-    /// The tree it led to.
-    tree: Oid,
-    paths: BTreeSet<Vec<u8>>,
-}
-
-/// A branch that may have taken work.
-struct Target {
-    tip: Oid,
-    /// Its history beside those of all work in question; `None` where one pass cannot tell.
-    gained: Option<Gained>,
+    /// Where it began.
+    started: Oid,
 }
 
 /// A commit of a branch.
-struct Line {
+pub struct Line {
     parent: Oid,
     /// The trees before and after it.
     trees: (Oid, Oid),
     paths: BTreeSet<Vec<u8>>,
+}
+
+impl Line {
+    /// The change that a commit makes to its first parent.
+    ///
+    /// # Errors
+    /// `repo-corrupt`.
+    pub fn of(repo: &Repo, parent: Oid, commit: Oid) -> Result<Line> {
+        let trees = (
+            repo.read_commit(parent)?.tree,
+            repo.read_commit(commit)?.tree,
+        );
+        Ok(Line {
+            parent,
+            trees,
+            paths: paths(repo.tree_changes(&[trees.0], trees.1)?),
+        })
+    }
 }
 
 /// Whether the branch that an agent's row says it was merged into has its work, whose `tip` is given: here, or as it was fetched from a remote.
@@ -79,42 +87,98 @@ pub fn as_claimed(
     Ok(false)
 }
 
+/// Which branch has the work of each agent, whose tip is given: the one that it started from, or what was last fetched of that
+/// from a remote, where a forge may have merged what this clone has not pulled yet.
+pub fn found(repo: &Repo, works: &[(&Agent, Oid)]) -> HashMap<AgentId, Result<Option<String>>> {
+    let mut found: HashMap<_, _> = { works.iter() }
+        .map(|(agent, _)| (agent.id, Ok(None)))
+        .collect();
+    let mut copies: HashMap<&str, Vec<String>> = HashMap::new();
+    for name in works.iter().filter_map(|(agent, _)| started_from(agent)) {
+        copies.entry(name).or_insert_with(|| {
+            let is_own = |oid: &Oid| repo.tip(name).ok() == Some(Tip::At(*oid));
+            let fetched = repo.fetched_branches(name).unwrap_or_default().into_iter();
+            let elsewhere = fetched.filter(|(_, oid)| !is_own(oid));
+            let own = std::iter::once(name.to_owned());
+            own.chain(elsewhere.map(|(copy, _)| copy)).collect()
+        });
+    }
+    for round in 0..copies.values().map(Vec::len).max().unwrap_or(0) {
+        let questions = works.iter().filter_map(|(agent, tip)| {
+            let target = copies.get(started_from(agent)?)?.get(round)?;
+            let is_open = matches!(found.get(&agent.id), Some(Ok(None)));
+            is_open.then(|| (*agent, *tip, target.clone()))
+        });
+        let questions: Vec<_> = questions.collect();
+        let targets: HashMap<_, _> = { questions.iter() }
+            .map(|(agent, _, target)| (agent.id, target.clone()))
+            .collect();
+        for (agent, answer) in landed(repo, questions) {
+            let target = targets.get(&agent).cloned();
+            found.insert(agent, answer.map(|is_there| target.filter(|_| is_there)));
+        }
+    }
+    found
+}
+
+/// The branch that an agent started from.
+fn started_from(agent: &Agent) -> Option<&str> {
+    agent.base.as_ref()?.refname.as_deref()
+}
+
 /// Asks whether a branch has an agent's work, given its tip and the full name of the branch.
 pub fn landed(repo: &Repo, questions: Vec<(&Agent, Oid, String)>) -> Answers {
     let mut answers = Answers::new();
-    let mut open: HashMap<String, Vec<Work>> = HashMap::new();
-    let targets = targets(repo, &questions);
+    let mut there = Vec::new();
+    let mut tips: HashMap<String, Option<Tip>> = HashMap::new();
     for (agent, tip, target) in questions {
-        let known = targets.get(&target);
-        match first_look(repo, agent, tip, &target, known) {
+        let is = tips
+            .entry(target)
+            .or_insert_with_key(|name| repo.tip(name).ok());
+        match is.as_ref() {
+            Some(Tip::At(oid)) => there.push((agent, tip, *oid)),
+            // Absent, or unreadable.
+            _ => drop(answers.insert(agent.id, Ok(false))),
+        }
+    }
+    answers.extend(landed_at(repo, there));
+    answers
+}
+
+/// Asks whether the history of a commit, which a branch is at, has an agent's work, given its tip and that commit.
+pub fn landed_at(repo: &Repo, questions: Vec<(&Agent, Oid, Oid)>) -> Answers {
+    let mut answers = Answers::new();
+    let mut open: HashMap<Oid, Vec<Work>> = HashMap::new();
+    let targets = targets(repo, &questions);
+    for (agent, tip, base) in questions {
+        let gained = targets.get(&base).and_then(Option::as_ref);
+        match first_look(repo, agent, tip, base, gained) {
             Ok(Look::Answer(landed)) => drop(answers.insert(agent.id, Ok(landed))),
-            Ok(Look::Open(work)) => open.entry(target).or_default().push(work),
+            Ok(Look::Open(work)) => open.entry(base).or_default().push(work),
             Err(error) => drop(answers.insert(agent.id, Err(error))),
         }
     }
-    for (target, works) in open {
+    for (base, works) in open {
         // What is in doubt for all of them is not said of any: they are kept.
-        let found = look_closer(repo, &target, &works).unwrap_or_else(|_| vec![false; works.len()]);
+        let found = look_closer(repo, base, &works).unwrap_or_else(|_| vec![false; works.len()]);
         let found = works.iter().zip(found);
         answers.extend(found.map(|(work, landed)| (work.agent, Ok(landed))));
     }
     answers
 }
 
-/// The branches that exist among those that are asked about, each read once.
-fn targets(repo: &Repo, questions: &[(&Agent, Oid, String)]) -> HashMap<String, Target> {
-    let mut tips: HashMap<&String, Vec<Oid>> = HashMap::new();
-    for (_, tip, target) in questions {
-        tips.entry(target).or_default().push(*tip);
-    }
-    let mut targets = HashMap::new();
-    for (name, tips) in tips {
-        if let Ok(Tip::At(tip)) = repo.tip(name) {
-            let gained = repo.gained(tip, &tips).ok().flatten();
-            targets.insert(name.clone(), Target { tip, gained });
+/// The history of each commit that is asked about beside those of all work in question; `None` where one pass cannot tell.
+fn targets(repo: &Repo, questions: &[(&Agent, Oid, Oid)]) -> HashMap<Oid, Option<Gained>> {
+    let mut tips: HashMap<Oid, Vec<Oid>> = HashMap::new();
+    for (agent, tip, base) in questions {
+        // Beside a branch that has not moved since no history is asked for.
+        let began = agent.base.as_ref().map(|base| base.oid);
+        if began != Some(*base) && repo.has_object(*base) {
+            tips.entry(*base).or_default().push(*tip);
         }
     }
-    targets
+    let pass = |(base, tips): (Oid, Vec<Oid>)| (base, repo.gained(base, &tips).ok().flatten());
+    tips.into_iter().map(pass).collect()
 }
 
 enum Look {
@@ -128,25 +192,23 @@ fn first_look(
     repo: &Repo,
     agent: &Agent,
     tip: Oid,
-    name: &str,
-    target: Option<&Target>,
+    base: Oid,
+    gained: Option<&Gained>,
 ) -> Result<Look> {
     let not = Ok(Look::Answer(false));
     let Some(began) = &agent.base else {
         return not;
     };
-    let Some(target) = target else {
-        // Absent, or unreadable, which is told.
-        return repo.tip(name).and(not);
-    };
-    let base = target.tip;
     let objects = [tip, base, began.oid];
     if objects.iter().any(|oid| !repo.has_object(*oid)) {
         return not;
     }
     // A target that has not moved since cannot have taken anything, nor one that the work contains.
-    let (holds_target, is_held) = holding(repo, target, tip)?;
-    if base == began.oid || holds_target && base != tip {
+    if base == began.oid {
+        return not;
+    }
+    let (holds_target, is_held) = holding(repo, (base, gained), tip)?;
+    if holds_target && base != tip {
         return not;
     }
     let tree_of = |commit| Ok::<_, Error>(repo.read_commit(commit)?.tree);
@@ -163,30 +225,30 @@ fn first_look(
     // What was there and is as it was: merging would change it.
     let moved = paths(repo.tree_changes(&[then], now)?);
     let is_untouched = |one: &Change| one.kind != ChangeKind::Added && !moved.contains(&one.path);
-    if changes.iter().any(is_untouched) {
+    // Nor was it where all that the work adds is in no change of the branch's: merging adds it.
+    let is_apart = changes.iter().all(|one| !moved.contains(&one.path));
+    if is_apart || changes.iter().any(is_untouched) {
         return not;
     }
     let work = Work {
         agent: agent.id,
         tip,
-        started: (began.oid, then),
-        tree,
-        paths: paths(changes),
+        started: began.oid,
     };
     Ok(Look::Open(work))
 }
 
 /// Whether the work holds the branch, and whether the branch holds the work.
-fn holding(repo: &Repo, target: &Target, tip: Oid) -> Result<(bool, bool)> {
-    if let Some(gained) = &target.gained
+fn holding(repo: &Repo, (base, gained): (Oid, Option<&Gained>), tip: Oid) -> Result<(bool, bool)> {
+    if let Some(gained) = gained
         && let Some(since) = gained.since(tip)
     {
         return Ok((since == 0, gained.holds(tip)));
     }
-    let fork = repo.merge_base(target.tip, tip)?;
+    let fork = repo.merge_base(base, tip)?;
     // Only in a shallow clone the history between them may be missing.
-    let is_held = fork == Some(tip) || repo.is_shallow() && repo.is_ancestor(tip, target.tip)?;
-    Ok((fork == Some(target.tip), is_held))
+    let is_held = fork == Some(tip) || repo.is_shallow() && repo.is_ancestor(tip, base)?;
+    Ok((fork == Some(base), is_held))
 }
 
 /// Whether the commit that the row names as the landing is on the branch and brought exactly this work.
@@ -209,15 +271,12 @@ fn is_brought(repo: &Repo, agent: &Agent, tip: Oid, base: Oid) -> Result<bool> {
 }
 
 /// What merges and the branch's own commits tell.
-fn look_closer(repo: &Repo, target: &str, works: &[Work]) -> Result<Vec<bool>> {
-    let Tip::At(tip) = repo.tip(target)? else {
-        return Ok(vec![false; works.len()]);
-    };
+fn look_closer(repo: &Repo, tip: Oid, works: &[Work]) -> Result<Vec<bool>> {
     let tree = repo.read_commit(tip)?.tree;
     let tips: Vec<Oid> = works.iter().map(|work| work.tip).collect();
     let merged = repo.clean_merges(tip, &tips)?;
     let conflicting = works.iter().zip(&merged).filter(|(_, tree)| tree.is_none());
-    let beginnings = conflicting.map(|(work, _)| work.started.0).collect();
+    let beginnings = conflicting.map(|(work, _)| work.started).collect();
     let line = line(repo, tip, beginnings)?;
     let answer = |(work, merged): (&Work, &Option<Oid>)| match merged {
         // What merges cleanly and would change something is not there, or was taken back.
@@ -239,11 +298,7 @@ fn line(repo: &Repo, tip: Oid, mut beginnings: BTreeSet<Oid>) -> Result<Vec<Line
             break;
         };
         let before = repo.read_commit(parent)?;
-        line.push(Line {
-            parent,
-            trees: (before.tree, after.tree),
-            paths: paths(repo.tree_changes(&[before.tree], after.tree)?),
-        });
+        line.push(Line::of(repo, parent, commit)?);
         (commit, after) = (parent, before);
     }
     Ok(line)
@@ -252,18 +307,50 @@ fn line(repo: &Repo, tip: Oid, mut beginnings: BTreeSet<Oid>) -> Result<Vec<Line
 /// Whether one commit since the work began makes the same change. Where the line does not lead to the
 /// beginning, nothing is known to be since.
 fn was_made(repo: &Repo, line: &[Line], work: &Work) -> Result<bool> {
-    let (started, then) = work.started;
-    let Some(first) = line.iter().position(|one| one.parent == started) else {
+    let Some(first) = line.iter().position(|one| one.parent == work.started) else {
         return Ok(false);
     };
-    let mut alike = line[..=first]
+    makes_the_same(repo, &line[..=first], work.started, work.tip)
+}
+
+/// Whether one commit of a branch makes the change of all the work, as a squash does, or each of the work's commits has one
+/// that makes the same change, as a rebase does.
+///
+/// # Errors
+/// `repo-corrupt`.
+pub fn makes_the_same(repo: &Repo, line: &[Line], started: Oid, tip: Oid) -> Result<bool> {
+    if is_among(repo, line, &Line::of(repo, started, tip)?)? {
+        return Ok(true);
+    }
+    let mut count = 0;
+    for commit in repo.commits_between(&[started], tip)? {
+        let [parent] = repo.read_commit(commit)?.parents[..] else {
+            // A merge is no change of its own that a rebase would have made again.
+            return Ok(false);
+        };
+        let change = Line::of(repo, parent, commit)?;
+        // Empty, as a spawn commit is.
+        if change.paths.is_empty() {
+            continue;
+        }
+        count += 1;
+        if count > line.len() || !is_among(repo, line, &change)? {
+            return Ok(false);
+        }
+    }
+    Ok(count > 0)
+}
+
+/// Whether a branch has a commit that makes that change.
+fn is_among(repo: &Repo, line: &[Line], change: &Line) -> Result<bool> {
+    let mut alike = line
         .iter()
-        .filter(|one| one.paths == work.paths)
+        .filter(|one| one.paths == change.paths)
         .peekable();
     if alike.peek().is_none() {
         return Ok(false);
     }
-    let wanted = repo.patch_id(then, work.tree)?;
+    let wanted = repo.patch_id(change.trees.0, change.trees.1)?;
     for one in alike {
         if repo.patch_id(one.trees.0, one.trees.1)? == wanted {
             return Ok(true);

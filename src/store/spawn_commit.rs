@@ -150,7 +150,7 @@ pub fn branch_of(repo: &Repo, agent: &Agent) -> Result<Option<Oid>> {
 
 /// Whether history holds an agent's spawn commit or, along first parents, what a rebase made of it. History that
 /// cannot be read holds nothing.
-pub(super) fn is_held_by(repo: &Repo, tip: Oid, agent: &Agent) -> bool {
+pub fn is_held_by(repo: &Repo, tip: Oid, agent: &Agent) -> bool {
     let spawn_commit = agent.spawn_commit;
     // A row may be about any commit, as about the root of all history. Only a spawn makes an agent.
     let spawn = repo.read_commit(spawn_commit).ok();

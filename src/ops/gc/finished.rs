@@ -11,13 +11,13 @@ use crate::ops::gc::GcOptions;
 use crate::store::closed::Closed;
 use crate::store::{agent_branch, landed, policy};
 
-/// Why an agent is finished, or else why it is kept. `closed` is what this clone has merged or discarded itself.
+/// Why an agent is finished, or else why it is kept. `landed` is the branch that has its work, `closed` is what this clone has merged or discarded itself.
 pub(super) fn why(
     ctx: &Ctx,
     agent: &Agent,
-    landed: bool,
+    landed: Option<&str>,
     closed: &Closed,
-    options: GcOptions,
+    options: &GcOptions,
 ) -> Result<Result<String, String>> {
     if let Some(claimed) = agent.claimed {
         return Ok(Err(format!(
@@ -44,9 +44,7 @@ pub(super) fn why(
             Err("its row says discarded, which was not done in this clone".to_owned())
         }
         State::Spawning => Err("it is being made".to_owned()),
-        State::Ready | State::Running | State::Waiting | State::Idle => {
-            Err(format!("it is {}", agent.state))
-        }
+        State::Running | State::Waiting => Err(format!("it is {}", agent.state)),
         State::Rejected if !closed.says(agent.id, State::Rejected) => {
             Err("it was rejected, which was not done in this clone".to_owned())
         }
@@ -58,16 +56,23 @@ pub(super) fn why(
                 None => Err("it was rejected; --older-than says when that is over".to_owned()),
             }
         }
-        State::Done | State::Failed if agent.deferred => {
+        State::Ready | State::Idle | State::Done | State::Failed if agent.deferred => {
             Err("the decision about it was put off".to_owned())
         }
-        State::Done | State::Failed => {
-            if landed && is_clean(ctx, agent)? {
-                Ok("the base branch has all of its work".to_owned())
-            } else {
-                Err(format!("it is {} and has not landed", agent.state))
-            }
-        }
+        State::Ready | State::Idle | State::Done | State::Failed => match landed {
+            None if agent.state == State::Ready => Err("it is ready".to_owned()),
+            None => Err(format!("it is {} and has not landed", agent.state)),
+            Some(target) if is_clean(ctx, agent)? => Ok(format!(
+                "{} has all of its work",
+                target
+                    .trim_start_matches("refs/heads/")
+                    .trim_start_matches("refs/remotes/")
+            )),
+            Some(_) => Err(format!(
+                "it is {}, its commits have landed, and its worktree holds uncommitted work",
+                agent.state
+            )),
+        },
     })
 }
 

@@ -17,24 +17,29 @@ use std::collections::{BTreeSet, HashMap};
 pub(super) struct Targets(HashMap<String, Line>);
 
 impl Targets {
-    /// The commit that brought an agent's work to the branch it started from, and that branch; `None` where no single
-    /// commit did.
-    pub(super) fn landing(&mut self, ctx: &Ctx, agent: &Agent) -> Result<Option<(Oid, String)>> {
+    /// The commit that brought an agent's work to `target`, which is the branch that it started from or a copy of it, and that
+    /// branch; `None` where no single commit did.
+    pub(super) fn landing(
+        &mut self,
+        ctx: &Ctx,
+        agent: &Agent,
+        target: &str,
+    ) -> Result<Option<(Oid, String)>> {
         let (repo, base) = (&ctx.repo, agent.base.as_ref());
         let Some((start, into)) = base.and_then(|base| Some((base.oid, base.refname.clone()?)))
         else {
             return Ok(None);
         };
-        let tips = (agent_branch::local(repo, agent)?, repo.tip(&into)?);
-        let (Tip::At(tip), Tip::At(target)) = tips else {
+        let tips = (agent_branch::local(repo, agent)?, repo.tip(target)?);
+        let (Tip::At(tip), Tip::At(top)) = tips else {
             return Ok(None);
         };
-        if !self.0.contains_key(&into) {
-            let line = Line::read(repo, target, BTreeSet::new())?;
-            self.0.insert(into.clone(), line);
+        if !self.0.contains_key(target) {
+            let line = Line::read(repo, top, BTreeSet::new())?;
+            self.0.insert(target.to_owned(), line);
         }
         let agent = agent.id;
-        let brought = self.0[&into].brought(repo, Work { agent, tip, start })?;
+        let brought = self.0[target].brought(repo, Work { agent, tip, start })?;
         Ok(brought.map(|commit| (commit, into)))
     }
 }

@@ -23,7 +23,7 @@ use crate::ops::verify;
 use crate::ops::verify::{Recording, VerifyOptions};
 use crate::store::landing_commit::{Line, Work};
 use crate::store::ledger::Ledger;
-use crate::store::{agent_branch, layout, lock, repository_settings, roles};
+use crate::store::{agent_branch, landed, layout, lock, repository_settings, roles};
 use std::collections::BTreeSet;
 
 /// One landing, ready to be carried out.
@@ -75,6 +75,8 @@ pub struct MergePlan {
     pub verdict: Verified,
     /// The commit that brought the work, when it has landed and only the row does not say so.
     pub landed: Option<Oid>,
+    /// What was fetched of the target from a remote, where the work has landed there and not in this clone yet.
+    pub landed_copy: Option<String>,
 }
 
 /// What landing would do: the work is judged, and nothing is written to the repository, not even the verdict.
@@ -220,12 +222,19 @@ pub fn judged_plan(
         checkouts: Vec::new(),
         verdict: verdict.recorded(),
         landed: None,
+        landed_copy: None,
         target,
         remote,
         agent,
     };
     if has_landed {
-        plan.landed = Some(commit_that_brought(&ctx.repo, &plan)?);
+        plan.landed = Some(commit_that_brought(&ctx.repo, &plan, plan.base)?);
+        return Ok(Ok(plan));
+    }
+    // Landing it here as well would bring the same work twice.
+    if let Some((copy, top)) = merged_elsewhere(&ctx.repo, &plan)? {
+        plan.landed = Some(commit_that_brought(&ctx.repo, &plan, top)?);
+        plan.landed_copy = Some(copy);
         return Ok(Ok(plan));
     }
     if plan.method == Method::FfOnly && !fast_forward {
@@ -277,7 +286,11 @@ impl MergePlan {
 
     /// What would come of it.
     pub fn report(&self) -> LandingReport {
-        LandingReport::new(self, LandingState::Planned)
+        let state = match self.landed {
+            Some(_) => LandingState::AlreadyMerged,
+            None => LandingState::Planned,
+        };
+        LandingReport::new(self, state)
     }
 }
 
@@ -423,7 +436,7 @@ fn method(ctx: &Ctx, options: &MergeOptions, settings: &RepositorySettings) -> R
 
 /// The commit that brought work that is on the target already: by a landing of ours that was killed, by hand, or by a forge;
 /// the target as it is where no single one did.
-fn commit_that_brought(repo: &Repo, plan: &MergePlan) -> Result<Oid> {
+fn commit_that_brought(repo: &Repo, plan: &MergePlan, top: Oid) -> Result<Oid> {
     let agent = &plan.agent;
     let start = agent.base.as_ref().map(|base| base.oid);
     let start = start.filter(|oid| repo.has_object(*oid));
@@ -438,6 +451,22 @@ fn commit_that_brought(repo: &Repo, plan: &MergePlan) -> Result<Oid> {
         tip,
         start: start.unwrap_or(agent.spawn_commit),
     };
-    let line = Line::read(repo, plan.base, BTreeSet::from([work.start]))?;
-    Ok(line.brought(repo, work)?.unwrap_or(plan.base))
+    let line = Line::read(repo, top, BTreeSet::from([work.start]))?;
+    Ok(line.brought(repo, work)?.unwrap_or(top))
+}
+
+/// What was fetched of the target from a remote, and where that is, if it has all of the work: a forge merged it, and this
+/// clone's branch was not pulled since.
+fn merged_elsewhere(repo: &Repo, plan: &MergePlan) -> Result<Option<(String, Oid)>> {
+    let base = plan.agent.base.as_ref();
+    let is_usual = base.and_then(|base| base.refname.as_ref()) == Some(&plan.target);
+    if plan.remote.is_some() || !plan.uncommitted.is_empty() || !is_usual {
+        return Ok(None);
+    }
+    let found = landed::found(repo, &[(&plan.agent, plan.tip)]);
+    let copy = found.into_values().next().and_then(|answer| answer.ok()?);
+    let Some(copy) = copy.filter(|copy| *copy != plan.target) else {
+        return Ok(None);
+    };
+    Ok(repo.tip(&copy)?.oid().map(|top| (copy, top)))
 }

@@ -1,6 +1,7 @@
 //! The answer of `merge`: `git-agent.merge/2`.
 
 use crate::domain::named::named;
+use crate::domain::oid::Oid;
 use crate::ops::merge::MergePlan;
 use crate::ops::target_report::TargetReport;
 use crate::wire::path_text::PathText;
@@ -83,9 +84,19 @@ impl LandingReport {
             merged_tree: plan.merged_tree.to_hex(),
             subject: plan.message().lines().next().unwrap_or_default().to_owned(),
             committed: None,
-            commit: None,
-            warnings: Vec::new(),
+            commit: plan.landed.map(Oid::to_hex),
+            warnings: { plan.landed_copy.iter() }
+                .map(|copy| not_pulled(plan, copy))
+                .collect(),
             worktrees: tops.map(|top| top.to_string_lossy().into_owned()).collect(),
         }
     }
+}
+
+fn not_pulled(plan: &MergePlan, copy: &str) -> String {
+    format!(
+        "{} has the work already, and {} does not; to bring that along, run git pull",
+        copy.trim_start_matches("refs/remotes/"),
+        plan.target.trim_start_matches("refs/heads/")
+    )
 }

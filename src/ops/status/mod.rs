@@ -28,22 +28,27 @@ pub(super) use survey::{Places, survey};
 use crate::agents::ctx::Ctx;
 use crate::agents::histories::{Apart, Ends, Histories};
 use crate::agents::scope_guard::ScopeGuard;
+use crate::agents::scratch::Scratch;
 use crate::agents::worktree::AgentWorktree;
 use crate::agents::{lookup, work, worktree};
 use crate::domain::agent::{Agent, State};
 use crate::domain::change::Change;
 use crate::domain::event::Isolation;
+use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::changes::{Glance, glance};
+use crate::git::refs::Tip;
 use crate::ops::agent_report::rfc3339;
 use crate::ops::target_report::TargetReport;
+use crate::store::agent_branch;
 use crate::store::layout;
 use crate::store::place::RecordedPlaces;
 use crate::store::spawn_commit;
 use chrono::{DateTime, Utc};
 use common::Common;
 use serde::Serialize;
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -61,6 +66,10 @@ pub struct WorkStatus {
     /// What it would land on: the target branch as it is now.
     #[serde(skip_serializing_if = "Fact::is_absent")]
     pub target: Fact<TargetReport>,
+    /// The branch that has all of its committed work already, as a forge merged it: the target, or what was fetched of that from
+    /// a remote; absent where none has.
+    #[serde(skip_serializing_if = "Fact::is_absent")]
+    pub landed_on: Fact<TargetReport>,
     /// Commits of the agent that the target does not hold: those of its branch without the spawn commit.
     #[serde(skip_serializing_if = "Fact::is_absent")]
     pub ahead: Fact<usize>,
@@ -85,7 +94,7 @@ pub struct WorkStatus {
     /// Whether what the verdict judged is no longer what there is; absent where it holds, or where there is none.
     #[serde(skip_serializing_if = "Fact::is_absent")]
     pub verdict_stale: Fact<bool>,
-    /// Both in one word for people: `accepted`, `rejected`, `stale` or `none`.
+    /// Both in one word for people: `accepted`, `rejected`, `stale` or `none`; `landed` where it has.
     #[serde(skip)]
     pub verdict_word: Fact<&'static str>,
     /// The codes that a rejecting verdict named.
@@ -115,6 +124,22 @@ impl WorkStatus {
         }
     }
 
+    /// Says that a branch has the work already. What is not committed has not landed.
+    pub(super) fn note_landing(
+        &mut self,
+        ctx: &Ctx,
+        agent: &Agent,
+        landings: &HashMap<AgentId, String>,
+    ) {
+        if let Some(target) = landings.get(&agent.id)
+            && self.uncommitted.known().is_none_or(|count| *count == 0)
+        {
+            let oid = ctx.repo.tip(target).ok().and_then(Tip::oid);
+            self.landed_on = Fact::Known(TargetReport::new(Some(target), oid));
+            self.verdict_word = Fact::Known("landed");
+        }
+    }
+
     /// Puts the last verdict of an agent into the words of the answer; `word` is `None` where it cannot be told whether
     /// it still holds.
     fn judged(&mut self, agent: &Agent, word: Option<&'static str>) {
@@ -139,7 +164,44 @@ pub(super) fn of(ctx: &Ctx, agent: &Agent) -> WorkStatus {
     let there = linked.filter(|worktree| worktree.path.is_dir());
     let histories = Histories::of([agent]);
     let common = Common::new(ctx, &histories);
-    standing(&common, agent, there.as_ref().map(|one| one.path.as_path()))
+    let mut status = standing(&common, agent, there.as_ref().map(|one| one.path.as_path()));
+    status.note_landing(ctx, agent, &landings(ctx, &[agent]));
+    status
+}
+
+/// The branches that have the work of these agents already, as far as they may still land. Of a row there is no sign that a
+/// forge merged its work, and a verdict on work that is merged looks out of date.
+pub(super) fn landings(ctx: &Ctx, agents: &[&Agent]) -> HashMap<AgentId, String> {
+    let live = { agents.iter().copied() }.filter(|agent| agent.state.is_live());
+    let live: Vec<_> = live.filter(|agent| has_moved(ctx, agent)).collect();
+    if live.is_empty() {
+        return HashMap::new();
+    }
+    // git writes the trees of the merges that it is asked about, and a look leaves none behind. What cannot be asked is not
+    // said to have landed.
+    let Ok(scratch) = Scratch::make(ctx, "look") else {
+        return HashMap::new();
+    };
+    let Ok(apart) = ctx.with_scratch_objects(scratch.path()) else {
+        return HashMap::new();
+    };
+    let answers = agent_branch::have_landed(&apart.repo, live.into_iter()).into_iter();
+    let landed = answers.filter_map(|(agent, answer)| Some((agent, answer.ok()??)));
+    landed.collect()
+}
+
+/// Whether the branch that an agent started from is elsewhere than it was then, here or on a remote.
+fn has_moved(ctx: &Ctx, agent: &Agent) -> bool {
+    let Some((name, began)) =
+        { agent.base.as_ref() }.and_then(|base| Some((base.refname.as_ref()?, base.oid)))
+    else {
+        return false;
+    };
+    let copies = ctx.repo.fetched_branches(name).unwrap_or_default();
+    let own = ctx.repo.tip(name).ok().and_then(Tip::oid);
+    own.into_iter()
+        .chain(copies.into_iter().map(|(_, oid)| oid))
+        .any(|oid| oid != began)
 }
 
 /// Looks at one agent's work. `worktree` is where it is, if it is in this clone.

@@ -6,7 +6,7 @@ use crate::agents::parallel::{self, Queue};
 use crate::domain::agent::Agent;
 use crate::error::Result;
 use crate::git::Repo;
-use crate::ops::status::{Common, WorkStatus, standing};
+use crate::ops::status::{Common, WorkStatus, landings, standing};
 use crate::store::layout;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -48,6 +48,8 @@ pub(in crate::ops) fn survey(
     mut on: impl FnMut(usize, WorkStatus) -> Result<()>,
 ) -> Result<()> {
     let seed = ctx.seed();
+    // For all of them at once: the branch's history is read once.
+    let landings = landings(ctx, agents);
     let histories = Histories::of(agents.iter().copied());
     let work = |queue: &Queue<(usize, &Agent)>, found: Sender<Result<(usize, WorkStatus)>>| {
         let own = match seed.open() {
@@ -60,7 +62,8 @@ pub(in crate::ops) fn survey(
         };
         let common = Common::new(&own, &histories);
         while let Some((index, agent)) = queue.next() {
-            let status = standing(&common, agent, places.of(agent));
+            let mut status = standing(&common, agent, places.of(agent));
+            status.note_landing(&own, agent, &landings);
             // After an error the rest is not needed.
             if found.send(Ok((index, status))).is_err() {
                 return;

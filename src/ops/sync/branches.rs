@@ -2,6 +2,7 @@
 
 use super::BranchReport;
 use super::exchange::Exchange;
+use crate::agents::landed_there::landed_there;
 use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
 use crate::error::Result;
@@ -90,14 +91,28 @@ impl Exchange<'_> {
             return Ok(false);
         }
         let repo = &self.ctx.repo;
-        let mut pushes = Vec::new();
+        let mut own = Vec::new();
         let unlike = self.unlike(listed)?;
         for agent in self.live_agents(unlike.is_empty())? {
             let named = agent.branch.as_ref().filter(|name| unlike.contains(*name));
-            let own = named.map(|_| self.own_branch(&agent)).transpose()?;
-            let Some((refname, tip)) = own.flatten() else {
+            let branch = named.map(|_| self.own_branch(&agent)).transpose()?;
+            own.extend(branch.flatten().map(|(name, tip)| (agent, name, tip)));
+        }
+        // A forge deletes a branch once it has merged it. Work that came since is no part of what landed, and goes there.
+        let absent = own.iter().filter(|(_, name, _)| !listed.contains_key(name));
+        let absent: Vec<_> = absent.map(|(agent, _, tip)| (agent, *tip)).collect();
+        let landed = landed_there(self.ctx, &self.remote, listed, &absent, self.end)?;
+        let mut pushes = Vec::new();
+        for (agent, refname, tip) in own {
+            if landed.contains(&agent.id) {
+                self.report.branches.push(BranchReport {
+                    refname,
+                    oid: tip.to_hex(),
+                    state: "landed",
+                    reason: None,
+                });
                 continue;
-            };
+            }
             // A clone that only fetched the branch has nothing to add to it.
             let is_behind = |there: &Oid| {
                 repo.merge_base(tip, *there)

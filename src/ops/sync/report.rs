@@ -46,7 +46,8 @@ pub struct BranchReport {
     pub refname: String,
     /// The commit it is at here.
     pub oid: String,
-    /// `pushed`, or `refused` where the remote has another one or does not take it.
+    /// `pushed`; `refused` where the remote has another one or does not take it; `landed` where it has none, and its work has
+    /// landed there.
     pub state: &'static str,
     /// Why it was refused.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -7,10 +7,11 @@ use crate::git::Repo;
 use crate::git::history::ancestry::Divergence;
 use crate::git::merge::{Merge, MergeResult};
 use crate::ops::verify::work::Trees;
+use crate::store::landed::{self, Line};
 use crate::store::spawn_commit;
 use crate::wire::dependencies;
 
-/// How many of the base's newest commits are searched for one that makes the same change.
+/// How many of the base's newest commits are searched for those that make the same change.
 const SEARCHED: usize = 200;
 
 /// What would land, and where.
@@ -173,26 +174,16 @@ fn sorted(mut conflicts: Vec<Conflict>) -> Vec<Conflict> {
     conflicts
 }
 
-/// Whether one of the base's newest commits makes the same change as the whole branch.
+/// Whether the base's newest commits make the same change as the whole branch.
 fn was_squashed(repo: &Repo, base: Oid, tip: Oid, divergence: &Divergence) -> Result<bool> {
     let Some(fork) = repo.merge_base(base, tip)? else {
         return Ok(false);
     };
-    let (old, new) = (repo.read_commit(fork)?.tree, repo.read_commit(tip)?.tree);
-    let paths = |old: Oid, new: Oid| -> Result<Vec<Vec<u8>>> {
-        let changes = repo.tree_changes(&[old], new)?;
-        Ok(changes.into_iter().map(|change| change.path).collect())
-    };
-    let wanted = (paths(old, new)?, repo.patch_id(old, new)?);
-    for commit in divergence.behind.iter().rev().take(SEARCHED) {
-        let [parent] = commit.parents[..] else {
-            continue;
-        };
-        let trees = (repo.read_commit(parent)?, repo.read_commit(commit.oid)?);
-        let (before, after) = (trees.0.tree, trees.1.tree);
-        if paths(before, after)? == wanted.0 && repo.patch_id(before, after)? == wanted.1 {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    let newest = divergence.behind.iter().rev().take(SEARCHED);
+    let line = newest.filter_map(|commit| match commit.parents[..] {
+        [parent] => Some(Line::of(repo, parent, commit.oid)),
+        _ => None,
+    });
+    let line = line.collect::<Result<Vec<_>>>()?;
+    landed::makes_the_same(repo, &line, fork, tip)
 }
