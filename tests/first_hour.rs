@@ -142,7 +142,7 @@ fn what_is_committed_on_the_way_is_named_and_what_editors_leave_is_not_work() {
     );
     // A file that someone adds on purpose is work, and a discard loses none of them.
     std::fs::write(worktree.join("kept~"), "kept\n").expect("write");
-    crate::support::git_in(&worktree, &["add", "kept~"]);
+    crate::support::git_in(&worktree, ["add", "kept~"]);
     assert_eq!(
         repo.agent_json(&["merge", "worker", "--dry-run"])["uncommitted_paths"],
         serde_json::json!(["kept~"])
@@ -188,8 +188,13 @@ fn a_directory_that_no_rule_ignores_is_a_line() {
     assert_eq!(report["findings"].as_array().map(Vec::len), Some(301));
 }
 
-/// What a repository of each kind holds before its first agent, and the file that the agent changes.
-const KINDS: [(&str, &[(&str, &str)], &str); 4] = [
+/// The name of a kind of repository, what it holds before its first agent, and the file that the agent changes.
+type Kind = (&'static str, Files, &'static str);
+
+/// Files with what they hold.
+type Files = &'static [(&'static str, &'static str)];
+
+const KINDS: [Kind; 4] = [
     (
         "TypeScript",
         &[
@@ -268,7 +273,7 @@ fn printed(repo: &TestRepo, arguments: &[&str], reader: Reader) -> String {
 }
 
 /// From `git init` to landed work, as a newcomer would type it; the shell stands in for the agent.
-fn first_hour((kind, files, changed): (&str, &[(&str, &str)], &str), reader: Reader) {
+fn first_hour((kind, files, changed): Kind, reader: Reader) {
     let repo = TestRepo::empty();
     for (name, content) in files {
         repo.write(name, content);
