@@ -61,6 +61,8 @@ mod mail;
 mod model;
 /// Live agents in each other's way, and what each of them changed.
 mod overlap;
+/// What strangers install.
+mod packages;
 /// Who an agent is told to be.
 mod personas;
 /// Where worktrees and bundles go.
