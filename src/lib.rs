@@ -68,6 +68,7 @@
 //! | `agents/clone-id` | four hex digits that tell clones apart in time stamps; sixteen once `sync` has given the clone a name on remotes |
 //! | `agents/added/<file>` | what `info/exclude`, `config` and hosts' settings got, and what they were before, for `uninstall` |
 //! | `agents/<id8>/discarding` | there while everything of a discarded agent is kept and its places are being removed |
+//! | `agents/<id8>/landing` | while `merge --now` lands: the commit, so that one that was killed is written into the row |
 //! | `agents/<id8>/large/`, `.agent-<id8>.large/` beside a worktree | the files above 64 MiB of a discarded agent, and their list |
 //! | `agents/closed` | the agents that this clone has merged, rejected, discarded or amended itself, one a line |
 //! | `agents/branches` | the branches that this clone made under other names than its own (`spawn --branch`), each with its spawn commit |

@@ -23,6 +23,7 @@ const NOT_ALWAYS: &[&str] = &[
     "agents/<id8>/run-repo.state",
     "agents/<id8>/clone.lock",
     "agents/<id8>/discarding",
+    "agents/<id8>/landing",
     "agents/<id8>/large/",
     "agents/<id8>/clone.git.<file>",
     "agents/landing.lock",

@@ -138,6 +138,11 @@ pub fn posting_dir(common_dir: &Path, id: AgentId) -> PathBuf {
     agent_dir(common_dir, id).join("posting")
 }
 
+/// What of an agent that goes on is about to land, until its row says so.
+pub fn landing_note(common_dir: &Path, id: AgentId) -> PathBuf {
+    agent_dir(common_dir, id).join("landing")
+}
+
 /// The questions of agents that no message answers yet.
 pub fn questions_dir(common_dir: &Path) -> PathBuf {
     agents_dir(common_dir).join("questions")

@@ -187,7 +187,7 @@ pub(super) fn run(
     let group = format!("-{}", child.id());
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || sender.send(child.wait_with_output()));
-    let limit = patience.map_or(60_000, |patience| patience as u64);
+    let limit = patience.map_or(600_000, |patience| patience as u64);
     let output = receiver.recv_timeout(Duration::from_millis(limit));
     let output = match output {
         Ok(output) => output,

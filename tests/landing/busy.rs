@@ -144,8 +144,17 @@ fn now_takes_what_is_there_and_the_rest_lands_with_the_next_landing() {
     }
 }
 
-/// The steps of a landing of work in which a run goes on, until the target moves: the work is committed, but on no branch.
-const NOW_STEPS: [&str; 5] = ["locked", "emptied", "written", "indexed", "moved"];
+/// The steps of a landing of work in which a run goes on: the work is committed, but on no branch.
+const NOW_STEPS: [&str; 8] = [
+    "locked",
+    "emptied",
+    "written",
+    "indexed",
+    "moved",
+    "landed",
+    "forgotten",
+    "merged",
+];
 
 /// The problems that `doctor` finds, by code.
 fn doctor(agent: &Agent) -> Vec<String> {
@@ -178,7 +187,14 @@ fn a_landing_beside_a_run_that_is_killed_costs_neither_of_them_anything() {
             "after {step}: {found:?}"
         );
         let ended = go(&agent);
-        assert!(ended.status.success(), "{step}: {}", describe(&ended));
+        // Until the next landing has written down what the killed one brought, the target and the work seem to conflict.
+        let is_unrecorded = ["landed", "forgotten"].contains(&step);
+        let status = ended.status.code();
+        assert!(
+            status == Some(0) || is_unrecorded && status == Some(1),
+            "{step}: {}",
+            describe(&ended)
+        );
         let report = answer(&agent, "merge", &[]);
         assert_eq!(report["outcome"], "merged", "after {step}: {report}");
         assert_eq!(

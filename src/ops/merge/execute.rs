@@ -20,7 +20,7 @@ use crate::git::refs::Tip;
 use crate::ops::merge::git_hooks::ask_git_hooks;
 use crate::ops::merge::report::{LandingReport, LandingState};
 use crate::ops::merge::target::{follow, move_target};
-use crate::ops::merge::{MergePlan, Method, remote, scratch};
+use crate::ops::merge::{MergePlan, Method, remote, scratch, unrecorded};
 use crate::store::ledger::{Ledger, RecordedLanding};
 use crate::store::lock::{self, Guard};
 use crate::store::{keep, layout};
@@ -175,6 +175,7 @@ fn record(
     ledger.append_landings(brought, &ctx.actor()?, ctx.now(), |_| Ok(()))?;
     ctx.reached("merged");
     for (plan, guard) in plans.iter().zip(guards) {
+        unrecorded::forget(ctx, plan);
         // What goes on in it needs its values, and its worktree.
         if guard.is_some() || at_work::look(ctx, &plan.agent).is_none() {
             worktree::release(ctx, &plan.agent);
@@ -287,7 +288,9 @@ fn land_stack(ctx: &Ctx, plans: &[MergePlan], at: &mut Option<usize>) -> Result<
         *at = Some(number);
         let (tip, branch) = commit_the_rest(ctx, plan, &who)?;
         let below = stack.last().map_or(first.base, |(_, commit)| *commit);
-        stack.push((tip, landing_commit(ctx, plan, below, tip, &who)?));
+        let landing = (tip, landing_commit(ctx, plan, below, tip, &who)?);
+        unrecorded::note(ctx, plan, landing)?;
+        stack.push(landing);
         branches.push(branch);
     }
     *at = None;

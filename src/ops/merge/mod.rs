@@ -27,6 +27,7 @@ mod remote;
 mod report;
 mod summary;
 mod target;
+mod unrecorded;
 
 pub use execute::{STEPS, execute, push_steps};
 pub(crate) use execute::{before, execute_stack};

@@ -18,7 +18,9 @@ use crate::git::landing::Checkout;
 use crate::git::refs::Tip;
 use crate::ops::merge::message::{self, Trailers};
 use crate::ops::merge::report::{LandingReport, LandingState};
-use crate::ops::merge::{MergeOptions, Method, NotAccepted, RemoteTarget, scratch, summary};
+use crate::ops::merge::{
+    MergeOptions, Method, NotAccepted, RemoteTarget, scratch, summary, unrecorded,
+};
 use crate::ops::verify;
 use crate::ops::verify::{Recording, VerifyOptions};
 use crate::store::landing_commit::{Line, Work};
@@ -128,6 +130,11 @@ pub fn judged_plan(
         Some(there) => there.fetch(ctx)?,
         None => {}
     }
+    let agent = if is_rehearsal {
+        agent
+    } else {
+        unrecorded::complete(ctx, &ledger, agent)?
+    };
     let base = remote.as_ref().map_or(&target, |there| &there.copy);
     // The verdict, for exactly this tip and this base.
     let verdict = verify::verify(
