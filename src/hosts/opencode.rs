@@ -11,11 +11,41 @@ use super::settings::Registration;
 use serde_json::{Value, json};
 
 /// Where it keeps sessions and the login, state, and what it downloaded, each with the user's own below the
-/// home. Its configuration has a place of its own, and stays there.
+/// home.
 const HOMES: [(&str, &str); 3] = [
     ("XDG_DATA_HOME", ".local/share"),
     ("XDG_STATE_HOME", ".local/state"),
     ("XDG_CACHE_HOME", ".cache"),
+];
+
+/// The variable that names where all programs have their configuration, and that place below the home.
+const CONFIGURATION: (&str, &str) = ("XDG_CONFIG_HOME", ".config");
+
+/// What the user has in opencode's own directory there. It is read, and the directory itself is of the run: opencode writes a `.gitignore` into it
+/// and gives up where that place is read-only.
+const CONFIGURED: [&str; 17] = [
+    "opencode.json",
+    "opencode.jsonc",
+    "config.json",
+    "tui.json",
+    "AGENTS.md",
+    "agent",
+    "agents",
+    "command",
+    "commands",
+    "mode",
+    "modes",
+    "plugin",
+    "plugins",
+    "skill",
+    "skills",
+    "themes",
+    "node_modules",
+];
+
+/// Programs beside it that an agent's commands start, and whose configuration is there.
+const NEIGHBOURS: [&str; 10] = [
+    "git", "gh", "glab", "pip", "uv", "pypoetry", "pnpm", "yarn", "go", "jj",
 ];
 
 /// How our plugin names the program that it asks.
@@ -66,6 +96,19 @@ impl Host for Opencode {
                 made.link_in(&home.join("opencode"), own.as_deref(), &["auth.json"]);
                 made.variables.push((variable, home.into()));
             }
+            let (variable, below_home) = CONFIGURATION;
+            let own = ground.own(variable, below_home);
+            let place = ground.scratch.join(variable);
+            made.link_in(&place, own.as_deref(), &NEIGHBOURS);
+            let own = own.map(|own| own.join("opencode"));
+            made.link_in(&place.join("opencode"), own.as_deref(), &CONFIGURED);
+            // It replaces these when it brings its plugins up to date.
+            let replaced = ["package.json", "bun.lock"].into_iter();
+            let copies = replaced.filter_map(|name| {
+                Some((own.as_ref()?.join(name), place.join("opencode").join(name)))
+            });
+            made.copies.extend(copies);
+            made.variables.push((variable, place.into()));
             // Its sessions are a database of which this variable names the file.
             if ground.records.is_some() {
                 let records = ground.scratch.join("opencode");
@@ -78,7 +121,12 @@ impl Host for Opencode {
     }
 
     fn home_variables(&self) -> &'static [&'static str] {
-        &["XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"]
+        &[
+            "XDG_DATA_HOME",
+            "XDG_STATE_HOME",
+            "XDG_CACHE_HOME",
+            "XDG_CONFIG_HOME",
+        ]
     }
 
     fn resumes(&self) -> bool {
